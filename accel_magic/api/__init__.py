@@ -1,1 +1,1 @@
-"""What users call: `trace`, `flame`, `gputrace`, `trace_program`, `trace_lab`, `replay`, `open`, and the doctor."""
+"""The Python API: `trace`, `flame`, `gputrace`, `trace_program`, `trace_lab`, `replay`, `open`, and the doctor."""

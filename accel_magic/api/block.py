@@ -1,4 +1,4 @@
-"""What runs around a piece of code, a trace or a playback; what every trace is to its user; and the newest result."""
+"""Base classes of everything that runs around a piece of code (traces and replays), and the newest result."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ R = TypeVar("R")
 ResultT = TypeVar("ResultT", bound="Result")
 
 _PATIENCE: Final = 100
-"""Interrupts within microseconds of each other that the end of a trace gets over."""
+"""Interrupts in quick succession that the end of a trace survives."""
 
 _last: Result | None = None
 
 
 def last() -> Result:
-    """Return the newest result of this process. Raises TraceStateError when there is none."""
+    """Return the newest result of this process. Raises TraceStateError if there is none."""
     if _last is None:
         raise TraceStateError(
             "nothing has been traced yet", fix="run a %%ktrace cell, or accel_magic.trace(...)", code="trace.none-yet"
@@ -57,26 +57,26 @@ def outcome_of(error: BaseException | None) -> Outcome:
 
 
 def add_note(error: BaseException, ours: BaseException) -> None:
-    """Note on the user's own error, which goes on, that the end of the trace failed as well."""
-    error.add_note(f"accel_magic: ending the trace failed as well: {type(ours).__name__}: {ours}")
+    """Add a note to the user's own error, which is raised on, that ending the trace failed too."""
+    error.add_note(f"accel_magic: ending the trace also failed: {type(ours).__name__}: {ours}")
 
 
 class Steps(ABC, Generic[ResultT]):
-    """What runs around a piece of code: `prepare`, `attach`, `go`, then `halt` and `stop`; or `abort` at any time.
+    """Base of what runs around a piece of code: `prepare`, `attach`, `go`, then `halt` and `stop`; or `abort` any time.
 
-    Whatever raises and whenever an interrupt comes, nothing stays attached, and what was traced has a result.
+    Whatever raises and whenever an interrupt arrives, nothing stays attached, and traced code has a result.
 
-    Traces nest if their kinds differ. What one of them does here is `at_work`, so that it is in no other.
+    Traces nest if their kinds differ. A trace's own work here runs inside `at_work`, so that other traces exclude it.
 
     Args:
-        kind: What it is told apart by from others.
+        kind: The kind of trace; only one of each kind can run.
 
     """
 
     def __init__(self, kind: session.Kind) -> None:
         self.kind: session.Kind = kind
         self.on_result: Callable[[ResultT], object] | None = None
-        """Called with the result before an interrupt can come."""
+        """Called with the result before an interrupt can arrive."""
         self._undo = ExitStack()
         self._owner = os.getpid()
         self._running = False
@@ -92,24 +92,24 @@ class Steps(ABC, Generic[ResultT]):
 
     @property
     def result(self) -> ResultT:
-        """What was traced. Raises TraceStateError until it has ended."""
+        """The result. Raises TraceStateError until the trace has ended."""
         if self._result is None:
             raise TraceStateError(
                 "this trace has no result yet",
                 why="it is still running" if self._running else "its block was not entered",
-                fix="ask after the `with` block",
+                fix="read `result` after the `with` block",
                 code="trace.no-result",
             )
         return self._result
 
     @property
     def running(self) -> bool:
-        """Whether it is attached."""
+        """Whether the trace is attached."""
         return self._running
 
     @property
     def has_result(self) -> bool:
-        """Whether it has ended with a result."""
+        """Whether the trace has ended with a result."""
         return self._result is not None
 
     @abstractmethod
@@ -120,7 +120,7 @@ class Steps(ABC, Generic[ResultT]):
         """Check what would otherwise fail after the code has run. Raises an AccelMagicError."""
 
     def attach(self, show: Callable[[list[Any]], None] | None = None) -> None:
-        """Attach everything; `show` receives live samples from a thread. Where that fails nothing is left attached."""
+        """Attach everything; `show` receives live samples in a thread. If this fails, nothing stays attached."""
         if self._running:
             raise session.already_running(self.kind)
         self._owner, self._result = os.getpid(), None
@@ -137,7 +137,7 @@ class Steps(ABC, Generic[ResultT]):
 
     @abstractmethod
     def _attach(self, show: Callable[[list[Any]], None] | None) -> None:
-        """Attach everything, and register in `_undo` what takes it down again: an interrupt may come at any time."""
+        """Attach everything, and register in `_undo` how to detach each part: an interrupt may arrive at any time."""
 
     @abstractmethod
     def go(self) -> None:
@@ -146,15 +146,15 @@ class Steps(ABC, Generic[ResultT]):
     def halt(self) -> None:
         """The traced code has ended; `stop` follows, after the `halt` of other traces of the same code.
 
-        Again is harmless, and so it is where nothing is attached.
+        May be called repeatedly, and when nothing is attached.
         """
 
     def stop(self, outcome: Outcome = "ok", value: object = None) -> ResultT:
-        """Detach, keep the result, save it where that was asked for. An interrupt that comes meanwhile is raised then.
+        """Detach, keep the result, and save it if asked. An interrupt that arrives meanwhile is raised at the end.
 
         Raises:
-            TraceStateError: It is not running; or in a forked child, whose parent goes on tracing.
-            RecordingError: The result cannot be saved. It is kept all the same.
+            TraceStateError: The trace is not running, or belongs to the parent of this forked process.
+            RecordingError: The result cannot be saved. It is kept in memory anyway.
 
         """
         if not self._running:
@@ -162,7 +162,7 @@ class Steps(ABC, Generic[ResultT]):
         if self._owner != os.getpid():
             raise TraceStateError(
                 "this trace belongs to the parent of this process",
-                why="a forked child has left the traced block; its hits count, but only the parent can end the trace",
+                why="a forked child left the traced block; its hits count, but only the parent can end the trace",
                 fix="end the child inside the block, with os._exit()",
                 code="trace.in-child",
             )
@@ -188,20 +188,20 @@ class Steps(ABC, Generic[ResultT]):
 
     @abstractmethod
     def _finish(self, outcome: Outcome, value: object) -> ResultT:
-        """Detach and make the result. Interrupts are put off meanwhile, and `_undo` runs afterwards in any case."""
+        """Detach and make the result. Interrupts are deferred meanwhile, and `_undo` always runs afterwards."""
 
     def _save_result(self, result: ResultT) -> None:
-        """Write the result where that was asked for."""
+        """Save the result if asked."""
 
     def end(self, error: BaseException | None, value: object = None) -> BaseException | None:
-        """Stop after the code has ended, also where an interrupt comes before `stop` has begun its work.
+        """Stop after the code has ended, even if interrupts arrive before `stop` has begun its work.
 
         Args:
             error: What the code raised.
-            value: Its own value.
+            value: The code's own value.
 
         Returns:
-            What came or failed meanwhile: the caller decides between it and the code's own error.
+            The interrupt or error of stopping; the caller decides between it and the code's own error.
 
         """
         came: BaseException | None = None
@@ -217,28 +217,28 @@ class Steps(ABC, Generic[ResultT]):
         return came
 
     def abort(self) -> None:
-        """Detach without a result; harmless when nothing is attached, and in a forked child."""
+        """Detach without a result; does nothing if nothing is attached, or in a forked child."""
         if self._owner == os.getpid():
             with uninterrupted():
                 self._take_down()
 
     def _take_down(self) -> None:
         self._running = False
-        self._undo.close()  # all of it, whatever one step raises
+        self._undo.close()  # runs every step, whatever one of them raises
 
 
 class _Exit:
-    """The `__exit__` of a block, which ends the trace even if an interrupt comes before its first line.
+    """The `__exit__` of a block, which ends the trace even if an interrupt arrives before its first line.
 
-    A `with` statement asks for `__exit__` before it calls `__enter__`, and drops it when it is left, in whatever way.
-    What it gets here ends the trace when it is dropped, unless that has happened by then.
+    A `with` statement looks up `__exit__` before it calls `__enter__`, and drops the reference however the block is
+    left. Dropping the object returned here ends the trace if it is still running.
     """
 
     def __get__(self, block: Block[Any] | None, owner: type[Block[Any]]) -> Callable[..., None]:
         if block is None:
             return owner._leave  # noqa: SLF001 - of the same module
         leave = functools.partial(owner._leave, block)  # noqa: SLF001
-        if not block._running:  # noqa: SLF001 - else somebody looks at it within the block
+        if not block._running:  # noqa: SLF001 - else it was looked up inside the block
             block._guard = weakref.ref(leave, block._left)  # noqa: SLF001
         return leave
 
@@ -246,8 +246,8 @@ class _Exit:
 class Block(Steps[ResultT]):
     """A trace around a block or a function.
 
-    As a context manager it traces the block; `result` then holds what was traced, also when the block raised. As a
-    decorator it traces every call; each result is `accel_magic.last`.
+    As a context manager it traces the block; `result` then has the result, even if the block raised. As a decorator it
+    traces every call; each result becomes `accel_magic.last`.
 
     Args:
         save: Write the result to this Parquet file.
@@ -255,7 +255,7 @@ class Block(Steps[ResultT]):
     """
 
     KIND: ClassVar[session.Kind]
-    """What a trace of this class is told apart by from others."""
+    """The kind of this class's traces; only one of each kind can run."""
 
     def __init__(self, save: str | Path | None = None) -> None:
         super().__init__(self.KIND)
@@ -264,11 +264,11 @@ class Block(Steps[ResultT]):
 
     @abstractmethod
     def again(self) -> Self:
-        """Make another trace of the same."""
+        """Make another trace with the same arguments."""
 
     @property
     def machine(self) -> dict[str, str]:
-        """Describe this machine, as the result will."""
+        """Describe this machine as the result will."""
         return machine.describe()
 
     def check(self) -> None:
@@ -290,7 +290,7 @@ class Block(Steps[ResultT]):
             ) from error
 
     def _warm_up(self) -> None:
-        """Start what takes a while, so that it comes up while the trace is prepared."""
+        """Start the helper processes, which takes a while, before the trace is prepared."""
         session.warm_up()
 
     def __enter__(self) -> Self:
@@ -305,7 +305,7 @@ class Block(Steps[ResultT]):
                     self.check()
                 self.attach()
                 self.go()
-            return self  # noqa: TRY300 - an interrupt may come until it has returned
+            return self  # noqa: TRY300 - an interrupt may arrive until it has returned
         except BaseException:
             self.abort()
             self._guard = None
@@ -321,7 +321,7 @@ class Block(Steps[ResultT]):
     ) -> None:
         with at_work():
             came = self.end(error)
-        self._guard = None  # an interrupt would be lost in what it calls
+        self._guard = None  # an interrupt in the weak reference's callback would be lost
         if came is None:
             return
         if error is None or not isinstance(came, Exception):
@@ -329,7 +329,7 @@ class Block(Steps[ResultT]):
         add_note(error, came)
 
     def _left(self, _: object) -> None:
-        """End the trace if it is still running when its block has been left."""
+        """End the trace if it is still running after its block was left."""
         if self._running:
             self.end(KeyboardInterrupt())
 

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class FlameTrace(Block["FlameResult | SampledResult"]):
-    """A profile of a block or a function; a SampledResult is the thread sampler's.
+    """A profile of a block or a function; the thread sampler gives a SampledResult.
 
     Args:
-        options: What is asked for.
+        options: The options.
         save: Write the result to this Parquet file.
 
     """
@@ -60,7 +60,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     @property
     def machine(self) -> dict[str, str]:
-        """Describe this machine, as the result will."""
+        """Describe this machine as the result will."""
         described = super().machine
         if self._launches is not None and self._launches.target is not None and self._launches.target.simulated:
             described["simulated"] = self._launches.target.name
@@ -68,22 +68,22 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user must know of what `prepare` found."""
+        """Notes from `prepare` for the user."""
         return self._notes
 
     def again(self) -> FlameTrace:
-        """Make another trace of the same."""
+        """Make another trace with the same arguments."""
         return FlameTrace(self.options, save=self._save)
 
     def prepare(self) -> Plan | None:
         """Match the probes and find the devices; nothing is attached yet.
 
         Returns:
-            What will be traced; None where the thread sampler is used.
+            What will be traced; None if the thread sampler is used.
 
         Raises:
-            ProbeError: A probe that cannot be understood, or matches nothing.
-            MachineError: Something is missing here, and was asked for.
+            ProbeError: A probe is invalid or matches nothing.
+            MachineError: This machine lacks something that the options need.
 
         """
         self._plan, self._notes = None, ()
@@ -109,12 +109,12 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         return self._plan
 
     def _fall_back(self, error: MachineError) -> None:
-        """Go on with the thread sampler. Raises the error where that would not do what was asked for."""
+        """Fall back to the thread sampler. Raises the error if the options need BPF."""
         if self.options.sampler == "bpf" or self.options.probes:
             raise error
         why = f" ({error.why})" if error.why else ""
         self._plan = None
-        self._notes = (f"sampled from a thread of this process, for the kernel cannot be asked: {error.what}{why}",)
+        self._notes = (f"BPF is unavailable; using the in-process thread sampler: {error.what}{why}",)
 
     def _attach(self, show: Show | None) -> None:
         self._session = self._threads = None
@@ -135,14 +135,14 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._undo.callback(live.abort)
         try:
             live.start()
-        except MachineError as error:  # of BCC, or of what only the kernel itself knows
+        except MachineError as error:  # e.g. BCC is missing, or the kernel refuses a program
             self._fall_back(error)
         else:
             self._undo.enter_context(self._cost)
             self._session = live
 
     def _learn_names(self) -> None:
-        """Learn the names of threads that may be gone at the end."""
+        """Remember the names of threads that may have ended at the end of the trace."""
         self._names |= names_of_threads()
 
     def _attach_thread(self) -> None:
@@ -152,7 +152,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._undo.callback(self._threads.abort)
 
     def go(self) -> None:
-        """Sample from here."""
+        """Start sampling."""
         self._names, self._spent = names_of_threads(), None
         if self._launches is not None:
             self._launches.go()
@@ -167,7 +167,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._session.go()
 
     def halt(self) -> None:
-        """Stop sampling in the kernel, and let the recording of iaprof end here."""
+        """Stop sampling in the kernel, and end iaprof's recording here."""
         if self._spent is None:
             self._spent = self._costs(self._session) if self._session is not None else {}
             if self._iaprof is not None:
@@ -188,21 +188,21 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         return self._recorded(self._completed(recording, self._spent or {}, iaprof), value)
 
     def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
-        """Give the result of the kernel's samples."""
+        """Make the result of the kernel's samples."""
         from accel_magic.results.flame import FlameResult  # importing it earlier would be in the profile
 
         return FlameResult(recording, value)
 
     def _stopped_iaprof(self) -> IaprofProfile | None:
-        """Give what iaprof recorded; None, and a note, where nothing came of it."""
+        """Return what iaprof recorded; None, and a note, if it failed."""
         if self._iaprof is None:
             return None
         try:
             return self._iaprof.stop()
         except AccelMagicError as error:
-            # What the processors did is there all the same.
+            # The CPU profile is still useful.
             why = f" ({error.why})" if error.why else ""
-            self._notes = (*self._notes, f"nothing came of iaprof: {error.what}{why}")
+            self._notes = (*self._notes, f"no GPU samples: {error.what}{why}")
             return None
 
     def _costs(self, live: LiveSession) -> dict[str, int]:
@@ -213,7 +213,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         return {"cpu_ns": cpu_ns, "tracer_ns": NOT_KNOWN if programs_ns == NOT_KNOWN else tracer_ns}
 
     def _completed(self, recording: Recording, cost: dict[str, int], iaprof: IaprofProfile | None) -> Recording:
-        """Add what only this process knows: names, launches, CPU time, what iaprof recorded."""
+        """Add what only this process knows: names, launches, CPU time, and iaprof's recording."""
         watched = self._watched(recording.start_ns, recording.stacks)
         stacks = watched.stacks
         if stacks is not None:
@@ -236,7 +236,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
     def _sampled(
         self, engine: ThreadEngine, profile: Profile, iaprof: IaprofProfile | None, value: object
     ) -> FlameResult | SampledResult:
-        """Give the result of the thread sampler."""
+        """Make the result of the thread sampler."""
         from accel_magic.api.flame_sampled import shown
         from accel_magic.results.flame import SampledResult
 
@@ -249,14 +249,14 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
 
 def names_of_threads() -> dict[int, str]:
-    """Python's names of threads by the ids that BPF programs see; {} where these are not the ids of this process.
+    """Python's thread names by the ids that BPF programs see; {} in another PID namespace, where the ids differ.
 
-    Threads that have ended are known as long as somebody keeps their objects.
+    Threads that have ended are included as long as their objects exist.
     """
     if not scope.in_initial_namespace():
         return {}
     ended: tuple[threading.Thread, ...] = ()
-    with contextlib.suppress(RuntimeError):  # a thread that begins just now changes the set
+    with contextlib.suppress(RuntimeError):  # a starting thread may change the set
         ended = tuple(getattr(threading, "_dangling", ()))
     known = (*ended, *threading.enumerate())
     return {thread.native_id: thread.name for thread in known if thread.native_id is not None}
@@ -272,14 +272,14 @@ def flame(*probes: str, save: str | Path | None = None, **options: Any) -> Flame
     ```
 
     Args:
-        *probes: What else to trace, as on the `%%ktrace` line: calls that can be measured become spans.
+        *probes: What else to trace, as on the `%%ktrace` line; calls that can be measured become spans.
         save: Write the result to this Parquet file.
         **options: Fields of `FlameOptions`: rate, off_cpu, by_thread, gpu_kernels, device, xe, sampler, all_frames,
             max_events, buffer.
 
     Raises:
-        ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.
-        MachineError: On entering: something is missing here that the thread sampler cannot stand in for.
+        ProbeError: On entering: a probe or option is invalid or matches nothing.
+        MachineError: On entering: this machine lacks something that the thread sampler cannot replace.
 
     """
     return FlameTrace(FlameOptions(probes=probes, **options), save=save)

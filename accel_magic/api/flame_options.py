@@ -1,4 +1,4 @@
-"""What can be asked of a flame trace, and the plan that it comes to on this machine."""
+"""The options of a flame trace, and its plan on this machine."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _LONGEST_INTERVAL_MS, _LARGEST_SUBSAMPLE = 60_000, 1_000_000_000
 
 @dataclass(frozen=True)
 class FlameOptions:
-    """What can be asked of a flame trace; each is an option of `%%flame` too.
+    """The options of a flame trace; each is also an option of `%%flame`.
 
     Attributes:
-        rate: Samples per second of each busy processor.
-        off_cpu: Record waits too: True for all, a number for those of so many microseconds and more; False for none.
-        by_thread: Show each thread's stacks apart.
-        probes: What else to trace, as on the `%%ktrace` line; calls that can be measured are.
+        rate: Samples per second on each busy processor.
+        off_cpu: Record waits too: True for all, a number for waits of at least that many microseconds; False for none.
+        by_thread: Show each thread's stacks separately.
+        probes: What else to trace, as on the `%%ktrace` line; calls are measured if possible.
         gpu_kernels: Show the time of GPU kernels under the Python line that launched them.
-        device: Where they run: `cuda`, `cpu` for the simulated device, `auto` for a GPU where there is one.
-        xe: Run intel/iaprof around the traced code too, for Intel's Xe GPUs.
+        device: Where GPU kernels run: `cuda`, `cpu` for the simulated device, `auto` for a GPU if there is one.
+        xe: Also run intel/iaprof around the traced code, for Intel's Xe GPUs.
         interval: With `xe`: length of iaprof's intervals, ms; None for its default, 10. The end of the trace waits for
             two of them.
-        eu_stall_subsample: With `xe`: iaprof keeps one of so many samples; None for its default, 100.
+        eu_stall_subsample: With `xe`: iaprof keeps one in this many samples; None for its default, 100.
         sampler: `bpf` samples in the kernel, `thread` from a thread of this process, which needs no privilege; `auto`
-            takes `bpf` where this machine allows it.
+            uses `bpf` if this machine allows it.
         all_frames: Keep the frames of the notebook and of the tracer below the cell.
-        max_events: Keep so many samples, waits and calls at most.
-        buffer: Size of the ring buffers in MiB, all together.
+        max_events: The maximum number of samples, waits and calls.
+        buffer: Total size of the ring buffers in MiB.
 
     """
 
@@ -57,17 +57,17 @@ class FlameOptions:
     buffer: float = 64.0
 
     def __post_init__(self) -> None:
-        """Check what was asked for. Raises ProbeError."""
+        """Check the options. Raises ProbeError."""
         if not 1 <= self.rate <= HIGHEST_RATE or self.rate != int(self.rate):
             raise ProbeError(
-                f"a rate of {self.rate} Hz cannot be had",
-                fix=f"use 1 to {HIGHEST_RATE}; 99 is usual",
+                f"a rate of {self.rate} Hz is not supported",
+                fix=f"use a whole number, 1 to {HIGHEST_RATE}; 99 is usual",
                 code="flame.bad-rate",
             )
         if not 0 <= self.off_cpu <= LONGEST_US:
             raise ProbeError(
-                f"off_cpu={self.off_cpu} is no length of a wait",
-                fix=f"use microseconds, 0 to {LONGEST_US:,}",
+                f"off_cpu={self.off_cpu} is out of range",
+                fix=f"use 0 to {LONGEST_US:,} microseconds",
                 code="flame.bad-off-cpu",
             )
         for name, known in (("sampler", get_args(Sampler)), ("device", ("auto", "cuda", "cpu"))):
@@ -81,13 +81,13 @@ class FlameOptions:
         if self.sampler == "thread" and self.probes:
             raise ProbeError(
                 "the thread sampler traces no probes",
-                why="probes need BPF, as the sampler called bpf does",
-                fix="leave out --sampler thread, or --with",
+                why="probes need BPF, which only the sampler bpf uses",
+                fix="remove --sampler thread or --with",
                 code="flame.probes-need-bpf",
             )
 
     def _check_iaprof(self) -> None:
-        """Check what iaprof is asked for. Raises ProbeError."""
+        """Check the options of iaprof. Raises ProbeError."""
         for name, most in (("interval", _LONGEST_INTERVAL_MS), ("eu_stall_subsample", _LARGEST_SUBSAMPLE)):
             value = getattr(self, name)
             if value is None:
@@ -109,7 +109,7 @@ class FlameOptions:
 
     @property
     def waits(self) -> bool:
-        """Whether waits are wanted: 0 is a number, and means all of them."""
+        """Whether to record waits; 0 means all of them."""
         return self.off_cpu is not False
 
     def words(self) -> tuple[str, ...]:
@@ -122,8 +122,8 @@ class FlameOptions:
         """Match the probes against this machine.
 
         Raises:
-            ProbeError: A probe cannot be understood, or matches nothing.
-            MachineError: Something is missing here.
+            ProbeError: A probe is invalid or matches nothing.
+            MachineError: This machine lacks something that the trace needs.
 
         """
         from accel_magic.kernel.stacks.choice import with_stacks
@@ -133,10 +133,10 @@ class FlameOptions:
 
 
 def measured(word: str) -> str:
-    """Write a probe so that its calls are measured from entry to return, where that can be: they are spans then.
+    """Rewrite a probe to measure its calls from entry to return if possible: such calls become spans.
 
     Raises:
-        ProbeError: It is no probe.
+        ProbeError: The text is not a probe.
 
     """
     if word.startswith((PREFIX_EXCLUDE, PREFIX_LATENCY)) or presets.is_preset(word):

@@ -1,4 +1,4 @@
-"""A flame trace by the thread sampler: for where this process may not use BPF."""
+"""A flame trace by the thread sampler, for processes that may not use BPF."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class ThreadEngine:
-    """Samples this process from one of its own threads; `start`, then `stop`.
+    """Samples this process from one of its own threads; `go`, then `stop`.
 
     Args:
-        options: What is asked for.
+        options: The options.
 
     """
 
@@ -37,18 +37,18 @@ class ThreadEngine:
         self.start_ns = 0
 
     def go(self) -> None:
-        """Begin."""
+        """Start sampling."""
         self.start_ns = time.monotonic_ns()
         self._running = True
         self._sampler.start()
 
     def stop(self) -> Profile:
-        """End; the profile has each thread as a root, all frames, and what waited."""
+        """Stop sampling; the profile has each thread as a root, all frames, and waits."""
         self._running = False
         return self._sampler.stop()
 
     def abort(self) -> None:
-        """End without a profile; harmless when that has been done."""
+        """Stop without a profile; does nothing if already stopped."""
         if self._running:
             self.stop()
 
@@ -56,14 +56,14 @@ class ThreadEngine:
 def shown(
     profile: Profile, options: FlameOptions, *, cells: Mapping[str, str], machine: dict[str, str], watched: Watched
 ) -> Profile:
-    """Show of a sampler's profile what was asked for, as of any flame trace.
+    """Apply the options to a sampler's profile, and add accelerator time.
 
     Args:
-        profile: As `ThreadEngine.stop` gives it.
-        options: What was asked for.
-        cells: Names of the files of cells.
+        profile: As returned by `ThreadEngine.stop`.
+        options: The options of the trace.
+        cells: Labels of cells by their file names.
         machine: Where it was made.
-        watched: What an accelerator did meanwhile.
+        watched: The accelerator's launches during the trace.
 
     """
     builder = ProfileBuilder()
@@ -100,7 +100,7 @@ def _stacked(builder: ProfileBuilder, path: tuple[Frame, ...]) -> int:
 
 
 def _launched(watched: Watched) -> Iterator[tuple[Launch, tuple[Frame, ...]]]:
-    """Launches whose time is known, with their stacks."""
+    """Launches with a known duration, and their stacks."""
     if watched.stacks is None:
         return
     rows = watched.stacks.rows(np.array([launch.stack for launch in watched.launches], np.uint64)).tolist()
@@ -110,7 +110,7 @@ def _launched(watched: Watched) -> Iterator[tuple[Launch, tuple[Frame, ...]]]:
 
 
 def _shown(path: tuple[Frame, ...], options: FlameOptions, cells: Mapping[str, str]) -> tuple[Frame, ...] | None:
-    """A stack as asked for; None of the notebook's own threads."""
+    """Apply the options to a stack; None for the notebook's own threads."""
     roots = tuple(frame for frame in path[:1] if frame.kind == Kind.THREAD)
     frames = tuple(frame._replace(module=cells.get(frame.module, frame.module)) for frame in path[len(roots) :])
     waits = tuple(frame for frame in frames[-1:] if frame.kind == Kind.WAIT)
@@ -120,7 +120,7 @@ def _shown(path: tuple[Frame, ...], options: FlameOptions, cells: Mapping[str, s
 
 
 def _threads(profile: Profile) -> dict[int, tuple[Frame]]:
-    """Root of each thread that was sampled."""
+    """Root frame of each sampled thread, by thread id."""
     tids, first = np.unique(profile.samples.tid, return_index=True)
     nodes = profile.samples.stack[first].tolist()
     return {tid: (profile.path(node)[0],) for tid, node in zip(tids.tolist(), nodes, strict=True)}

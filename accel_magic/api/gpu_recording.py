@@ -1,4 +1,4 @@
-"""From what a trace has seen to its recording."""
+"""Makes the recording of a GPU trace from what it has seen."""
 
 from __future__ import annotations
 
@@ -41,32 +41,32 @@ def recording_of(
     notes: Sequence[str] = (),
     processes: Sequence[Traced] = (),
 ) -> GpuRecording:
-    """Read everything from the device and put it together.
+    """Read everything from the device and make the recording.
 
     Args:
         seen: Kernels, places and launches.
         shared: The memory of each source.
-        live: What was read of it so far; stopped.
+        live: What was read of the maps so far; stopped.
         on_cpu: The programs on the CPU; detached.
         memory: The device.
-        started: When, ISO 8601.
-        start_ns: The same, CLOCK_MONOTONIC.
-        end_ns: The end, likewise.
+        started: Start of the trace, ISO 8601.
+        start_ns: Start of the trace, CLOCK_MONOTONIC.
+        end_ns: End of the trace, CLOCK_MONOTONIC.
         outcome: How the traced code ended.
-        calls: What was seen of the driver's calls.
+        calls: The recorded driver calls.
         machine: Description of the machine.
-        clock: How the device's clock lies on the host's.
-        notes: What the user should know of the device.
-        processes: Native binaries with programs in their kernels.
+        clock: How to convert the device's clock to the host's.
+        notes: Notes about the device for the user.
+        processes: Native binaries with instrumented kernels.
 
     """
     for each in shared:
         each.salvage()
     contents, printed = (*live.contents(), *on_cpu.contents()), live.printed()
     lost_prints = sum(int(each.losses()[-1]) for each in shared)
-    told = [*notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
-    told += [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
-    told += [*on_cpu.told(), *live.notes(), *calls.notes, *(note for each in processes for note in each.notes)]
+    all_notes = [*notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
+    all_notes += [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
+    all_notes += [*on_cpu.told(), *live.notes(), *calls.notes, *(note for each in processes for note in each.notes)]
     own = (replace(content, pid=os.getpid()) for content in contents)
     launches = _launches(seen, start_ns)
     return GpuRecording(
@@ -91,7 +91,7 @@ def recording_of(
             if finding.rule != "unreachable-code"
         ),
         outcome=outcome,
-        notes=tuple(told),
+        notes=tuple(all_notes),
         history=live.over_time(start_ns),
         api=_api(calls, launches, start_ns),
         api_lost=calls.lost,
@@ -112,7 +112,7 @@ def _api(calls: HostCalls, launches: pd.DataFrame, start_ns: int) -> pd.DataFram
 def _exact_to(clock: Clock) -> list[str]:
     if not clock.error_ns:
         return []
-    return [f"times of the device are exact to ±{clock.error_ns / 1e3:,.3g} µs on the host's clock"]
+    return [f"device times are accurate to ±{clock.error_ns / 1e3:,.3g} µs on the host's clock"]
 
 
 def _kernels(seen: Seen) -> pd.DataFrame:
@@ -130,7 +130,7 @@ def _kernels(seen: Seen) -> pd.DataFrame:
                 "instrumented": kernel.report.instrumented,
                 "sites": kernel.report.sites,
                 "launches": sum(launches[pid, number, kernel.report.name] for number in (None, kernel.report.number)),
-                "reason": kernel.report.reason or "; ".join(f"left alone: {one}" for one in kernel.report.left),
+                "reason": kernel.report.reason or "; ".join(f"not instrumented: {one}" for one in kernel.report.left),
                 "file": origin.file if origin else "",
                 "line": origin.line if origin else 0,
                 "pid": pid or os.getpid(),
@@ -156,7 +156,7 @@ def _kernels(seen: Seen) -> pd.DataFrame:
 
 
 def _changed(seen: Seen) -> dict[str, int]:
-    """Number the modules that programs were put into, by their new text."""
+    """Numbers of the modules that were instrumented, by their new text."""
     return {
         text: number
         for number, text in enumerate(dict.fromkeys(k.text for k in seen.kernels if k.text != k.source.ptx))
@@ -214,5 +214,5 @@ def _sites(seen: Seen) -> pd.DataFrame:
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
-    """Make a frame with these columns and dtypes, also of no rows."""
+    """Make a frame with these columns and dtypes, even if there are no rows."""
     return pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))

@@ -1,4 +1,4 @@
-"""A GPU trace around a block: programs are verified, put into every kernel that comes by, and taken out again."""
+"""A GPU trace around a block: verifies programs, injects them into every launched kernel, and removes them again."""
 
 from __future__ import annotations
 
@@ -60,19 +60,20 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class GpuOptions:
-    """What can be asked of a GPU trace besides its programs; each is an option of `%%gputrace` too.
+    """The options of a GPU trace besides its programs; each is also an option of `%%gputrace`.
 
     Attributes:
-        kernel: Glob of the kernels to trace, by their names in PTX or as C++ reads them.
-        per: `thread` or `warp`, instead of what the programs say.
+        kernel: Glob of the kernels to trace, matched against their PTX names and their demangled names.
+        per: `thread` or `warp`; overrides the programs' own setting.
         verify: `strict`, `warn` or `off`; None: strict for C, warn for compiled objects.
-        device: `cuda` for an NVIDIA GPU, `cpu` for the simulated device, `auto` for a GPU where there is one.
-        gpu: Which GPU, as its driver counts; None for that of the current context, else the first.
-        threads: Threads of a grid that per-thread maps have room for.
-        every: Read the maps every so many seconds while kernels run, for `GpuResult.history`; None: only at the end.
-        by_launch: Read them after each launch instead, which is waited for.
-        host_api: Record the driver's calls of this process and its children too: `on`, `off`, or `auto`: of a GPU,
-            where the kernel can be traced.
+        device: `cuda` for an NVIDIA GPU, `cpu` for the simulated device, `auto` for a GPU if there is one.
+        gpu: Number of the GPU in the driver's list; None for that of the current context, else the first.
+        threads: Number of threads of a grid for which per-thread maps are sized.
+        every: Read the maps at this interval, in seconds, while kernels run, for `GpuResult.history`; None: only at the
+            end.
+        by_launch: Read the maps after each launch instead, which waits for the launch.
+        host_api: Record calls into the driver from this process and its children: `on`, `off`, or `auto`: on a GPU, if
+            the kernel can be traced.
 
     """
 
@@ -87,7 +88,7 @@ class GpuOptions:
     host_api: HostApiMode = "auto"
 
     def __post_init__(self) -> None:
-        """Check what was asked for. Raises ProbeError."""
+        """Check the options. Raises ProbeError."""
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ProbeError(
@@ -97,13 +98,13 @@ class GpuOptions:
                 )
         if self.threads < 1:
             raise ProbeError(
-                f"threads={self.threads} leaves room for none", fix="use a positive number", code="gpu.bad-threads"
+                f"threads={self.threads} is not positive", fix="use a positive number", code="gpu.bad-threads"
             )
         check_every(self.every)
         if self.every is not None and self.by_launch:
             raise ProbeError(
-                "maps are read by time or by launch, not both",
-                fix="leave out every or by_launch",
+                "maps can be read by time or by launch, not both",
+                fix="remove every or by_launch",
                 code="gpu.every-beside-launch",
             )
 
@@ -112,8 +113,8 @@ class GpuTrace(Block["GpuResult"]):
     """GPU programs around a block or a function.
 
     Args:
-        names: Names of tools, or files of the user's programs, and bindings of programs for the CPU.
-        options: What is asked for.
+        names: Names of tools or of program files, and bindings of programs for the CPU.
+        options: The options.
         save: Write the result to this Parquet file.
 
     """
@@ -126,7 +127,7 @@ class GpuTrace(Block["GpuResult"]):
         self.names, bindings = programs.without_bindings(names)
         if not self.names:
             raise ProbeError(
-                "no GPU program was named",
+                "no GPU program given",
                 fix="name a tool or a file: threadhist, mine.bpf.c",
                 code="gpu.no-program-given",
             )
@@ -147,7 +148,7 @@ class GpuTrace(Block["GpuResult"]):
 
     @property
     def machine(self) -> dict[str, str]:
-        """Describe this machine, as the result will."""
+        """Describe this machine as the result will."""
         described = super().machine
         if self.device.simulated:
             described["simulated"] = CPU_DEVICE
@@ -155,11 +156,11 @@ class GpuTrace(Block["GpuResult"]):
 
     @cached_property
     def device(self) -> Target:
-        """What the kernels run on. Raises MachineError where a GPU was asked for and there is none."""
+        """The device that the kernels run on. Raises MachineError if a GPU was requested and there is none."""
         return target(self.options.device, self.options.gpu)
 
     def again(self) -> GpuTrace:
-        """Make another trace of the same."""
+        """Make another trace with the same arguments."""
         return GpuTrace(self._given, self.options, save=self._save)
 
     def prepare(self) -> tuple[Source, ...]:
@@ -167,20 +168,20 @@ class GpuTrace(Block["GpuResult"]):
 
         Raises:
             ProbeError: There is no such tool or file.
-            ProgramError: A program does not compile, or the verifier refuses it.
+            ProgramError: A program does not compile, or the verifier rejects it.
             MachineError: clang, a package of the GPU extra, or the device is missing.
 
         """
-        self.device  # noqa: B018 - what is missing is told before anything is compiled
+        self.device  # noqa: B018 - report a missing device before compiling anything
         found = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
         check_bindings(self._bindings, found)
         self._sources = tuple(programs.with_budget(source, self.options.threads) for source in found)
         return self._sources
 
     def examine(self) -> GpuDryRun:
-        """Compile the programs and say what the verifier thinks of them, also of those that it refuses.
+        """Compile the programs and report what the verifier found, even for rejected programs.
 
-        Raises as `prepare` does, but for programs that are refused.
+        Raises as `prepare` does, except for rejected programs.
         """
         from accel_magic.gpu.dry_run import GpuDryRun
 
@@ -189,7 +190,7 @@ class GpuTrace(Block["GpuResult"]):
         return GpuDryRun.of(sources, self.options.threads, self.device.architecture, self._bindings)
 
     def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
-        """Put the maps on the device and watch the frameworks from now on."""
+        """Allocate the maps on the device and start watching the frameworks."""
         with uninterrupted():
             self._undo.callback(self._forget)
             self._attach_all(show)
@@ -261,22 +262,22 @@ class GpuTrace(Block["GpuResult"]):
         return replace(sample, device=self.device.name)
 
     def maps_now(self) -> dict[str, pd.DataFrame]:
-        """Read the maps as they are now, without stopping kernels; inside the block, from any thread.
+        """Read the current maps without stopping kernels; call it inside the block, from any thread.
 
         Returns:
-            Frames as those of `GpuResult.maps`, of this process's kernels; of a ring all records so far. Each entry is
-            whole; entries of one map may be of slightly different moments.
+            Frames like those of `GpuResult.maps`, for this process's kernels; for a ring all records so far. Each entry
+            is consistent; entries of one map may be from slightly different moments.
 
         Raises:
             TraceStateError: The trace is not running.
-            MachineError: The device does not answer any more.
+            MachineError: The device no longer responds.
 
         """
         if self._live is None:
             raise TraceStateError(
                 "this trace has no maps yet",
                 why="its block was not entered",
-                fix="ask inside the `with` block",
+                fix="call maps_now() inside the `with` block",
                 code="gpu.maps-not-yet",
             )
         return self._live.frames(self._on_cpu.contents())
@@ -289,7 +290,7 @@ class GpuTrace(Block["GpuResult"]):
             self._live.go()
 
     def halt(self) -> None:
-        """Record no more host calls. Kernels that still run count until they end, which is waited for."""
+        """Stop recording host calls. Running kernels count until they end; `stop` waits for them."""
         if not self._end_ns:
             self._end_ns = time.monotonic_ns()
             self._host.halt()
@@ -325,7 +326,7 @@ class GpuTrace(Block["GpuResult"]):
         return GpuResult(recording, value)
 
     def _compared(self, memory: Memory, *, ended: bool) -> Clock:
-        """Compare the clocks again; where the device does not answer any more, the first comparison has to do."""
+        """Compare the clocks again; if the device no longer responds, use the first comparison."""
         try:
             if ended:
                 return self._clock.through(memory.clock())
@@ -343,7 +344,7 @@ class GpuTrace(Block["GpuResult"]):
         self._shared = []
 
     def _warm_up(self) -> None:
-        """Start nothing: few GPU traces need the helpers of kernel traces."""
+        """Start nothing, because few GPU traces need the helpers of kernel traces."""
 
 
 def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> GpuTrace:
@@ -356,15 +357,15 @@ def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> Gpu
     ```
 
     Args:
-        *names: Names of tools (`threadhist`), or files of your own programs (`mine.bpf.c`, `mine.o`); and places of
-            their programs for the CPU that do not say it themselves: `on_launch=uprobe:cuda:cuLaunchKernel`.
+        *names: Names of tools (`threadhist`), or files of your own programs (`mine.bpf.c`, `mine.o`); and bindings of
+            CPU programs in them without an attach point of their own: `on_launch=uprobe:cuda:cuLaunchKernel`.
         save: Write the result to this Parquet file.
         **options: Fields of `GpuOptions`: kernel, per, verify, device, gpu, threads, every, by_launch,
                 host_api.
 
     Raises:
         ProbeError: On entering: there is no such tool or file.
-        ProgramError: On entering: a program does not compile, or the verifier refuses it.
+        ProgramError: On entering: a program does not compile, or the verifier rejects it.
         MachineError: On entering: clang, a package of the GPU extra, or the device is missing.
 
     """

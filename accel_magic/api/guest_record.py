@@ -1,9 +1,9 @@
-"""Traces one command inside the guest and hands the recording over: run with FILE by `own_python.command`.
+"""Traces one command inside the guest and hands over the recording: run with FILE by `own_python.command`.
 
-Standard input is JSON: `{"probes", "options" (fields of `Options`), "command"}`. The command has this
+Standard input is JSON: `{"probes", "options" (fields of `Options`), "command"}`. The command inherits this
 process's other streams. FILE gets the recording, FILE.json `{"status": the command's}` or `{"error": the name of the
-type, "what", "why", "fix", "code"}`. pandas is not needed here, and so not imported: that alone takes an emulated
-processor seconds.
+type, "what", "why", "fix", "code"}`. pandas is not needed and must not be imported: that takes seconds on an emulated
+processor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from accel_magic.recording.session import LiveSession, warm_up
 
 
 def record(request: dict[str, Any], target: Path) -> int:
-    """Trace the command; returns its exit status, or minus the number of the signal that ended it."""
+    """Trace the command; return its exit status, or minus the number of the signal that killed it."""
     warm_up()
     session = LiveSession(Options(**request["options"]).plan(tuple(request["probes"])))
     session.start()
@@ -45,26 +45,26 @@ def _run(command: list[str]) -> int:
         raise MachineError(
             f"{command[0]} cannot be run in the lab",
             why=str(error),
-            fix="the guest sees the host's programs: give one that is there",
+            fix="give a program that exists on the host: the guest sees the host's files",
             code="command.cannot-run",
         ) from None
 
 
 def main() -> None:
-    """Serve the one request, and leave at once: what is left is the kernel's to clean up."""
+    """Serve one request, then exit at once and leave the cleanup to the kernel."""
     target = Path(sys.argv[1])
-    told: dict[str, Any]
+    answer: dict[str, Any]
     try:
-        told = {"status": record(json.load(sys.stdin), target)}
+        answer = {"status": record(json.load(sys.stdin), target)}
     except AccelMagicError as error:
-        told = {
+        answer = {
             "error": type(error).__name__,
             "what": error.what,
             "why": error.why,
             "fix": error.fix,
             "code": error.code,
         }
-    Path(f"{target}.json").write_text(json.dumps(told))
+    Path(f"{target}.json").write_text(json.dumps(answer))
     sys.stdout.flush()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""The kernel trace of the driver's calls that a GPU trace owns: where it attaches, and what it hands over."""
+"""The kernel trace of driver calls within a GPU trace."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 HostApiMode = Literal["auto", "on", "off"]
 MOST_CALLS: Final = 1_000_000
-"""Calls that are kept, of some 150 bytes each; later ones are only counted."""
+"""Calls that are recorded, about 150 bytes each; later ones are only counted."""
 BUFFER_MIB: Final = 32.0
-_SIMULATED: Final = "the device is simulated: --host-api on records calls of the stand-in for its driver"
+_SIMULATED: Final = "the device is simulated: --host-api on records calls into its mock driver"
 _WRAPPED: Final = ("module", "context")
-"""Kinds of calls in which the shim itself asks the driver for something."""
+"""Kinds of calls in which the shim itself calls the driver."""
 _FILE: Final = re.compile(r"libcuda\.so\.[\d.]+")
 
 
 @dataclass(frozen=True)
 class HostCalls:
-    """What a trace saw of the driver's calls.
+    """The recorded driver calls.
 
     Attributes:
-        frame: Columns as in `recording.API`, times on CLOCK_MONOTONIC, without a match to launches; None where calls
+        frame: Columns as in `recording.gpu.API`, times on CLOCK_MONOTONIC, not yet joined to launches; None if calls
             were not recorded.
         lost: Calls whose record was lost.
-        notes: What the user should know of them.
-        off: Why they were not recorded; '' where they were.
+        notes: Notes for the user.
+        off: Why calls were not recorded; '' if they were.
 
     """
 
@@ -61,15 +61,15 @@ def libraries(*, stand_in: bool = False) -> tuple[Path, ...]:
     """Find every libcuda that this process or its children may call.
 
     Args:
-        stand_in: Whether children find the stand-in, beside what this process has mapped or the loader knows.
+        stand_in: Whether children load the mock driver, besides what this process has mapped or the loader knows.
 
     Raises:
-        MachineError: There is none, or the stand-in cannot be built.
+        MachineError: There is no libcuda, or the mock driver cannot be built.
 
     """
     from accel_magic.probes.libraries import mapped_files, resolve
 
-    # The file itself is called by the driver's version: libcuda.so.570.86.10.
+    # The file name has the driver's version: libcuda.so.570.86.10.
     found = [file for file in mapped_files(os.getpid()) if _FILE.fullmatch(file.name)]
     if stand_in:
         from accel_magic.devices.standin.build import library
@@ -80,20 +80,20 @@ def libraries(*, stand_in: bool = False) -> tuple[Path, ...]:
     except ProbeError as error:
         if not found:
             raise MachineError(
-                f"there is no {LIBRARY} here", why=error.why, fix=INSTALL[LIBRARY], code="cuda.no-driver"
+                f"{LIBRARY} not found", why=error.why, fix=INSTALL[LIBRARY], code="cuda.no-driver"
             ) from None
     return tuple(dict.fromkeys(found))
 
 
 def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
-    """Plan the probes of all calls in these libraries.
+    """Plan probes of all driver calls in these libraries.
 
     Args:
         files: The drivers.
-        shim: The library of ours that stands before the driver in child processes; '' for none.
+        shim: Our library that wraps the driver in child processes; '' for none.
 
     Raises:
-        MachineError: The kernel cannot be traced like that.
+        MachineError: The kernel does not support these probes.
         ProbeError: There is no such file.
 
     """
@@ -104,12 +104,12 @@ def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
 
 
 class HostTrace:
-    """The part of a GPU trace that records the driver's calls of this process and its children, where it can.
+    """The part of a GPU trace that records driver calls of this process and its children, if possible.
 
-    `start`, `go`, `stop`; or `abort`. Where it cannot record, all of these do nothing, and `off` says why.
+    `start`, `go`, `stop`; or `abort`. If it cannot record, all of these do nothing, and `off` is the reason.
 
     Args:
-        mode: `on`, `off`, or `auto`: on a GPU, where the kernel engine has its privilege and there is a driver.
+        mode: `on`, `off`, or `auto`: on a GPU, if this process may trace the kernel and there is a driver.
 
     """
 
@@ -121,20 +121,20 @@ class HostTrace:
         self._shim = ""
 
     def start(self, memory: M, *, simulated: bool, shim: bool = False) -> M:
-        """Attach where that is possible.
+        """Attach, if possible.
 
         Args:
-            memory: What the trace reads the device with; these calls of the driver are not the user's.
-            simulated: Whether kernels run on the simulated device. Then calls are those of a stand-in for the driver,
-                and it takes `on` to watch it: attaching costs more than most such cells.
-            shim: Whether a library of ours stands before the driver in child processes.
+            memory: How the trace accesses the device; these driver calls are not the user's.
+            simulated: Whether kernels run on the simulated device. Then the driver is a mock, and its calls are only
+                recorded with `on`, because attaching costs more than most such cells.
+            shim: Whether our library wraps the driver in child processes.
 
         Returns:
-            What to use instead of `memory`.
+            The object to use instead of `memory`: it marks the trace's own driver calls.
 
         Raises:
-            MachineError: Calls were asked for with `on`, and cannot be traced here.
-            ProbeError: Likewise.
+            MachineError: The mode is `on`, and driver calls cannot be traced here.
+            ProbeError: The mode is `on`, and there is no driver to trace.
 
         """
         self.off = NOT_WANTED if self._mode == "off" else _SIMULATED if simulated and self._mode == "auto" else ""
@@ -155,19 +155,19 @@ class HostTrace:
         return self._own.noting(memory)
 
     def go(self) -> int:
-        """Record from here; the time, CLOCK_MONOTONIC in ns."""
+        """Start recording; return the time, CLOCK_MONOTONIC in ns."""
         if self._session is None:
             return time.monotonic_ns()
         self._session.go()
         return self._session.start_ns
 
     def halt(self) -> None:
-        """Record no more calls."""
+        """Stop recording."""
         if self._session is not None:
             self._session.halt()
 
     def stop(self, outcome: Outcome) -> HostCalls:
-        """Detach, and hand over what was recorded. `outcome` says how the traced code ended."""
+        """Detach and return the recorded calls. `outcome`: how the traced code ended."""
         session, self._session = self._session, None
         if session is None:
             return HostCalls(off=self.off)
@@ -179,14 +179,14 @@ class HostTrace:
         return _calls(recording, self._own, self._shim)
 
     def abort(self) -> None:
-        """Detach; harmless when nothing is attached."""
+        """Detach; does nothing if nothing is attached."""
         session, self._session = self._session, None
         if session is not None:
             session.abort()
 
 
 def _shim() -> str:
-    """The library that stands before the driver in children; '' where it cannot be built, and children have none."""
+    """Our library that wraps the driver in child processes; '' if it cannot be built, so that children have none."""
     from accel_magic.gpu.native.build import library
 
     try:
@@ -201,12 +201,12 @@ def _calls(recording: Recording, own: Stretches, shim: str) -> HostCalls:
     untimed = int(recording.unpaired.sum())
     waiting = hits - int(recording.histograms.counts.sum()) - untimed
     if recording.limit_reached:
-        notes.append(f"of {hits:,} host calls the first {recording.event_count:,} were recorded")
+        notes.append(f"the first {recording.event_count:,} of {hits:,} host calls were recorded")
     if lost:
-        why = "nothing was read of the ring buffer" if recording.unread else "the ring buffer was full"
-        notes.append(f"host calls whose records were lost, for {why}: {lost:,}")
+        why = "the ring buffer was not read" if recording.unread else "the ring buffer was full"
+        notes.append(f"host calls lost because {why}: {lost:,}")
     if untimed:
-        notes.append(f"host calls that could not be timed, for too many were under way at once: {untimed:,}")
+        notes.append(f"host calls not timed because too many were in flight at once: {untimed:,}")
     if waiting > 0:
         notes.append(f"host calls that had not returned at the end of the trace: {waiting:,}")
     if recording.missed:

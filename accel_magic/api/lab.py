@@ -1,4 +1,4 @@
-"""Trace a command in the lab from the outside; the result is the host's."""
+"""Trace a command in the lab from the host; the result is on the host."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def trace_lab(
     save: str | Path | None = None,
     **options: Any,
 ) -> TraceResult:
-    """Trace a command in a running lab, from before its first instruction to its end.
+    """Trace a command in a running lab, from its first instruction to its end.
 
     Args:
         lab: A lab that has been started.
         *probes: Probes, as on the `%%ktrace` line; they are matched against the guest's kernel.
         command: Program and arguments.
-        timeout: Seconds after which it is ended.
-        on_output: Receives what the command prints, while it runs.
+        timeout: Seconds after which the command is killed.
+        on_output: Receives the command's output while it runs.
         save: Write the result to this Parquet file.
         **options: Fields of `accel_magic.Options`: mode, scope, filter, args, max_events, duration, buffer.
 
@@ -44,10 +44,10 @@ def trace_lab(
         The result, whose `value` is the command's `Completed`.
 
     Raises:
-        ProbeError: A probe or option that cannot be understood, or that matches nothing in the guest.
-        MachineError: The guest cannot trace, the command cannot be run, or the guest ended meanwhile.
-        ProgramError: The guest's kernel refuses a program.
-        RecordingError: The result cannot be written to `save`; that is checked before the command runs.
+        ProbeError: A probe or option is invalid, or matches nothing in the guest.
+        MachineError: The guest cannot trace, the command cannot be run, or the guest ended during the trace.
+        ProgramError: The guest's kernel rejects a program.
+        RecordingError: The result cannot be written to `save`; this is checked before the command runs.
 
     """
     if save is not None:
@@ -61,21 +61,22 @@ def trace_lab(
         if not answer.exists():
             raise errors.MachineError(
                 "tracing in the lab failed",
-                why=done.stderr.decode(errors="replace").strip() or f"the guest's side ended with {done.status}",
+                why=done.stderr.decode(errors="replace").strip()
+                or f"the process in the guest ended with status {done.status}",
                 fix=f"see the logs in {lab.logs}",
                 code="lab.trace-failed",
             )
-        told = json.loads(answer.read_text())
-        if "error" in told:
-            raise _error(told)
+        reply = json.loads(answer.read_text())
+        if "error" in reply:
+            raise _error(reply)
         recording = handover.read(target)
-    return finish(recording, Completed(tuple(command), told["status"], done.stdout, done.stderr), save)
+    return finish(recording, Completed(tuple(command), reply["status"], done.stdout, done.stderr), save)
 
 
-def _error(told: dict[str, Any]) -> errors.AccelMagicError:
-    """Make an error of what the guest told: any text, and one of our types."""
-    kind = getattr(errors, str(told["error"]), None)
+def _error(reply: dict[str, Any]) -> errors.AccelMagicError:
+    """Make an error from the guest's reply: texts are arbitrary, but the type must be one of ours."""
+    kind = getattr(errors, str(reply["error"]), None)
     if not (isinstance(kind, type) and issubclass(kind, errors.AccelMagicError)):
         kind = errors.MachineError
-    words = {name: str(told.get(name, "")) for name in ("why", "fix", "code")}
-    return kind(str(told.get("what", "")), **words)
+    words = {name: str(reply.get(name, "")) for name in ("why", "fix", "code")}
+    return kind(str(reply.get("what", "")), **words)

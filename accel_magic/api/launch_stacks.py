@@ -1,4 +1,4 @@
-"""Launches of kernels on an accelerator, each with the Python stack of the line that made it."""
+"""Kernel launches on an accelerator, each with the Python stack that launched it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _STEP: Final = 2
 """The kernel's programs give stacks odd keys (bpf/kernel/stacks.h): even ones are free."""
 
 Place = tuple["CodeType", int]
-"""A code object and the instruction under way in it, an offset in bytes."""
+"""A code object and the offset of its current instruction in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A launch, its thread, the number of its stack, and what tells how long the kernel took."""
+    """A launch, its thread id and the number of its stack."""
 
     launch: Launch
     tid: int
@@ -53,12 +53,12 @@ class _Seen:
 
 
 class Launches:
-    """The adapters' `Observer` of a flame trace: changes no kernel, remembers who launched it.
+    """The adapters' `Observer` of a flame trace: leaves kernels unchanged and records the stack of each launch.
 
     The stack is taken in the launching thread at the launch itself, so it is exact.
 
     Args:
-        asked: Which device kernels run on.
+        asked: The requested device.
 
     """
 
@@ -76,12 +76,12 @@ class Launches:
         self.target: Target | None = None
 
     def prepare(self) -> Target:
-        """Find the device. Raises MachineError where it was asked for by name and is not there."""
+        """Find the device. Raises MachineError if it was requested by name and does not exist."""
         self.target = target(self._asked)
         return self.target
 
     def attach(self) -> None:
-        """Watch the frameworks from now on. Raises MachineError where the device cannot be used."""
+        """Start watching the frameworks. Raises MachineError if the device cannot be used."""
         assert self.target is not None  # noqa: S101 - after prepare
         try:
             self._memory, device = self._undo.enter_context(opened(self.target))
@@ -94,27 +94,27 @@ class Launches:
             raise
 
     def go(self) -> None:
-        """Forget what was launched before."""
+        """Forget earlier launches."""
         with self._lock:
             self._seen.clear()
 
     def close(self) -> None:
-        """Leave the frameworks as they were; harmless when nothing is watched."""
+        """Stop watching and restore the frameworks; does nothing if nothing is watched."""
         self._undo.close()
 
     def rewrite(self, kernel: KernelSource) -> str:
-        """Leave the kernel as it is."""
+        """Return the kernel unchanged."""
         return kernel.ptx
 
     def launching(self, launch: Launch) -> None:
-        """Let the device be made ready."""
+        """Prepare the device for a launch."""
         if self._memory is not None:
             self._memory.launching(launch)
         if self._times is not None:
             self._times.before(launch.stream)
 
     def launched(self, launch: Launch) -> None:
-        """Remember a launch and the stack that made it."""
+        """Record a launch and its stack."""
         own = not launch.pid
         place = _place(sys._getframe(1)) if own else ()  # noqa: SLF001 - the documented way to reach a caller
         tid = self._tid() if own else 0
@@ -129,20 +129,20 @@ class Launches:
             self._times.after(launch.stream, number)
 
     def skipped(self, name: str, reason: str) -> None:
-        """Remember what could not be watched, and why."""
+        """Record what could not be watched, and why."""
         self._skipped[name] = reason
 
     def wait(self) -> None:
-        """Wait for the device, or for an interrupt: what still runs then has no duration."""
+        """Wait for the device or an interrupt; kernels that still run then have no duration."""
         if self._memory is not None and self._seen:
             self._memory.wait()
 
     def seen(self, start_ns: int, table: StackTable | None) -> Watched:
-        """Give what was launched, and a table of stacks that has those of the launches too.
+        """Return the launches, and a stack table that includes their stacks.
 
         Args:
             start_ns: CLOCK_MONOTONIC that becomes time 0.
-            table: The recording's; None where it has none.
+            table: The recording's stack table; None if it has none.
 
         """
         assert self.target is not None  # noqa: S101 - after prepare
@@ -180,7 +180,7 @@ class Launches:
 
 
 def _place(frame: FrameType | None) -> tuple[Place, ...]:
-    """Where every frame of the calling thread is, innermost first."""
+    """The current place in every frame of the calling thread, innermost first."""
     places = []
     while frame is not None:
         places.append((frame.f_code, frame.f_lasti))
@@ -189,19 +189,19 @@ def _place(frame: FrameType | None) -> tuple[Place, ...]:
 
 
 def frames_of(places: Sequence[Place]) -> tuple[Frame, ...]:
-    """Frames of a stack, outermost first, without this tool's own at its inner end."""
+    """Frames of a stack, outermost first, without this tool's own innermost frames."""
     frames = [Frame(code.co_qualname, Kind.PYTHON, code.co_filename, _line(code, at)) for code, at in places]
     own = next((at for at, frame in enumerate(frames) if not _OWN.fullmatch(frame.module)), len(frames))
     return tuple(reversed(frames[own:]))
 
 
 def extended(table: StackTable | None, keys: Sequence[int], found: Sequence[tuple[Frame, ...]]) -> StackTable:
-    """Make a table that has Python stacks besides those of another.
+    """Make a stack table with the stacks of another table and further Python stacks.
 
     Args:
-        table: The other; None for none.
-        keys: Of the stacks, not in the other.
-        found: Frames of each, outermost first.
+        table: The other table; None for none.
+        keys: Keys of the further stacks; not in the other table.
+        found: Frames of each further stack, outermost first.
 
     """
     known = range(len(table.keys)) if table is not None else ()
@@ -223,15 +223,15 @@ def _free_keys(table: StackTable | None, count: int) -> list[int]:
 
 
 def _line(code: CodeType, at: int) -> int:
-    """Line of an instruction, the function's first where its table has none."""
+    """Line of an instruction; the function's first line if its line table has none."""
     lines = (line for start, end, line in code.co_lines() if start <= at < end and line is not None)
     return next(lines, code.co_firstlineno)
 
 
-MOST_UNDER_WAY: Final = 4096
-"""Pairs of events that wait to be read; past it the oldest are read whenever one is added."""
+MOST_PENDING: Final = 4096
+"""Pairs of events waiting to be read; beyond this, the oldest are read whenever one is added."""
 NOTE: Final = (
-    "GPU times are between two events around each launch: kernels on an idle stream come out some microseconds long"
+    "GPU times are between two events around each launch: on an idle stream they are a few microseconds too long"
 )
 _DEFAULT_EVENT = 0
 
@@ -246,7 +246,7 @@ class _Pair(NamedTuple):
 
 
 class EventTimes:
-    """Durations of launches, by numbers that the caller gives them. Methods may be called from any thread.
+    """Durations of launches, numbered by the caller. Methods may be called from any thread.
 
     Nothing here raises: a launch whose events fail, or that is captured into a graph, has no duration.
 
@@ -259,42 +259,42 @@ class EventTimes:
         self._driver = driver
         self._lock = threading.Lock()
         self._free: defaultdict[int, list[int]] = defaultdict(list)  # by context
-        self._under_way: deque[_Pair] = deque()
+        self._pending: deque[_Pair] = deque()
         self._durations: dict[int, int] = {}
         self._own = threading.local()
 
     def before(self, stream: int) -> None:
-        """Put an event into the stream; right before a launch, in its thread."""
+        """Record an event in the stream; call it right before a launch, in its thread."""
         self._own.begun = self._recorded(stream)
 
     def after(self, stream: int, launch: int) -> None:
-        """Put another one behind the launch, which has this number from now on."""
+        """Record an event after the launch, and give the launch this number."""
         begun, self._own.begun = getattr(self._own, "begun", None), None
         ended = self._recorded(stream) if begun is not None else None
         if begun is None or ended is None:
             return
         with self._lock:
-            self._under_way.append(_Pair(launch, begun[0], begun[1], ended[1]))
-            while len(self._under_way) > MOST_UNDER_WAY and self._read(self._under_way[0]):
-                self._under_way.popleft()
+            self._pending.append(_Pair(launch, begun[0], begun[1], ended[1]))
+            while len(self._pending) > MOST_PENDING and self._read(self._pending[0]):
+                self._pending.popleft()
 
     def durations(self) -> dict[int, int]:
-        """Nanoseconds by number of the launch, of all that have ended."""
+        """Durations in ns by launch number, for all launches that have ended."""
         with self._lock:
-            self._under_way = deque(pair for pair in self._under_way if not self._read(pair))
+            self._pending = deque(pair for pair in self._pending if not self._read(pair))
             return dict(self._durations)
 
     def close(self) -> None:
-        """Give the events back; those of launches that still run are the driver's to keep until it ends."""
+        """Destroy the events; those of running launches stay with the driver until the process ends."""
         with self._lock:
             for events in self._free.values():
                 for event in events:
                     self._driver.attempt("cuEventDestroy_v2", event)
             self._free.clear()
-            self._under_way.clear()
+            self._pending.clear()
 
     def _recorded(self, stream: int) -> tuple[int, int] | None:
-        """An event in the stream, and its context; None where it cannot be recorded."""
+        """Record an event in the stream; return its context and the event, or None if that fails."""
         driver, capturing, context = self._driver, ctypes.c_int(), ctypes.c_void_p()
         if driver.attempt("cuStreamIsCapturing", stream, ctypes.byref(capturing)) or capturing.value:
             return None
@@ -314,7 +314,7 @@ class EventTimes:
         return None if failed else made.value
 
     def _read(self, pair: _Pair) -> bool:
-        """Read a pair; False where it has not passed yet."""
+        """Read a pair; False if its events are not complete yet."""
         milliseconds = ctypes.c_float()
         if self._driver.attempt("cuEventElapsedTime", ctypes.byref(milliseconds), pair.before, pair.after):
             return False

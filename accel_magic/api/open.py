@@ -1,4 +1,4 @@
-"""`accel_magic.open`: any recording, or what another tool wrote, as a result."""
+"""`accel_magic.open`: any recording, or another tool's output, as a result."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuResult | ProfileResult:
-    """Open a saved recording or profile, or what other tools wrote, as a result.
+    """Open a saved recording or profile, or another tool's output, as a result.
 
-    Other tools' files: the text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles of iaprof, folded
+    Other tools' files: text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles from iaprof, folded
     stacks, speedscope's and Chrome's JSON, `perf script` with call stacks.
 
     Args:
         path: The file.
         units: Unit of the times and durations in bpftrace's output, used if the file names none: `"ms"`. A mapping
-            overrides the file's own units: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. Units that
-            were guessed are in the result's notes.
+            overrides the file's own units: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. The result's
+            notes name units that were guessed.
 
     Returns:
-        A ProfileResult of a profile (an IaprofResult of iaprof's, a SampledResult of the thread sampler's), a GpuResult
-        of what `%%gputrace` recorded, a FlameResult of what `%%flame` recorded, else a TraceResult.
+        A ProfileResult for a profile (IaprofResult for iaprof's, SampledResult for the thread sampler's), a GpuResult
+        for a `%%gputrace` recording, a FlameResult for a `%%flame` recording, else a TraceResult.
 
     Raises:
-        RecordingError: There is no such file, it is damaged, foreign, or a later version wrote it.
-        ProbeError: `units` names no unit, or the file is not bpftrace's.
+        RecordingError: The file does not exist, is damaged or foreign, or was written by a newer version.
+        ProbeError: `units` is not a unit, or the file is not bpftrace output.
 
     """
     place = Path(path).expanduser()
@@ -47,7 +47,7 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     content = named(format_.reader)(place)
     match format_.content:
         case "GPU trace":
-            from accel_magic.results.gpu import GpuResult  # which needs what reads a device's maps
+            from accel_magic.results.gpu import GpuResult  # imports the reading of device maps
 
             return GpuResult(content)
         case "profile":
@@ -57,10 +57,10 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Read a recording of a trace, or make one of the text that another tracer wrote.
+    """Read a recording of a trace, or import another tracer's text output.
 
     Raises:
-        RecordingError: As for `open_result`; or the file is a profile or a recording of `%%gputrace`.
+        RecordingError: As for `open_result`; or the file is a profile or a `%%gputrace` recording.
 
     """
     place = Path(path).expanduser()
@@ -69,7 +69,7 @@ def read_recording(path: str | Path) -> Recording:
         raise RecordingError(
             f"{path} is not a recording of a trace",
             why=f"it is a {format_.name}" if format_.content != "stacks" else f"it holds stacks: {format_.name}",
-            fix=f"accel_magic.open({str(path)!r}) shows it",
+            fix=f"open it with accel_magic.open({str(path)!r})",
             code="recording.not-a-trace",
         )
     return _recording(format_, place, None)
@@ -92,12 +92,12 @@ def _recording(format_: Format, place: Path, units: Given) -> Recording:
 
 
 def _refuse_units(format_: Format, place: Path, units: Given) -> None:
-    """Raise ProbeError if units are given for a file whose format has units of its own."""
+    """Raise ProbeError if units are given for a file whose format has its own units."""
     if units is not None:
         raise ProbeError(
             f"units={units!r} has no effect on {place}",
-            why=f"it is {format_.name}, which has units of its own",
-            fix="leave out units=",
+            why=f"it is {format_.name}, which has its own units",
+            fix="remove units=",
             code="import.units-unused",
         )
 

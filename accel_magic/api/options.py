@@ -1,4 +1,4 @@
-"""The options of traces, defined once: for the lines of magics and for the command line. Needs no notebook."""
+"""The options of traces, defined once for the magics and the command line. Needs no notebook."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ probes
   tracepoint:CATEGORY:GLOB         tracepoints, with their fields as columns (short: t:)
   uprobe:LIB:GLOB                  functions of a library or program (uretprobe: at return)
   usdt:LIB:PROVIDER:NAME           static probes
-  profile:hz:RATE                  samples of what runs, RATE times a second on each busy CPU
-  offcpu[:us:SHORTEST]             waits of threads: how long, and for what
-  latency:SPEC                     from entry to return of each matched function
-  !SPEC                            leave out what matches
+  profile:hz:RATE                  samples of running code, RATE per second on each busy CPU
+  offcpu[:us:SHORTEST]             waits of threads: how long, and why
+  latency:SPEC                     time from entry to return of each matched function
+  !SPEC                            exclude what matches
 """
-"""What can be traced, for the end of a help text."""
+"""The kinds of probes, for the end of a help text."""
 TRACE_OPTIONS: Final = ("mode", "scope", "filter", "args", "max_events", "duration", "buffer", "stacks")
-"""The options of a trace besides its probes, by the names of `accel_magic.api.trace.Options`."""
+"""The options of a trace besides its probes; fields of `accel_magic.api.trace.Options`."""
 
 
 def add_trace_options(
     parser: argparse.ArgumentParser, *, traced: str, own: str, names: Sequence[str] = TRACE_OPTIONS
 ) -> None:
-    """Add the options of a trace; those left out on a line are None.
+    """Add the options of a trace; an option that is not given is None.
 
     Args:
-        parser: To which they are added.
+        parser: The parser to extend.
         traced: What is traced, for the help texts, e.g. `the cell`.
         own: Whose hits the scope `self` counts, e.g. `this notebook's processes`.
-        names: Which of them.
+        names: The options to add.
 
     """
     table: dict[str, dict[str, Any]] = {
         "mode": {"choices": ("auto", "count", "events"), "help": "auto: events up to --max-events, then only counts"},
-        "scope": {"metavar": "self|all|PID", "help": f"whose hits count: {own}, everybody's, or one process's"},
-        "filter": {"metavar": "EXPR", "help": "only hits for which this holds, e.g. 'arg0 > 4096 and pid == 12'"},
+        "scope": {"metavar": "self|all|PID", "help": f"whose hits count: {own}, all processes, or one"},
+        "filter": {"metavar": "EXPR", "help": "count only matching hits, e.g. 'arg0 > 4096 and pid == 12'"},
         "args": {"metavar": "COLUMNS", "help": "extra columns, e.g. 'size=arg1:u64,path=arg0:str'"},
-        "max_events": {"type": count, "metavar": "N", "help": "record no more than N events; counting goes on"},
-        "duration": {"type": seconds, "metavar": "S", "help": f"stop tracing after S seconds ({traced} runs on)"},
+        "max_events": {"type": count, "metavar": "N", "help": "record at most N events; counting continues"},
+        "duration": {"type": seconds, "metavar": "S", "help": f"stop tracing after S seconds ({traced} continues)"},
         "buffer": {"type": mebibytes, "metavar": "MIB", "help": "size of the ring buffers in MiB (64)"},
         "stacks": {
             "nargs": "?",
             "metavar": "KINDS",
-            "help": "every event's stacks: kernel,user,python; alone: all there are",
+            "help": "record the stacks of each event: kernel,user,python (without KINDS: all available)",
         },
     }
     for name in names:
@@ -67,20 +67,20 @@ def add_program_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common_options(parser: argparse.ArgumentParser, dry_run: str, traced: str = "the cell") -> None:
-    """Add how a trace is shown, saved, tried and played back.
+    """Add the options for showing, saving, dry runs and replay.
 
     Args:
-        parser: To which they are added.
+        parser: The parser to extend.
         dry_run: What `--dry-run` shows, for its help text.
         traced: What is traced, for the help texts.
 
     """
     add = parser.add_argument
-    add("--live", action=argparse.BooleanOptionalAction, default=None, help=f"show counters while {traced} runs")
-    add("--save", metavar="FILE.parquet", help="write the result to a file; accel_magic.open reads it")
+    add("--live", action=argparse.BooleanOptionalAction, default=None, help=f"show live counters while {traced} runs")
+    add("--save", metavar="FILE.parquet", help="save the result; accel_magic.open reads it")
     add("--dry-run", action="store_true", help=dry_run)
-    add("--replay", metavar="FILE.parquet", help="play a recording back instead of tracing")
-    add("--speed", type=_speed, metavar="N", help="with --replay: N times the recorded pace (1)")
+    add("--replay", metavar="FILE.parquet", help="replay a recording instead of tracing")
+    add("--speed", type=_speed, metavar="N", help="with --replay: N times the recorded speed (1)")
     add("--run", action="store_true", help=f"with --replay: run {traced} too")
 
 
@@ -98,15 +98,15 @@ class Common:
 
 
 def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object]) -> Common:
-    """Check the common options against each other and against `tracing`, what was asked of a trace.
+    """Check the common options against each other and against the tracing options.
 
     Args:
         command: How the user's line begins, e.g. `%%ktrace`.
         values: The parsed line.
-        tracing: Probes and options that only a trace can have; empty ones were not given.
+        tracing: Probes and options that are not allowed with `--replay`; empty ones were not given.
 
     Raises:
-        ProbeError: Options that do not go together, or a bad name.
+        ProbeError: Conflicting options, or a bad variable name.
 
     """
     output = getattr(values, "output", None)
@@ -115,9 +115,7 @@ def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object
             f"-o {output} is not a variable name", fix="use letters, digits and _", code="option.output-name"
         )
     if values.replay is None and (values.speed is not None or values.run):
-        raise ProbeError(
-            "--speed and --run belong to --replay", fix="add --replay FILE.parquet", code="option.needs-replay"
-        )
+        raise ProbeError("--speed and --run need --replay", fix="add --replay FILE.parquet", code="option.needs-replay")
     if values.replay is not None and (any(tracing) or values.save or values.dry_run):
         name = "[-o NAME] " if hasattr(values, "output") else ""
         raise ProbeError(
@@ -138,12 +136,12 @@ def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object
 
 
 def given_of(values: argparse.Namespace, names: Sequence[str] = TRACE_OPTIONS) -> dict[str, Any]:
-    """Give those of the named options that were written."""
+    """Return the named options that were given."""
     return {name: getattr(values, name) for name in names if getattr(values, name) is not None}
 
 
 def with_kinds(words: Sequence[str]) -> list[str]:
-    """Join `--stacks` to its kinds, or to `auto`: without them the next word is a probe."""
+    """Join `--stacks` with its kinds, or with `auto` if the next word is not a list of kinds."""
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] == "--stacks":
@@ -155,7 +153,7 @@ def with_kinds(words: Sequence[str]) -> list[str]:
 
 
 def positive(text: str, convert: Callable[[str], float], what: str) -> Any:
-    """Read a number from 0 (exclusive) to 1e15. Raises argparse.ArgumentTypeError, which the parser words."""
+    """Read a number above 0 and below 1e15. Raises argparse.ArgumentTypeError, which the parser reports."""
     try:
         value = convert(text)
     except ValueError:
@@ -166,17 +164,17 @@ def positive(text: str, convert: Callable[[str], float], what: str) -> Any:
 
 
 def count(text: str) -> int:
-    """Read how many."""
+    """Read a count."""
     return int(positive(text, int, "a positive whole number"))
 
 
 def seconds(text: str) -> float:
-    """Read a length of time."""
+    """Read a duration in seconds."""
     return float(positive(text, float, "a positive number of seconds"))
 
 
 def mebibytes(text: str) -> float:
-    """Read a size of memory."""
+    """Read a memory size in MiB."""
     return float(positive(text, float, "a positive number of MiB"))
 
 

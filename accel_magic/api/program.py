@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from accel_magic.views.program import ProgramDryRun
 
 MOST_RING_BYTES = 1 << 30
-"""Records kept of all rings together; past it the rings stay full and the program's output fails."""
+"""Bytes of records kept, all rings together; beyond this the rings stay full and the program's output fails."""
 _STACKS = (map_reading.STACK_TRACE,)
 
 
@@ -46,8 +46,8 @@ class ProgramTrace(Block["ProgramResult"]):
 
     Args:
         path: The C file.
-        bindings: `FUNCTION=SPEC` for each function whose name does not tell its place.
-        options: Trace options that were given; none goes with a program.
+        bindings: `FUNCTION=SPEC` for each function whose name is not an attach point.
+        options: Trace options that were given; none is allowed with a program.
 
     """
 
@@ -59,9 +59,9 @@ class ProgramTrace(Block["ProgramResult"]):
         for name in options or {}:
             option = f"--{name.replace('_', '-')}"
             raise ProbeError(
-                f"{option} does not go with --program",
-                why="what is counted and recorded, and for whom, is the program's own business",
-                fix=f"leave out {option} and do it in the program",
+                f"{option} cannot be used with --program",
+                why="the program itself decides what it counts and records, and for which processes",
+                fix=f"remove {option} and implement it in the program",
                 code="program.option-not-for-program",
             )
         super().__init__()
@@ -74,27 +74,27 @@ class ProgramTrace(Block["ProgramResult"]):
         self._started = ""
 
     def again(self) -> ProgramTrace:
-        """Make another trace of the same."""
+        """Make another trace with the same arguments."""
         return ProgramTrace(self.path, self._given)
 
     def prepare(self) -> None:
-        """Compile the program and find its places; nothing is attached yet.
+        """Compile the program and find its attach points; nothing is attached yet.
 
         Raises:
-            ProgramError: It cannot be read, does not compile, or has a map that cannot be served.
-            ProbeError: A function that is attached nowhere, a place that is not there.
+            ProgramError: It cannot be read, does not compile, or has an unsupported map.
+            ProbeError: A function has no attach point, or its attach point does not exist.
             MachineError: A privilege, a kernel feature or BCC is missing.
 
         """
-        user_program.read_source(self.path)  # a wrong name is told before anything is missed on the machine
+        user_program.read_source(self.path)  # report a wrong file name before anything missing on the machine
         features.require_tracing()
         with uninterrupted():
-            self._undo.close()  # what an earlier call has prepared
+            self._undo.close()  # undo an earlier call
             self._program = program = user_program.compile_program(self.path, self._bindings)
             self._undo.callback(program.close)
 
     def dry_run(self) -> ProgramDryRun:
-        """What would be attached; raises as `prepare` does."""
+        """Return what would be attached. Raises as `prepare` does."""
         from accel_magic.views.program import ProgramDryRun
 
         self.prepare()
@@ -103,13 +103,13 @@ class ProgramTrace(Block["ProgramResult"]):
         self.abort()
         return ProgramDryRun(program.name, program.places, program.compiled.maps, program.notes)
 
-    def _attach(self, show: Show | None) -> None:  # noqa: ARG002 - a program has no counters of ours to show
-        """Load and attach what was prepared: from its last line on the program runs.
+    def _attach(self, show: Show | None) -> None:  # noqa: ARG002 - a user's program has no counters to show
+        """Load and attach the prepared program, which runs from then on.
 
         Raises:
-            ProgramError: The kernel's verifier refuses a function.
+            ProgramError: The kernel's verifier rejects a function.
             ProbeError: None of a function's places can be probed.
-            MachineError: The kernel refuses altogether.
+            MachineError: The kernel refuses to load or attach programs.
 
         """
         program = self._program
@@ -122,12 +122,12 @@ class ProgramTrace(Block["ProgramResult"]):
             program.attach()
 
     def go(self) -> None:
-        """The traced code starts here; only the result's duration counts from this."""
+        """The traced code starts here; this only sets the start of the result's duration."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._start_ns, self._end_ns = time.monotonic_ns(), 0
 
     def halt(self) -> None:
-        """Note the end; the program runs until it is detached."""
+        """Record the end time; the program runs until it is detached."""
         self._end_ns = self._end_ns or time.monotonic_ns()
 
     def _finish(self, outcome: Outcome, value: object) -> ProgramResult:
@@ -148,10 +148,10 @@ class ProgramTrace(Block["ProgramResult"]):
                 rings = self._reading.stop(self._start_ns, end_ns).rings
             except MachineError as error:
                 rings = tuple(np.empty(0, np.uint8) for _ in program.rings)
-                notes.append(f"{error.what} ({error.why}): the records of all rings are lost; the maps are whole")
+                notes.append(f"{error.what} ({error.why}): the records of all rings are lost; the maps are complete")
             if sum(len(ring) for ring in rings) >= MOST_RING_BYTES:
                 notes.append(
-                    f"recording stopped at {MOST_RING_BYTES >> 20:,} MiB: what the program sent later is not here"
+                    f"recording stopped at {MOST_RING_BYTES >> 20:,} MiB: later records of the program are missing"
                 )
         maps = []
         for described in program.compiled.maps:
@@ -160,7 +160,7 @@ class ProgramTrace(Block["ProgramResult"]):
             if described.type in map_reading.READABLE:
                 maps.append((replace(described, fd=-1), _content(described)))
             else:
-                what = "a stack trace map" if described.type in _STACKS else "of a kind that has no table of elements"
+                what = "a stack trace map" if described.type in _STACKS else "of a kind that cannot be read as a table"
                 notes.append(f"the map {described.name} is left out: it is {what}")
         notes += [f"{skip.function} left out: {skip.why}" for skip in program.skipped]
         return ProgramRecording(
@@ -180,7 +180,7 @@ class ProgramTrace(Block["ProgramResult"]):
 
 
 def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
-    """Run a BCC program of your own around a block.
+    """Run your own BCC program around a block.
 
     ```python
     with accel_magic.trace_program("sizes.bpf.c", "on_malloc=uprobe:libc:malloc") as t:
@@ -190,12 +190,12 @@ def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
 
     Args:
         path: The C file, as for BCC.
-        *bindings: `FUNCTION=SPEC` for each function whose name does not tell its place; the specs are those of the
-            `%%ktrace` line, `raw_tracepoint:NAME` besides.
+        *bindings: `FUNCTION=SPEC` for each function whose name is not an attach point; the specs are those of the
+            `%%ktrace` line, and `raw_tracepoint:NAME`.
 
     Raises:
-        ProgramError: On entering: the file cannot be read or compiled, or the kernel's verifier refuses a function.
-        ProbeError: On entering: a binding that cannot be understood, a function that is attached nowhere.
+        ProgramError: On entering: the file cannot be read or compiled, or the kernel's verifier rejects a function.
+        ProbeError: On entering: a binding is invalid, or a function has no attach point.
         MachineError: On entering: a privilege, a kernel feature or BCC is missing.
 
     """
@@ -221,6 +221,6 @@ def _content(described: ProgramMap) -> MapContent:
         raise MachineError(
             f"the map {described.name} cannot be read",
             why=os.strerror(error.errno or 0),
-            fix="run `python -m accel_magic doctor` to see which privilege is missing",
+            fix="run `python -m accel_magic doctor` to find the missing privilege",
             code="program.map-unreadable",
         ) from None

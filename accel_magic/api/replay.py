@@ -1,4 +1,4 @@
-"""Playing something recorded back at its own pace: what is the same for every kind of recording."""
+"""Replaying recordings of every kind at their own speed."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ ResultT = TypeVar("ResultT", bound="Result")
 
 
 class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
-    """One playback: `attach`, `go`, then `wait`; or `rest` and `stop`, once the code that it plays to has ended.
+    """One replay: `attach`, `go`, then `wait`; or `rest` and `stop`, after the code that runs along has ended.
 
     Args:
-        recording: What is played.
-        replayed: What labels its result.
-        speed: Times the recorded pace.
-        kind: What recorded it.
+        recording: The recording to replay.
+        replayed: The label of its result.
+        speed: Factor on the recorded speed.
+        kind: The kind of trace that recorded it.
 
     """
 
@@ -71,11 +71,11 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
 
     @property
     def length_s(self) -> float:
-        """How long it plays, in seconds."""
+        """Duration of the replay in seconds."""
         return self.recording.duration_ns / self._speed / 1e9
 
     def go(self) -> None:
-        """Start playing."""
+        """Start the replay."""
         self._start_ns = time.monotonic_ns()
 
     def rest(self) -> None:
@@ -85,11 +85,11 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
             time.sleep(min(left / 1e9, 0.1))
 
     def wait(self) -> ResultT:
-        """Wait until the recording's end and give the result; an interrupt ends it early, with what was played."""
+        """Wait until the recording's end and return the result; an interrupt ends the replay early with a result."""
         error: BaseException | None = None
         try:
             self.rest()
-        except BaseException as interrupt:  # noqa: BLE001 - raised once the playback has ended
+        except BaseException as interrupt:  # noqa: BLE001 - raised once the replay has ended
             error = interrupt
         came = self.end(error)
         for raised in (error, came):
@@ -105,14 +105,14 @@ _LAYOUT = Layout(
 
 
 class Replay(Player[Recording, "TraceResult | FlameResult"]):
-    """One playback. Needs no privilege and no BCC.
+    """One replay of a trace. Needs no privilege and no BCC.
 
     Args:
-        path: A file written by `--save` or `TraceResult.to_parquet`, or another tracer's output that has times.
-        speed: Times the recorded pace.
+        path: A file written by `--save` or `TraceResult.to_parquet`, or another tracer's output with times.
+        speed: Factor on the recorded speed.
 
     Raises:
-        RecordingError: The file is damaged, foreign, of a newer version, or an import without times.
+        RecordingError: The file is damaged, foreign or from a newer version, or it has no times.
 
     """
 
@@ -121,9 +121,9 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         imported = recording.imported
         if imported is not None and not imported.timed:
             raise RecordingError(
-                f"{path} cannot be played back",
-                why=f"{imported.format} without times has no pace to play at",
-                fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+                f"{path} cannot be replayed",
+                why=f"this {imported.format} has no times",
+                fix=f"open it as a result: accel_magic.open({str(path)!r})",
                 code="recording.not-playable",
             )
         machine = recording.machine
@@ -131,14 +131,14 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         where = machine.get("cpu", "") if device == "none" else device
         kernel = machine.get("kernel", "" if imported else "?")
         parts = [f"Linux {kernel}" if kernel else "", where, recording.started[:10]]
-        recorded_on = ", ".join(filter(None, parts)) or "a machine that the file does not name"
+        recorded_on = ", ".join(filter(None, parts)) or "an unknown machine"
         kind: Kind = "ktrace" if recording.flame is None else "flame"
         super().__init__(recording, Replayed(str(path), recorded_on), speed, kind)
         self._prepared: Prepared | None = None
         self._feed: LiveFeed | None = None
 
     def prepare(self) -> Plan:
-        """What was traced when this was recorded."""
+        """Return the plan of the recording."""
         return self.recording.plan
 
     def _attach(self, show: Show | None) -> None:
@@ -179,10 +179,10 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
                 os.close(fd)
 
     def go(self) -> None:
-        """Start playing."""
+        """Start the replay."""
         super().go()
         assert self._prepared is not None  # noqa: S101 - after attach
-        with uninterrupted():  # half a message would end the reader process
+        with uninterrupted():  # a truncated message would end the reader process
             self._prepared.go(self._start_ns)
 
     def _finish(self, outcome: Outcome, value: object) -> TraceResult | FlameResult:
@@ -193,7 +193,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
             self._feed.stop()
         try:
             read = self._prepared.stop(self._start_ns, end_ns)
-        except MachineError:  # it has died; nothing is lost, for the recording is here
+        except MachineError:  # the reader died; nothing is lost, because the recording is here
             released_ns, records = _transport(self.recording)
             records = records[released_ns <= played_ns]
         else:
@@ -210,10 +210,10 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
 
 
 def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
-    """Make what plays a recording of any kind back at `speed` times its own pace.
+    """Make the replay of a recording of any kind, at `speed` times its own speed.
 
     Raises:
-        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+        RecordingError: The file is damaged, foreign or from a newer version, or cannot be replayed.
 
     """
     from accel_magic.recording import gpu_store, profile_store
@@ -224,22 +224,22 @@ def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
         return GpuReplay(path, speed=speed)
     if there and profile_store.is_profile(place):
         raise RecordingError(
-            f"{path} cannot be played back",
-            why="it is a profile without events, as the thread sampler makes them",
-            fix=f"look at it as a whole: accel_magic.open({str(path)!r})",
+            f"{path} cannot be replayed",
+            why="it is a profile without events, e.g. from the thread sampler",
+            fix=f"open it as a result: accel_magic.open({str(path)!r})",
             code="recording.not-playable",
         )
     return Replay(path, speed=speed)
 
 
 def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult | GpuResult:
-    """Play a recording of `%%ktrace`, `%%flame` or `%%gputrace` back at `speed` times its own pace.
+    """Replay a recording of `%%ktrace`, `%%flame` or `%%gputrace` at `speed` times its own speed.
 
     Returns:
-        Its result, as `accel_magic.open` gives it, labelled as a replay.
+        The same result as from `accel_magic.open`, labeled as a replay.
 
     Raises:
-        RecordingError: The file is damaged, foreign, of a newer version, or has nothing to play.
+        RecordingError: The file is damaged, foreign or from a newer version, or cannot be replayed.
         TraceStateError: A trace of the same kind is running.
 
     """
@@ -256,7 +256,7 @@ def replay(path: str | Path, *, speed: float = 1.0) -> TraceResult | FlameResult
 
 
 def _file(*parts: NDArray[np.generic]) -> int:
-    """An anonymous file with these arrays one after the other."""
+    """Descriptor of an anonymous file with these arrays, concatenated."""
     fd = os.memfd_create("replay")
     with os.fdopen(os.dup(fd), "wb") as file:
         for part in parts:
@@ -273,7 +273,7 @@ def _durations(recording: Recording) -> NDArray[np.int64]:
 
 
 def _transport(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-    """Release times (a call is known when it returns) and records, both in order of release."""
+    """Release times (a call is released when it returns) and records, both in order of release."""
     columns = recording.events.columns
     durations = _durations(recording)
     release_ns = columns["time_ns"].values.astype(np.int64) + durations
@@ -289,7 +289,7 @@ def _transport(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.void
 
 
 def _added(recording: Recording) -> NDArray[np.int64]:
-    """Rows (time, point, value) in order of time: what the recorded events of points that add something up carried."""
+    """Rows (time, point, value) in order of time: the values that points with a sum added, from the recorded events."""
     columns = recording.events.columns
     parts = [np.zeros((0, 3), np.int64)]
     for point in recording.plan.points:
@@ -315,11 +315,11 @@ def _rows_of(events: Events, rows: NDArray[np.intp]) -> Events:
 
 
 def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outcome, replayed: Replayed) -> Recording:
-    """The recording as far as it was played: hits of the last sample, histograms of the events delivered."""
+    """The recording up to where it was replayed: hits of the last sample, histograms of the delivered events."""
     events = _rows_of(whole.events, rows)
     keep = whole.samples.times_ns <= played_ns
     samples = Samples(whole.samples.times_ns[keep], whole.samples.hits[keep])
-    # Events delivered since the last sample were hits too.
+    # Events since the last sample are hits too.
     played = np.bincount(events.columns["point"].values.astype(np.intp), minlength=len(whole.plan.points)).astype(
         np.uint64
     )
@@ -351,14 +351,14 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
 
 
 class GpuReplay(Player["GpuRecording", "GpuResult"]):
-    """One playback. Needs no GPU and nothing of the GPU extra.
+    """One replay of a GPU trace. Needs no GPU and no package of the GPU extra.
 
     Args:
         path: A file written by `--save` or `GpuResult.to_parquet`.
-        speed: Times the recorded pace.
+        speed: Factor on the recorded speed.
 
     Raises:
-        RecordingError: The file is damaged, foreign or of a newer version.
+        RecordingError: The file is damaged, foreign or from a newer version.
 
     """
 
@@ -368,7 +368,7 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
         super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed, "gputrace")
 
     def prepare(self) -> GpuRecording:
-        """What was recorded."""
+        """Return the recording."""
         return self.recording
 
     def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
@@ -380,7 +380,7 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
                 feed.start()
 
     def _finish(self, outcome: Outcome, value: object) -> GpuResult:  # noqa: ARG002 - the recording's stays
-        """Give the recording, also when it was not played to its end: maps have no past."""
+        """Return the whole recording even after an early end, because the maps' earlier contents are not recorded."""
         from accel_magic.results.gpu import GpuResult
 
         return GpuResult(replace(self.recording, replayed=self.replayed), value)

@@ -1,4 +1,4 @@
-"""The public way to trace without a notebook."""
+"""Tracing without a notebook."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from accel_magic.results.trace import TraceResult
 
 DEFAULT_MAX_EVENTS = 4_000_000
-"""Where `auto` mode stops recording events (about 200 MB) and only counts on."""
+"""The number of events (about 200 MB) after which `auto` mode stops recording and only counts."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What can be asked of a trace besides its probes; each is an option of `%%ktrace` too.
+    """The options of a trace besides its probes; each is also an option of `%%ktrace`.
 
     Attributes:
         mode: `auto` records events up to `max_events` and then only counts; `count` records none; `events` records all.
         scope: `self` (this process, its threads and descendants), `all`, or a process id. None: `self` for uprobes,
             USDT and system calls, `all` for kernel functions and other tracepoints.
-        filter: Only hits for which this holds count, e.g. `"arg0 > 4096 and comm == 'python3'"`.
+        filter: Count only matching hits, e.g. `"arg0 > 4096 and comm == 'python3'"`.
         args: Extra columns, e.g. `"size=arg1:u64,path=arg0:str"`.
-        max_events: Stop recording events after so many.
-        duration: Stop tracing after so many seconds; the code runs on.
-        buffer: Size of the ring buffers in MiB, all together.
-        stacks: True for every event's stacks, all that this machine allows; or kinds, e.g. `("kernel", "user",
-            "python")` or `"user,python"`.
+        max_events: Maximum number of events to record; counting continues.
+        duration: Stop tracing after this many seconds; the code continues.
+        buffer: Total size of the ring buffers in MiB.
+        stacks: Record the stacks of each event: True for all kinds that this machine allows; or kinds, e.g. `("kernel",
+            "user", "python")` or `"user,python"`.
 
     """
 
@@ -55,11 +55,11 @@ class Options:
 
         Args:
             probes: As on the `%%ktrace` line.
-            pid: The process that the scope `self` means; None for this one.
+            pid: The process of the scope `self`; None for this one.
 
         Raises:
-            ProbeError: A probe or option that cannot be understood, or that matches nothing.
-            MachineError: Something is missing here.
+            ProbeError: A probe or option is invalid, or a probe matches nothing.
+            MachineError: This machine lacks something that the trace needs.
 
         """
         limit = self.max_events
@@ -84,9 +84,9 @@ class Trace(Block["TraceResult"]):
 
     Args:
         probes: As on the `%%ktrace` line.
-        options: What is asked for besides.
+        options: The other options.
         save: Write the result to this Parquet file.
-        pid: The process that the scope `self` means; None for this one.
+        pid: The process of the scope `self`; None for this one.
 
     """
 
@@ -103,7 +103,7 @@ class Trace(Block["TraceResult"]):
         self._session: LiveSession | None = None
 
     def again(self) -> Trace:
-        """Make another trace of the same."""
+        """Make another trace with the same arguments."""
         return Trace(self.probes, self.options, save=self._save, pid=self._pid)
 
     def prepare(self) -> Plan:
@@ -118,7 +118,7 @@ class Trace(Block["TraceResult"]):
         session.start()
 
     def go(self) -> None:
-        """Count from here."""
+        """Start counting."""
         assert self._session is not None  # noqa: S101 - after start
         self._session.go()
 
@@ -136,7 +136,7 @@ class Trace(Block["TraceResult"]):
 
 
 def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:
-    """Make a result of a trace's recording, the newest one, and save it where that was asked for."""
+    """Make the result of a trace's recording, keep it as the newest one, and save it if asked."""
     from accel_magic.results.trace import TraceResult
 
     result = TraceResult(recording, value)
@@ -147,7 +147,7 @@ def finish(recording: Recording, value: object = None, save: str | Path | None =
 
 
 def result_of(recording: Recording, value: object = None) -> TraceResult | FlameResult:
-    """Make a result of any recording: a FlameResult of what `%%flame` recorded, else a TraceResult."""
+    """Make the result of any recording: a FlameResult for `%%flame`, else a TraceResult."""
     if recording.flame is not None:
         from accel_magic.results.flame import FlameResult
 
@@ -172,7 +172,7 @@ def trace(*probes: str, save: str | Path | None = None, **options: Any) -> Trace
         **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks.
 
     Raises:
-        ProbeError: On entering: a probe or option that cannot be understood, or that matches nothing.
+        ProbeError: On entering: a probe or option is invalid, or a probe matches nothing.
         MachineError: On entering: a privilege, a kernel feature or BCC is missing.
 
     """

@@ -19,13 +19,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: Words of the command line; those of this process by default.
+        arguments: The command-line arguments; by default those of this process.
 
     Returns:
         The exit status: the command's own, 2 after a mistake on the command line, 1 after any other error.
 
     Raises:
-        SystemExit: After `--help`, `--version`, and arguments that argparse refuses.
+        SystemExit: After `--help`, `--version`, and arguments that argparse rejects.
 
     """
     parser = Parser(prog="accel-magic", description="Trace kernels, drivers, libraries and accelerators with eBPF.")
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """Run a command; print errors that are raised on purpose without a traceback, and return the exit status."""
+    """Run a command and return its exit status; print an AccelMagicError without a traceback."""
     try:
         return run()
     except AccelMagicError as error:
@@ -51,13 +51,13 @@ def guarded(run: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of our output, e.g. `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
 
 def _commands() -> tuple[Callable[[Commands], None], ...]:
-    """One function per command, which adds its parser: its default `handler` takes the options, returns the status."""
+    """One function per command: it adds a parser whose default `handler` takes the options and returns the status."""
     from accel_magic.command_line import doctor, show, trace
     from accel_magic.command_line import lab as cli
 
@@ -65,7 +65,7 @@ def _commands() -> tuple[Callable[[Commands], None], ...]:
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
-    """Part the arguments at the first `--`; what follows is a command of the user's."""
+    """Split the arguments at the first `--`; the user's command follows it."""
     if "--" not in arguments:
         return arguments, None
     at = list(arguments).index("--")

@@ -1,4 +1,4 @@
-"""What every command of the command line needs: exit statuses, and messages to standard error."""
+"""Shared by all commands: exit statuses, and messages to standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accel_magic.errors import AccelMagicError
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - its only name
-"""What a command's parser is added to."""
+"""The object to which a command adds its parser."""
 
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
@@ -26,13 +26,13 @@ def print_error(error: AccelMagicError) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line to standard error, which may be gone: a terminal that was closed."""
+    """Print a line to standard error; do nothing if its terminal was closed."""
     with contextlib.suppress(OSError):
         print(terminal.block(text), file=sys.stderr, flush=True)
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes probes and options in any order, as the lines of the magics do."""
+    """Accepts probes and options in any order, as the magics do."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "allow_abbrev": False})
@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         has_commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)  # noqa: SLF001
         if self._within or has_commands:  # argparse cannot mix these
             return super().parse_known_args(args, namespace)
-        self._within = True  # the next one calls this method
+        self._within = True  # the next call comes back to this method
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:

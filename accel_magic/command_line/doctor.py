@@ -1,4 +1,4 @@
-"""`accel-magic doctor`: what works on this machine, and what fixes the rest."""
+"""`accel-magic doctor`: what works on this machine, and how to fix the rest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser("doctor", help="what works on this machine, and what would fix the rest")
+    parser = commands.add_parser("doctor", help="check what works on this machine, and how to fix the rest")
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
-    parser.add_argument("--xe", action="store_true", help="check too what iaprof needs, for Intel's Xe GPUs")
+    parser.add_argument("--xe", action="store_true", help="also check what iaprof needs, for Intel's Xe GPUs")
     parser.set_defaults(handler=_run)
 
 

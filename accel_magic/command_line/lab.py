@@ -37,28 +37,28 @@ def _add_build(commands: Commands) -> None:
         "build",
         help="fetch Debian's packages and build the lab's image",
         description=(
-            "Fetches the lab's packages from the mirror that this machine's apt uses, into a cache folder, and builds "
-            "the image. Needs no root, changes nothing of the system. What is there is not fetched again."
+            "Downloads the lab's packages to a cache folder, from the mirror that this machine's apt uses, and builds "
+            "the image. Needs no root and does not change the system. Packages in the cache are not downloaded again."
         ),
     )
     which = build.add_mutually_exclusive_group()
     which.add_argument("--kernel", choices=KERNELS, default=KERNELS[0], help="kernel series (default: %(default)s)")
-    which.add_argument("--all", action="store_true", help="all of them")
+    which.add_argument("--all", action="store_true", help="all series")
+    build.add_argument("--debs", type=Path, metavar="FOLDER", help="use the packages in FOLDER, without apt or network")
     build.add_argument(
-        "--debs", type=Path, metavar="FOLDER", help="take the packages from here, without apt or network"
+        "--urls", action="store_true", help="only print the packages' URLs, for downloading them yourself"
     )
-    build.add_argument("--urls", action="store_true", help="only print where the packages are, for fetching by hand")
     build.add_argument(
         "--level-zero",
         action="store_true",
-        help="also the Level Zero loader, for ze_load and traces of Level Zero calls",
+        help="also build the Level Zero loader, for ze_load and traces of Level Zero calls",
     )
     build.set_defaults(handler=_build)
 
 
 def _add_status(commands: Commands) -> None:
-    status = commands.add_parser("status", help="what of the lab is built, and where")
-    status.add_argument("--json", action="store_true", help="print it as JSON")
+    status = commands.add_parser("status", help="show which parts of the lab are built, and where")
+    status.add_argument("--json", action="store_true", help="print the status as JSON")
     status.set_defaults(handler=_status)
 
 
@@ -66,12 +66,12 @@ def _add_clean(commands: Commands) -> None:
     from accel_magic.lab.image.pins import KERNELS
 
     clean = commands.add_parser("clean", help="remove the lab's images and logs from the cache")
-    clean.add_argument("--kernel", choices=KERNELS, help="only this kernel's (default: everything)")
+    clean.add_argument("--kernel", choices=KERNELS, help="only the image of this kernel (default: everything)")
     clean.set_defaults(handler=_clean)
 
 
 COMMANDS: list[Callable[[Commands], None]] = [_add_build, _add_status, _add_clean, add_run, add_shell, add_trace]
-"""One function per command of the lab: it adds its parser, whose default `handler` returns the exit status."""
+"""One function per lab command: it adds a parser whose default `handler` returns the exit status."""
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -90,7 +90,7 @@ def _build(options: argparse.Namespace) -> int:
         bar.end()
     print("\n".join(_line(one) for one in images))
     if options.level_zero:
-        print(f"Level Zero: {level_zero.find().loader}, in every lab that starts from now on")
+        print(f"Level Zero: {level_zero.find().loader}, available in every lab started from now on")
     return 0
 
 

@@ -37,10 +37,10 @@ def add_run(commands: Commands) -> None:
     """Add `run`."""
     run = commands.add_parser(
         "run",
-        help="boot the lab, run a command in it, return its output and exit status",
+        help="boot the lab and run a command in it; exits with its status",
         usage="%(prog)s [options] -- COMMAND [ARGUMENT ...]",
-        description="Boots the lab and runs a command in it. It sees this machine's files; what it writes is kept in "
-        "the shared folders, the working folder among them. npu_load is there to give the NPU work.",
+        description="Boots the lab and runs a command in it. The command sees this machine's files; what it writes is "
+        "kept only in shared folders, including the working folder. Use npu_load to give the NPU work.",
     )
     _add_settings(run)
     run.set_defaults(handler=_run, takes_command=True)
@@ -48,7 +48,7 @@ def add_run(commands: Commands) -> None:
 
 def add_shell(commands: Commands) -> None:
     """Add `shell`."""
-    shell = commands.add_parser("shell", help="boot the lab and work in it by hand", usage="%(prog)s [options]")
+    shell = commands.add_parser("shell", help="boot the lab and open a shell in it", usage="%(prog)s [options]")
     _add_settings(shell)
     shell.set_defaults(handler=_shell)
 
@@ -62,7 +62,7 @@ def add_trace(commands: Commands) -> None:
         description="Boots the lab and traces a command in it, with the probes of %%ktrace.",
     )
     trace.add_argument("probes", nargs="+", metavar="PROBE", help="what to trace, e.g. 'intel_vpu:ivpu_*'")
-    trace.add_argument("--save", metavar="FILE.parquet", help="write the result to a file; accel_magic.open reads it")
+    trace.add_argument("--save", metavar="FILE.parquet", help="save the result; accel_magic.open reads it")
     add_trace_options(trace, traced="the command", own="the command's processes", names=_TRACE_OPTIONS)
     _add_settings(trace)
     trace.set_defaults(handler=_trace, takes_command=True)
@@ -72,24 +72,26 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     from accel_magic.lab.image import KERNELS
 
     add = parser.add_argument
-    add("--kernel", choices=KERNELS, default=KERNELS[0], help="series of the guest's kernel (default: %(default)s)")
-    add("--share", type=Path, action="append", default=[], metavar="FOLDER", help="a folder the guest may write to")
+    add("--kernel", choices=KERNELS, default=KERNELS[0], help="kernel series of the guest (default: %(default)s)")
+    add(
+        "--share", type=Path, action="append", default=[], metavar="FOLDER", help="a folder that the guest may write to"
+    )
     add(
         "--scheduler", choices=("auto", "hardware", "os"), default="auto", help="who schedules jobs: firmware or driver"
     )
-    add("--driver-option", action="append", default=[], metavar="NAME=VALUE", help="an option of intel_vpu's")
-    add("--job-us", type=int, default=500, metavar="US", help="how long a job takes (default: %(default)s)")
+    add("--driver-option", action="append", default=[], metavar="NAME=VALUE", help="a module option of intel_vpu")
+    add("--job-us", type=int, default=500, metavar="US", help="duration of a job in us (default: %(default)s)")
     add(
         "--fault",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a fault of the device, e.g. hang-job=3",
+        help="a fault of the emulated NPU, e.g. hang-job=3",
     )
-    add("--memory", type=int, default=2048, metavar="MIB", help="memory of the guest (default: %(default)s)")
+    add("--memory", type=int, default=2048, metavar="MIB", help="memory of the guest in MiB (default: %(default)s)")
     add("--cpus", type=int, default=2, metavar="N", help="processors of the guest (default: %(default)s)")
-    add("--deadline", type=float, metavar="S", help="end the guest after so many seconds")
-    add("--quiet", action="store_true", help="say nothing about the boot")
+    add("--deadline", type=float, metavar="S", help="end the guest after S seconds")
+    add("--quiet", action="store_true", help="print no messages about the boot")
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -117,7 +119,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _booted(options: argparse.Namespace) -> Iterator[Lab]:
-    """A running lab; its image is built first where it is not there."""
+    """Boot the lab; build its image first if necessary."""
     from accel_magic.command_line.progress import Bar
     from accel_magic.lab import image
 
@@ -137,13 +139,13 @@ def _say(text: str) -> None:
 def _command(options: argparse.Namespace) -> list[str]:
     if not options.command:
         raise ProbeError(
-            "there is no command to run", fix="write it after --, as in: lab run -- uname -a", code="command.none-given"
+            "no command given", fix="write it after --, e.g. lab run -- uname -a", code="command.none-given"
         )
     return list(options.command)
 
 
 def _exit_status(status: int) -> int:
-    """As a shell tells it: 128 and the number of the signal."""
+    """The exit status as a shell reports it: 128 plus the signal's number."""
     return 128 - status if status < 0 else status
 
 
@@ -171,7 +173,7 @@ def _end_of(lab: Lab, process: GuestProcess) -> int:
 
 
 def _feed(process: GuestProcess) -> None:
-    """Send this process's standard input on; a terminal's is the shell command's business."""
+    """Forward this process's standard input, unless it is a terminal (`shell` forwards those)."""
     with contextlib.suppress(OSError, GuestGoneError):
         if not sys.stdin.isatty():
             while data := os.read(sys.stdin.fileno(), _PIECE):
@@ -181,7 +183,7 @@ def _feed(process: GuestProcess) -> None:
 
 @contextlib.contextmanager
 def _interrupts_go_to(process: GuestProcess) -> Iterator[None]:
-    """Ctrl-C interrupts the command in the guest; the third time this process."""
+    """Forward Ctrl-C to the command in the guest; the third one interrupts this process."""
     times = 0
 
     def pass_on(*_: object) -> None:
@@ -205,7 +207,7 @@ def _shell(options: argparse.Namespace) -> int:
     size = shutil.get_terminal_size()
     shell = os.environ.get("SHELL", "/bin/sh")
     with _booted(options) as lab:
-        _say(f"a shell in the guest; {Path.cwd()} is shared with this machine, exit ends the lab")
+        _say(f"shell in the guest; {Path.cwd()} is shared with this machine; exit ends the lab")
         process = lab.popen([shell], on_output=_print, terminal=(size.lines, size.columns))
         with _raw_terminal(process):
             threading.Thread(target=_type, args=(process,), daemon=True).start()
@@ -220,7 +222,7 @@ def _type(process: GuestProcess) -> None:
 
 @contextlib.contextmanager
 def _raw_terminal(process: GuestProcess) -> Iterator[None]:
-    """Every key goes to the guest, and so does every change of the window's size."""
+    """Forward every key, and every change of the window size, to the guest."""
 
     def resize(*_: object) -> None:
         size = shutil.get_terminal_size()
@@ -230,7 +232,7 @@ def _raw_terminal(process: GuestProcess) -> Iterator[None]:
     before = termios.tcgetattr(sys.stdin)
     previous = signal.signal(signal.SIGWINCH, resize)
     try:
-        tty.setraw(sys.stdin, termios.TCSADRAIN)  # what was typed meanwhile is kept
+        tty.setraw(sys.stdin, termios.TCSADRAIN)  # TCSADRAIN keeps what was typed so far
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
@@ -245,5 +247,5 @@ def _trace(options: argparse.Namespace) -> int:
     with _booted(options) as lab:
         result = trace_lab(lab, *options.probes, command=command, on_output=_print, save=options.save, **given)
         print(result)
-        assert isinstance(result.value, Completed)  # noqa: S101 - trace says so
+        assert isinstance(result.value, Completed)  # noqa: S101 - as trace_lab documents
         return _exit_status(result.value.status)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """Shows a build's progress: one line that is written again and again on a terminal, else a line per step.
+    """Shows the progress of a build: one line that is rewritten on a terminal, else a line per step.
 
     Args:
-        output: Where to.
+        output: The stream to write to.
 
     """
 
@@ -30,7 +30,7 @@ class Bar:
         self._shown: tuple[str, str] | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Show one report."""
+        """Show one progress report."""
         if progress.step == "note":
             self.end()
             print(f"note: {terminal.one_line(progress.text)}", file=self._output, flush=True)
@@ -41,7 +41,7 @@ class Bar:
             print(f"{_STEPS[progress.step]}: {terminal.one_line(progress.text)}", file=self._output, flush=True)
 
     def end(self) -> None:
-        """Leave the line that is shown, if there is one."""
+        """End the current line, if one is shown."""
         if self._live and self._shown:
             print(file=self._output, flush=True)
         self._shown = None

@@ -1,4 +1,4 @@
-"""`accel-magic show FILE`: a recording, a profile or another tool's output, as text or as an HTML page."""
+"""`accel-magic show FILE`: show a recording, a profile or another tool's output as text or as an HTML page."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def add(commands: Commands) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
         "show",
-        help="show a recording, a profile, or what another tool wrote",
+        help="show a recording, a profile, or another tool's output",
         description="Shows any file that accel_magic.open reads: recordings and profiles saved by accel_magic, output "
-        "of bpftrace, ftrace, trace-cmd and perf script, profiles of iaprof, speedscope and Chrome, folded stacks.",
+        "of bpftrace, ftrace, trace-cmd and perf script, profiles from iaprof, speedscope and Chrome, folded stacks.",
     )
     parser.add_argument("file", metavar="FILE", help="the file")
-    parser.add_argument("--html", metavar="PAGE.html", help="write an interactive page that needs no network, instead")
+    parser.add_argument("--html", metavar="PAGE.html", help="write an interactive page that needs no network instead")
     parser.set_defaults(handler=_run)
 
 

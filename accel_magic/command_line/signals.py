@@ -1,4 +1,4 @@
-"""Signals that end a trace, held back so that they come between two steps and never in the middle of one."""
+"""Signals that end a trace, blocked so that they are handled between two steps, never during one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class HeldSignals:
-    """Blocks SIGINT, SIGTERM and SIGHUP in this thread and in all that it starts; `wait` takes them.
+    """Blocks SIGINT, SIGTERM and SIGHUP in this thread and in those it starts; `wait` receives them.
 
-    SIGHUP is left alone where it is ignored: `nohup` asks for that.
+    SIGHUP stays ignored if it was ignored, as under `nohup`.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class HeldSignals:
         self._ending = {signal.SIGINT, signal.SIGTERM, *(() if ignores_hangup else (signal.SIGHUP,))}
         self._held = {*self._ending, signal.SIGCHLD}
         self.before: set[signal.Signals] = set()
-        """Those that were blocked before, as a child process should have it."""
+        """The signals that were blocked before; a child process should start with these."""
 
     def __enter__(self) -> Self:
         """Block them."""
@@ -32,24 +32,24 @@ class HeldSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Drop those that came too late to matter, and let the next ones through."""
+        """Drop pending signals and restore the signal mask."""
         while signal.sigtimedwait(self._held, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
 
     def come(self) -> signal.struct_siginfo | None:
-        """Take one that has come; None where none has."""
+        """Receive a pending signal; None if there is none."""
         return signal.sigtimedwait(self._ending, 0)
 
     def wait(self, ended: Callable[[], bool], seconds: float | None = None) -> signal.struct_siginfo | None:
-        """Wait until a child process has ended, for so many seconds at most, or until a signal comes.
+        """Wait until a child process has ended, a signal arrives, or the time is over.
 
         Args:
-            ended: Whether it has; asked whenever a child of this process changes its state.
-            seconds: None for no limit.
+            ended: Whether the child has ended; called whenever a child of this process changes its state.
+            seconds: Time limit; None for no limit.
 
         Returns:
-            The signal; None if none came.
+            The signal; None if none arrived.
 
         """
         until = None if seconds is None else time.monotonic() + seconds

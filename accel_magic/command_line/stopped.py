@@ -1,4 +1,4 @@
-"""A command that stands still before its first instruction until it is let go, so that probes can be attached first."""
+"""A command that is stopped before its first instruction, so that probes can be attached before it runs."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _CONTINUE: Final = 7
 _DETACH: Final = 17
 _SET_OPTIONS: Final = 0x4200
 _EXIT_KILL: Final = 1 << 20
-"""Requests and an option of ptrace(2)."""
+"""Requests and one option of ptrace(2)."""
 
 
 class StoppedCommand:
-    """A child process, stopped by the kernel when its program has been loaded: nothing of it has run yet.
+    """A child process, stopped by the kernel after its program was loaded and before its first instruction.
 
-    The kernel stops a traced process right after `execve`; detaching from it lets it run. As a context manager it kills
-    a command that was never let go. Start it, let it go and wait for it in one thread: the kernel takes no others for
-    its tracer.
+    The kernel stops a traced process right after `execve`; detaching from it lets it run. The context manager kills
+    a command that was never released. Start it, release it and wait for it in one thread, because the kernel accepts
+    ptrace requests only from the thread that traces it.
 
     Args:
-        words: Program and arguments; the program is looked for on PATH.
-        blocked: The signals that it is to find blocked.
+        words: Program and arguments; the program is looked up on PATH.
+        blocked: The signals that are blocked when the program starts.
 
     Raises:
-        MachineError: It cannot be run, or this process may not trace its own children.
+        MachineError: The command cannot be run, or this process may not trace its own children.
 
     """
 
@@ -48,25 +48,25 @@ class StoppedCommand:
         self._ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._ptrace.restype = ctypes.c_long
         blocked = tuple(blocked)
-        ids, told = os.pipe()
+        ids, report = os.pipe()
 
-        def before_it() -> None:
+        def before_exec() -> None:
             """Run in the child before its program is loaded."""
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            os.write(told, str(scope.kernel_pid(os.getpid())).encode())
+            os.write(report, str(scope.kernel_pid(os.getpid())).encode())
             self._request(_TRACEME)
 
         try:
-            self._process = subprocess.Popen(list(words), preexec_fn=before_it)  # noqa: PLW1509 - no threads yet
-            os.close(told)
-            told = -1
+            self._process = subprocess.Popen(list(words), preexec_fn=before_exec)  # noqa: PLW1509 - no threads yet
+            os.close(report)
+            report = -1
             scope.learn(self.pid, int(os.read(ids, 32)))
         except (OSError, subprocess.SubprocessError) as error:
             raise self._failed(error) from None
         finally:
             os.close(ids)
-            if told >= 0:
-                os.close(told)
+            if report >= 0:
+                os.close(report)
         try:
             self._wait_for_program()
         except OSError as error:
@@ -80,21 +80,21 @@ class StoppedCommand:
 
     @property
     def status(self) -> int | None:
-        """Exit status, or minus the number of the signal that ended it; None while it runs."""
+        """Exit status, or minus the number of the signal that killed it; None while it runs."""
         return self._process.poll()
 
     def go(self) -> None:
-        """Let it run."""
+        """Release the command."""
         self._stopped = False
-        with contextlib.suppress(ProcessLookupError):  # it was killed while it stood
+        with contextlib.suppress(ProcessLookupError):  # it was killed while it was stopped
             self._request(_DETACH)
 
     def send(self, number: int) -> None:
-        """Send it a signal; harmless when it has ended."""
+        """Send it a signal; does nothing if it has ended."""
         self._process.send_signal(number)
 
     def close(self) -> None:
-        """Kill it, if it was never let go."""
+        """Kill the command if it was never released."""
         if self._stopped:
             self._stopped = False
             self._process.kill()
@@ -109,7 +109,7 @@ class StoppedCommand:
         self.close()
 
     def _wait_for_program(self) -> None:
-        """Wait until it stands right after `execve`; signals that come before are passed on."""
+        """Wait until it is stopped right after `execve`; forward signals that arrive before."""
         while True:
             _, status = os.waitpid(self.pid, 0)
             if not os.WIFSTOPPED(status):
@@ -117,7 +117,7 @@ class StoppedCommand:
                 self._stopped = False
                 raise ProcessLookupError(0, f"it ended with status {self._process.returncode} before it began")
             if os.WSTOPSIG(status) == signal.SIGTRAP:
-                # Should this process be killed, the command must not run untraced.
+                # If this process is killed, the command must not run untraced.
                 self._request(_SET_OPTIONS, _EXIT_KILL)
                 return
             self._request(_CONTINUE, os.WSTOPSIG(status))
@@ -132,11 +132,14 @@ class StoppedCommand:
         if isinstance(error, subprocess.SubprocessError):
             return MachineError(
                 "the command cannot be stopped before its first instruction",
-                why="this process may not trace its own children (ptrace is refused)",
-                fix="start the command in another terminal, and trace it with --scope PID",
+                why="this process may not trace its own children (ptrace was refused)",
+                fix="start the command in another terminal and trace it with --scope PID",
                 code="command.ptrace",
             )
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return MachineError(
-            f"{self._name} cannot be run", why=why, fix="give a program that can be executed", code="command.cannot-run"
+            f"{self._name} cannot be run",
+            why=why,
+            fix="give the path of an executable program",
+            code="command.cannot-run",
         )

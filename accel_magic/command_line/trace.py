@@ -1,4 +1,4 @@
-"""`accel-magic trace PROBE... [-- COMMAND]`: a trace around a command, or of programs in other terminals."""
+"""`accel-magic trace PROBE... [-- COMMAND]`: trace a command, or programs in other terminals."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def add(commands: Commands) -> None:
     """Add the command's parser."""
     parser = commands.add_parser(
         "trace",
-        help="trace a command, or what programs in other terminals do",
+        help="trace a command, or programs in other terminals",
         usage="%(prog)s [options] PROBE [PROBE ...] [-- COMMAND [ARGUMENT ...]]",
-        description="Traces COMMAND from its first instruction to its end, and exits with its status; without one "
-        "traces until Ctrl-C, or for --duration seconds. Prints counts, latencies and losses.",
+        description="Traces COMMAND from its first instruction to its end and exits with its status. Without COMMAND, "
+        "traces until Ctrl-C or for --duration seconds. Prints counts, latencies and losses.",
         epilog=f"{options.PROBES}\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     options.add_trace_options(parser, traced="the command", own="the command and its children")
     options.add_program_option(parser)
     options.add_common_options(parser, "show matched probes and the generated C; attach and run nothing", "the command")
-    parser.add_argument("--no-print", action="store_true", help="print no result, only --save it")
+    parser.add_argument("--no-print", action="store_true", help="only --save the result, do not print it")
     parser.set_defaults(handler=_run, takes_command=True)
 
 
@@ -66,36 +66,36 @@ def _run(values: argparse.Namespace) -> int:
         if common.save is not None:
             from accel_magic.recording.files import destination
 
-            destination(common.save)  # a wrong path is an error now, not when the trace has ended
-        import pyarrow as pa  # noqa: F401 - its allocator has a thread, which is to be there when all are taken
+            destination(common.save)  # fail now on a wrong path, not after the trace
+        import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 
         from accel_magic.kernel.own_threads import at_work, take_all
 
         take_all()
-        with at_work():  # what this process does counts for nobody, whatever the scope
+        with at_work():  # exclude this process's own work from any scope
             return _traced(values, common, signals)
 
 
 def _check(values: argparse.Namespace, common: Common) -> None:
-    """Check what goes together. Raises ProbeError."""
+    """Check for missing and conflicting options. Raises ProbeError."""
     if common.replay is None and not values.probes and values.program is None:
         raise ProbeError(
             "no probe given", fix=f"e.g. {_NAME} tracepoint:syscalls:sys_enter_openat -- ls", code="probe.none-given"
         )
     if values.command is not None and not values.command:
-        raise ProbeError("there is no command after --", fix=f"{_NAME} PROBE -- ls", code="command.none-given")
+        raise ProbeError("no command after --", fix=f"{_NAME} PROBE -- ls", code="command.none-given")
     if common.replay is not None and common.run is (values.command is None):
         raise ProbeError(
-            "with --replay a command runs only with --run, which needs one",
+            "with --replay, a command needs --run, and --run needs a command",
             fix=f"{_NAME} --replay FILE.parquet, or {_NAME} --replay FILE.parquet --run -- COMMAND",
             code="option.replay-command",
         )
     if values.no_print and common.save is None:
-        raise ProbeError("--no-print without --save leaves nothing", fix="add --save FILE", code="option.needs-save")
+        raise ProbeError("--no-print without --save has no output", fix="add --save FILE", code="option.needs-save")
 
 
 def _steps(values: argparse.Namespace, common: Common, pid: int | None) -> Steps:
-    """Make what traces, or plays back; `pid` is the process that the scope `self` means."""
+    """Make the trace or replay; `pid` is the process of the scope `self`."""
     if common.replay is not None:
         from accel_magic.api.replay import player
 
@@ -123,12 +123,12 @@ def _dry_run(steps: Steps) -> object:
 
 
 def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) -> int:
-    """Trace; give the exit status."""
+    """Trace, and return the exit status."""
     with _stopped(values.command, signals) as command:
         if common.replay is None:
             from accel_magic.recording.session import warm_up
 
-            warm_up()  # the helper processes come up while the probes are matched
+            warm_up()  # the helper processes start while the probes are matched
         steps = _steps(values, common, None if command is None else command.pid)
         plan: Any = steps.prepare()
         alone = command is None and common.replay is None
@@ -137,7 +137,7 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
         with _attached(steps, plan, common):
             came = signals.come()
             if came is not None:
-                return 128 + came.si_signo  # nothing was traced, and the command has not run
+                return 128 + came.si_signo  # nothing was traced, and the command never ran
             steps.go()
             if command is not None:
                 command.go()
@@ -157,7 +157,7 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
 
 @contextlib.contextmanager
 def _stopped(words: list[str] | None, signals: HeldSignals) -> Iterator[StoppedCommand | None]:
-    """Start the command, where there is one; it stands still, and is killed should it never be let go."""
+    """Start the command, if there is one, stopped; kill it if it is never released."""
     if words is None:
         yield None
         return
@@ -168,20 +168,20 @@ def _stopped(words: list[str] | None, signals: HeldSignals) -> Iterator[StoppedC
 
 
 def _refuse_own_scope(plan: Plan | None) -> None:
-    """Refuse to trace nothing but this process. Raises ProbeError."""
+    """Reject the scope `self` without a command. Raises ProbeError."""
     own = [] if plan is None else [point for point in plan.points if point.scope.name == "self"]
     if own:
         raise ProbeError(
-            f"{own[0].probe}: the scope `self` means a command, and there is none",
-            why="system calls and functions of libraries count for `self` where no scope is given",
-            fix=f"write the command after --, or add --scope all or --scope PID: {_NAME} ... --scope all",
+            f"{own[0].probe}: the scope `self` needs a command",
+            why="it is the default scope of system calls and library functions, and means the command's processes",
+            fix=f"write a command after --, or add --scope all or --scope PID: {_NAME} ... --scope all",
             code="scope.no-command",
         )
 
 
 @contextlib.contextmanager
 def _attached(steps: Steps, plan: Plan | None, common: Common) -> Iterator[None]:
-    """Attach, with a live line on a terminal; whatever happens nothing stays attached, and no line."""
+    """Attach, with a live line on a terminal; always detach and erase the line at the end."""
     with contextlib.ExitStack() as undo:
         undo.callback(steps.abort)
         from accel_magic.probes.plan import Plan
@@ -199,7 +199,7 @@ def _attached(steps: Steps, plan: Plan | None, common: Common) -> Iterator[None]
 
 
 def _announce(values: argparse.Namespace, plan: Plan | None) -> None:
-    """Say that the trace has begun, since no command shows it, and how it ends."""
+    """Print that the trace has begun and how it ends."""
     what = values.program
     if plan is not None:
         count = len(plan.points)
@@ -213,7 +213,7 @@ def _end_of(command: StoppedCommand | None) -> Any:
 
 
 def _length(steps: Steps, plan: Plan | None) -> float | None:
-    """How long there is to trace or to play without a command, in seconds; None until a signal comes."""
+    """How long to trace or to replay without a command, in seconds; None: until a signal arrives."""
     from accel_magic.api.replay import Player
 
     if isinstance(steps, Player):
@@ -222,13 +222,13 @@ def _length(steps: Steps, plan: Plan | None) -> float | None:
 
 
 def _pass_on(came: signal.struct_siginfo, command: StoppedCommand) -> None:
-    """Send a signal on that came to this process alone; what a terminal sends, the command gets by itself."""
-    if came.si_code <= 0:  # from kill() and its like
+    """Forward a signal that was sent to this process only; a terminal's signals reach the command anyway."""
+    if came.si_code <= 0:  # sent by kill() or similar
         command.send(came.si_signo)
 
 
 def _outcome(command: StoppedCommand | None, came: signal.struct_siginfo | None) -> Outcome:
-    """How the traced command ended; to be interrupted is the normal end where there is none."""
+    """How the traced command ended; without a command an interrupt is the normal end."""
     if command is None:
         return "ok"
     if came is not None:
@@ -237,7 +237,7 @@ def _outcome(command: StoppedCommand | None, came: signal.struct_siginfo | None)
 
 
 def _stop(steps: Steps, outcome: Outcome) -> tuple[object, AccelMagicError | None]:
-    """Detach and save; give the result, None without one, and what went wrong: one may fail to be saved."""
+    """Detach and save; return the result, or None, and the error, if any: a result that cannot be saved has both."""
     from accel_magic.api.block import Block
 
     try:
@@ -252,16 +252,16 @@ def _stop(steps: Steps, outcome: Outcome) -> tuple[object, AccelMagicError | Non
 def _print(result: object) -> None:
     try:
         print(result, flush=True)
-    except OSError:  # nobody reads it any more, e.g. the terminal is gone
+    except OSError:  # standard output is closed, e.g. the terminal is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _status(command: StoppedCommand, signals: HeldSignals) -> int:
-    """Wait for the command, which may go on after the trace; a second signal leaves it alone."""
+    """Wait for the command, which may outlive the trace, and return its status; another signal ends the wait."""
     came = signals.wait(_end_of(command))
     if came is not None:
         _pass_on(came, command)
-        say(f"process {command.pid} goes on, untraced")
+        say(f"process {command.pid} continues, untraced")
         return 128 + came.si_signo
     assert command.status is not None  # noqa: S101 - waited for
     return 128 - command.status if command.status < 0 else command.status

@@ -1,1 +1,1 @@
-"""What IPython sees: the magics, running the user's cell, and the lab's Jupyter kernel."""
+"""The IPython side: the magics, running the user's cell, and the lab's Jupyter kernel."""

@@ -1,4 +1,4 @@
-"""Running the user's cell as `%%time` does: one namespace, its own line numbers, its last value."""
+"""Running the user's cell like `%%time`: same namespace, line numbers and last value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """A compiled cell: its statements, and its last expression where it ends in one."""
+    """A compiled cell: its statements, and its last expression if it ends in one."""
 
     body: CodeType
     last: CodeType | None
@@ -30,11 +30,11 @@ class Cell:
 
 
 def compile_cell(shell: Any, head: str, cell: str) -> Cell:
-    """Compile the cell under its magics' lines, so that line numbers and source in tracebacks are the notebook's.
+    """Compile the cell below its magic lines, so that tracebacks show the notebook's line numbers and source.
 
     Args:
-        shell: IPython's.
-        head: Everything above the code, with the last line's end.
+        shell: The IPython shell.
+        head: Everything above the code, including the final newline.
         cell: The code.
 
     Raises:
@@ -42,7 +42,7 @@ def compile_cell(shell: Any, head: str, cell: str) -> Cell:
         TraceStateError: The cell awaits at top level.
 
     """
-    # The magics' own lines come first; empty lines after them are taken away by IPython.
+    # The magic lines come first; IPython removes empty lines after them.
     empty = cell[: len(cell) - len(cell.lstrip())].count("\n")
     source = "\n" * (head.count("\n") + empty) + shell.transform_cell(cell)
     name = _name_of_running_cell(shell) or shell.compile.cache(source, shell.execution_count)
@@ -66,7 +66,7 @@ def compile_cell(shell: Any, head: str, cell: str) -> Cell:
 
 
 def _name_of_running_cell(shell: Any) -> str | None:
-    """File name that IPython gave to the cell being run: both it and its traced body then show the notebook's lines."""
+    """The file name that IPython gave to the running cell: tracebacks of its traced body use it too."""
     frame = sys._getframe()  # noqa: SLF001 - the documented way to reach a caller
     while frame is not None:
         if frame.f_globals is shell.user_global_ns and frame.f_code.co_name == "<module>":

@@ -1,4 +1,4 @@
-"""What `%load_ext accel_magic` registers, and `%unload_ext` takes back."""
+"""What `%load_ext accel_magic` registers and `%unload_ext` removes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(shell: Any) -> None:
     """Register the magics, their defaults under `%config KTrace`, `GpuTrace` and `Flame`, and tab completion.
 
     Raises:
-        ProbeError: A default in IPython's configuration is impossible; it has been dropped by then.
+        ProbeError: A default in IPython's configuration is invalid; it has already been dropped.
 
     """
     made = [_made(kind, shell) for kind in _MAGICS]
@@ -47,7 +47,7 @@ def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
     try:
         return kind(shell=shell, parent=shell)
     except TraitError as error:
-        # IPython keeps what %config refused, and would meet it again at every load.
+        # IPython keeps a value that %config rejected, and every later load would fail on it.
         name = kind.__name__
         shell.config.pop(name, None)
         raise ProbeError(
@@ -59,7 +59,7 @@ def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
 
 
 def unload(shell: Any) -> None:
-    """Take the magics away and end the helper processes."""
+    """Remove the magics and end the helper processes."""
     from accel_magic.kernel.bcc import compiler
     from accel_magic.recording.reader import client as reader
 
@@ -77,7 +77,7 @@ def unload(shell: Any) -> None:
 
 
 def complete_gpu(_: Any, event: Any) -> list[str]:
-    """Complete the last word of a `%%gputrace` line: an option, a tool, or a probe behind FUNCTION=."""
+    """Complete the last word of a `%%gputrace` line: an option, a tool, or a probe after FUNCTION=."""
     word = re.split(r"\s", event.text_until_cursor)[-1]
     function, bound, probe = word.partition("=")
     if bound and function.isidentifier():

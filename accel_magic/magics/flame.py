@@ -56,7 +56,7 @@ class Flame(TracedCells):
         from accel_magic.api.flame_options import FlameOptions
 
         if not chosen.common.dry_run:
-            warm_up()  # the helper processes come up while the probes are matched
+            warm_up()  # the helper processes start while the probes are matched
         defaults = {name: getattr(self, name) for name in ("rate", "off_cpu", "by_thread", "sampler")}
         options = FlameOptions(**{**defaults, **chosen.given})
         trace = FlameTrace(options, save=chosen.common.save)
@@ -74,7 +74,7 @@ class Flame(TracedCells):
 
 
 def cells_of(shell: Any) -> Callable[[], Mapping[str, str]]:
-    """What names the files that IPython gave to cells: `cell [12]`."""
+    """Return a function that maps the file names of cells to labels such as `cell [12]`."""
 
     def names() -> dict[str, str]:
         known = getattr(shell.compile, "_filename_map", {})  # the only place where IPython keeps it
@@ -93,15 +93,15 @@ def _dry_run(trace: FlameTrace) -> object:
 
 EPILOG = """\
 examples
-  %%flame                                      samples of what ran on a processor, 99 a second
-  %%flame --off-cpu 100 --by-thread            and waits of 100 us or more, each thread apart
-  %%flame --with intel_vpu:ivpu_*_ioctl -o t   and calls into the NPU's driver, as spans
-  %%flame --gpu-kernels                        and GPU kernels, under the line that launched them
+  %%flame                                      sample running code 99 times a second
+  %%flame --off-cpu 100 --by-thread            also waits of at least 100 us; threads shown separately
+  %%flame --with intel_vpu:ivpu_*_ioctl -o t   also calls into the NPU driver, as spans
+  %%flame --gpu-kernels                        also GPU kernels, under the line that launched them
 """
 
 
 def parser() -> Parser:
-    """All options of `%%flame`. Options left out are None: defaults come from `%config Flame`."""
+    """Make the parser of `%%flame`. Options not given are None: defaults come from `%config Flame`."""
     result = lines.new_parser(
         "flame",
         "[PROBE ...]",
@@ -111,31 +111,39 @@ def parser() -> Parser:
     add = result.add_argument
     add("probes", nargs="*", metavar="PROBE", help="the same as --with PROBE")
     lines.add_result_options(result)
-    add("--rate", type=_rate, metavar="HZ", help="samples per second of each busy processor (99)")
+    add("--rate", type=_rate, metavar="HZ", help="samples per second on each busy processor (99)")
     add(
         "--off-cpu",
         nargs="?",
         type=_microseconds,
         const=True,
         metavar="MIN_US",
-        help="waits too, by reason; with a number those of at least so many microseconds",
+        help="record waits too, by reason; MIN_US: only waits of at least MIN_US microseconds",
     )
-    add("--no-off-cpu", dest="off_cpu", action="store_const", const=False, help="only what ran on a processor")
-    add("--by-thread", action=argparse.BooleanOptionalAction, default=None, help="each thread's stacks apart")
-    add("--with", dest="more", nargs="+", action="extend", metavar="PROBE", help="trace these too, calls as spans")
+    add("--no-off-cpu", dest="off_cpu", action="store_const", const=False, help="record no waits")
+    add("--by-thread", action=argparse.BooleanOptionalAction, default=None, help="show each thread's stacks separately")
+    add("--with", dest="more", nargs="+", action="extend", metavar="PROBE", help="also trace these; calls become spans")
     add(
         "--gpu-kernels",
         action="store_true",
         default=None,
-        help="time of GPU kernels, under the line that launched them",
+        help="show the time of GPU kernels under the line that launched them",
     )
-    add("--device", choices=("auto", "cuda", "cpu"), help="with --gpu-kernels: cpu is the CPU device (simulated)")
-    add("--xe", action="store_true", default=None, help="run iaprof around the cell too, for Intel's Xe GPUs")
-    add("--interval", type=_milliseconds, metavar="MS", help="with --xe: length of iaprof's intervals (10)")
-    add("--eu-stall-subsample", type=options.count, metavar="N", help="with --xe: iaprof keeps one of N samples (100)")
-    add("--sampler", choices=get_args(Sampler), help="bpf: in the kernel; thread: needs no privilege (auto)")
+    add(
+        "--device",
+        choices=("auto", "cuda", "cpu"),
+        help="with --gpu-kernels: where they run; cpu is the CPU device (simulated)",
+    )
+    add("--xe", action="store_true", default=None, help="also run iaprof around the cell, for Intel's Xe GPUs")
+    add("--interval", type=_milliseconds, metavar="MS", help="with --xe: length of iaprof's intervals in ms (10)")
+    add("--eu-stall-subsample", type=options.count, metavar="N", help="with --xe: iaprof keeps one in N samples (100)")
+    add(
+        "--sampler",
+        choices=get_args(Sampler),
+        help="bpf: sample in the kernel; thread: in this process, without privilege (auto)",
+    )
     add("--all-frames", action="store_true", default=None, help="keep the notebook's own frames below the cell")
-    add("--max-events", type=options.count, metavar="N", help="keep no more than N samples, waits and calls")
+    add("--max-events", type=options.count, metavar="N", help="keep at most N samples, waits and calls")
     add("--buffer", type=options.mebibytes, metavar="MIB", help="size of the ring buffers in MiB (64)")
     options.add_common_options(result, "show what would be traced and the generated C; attach and run nothing")
     return result
@@ -162,7 +170,7 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class FlameLine:
-    """The parsed line. `given` are the options that were written, by the names of `FlameOptions`."""
+    """The parsed line. `given` holds the options on the line, named as in `FlameOptions`."""
 
     given: dict[str, Any]
     common: Common
@@ -172,7 +180,7 @@ def parse(line: str) -> FlameLine:
     """Parse the text after `%%flame`.
 
     Raises:
-        ProbeError: An unknown option, a bad value, or options that do not go together.
+        ProbeError: An unknown option, a bad value, or conflicting options.
         HelpRequested: `--help`.
 
     """
@@ -183,5 +191,5 @@ def parse(line: str) -> FlameLine:
         given["probes"] = probes
     common = options.common_of("%%flame", values, (given,))
     if "device" in given and not given.get("gpu_kernels") and common.replay is None:
-        raise ProbeError("--device belongs to --gpu-kernels", fix="add --gpu-kernels", code="option.device-without-gpu")
+        raise ProbeError("--device needs --gpu-kernels", fix="add --gpu-kernels", code="option.device-without-gpu")
     return FlameLine(given=given, common=common)

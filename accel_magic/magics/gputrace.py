@@ -64,8 +64,8 @@ EPILOG = "\n".join(
         "tools",
         *(f"  {name:<16} {tool.shows}" for name, tool in TOOLS.items()),
         "",
-        "or the file of a program of your own: mine.bpf.c (docs/gputrace.md), mine.o",
-        "FUNCTION=PROBE says where a program of it for the CPU runs: on_launch=uprobe:cuda:cuLaunchKernel",
+        "or a file with your own program: mine.bpf.c (docs/gputrace.md), mine.o",
+        "FUNCTION=PROBE attaches its CPU program FUNCTION: on_launch=uprobe:cuda:cuLaunchKernel",
         "",
         "example",
         "  %%gputrace threadhist memtrace --kernel 'matmul*' -o t",
@@ -75,7 +75,7 @@ EPILOG = "\n".join(
 
 
 def parser() -> Parser:
-    """All options of `%%gputrace`. Options left out are None: defaults come from `%config GpuTrace`."""
+    """Make the parser of `%%gputrace`. Options not given are None: defaults come from `%config GpuTrace`."""
     result = lines.new_parser(
         "gputrace",
         "TOOL|FILE [TOOL|FILE ...]",
@@ -85,20 +85,25 @@ def parser() -> Parser:
     add = result.add_argument
     add("programs", nargs="*", metavar="TOOL|FILE", help="what to run, see below")
     lines.add_result_options(result)
-    add("--program", action="append", metavar="FILE", help="the same as naming the file")
-    add("--kernel", metavar="GLOB", help="only kernels of this name, e.g. 'matmul*' (*)")
+    add("--program", action="append", metavar="FILE", help="same as naming the file as TOOL|FILE")
+    add("--kernel", metavar="GLOB", help="instrument only kernels that match, e.g. 'matmul*' (*)")
     add("--per", choices=("thread", "warp"), help="run programs in each thread, or in one lane of each warp")
-    add("--verify", choices=("strict", "warn", "off"), help="what the verifier refuses (strict for C, warn for .o)")
+    add("--verify", choices=("strict", "warn", "off"), help="what the verifier rejects (strict for C, warn for .o)")
     add(
         "--device",
         choices=("auto", "cuda", "cpu"),
-        help="cuda: an NVIDIA GPU; cpu: the CPU device (simulated); auto: a GPU where there is one (auto)",
+        help="cuda: an NVIDIA GPU; cpu: the CPU device (simulated); auto: a GPU if there is one (auto)",
     )
-    add("--gpu", type=int, metavar="N", help="which GPU, as its driver counts (that of the current context)")
-    add("--threads", type=options.count, metavar="N", help="threads of a grid that per-thread maps have room for")
-    add("--host-api", choices=("auto", "on", "off"), help="record the driver's calls too (auto: of a GPU's)")
-    add("--every", type=options.seconds, metavar="S", help="read small maps so often while kernels run: t.history")
-    add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what each added")
+    add("--gpu", type=int, metavar="N", help="number of the GPU in the driver's list (the current context's)")
+    add("--threads", type=options.count, metavar="N", help="size per-thread maps for N threads of a grid")
+    add("--host-api", choices=("auto", "on", "off"), help="record calls into the driver too (auto: on GPUs only)")
+    add(
+        "--every",
+        type=options.seconds,
+        metavar="S",
+        help="read small maps every S seconds while kernels run: t.history",
+    )
+    add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what it added")
     options.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
     return result
 
@@ -108,7 +113,7 @@ OPTION_NAMES = lines.option_names(parser())
 
 @dataclass(frozen=True)
 class GpuLine:
-    """The parsed line. `given` are the options that were written, by the names of `GpuOptions`."""
+    """The parsed line. `given` holds the options on the line, named as in `GpuOptions`."""
 
     programs: tuple[str, ...]
     given: dict[str, Any]
@@ -119,7 +124,7 @@ def parse(line: str) -> GpuLine:
     """Parse the text after `%%gputrace`.
 
     Raises:
-        ProbeError: An unknown option, a bad value, or options that do not go together.
+        ProbeError: An unknown option, a bad value, or conflicting options.
         HelpRequested: `--help`.
 
     """

@@ -64,7 +64,7 @@ class KTrace(TracedCells):
         """See `TracedCells.tracer`."""
         common = chosen.common
         if not common.dry_run:
-            warm_up()  # the helper processes come up while the probes are matched
+            warm_up()  # the helper processes start while the probes are matched
         if chosen.program is not None:
             from accel_magic.api.program import ProgramTrace
 
@@ -78,17 +78,17 @@ class KTrace(TracedCells):
         """See `TracedCells.rows`."""
         from accel_magic.views.live.trace import LiveRow
 
-        shows = isinstance(steps, Trace | Player)  # a program of the user's has no counters to show
+        shows = isinstance(steps, Trace | Player)  # a user's program has no counters to show
         return (lambda plan: LiveRow(plan, banners_of(steps))) if shows else None
 
     @line_magic
     def accel_doctor(self, line: str) -> object:
-        """Check what this machine can trace, with the fix for what it cannot; `--xe`: what iaprof needs too."""
+        """Check what this machine can trace, with fixes for what it cannot; `--xe`: also what iaprof needs."""
         from accel_magic.api import doctor
 
         if line.strip() not in ("", "--xe"):
             raise ProbeError(
-                f"%accel_doctor takes `--xe` or nothing: {line.strip()}", fix="%accel_doctor", code="option.unknown"
+                f"%accel_doctor takes only `--xe`: {line.strip()}", fix="%accel_doctor", code="option.unknown"
             )
         return doctor.report(xe=bool(line.strip()))
 
@@ -107,7 +107,7 @@ example
 
 
 def parser() -> Parser:
-    """All options of `%%ktrace`. Options left out are None: defaults come from `%config KTrace`."""
+    """Make the parser of `%%ktrace`. Options not given are None: defaults come from `%config KTrace`."""
     result = lines.new_parser(
         "ktrace",
         "PROBE [PROBE ...]",
@@ -127,7 +127,7 @@ OPTION_NAMES = lines.option_names(parser())
 
 @dataclass(frozen=True)
 class Line:
-    """The parsed line. `given` are the trace options that were written, by the names of `Options`."""
+    """The parsed line. `given` holds the trace options on the line, named as in `Options`."""
 
     probes: tuple[str, ...]
     given: dict[str, Any]
@@ -139,7 +139,7 @@ def parse(line: str) -> Line:
     """Parse the text after `%%ktrace`.
 
     Raises:
-        ProbeError: An unknown option, a bad value, or options that do not go together.
+        ProbeError: An unknown option, a bad value, or conflicting options.
         HelpRequested: `--help`.
 
     """

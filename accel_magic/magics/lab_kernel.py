@@ -1,7 +1,8 @@
 """The notebook's Python kernel, inside the guest: `python -P -m accel_magic.magics.lab_kernel -f FILE`.
 
-It is ipykernel with a line about the lab in its banner, and with its history in memory: the guest's disk is gone with
-the guest. Once it listens it prints `LISTENING`, before ipykernel has taken its standard output.
+It is ipykernel with a line about the lab in its banner, and with its history in memory, because the guest's disk
+disappears with the guest. Once it listens it prints `LISTENING`, on the standard output it had before ipykernel
+replaced it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _QUIET_S = 2.0
 
 
 def banner() -> str:
-    """Describe the machine, as the guest sees it: its kernel, its NPU, and how long they have been up."""
+    """Describe the machine as the guest sees it: its kernel, its NPU and its uptime."""
     uptime = float(Path("/proc/uptime").read_text().split()[0])
     return (
         f"NPU lab: Linux {os.uname().release} in a virtual machine with {_npu()}, ready {uptime:.0f} s after power-on."
@@ -48,7 +49,7 @@ def main() -> None:
     app.shell.banner2 += f"{banner()}\n"
     os.write(output, LISTENING)
     os.close(output)
-    # The notebook asks first, then it reads: time enough for what %load_ext accel_magic would import.
+    # After its first requests the notebook is idle for a while: use it to import what %load_ext accel_magic needs.
     later = threading.Timer(_QUIET_S, ahead.start)
     later.daemon = True
     later.start()

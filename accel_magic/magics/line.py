@@ -1,4 +1,4 @@
-"""What the lines of all magics that trace a cell share: a parser that raises, and splitting into words."""
+"""Parsing the lines of all magics that trace a cell: a parser that raises, and splitting into words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def new_parser(magic: str, wants: str, description: str, epilog: str) -> Parser:
-    """Make the parser of `%%MAGIC WANTS [options]`; options left out of a line are None."""
+    """Make the parser of `%%MAGIC WANTS [options]`; an option that is not given is None."""
     return Parser(
         prog=magic,
         usage=f"%%%%{magic} {wants} [options]",
@@ -39,12 +39,12 @@ def new_parser(magic: str, wants: str, description: str, epilog: str) -> Parser:
 
 
 def add_result_options(parser: Parser) -> None:
-    """Add what becomes of the result, to be listed first."""
+    """Add `-o`; call it first, so that the help lists it first."""
     parser.add_argument("-o", "--output", metavar="NAME", help="assign the result to this variable")
 
 
 def words_of(magic: str, line: str) -> list[str]:
-    """Split a line as a shell does. Raises ProbeError where quotes are left open."""
+    """Split a line as a shell does. Raises ProbeError for an unclosed quote."""
     try:
         return shlex.split(line)
     except ValueError as error:

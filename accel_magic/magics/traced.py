@@ -1,6 +1,6 @@
-"""What the magics that trace a cell share: reading their lines, attaching, running the cell, handing results over.
+"""The base of the magics that trace a cell: reading their lines, attaching, running the cell, returning results.
 
-Several lines may stand over one cell, of different magics: all of them trace it, or play recordings back.
+A cell may have several lines, of different magics: each of them traces it or replays a recording.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _NEXT_LINE: Final = re.compile(r"(?:[ \t]*\n)*%%(\w+)(?:[ \t]+([^\n]*))?(?:\n|\Z
 
 
 def in_kernel(shell: Any) -> bool:
-    """Whether outputs go to a notebook front end, which can update them."""
+    """Whether the front end is a notebook, which can update outputs."""
     return getattr(shell, "kernel", None) is not None
 
 
 @dataclass(frozen=True)
 class Part:
-    """One line over a cell, understood.
+    """One parsed magic line of a cell.
 
     Attributes:
-        common: Its options that every magic has.
-        steps: Traces, or plays back.
-        examine: Gives what `--dry-run` shows; None of a playback.
-        make_row: Makes the live row of what `steps.prepare` returns; None for no row.
+        common: The options that all magics share.
+        steps: The trace or replay.
+        examine: Returns what `--dry-run` shows; None for a replay.
+        make_row: Makes the live row from what `steps.prepare` returns; None for no row.
 
     """
 
@@ -61,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Ran:
-    """How a cell went: its value, what it raised, and what came or failed while its traces were ended."""
+    """The outcome of a cell: its value, what it raised, and the interrupts and errors while its traces ended."""
 
     value: object
     error: BaseException | None
@@ -72,13 +72,13 @@ class TracedCells(Magics, Configurable):
     """Base of the magics that trace a cell."""
 
     live = Bool(True, help="show live counters in a notebook").tag(config=True)
-    replay = Unicode("", help="play this recording instead of tracing; {output} in it is the name after -o").tag(
+    replay = Unicode("", help="replay this recording instead of tracing; {output} becomes -NAME after -o NAME").tag(
         config=True
     )
 
     shell: Any
     magic: ClassVar[str]
-    """Its name."""
+    """Name of the magic."""
 
     @abstractmethod
     def parse(self, line: str) -> Any:
@@ -86,24 +86,24 @@ class TracedCells(Magics, Configurable):
 
     @abstractmethod
     def tracer(self, chosen: Any) -> tuple[Steps[Any], Callable[[], object]]:
-        """Give what traces as a parsed line asks for, and what its `--dry-run` shows; nothing is attached yet."""
+        """Make the trace of a parsed line, and a function for its `--dry-run`; nothing is attached yet."""
 
     @abstractmethod
     def rows(self, steps: Steps[Any]) -> Callable[[Any], Any] | None:
-        """Give what makes the live row of a trace or playback; None where it has none."""
+        """Return the function that makes the live row of a trace or replay; None for no row."""
 
     def run(self, line: str, cell: str | None) -> object:
-        """Do what a line says, and what further lines of magics like this one say at the cell's top.
+        """Run a magic's line, and the further lines of such magics at the top of the cell.
 
         Args:
-            line: As it was written.
-            cell: The cell's code; None of a line magic.
+            line: The text after the magic's name.
+            cell: The cell's code; None for a line magic.
 
         Returns:
-            The result of the last line. Those of the others are displayed before it.
+            The result of the last line. The other results are displayed before it.
 
         Raises:
-            ProbeError: A mistake on a line, or a line magic that would have to trace.
+            ProbeError: An invalid line, or a line magic that would have to trace.
 
         """
         __tracebackhide__ = True
@@ -125,13 +125,13 @@ class TracedCells(Magics, Configurable):
         return self._hand_over(parts, ran, code)
 
     def part(self, line: str, *, has_cell: bool) -> Part:
-        """Understand a line. Raises as `run` does, or HelpRequested."""
+        """Parse a line. Raises as `run` does, or HelpRequested."""
         chosen = self.parse(line)
         common: Common = chosen.common
         if not has_cell and common.replay is None and not common.dry_run:
             raise ProbeError(
-                f"%{self.magic} traces nothing by itself",
-                fix=f"write %%{self.magic}, with two %, over a cell",
+                f"%{self.magic} needs a cell to trace",
+                fix=f"write %%{self.magic}, with two %, at the top of a cell",
                 code="line.no-cell",
             )
         live = in_kernel(self.shell) and (self.live if common.live is None else common.live)
@@ -148,7 +148,7 @@ class TracedCells(Magics, Configurable):
         return Part(common, steps, examine, self.rows(steps) if live else None)
 
     def _lines(self, line: str, cell: str | None) -> tuple[list[tuple[TracedCells, str]], str, str]:
-        """Take the lines of magics like this one off a cell: magic and text of each; what was taken off; the code."""
+        """Split a cell into (magic, text) of its tracing magics' lines, these lines as one string, and the code."""
         lines: list[tuple[TracedCells, str]] = [(self, line)]
         head, code = f"%%{self.magic} {line}\n", cell or ""
         while found := _NEXT_LINE.match(code):
@@ -160,18 +160,18 @@ class TracedCells(Magics, Configurable):
         return lines, head, code
 
     def _of(self, magic: str) -> TracedCells | None:
-        """Find the magics like this one that a cell magic's name calls."""
+        """Find the tracing magic with this name; None if the name is unknown or belongs to another kind of magic."""
         found = getattr(self.shell.magics_manager.magics["cell"].get(magic), "__self__", None)
         return found if isinstance(found, TracedCells) else None
 
     def _attach(self, parts: Sequence[Part], undo: contextlib.ExitStack) -> None:
-        """Attach traces, with live rows where they are wanted; `undo` takes the rows away.
+        """Attach the traces, with live rows if wanted; `undo` aborts the traces and closes the rows.
 
-        A result is assigned to the variable that a line names before an interrupt can come.
+        Each result is assigned to the variable after `-o` before an interrupt can arrive.
         """
         with at_work():
             for part in parts:
-                undo.callback(part.steps.abort)  # an interrupt may come between attaching and the cell
+                undo.callback(part.steps.abort)  # an interrupt may arrive between attaching and running the cell
                 name = part.common.output
                 part.steps.on_result = functools.partial(self._assign, name) if name is not None else None
             with typed_shortage():
@@ -192,7 +192,7 @@ class TracedCells(Magics, Configurable):
         self.shell.user_ns[name] = result
 
     def _hand_over(self, parts: Sequence[Part], ran: Ran, code: str) -> object:
-        """Show the cell's own value and the results, or the partial ones and raise."""
+        """Display the cell's value and the results; after an error display the partial results and raise it."""
         __tracebackhide__ = True
         results = [part.steps.result for part in parts if part.steps.has_result]
         if results:
@@ -212,15 +212,15 @@ class TracedCells(Magics, Configurable):
 
 
 def _runs(parts: Sequence[Part]) -> bool:
-    """Whether the cell's code runs. Raises ProbeError where one line plays back, and the code of another should run."""
+    """Whether the cell's code runs. Raises ProbeError if one line replays without `--run` while another one traces."""
     playing = [part for part in parts if part.common.replay is not None]
     if any(part.common.run for part in playing):
         return True
     if playing and len(playing) < len(parts):
         raise ProbeError(
-            "one line plays a recording back and another one traces",
-            why="a playback does not run the cell, which leaves nothing to trace",
-            fix="give every line a recording (--replay), or let the playback run the cell too (--run)",
+            "one line replays a recording and another one traces",
+            why="a replay does not run the cell, so there is nothing to trace",
+            fix="give every line a recording (--replay), or run the cell during the replay (--run)",
             code="line.replay-beside-trace",
         )
     return not playing
@@ -231,7 +231,7 @@ def _updating(row: Any) -> Callable[[list[Any]], None]:
 
 
 def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps[Any]]) -> Ran:
-    """Run a cell, or where there is none play to the end, between `go` and `stop` of all traces."""
+    """Run a cell between `go` and the end of all traces; replays play to their end."""
     __tracebackhide__ = True
     value, error, gone = None, None, 0
     try:
@@ -243,18 +243,18 @@ def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Step
         for steps in traces:
             if isinstance(steps, Player):
                 steps.rest()
-    except BaseException as raised:  # noqa: BLE001 - raised again once the traces are taken down
+    except BaseException as raised:  # noqa: BLE001 - raised again once the traces have ended
         error = raised
         if error.__traceback__ is not None:  # this frame is not the user's
             error.__traceback__ = error.__traceback__.tb_next
     try:
         return Ran(value, error, _ended(traces[:gone], error, value))
-    except BaseException as early:  # noqa: BLE001 - an interrupt that came before the end of a trace had begun
+    except BaseException as early:  # noqa: BLE001 - an interrupt that arrived before the first trace began to end
         return Ran(value, error, (early, *_ended(traces[:gone], early if error is None else error, value)))
 
 
 def _ended(traces: Sequence[Steps[Any]], error: BaseException | None, value: object) -> tuple[BaseException, ...]:
-    """End the traces that are running, the last one first; gives what came or failed meanwhile."""
+    """End the running traces, the last one first; return the interrupts and errors of doing so."""
     with at_work():
         for steps in traces:
             steps.halt()

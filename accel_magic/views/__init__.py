@@ -1,1 +1,1 @@
-"""How results are shown: text, static HTML with Bokeh figures, and the live row of a running cell."""
+"""Showing results: text, static HTML with Bokeh figures, and the live row of a running cell."""

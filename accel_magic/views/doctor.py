@@ -1,4 +1,4 @@
-"""How the doctor's report looks: plain text and HTML."""
+"""The doctor's report as plain text and HTML."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _WIDTH = 110
 _COLUMN = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
-# The theme's own colours where there is a theme, so that dark notebooks stay readable.
-_COLOURS = {
+# The theme's own colors, if there is a theme, so that dark notebooks stay readable.
+_COLORS = {
     "ok": "var(--jp-success-color1, #2e7d32)",
     "warning": "var(--jp-warn-color1, #b26a00)",
     "missing": "var(--jp-error-color1, #c62828)",
@@ -24,11 +24,11 @@ _COLOURS = {
 
 
 class Check(Protocol):
-    """One thing that was looked at."""
+    """One check of the report."""
 
     @property
     def name(self) -> str:
-        """What was looked at."""
+        """What was checked."""
 
     @property
     def status(self) -> str:
@@ -40,11 +40,11 @@ class Check(Protocol):
 
     @property
     def fix(self) -> str:
-        """The command that fixes it; '' for nothing."""
+        """The command that fixes it; '' if there is nothing to fix."""
 
 
 def text(verdict: str, checks: Sequence[Check]) -> str:
-    """Lay the report out in columns: status, name, detail wrapped at 110 columns, the fix below its line."""
+    """Lay out the report in columns: status, name, detail wrapped at 110 columns; the fix below."""
     names = max((len(check.name) for check in checks), default=0)
     lines = [f"accel_magic {__version__}: {verdict}", ""]
     for check in checks:
@@ -56,7 +56,7 @@ def text(verdict: str, checks: Sequence[Check]) -> str:
 
 
 def html(verdict: str, checks: Sequence[Check]) -> str:
-    """Draw one table, with no script and nothing loaded from elsewhere."""
+    """Draw one table without scripts or external resources."""
     rows = "\n".join(_row(check) for check in checks)
     titles = "".join(f'<th style="{_COLUMN}">{title}</th>' for title in ("", "check", "found", "fix"))
     return (
@@ -80,6 +80,6 @@ def _wrapped(words: str, first: str, indent: int) -> list[str]:
 
 def _row(check: Check) -> str:
     fix = f"<code>{escape(check.fix)}</code>" if check.fix else ""
-    status = f'<td style="{_COLUMN};color:{_COLOURS[check.status]};font-weight:bold">{check.status}</td>'
+    status = f'<td style="{_COLUMN};color:{_COLORS[check.status]};font-weight:bold">{check.status}</td>'
     cells = "".join(f'<td style="{_COLUMN}">{cell}</td>' for cell in (escape(check.name), escape(check.detail), fix))
     return f"<tr>{status}{cells}</tr>"

@@ -1,4 +1,4 @@
-"""What `--dry-run` shows: the matched places and the generated programs."""
+"""The output of `--dry-run`: the matched places and the generated programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DryRun:
 
     @classmethod
     def of(cls, plan: Plan) -> DryRun:
-        """Generate the programs of a plan."""
+        """Generate the C of a plan."""
         return cls(plan, generate(plan).text)
 
     def _places(self) -> list[str]:

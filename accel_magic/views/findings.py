@@ -35,7 +35,7 @@ _STYLE = """<style>
 
 
 def findings_text(findings: Findings) -> str:
-    """Every finding with its evidence, meaning and advice; one line for a trace with none."""
+    """All findings with evidence, meaning and advice; one line if there are none."""
     lines = [*_banners(findings), headline_text(findings)]
     for finding in findings:
         lines += ["", f"{finding.severity.upper()}  {finding.title}  [{finding.id}]"]
@@ -49,7 +49,7 @@ def findings_text(findings: Findings) -> str:
 
 
 def findings_html(findings: Findings) -> str:
-    """Show the same as one self-contained element, without figures or scripts."""
+    """The same as one self-contained element, without figures or scripts."""
     note = f'<div class="am-note">{escape(unchecked_text(findings))}</div>' if findings.unchecked else ""
     return "\n".join(
         [
@@ -66,9 +66,9 @@ def findings_html(findings: Findings) -> str:
 
 
 def headline_text(findings: Findings) -> str:
-    """How many findings of each severity, and of how many rules."""
+    """The number of findings of each severity, and of rules checked."""
     count = len(findings.checked)
-    rules = f"{count} rule{'s' * (count != 1)} looked at"
+    rules = f"{count} rule{'s' * (count != 1)} checked"
     if not findings:
         return f"nothing found, {rules}"
     counts = [
@@ -80,12 +80,12 @@ def headline_text(findings: Findings) -> str:
 
 
 def evidence_cells(finding: Finding) -> tuple[tuple[str, str], ...]:
-    """Names and formatted values of the evidence; a name's ending is its unit."""
+    """Names and formatted values of the evidence; the suffix of a name is its unit."""
     return tuple(_cell(name, value) for name, value in finding.evidence.items())
 
 
 def rule_text(finding: Finding) -> str:
-    """Limit of the rule and where it is from."""
+    """The threshold of the rule and its source."""
     limit = "" if math.isnan(finding.threshold) else f"{finding.threshold:g} {finding.unit}; "
     return f"limit: {limit}{finding.source}"
 
@@ -98,11 +98,11 @@ def where_text(finding: Finding) -> str:
 
 
 def unchecked_text(findings: Findings) -> str:
-    """What could not be looked at, and what the trace lacks for it."""
+    """The rules that could not be checked, and what the trace lacks for them."""
     lacking: dict[str, list[str]] = {}
     for rule, why in findings.unchecked.items():
         lacking.setdefault(why, []).append(rule)
-    return "not looked at: " + "; ".join(
+    return "rules not checked: " + "; ".join(
         f"{', '.join(rules)} (the trace lacks {why})" for why, rules in lacking.items()
     )
 
@@ -137,7 +137,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _prose(text: str) -> str:
-    """HTML of a text in which names of code stand between backticks."""
+    """HTML of a text with code between backticks."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 

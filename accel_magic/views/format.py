@@ -1,4 +1,4 @@
-"""Numbers as people read them: three significant digits and a unit."""
+"""Numbers for people to read: three significant digits and a unit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTHING = "-"
 
 
 def duration_text(ns: float) -> str:
-    """Format a duration in ns: `12.3 us`; `-` for NaN; from 100 s on as `2 min 5 s` or `3 h 7 min`."""
+    """Format a duration in ns: `12.3 us`; `-` for NaN; from 100 s on `2 min 5 s` or `3 h 7 min`."""
     if math.isfinite(ns) and ns >= 99.95e9:
         seconds = round(ns / 1e9)
         hours, minutes = seconds // 3600, seconds // 60 % 60
@@ -20,7 +20,7 @@ def duration_text(ns: float) -> str:
 
 
 def count_text(count: float) -> str:
-    """Format a count: `4.5 M`; below 1000 as it is; `-` for NaN."""
+    """Format a count: `4.5 M`; without a unit below 1000; `-` for NaN."""
     return _scaled(count, COUNTS)
 
 
@@ -36,12 +36,12 @@ def bytes_text(size: float) -> str:
 
 
 def exact_text(count: int) -> str:
-    """Format an exact count with its thousands apart: `12,345,678`."""
+    """Format an exact count with thousands separators: `12,345,678`."""
     return f"{count:,}"
 
 
 def ratio_text(ratio: float) -> str:
-    """Format how many times the baseline: `1.25x`; `-` for NaN."""
+    """Format a ratio to the baseline: `1.25x`; `-` for NaN."""
     if math.isnan(ratio):
         return NOTHING
     return "inf" if math.isinf(ratio) else f"{_three_digits(ratio)}x"
@@ -53,7 +53,7 @@ def share_text(share: float) -> str:
 
 
 def weight_text(weight: float, unit: str) -> str:
-    """Format a weight of a profile in its unit: `1.25 s`, `64 MiB`, `332 samples`; `-` for NaN."""
+    """Format a profile's weight in its unit: `1.25 s`, `64 MiB`, `332 samples`; `-` for NaN."""
     if unit == "ns":
         return duration_text(weight)
     if unit == "bytes":
@@ -71,12 +71,12 @@ def shortened(name: str, width: int) -> str:
 
 
 def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    """Write `value` in the largest unit in which it is at least 1 when rounded."""
+    """Format `value` in the largest unit in which it rounds to at least 1."""
     if not math.isfinite(value):
         return NOTHING
     factor, unit = units[0]
     for next_factor, next_unit in units[1:]:
-        # 999.5 of one unit reads "1000": it belongs to the next.
+        # 999.5 of one unit would read "1000": use the next unit.
         if abs(value) / factor < next_factor / factor - 0.5:
             break
         factor, unit = next_factor, next_unit
@@ -84,7 +84,7 @@ def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
 
 
 def _three_digits(value: float) -> str:
-    """Three significant digits without an exponent or trailing zeros."""
+    """Format with three significant digits, without an exponent or trailing zeros."""
     if value == 0 or not math.isfinite(value):
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value)) + 1e-12))

@@ -1,4 +1,4 @@
-"""A result as one HTML file: all that a notebook shows of it, interactive, with no kernel, no server and no network."""
+"""A result as one HTML file: what a notebook shows, interactive, without a kernel, server or network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ h1 {{ font-size: 16px; margin: 0 }}
 </html>
 """
 _MACHINE: Final = {"cpu": "{}", "cpus": "{} CPUs", "kernel": "Linux {}", "device": "accelerator: {}"}
-"""What the page says about the machine; not its name, because the page may go to anybody."""
+"""The page's description of the machine; without its name, because the page may be shared with anybody."""
 
 
 def save(
@@ -45,14 +45,14 @@ def save(
     """Write what a notebook shows as one HTML file, and return its absolute path.
 
     Args:
-        body: Makes the HTML; called while figures are drawn as for a page of their own.
+        body: Makes the HTML; called within `in_page`.
         path: The file.
-        title: Its heading.
-        machine: Where the result was recorded, as of `Recording.machine`.
+        title: The heading.
+        machine: Where the result was recorded, as in `Recording.machine`.
         started: When, ISO 8601; '' if not known.
 
     Raises:
-        RecordingError: The place cannot be written to.
+        RecordingError: The file cannot be written.
 
     """
     target = destination(path)
@@ -63,10 +63,10 @@ def save(
 
 
 def page(body: Callable[[], str], title: str, machine: Mapping[str, str], *, started: str = "") -> str:
-    """Put together what `save` writes."""
+    """Make the page that `save` writes."""
     with in_page():
         html = body()
-    about = [text.format(machine[key]) for key, text in _MACHINE.items() if _told(machine.get(key))]
+    about = [text.format(machine[key]) for key, text in _MACHINE.items() if _is_known(machine.get(key))]
     about = [*([f"recorded {started}"] if started else []), *about, f"accel_magic {__version__}"]
     return _PAGE.format(
         version=__version__,
@@ -77,5 +77,5 @@ def page(body: Callable[[], str], title: str, machine: Mapping[str, str], *, sta
     )
 
 
-def _told(value: str | None) -> bool:
+def _is_known(value: str | None) -> bool:
     return value not in (None, "", "none")

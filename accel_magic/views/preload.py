@@ -1,7 +1,7 @@
-"""Imports what the display of a result needs while the user and the compiler are still busy with other things.
+"""Imports what the display of a result needs, in the background, before the first trace runs.
 
-Bokeh takes a third of a second to import. Left to the first result, that time would come between the end of the cell
-and its result; spent while a trace runs, it would be counted among the traced code's own doings.
+Importing Bokeh takes a third of a second. At the first result, that would be a delay between the end of the cell and
+its result; during a trace, the import would be counted with the traced code.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MODULES = (
 )
 
 _COLUMNS: Final = 20
-"""Of a table that pandas shows in a notebook, unless the user says otherwise: its own default there."""
+"""pandas' default in a notebook: the most columns of a table that it shows."""
 
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 
 
 def start() -> None:
-    """Start importing in a thread, once in the life of the process, which must be a notebook's kernel."""
+    """Start importing in a thread, once per process, which must be a notebook's kernel."""
     global _thread  # noqa: PLW0603 - imports happen once in a process
     with _lock:
         if _thread is None:
@@ -38,7 +38,7 @@ def start() -> None:
 
 
 def wait() -> None:
-    """Return when the imports are done; at once when they were never started."""
+    """Wait until the imports are done; return at once if they were never started."""
     if _thread is not None:
         _thread.join()
 
@@ -47,16 +47,16 @@ def _import() -> None:
     with contextlib.suppress(Exception):
         _import_pandas()
     for name in _MODULES:
-        # What is wrong with a module is told where it is used, if it ever is.
+        # A module that fails to import is reported where it is used, if it ever is.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
 
 
 def _import_pandas() -> None:
-    """Import pandas as a cell would have done it.
+    """Import pandas with the display options that it would have if a cell had imported it.
 
-    On import it asks for `get_ipython`, a builtin only while a cell runs, whether tables will be shown in a terminal. A
-    thread that imports it between two cells would have wide tables cut to the width of one.
+    On import pandas looks for `get_ipython`, which is a builtin only while a cell runs, to find out whether it is in a
+    terminal. Imported by a thread between two cells, it would cut wide tables to the width of a terminal.
     """
     if "pandas" in sys.modules:
         return

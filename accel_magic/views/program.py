@@ -1,4 +1,4 @@
-"""The result of a user's own program, and what `--dry-run` says of it, as text and static HTML."""
+"""The result of a user's own program, and its `--dry-run`, as text and static HTML."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ProgramTables:
     """What is shown of a user's own program.
 
     Attributes:
-        recording: What it left behind.
+        recording: What was recorded.
         maps: Its maps by name.
         rings: Its ring buffers by name.
-        notes: What the user should know.
+        notes: Notes for the user.
 
     """
 
@@ -58,14 +58,16 @@ def program_headline(shown: ProgramTables) -> tuple[Note, ...]:
     ]
     if recording.rings:
         count = sum(len(frame) for frame in shown.rings.values())
-        hint = "the kernel tells only the program when a ring buffer is full: count its failed outputs there"
+        hint = "only the program itself can detect a full ring buffer: count failed outputs in it"
         notes += [Note(f"{exact_text(count)} event{'s' * (count != 1)}"), Note("losses unknown", hint=hint)]
-    notes.append(Note("scope: the program's own", hint="whom it counts is decided in the program"))
+    notes.append(Note("scope: the program's own", hint="the program itself decides which processes it counts"))
     if recording.missed:
-        hint = "the kernel could not run the program: it fired inside itself on the same CPU"
+        hint = "the kernel skipped the program: a BPF program was already running on that CPU"
         notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))
     if recording.outcome in outcomes:
-        notes.append(Note(outcomes[recording.outcome], alarm=True, hint="the result is what was there by then"))
+        notes.append(
+            Note(outcomes[recording.outcome], alarm=True, hint="the result holds what was recorded until then")
+        )
     return tuple(notes)
 
 
@@ -107,7 +109,7 @@ def _tables(shown: ProgramTables, limit: int) -> list[tuple[str, Table]]:
 
 
 def _map(frame: pd.DataFrame, limit: int) -> Table:
-    """A map's elements, the largest first where its value is a number."""
+    """A map's elements; if the values are numbers, the largest first."""
     shown = [name for name in frame.columns if not name.rpartition("_cpu")[2].isdecimal() or "_cpu" not in name]
     frame = frame[shown]
     if len(frame.columns) and "value" in frame and pd.api.types.is_numeric_dtype(frame["value"]):
@@ -131,7 +133,7 @@ def places_text(places: tuple[Place, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class ProgramDryRun:
-    """Where the functions of a program would be attached, and the maps it has; nothing was loaded or attached."""
+    """A program's maps, and where its functions would be attached; nothing was loaded or attached."""
 
     program: str
     places: tuple[Place, ...]
@@ -147,7 +149,7 @@ class ProgramDryRun:
 
     def _body(self) -> list[str]:
         lines = places_text(self.places)
-        lines += [f"map {map_.name}, room for {map_.entries:,}" for map_ in self.maps if map_.key_size]
+        lines += [f"map {map_.name}, {map_.entries:,} entries" for map_ in self.maps if map_.key_size]
         lines += [f"ring buffer {map_.name}, {map_.entries:,} bytes" for map_ in self.maps if not map_.key_size]
         return [*lines, *(f"note: {note}" for note in self.notes)]
 

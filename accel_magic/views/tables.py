@@ -1,4 +1,4 @@
-"""What the text and the HTML of a trace show: its tables as formatted cells; both views only lay them out."""
+"""The tables of a trace as formatted cells; the text and HTML views only lay them out."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class TraceTables:
     """What is shown of a trace.
 
     Attributes:
-        recording: All of it.
+        recording: The whole recording.
         counts: As `TraceResult.counts`.
         latency: As `TraceResult.latency`.
         waits: As `TraceResult.waits`.
-        stacks: As `TraceResult.stacks`; None where none were taken.
+        stacks: As `TraceResult.stacks`; None if no stacks were taken.
         stacks_lost: Events whose stack did not fit into the kernel's table.
-        npu: Takes the recording apart; called only if an NPU's driver was traced.
+        npu: Analyzes the recording; called only if an NPU driver was traced.
 
     """
 
@@ -54,9 +54,9 @@ class TraceTables:
 
 @dataclass(frozen=True)
 class Table:
-    """Formatted cells: the first `names` columns are names (to the left), the others numbers (to the right).
+    """Formatted cells: the first `names` columns are names (left-aligned), the others numbers (right-aligned).
 
-    `rows` is cut at the limit asked for; `more` counts the rows left out, `silent` those left out for having no hit.
+    `rows` is cut at a limit; `more` counts the rows beyond it, `silent` the rows omitted because they have no hits.
     """
 
     heads: tuple[str, ...]
@@ -67,7 +67,7 @@ class Table:
 
 
 def counts_table(counts: pd.DataFrame, limit: int) -> Table:
-    """Hits and rates per probe point, most hits first; lost events where there were any."""
+    """Hits and rates per probe point, most hits first; lost events if there were any."""
     formats: Formats = {"hits": ("hits", exact_text)}
     if counts["rate"].notna().any():
         formats = {**formats, "rate": ("rate", rate_text)}
@@ -77,7 +77,7 @@ def counts_table(counts: pd.DataFrame, limit: int) -> Table:
 
 
 def latency_table(latency: pd.DataFrame, limit: int) -> Table:
-    """Latencies per measured function, most calls first; calls still under way where there were any."""
+    """Latencies per measured function, most calls first; unfinished calls if there were any."""
     frame = latency.sort_values("count", ascending=False, kind="stable")
     formats: Formats = {
         "count": ("calls", exact_text),
@@ -89,13 +89,13 @@ def latency_table(latency: pd.DataFrame, limit: int) -> Table:
 
 
 def waits_table(waits: pd.DataFrame, limit: int) -> Table:
-    """Why threads waited and, where stacks were taken, where; the longest total first."""
+    """Why threads waited and, if stacks were taken, where; the longest total first."""
     formats: Formats = {"waits": ("waits", exact_text), **durations("total", "mean", "max")}
     return _table(waits.set_index(["reason", "where"] if waits["where"].any() else ["reason"]), formats, limit)
 
 
 def stacks_table(frame: pd.DataFrame, limit: int) -> Table:
-    """Stacks of the events, the most frequent first: the user's own line, what it led to, and durations if measured."""
+    """Stacks of the events, the most frequent first: the user's line, the innermost frame, durations if measured."""
     innermost = pd.Series([label(_innermost(frames)) for frames in frame["frames"]], dtype=object)
     named = frame.assign(innermost=innermost).set_index(["where", "innermost"])
     formats: Formats = {"stack": ("stack", str), "hits": ("hits", exact_text)}
@@ -105,19 +105,19 @@ def stacks_table(frame: pd.DataFrame, limit: int) -> Table:
 
 
 def durations(*names: str) -> Formats:
-    """Columns that hold durations, by their names without the unit."""
+    """Formats of duration columns, given by their names without the unit."""
     return {f"{name}_ns": (name, duration_text) for name in names}
 
 
 def _innermost(frames: tuple[Frame, ...]) -> Frame:
-    """Give the frame that says most: where the kernel was just entered, the function that entered it."""
+    """The innermost frame that is not one of the kernel's system call entry functions."""
     return next((frame for frame in reversed(frames) if frame.name not in _ENTRY), frames[-1])
 
 
 def comparison_table(table: pd.DataFrame, limit: int) -> Table:
-    """Both traces' hits, how the rate changed, and the same for p50 and p99 where either trace measured them.
+    """Both traces' hits, how the rate changed, and the same for p50 and p99 if either trace measured them.
 
-    What changed for sure comes first, and says so in the last column.
+    Significant changes come first and are named in the last column.
     """
     formats: Formats = {
         "hits": ("hits", exact_text),
@@ -132,24 +132,24 @@ def comparison_table(table: pd.DataFrame, limit: int) -> Table:
                 f"baseline_{name}_ns": ("baseline", duration_text),
                 f"{name}_ratio": (f"{name} ratio", ratio_text),
             }
-    return _table(_changed_first(table), {**formats, "changed": ("sure change", str)}, limit)
+    return _table(_changed_first(table), {**formats, "changed": ("significant", str)}, limit)
 
 
 def comparison_families_table(families: pd.DataFrame, limit: int) -> Table:
-    """Both traces' hits and shares per family of the NPU driver, and how the rate changed; sure changes first."""
+    """Both traces' hits and shares per NPU driver family, and how the rate changed; significant changes first."""
     formats: Formats = {
         "hits": ("hits", exact_text),
         "baseline_hits": ("baseline", exact_text),
         "share": ("share", share_text),
         "baseline_share": ("baseline", share_text),
         "rate_ratio": ("rate ratio", ratio_text),
-        "changed": ("sure change", str),
+        "changed": ("significant", str),
     }
     return _table(_changed_first(families), formats, limit)
 
 
 def _changed_first(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows with a sure change before the others, each in their order; `changed` names what did."""
+    """Rows with a significant change first, otherwise in their order; `changed` names what changed."""
     columns = map(str, frame.columns)
     named = {column: column.removesuffix("_confident") for column in columns if column.endswith("_confident")}
     flags = {name: frame[column].to_numpy() for column, name in named.items()} or {
@@ -161,9 +161,9 @@ def _changed_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -> Table:
-    """Lay out the first `limit` rows of a frame indexed by names, as (probe, function).
+    """Lay out the first `limit` rows of a frame indexed by names, such as (probe, function).
 
-    Among many rows (a glob may match hundreds) those whose `count` is 0 say nothing, and only their number is given.
+    With many rows (a glob may match hundreds), those whose `count` is 0 are only counted.
     """
     total = len(frame)
     if count and total > MANY:
@@ -191,7 +191,7 @@ MOST_COLUMNS: Final = 12
 
 
 def frame_table(frame: pd.DataFrame, limit: int) -> Table:
-    """The first rows and columns of a frame, columns of text to the left."""
+    """The first rows and columns of a frame, text columns first."""
     frame = frame[_texts_first(frame)[:MOST_COLUMNS]]
     names = sum(not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes)
     shown = frame.head(limit)
@@ -218,9 +218,9 @@ def _cell(value: Any) -> str:
 
 
 NAME_WIDTH = 44
-"""Of a name in a text, in characters."""
+"""The longest name in the text view, in characters."""
 SHOWN_ROWS = 15
-"""Of a table in HTML; the others unfold."""
+"""Visible rows of a table in HTML; the others are collapsed."""
 STYLE = """<style>
 .accel-magic { font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: inherit; max-width: 1240px }
 .accel-magic .am-line { display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 4px 0 6px }
@@ -250,14 +250,14 @@ STYLE = """<style>
 
 
 def note_html(note: Note) -> str:
-    """One item of the headline."""
+    """Draw one item of the headline."""
     alarm = ' class="am-alarm"' if note.alarm else ""
     hint = f' title="{escape(note.hint)}"' if note.hint else ""
     return f"<span{alarm}{hint}>{escape(note.text)}</span>"
 
 
 def table_html(table: Table) -> str:
-    """Lay out the first rows; the rest, where there is any, folded away below."""
+    """Draw the first rows; the others, if any, are collapsed below."""
     first, rest = table.rows[:SHOWN_ROWS], table.rows[SHOWN_ROWS:]
     parts = [_rows_html(table, first)]
     if rest:
@@ -266,14 +266,14 @@ def table_html(table: Table) -> str:
             parts.append(f'<div class="am-note">and {exact_text(table.more)} more in the data frame</div>')
         parts.append("</details>")
     if table.silent:
-        parts.append(f'<div class="am-note">and {exact_text(table.silent)} without a hit</div>')
+        parts.append(f'<div class="am-note">and {exact_text(table.silent)} without hits</div>')
     return f'<div class="am-table">{"".join(parts)}</div>'
 
 
 def _rows_html(table: Table, rows: tuple[tuple[str, ...], ...]) -> str:
     kinds = [' class="am-name"' if column < table.names else "" for column in range(len(table.heads))]
     head = "".join(f"<th{kind}>{escape(text)}</th>" for kind, text in zip(kinds, table.heads, strict=True))
-    # A name may be cut to its column's width: the whole of it is in its title.
+    # A name may be cut to its column's width: its title has the full name.
     body = "".join(
         "<tr>"
         + "".join(
@@ -287,7 +287,7 @@ def _rows_html(table: Table, rows: tuple[tuple[str, ...], ...]) -> str:
 
 
 def aligned(table: Table) -> list[str]:
-    """Lines with the names to the left and the numbers to the right, and one for the rows left out."""
+    """Lines with left-aligned names and right-aligned numbers, and a line about the omitted rows."""
     shown = [[terminal.one_line(cell) for cell in row] for row in (table.heads, *table.rows)]
     cells = [
         shown[0],
@@ -304,5 +304,5 @@ def aligned(table: Table) -> list[str]:
     if table.more:
         lines.append(f"and {exact_text(table.more)} more")
     if table.silent:
-        lines.append(f"and {exact_text(table.silent)} without a hit")
+        lines.append(f"and {exact_text(table.silent)} without hits")
     return lines

@@ -1,4 +1,4 @@
-"""A result as one bundle of text and static HTML, right in a saved notebook with no server and no network."""
+"""A result as a bundle of text and static HTML, which also works in a saved notebook without a server or network."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from accel_magic.views.tables import TraceTables
 
 LIMIT = 500
-"""Rows of a table in the HTML at most; the frames hold the others."""
+"""The most rows of a table in the HTML; the data frames hold the others."""
 
 
 def bundle(shown: TraceTables) -> dict[str, str]:
     """Both representations of a result, as `_repr_mimebundle_` returns them.
 
-    The figures, and BokehJS where this kernel has not sent it yet, are left out where no notebook shows them.
+    Outside a notebook the figures, and BokehJS, are omitted.
     """
     return {"text/plain": summary(shown), "text/html": result_html(shown, figures=has_kernel())}
 
@@ -67,7 +67,7 @@ def result_html(shown: TraceTables, *, figures: bool = True) -> str:
 def comparison_html(
     table: pd.DataFrame, families: pd.DataFrame, lengths_s: tuple[float, float], banners: tuple[str, ...]
 ) -> str:
-    """Tables of a comparison, as one self-contained element; arguments as of `text.comparison_text`."""
+    """Tables of a comparison as one self-contained element; arguments as in `trace_text.comparison_text`."""
     tables = [table_html(comparison_table(table, LIMIT))]
     if len(families):
         tables.insert(0, table_html(comparison_families_table(families, LIMIT)))
@@ -84,7 +84,7 @@ def comparison_html(
 
 
 def _figures_html(shown: TraceTables) -> str:
-    """Hits, latency where measured, and rate, side by side; BokehJS before them when it is still to be sent."""
+    """Hits, latency if measured, and rate, side by side; preceded by BokehJS if it has not been sent yet."""
     from accel_magic.views.figures import trace as figures  # Bokeh takes a while to import
 
     recording = shown.recording

@@ -1,4 +1,4 @@
-"""A result as plain text: what a terminal and a plain script show."""
+"""A result as plain text, for terminals and scripts."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def summary(shown: TraceTables) -> str:
 def comparison_text(
     table: pd.DataFrame, families: pd.DataFrame, lengths_s: tuple[float, float], banners: tuple[str, ...]
 ) -> str:
-    """Both traces' lengths, then the tables of changes: by family where there are any, by function.
+    """Both traces' durations, then the tables of changes: by family if there are any, then by function.
 
     Args:
         table: As `TraceComparison.table`.
         families: As `TraceComparison.families`.
-        lengths_s: Of the trace and of its baseline.
-        banners: Of both.
+        lengths_s: Durations of the trace and of its baseline.
+        banners: The banners of both.
 
     """
     lines = [*banners, comparison_line(table, lengths_s), ""]
@@ -62,9 +62,9 @@ def comparison_text(
 
 
 def comparison_line(table: pd.DataFrame, lengths_s: tuple[float, float]) -> str:
-    """What is compared, in one line."""
+    """One line about what is compared."""
     lengths = (duration_text(seconds * 1e9) for seconds in lengths_s)
     sure = int(table["confident"].sum())
-    functions = f"{exact_text(sure)} of {exact_text(len(table))} functions changed for sure"
-    line = "{} beside a baseline of {}; ratios are this trace over the baseline".format(*lengths)
+    functions = f"{exact_text(sure)} of {exact_text(len(table))} functions changed significantly"
+    line = "{} compared with a baseline of {}; ratios are this trace / baseline".format(*lengths)
     return f"{line}; {functions}"

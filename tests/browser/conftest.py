@@ -1,4 +1,4 @@
-"""JupyterLab on a free loopback port, in an empty home of its own, and Debian's Chromium driven by playwright."""
+"""JupyterLab on a free loopback port, with its own empty home, and Debian's Chromium driven by playwright."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.paths import ROOT
 
 SCREENSHOTS = ROOT / "build/screenshots"
 LAST_SEEN = ROOT / "build/browser"
-"""What each test left on its page: for whoever wonders why it failed."""
+"""Screenshots of the page at the end of each test, for debugging failures."""
 TOKEN = "only-for-this-test"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -57,10 +57,10 @@ class Lab:
         return name
 
 
-# For these tests only: a server's kernels are children of this process, which other tests trace with scope `self`.
+# Per module: the server's kernels are children of this process, which other tests trace with scope `self`.
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """JupyterLab without extensions that look for news, updates or collaborators."""
+    """JupyterLab without extensions that check for news, updates or collaborators."""
     with running_lab(tmp_path_factory.mktemp("lab")) as lab:
         yield lab
 
@@ -131,7 +131,7 @@ def wait_for(url, server, log):
 
 @pytest.fixture(scope="session")
 def chromium():
-    """Path of the distribution's browser: playwright's own would have to be downloaded."""
+    """Path of the distribution's browser; playwright's own would have to be downloaded."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
@@ -151,7 +151,7 @@ def browser(chromium):
 
 @pytest.fixture
 def browse(chromium, tmp_path, request):
-    """Open notebooks in a browser with a profile of its own; no page may ask any other host for anything."""
+    """Open notebooks in a browser with its own profile; pages may not access any other host."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -179,7 +179,7 @@ def is_foreign(url):
 
 @dataclass
 class Notebook:
-    """One notebook open in JupyterLab, used through what a user sees: cells, keys, buttons."""
+    """One notebook open in JupyterLab, used through its user interface: cells, keys, buttons."""
 
     page: object
     url: str

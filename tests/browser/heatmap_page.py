@@ -1,4 +1,4 @@
-"""How tests find their way on a page with a heatmap of a second per column and 50 rows, in Bokeh's views."""
+"""Helpers for pages with a heatmap of one second per column and 50 rows, via Bokeh's views."""
 
 VIEW = """(() => {
   const found = (view) => view.model.title?.text?.startsWith("When") ? view
@@ -21,7 +21,7 @@ IMAGES = f"""() => {{
 
 
 def ready(page):
-    """Wait until it is drawn and its place can be told."""
+    """Wait until the heatmap is drawn and has a position."""
     page.get_by_text("drag: select a time range").wait_for(timeout=60_000)
     page.wait_for_function(f"Bokeh.index.roots.length > 0 && {VIEW} !== undefined")
 
@@ -40,13 +40,13 @@ def drag(page, start, end, pause_ms=0, *, up=True):
         page.mouse.up()
 
 
-def told(page):
-    """What is said of the selection."""
+def text_of(page):
+    """The text about the selection."""
     return page.locator("div[role=status]").inner_text()
 
 
 def top_frames(page):
-    """Text of the flame graph's table, which must be open: frame, own weight and share, total and share."""
+    """Rows of the flame graph's table, which must be open: frame, own weight and share, total and share."""
     rows = page.locator("details[open] tbody tr")
     rows.first.wait_for()
     return [row.locator("td").all_inner_texts()[:5] for row in rows.all()]

@@ -1,4 +1,4 @@
-"""A saved page in a browser: it asks nobody for anything, and meets no error."""
+"""A saved page in a browser: it may not access the network or raise errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PAGE = "<!doctype html><meta charset=utf-8><body>{}</body>"
 
 
 def page_of(*models):
-    """HTML with these figures, as a notebook saves them."""
+    """HTML with these figures, as in a saved notebook."""
     return PAGE.format(bokehjs() + "".join(map(figure_html, models)))
 
 
 @contextmanager
 def opened(browser, html, folder, name, *, width=1016, height=1000):
-    """The page, in a window of this size; what it was at the end is kept as a picture under `name`."""
+    """Open the page in a window of this size; save a screenshot as `name` at the end."""
     path = folder / "saved.html"
     path.write_text(html, encoding="utf-8")
     page = browser.new_page(viewport={"width": width, "height": height})

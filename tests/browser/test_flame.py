@@ -1,4 +1,4 @@
-"""The flame graph in a browser, from a file: zoom, keys, search, switches and comparison, with numbers known before."""
+"""The flame graph in a browser, from a file: zoom, keys, search, switches and comparison, with known numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WIDTH = """(text) => {
 CURSOR = f"() => {VIEW}.model.renderers[2].data_source.data.left.length"
 SELECT = f"(cells) => {{ {VIEW}.model.js_event_callbacks.tap[0].args.selection.data = {{cells}} }}"
 
-# Of 8 s: 4 compute, 2 of them in gemm; 3 load, 1 of them in a nested load; 1 elsewhere.
+# 8 s in total: 4 s compute, 2 s of them in gemm; 3 s load, 1 s of them in a nested load; 1 s elsewhere.
 STACKS = (
     (0, 2, "main;compute;gemm[n]"),
     (2, 4, "main;compute"),
@@ -76,7 +76,7 @@ def shared(browser, tmp_path_factory):
 def page(shared):
     """The graph of `STACKS`, with everything reset."""
     yield shared
-    shared.get_by_label("colours").select_option("kind")
+    shared.get_by_label("colors").select_option("kind")
     shared.get_by_label("root").select_option("top")
     shared.get_by_role("button", name="Reset").click()
     shared.mouse.move(0, 0)
@@ -87,12 +87,12 @@ def drawn(page):
 
 
 def find(page, text):
-    """The frame with this text, the outermost of several."""
+    """The frame with this text; the outermost if there are several."""
     return min((frame for frame in drawn(page) if frame["text"] == text), key=lambda frame: frame["row"])
 
 
 def texts(page):
-    """What is written in the frames: row by row, from left to right."""
+    """The texts in the frames: row by row, from left to right."""
     found = [(frame["row"], frame["left"], frame["text"]) for frame in drawn(page)]
     return [text for _, _, text in sorted(found)]
 
@@ -116,7 +116,7 @@ def press(page, *keys):
 
 
 def in_view(page, row):
-    """Whether a row of a graph with its root at the top is in the part of it that is scrolled to."""
+    """Whether a row of a graph with its root at the top is scrolled into view."""
     top, height = page.evaluate(f"() => [{VIEW}.parent.el.scrollTop, {VIEW}.parent.el.clientHeight]")
     return top <= 18 * row and 18 * (row + 1) <= top + height
 
@@ -125,7 +125,7 @@ def py(name):
     return LABELS[name]
 
 
-def test_frames_are_as_wide_as_what_they_weigh(page):
+def test_the_width_of_frames_is_their_weight(page):
     found = {frame["text"]: frame for frame in drawn(page)}
 
     assert texts(page) == [
@@ -139,7 +139,7 @@ def test_frames_are_as_wide_as_what_they_weigh(page):
     assert page.locator(".legend").inner_text().split("\n") == ["Python 75 %", "native 25 %"]
 
 
-def test_a_click_zooms_and_one_on_a_caller_goes_back(page):
+def test_a_click_zooms_and_a_click_on_a_caller_goes_back(page):
     before = {frame["text"]: frame["color"] for frame in drawn(page)}
     click(page, py("compute"))
 
@@ -204,7 +204,7 @@ def test_the_search_counts_nested_matches_once(page):
     press(page, "/")
     page.keyboard.type("LOAD")
 
-    # 3 s of 8 s, though 1 s of them is in a load within a load.
+    # 3 s of 8 s, although 1 s of them is in a load within a load.
     assert page.locator(".found").inner_text() == "37.5 % of all (2 frames)"
     faded = {frame["text"]: frame["color"] for frame in drawn(page)}
     press(page, "Escape")
@@ -219,7 +219,7 @@ def test_the_search_counts_nested_matches_once(page):
         ("/^(GEMM|idle)/", "37.5 % of all (2 frames)"),
         ("nowhere", "0 % of all (0 frames)"),
         ("libwork", "25 % of all (1 frame)"),
-        ("/(/", "no regular expression"),
+        ("/(/", "invalid regular expression"),
     ],
 )
 def test_a_search_may_be_a_regular_expression(page, text, found):
@@ -228,7 +228,7 @@ def test_a_search_may_be_a_regular_expression(page, text, found):
     assert page.locator(".found").inner_text().startswith(found)
 
 
-def test_a_search_is_about_what_is_zoomed_and_enter_goes_to_the_widest_match(page):
+def test_a_search_covers_the_zoomed_frame_and_enter_goes_to_the_widest_match(page):
     click(page, py("load"))
     page.get_by_role("searchbox").fill("parse")
     assert page.locator(".found").inner_text() == f"33.3 % of {py('load')} (1 frame)"
@@ -237,7 +237,7 @@ def test_a_search_is_about_what_is_zoomed_and_enter_goes_to_the_widest_match(pag
     assert shown(page) == f"{py('parse')}: 1 s, 12.5 % of all"
 
 
-def test_what_is_too_narrow_to_be_drawn_is_there_when_zoomed(show):
+def test_frames_too_narrow_to_draw_appear_when_zoomed(show):
     builder = ProfileBuilder()
     main, many = builder.frame("main"), builder.frame("many")
     builder.add(builder.stack([main]), 900_000)
@@ -276,12 +276,12 @@ def test_a_plot_grows_when_a_zoom_shows_deeper_stacks(show):
         assert [row_32[0]["width"], row_32[99]["left"]] == pytest.approx([0.01, 0.99], abs=0.001)
 
 
-def test_of_very_deep_stacks_the_rest_is_seen_by_zooming(show):
+def test_zooming_shows_the_rest_of_very_deep_stacks(show):
     builder = ProfileBuilder()
     builder.add(builder.stack([builder.frame(f"f{depth}") for depth in range(300)]), 1)
     with show(flame(builder.build())) as page:
         assert [frame["text"] for frame in drawn(page)] == ["all: 1 sample", *(f"f{depth}" for depth in range(109))]
-        assert shown(page) == "1 sample, 100 % of all; stacks go on deeper: zoom in"
+        assert shown(page) == "1 sample, 100 % of all; deeper frames not drawn: zoom in"
 
         page.get_by_role("searchbox").fill("/^f108$/")
         press(page, "Enter")
@@ -294,7 +294,9 @@ def test_of_very_deep_stacks_the_rest_is_seen_by_zooming(show):
         press(page, "Enter")
         assert in_view(page, 31)
         assert [frame["text"] for frame in drawn(page)] == [f"f{depth}" for depth in range(108 - 30, 108 - 30 + 110)]
-        assert shown(page) == "f108: 1 sample, 100 % of all; stacks go on deeper: zoom in; 79 outer callers not drawn"
+        assert (
+            shown(page) == "f108: 1 sample, 100 % of all; deeper frames not drawn: zoom in; 79 outer callers not drawn"
+        )
 
 
 def test_long_names_are_cut_where_the_frame_ends(show):
@@ -331,8 +333,8 @@ def test_states_are_switched_off_and_on(show):
         assert "lock" not in texts(page)
 
 
-def test_selected_cells_of_the_heatmap_are_all_that_is_drawn(show):
-    # Below 20 s the heatmap has columns of 200 ms: of 1.8 s to 2.2 s half is gemm.
+def test_only_the_selected_cells_of_the_heatmap_are_drawn(show):
+    # Below 20 s the heatmap has columns of 200 ms: half of 1.8 s to 2.2 s is gemm.
     with show(flame(phases(STACKS))) as page:
         rows = page.evaluate(f"() => {VIEW}.model.js_event_callbacks.tap[0].args.data.grid.rows")
         page.evaluate(SELECT, list(range(9 * rows, 11 * rows)))
@@ -344,7 +346,7 @@ def test_selected_cells_of_the_heatmap_are_all_that_is_drawn(show):
         assert shown(page) == "8 s, 100 % of all"
 
 
-def test_a_zoomed_frame_without_weight_in_the_selection_leaves_its_caller_in_view(show):
+def test_without_weight_in_the_selection_the_view_falls_back_to_the_zoomed_frames_caller(show):
     with show(flame(phases(STACKS, waits=[WAIT]))) as page:
         click(page, "lock")
         assert shown(page) == "lock: 2 s, 20 % of all"
@@ -355,7 +357,7 @@ def test_a_zoomed_frame_without_weight_in_the_selection_leaves_its_caller_in_vie
 
 
 def lines_profile():
-    """A function that was under way in two lines and called another from both."""
+    """A function that ran on two lines and called another function from both."""
     builder = ProfileBuilder()
     inner = builder.frame("inner", Kind.PYTHON, "m.py", 7)
     for number, weight in ((3, 60), (9, 30)):
@@ -372,7 +374,7 @@ def test_frames_are_lines_or_functions(show):
             "all: 150 samples", "outer (m.py:3)", "x", "outer (m.py:9)", "inner (m.py:7)", "inner (m.py:7)",
         ]  # fmt: skip
         click(page, "outer (m.py:9)")
-        page.get_by_label("a frame is a").select_option("function")
+        page.get_by_label("frame per").select_option("function")
 
         assert shown(page) == "outer (m.py): 100 samples, 66.7 % of all"
         page.mouse.move(*point(page, "outer (m.py)"))
@@ -381,11 +383,11 @@ def test_frames_are_lines_or_functions(show):
         page.get_by_role("button", name="Back").click()
         assert texts(page) == ["all: 150 samples", "outer (m.py)", "x", "inner (m.py)"]
         page.get_by_role("button", name="Forward").click()
-        page.get_by_label("a frame is a").select_option("line")
+        page.get_by_label("frame per").select_option("line")
         assert shown(page) == "outer (m.py:3): 60 samples, 40 % of all"
 
 
-def test_the_pointer_is_told_what_it_is_over(page):
+def test_tooltips_describe_the_frame_under_the_pointer(page):
     page.mouse.move(*point(page, "gemm"))
 
     for text in ("libwork.so", "native function"):
@@ -393,7 +395,7 @@ def test_the_pointer_is_told_what_it_is_over(page):
     assert page.get_by_text("2 s, 25 % of all").count() == 2  # total, own
 
 
-def test_the_root_moves_to_the_bottom_and_colours_to_modules(page):
+def test_the_root_moves_to_the_bottom_and_colors_change_to_modules(page):
     above = point(page, py("main"))[1] < point(page, "gemm")[1]
     page.get_by_label("root").select_option("bottom")
     assert above
@@ -403,7 +405,7 @@ def test_the_root_moves_to_the_bottom_and_colours_to_modules(page):
     assert shown(page).startswith(py("main"))
 
     before = find(page, "gemm")["color"]
-    page.get_by_label("colours").select_option("module")
+    page.get_by_label("colors").select_option("module")
     assert page.locator(".legend").inner_text().split("\n") == ["model 75 %", "libwork 25 %", "other"]
     assert find(page, "gemm")["color"] != before
 
@@ -432,7 +434,7 @@ def made(stacks):
 
 
 def test_a_comparison_is_red_where_a_share_grew_and_blue_where_it_shrank(show):
-    # The baseline has ten times the samples: what counts are shares.
+    # The baseline has ten times the samples: only shares matter.
     now = made({"a[n];grew[n]": 40, "a[n];shrank[n]": 10, "a[n];same[n]": 50})
     before = made({"a[n];grew[n]": 200, "a[n];shrank[n]": 200, "a[n];same[n]": 500, "a[n];gone[n];x[n]": 100})
     with show(flame(now, baseline=before)) as page:
@@ -444,13 +446,13 @@ def test_a_comparison_is_red_where_a_share_grew_and_blue_where_it_shrank(show):
         assert blue > red + 60
         assert colors["same"] == colors["a"] == "#e6e6e6"
         page.mouse.move(*point(page, "grew"))
-        page.get_by_text("20 % of all before: +20 points, 2x").wait_for()
+        page.get_by_text("was 20 % of all: +20 points, 2x").wait_for()
         page.get_by_text("Only in the baseline: 1 call, 10 % of it").click()
         assert page.locator("tbody tr td").all_inner_texts() == ["gone", "a", "100 samples", "10 %"]
 
 
-def test_of_a_large_profile_times_are_selected_in_steps_and_light_frames_count_as_their_callers(show, monkeypatch):
-    module = import_module("accel_magic.views.flame.flame")  # the name is the function's too
+def test_in_a_large_profile_times_are_selected_in_steps_and_light_frames_count_as_their_callers(show, monkeypatch):
+    module = import_module("accel_magic.views.flame.flame")  # the function has the same name
     monkeypatch.setattr(module, "timed", lambda *of, room, spare: timed(*of, room=300))
     often = [(second, second + 0.9995, "main;compute;gemm[n]") for second in range(30)]
     light = [(second + 0.9995, second + 1, f"main;light{second}") for second in range(30)]
@@ -459,29 +461,29 @@ def test_of_a_large_profile_times_are_selected_in_steps_and_light_frames_count_a
         assert shown(page).startswith("34.8 s, 100 % of all")
         heatmap_page.drag(page, (8, 4), (8, 41))
 
-        # Of 8 s to 9 s: 1 s of samples, half a millisecond of them in a light frame, and the wait's last 250 ms.
-        assert heatmap_page.told(page).startswith("Selected: 8.00 s to 9.00 s (1 s): 1.25 s, 3.6 % of 34.8 s")
-        time = "in the selected time only; there 30 light frames counted as their callers'"
+        # 8 s to 9 s: 1 s of samples, half a millisecond of them in a light frame, and the wait's last 250 ms.
+        assert heatmap_page.text_of(page).startswith("Selected: 8.00 s to 9.00 s (1 s): 1.25 s, 3.6 % of 34.8 s")
+        time = "in the selected time only; 30 light frames merged into their callers"
         assert shown(page) == f"1.25 s, 100 % of all; {time}"
         assert texts(page) == ["all: 1.25 s", py("main"), py("compute"), "lock", "gemm"]
         assert find(page, "gemm")["width"] == pytest.approx(0.9995 / 1.25, abs=0.001)
 
         heatmap_page.drag(page, (8, 12), (8, 17))
-        assert heatmap_page.told(page).startswith("Selected: 8.20 s to 8.40 s (200 ms): 250 ms")
+        assert heatmap_page.text_of(page).startswith("Selected: 8.20 s to 8.40 s (200 ms): 250 ms")
         assert shown(page) == f"250 ms, 100 % of all; {time}"
         assert find(page, "lock")["width"] == pytest.approx(50 / 250, abs=0.001)
         page.keyboard.press("Escape")
         assert shown(page).startswith("34.8 s, 100 % of all; 30 narrower")
 
 
-def test_what_only_the_baseline_has_is_told_of_all_times_only(show):
+def test_frames_only_in_the_baseline_are_listed_only_without_a_selection(show):
     now = phases([(0, 4, "main;load"), (4, 8, "main;idle")])
     before = phases([(0, 6, "main;load"), (6, 8, "main;parse")])
     with show(flame(now, baseline=before)) as page:
         gone = page.get_by_text("Only in the baseline: 1 call, 25 % of it")
         assert gone.is_visible()
         heatmap_page.drag(page, (0, 0), (0.4, 0))
-        assert shown(page).endswith("; in the selected time only, beside all of the baseline")
-        assert gone.is_hidden()  # else it would have idle, which is at another time
+        assert shown(page).endswith("; in the selected time only, compared with the whole baseline")
+        assert gone.is_hidden()  # else it would list idle, which is at another time
         page.keyboard.press("Escape")
         assert gone.is_visible()

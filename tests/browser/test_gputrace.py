@@ -1,4 +1,4 @@
-"""`%%gputrace` as a user of JupyterLab sees it: on the CPU device (simulated), with no GPU and no privilege."""
+"""`%%gputrace` in JupyterLab, on the CPU device (simulated), without a GPU or privilege."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _compiler():
 
 
 def row_texts(notebook, number):
-    """Distinct texts of the live row until the cell ends, in order; a picture of it on the way."""
+    """Distinct texts of the live row until the cell ends, in order; saves a screenshot of it."""
     texts = []
     while notebook.is_busy(number):
         if len(texts) == PICTURED:
@@ -57,14 +57,14 @@ def row_texts(notebook, number):
     return texts
 
 
-def told(text, what):
-    """A number of the row: `1.2 k exits` is 1200."""
+def number_in(text, what):
+    """A number in the row: `1.2 k exits` is 1200."""
     found = re.search(rf"([\d.]+)( k|) {what}", text)
     return float(found[1]) * (1000 if found[2] else 1) if found else None
 
 
 def grow(texts, what):
-    numbers = [number for number in (told(text, what) for text in texts) if number is not None]
+    numbers = [number for number in (number_in(text, what) for text in texts) if number is not None]
     return len(set(numbers)) >= 4 and numbers == sorted(numbers)
 
 

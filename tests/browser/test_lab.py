@@ -1,4 +1,4 @@
-"""What a user of JupyterLab sees, in a real browser with a real kernel and live BPF."""
+"""JupyterLab in a real browser with a real kernel and live BPF."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ end = time.monotonic() + {seconds}
 while time.monotonic() < end and not os.path.exists("enough"):
     os.getppid()
     libc.usleep(2000)"""
-# In C with the GIL held, after the page was seen without and until it was seen with the word; then as long as it takes.
+# Holds the GIL in C, after the page was seen without "stalled" and until it was seen with it; then runs on.
 HOLDING = """
 while not os.path.exists("begin"):
     time.sleep(0.05)
@@ -44,13 +44,13 @@ def cell(seconds, probes=PROBES):
 
 
 def events_in(row):
-    """Number of recorded events that a row's text shows."""
+    """The number of recorded events in a row's text."""
     found = re.search(r"([\d.]+) ?(k|M|) events", row)
     return float(found[1]) * {"": 1, "k": 1e3, "M": 1e6}[found[2]] if found else None
 
 
 def row_texts(notebook, number, enough):
-    """Distinct texts of the live row, in order, until there are so many or the cell ends."""
+    """Distinct texts of the live row, in order, until there are `enough` or the cell ends."""
     texts = []
     while len(texts) < enough and notebook.is_busy(number):
         rows = notebook.output(number).locator(ROW).all_inner_texts()
@@ -63,7 +63,7 @@ def row_texts(notebook, number, enough):
 
 @pytest.fixture
 def say(lab):
-    """Let a cell that looks for a file go on: `say("enough")`."""
+    """Release a cell that waits for a file: `say("enough")`."""
     files = []
 
     def say_(word):
@@ -122,7 +122,7 @@ def test_the_interrupt_button_ends_the_cell_and_keeps_what_was_recorded(lab, bro
     notebook.screenshot("interrupted")
 
 
-def test_the_row_says_stalled_while_the_workload_holds_the_gil_and_stops_saying_so(lab, browse, say):
+def test_the_row_shows_stalled_only_while_the_workload_holds_the_gil(lab, browse, say):
     holding = f"%%ktrace {PROBES}{HOLDING}"
     notebook = browse(lab, lab.write("stalled.ipynb", LOAD, holding))
     notebook.run(0)
@@ -207,7 +207,7 @@ def test_a_replay_shows_its_banner_live_and_afterwards(lab, browse):
     notebook.screenshot("replay", notebook.output(2).locator(RESULT))
 
 
-def test_the_quickstart_traces_an_inference_before_the_users_eyes(lab, browse):
+def test_the_quickstart_traces_an_inference_live(lab, browse):
     shutil.copy(ROOT / "notebooks/quickstart.ipynb", lab.folder / "quickstart.ipynb")
     notebook = browse(lab, "quickstart.ipynb", view="doc")
     code = [
@@ -239,7 +239,7 @@ def test_a_flame_graph_takes_its_own_keys_and_stays_alive_in_a_saved_notebook(la
         notebook.run(number)
     heatmap_page.ready(page)
     heatmap_page.drag(page, (18, 40), (19, 48))
-    for key in ("Shift+ArrowUp", "Shift+ArrowLeft"):  # of which JupyterLab has its own meaning
+    for key in ("Shift+ArrowUp", "Shift+ArrowLeft"):  # JupyterLab has its own shortcuts on these keys
         page.keyboard.press(key)
     selected = list(range(18 * 50 + 40, 18 * 50 + 50))
     assert page.evaluate(heatmap_page.CELLS) == selected
@@ -251,7 +251,7 @@ def test_a_flame_graph_takes_its_own_keys_and_stays_alive_in_a_saved_notebook(la
         ["ext4_file_write_iter", "50 ms", "25 %", "50 ms", "25 %"],
     ]
     page.get_by_text("Top frames as a table").click()
-    page.get_by_role("button", name="waiting").click()  # all time is either: one of them has a pattern
+    page.get_by_role("button", name="waiting").click()  # all time is in one of two states: one has a pattern
     heatmap_page.drag(page, (18, 40), (19, 49))
     page.mouse.move(0, 0)
     notebook.screenshot("flame-selection", notebook.output(1).locator(".am-wide"))
@@ -267,7 +267,7 @@ def test_a_flame_graph_takes_its_own_keys_and_stays_alive_in_a_saved_notebook(la
 
 
 def wait_for_figures(notebook, count):
-    """Wait until so many figures are drawn: canvases of a size that can be seen, with something painted on them."""
+    """Wait until `count` figures are drawn: canvases of a visible size with something painted on them."""
     notebook.page.wait_for_function(
         """([selector, count]) => [...document.querySelectorAll(selector)].filter(figure => {
           const roots = [figure];
@@ -290,12 +290,12 @@ def wait_for_figures(notebook, count):
 
 
 def contrast(notebook, selector):
-    """Contrast ratio (WCAG 2) of an element's text to the first opaque background behind it."""
+    """Contrast ratio (WCAG 2) between an element's text and the first opaque background behind it."""
     return notebook.page.evaluate(
         r"""selector => {
           const channels = text => text.match(/[\d.]+/g).map(Number);
-          const luminance = colour => {
-            const [r, g, b] = colour.slice(0, 3).map(value => value / 255)
+          const luminance = color => {
+            const [r, g, b] = color.slice(0, 3).map(value => value / 255)
               .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
             return 0.2126 * r + 0.7152 * g + 0.0722 * b;
           };

@@ -1,4 +1,4 @@
-"""The kernel "Python 3 (NPU lab)" in a real JupyterLab: picked by its name, with the real driver behind its cells."""
+"""The kernel "Python 3 (NPU lab)" in a real JupyterLab: chosen by name, tracing the real driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 KERNEL = "Python 3 (NPU lab)"
 STATUS = "#jp-main-statusbar"
 BOOT_S = 300
-"""How long a lab may take to boot: under emulation, beside other work."""
+"""Time limit for booting a lab under emulation on a busy machine."""
 RELEASE = "import os\nos.uname().release"
 LOAD = "%load_ext accel_magic\nfrom accel_magic.lab import npu"
 TRACED = "%%ktrace npu -o calls\nwork = npu.load(jobs=200, rate=20)"
@@ -28,7 +28,7 @@ RESULT = ".accel-magic"
 
 @pytest.fixture(scope="module", autouse=True)
 def built():
-    """The image, in a cache that JupyterLab with its empty home finds too."""
+    """The image, in a cache that JupyterLab finds despite its empty home."""
     try:
         image.build()
     except MachineError as error:
@@ -41,7 +41,7 @@ def built():
 
 
 def choose(notebook, name):
-    """Pick a kernel in the dialog behind its name in the toolbar."""
+    """Choose a kernel in the dialog that opens from its name in the toolbar."""
     notebook.page.locator(".jp-Toolbar-kernelName:visible").click()
     dialog = notebook.page.locator(".jp-Dialog")
     dialog.locator("select").select_option(label=name)
@@ -69,19 +69,19 @@ def row_texts(notebook, number):
 
 
 def events_in(text):
-    """Number of recorded events that a live row shows."""
+    """The number of recorded events in a live row."""
     found = re.search(r"([\d.]+) ?(k|) events", text)
     return float(found[1]) * {"": 1, "k": 1e3}[found[2]] if found else 0
 
 
 def buffers_in(text):
-    """Number of buffers and their bytes that the NPU's line shows; Nones where it does not yet."""
+    """The number of buffers and their bytes in the NPU's line; Nones if it does not show them yet."""
     found = re.search(r"NPU IPC .* in flight \d+ buffers ([\d,]+), ([\d.]+) ([KM])iB", text)
     unit = {"K": 1 << 10, "M": 1 << 20}
     return (int(found[1]), float(found[2]) * unit[found[3]]) if found else None
 
 
-def test_a_notebook_on_the_lab_kernel_shows_the_driver_at_work(lab, browse):
+def test_a_notebook_on_the_lab_kernel_traces_the_driver(lab, browse):
     notebook = browse(lab, lab.write("npu.ipynb", RELEASE, LOAD, TRACED, COUNTS))
 
     choose(notebook, KERNEL)

@@ -1,4 +1,4 @@
-"""The timeline in a browser, from a file: what is selected in it filters the tables, with no server and no network."""
+"""The timeline in a browser, from a file: the selection filters the tables, without a server or network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from accel_magic.views.figures.bokehjs import bokehjs, figure_html
 from accel_magic.views.timeline.npu import timeline
 from tests.browser.conftest import FLAGS, LAST_SEEN
 from tests.unit.conftest import recording
-from tests.unit.views.timeline.test_npu import Told
+from tests.unit.views.timeline.test_npu import MadeTrace
 
 JOBS = 30
 PLACE = """([name, job]) => {
@@ -30,14 +30,14 @@ SELECTED = """() => {
 
 @pytest.fixture
 def page(chromium, tmp_path, request):
-    """A saved page with the timeline of some jobs; nothing may be asked of anybody."""
+    """A saved page with the timeline of some jobs; it may not access the network."""
     from playwright.sync_api import sync_playwright
 
-    told = Told(recording())
+    trace = MadeTrace(recording())
     for number in range(JOBS):
-        told.a_job(number, 2000 + 3000 * number, tid=11 + number % 2)
+        trace.a_job(number, 2000 + 3000 * number, tid=11 + number % 2)
     path = tmp_path / "saved.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{figure_html(timeline(told))}</body>")
+    path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{figure_html(timeline(trace))}</body>")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         opened = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -57,11 +57,11 @@ def page(chromium, tmp_path, request):
 
 
 def rows(page, table):
-    """Cells of one of the tables: 0 the steps, 1 the jobs."""
+    """Cells of a table: 0 for the steps, 1 for the jobs."""
     return [row.locator("td").all_inner_texts() for row in page.locator(".part").nth(table).locator("tbody tr").all()]
 
 
-def test_at_first_everything_is_listed(page):
+def test_initially_everything_is_listed(page):
     assert page.get_by_text(f"Jobs, all: {JOBS}").is_visible()
     assert len(rows(page, 0)) == 100
     assert page.get_by_text("and 140 more").is_visible()
@@ -69,7 +69,7 @@ def test_at_first_everything_is_listed(page):
     assert rows(page, 1)[1] == ["1", "ok", "4.9 us", "1.1 us", "-", "load 10, thread 12"]
 
 
-def test_a_click_selects_all_of_a_job_and_esc_nothing(page):
+def test_a_click_selects_a_whole_job_and_esc_clears_the_selection(page):
     page.mouse.click(*page.evaluate(PLACE, ["ivpu_hw_irq_handler", 7]))
     page.get_by_text("Steps, selected: 8").wait_for()
 

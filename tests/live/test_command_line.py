@@ -281,7 +281,7 @@ def test_a_second_signal_leaves_a_command_alone_that_does_not_end(started, tmp_p
     process.wait(timeout=DEADLINE_S)
 
     assert process.returncode == 128 + signal.SIGTERM
-    assert process.stderr.readline() == f"process {pid} goes on, untraced\n"
+    assert process.stderr.readline() == f"process {pid} continues, untraced\n"
     assert Path("/proc", pid).exists()
     os.killpg(process.pid, signal.SIGKILL)
 

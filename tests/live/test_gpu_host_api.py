@@ -187,7 +187,7 @@ def test_records_without_room_are_counted_to_the_last_and_shown(driver, monkeypa
     lost = result.recording.api_lost
     assert lost > 0
     assert len(result.api) + lost == 32_000
-    assert f"for the ring buffer was full: {lost:,}" in repr(result)
+    assert f"because the ring buffer was full: {lost:,}" in repr(result)
 
 
 def test_calls_beyond_the_limit_are_told(driver, monkeypatch):
@@ -195,7 +195,7 @@ def test_calls_beyond_the_limit_are_told(driver, monkeypatch):
     result = traced(lambda: driver.run_threads(1, 1000))
 
     assert len(result.api) == 100
-    assert "of 1,000 host calls the first 100 were recorded" in repr(result)
+    assert "the first 100 of 1,000 host calls were recorded" in repr(result)
 
 
 def test_a_call_that_has_not_returned_at_the_end_is_told(driver):

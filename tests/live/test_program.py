@@ -486,7 +486,7 @@ def test_the_magic_runs_the_cell_with_the_program(shell, source, build, capsys):
 def test_options_of_a_trace_are_refused_with_a_program(shell, source, option, capsys):
     done = shell.run_cell(f"%%ktrace --program {source(LEAVES)} {option}\nran = True", store_history=False)
     assert isinstance(done.error_in_exec, ProbeError)
-    assert f"{option.split()[0]} does not go with --program" in str(done.error_in_exec)
+    assert f"{option.split()[0]} cannot be used with --program" in str(done.error_in_exec)
     assert "ran" not in shell.user_ns
 
 

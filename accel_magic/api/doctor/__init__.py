@@ -1,4 +1,4 @@
-"""What works on this machine, what does not, and what mends it: `%accel_doctor`, `python -m accel_magic doctor`."""
+"""What works on this machine, what does not, and how to fix it: `%accel_doctor`, `python -m accel_magic doctor`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ROOT = Path("/")
 
 
 def report(*, xe: bool = False) -> Report:
-    """Check this machine and this process; what iaprof needs for Intel's Xe GPUs where asked, or such a GPU is here."""
+    """Check this machine and this process; also what iaprof needs, if `xe` or if there is an Intel Xe GPU."""
     return Report(checks(xe=xe))
 
 
 def checks(root: Path = _ROOT, *, xe: bool = False) -> tuple[Check, ...]:
-    """Make every check once; takes a second or two, most of it until OpenVINO has named its devices.
+    """Run every check once. This takes a second or two, most of it waiting for OpenVINO's list of devices.
 
     Args:
-        root: Where drivers and devices are looked for.
-        xe: Check what iaprof needs also where there is no GPU for it.
+        root: Folder below which drivers and devices are looked up.
+        xe: Check what iaprof needs even if there is no GPU for it.
 
     """
     has_npu = devices.has_intel_npu(root)

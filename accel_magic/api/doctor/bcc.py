@@ -1,4 +1,4 @@
-"""The compiler of the kernel programs: BCC, which no package index has."""
+"""BCC, which compiles the kernel programs; it is not available from PyPI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ bcc.BPF
 
 
 def checks() -> tuple[Check, ...]:
-    """Check BCC, and whether there is something else of that name."""
+    """Check BCC, and look for another package with that name."""
     return (_bcc(), *_foreign_bcc())
 
 
@@ -38,7 +38,7 @@ def _bcc() -> Check:
     except (OSError, subprocess.TimeoutExpired) as error:
         failure = str(error)
     if failure:
-        why = f"the one at {found.package} does not load in {found.interpreter}: {failure}"
+        why = f"{found.package} does not load in {found.interpreter}: {failure}"
         return needed(
             "BCC", MachineError("BCC is broken", why=why, fix=find_bcc.install_command(), code="bcc.broken"), ""
         )
@@ -46,13 +46,13 @@ def _bcc() -> Check:
 
 
 def _foreign_bcc() -> Iterator[Check]:
-    """Name an unrelated package called bcc: a line only where there is one."""
+    """Report an unrelated package called bcc, if there is one."""
     foreign = find_bcc.foreign_bcc()
     if foreign is not None:
         yield Check(
             "other bcc",
             "warning",
-            f"{foreign.version} at {foreign.path} is not BCC (PyPI's package of that name is a lattice library); "
-            "accel_magic does not use it, `import bcc` in your own code would",
+            f"{foreign.version} at {foreign.path} is not BCC (the PyPI package `bcc` is a lattice library); "
+            "accel_magic does not use it, but `import bcc` in your own code would",
             "pip uninstall bcc",
         )

@@ -1,4 +1,4 @@
-"""Accelerators and GPUs: their drivers, and their device nodes."""
+"""Accelerators and GPUs: their drivers and device nodes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ def checks(root: Path) -> tuple[Check, ...]:
 
 
 def has_intel_npu(root: Path) -> bool:
-    """Whether there is an Intel NPU that has its driver."""
+    """Whether there is an Intel NPU with its driver."""
     return any(device.driver == drivers.NPU_DRIVER for device in drivers.devices(root))
 
 
 def _device_nodes(root: Path) -> Check:
     nodes = sorted(path for pattern in _DEVICE_NODES for path in root.glob(pattern))
     if not nodes:
-        detail = (
-            "no accelerator or GPU: neither /dev/accel/accel*, /dev/dri/renderD* nor /dev/nvidia*; what runs on the CPU"
-        )
+        detail = "no accelerator or GPU (no /dev/accel/accel*, /dev/dri/renderD* or /dev/nvidia*); code on the CPU"
         return Check(
-            "device nodes", "warning", f"{detail} can be traced, and recordings of other machines can be replayed"
+            "device nodes", "warning", f"{detail} can be traced, and recordings from other machines can be replayed"
         )
-    # By effective ids, so that capabilities given to a service count.
+    # Effective ids, so that capabilities granted to a service count.
     effective = os.access in os.supports_effective_ids
     closed = [path for path in nodes if not os.access(path, os.R_OK | os.W_OK, effective_ids=effective)]
     names = ", ".join(map(str, nodes))

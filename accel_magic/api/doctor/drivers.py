@@ -1,4 +1,4 @@
-"""Drivers of accelerators and GPUs: whether they are loaded, their version, and the devices that they drive."""
+"""Drivers of accelerators and GPUs: whether they are loaded, their versions, and their devices."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _NPUS: Final = {
     "8086:b03e": "Panther Lake NPU",
     "8086:fd3e": "Wildcat Lake NPU",
 }
-"""What intel_vpu drives, by PCI id; other devices are named by the distribution's list, where it is installed."""
+"""The devices of intel_vpu by PCI id; names of other devices come from the distribution's list, if installed."""
 _ACCELERATOR: Final = "0x12"
-"""How the PCI class of a processing accelerator begins."""
+"""Prefix of the PCI class of processing accelerators."""
 _PCI_IDS: Final = ("usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids")
-_FIRMWARE_HIDDEN: Final = "firmware unknown: only root can read it, from debugfs (/sys/kernel/debug/accel)"
+_FIRMWARE_HIDDEN: Final = "firmware unknown: only root can read it, in debugfs (/sys/kernel/debug/accel)"
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Device:
     """A device on the PCI bus.
 
     Attributes:
-        slot: Its place, e.g. `0000:00:0b.0`.
+        slot: Its PCI address, e.g. `0000:00:0b.0`.
         ids: Vendor and device, e.g. `8086:7d1d`.
         kind: PCI class, e.g. `0x120000`.
-        driver: Name of its driver; '' without one.
+        driver: Name of its driver; '' if it has none.
         folder: Its folder in sysfs.
 
     """
@@ -75,7 +75,7 @@ def checks(root: Path, found: Iterable[Device]) -> tuple[Check, ...]:
     """Check each driver, and report accelerators without one.
 
     Args:
-        root: Where `proc`, `sys`, `lib` and `usr` are.
+        root: The folder with `proc`, `sys`, `lib` and `usr`.
         found: All PCI devices, as `devices` lists them.
 
     """
@@ -92,20 +92,22 @@ def _driver(root: Path, name: str, kind: str, found: tuple[Device, ...], names: 
     if loaded or (root / "sys/module" / name).is_dir():
         state = ", ".join(["loaded" if loaded else "built into the kernel", *_version(root, name)])
         driven = [_described(root, device, names) for device in found if device.driver == name]
-        return Check(label, "ok", "; ".join([f"{kind}: {state}", *(driven or ["it drives no device"])]))
+        return Check(label, "ok", "; ".join([f"{kind}: {state}", *(driven or ["it has no device"])]))
     if modules is None:
-        return Check(label, "info", f"{kind}: not in this kernel, which loads no modules")
+        return Check(label, "info", f"{kind}: not in this kernel, which cannot load modules")
     folder = f"lib/modules/{features.kernel_release()}"
     listed = _read(root / folder / "modules.dep")
     if listed is None:
-        return Check(label, "info", f"{kind}: not loaded; no /{folder} here to tell whether it could be")
+        return Check(label, "info", f"{kind}: not loaded; cannot check whether it is available without /{folder}")
     if any(Path(line.split(":", 1)[0]).name.split(".ko")[0].replace("-", "_") == name for line in listed.splitlines()):
-        return Check(label, "info", f"{kind}: not loaded, can be", f"modprobe {name} (where there is such a device)")
+        return Check(
+            label, "info", f"{kind}: not loaded, but available", f"modprobe {name} (if you have such a device)"
+        )
     return Check(label, "info", f"{kind}: not loaded, and not among this kernel's modules")
 
 
 def _version(root: Path, name: str) -> Iterator[str]:
-    """What `modinfo` shows of a module, read from the loaded one: drivers of the kernel's tree may have no version."""
+    """The versions that `modinfo` shows, read from the loaded module: in-tree drivers may have only a srcversion."""
     for key in ("version", "srcversion"):
         if value := _text(root / "sys/module" / name / key):
             yield f"{key} {value}"
@@ -116,12 +118,12 @@ def _without_driver(found: tuple[Device, ...], names: dict[str, str]) -> Iterato
         if device.kind.startswith(_ACCELERATOR) and not device.driver:
             wanted = _NPU_DRIVER_OF.get(device.ids.partition(":")[0], "")
             what = " ".join(filter(None, (device.ids, names.get(device.ids, "processing accelerator"))))
-            fix = f"modprobe {wanted}; `dmesg | grep {wanted}` shows why it refuses" if wanted else ""
+            fix = f"modprobe {wanted}; `dmesg | grep {wanted}` shows why it does not bind" if wanted else ""
             yield Check(f"device {device.slot}", "warning", f"{what}: no driver is bound to it", fix)
 
 
 def _described(root: Path, device: Device, names: dict[str, str]) -> str:
-    """One device: slot, ids, name where known, firmware where the driver reports it."""
+    """Describe a device: slot, ids, and if known its name and firmware."""
     information = _read(root / "proc/driver/nvidia/gpus" / device.slot / "information") or ""
     own = dict(line.partition(":")[::2] for line in information.splitlines())
     name = own.get("Model", "").strip() or names.get(device.ids, "")
@@ -136,7 +138,7 @@ def _described(root: Path, device: Device, names: dict[str, str]) -> str:
 
 
 def _npu_firmware(root: Path, device: Device) -> str:
-    """Name and version of the firmware that intel_vpu has loaded; older kernels number the devices in debugfs."""
+    """Name and version of the firmware that intel_vpu loaded; on older kernels debugfs numbers the devices."""
     numbers = [
         accel.name.removeprefix("accel")
         for accel in root.glob("sys/class/accel/accel*")
@@ -150,7 +152,7 @@ def _npu_firmware(root: Path, device: Device) -> str:
 
 
 def _names(root: Path, found: tuple[Device, ...]) -> dict[str, str]:
-    """Names by PCI id, of the devices that these drivers have or could have; the list is read only if it is needed."""
+    """Map PCI ids to names, for devices of these drivers and for accelerators; read the list only if needed."""
     wanted = {
         device.ids for device in found if device.driver in _DRIVERS or device.kind.startswith(_ACCELERATOR)
     } - _NPUS.keys()

@@ -1,4 +1,4 @@
-"""What `%%gputrace` needs; `%%ktrace` works without."""
+"""What `%%gputrace` needs; `%%ktrace` does not need it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from accel_magic.api.doctor.report import Check
 
 
 def checks() -> tuple[Check, ...]:
-    """Check its tools, and look for GPUs."""
+    """Check the tools of `%%gputrace`, and look for GPUs."""
     return (_gputrace(), _gputrace_device())
 
 
@@ -27,7 +27,7 @@ def _gputrace() -> Check:
 
 
 def _gputrace_device() -> Check:
-    """Say which GPUs `%%gputrace` could use; the CPU device is always there."""
+    """Report the GPUs that `%%gputrace` can use; the CPU device is always available."""
     from accel_magic.gpu import requirements
 
     gpus = requirements.look_for_gpus()

@@ -1,4 +1,4 @@
-"""What the kernel offers and allows."""
+"""What the kernel supports and allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def requirements() -> tuple[Check, ...]:
-    """Check what nothing can be traced without."""
+    """Check what every trace needs."""
     return (
         needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}"),
         needed("kernel", features.kernel_error(), f"{features.kernel_release()}: ring buffer and attach cookies"),
@@ -24,7 +24,7 @@ def requirements() -> tuple[Check, ...]:
 
 
 def checks() -> tuple[Check, ...]:
-    """Check what can be traced, and what hinders."""
+    """Check what can be traced, and what limits tracing."""
     return (
         *_probes(),
         _btf(),
@@ -38,7 +38,7 @@ def checks() -> tuple[Check, ...]:
 
 def _privilege_detail() -> str:
     held = ", ".join(sorted(features.capabilities().held))
-    return f"{held}; the kernel loads programs and opens perf events for this process"
+    return f"{held}; this process may load BPF programs and open perf events"
 
 
 def _probes() -> Iterator[Check]:
@@ -46,65 +46,71 @@ def _probes() -> Iterator[Check]:
     if kprobes:
         yield Check("kprobes", "ok", "kernel functions can be traced")
     elif multi:
-        yield Check("kprobes", "info", "none in this kernel; kprobe_multi traces kernel functions all the same")
+        yield Check("kprobes", "info", "not in this kernel; kprobe_multi traces kernel functions instead")
     else:
         yield Check(
             "kprobes",
             "warning",
-            "this kernel was built without them: functions of the kernel and of drivers cannot be traced; tracepoints, "
+            "not in this kernel: functions of the kernel and of drivers cannot be traced; tracepoints, "
             "syscalls, uprobes and USDT can",
             "boot a kernel with CONFIG_KPROBES and CONFIG_FPROBE",
         )
-    instead = "functions are attached one by one, which takes longer" if kprobes else "nor are there kprobes"
+    instead = "functions are attached one by one, which takes longer" if kprobes else "and no kprobes either"
     yield _multi("kprobe_multi", multi, "thousands of kernel functions attach in one call", instead)
     yield from _uprobes()
 
 
 def _uprobes() -> Iterator[Check]:
     uprobes, multi = features.has_uprobes(), features.has_uprobe_multi()
-    use = "functions of libraries and programs can be traced, and USDT"
+    use = "functions of libraries and programs, and USDT, can be traced"
     if not uprobes:
-        detail = "this kernel was built without them: libraries cannot be traced; tracepoints and syscalls can"
+        detail = "not in this kernel: libraries cannot be traced; tracepoints and syscalls can"
         yield Check("uprobes", "warning", detail, "boot a kernel with CONFIG_UPROBE_EVENTS")
     elif multi is None or not features.uprobe_refusal():
         yield Check("uprobes", "ok", use)
     elif multi:
-        yield Check("uprobes", "ok", f"{use}, by way of uprobe_multi: the other way needs CAP_SYS_ADMIN in this kernel")
+        yield Check("uprobes", "ok", f"{use}, with uprobe_multi only: perf uprobes need CAP_SYS_ADMIN in this kernel")
     else:
-        detail = "this kernel wants CAP_SYS_ADMIN for them: libraries cannot be traced; tracepoints and syscalls can"
+        detail = "this kernel requires CAP_SYS_ADMIN: libraries cannot be traced; tracepoints and syscalls can"
         yield Check("uprobes", "warning", detail, "add CAP_SYS_ADMIN, or boot Linux 6.6 or newer")
-    instead = "functions are attached one by one, which takes longer" if uprobes else "nor are there uprobes"
+    instead = "functions are attached one by one, which takes longer" if uprobes else "and no uprobes either"
     yield _multi("uprobe_multi", multi, "many functions of a library attach in one call", instead)
 
 
 def _multi(name: str, offered: bool | None, use: str, instead: str) -> Check:
     if offered is None:
-        return Check(name, "info", "cannot be told without the privilege to load BPF programs")
+        return Check(name, "info", "unknown: checking needs the privilege to load BPF programs")
     return Check(name, "ok", use) if offered else Check(name, "info", f"not in this kernel: {instead}")
 
 
 def _btf() -> Check:
     if features.has_btf():
         return Check("BTF", "ok", "the kernel describes its types at /sys/kernel/btf/vmlinux")
-    return Check("BTF", "info", "none in this kernel; only your own programs that read kernel structs would need it")
+    return Check(
+        "BTF",
+        "info",
+        "not in this kernel; the scopes `self` and PID, and your own programs that read kernel structs, need it",
+    )
 
 
 def _bpffs() -> Check:
     mounted = features.bpffs()
     if mounted is not None:
         return Check("bpffs", "ok", f"mounted at {mounted}")
-    detail = "not mounted; accel_magic pins nothing and works without"
+    detail = "not mounted; accel_magic does not need it"
     return Check("bpffs", "info", detail, "mount -t bpf bpf /sys/fs/bpf (for other tools)")
 
 
 def _lockdown() -> Check:
     state = features.lockdown()
     if state == "confidentiality":
-        detail = "confidentiality: kprobes, most of tracefs and reading kernel memory from BPF are refused"
+        detail = "confidentiality: no kprobes, most of tracefs is closed, BPF cannot read kernel memory"
         return Check("lockdown", "warning", detail, "boot with lockdown=integrity, or without lockdown")
     if state:
-        return Check("lockdown", "ok", f"{state}: does not hinder tracing")
-    detail = "unknown, since securityfs does not tell; only lockdown `confidentiality` would hinder tracing"
+        return Check("lockdown", "ok", f"{state}: does not limit tracing")
+    detail = (
+        "unknown: /sys/kernel/security/lockdown is not readable; only lockdown `confidentiality` would limit tracing"
+    )
     return Check("lockdown", "info", detail, "mount -t securityfs securityfs /sys/kernel/security (to see it)")
 
 
@@ -128,10 +134,8 @@ def _unprivileged_bpf() -> Check:
 def _pid_namespace() -> Check:
     initial = features.initial_pid_namespace()
     if initial is None:
-        return Check("PID namespace", "info", "unknown: /proc does not tell")
+        return Check("PID namespace", "info", "unknown: /proc does not show it")
     if initial:
-        return Check("PID namespace", "ok", "the initial one: process ids are those that the kernel reports")
-    detail = (
-        "not the initial one (a container): the kernel programs see the host's process ids, not the ones shown here"
-    )
+        return Check("PID namespace", "ok", "the initial one: process ids here are those that the kernel reports")
+    detail = "not the initial one (a container): the kernel programs see the host's process ids, not those shown here"
     return Check("PID namespace", "warning", detail, "start the container with --pid=host")

@@ -1,4 +1,4 @@
-"""What programs reach an NPU through: the Level Zero loader, the NPU's user-mode driver, OpenVINO."""
+"""The libraries through which programs use an NPU: the Level Zero loader, the NPU's user-mode driver, OpenVINO."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from accel_magic.api.doctor.report import Status
 
 DEADLINE_S: Final = 60.0
-"""OpenVINO answers in a second or two; under the lab's emulation importing it alone takes half a minute."""
+"""OpenVINO answers in a second or two; under the lab's emulation just importing it takes half a minute."""
 _LOADER: Final = "libze_loader.so.1"
 _DRIVERS: Final = ("libze_intel_npu.so.1", "libze_intel_vpu.so.1")
-"""The NPU's library; the second name is that of releases before 1.16."""
+"""The NPU's library; releases before 1.16 use the second name."""
 _OTHER_DRIVERS: Final = "ZE_ENABLE_ALT_DRIVERS"
 _INSTALL_DRIVER: Final = "install Intel's NPU driver: github.com/intel/linux-npu-driver/releases"
 _VERSION: Final = re.compile(r"\.so\.(\d+(?:\.\d+)+)$")
@@ -33,13 +33,13 @@ _MARK: Final = "accel_magic:"
 _ASK: Final = f"""
 import json, openvino
 core = openvino.Core()
-def told(device, name):
+def ask(device, name):
     try:
         return str(core.get_property(device, name))
     except Exception:
         return ""
 found = [
-    (device, told(device, "FULL_DEVICE_NAME"), told(device, "NPU_DRIVER_VERSION") if "NPU" in device else "")
+    (device, ask(device, "FULL_DEVICE_NAME"), ask(device, "NPU_DRIVER_VERSION") if "NPU" in device else "")
     for device in core.available_devices
 ]
 print("\\n{_MARK}" + json.dumps(found), flush=True)
@@ -47,18 +47,18 @@ print("\\n{_MARK}" + json.dumps(found), flush=True)
 
 
 def libraries(*, has_npu: bool) -> tuple[Check, ...]:
-    """Check the loader and the NPU's driver library; where there is an NPU, missing ones are warnings."""
+    """Check the loader and the NPU's driver library; if there is an NPU, a missing one is a warning."""
     missing: Status = "warning" if has_npu else "info"
     loader = _find(_LOADER)
     if loader is None:
-        first = Check("Level Zero loader", missing, f"there is no {_LOADER}", "apt install libze1")
+        first = Check("Level Zero loader", missing, f"{_LOADER} not found", "apt install libze1")
     else:
         first = Check("Level Zero loader", "ok", _at(loader))
     driver = next((found for name in _DRIVERS if (found := _find(name)) is not None), None)
     given = os.environ.get(_OTHER_DRIVERS, "")
     more = f"; the environment adds {_OTHER_DRIVERS}={given}" if given else ""
     if driver is None:
-        detail = f"there is no {' and no '.join(_DRIVERS)}{more}"
+        detail = f"neither {' nor '.join(_DRIVERS)} found{more}"
         return first, Check("NPU user-mode driver", "info" if given else missing, detail, _INSTALL_DRIVER)
     return first, Check("NPU user-mode driver", "ok", f"{_at(driver)}{more}")
 
@@ -76,13 +76,13 @@ def _at(library: Path) -> str:
 
 
 class AskedOpenVino:
-    """Asks OpenVINO for its devices in a child process, while other things are checked.
+    """Asks OpenVINO for its devices in a child process, while the other checks run.
 
-    Its plugins are not loaded into this process, where they would stay; one that crashes or hangs ends with the child.
-    As a context manager it starts the child, and ends it.
+    This keeps its plugins, which cannot be unloaded, out of this process; one that crashes or hangs ends with the
+    child. The context manager starts and ends the child.
 
     Args:
-        deadline_s: Seconds after which no answer is expected any more.
+        deadline_s: Seconds to wait for the answer.
 
     """
 
@@ -93,12 +93,12 @@ class AskedOpenVino:
         self._child: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        """Start it, if OpenVINO is installed."""
+        """Start the child, if OpenVINO is installed."""
         self._version = _version()
         self._until = time.monotonic() + self._deadline_s
         if self._version is not None:
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-c", _ASK],  # -P: no package from the working folder
+                [sys.executable, "-P", "-c", _ASK],  # -P: import nothing from the working folder
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -110,7 +110,7 @@ class AskedOpenVino:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """End the child."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -120,30 +120,28 @@ class AskedOpenVino:
                     pipe.close()
 
     def check(self, *, has_npu: bool) -> Check:
-        """Wait for the answer; `has_npu` says whether an NPU should be in it."""
+        """Wait for the answer; `has_npu`: whether an NPU is expected in it."""
         if self._child is None:
             return Check("OpenVINO", "info", "not installed", f"{sys.executable} -m pip install openvino")
         try:
             output, messages = self._child.communicate(timeout=max(self._until - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
-            return self._failed(f"it did not answer within {self._deadline_s:g} s which devices it has")
+            return self._failed(f"it did not list its devices within {self._deadline_s:g} s")
         lines = [line for line in output.splitlines() if line.startswith(_MARK)]
         if not lines:
             status = self._child.returncode
-            how = (
-                f"it died of signal {-status}" if status < 0 else (messages.strip().splitlines() or ["no message"])[-1]
-            )
-            return self._failed(f"asking it for its devices failed: {how}")
+            how = f"killed by signal {-status}" if status < 0 else (messages.strip().splitlines() or ["no message"])[-1]
+            return self._failed(f"it failed to list its devices: {how}")
         found = json.loads(lines[-1].removeprefix(_MARK))
         shown = [f"{device} ({', '.join(_facts(name, driver)) or 'no name'})" for device, name, driver in found]
         detail = f"{self._version}: {', '.join(shown) or 'no device'}"
         if has_npu and not any(device.startswith("NPU") for device, _, _ in found):
-            fix = "install the Level Zero loader and the NPU's user-mode driver; both are checked above"
+            fix = "install the Level Zero loader and the NPU's user-mode driver (checked above)"
             return Check("OpenVINO", "warning", f"{detail}; it does not see the NPU", fix)
         return Check("OpenVINO", "ok", detail)
 
     def _failed(self, why: str) -> Check:
-        fix = f'run {sys.executable} -c "import openvino; print(openvino.Core().available_devices)" to see all it says'
+        fix = f'run {sys.executable} -c "import openvino; print(openvino.Core().available_devices)" to see all output'
         return Check("OpenVINO", "warning", f"{self._version}: {why}", fix)
 
 
@@ -152,7 +150,7 @@ def _facts(name: str, driver: str) -> list[str]:
 
 
 def _version() -> str | None:
-    """Version of the installed package; None without one."""
+    """Version of the installed package; None if there is none."""
     try:
         return importlib.metadata.version("openvino")
     except importlib.metadata.PackageNotFoundError:

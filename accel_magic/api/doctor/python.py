@@ -11,18 +11,18 @@ from packaging.requirements import Requirement
 from accel_magic.api.doctor.report import Check
 
 _NEWEST_TESTED = (3, 14)
-# What goes on working without each of them; a package not named here is needed for any tracing.
+# What works without each of them; a package not named here is needed for any tracing.
 _WITHOUT_PACKAGE = {
-    "ipykernel": "the magics in a terminal IPython and accel_magic.recording in a script work without",
-    "ipython": "accel_magic.recording in a script works without",
-    "ipywidgets": "cells are traced without, and show no live counters",
-    "bokeh": "cells are traced without, and results have no figures",
+    "ipykernel": "the magics still work in a terminal's IPython, and accel_magic.recording in a script",
+    "ipython": "accel_magic.recording still works in a script",
+    "ipywidgets": "traced cells show no live counters",
+    "bokeh": "results have no figures",
 }
 _PACKAGES = ("ipykernel", "ipython", "ipywidgets", "bokeh", "pandas")
 
 
 def checks() -> tuple[Check, ...]:
-    """Check the interpreter and what accel_magic uses of its packages."""
+    """Check the interpreter and the packages that accel_magic uses."""
     return (_python(), *map(_package, _PACKAGES))
 
 
@@ -30,7 +30,7 @@ def _python() -> Check:
     detail = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info[:2] > _NEWEST_TESTED:
         newest = ".".join(map(str, _NEWEST_TESTED))
-        return Check("Python", "info", f"{detail}; newer than the newest tested, {newest}")
+        return Check("Python", "info", f"{detail}; newer than the newest tested version, {newest}")
     return Check("Python", "ok", detail)
 
 
@@ -45,16 +45,14 @@ def _package(name: str) -> Check:
             return Check(name, "warning", f"not installed; {_WITHOUT_PACKAGE[name]}", fix)
         return Check(name, "missing", "not installed", fix)
     if requirement is None:
-        return Check(
-            name, "info", f"{version}; what is required is not known: accel-magic is not installed as a package"
-        )
+        return Check(name, "info", f"{version}; required version unknown: accel-magic is not installed as a package")
     if not requirement.specifier.contains(version, prereleases=True):
-        return Check(name, "warning", f"{version}, and accel_magic requires {wanted}", fix)
+        return Check(name, "warning", f"{version}, but accel_magic requires {wanted}", fix)
     return Check(name, "ok", f"{version} (required: {wanted})")
 
 
 def _requirements() -> dict[str, Requirement]:
-    """What accel_magic requires, by package; empty where its own metadata is not installed (run from a source tree)."""
+    """Requirements of accel_magic by package; empty if its metadata is not installed (run from a source tree)."""
     try:
         lines = importlib.metadata.requires("accel-magic") or []
     except importlib.metadata.PackageNotFoundError:

@@ -20,11 +20,11 @@ class Check:
     """One line of the report.
 
     Attributes:
-        name: What was looked at.
+        name: What was checked.
         status: `missing`: prevents any tracing; `warning`: something cannot be traced or shown, the rest works; `info`:
-            good to know, nothing to mend; `ok`.
+            good to know, nothing to fix; `ok`.
         detail: What was found, and what works instead.
-        fix: The command or the change that mends it; empty when there is nothing to mend.
+        fix: The command or change that fixes it; empty if there is nothing to fix.
 
     """
 
@@ -42,7 +42,7 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """1 when something prevents any tracing here, else 0."""
+        """1 if something prevents any tracing here, else 0."""
         return int(any(check.status == "missing" for check in self.checks))
 
     @property
@@ -50,13 +50,13 @@ class Report:
         """One line: whether tracing works here."""
         missing = [check.name for check in self.checks if check.status == "missing"]
         if missing:
-            return f"live tracing does not work here; to mend: {', '.join(missing)}"
+            return f"live tracing does not work here; to fix: {', '.join(missing)}"
         warnings = [check.name for check in self.checks if check.status == "warning"]
         return "live tracing works here" + (f", with limits: {', '.join(warnings)}" if warnings else "")
 
     @property
     def text(self) -> str:
-        """Plain text, at most 110 columns where words allow."""
+        """Plain text, wrapped at 110 columns; longer words are not broken."""
         from accel_magic.views import doctor as views
 
         return views.text(self.verdict, self.checks)
@@ -91,7 +91,7 @@ class Report:
 
 
 def needed(name: str, error: MachineError | None, detail: str) -> Check:
-    """Check something without which nothing can be traced; `detail` is what to say when it is there."""
+    """Make the check of something that every trace needs: `error` if it is missing, else `detail`."""
     if error is None:
         return Check(name, "ok", detail)
     return Check(name, "missing", f"{error.what}: {error.why}", error.fix)

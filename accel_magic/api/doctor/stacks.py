@@ -1,4 +1,4 @@
-"""What stacks and profiles can be taken here."""
+"""The stacks and profiles that can be taken here."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def checks(root: Path, *, xe: bool) -> tuple[Check, ...]:
-    """Check stacks; and what iaprof needs, where `xe` or where there is a GPU for it below `root`."""
+    """Check stacks; also what iaprof needs, if `xe` or if there is a GPU for it below `root`."""
     return (*_stacks(), *_iaprof(root, asked=xe))
 
 
 def _stacks() -> Iterator[Check]:
-    """Check what `--stacks` can take, besides the kernel's."""
+    """Check which stacks `--stacks` can take besides the kernel's."""
     from accel_magic.kernel.stacks import python_layout
     from accel_magic.kernel.symbols import frame_pointers
 
@@ -29,13 +29,13 @@ def _stacks() -> Iterator[Check]:
     except MachineError as error:
         yield Check("Python stacks", "info", f"{error.what}: {error.why}", error.fix)
     else:
-        yield Check("Python stacks", "ok", "the frames of this Python can be followed")
+        yield Check("Python stacks", "ok", "the frames of this Python can be read")
     kept, why = frame_pointers()
-    yield Check("native stacks", *(("ok", why) if kept else ("info", f"{why}: they end early in it")))
+    yield Check("native stacks", *(("ok", why) if kept else ("info", f"{why}: stacks end early there")))
 
 
 def _iaprof(root: Path, *, asked: bool) -> Iterator[Check]:
-    """Check what recording with iaprof needs: lines only where asked, or where there is a GPU for it."""
+    """Check what recording with iaprof needs, if asked or if there is a GPU for it."""
     from accel_magic.formats.iaprof import requirements
 
     if not asked and not requirements.xe_gpus(root):

@@ -1,6 +1,6 @@
-"""Bokeh figures as self-contained HTML: BokehJS itself once per kernel, each figure as a script and a place to draw.
+"""Bokeh figures as self-contained HTML: BokehJS once per kernel, each figure as a placeholder and a script.
 
-Nothing is fetched from a network, so a saved notebook and its HTML draw their figures anywhere.
+Nothing is loaded from a network, so a saved notebook and its HTML draw their figures anywhere.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 PLACEHOLDER = "figure needs BokehJS: re-run the first traced cell"
 WAIT_MS = 10_000
 
-# Drawn when BokehJS is there, however the scripts were ordered: looked for at intervals at first (somebody else may
-# load it), then on the event that our own copy sends. A view of the output that is added later has its own place.
+# Draws as soon as BokehJS is loaded, whatever the order of the scripts: polls for a while (another library may load
+# it), and then waits for the event that our own copy sends. A second view of the output has its own placeholder.
 _DRAW = """<script>(() => {
   const item = %(item)s;
   const until = Date.now() + %(wait)d;
@@ -44,7 +44,7 @@ _DRAW = """<script>(() => {
 
 @dataclass
 class _Carrier:
-    """Which execution of which notebook cell carries BokehJS in its output."""
+    """The notebook cell, and its execution, whose output carries BokehJS."""
 
     cell: str | None
     execution: str | None
@@ -56,7 +56,7 @@ _in_page: ContextVar[bool] = ContextVar("accel_magic_in_page", default=False)
 
 @contextmanager
 def in_page() -> Iterator[None]:
-    """Show results as for a page of their own: with their figures, and without BokehJS, which the page has itself."""
+    """Show results as for a separate page: with figures, and without BokehJS, which the page includes once."""
     before = _in_page.set(True)
     try:
         yield
@@ -65,16 +65,16 @@ def in_page() -> Iterator[None]:
 
 
 def has_kernel() -> bool:
-    """Whether scripts will run: this process is a notebook's kernel, or a page is made."""
+    """Whether scripts will run: this process is a notebook's kernel, or a page is being made."""
     return _in_page.get() or hasattr(_shell(), "kernel")
 
 
 def scripts() -> str:
-    """BokehJS as one script element (1.2 MB) when no output of this kernel and no page carries it yet, else nothing.
+    """BokehJS as one script element (1.2 MB), or '' if an output of this kernel or the page already carries it.
 
-    When the cell whose output carries it is run again, that output is replaced, so it is given out once more.
+    Rerunning the cell whose output carries it replaces that output, so then it is returned again.
     """
-    global _carrier  # noqa: PLW0603 - one kernel, one front end: this is state of the process
+    global _carrier  # noqa: PLW0603 - state of the process: one kernel, one front end
     if _in_page.get():
         return ""
     cell, execution = _parent()
@@ -86,7 +86,7 @@ def scripts() -> str:
 
 
 def bokehjs() -> str:
-    """BokehJS as a script element, without the components that our figures do not use."""
+    """BokehJS as a script element, without components that our figures do not use."""
     from bokeh.resources import Resources
 
     source = "\n".join(Resources(mode="inline", components=["bokeh"], minified=True).js_raw)
@@ -94,24 +94,24 @@ def bokehjs() -> str:
 
 
 def figure_html(plot: Any) -> str:
-    """Place and script of one figure; drawn as soon as BokehJS is in the page, even if that comes later."""
+    """Placeholder and script of one figure, which is drawn as soon as BokehJS is loaded."""
     from bokeh.embed import json_item
 
     name = uuid.uuid4().hex
-    # "<" inside the script would let a name such as "</script>" end it.
+    # Escape "<", so that a name such as "</script>" does not end the script.
     item = json.dumps(json_item(plot)).replace("<", "\\u003c")
     place = f'<div class="accel-magic-figure" data-accel-magic-figure="{name}">{PLACEHOLDER}</div>'
     return place + _DRAW % {"item": item, "wait": WAIT_MS, "id": name}
 
 
 def _parent() -> tuple[str | None, str | None]:
-    """Id of the notebook cell being run (None where the front end gives none) and of this execution of it."""
+    """Ids of the running notebook cell (None if the front end sends none) and of this execution."""
     get_parent = getattr(_shell(), "get_parent", None)
     parent = get_parent() if get_parent else {}
     return parent.get("metadata", {}).get("cellId"), parent.get("header", {}).get("msg_id")
 
 
 def _shell() -> Any:
-    """Return the running IPython shell, or None; without importing IPython into a plain script."""
+    """Return the running IPython shell, or None; does not import IPython into a plain script."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython else None

@@ -1,7 +1,7 @@
-"""What all Bokeh figures are made with.
+"""Shared parts of all Bokeh figures.
 
-They stand on the notebook's own background, light or dark: transparent, with mid-grey text and colours that
-colour-blind readers tell apart (Okabe and Ito's, without the yellow that white paper swallows).
+Figures suit light and dark notebooks: transparent, with mid-gray text and colors that color-blind readers can
+distinguish (Okabe and Ito's, without the yellow, which is hard to see on white).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ GREY = "#808080"
 WIDTH, HEIGHT, MAX_WIDTH = 380, 240, 640
 LABEL_WIDTH = 26
 LEGEND_WIDTHS = {2: 22, 3: 15}
-"""Characters of a legend's entry by the number of columns, so that all of them fit into the figure."""
+"""Characters of a legend entry, by the number of columns, so that all columns fit into the figure."""
 
 
 def displayed(plot: Any) -> Plot:
-    """Let a figure display itself in a notebook: Bokeh's own way needs output_notebook() and a network."""
-    plot._repr_mimebundle_ = partial(_mimebundle, plot)  # an underscored attribute is no Bokeh property
+    """Let a figure display itself in a notebook: Bokeh's own mechanism needs output_notebook() and a network."""
+    plot._repr_mimebundle_ = partial(_mimebundle, plot)  # the underscore keeps it from being a Bokeh property
     drawn: Plot = plot
     return drawn
 
@@ -43,7 +43,7 @@ def _mimebundle(plot: Any, include: object = None, exclude: object = None) -> di
 
 
 def new_plot(title: str, **options: Any) -> Any:
-    """Make the empty figure that all kinds share."""
+    """Make an empty figure in the common style."""
     plot: Any = bokeh_figure(
         title=title,
         width=WIDTH,
@@ -78,12 +78,12 @@ def new_plot(title: str, **options: Any) -> Any:
 
 
 def hover(plot: Any, renderers: list[Any], tooltips: list[tuple[str, str]], **options: Any) -> None:
-    """Show these fields of what is under the pointer."""
+    """Show these fields of the glyph under the pointer."""
     plot.add_tools(HoverTool(renderers=renderers, tooltips=tooltips, **options))
 
 
 def label(axis: Any, ticks: Sequence[float], text: Any) -> None:
-    """Put fixed ticks with texts made here: no code for the browser to evaluate, which some front ends refuse."""
+    """Set fixed ticks with precomputed labels: some front ends refuse to evaluate code for them."""
     axis.ticker = FixedTicker(ticks=list(ticks), minor_ticks=[])
     # BokehJS looks a label up by the number's JavaScript text, in which 5.0 is "5".
     axis.major_label_overrides = {
@@ -92,7 +92,7 @@ def label(axis: Any, ticks: Sequence[float], text: Any) -> None:
 
 
 def legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
-    """Name the lines under the plot; a single one in its title."""
+    """Add a legend below the plot; the name of a single line goes into the title."""
     if len(drawn) == 1:
         plot.title.text += f": {shortened(drawn[0][0], 2 * LABEL_WIDTH)}"
         return
@@ -119,18 +119,18 @@ def legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
 
 
 def linear_ticks(highest: float) -> list[float]:
-    """From 0 up to `highest` in at most six steps of 1, 2 or 5 times a power of ten."""
+    """Ticks from 0 to `highest`, at most six, with steps of 1, 2 or 5 times a power of ten."""
     if highest <= 0:
         return [0.0]
     power = 10.0 ** math.floor(math.log10(highest / 5))
     step = next(power * factor for factor in (1, 2, 5, 10) if highest / (power * factor) <= 5)
-    # Rounded to the step's last digit, for 3 * 0.1 is 0.30000000000000004.
+    # Rounded to the step's last digit, because 3 * 0.1 is 0.30000000000000004.
     digits = max(0, 1 - math.floor(math.log10(step)))
     return [round(step * count, digits) for count in range(int(highest / step + 1e-9) + 1)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten between `low` and `high`, with their 2 and 5 fold where the stretch is short."""
+    """Powers of ten between `low` and `high`, with multiples of them if the range is short."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     span = math.log10(high / low)
     factors = (

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 TOP_BARS, TOP_LINES = 20, len(PALETTE)
 RATE_STEPS = 100
 EVENTS_TO_BIN = 200_000
-"""Above so many events the rate figure reads the samples: decoding events must not hold up the end of a cell."""
+"""With more events, the rate figure uses the counter samples: decoding events must not delay the end of a cell."""
 
 
 def hits(recording: Recording) -> Plot:
-    """Draw a bar per function, the 20 with most hits; about 380 x 240, as wide as its place allows.
+    """Draw a bar for each of the 20 functions with most hits; 380 x 240 pixels, stretched to the available width.
 
     Raises:
         ResultError: No probe fired.
@@ -84,7 +84,7 @@ def hits(recording: Recording) -> Plot:
 
 
 def latency(recording: Recording) -> Plot:
-    """Draw a histogram per measured function, the 8 with most calls.
+    """Draw a histogram for each of the 8 measured functions with most calls.
 
     Raises:
         ResultError: No measured call ended.
@@ -146,7 +146,7 @@ def latency(recording: Recording) -> Plot:
 
 
 def rate(recording: Recording) -> Plot:
-    """Draw hits/s over time, the 8 functions with most hits.
+    """Draw hits/s over time for the 8 functions with most hits.
 
     Raises:
         ResultError: No probe fired, or the recording has no times.
@@ -195,7 +195,7 @@ def _by_hits(recording: Recording) -> list[int]:
 
 
 def _colors(recording: Recording, points: Sequence[int]) -> list[str]:
-    """One colour each: a point keeps the colour of its bar as long as no other line has it."""
+    """A color for each point: that of its bar unless another line already has it."""
     rank = {point: row for row, point in enumerate(_by_hits(recording))}
     chosen: list[str] = []
     for point in points:
@@ -205,11 +205,11 @@ def _colors(recording: Recording, points: Sequence[int]) -> list[str]:
 
 
 def _coarse(counts: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges (n + 1,) in ns and counts (n,) of the filled stretch, in buckets of a quarter of a power of two."""
+    """Edges (n + 1,) in ns and counts (n,) of the range with calls, in four buckets per power of two."""
     per = buckets.SUB // 4
     totals = counts.reshape(-1, per).sum(axis=1).astype(np.float64)
     filled = np.flatnonzero(totals)
     first, last = int(filled[0]), int(filled[-1]) + 1
-    # 0 ns has no place on a log axis; no call takes so short.
+    # 0 ns cannot be on a log axis, and no call is that short.
     edges = np.maximum(buckets.EDGES[::per][first : last + 1], 0.5)
     return edges, totals[first:last]

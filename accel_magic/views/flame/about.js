@@ -1,4 +1,4 @@
-// What is told of a frame: under the pointer, under the keys' cursor, for those who listen.
+// Descriptions of a frame: for the tooltip, the keyboard cursor and screen readers.
 
 function line_of(node) {
   const {tree} = state, frame = tree.frame[node]
@@ -12,8 +12,8 @@ function line_of(node) {
     }
   }
   const ranked = [...sums].sort((a, b) => b[1] - a[1])
-  const told = ranked.slice(0, 4).map(([line, sum]) => `${line} (${share(sum, state.total[node])})`)
-  return `, line${ranked.length > 1 ? "s" : ""} ${told.join(", ")}${ranked.length > 4 ? ", …" : ""}`
+  const named = ranked.slice(0, 4).map(([line, sum]) => `${line} (${share(sum, state.total[node])})`)
+  return `, line${ranked.length > 1 ? "s" : ""} ${named.join(", ")}${ranked.length > 4 ? ", …" : ""}`
 }
 
 const about = {
@@ -22,18 +22,18 @@ const about = {
     const file = file_of(state.tree.frame[node])
     return file === "" ? "-" : cut(file, 120) + line_of(node)
   },
-  kind: (node) => node === 0 ? "all of the profile" : options.kinds[frames.kind[state.tree.frame[node]]],
+  kind: (node) => node === 0 ? "whole profile" : options.kinds[frames.kind[state.tree.frame[node]]],
   total: (node) => `${amount(state.total[node])}, ${share(state.total[node], state.total[0])} of all` +
     (path_of(state.tree, shown()).includes(node) ? "" : within(node)),
   own: (node) => state.own[node] === 0 ? "none"
     : `${amount(state.own[node])}, ${share(state.own[node], state.total[0])} of all`,
   before: (node) => {
     const {now, before} = change_of(node), points = Number((100 * (now - before)).toPrecision(3))
-    return `${share(before, 1)} of all before: ${points > 0 ? "+" : ""}${points} points` +
+    return `was ${share(before, 1)} of all: ${points > 0 ? "+" : ""}${points} points` +
       (before > 0 ? `, ${Number((now / before).toPrecision(3))}x` : ", new")
   },
 }
 
-const within = (node) => shown() === 0 ? "" : `, ${share(state.total[node], state.total[shown()])} of what is zoomed`
+const within = (node) => shown() === 0 ? "" : `, ${share(state.total[node], state.total[shown()])} of the zoomed frame`
 const sentence = (node, most = 80) => `${cut(text_of(node), most)}: ${about.total(node)}; own ${about.own(node)}` +
   (baseline ? `; ${about.before(node)}` : "")

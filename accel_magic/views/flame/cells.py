@@ -1,7 +1,7 @@
-"""A profile's samples on a grid of time: columns, each cut into rows, as a subsecond-offset heatmap shows them.
+"""A profile's samples on a time grid of columns and rows, for a subsecond-offset heatmap.
 
-The classic grid has a column for each second and 50 rows of 20 ms. Its cells are numbered in order of time, column by
-column and from bottom to top in each, so that a stretch of time is a stretch of numbers.
+The classic grid has a column for each second and 50 rows of 20 ms. Cells are numbered in order of time, column by
+column and from bottom to top, so that a time range is a range of numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROWS: Final = 50
 _SECOND: Final = 1_000_000_000
 FEWEST_COLUMNS, MOST_COLUMNS = 20, 300
-"""A profile shorter than so many seconds gets shorter columns, a longer one longer columns."""
+"""A profile shorter than 20 s gets shorter columns, one longer than 300 s longer columns."""
 STEPS: Final = (
     *(factor * 10**power for power in range(9) for factor in (1, 2, 5)),
     *(seconds * _SECOND for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)),
@@ -27,17 +27,17 @@ STEPS: Final = (
 """Lengths of a column, ns, ascending."""
 FINER_ROWS: Final = (50, 25, 20, 10, 5, 4, 2, 1)
 SPACING: Final = 1.5
-"""A row lasts at least so many times the usual distance of samples: shorter ones would only show their rhythm."""
+"""Shortest row, as a multiple of the median sample interval: shorter rows would only show the sampling rhythm."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells of time, from 0 on.
+    """A grid of cells of time, from 0 on.
 
     Attributes:
         column_ns: Length of a column.
-        rows: Rows that a column is cut into; row 0 is its beginning.
-        columns: How many columns.
+        rows: Rows per column; row 0 is the beginning of the column.
+        columns: Number of columns.
 
     """
 
@@ -51,7 +51,7 @@ class Grid:
         return self.column_ns / self.rows
 
     def cells(self, time_ns: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Cell of each time, (N,) int32: column x rows + row; -1 of `NO_TIME`."""
+        """Cell of each time, (N,) int32: column x rows + row; -1 for `NO_TIME`."""
         columns, offsets = np.divmod(time_ns, self.column_ns)
         cells = columns * self.rows + offsets * self.rows // self.column_ns
         return np.where(time_ns == NO_TIME, -1, cells).astype(np.int32)
@@ -65,12 +65,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Stretches:
-    """Samples that last beyond the cell they begin in: waits, and accelerator time in ns.
+    """Samples that extend beyond the cell in which they begin: waits, and accelerator time in ns.
 
     Attributes:
         sample: (S,) int64, rows of the profile's samples.
-        first: (S,) int32, the cell they begin in; `last`: the one they end in, beyond it.
-        head: (S,) int64, weight in the first cell; `tail`: in the last. What is between fills its cells.
+        first: (S,) int32, the cell in which they begin; `last`: the later cell in which they end.
+        head: (S,) int64, weight in the first cell; `tail`: in the last. The cells between are filled.
 
     """
 
@@ -83,13 +83,13 @@ class Stretches:
 
 @dataclass(frozen=True)
 class Sums:
-    """What lies in each cell of a grid.
+    """The sums of each cell of a grid.
 
     Attributes:
         grid: The cells.
-        states: The states that samples with a time have, ascending.
-        weight: (states, cells) int64, in the profile's unit; of waits and accelerator time what lies in the cell.
-        samples: (states, cells) int64; each counts where it begins.
+        states: The states of samples with a time, ascending.
+        weight: (states, cells) int64, in the profile's unit; for waits and accelerator time the part in the cell.
+        samples: (states, cells) int64; each sample counts in the cell where it begins.
 
     """
 
@@ -100,15 +100,15 @@ class Sums:
 
 
 def grid_of(profile: Profile, rows: int = ROWS) -> Grid:
-    """Choose the grid of a profile: seconds x `rows` where that is of use, else shorter or longer columns.
+    """Choose the grid of a profile: columns of one second with `rows` rows, or shorter or longer columns.
 
-    Below 20 s the longest column of 1, 2, 5, 10 ... ns of which there are at least 20 is taken; above 300 s the
-    shortest of which there are at most 300. There are fewer rows where a row would last less than one and a half times
-    the usual (median) distance between the samples' times: of those on a CPU, which have a rhythm, if there are enough.
+    Below 20 s it takes the longest column of 1, 2, 5, 10 ... ns that gives at least 20 columns; above 300 s the
+    shortest that gives at most 300. It takes fewer rows if a row would be shorter than one and a half times the
+    median sample interval, which is measured on CPU samples, which are periodic, if there are enough of them.
 
     Args:
-        profile: Samples without a time have no cell.
-        rows: Rows at most.
+        profile: The samples; those without a time have no cell.
+        rows: The maximum number of rows.
 
     """
     samples = profile.samples.take(profile.samples.time_ns != NO_TIME)
@@ -123,12 +123,12 @@ def grid_of(profile: Profile, rows: int = ROWS) -> Grid:
 
 
 def cells_of(profile: Profile, rows: int = ROWS) -> NDArray[np.int32]:
-    """Cell of each sample in `grid_of(profile, rows)`, (N,) int32: column x rows + row; -1 of one without a time."""
+    """Cell of each sample in `grid_of(profile, rows)`, (N,) int32: column x rows + row; -1 for those without a time."""
     return grid_of(profile, rows).cells(profile.samples.time_ns)
 
 
 def stretches_of(profile: Profile, grid: Grid) -> Stretches:
-    """Find the samples that last beyond their first cell; in a profile whose unit is no time there are none."""
+    """Find the samples that extend beyond their first cell; none if the profile's unit is not ns."""
     samples = profile.samples
     lasting = (samples.state != State.CPU) & (samples.time_ns != NO_TIME) & (samples.weight > 0)
     rows = np.flatnonzero(lasting if profile.unit == "ns" else np.zeros(len(samples), np.bool_))
@@ -161,15 +161,15 @@ def sums(profile: Profile, grid: Grid) -> Sums:
     np.add.at(count, place, 1)
     row = np.searchsorted(np.array(states, np.uint8), samples.state[stretches.sample])
     np.add.at(weight, (row, stretches.last), stretches.tail)
-    under_way = np.zeros((shape[0], shape[1] + 1), np.int64)
-    np.add.at(under_way, (row, stretches.first + 1), 1)
-    np.add.at(under_way, (row, stretches.last), -1)
-    weight += np.cumsum(under_way, axis=1)[:, :-1] * np.diff(grid.starts(np.arange(shape[1] + 1)))
+    ongoing = np.zeros((shape[0], shape[1] + 1), np.int64)
+    np.add.at(ongoing, (row, stretches.first + 1), 1)
+    np.add.at(ongoing, (row, stretches.last), -1)
+    weight += np.cumsum(ongoing, axis=1)[:, :-1] * np.diff(grid.starts(np.arange(shape[1] + 1)))
     return Sums(grid, states, weight, count)
 
 
 def _rows(times: NDArray[np.int64], column_ns: int, most: int) -> int:
-    """Rows of a column: `most`, or the next smaller number of `FINER_ROWS` that suits the samples' rhythm."""
+    """Rows of a column: `most`, or the largest smaller number in `FINER_ROWS` that suits the sample interval."""
     gaps = np.diff(np.sort(times))
     gaps = gaps[gaps > 0]
     shortest = max(SPACING * float(np.median(gaps)), 1.0) if len(gaps) else 1.0

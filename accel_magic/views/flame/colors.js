@@ -1,7 +1,7 @@
-// Colours of a flame graph's frames, and the legend that tells what they mean.
+// Colors of a flame graph's frames, and the legend.
 
 const by_category = options.categories.map(([, color]) => rgb(color))
-// Modules by their own weight, the heaviest first.
+// Modules by own weight, the heaviest first.
 const groups = (() => {
   const own = own_of(lines, entries, everything), sums = texts.groups.map(() => 0)
   for (let i = 1; i < lines.count; i++) sums[frames.group[lines.frame[i]]] += own[i]
@@ -23,7 +23,7 @@ function color_of(node) {
   const frame = state.tree.frame[node]
   if (state.color === "change") return by_change(node === 0 ? 0 : change_of(node).relative)
   const color = state.color === "kind" ? by_category[frames.category[frame]] : by_group[frames.group[frame]]
-  // A little lighter by function: neighbours of one colour are told apart.
+  // Vary the lightness by function, so that neighbors of one color can be distinguished.
   return mixed(color, WHITE, (Math.imul(frames.function[frame] + 1, 0x9E3779B1) >>> 24) / 255 * 0.22)
 }
 
@@ -31,7 +31,7 @@ function legend_items() {
   const item = (color, text) => h("span", {}, h("i", {style: `background:${color}`}), text)
   if (state.color === "change") {
     const [less, same, more] = options.changes
-    return [item(more, "a larger share than before"), item(less, "a smaller share"), item(same, "the same")]
+    return [item(more, "larger share than before"), item(less, "smaller share"), item(same, "same share")]
   }
   const column = state.color === "kind" ? frames.category : frames.group, sums = new Map(), present = new Set()
   for (let i = 1; i < state.tree.count; i++) {

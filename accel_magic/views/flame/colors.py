@@ -1,9 +1,9 @@
-"""Colours of frames, by what they are or by the module that they are of.
+"""Colors of frames, by kind or by module.
 
 The hues of kinds are those that readers of flame graphs know: pink Python, yellow C++, red other native code, orange
 kernel, aqua source and green instructions of an accelerator. Their lightness was chosen so that any two differ by 14
-or more in CIELAB also with each kind of colour blindness (after Machado et al. 2009), and so that black text has a
-contrast of 4.5 on each: light and dark pages thus take the same colours.
+or more in CIELAB, also with each kind of color blindness (after Machado et al. 2009), and so that black text has a
+contrast of 4.5 on each: light and dark pages can use the same colors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from accel_magic.kernel.stacks.frames import Frame, Kind
 
 
 class Category(NamedTuple):
-    """What a colour stands for, in the words of the legend, and the colour."""
+    """A legend entry and its color."""
 
     name: str
     color: str
@@ -55,7 +55,7 @@ _OF_KIND: Final = {
 MODULE_COLORS: Final = (
     "#f285bd", "#efe631", "#60d7e8", "#f76d10", "#90db5c", "#b276d0", "#517df8", "#c5ae93", "#26928e", "#cc6658",
 )  # fmt: skip
-"""Of the modules with most weight of their own; the rest has `REST`."""
+"""Colors of the modules with the most weight of their own; all others have `REST`."""
 REST: Final = "#b9b9b9"
 INK: Final = "#141414"
 """Text in a frame."""
@@ -65,13 +65,13 @@ _VERSION: Final = re.compile(r"(\.cpython-[^/]*)?\.so[.\d]*$|\.pyc?$")
 
 
 def category(frame: Frame) -> int:
-    """Index into `CATEGORIES`."""
+    """The frame's index into `CATEGORIES`."""
     found = CPP if frame.kind in (Kind.NATIVE, Kind.OTHER) and "::" in frame.name else _OF_KIND[frame.kind]
     return CATEGORIES.index(found)
 
 
 def module_of(frame: Frame) -> str:
-    """Name what a frame is of, coarsely: a Python package, a library without its version, the kernel."""
+    """The module of a frame: a Python package, a library without its version, or the kernel."""
     if not frame.module:
         return "kernel" if frame.kind == Kind.KERNEL else NO_MODULE
     found = _PACKAGE.match(frame.module)

@@ -1,4 +1,4 @@
-// The controls above a flame graph, and what is said beside them.
+// The controls above a flame graph, and the text next to them.
 
 const search_box = h("input", {type: "search", placeholder: "Search: text or /regex/", "aria-label": "Search frames",
   spellcheck: "false", input: () => search(search_box.value), keydown: (event) => {
@@ -8,10 +8,10 @@ const search_box = h("input", {type: "search", placeholder: "Search: text or /re
   }})
 const found = h("output", {class: "found"})
 const button = (text, title, click) => h("button", {type: "button", title, click}, text)
-const back = button("Back", "to what was shown before (Backspace)", () => step(-1))
-const forward = button("Forward", "(Shift + Backspace)", () => step(1))
-const all = button("Reset", "all frames, no search (Escape)", reset)
-const saved = button("Save", "what is drawn, as an SVG file", save)
+const back = button("Back", "previous view (Backspace)", () => step(-1))
+const forward = button("Forward", "next view (Shift + Backspace)", () => step(1))
+const all = button("Reset", "show all frames, clear the search (Escape)", reset)
+const saved = button("Save", "save the drawing as an SVG file", save)
 const choice = (text, names, chosen, changed) => h("label", {}, `${text} `, h("select",
   {change: (event) => changed(event.target.value)},
   ...Object.entries(names).map(([value, name]) => h("option", {value, selected: value === chosen}, name))))
@@ -24,7 +24,7 @@ function flip(code) {
   shown_states[code].setAttribute("aria-pressed", String(state.states[code]))
   const present = options.states.map((_, code) => code).filter((code) => options.states[code] !== "")
   const on = present.filter((code) => state.states[code])
-  // The heatmap reads which states to show: none is all, and what no state has is none.
+  // The heatmap reads the states to show: [] means all, and a code of no state means none.
   selection.tags = on.length === present.length ? [] : on.length ? on : [-1]
   select()
 }
@@ -34,16 +34,16 @@ const colors = {kind: "by kind", module: "by module", ...(baseline ? {change: "b
 const bar = h("div", {class: "bar"}, search_box, found,
   h("span", {class: "moves"}, back, forward, all, saved))
 const switches = h("div", {class: "bar"},
-  ...(some_states.length > 1 ? [h("span", {role: "group", "aria-label": "What counts"}, ...some_states)] : []),
-  choice("colours", colors, state.color, (value) => { state.color = value; redraw() }),
-  ...(several_lines ? [choice("a frame is a", {line: "line", function: "function"}, options.by_line ? "line" : "function",
+  ...(some_states.length > 1 ? [h("span", {role: "group", "aria-label": "Shown states"}, ...some_states)] : []),
+  choice("colors", colors, state.color, (value) => { state.color = value; redraw() }),
+  ...(several_lines ? [choice("frame per", {line: "line", function: "function"}, options.by_line ? "line" : "function",
                               (value) => switch_tree(value === "line"))] : []),
   choice("root", {top: "at the top (icicle)", bottom: "at the bottom (flame)"}, state.inverted ? "top" : "bottom",
          (value) => { state.inverted = value === "top"; resize(state.rows); scroll_to_root() }))
 const legend = h("div", {class: "legend"})
 const what = h("div", {class: "shown", "aria-live": "polite"})
 
-function told() {
+function describe_view() {
   const {total, before, drawn, tree} = state, zoomed = shown()
   back.disabled = state.at === 0
   forward.disabled = state.at === state.visited.length - 1
@@ -58,14 +58,14 @@ function told() {
   const name = zoomed === 0 ? "" : `${where}: `
   const parts = [total[0] === 0 ? "nothing in the selection" : name + about.total(zoomed)]
   if (state.cells !== null) {
-    parts.push(`in the selected time only${baseline ? ", beside all of the baseline" : ""}`)
-    if (data.grid.folded) parts.push(`there ${several(data.grid.folded, "light frame")} counted as their callers'`)
+    parts.push(`in the selected time only${baseline ? ", compared with the whole baseline" : ""}`)
+    if (data.grid.folded) parts.push(`${several(data.grid.folded, "light frame")} merged into their callers`)
   }
   if (drawn.narrower) parts.push(`${counted(drawn.narrower)} narrower than half a pixel: zoom in`)
-  if (drawn.deeper) parts.push("stacks go on deeper: zoom in")
+  if (drawn.deeper) parts.push("deeper frames not drawn: zoom in")
   if (drawn.skipped) parts.push(`${counted(drawn.skipped)} outer callers not drawn`)
-  if (options.folded) parts.push(`${counted(options.folded)} of the lightest frames counted as their callers'`)
-  what.textContent = state.told = parts.join("; ")
+  if (options.folded) parts.push(`${counted(options.folded)} of the lightest frames merged into their callers`)
+  what.textContent = state.description = parts.join("; ")
   legend.replaceChildren(...legend_items())
   if (baseline) list_gone(before)
   list_top()

@@ -1,4 +1,4 @@
-"""What a flame graph's page holds of a profile: columns as narrow as their values allow, every text once."""
+"""The profile data in a flame graph's page: columns as narrow as their values allow, every text once."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 LINE: Final = "\0"
-"""Stands for a frame's line in the tail of its label."""
+"""Placeholder for a frame's line in the tail of its label."""
 ALONE: Final = "\1"
-"""Begins the tail of a label that does not begin with the frame's name."""
+"""First character of the tail of a label that does not start with the frame's name."""
 KINDS: Final = {
     Kind.OTHER: "other",
     Kind.PROCESS: "process",
@@ -35,12 +35,12 @@ KINDS: Final = {
     Kind.NATIVE: "native function",
     Kind.KERNEL: "kernel function",
     Kind.DRIVER: "driver or API call",
-    Kind.WAIT: "reason of waiting",
+    Kind.WAIT: "wait reason",
     Kind.GPU_KERNEL: "accelerator kernel",
     Kind.GPU_SOURCE: "accelerator source",
     Kind.GPU_INSTRUCTION: "accelerator instruction",
-    Kind.STALL: "reason of stalling",
-    Kind.SEPARATOR: "from the CPU to the accelerator",
+    Kind.STALL: "stall reason",
+    Kind.SEPARATOR: "transition from CPU to accelerator",
 }
 _WIDTHS: Final = (np.uint8, np.uint16, np.int8, np.int16, np.int32)
 _MOST_VALUES: Final = 65_536
@@ -50,11 +50,11 @@ def page_data(tree: Tree) -> dict[str, Any]:
     """Columns of the page, without times.
 
     Returns:
-        `depth`, `frame`: of the nodes, in preorder. `frames`: of each frame the numbers of its `name`, `tail` (what
-        follows the name in its label, see `LINE` and `ALONE`), `file`, `group` (module by which it is coloured), and
-        its `line`, `kind`, `category` and `function` (equal in frames that differ in line only). `texts`: `names`,
+        `depth`, `frame`: of the nodes, in preorder. `frames`: for each frame the numbers of its `name`, `tail` (what
+        follows the name in its label, see `LINE` and `ALONE`), `file`, `group` (module, for its color), and its
+        `line`, `kind`, `category` and `function` (equal for frames that differ only in line). `texts`: `names`,
         `tails`, `files` and `groups`, as JSON in UTF-8. `entries`, `baseline` (None without one): `node`, `state`, and
-        `weight` as `packed` gives it. `timed`, `grid`: None.
+        `weight` as returned by `packed`. `timed`, `grid`: None.
 
     """
     names, tails, files, groups, functions = (_Numbers() for _ in range(5))
@@ -86,15 +86,15 @@ def page_data(tree: Tree) -> dict[str, Any]:
 
 
 def page_times(timed: Timed, step: int) -> dict[str, Any]:
-    """What replaces columns of the page where there are times.
+    """The columns of the page to replace if samples have times.
 
     Args:
-        timed: When the stacks had their weight.
-        step: How many cells of the heatmap one cell of `timed` is.
+        timed: The weights of the stacks over time.
+        step: Number of heatmap cells per cell of `timed`.
 
     Returns:
-        `timed`: as `timed_data` gives it. `grid`: of its cells, `column_ns`, `rows`, `columns`, the `step`, and how
-        many nodes are `folded`. Where none are, `timed` has all weights too, and `entries` is None.
+        `timed`: as returned by `timed_data`. `grid`: `column_ns`, `rows` and `columns` of its cells, the `step`, and
+        the number of `folded` nodes. If that is 0, `timed` has all weights and `entries` is None.
 
     """
     grid = timed.grid
@@ -104,16 +104,16 @@ def page_times(timed: Timed, step: int) -> dict[str, Any]:
 
 
 def size(value: Any) -> int:
-    """Bytes that columns take in a page, compressed as Bokeh does it."""
+    """Size of columns in a page in bytes, compressed as by Bokeh."""
     if isinstance(value, dict):
         return sum(map(size, value.values()))
     return len(gzip.compress(value.tobytes(), 2)) if isinstance(value, np.ndarray) else 0
 
 
 def timed_data(timed: Timed) -> dict[str, Any]:
-    """`node` and `cell` as steps, which are small since entries are in order; `begun` and `ended` None without waits.
+    """`node` and `cell` as differences, which are small because entries are sorted; no `begun`, `ended` without waits.
 
-    A step of `node` is from one entry to the next; one of `cell` too, and within a node.
+    Differences are from one entry to the next; the first `cell` of each node is absolute.
     """
     waits = bool(timed.begun.any() or timed.ended.any())
     node = np.diff(timed.node, prepend=0)
@@ -129,17 +129,17 @@ def timed_data(timed: Timed) -> dict[str, Any]:
 
 
 def narrow(column: NDArray[Any]) -> NDArray[Any]:
-    """Take the narrowest type of integers that holds all values of a column."""
+    """Convert a column to the narrowest integer type that holds all its values."""
     low, high = int(column.min(initial=0)), int(column.max(initial=0))
     kind = next(kind for kind in _WIDTHS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     return column.astype(kind)
 
 
 def packed(weights: NDArray[np.int64]) -> dict[str, Any]:
-    """Weights as `values` and `codes`, each one's place in these; None where it is its own.
+    """Weights as `values` and `codes`, the index of each weight in `values`; `codes` is None if these are all weights.
 
-    Most samples of a profile at a fixed rate weigh the same. Values are uint32 where they fit, else float64 (JavaScript
-    has no other numbers), which is exact up to 2**53: 104 days in ns.
+    Most samples at a fixed rate have the same weight. Values are uint32 if they fit, else float64,
+    JavaScript's own number type, which is exact up to 2**53: 104 days in ns.
     """
     values, codes = np.unique(weights, return_inverse=True)
     kind = np.uint32 if weights.max(initial=0) < 2**32 else np.float64
@@ -149,12 +149,12 @@ def packed(weights: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _entries(entries: Entries) -> dict[str, Any]:
-    """`node` as steps from one entry to the next."""
+    """Columns of entries, with `node` as differences from one entry to the next."""
     return {"node": narrow(np.diff(entries.node, prepend=0)), "state": entries.state, "weight": packed(entries.weight)}
 
 
 def _bytes(texts: dict[str, list[str]]) -> NDArray[np.uint8]:
-    """As bytes, which Bokeh compresses: texts it does not."""
+    """Texts as JSON bytes, because Bokeh compresses bytes but not texts."""
     return np.frombuffer(json.dumps(texts, separators=(",", ":")).encode(), np.uint8)
 
 
@@ -182,20 +182,21 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class Timed:
-    """Weights of E different (node, cell, state), in this order.
+    """Weights of E different (node, cell, state), sorted in this order.
 
-    A wait that lasts beyond the cell it begins in is in two of them: what lies in its first cell and in its last is
-    part of `weight`; between them it fills its cells, from where it is counted in `begun` to where it is in `ended`.
+    A wait that extends beyond the cell in which it begins has two entries: its parts in its first and last cell are
+    included in `weight`; between them, from the entry that counts it in `begun` to the one in `ended`, it fills its
+    cells.
 
     Attributes:
-        grid: Of the cells.
+        grid: The grid of the cells.
         node: (E,) int32, where the stacks end.
         cell: (E,) int32.
         state: (E,) uint8, of `State`.
         weight: (E,) int64.
-        begun: (E,) int32, waits that begin here and last beyond.
-        ended: (E,) int32, waits that end here and began before.
-        folded: Nodes whose weight is their callers' here.
+        begun: (E,) int32, waits that begin here and end in a later cell.
+        ended: (E,) int32, waits that end here and began in an earlier cell.
+        folded: Number of nodes whose weight is counted as their callers'.
 
     """
 

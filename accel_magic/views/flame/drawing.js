@@ -1,4 +1,4 @@
-// Draws a flame graph: which frames, with which colours and texts, in how many rows.
+// Draws a flame graph: frames, colors, texts and the number of rows.
 
 const pen = document.createElement("canvas").getContext("2d")
 const widths = new Map()
@@ -51,7 +51,7 @@ function redraw() {
   }
   labels.data = text
   outlined()
-  told()
+  describe_view()
 }
 
 function outlined() {
@@ -60,7 +60,7 @@ function outlined() {
     : {left: [left[k]], right: [right[k]], top: [row[k] + 0.04], bottom: [row[k] + 0.96]}
 }
 
-// The plot grows where a zoom shows deeper stacks; it does not shrink again, so that the page stands still.
+// The plot grows if a zoom shows deeper stacks; it does not shrink again, so that the page does not jump.
 function resize(rows) {
   state.rows = rows
   plot.height = rows * options.row_px
@@ -68,7 +68,7 @@ function resize(rows) {
   plot.y_range.setv({start: first, end: last})
 }
 
-// Where the stacks are higher than the box: to this row and some beside it.
+// If the stacks are higher than the box, scrolls to this row and its neighbors.
 function scroll_to(row) {
   const element = cb_context.index.find_one(box)?.el
   if (!element) return

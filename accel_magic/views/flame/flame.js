@@ -1,9 +1,9 @@
-// Puts the parts of a flame graph into its page, and hears what Bokeh tells of it.
+// Puts the parts of a flame graph into its page, and handles Bokeh's events.
 //
-// This script and those before it are the body of one function, which runs once: accel_magic/views/flame/flame.py puts
-// them together. They take: data, source (frames drawn), labels, outline (of the frame that keys move), plot, box (which
-// scrolls the plot), controls and table (panes above and below it), selection (of the heatmap: column `cells`, none for
-// all; tags: the states shown, none for all), options.
+// This script and those before it are the body of one function, which runs once: accel_magic/views/flame/flame.py joins
+// them. Arguments: data, source (drawn frames), labels, outline (of the keyboard cursor's frame), plot, box (which
+// scrolls the plot), controls and table (panes above and below it), selection (of the heatmap: column `cells`, empty for
+// all; tags: the shown states, empty for all), options.
 
 const graph = () => cb_context.index.find_one(plot)?.canvas_view.events_el
 
@@ -13,14 +13,14 @@ function put(pane, ...parts) {
   pane.elements = [html]
 }
 
-// Bokeh's view is needed for keys, and a name for those who do not see the graph.
+// Adds keys and a label for screen readers, as soon as Bokeh's view exists.
 function attach(tries) {
   const element = graph()
   if (!element) return tries && setTimeout(() => attach(tries - 1), 100)
   element.tabIndex = 0
   element.setAttribute("role", "application")
-  element.setAttribute("aria-label", "Flame graph: arrow keys move among frames, Enter zooms, Backspace goes back, " +
-    "Escape shows all, slash searches. The table below has the top frames.")
+  element.setAttribute("aria-label", "Flame graph: arrow keys move between frames, Enter zooms, Backspace goes back, " +
+    "Escape shows everything, slash searches. The table below lists the top frames.")
   element.addEventListener("keydown", pressed)
   for (const kind of ["focus", "blur"]) {
     element.addEventListener(kind, () => { state.focused = kind === "focus"; outlined() })
@@ -45,4 +45,4 @@ put(table, gone, top_table)
 if (options.by_line) weigh()
 else switch_tree(false)
 attach(50)
-return {state, redraw, select, search, zoom, reset, hear, tell: (node, what) => about[what](node)}
+return {state, redraw, select, search, zoom, reset, hear, describe: (node, what) => about[what](node)}

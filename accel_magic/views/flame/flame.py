@@ -1,7 +1,7 @@
-"""A flame graph in Bokeh: frames as wide as what they weigh, to zoom into, to search, to compare.
+"""A flame graph in Bokeh: the width of a frame is its weight; with zoom, search and comparison.
 
-Everything that it does happens in the browser, in a saved notebook too: the page holds the whole tree and what each
-stack weighs by state and by cell of the heatmap, and draws of it what is at least half a pixel wide.
+It runs entirely in the browser, so it also works in a saved notebook: the page holds the whole tree and each stack's
+weight by state and by heatmap cell, and draws the frames that are at least half a pixel wide.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ if TYPE_CHECKING:
 COLORS: Final = ("kind", "module", "change")
 STATES: Final = {State.CPU: "on CPU", State.OFF_CPU: "waiting", State.ACCELERATOR: "accelerator"}
 CHANGES: Final = ("#3f83f0", "#e6e6e6", "#ee5a3c")
-"""Shrunk, the same, grown."""
+"""Smaller, the same, larger."""
 SAME: Final = 0.0005
-"""Shares that differ by less than this are the same."""
+"""Shares that differ by less than this count as equal."""
 FADED: Final = "#9d9d9d"
-"""Towards this go frames that were not found, and those above the zoomed one; dark text is readable on it."""
+"""Frames that do not match the search, and callers of the zoomed frame, fade to this; dark text is readable on it."""
 ROW: Final = 18
-"""Pixels of a row."""
+"""Height of a row in pixels."""
 ROWS: Final = (4, 110)
-"""Fewest and most rows of a plot; of deeper stacks the rest is seen when zoomed."""
+"""Minimum and maximum rows of a plot; zoom in to see the rest of deeper stacks."""
 ABOVE: Final = 30
-"""Most callers that stay above a zoomed frame."""
+"""Maximum number of callers drawn above a zoomed frame."""
 BOX: Final = 640
-"""Pixels of height above which the graph scrolls."""
+"""Height in pixels beyond which the graph scrolls."""
 LEAST: Final = 0.5
-"""Pixels of the narrowest frame that is drawn."""
+"""Width in pixels of the narrowest frame that is drawn."""
 TYPICAL: Final = 1000
-"""Pixels of width by which the first height is chosen."""
+"""Assumed width in pixels when choosing the initial height."""
 FONT: Final = "Helvetica, Arial, sans-serif"
 FONT_SIZE: Final = "11px"
 TABLE_ROWS: Final = 25
 NODES: Final = 60_000
-"""Most frames of a page."""
+"""Maximum number of frames in a page."""
 PAGE, LEAST_TIMED = 900_000, 150_000
-"""Bytes for all columns of a page, compressed, so that it stays below 1.5 MB, and for those of the times at least."""
+"""Compressed bytes for all columns of a page, which keeps it below 1.5 MB; and the part reserved for times."""
 _PARTS: Final = ("tree", "words", "state", "colors", "drawing", "about", "moves", "save", "tables", "controls", "flame")
 _BODY: Final = "\n".join(Path(__file__).with_name(f"{part}.js").read_text(encoding="utf-8") for part in _PARTS)
 _SCRIPT: Final = f"""const flame = plot.__accel_magic_flame ??= (() => {{
@@ -68,7 +68,7 @@ _TIP: Final = (
     '<div style="display: grid; grid-template-columns: auto 1fr; gap: 1px 8px; max-width: min(400px, 42vw);'
     ' overflow-wrap: anywhere"><b style="grid-column: 1 / -1; font-weight: 600">{}</b>{}</div>'
 )
-"""What a pointer is told; it wraps, so that it stays on the page however long a name is."""
+"""A frame's tooltip; it wraps, so that long names stay on the page."""
 _TIP_ROW: Final = '<span style="color: #1583b6; text-align: right">{}</span><span>{}</span>'
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 
@@ -82,28 +82,28 @@ def flame(
     title: str = "",
     with_banners: bool = True,
 ) -> Model:
-    """Draw a flame graph, with the heatmap above it where the samples have times.
+    """Draw a flame graph, with the heatmap above it if the samples have times.
 
-    A click zooms to a frame, one on its callers back; the search marks frames and says what share of the weight they
-    have; all of it works by keys as well.
+    A click zooms to a frame, a click on a caller back; the search highlights frames and shows their share of the
+    weight; everything also works with the keyboard.
 
     Args:
         profile: What to draw.
-        baseline: Compare with this profile: frames are red where they have a larger share than in it, blue where
-            smaller. What only the baseline has is listed below.
-        invert: Root at the top (an icicle): in a page that is read downwards the root is then beside the controls and
-            the heatmap, whatever the depth of the stacks. Otherwise at the bottom. A switch on the page changes it.
-        color: By what frames are, by their module, or (with a baseline, where it is the first choice) by their change.
-        title: Text above.
-        with_banners: Draw the banners of both profiles above; else the page has them already. A file that `Save` makes
-            has them in any case.
+        baseline: Compare with this profile: frames are red if their share is larger than in the baseline, blue if it
+            is smaller. Frames that only the baseline has are listed below.
+        invert: Root at the top (an icicle), next to the controls and the heatmap whatever the depth of the stacks;
+            otherwise at the bottom. A switch on the page changes it.
+        color: By kind of frame, by module, or (with a baseline, where it is the default) by change.
+        title: Text above the graph.
+        with_banners: Draw the banners of both profiles above; pass False if the page already shows them. A file made
+            by `Save` always has them.
 
     Returns:
         A Bokeh layout, which also displays itself in a notebook.
 
     Raises:
-        ProbeError: No such colours, or no baseline for them.
-        ResultError: Nothing to draw, or nothing to compare with.
+        ProbeError: `color` is not known, or needs a baseline.
+        ResultError: The profile is empty, or the profiles have different units.
 
     """
     _check(profile, baseline, color)
@@ -129,25 +129,27 @@ def flame(
 
 def _check(profile: Profile, baseline: Profile | None, color: str) -> None:
     if color not in COLORS:
-        raise ProbeError(f"no colours by {color!r}", fix=f"choose one of {', '.join(COLORS)}", code="figure.no-colors")
+        raise ProbeError(
+            f"color={color!r} is not known", fix=f"use one of {', '.join(COLORS)}", code="figure.no-colors"
+        )
     if color == "change" and baseline is None:
-        raise ProbeError("no change to colour by", fix="give a baseline to compare with", code="figure.no-baseline")
+        raise ProbeError("color='change' needs a baseline", fix="give a baseline", code="figure.no-baseline")
     if profile.total == 0:
         raise ResultError(
-            "nothing to draw a flame graph of",
-            why=f"no sample of the profile weighs anything ({len(profile.samples)})",
+            "nothing to draw",
+            why=f"none of the profile's {len(profile.samples)} samples has a weight",
             code="result.empty-figure",
         )
     if baseline is not None and baseline.unit != profile.unit:
         raise ResultError(
             "these profiles cannot be compared",
-            why=f"one is in {profile.unit}, the other in {baseline.unit}",
+            why=f"one counts {profile.unit}, the other {baseline.unit}",
             code="result.different-units",
         )
 
 
 def _fitting(profile: Profile, baseline: Profile | None) -> tuple[Tree, dict[str, Any]]:
-    """Lay out as many frames as a page has room for, the heaviest."""
+    """Lay out the heaviest frames, as many as fit into a page."""
     most, room = NODES, PAGE - LEAST_TIMED
     while True:
         drawn = tree(profile, baseline, most)
@@ -185,7 +187,7 @@ def _graph(drawn: Tree, data: dict[str, Any], selection: ColumnDataSource, optio
             "options": options,
         },
     )
-    for click in ("tap", "doubletap"):  # the second of two quick clicks is the latter
+    for click in ("tap", "doubletap"):  # the second of two quick clicks is a doubletap
         plot.js_on_event(click, script)
     plot.js_on_change("inner_width", script)
     selection.js_on_change("data", script)
@@ -207,7 +209,7 @@ def _options(drawn: Tree, profile: Profile, color: str, invert: bool) -> dict[st
         "faded": FADED,
         "color": color,
         "inverted": invert,
-        # Lines move when code is edited: functions are what two profiles have in common.
+        # Compare by function, because lines move when code is edited.
         "by_line": drawn.baseline is None,
         "rows": _rows(drawn),
         "row_px": ROW,
@@ -223,11 +225,11 @@ def _options(drawn: Tree, profile: Profile, color: str, invert: bool) -> dict[st
 
 
 def _rows(drawn: Tree) -> int:
-    """Rows that are filled at first; zooming may show more."""
+    """Number of rows in the initial view; zooming may need more."""
     totals = np.zeros(len(drawn.depths), np.int64)
     for entries in filter(None, (drawn.entries, drawn.baseline)):
         np.add.at(totals, entries.node, entries.weight)
-    # In preorder a node's subtree ends where the next node of its depth or less is.
+    # In preorder, a node's subtree ends before the next node with the same or a smaller depth.
     ends = _subtree_ends(drawn.depths)
     sums = np.concatenate([[0], np.cumsum(totals)])
     visible = sums[ends] - sums[:-1] >= sums[-1] * LEAST / TYPICAL
@@ -235,7 +237,7 @@ def _rows(drawn: Tree) -> int:
 
 
 def _subtree_ends(depths: Any) -> Any:
-    """(N,) int64: of each node of a preorder, the number after the last in its subtree."""
+    """(N,) int64: for each node in preorder, one past the last node of its subtree."""
     ends = np.full(len(depths), len(depths), np.int64)
     open_: list[int] = []
     for node, depth in enumerate(depths.tolist()):
@@ -286,14 +288,14 @@ def _glyphs(plot: Any, source: ColumnDataSource, labels: ColumnDataSource, outli
 
 
 def _hover(plot: Any, *, compared: bool) -> None:
-    """Tell what is under the pointer, in the words of the script."""
-    tell = CustomJSHover(args={"plot": plot}, code="return plot.__accel_magic_flame.tell(value, format)")
+    """Add tooltips, with texts from the script."""
+    describe = CustomJSHover(args={"plot": plot}, code="return plot.__accel_magic_flame.describe(value, format)")
     parts = {"at": "where", "kind": "kind", "total": "total", "own": "own"}
     if compared:
         parts["baseline"] = "before"
     rows = "".join(_TIP_ROW.format(text, f"@node{{{part}}}") for text, part in parts.items())
     tips = _TIP.format("@node{name}", rows)
-    plot.add_tools(HoverTool(renderers=plot.renderers[:1], tooltips=tips, formatters={"@node": tell}))
+    plot.add_tools(HoverTool(renderers=plot.renderers[:1], tooltips=tips, formatters={"@node": describe}))
 
 
 def _pane(html: str = "") -> Pane:

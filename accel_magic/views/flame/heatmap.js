@@ -1,13 +1,14 @@
-// What a heatmap does in the browser: one function body for all of its events, with nothing fetched from anywhere.
-// Arguments: plot, bar (of colours), pane (the line below), every, chosen (images), outline, cursor (lines), selection,
-// grid (column: seconds, rows, columns), step (cells that are selected together), weights, samples (a row for each of states), scales (by the bits of the states
-// shown: title, limits of the colours, ticks and labels of the bar), unit (of weights), units, untimed.
+// The heatmap's behavior in the browser: one function body for all of its events; loads nothing.
+// Arguments: plot, bar (of colors), pane (the line below), every, chosen (images), outline, cursor (lines), selection,
+// grid (column: seconds, rows, columns), step (cells selected together), weights, samples (a row for each of states),
+// scales (by the bits of the shown states: title, limits of the colors, ticks and labels of the bar), unit (of weights),
+// units, untimed.
 // A cell's number is column * rows + row.
 const {column, rows, columns} = grid
 const count = columns * rows
 const cell_s = column / rows
 
-// Numbers as Python's format.py writes them.
+// Numbers formatted as by Python's format.py.
 const plain = {useGrouping: false, maximumFractionDigits: 9}
 const three = (value) => Number(value.toPrecision(3)).toLocaleString("en", plain)
 const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`
@@ -22,7 +23,7 @@ function amount(value, table) {
   return `${three(value / table[at][0])} ${table[at][1].trim()}`.trim()
 }
 const weighed = (value) => units.weight ? amount(value, units.weight) : counted(value, unit.slice(0, -1))
-// Times in a picture need as many digits as tell two cells apart.
+// Times with enough digits to distinguish two cells.
 function at_time(seconds) {
   const [size, name] = column >= 1e-1 ? [1, "s"] : column >= 1e-4 ? [1e-3, "ms"] : [1e-6, "us"]
   const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(cell_s / size) - 1e-9)))
@@ -50,7 +51,7 @@ function sum_states() {
   return true
 }
 
-// The colours of these cells (of all: null) as an image, a row of it for each row of cells.
+// The colors of these cells (null: all) as an image, one row for each row of cells.
 function image(cells) {
   const old = every.data_source.data.image[0]
   const made = new old.constructor(count, old.shape)
@@ -73,7 +74,7 @@ function image(cells) {
 function show_states() {
   const scale = scales[state.mask]
   every.data_source.data = {image: [image(null)]}
-  plot.title.text = scale?.title ?? "When: nothing is switched on"
+  plot.title.text = scale?.title ?? "When: no state selected"
   bar.color_mapper.palette = scale?.colors ?? bar.color_mapper.palette
   bar.ticker.ticks = scale?.ticks ?? []
   bar.major_label_overrides = new Map((scale?.ticks ?? []).map((tick, at) => [tick, scale.labels[at]]))
@@ -87,7 +88,7 @@ const cell_at = (x, y) => {
 const step_start = (cell) => cell - cell % step
 const step_end = (cell) => step_start(cell) + step - 1
 
-// From the first cell to the last in order of time, or the block that has them as corners; in whole steps.
+// The cells from the first to the last in order of time, or the block with these corners; in whole steps.
 function between(a, b, block) {
   const first = step_start(Math.min(a, b)), last = step_end(Math.max(a, b))
   if (!block) return Array.from({length: last - first + 1}, (_, i) => first + i)
@@ -115,10 +116,10 @@ function edge(cells, block) {
   }
 }
 
-function told(cells) {
-  const left_out = untimed ? ` Not shown here: ${counted(untimed, "sample")} without a time.` : ""
+function description(cells) {
+  const left_out = untimed ? ` Not shown: ${counted(untimed, "sample")} without a time.` : ""
   if (cells.length === 0) {
-    const how = "drag: select a time range; Shift + drag: a block; or arrows, Shift + arrows; Esc or double click: all"
+    const how = "drag: select a time range; Shift + drag: a block; or arrows, Shift + arrows; Esc or double click: select all"
     const coarse = step > 1 ? ` In steps of ${amount(step * cell_s * 1e9, units.time)}.` : ""
     return `<span class="hint">${how}.${coarse}${left_out}</span>`
   }
@@ -126,12 +127,12 @@ function told(cells) {
   for (const i of cells) { weight += state.weight[i]; seen += state.samples[i] }
   const start = cells[0] * cell_s, end = (cells[cells.length - 1] + 1) * cell_s
   const length = amount(cells.length * cell_s * 1e9, units.time)
-  const kind = cells.length - 1 === cells[cells.length - 1] - cells[0] ? length : `${length} of it, a block`
+  const kind = cells.length - 1 === cells[cells.length - 1] - cells[0] ? length : `a block of ${length}`
   const all = state.weight.reduce((sum, one) => sum + one, 0)
   const share = all ? `${three(100 * weight / all)} %` : "-"
   const rows_too = unit === "samples" ? "" : `, in ${counted(seen, "sample")}`
   return `<b>Selected: ${at_time(start)} to ${at_time(end)}</b> (${kind}): ` +
-    `${weighed(weight)}, ${share} of ${weighed(all)}${rows_too}. <span class="hint">Esc: all.${left_out}</span>`
+    `${weighed(weight)}, ${share} of ${weighed(all)}${rows_too}. <span class="hint">Esc: select all.${left_out}</span>`
 }
 
 function show_cells(cells, block) {
@@ -141,7 +142,7 @@ function show_cells(cells, block) {
   chosen.data_source.data = {image: [image(cells)]}
   outline.data = edge(cells, block)
   const [html] = pane.elements
-  html.html = `<div class="what" role="status" aria-live="polite">${told(cells)}</div>`
+  html.html = `<div class="what" role="status" aria-live="polite">${description(cells)}</div>`
   pane.elements = [html]
 }
 
@@ -152,7 +153,7 @@ function select(a, b, block, done) {
   if (done) selection.data = {cells}
 }
 
-// One cell; with Shift all from the cell that was first selected up to this one.
+// Selects one cell; with Shift, all from the first selected cell to this one.
 function point(here, shift) {
   select(shift && state.cells.length ? state.anchor : here, here, false, true)
 }
@@ -185,7 +186,7 @@ function pressed(event) {
     return
   }
   event.preventDefault()
-  event.stopPropagation()  // JupyterLab has shortcuts of its own on these keys
+  event.stopPropagation()  // JupyterLab has its own shortcuts on these keys
 }
 
 function begin() {
@@ -218,7 +219,7 @@ if (!plot.__accel_magic_cell) {
 } else if (event_name === "mousemove" && !state.held) {
   return
 } else if (["pan", "mousemove", "panend", "pressup"].includes(event_name)) {
-  // Who pauses before dragging does not pan, to Bokeh, but holds and moves.
+  // If the user pauses before dragging, Bokeh sends press and mousemove events, not pan.
   if (state.from === undefined) return
   const here = cell_at(cb_obj.x, cb_obj.y), {shift} = cb_obj.modifiers
   const done = event_name === "panend" || event_name === "pressup"

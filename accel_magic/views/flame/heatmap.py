@@ -1,7 +1,7 @@
-"""A subsecond-offset heatmap: when the samples of a profile were taken, as an image in which time can be selected.
+"""A subsecond-offset heatmap: a profile's samples over time, as an image in which time can be selected.
 
-Columns are seconds, rows the time within a second (from the bottom), a cell's colour the weight in it, as in FlameScope
-(https://github.com/Netflix/flamescope). Everything that it does happens in the browser, in a saved notebook too.
+Columns are seconds, rows the time within a second (from the bottom), and a cell's color is its weight, as in FlameScope
+(https://github.com/Netflix/flamescope). It runs entirely in the browser, so it also works in a saved notebook.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ SHADE_COLORS: Final = tuple(
     )
     for step in range(SHADES)
 )
-"""From a transparent orange to a full vermilion: what is little is near to the page, be that white or black."""
+"""From transparent orange to full vermilion: small weights are close to the page's color, whether white or black."""
 BEYOND: Final = "#8e44c9"
-"""Violet: heavier than the last shade's."""
+"""Violet: heavier than the last shade."""
 OUTLIERS: Final = 0.99
-"""The shades end at this quantile of the filled cells' weights where the heaviest cell has more than twice of it."""
+"""The shades end at this quantile of the nonempty cells' weights if the heaviest cell has more than twice as much."""
 LINEAR: Final = 0.5
-"""Below this power a weight's place among the shades is told by ticks at 1, 2, 5, 10 and so on."""
+"""Below this power, the ticks of the color bar are at 1, 2, 5, 10 and so on."""
 CURSOR: Final = "#56b4e9"
 BAR: Final = 1000
-"""Length of the colour bar's axis; on it `BEYOND` has the room of three shades."""
+"""Length of the color bar's axis; `BEYOND` takes as much of it as three shades."""
 CELL_PX: Final = 10
 HEIGHTS: Final = (60, 200)
-"""Least and most pixels of a column's height."""
+"""Minimum and maximum height of a column in pixels."""
 TICKS: Final = 8
 LABEL_PX: Final = 16
-"""Pixels of height that a label of the colour bar takes."""
+"""Height of a color bar label in pixels."""
 _SCRIPT: Final = Path(__file__).with_name("heatmap.js").read_text(encoding="utf-8")
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 WHAT: Final = {
@@ -76,19 +76,19 @@ WHAT: Final = {
     State.OFF_CPU: "waits",
     State.ACCELERATOR: "accelerator time",
 }
-"""What a cell of a profile in ns holds of each state."""
+"""The name of each state's weight in a profile in ns."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Which colour a weight has.
+    """A color scale of weights.
 
     Attributes:
-        limits: (SHADES,) float64 ascending, or one more where some cells are beyond: a weight has the last colour whose
-            limit it reaches; below the first, none.
-        ticks: Places in the colour bar, 0 to `BAR`.
-        labels: The weights at these places.
-        heaviest: The heaviest cell's weight where it is beyond the shades, else 0.
+        limits: (SHADES,) float64 ascending, or one more if some cells are beyond: a weight has the last color whose
+            limit it reaches, and none below the first limit.
+        ticks: Positions in the color bar, 0 to `BAR`.
+        labels: The weights at these positions.
+        heaviest: The heaviest cell's weight if it is beyond the shades, else 0.
 
     """
 
@@ -99,23 +99,23 @@ class Scale:
 
     @property
     def colors(self) -> tuple[str, ...]:
-        """Palette of the colour bar."""
+        """Palette of the color bar."""
         return SHADE_COLORS + (BEYOND,) * 3 * (self.heaviest > 0)
 
 
 def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS, step: int = 1) -> Model:
-    """Draw when the samples were taken.
+    """Draw the samples over time.
 
-    Dragging selects the stretch of time from the first cell to the last, running through the columns in between; with
-    Shift a block of cells. Arrow keys move a cursor, with Shift they select; Esc or a double click selects everything.
+    Dragging selects the time range from the first cell to the last, through all columns in between; with Shift, a
+    block of cells. Arrow keys move a cursor, with Shift they select; Esc or a double click selects everything.
 
     Args:
-        profile: What to draw; samples without a time are left out, and counted in the line below.
-        selection: Its column `cells` gets the numbers of the selected cells (`cells_of`), none for everything; the
-            heatmap follows what others write there. Its `tags` name the states to show (codes of `State`), none for
-            all of them; others write them.
-        rows: Rows of a column at most; see `cells.grid_of`.
-        step: So many cells are selected together; a divisor of the rows that the grid has.
+        profile: What to draw; samples without a time are omitted, and counted in the line below.
+        selection: Its column `cells` gets the numbers of the selected cells (`cells_of`), empty for everything; the
+            heatmap follows changes by others. Its `tags`, which others set, are the states to show (codes of `State`),
+            empty for all.
+        rows: The maximum number of rows of a column; see `cells.grid_of`.
+        step: The number of cells that are selected together; a divisor of the grid's rows.
 
     Returns:
         A Bokeh layout, which also displays itself in a notebook.
@@ -129,7 +129,7 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS, ste
     if not summed.states:
         raise ResultError(
             "a heatmap needs times",
-            why=f"no sample of this profile has one ({profile.origin or 'its origin is not known'})",
+            why=f"no sample of this profile has a time ({profile.origin or 'origin unknown'})",
             code="result.no-times",
         )
     scales = {states: _scale(_shown(summed, states), profile.unit, _height(grid)) for states in _choices(summed.states)}
@@ -165,7 +165,7 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS, ste
 
 
 def _page_data(profile: Profile, summed: Sums, scales: dict[tuple[State, ...], Scale]) -> dict[str, Any]:
-    """What the script needs to know of the cells: their weights by state, and how to show each choice of states."""
+    """The script's data: the cells' weights by state, and titles and scales for each combination of states."""
     grid = summed.grid
     return {
         "grid": {"column": grid.column_ns / 1e9, "rows": grid.rows, "columns": grid.columns},
@@ -194,7 +194,7 @@ def _banners(profile: Profile) -> list[Any]:
 
 
 def _choices(states: tuple[State, ...]) -> list[tuple[State, ...]]:
-    """Every choice of some of the states."""
+    """Every nonempty combination of the states."""
     return [chosen for count in range(1, len(states) + 1) for chosen in combinations(states, count)]
 
 
@@ -205,11 +205,11 @@ def _shown(summed: Sums, states: tuple[State, ...]) -> NDArray[np.int64]:
 
 
 def _scale(weights: NDArray[np.int64], unit: Unit, height: float) -> Scale:
-    """Choose colours that tell the cells apart although some are far heavier than the others.
+    """Choose a scale on which cells can be told apart even if some are far heavier than the others.
 
-    The shades go from 0 to the heaviest cell, or to the 99th percentile of the filled ones where the heaviest has more
-    than twice of that; what is beyond has a colour of its own. The median cell has the middle shade at least: where it
-    would be below, a weight's place is a power of its share of the heaviest's, less than 1.
+    The shades go from 0 to the heaviest cell, or to the 99th percentile of the nonempty cells if the heaviest has more
+    than twice that; cells beyond it have their own color. The median cell has at least the middle shade: if it would
+    have less, the scale is not linear but a power (less than 1) of the weight.
     """
     filled = weights[weights > 0]
     if not len(filled):
@@ -220,7 +220,7 @@ def _scale(weights: NDArray[np.int64], unit: Unit, height: float) -> Scale:
     median = min(float(np.median(filled)), high / 2)
     power = math.log(0.5) / math.log(median / high)
     limits = high * (np.arange(SHADES) / SHADES) ** (1 / power)
-    limits[0] = min(1, limits[1])  # nothing has no colour, and the least a faint one
+    limits[0] = min(1, limits[1])  # 0 has no color, the smallest weight a faint one
     least = max(high * 0.1 ** (1 / power), float(filled.min()))
     values = _linear(high, unit) if power > LINEAR or least == high else [0, *log_ticks(least, high)]
     text = _text(unit)
@@ -235,7 +235,7 @@ def _scale(weights: NDArray[np.int64], unit: Unit, height: float) -> Scale:
 
 
 def _apart(places: list[float], least: float) -> list[float]:
-    """Those of ascending places that are far enough from the next one that stays; the last stays."""
+    """Drop places (ascending) that are closer than `least` to the next one kept; the last one is kept."""
     kept: list[float] = []
     for place in reversed(places):
         if not kept or kept[0] - place >= least:
@@ -244,13 +244,13 @@ def _apart(places: list[float], least: float) -> list[float]:
 
 
 def _linear(high: float, unit: Unit) -> list[float]:
-    """Whole numbers from 0 to `high`; of bytes, round numbers of KiB, MiB and so on."""
+    """Whole numbers from 0 to `high`; for bytes, round numbers of KiB, MiB and so on."""
     base = max((size for size, _ in BYTES if size <= high), default=1.0) if unit == "bytes" else 1.0
     return [tick * base for tick in linear_ticks(high / base) if base > 1 or tick == int(tick)]
 
 
 def _shades(weights: NDArray[np.int64], scale: Scale, grid: Grid) -> NDArray[np.uint8]:
-    """The colours as an image, (rows, columns): 0 for none, 1 to `SHADES`, or one more for what is beyond."""
+    """The colors as an image, (rows, columns): 0 for none, 1 to `SHADES`, or one more for cells beyond them."""
     shades = np.searchsorted(scale.limits, weights, side="right").astype(np.uint8)
     return np.ascontiguousarray(shades.reshape(grid.columns, grid.rows).T)
 
@@ -270,13 +270,13 @@ def _plot(grid: Grid, title: str) -> Any:
 
 
 def _height(grid: Grid) -> int:
-    """Pixels of a column."""
+    """Height of a column in pixels."""
     least, most = HEIGHTS
     return min(max(grid.rows * CELL_PX, least), most)
 
 
 def _time_ticks(end: float, most: int) -> list[float]:
-    """At most so many ticks from 0 to `end`, s, in steps that a clock has too."""
+    """At most `most` ticks from 0 to `end`, s, in round steps of time."""
     step = next((step for step in STEPS if end * 1e9 / step <= most), end * 1e9 / most)
     return [count * step / 1e9 for count in range(int(end * 1e9 / step + 1e-9) + 1)]
 
@@ -301,7 +301,7 @@ def _color_bar(plot: Any, scale: Scale) -> Any:
 
 
 def _image(plot: Any, grid: Grid, image: NDArray[np.uint8]) -> Any:
-    """Draw cells by the numbers of their colours."""
+    """Draw cells by their color numbers."""
     palette = [*SHADE_COLORS, BEYOND]
     mapper = LinearColorMapper(palette=palette, low=0.5, high=len(palette) + 0.5, low_color="#00000000")
     width, height = grid.columns * grid.column_ns / 1e9, grid.column_ns / 1e9
@@ -318,7 +318,7 @@ def _line(plot: Any, color: str, width: float) -> ColumnDataSource:
 
 
 def _hover(plot: Any, cells: Any, unit: Unit) -> None:
-    """Tell of the cell under the pointer; the script knows which states are shown."""
+    """Add tooltips of cells, from the script, which knows the shown states."""
     fields: dict[str, Any] = {
         key: CustomJSHover(
             args={"plot": plot},
@@ -334,12 +334,12 @@ def _hover(plot: Any, cells: Any, unit: Unit) -> None:
 def _title(grid: Grid, states: tuple[State, ...], unit: Unit, scale: Scale) -> str:
     what = " and ".join(WHAT[state] for state in states) if unit == "ns" else unit
     cell = f", {duration_text(grid.cell_ns)} per cell" if grid.rows > 1 else ""
-    heaviest = f"; the heaviest cell: {_text(unit)(scale.heaviest)}" if scale.heaviest else ""
+    heaviest = f"; heaviest cell: {_text(unit)(scale.heaviest)}" if scale.heaviest else ""
     return f"When: {what}; {duration_text(grid.column_ns)} per column{cell}{heaviest}"
 
 
 def _small(numbers: NDArray[np.int64]) -> NDArray[Any]:
-    """The same numbers in no more bytes than they need; above 32 bits as float64, for JavaScript has no int64 array."""
+    """Numbers in the narrowest type; above 32 bits float64, because int64 arrays hold no JavaScript numbers."""
     highest = int(numbers.max(initial=0))
     fitting = next((kind for kind in (np.uint8, np.uint16, np.uint32) if highest <= np.iinfo(kind).max), np.float64)
     return numbers.astype(fitting)

@@ -1,6 +1,6 @@
-"""The tree that a flame graph draws: in preorder, the heaviest sibling first, with what each stack weighs.
+"""The tree of a flame graph: in preorder, the heaviest sibling first, with the weight of each stack.
 
-Node 0 is all of the profile; every other node is a frame under its parent.
+Node 0 is the whole profile; every other node is a frame under its parent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALL: Final = Frame("all", Kind.PROCESS)
 
 @dataclass(frozen=True)
 class Entries:
-    """Weights of E different (node, state), in this order.
+    """Weights of E different (node, state), sorted in this order.
 
     Attributes:
         node: (E,) int32, where the stacks end.
@@ -42,13 +42,13 @@ class Tree:
 
     Attributes:
         frames: Every frame once; the first is `ALL`.
-        depths: (N,) int32; 0 of node 0 only.
-        parents: (N,) int32; -1 of node 0 only.
+        depths: (N,) int32; 0 for node 0 only.
+        parents: (N,) int32; -1 for node 0 only.
         node_frames: (N,) int32, index into `frames`.
         stacks: (samples,) int32, the node in which the stack of each sample of the profile ends.
-        entries: What the stacks of the profile weigh.
-        baseline: What those of the profile that it is compared with weigh; None without one.
-        folded: Nodes left out because there were too many: their weight is in the frame that called them.
+        entries: Weights of the profile's stacks.
+        baseline: Weights of the baseline's stacks; None without one.
+        folded: Nodes left out because there were too many: their weight is counted as their callers'.
 
     """
 
@@ -64,7 +64,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Nodes of one profile or of two together, node 0 being all; a parent's number is smaller than its children's."""
+    """Nodes of one profile, or of two merged; node 0 is the root; a parent's number is smaller than its children's."""
 
     frames: tuple[Frame, ...]
     parents: NDArray[np.int32]
@@ -72,7 +72,7 @@ class _Nodes:
     depths: NDArray[np.int32]
 
     def levels(self) -> list[NDArray[np.intp]]:
-        """Nodes of each depth, from 1 on."""
+        """The nodes of each depth, from 1 on."""
         order = np.argsort(self.depths, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.depths))[:-1])[1:]
 
@@ -82,8 +82,8 @@ def tree(profile: Profile, baseline: Profile | None = None, most: int = 2**31) -
 
     Args:
         profile: What to draw.
-        baseline: What to compare it with; stacks that only it has are nodes as well.
-        most: Nodes at most: the lightest count as their callers.
+        baseline: What to compare it with; stacks that only the baseline has become nodes too.
+        most: Maximum number of nodes: the lightest are counted as their callers.
 
     """
     nodes, theirs = _union(profile, baseline)
@@ -92,7 +92,7 @@ def tree(profile: Profile, baseline: Profile | None = None, most: int = 2**31) -
     totals = [_totals(nodes, levels, samples.stack + 1, samples.weight)]
     if baseline is not None:
         totals.append(_totals(nodes, levels, theirs[baseline.samples.stack], baseline.samples.weight))
-    # Profiles of different length are compared by shares; an ancestor's share is never smaller.
+    # Profiles of different lengths are compared by shares; an ancestor's share is never smaller than its descendants'.
     shares = np.max([total / max(int(total[0]), 1) for total in totals], axis=0)
     kept = _kept(shares, most)
     home = _home(nodes, levels, kept)
@@ -114,7 +114,7 @@ def tree(profile: Profile, baseline: Profile | None = None, most: int = 2**31) -
 
 
 def _union(profile: Profile, baseline: Profile | None) -> tuple[_Nodes, NDArray[np.int32]]:
-    """Nodes of both profiles, those of `profile` at 1 + their number, and the number of each of the baseline's."""
+    """Nodes of both profiles, those of `profile` at 1 + their number; and the number of each baseline node."""
     numbers = {ALL: 0}
     own = [numbers.setdefault(frame, len(numbers)) for frame in profile.frames]
     parents = [-1, *(profile.parents + 1).tolist()]
@@ -151,10 +151,10 @@ def _totals(
 
 
 def _kept(shares: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
-    """(N,) bool: the `most` heaviest of those that weigh anything, and node 0. A kept node's parent is kept."""
+    """(N,) bool: the `most` heaviest nodes with weight, and node 0. The parent of a kept node is kept."""
     kept = shares > 0
     if kept.sum() > most:
-        # Stable: among equals a parent, which has the smaller number, is before its children.
+        # A stable sort puts a parent, which has the smaller number, before children of equal weight.
         kept = np.zeros(len(shares), np.bool_)
         kept[np.argsort(-shares, kind="stable")[:most]] = True
     kept[0] = True
@@ -162,7 +162,7 @@ def _kept(shares: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
 
 
 def _home(nodes: _Nodes, levels: list[NDArray[np.intp]], kept: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """(N,) int32: the nearest node upward that is kept."""
+    """(N,) int32: the nearest kept node: the node itself or an ancestor."""
     home = np.where(kept, np.arange(len(kept)), -1).astype(np.int32)
     for level in levels:
         lost = level[~kept[level]]
@@ -173,7 +173,7 @@ def _home(nodes: _Nodes, levels: list[NDArray[np.intp]], kept: NDArray[np.bool_]
 def _preorder(
     nodes: _Nodes, levels: list[NDArray[np.intp]], kept: NDArray[np.bool_], shares: NDArray[np.float64]
 ) -> NDArray[np.int32]:
-    """(N,) int32: place of each kept node in preorder, heaviest sibling first."""
+    """(N,) int32: position of each kept node in preorder, heaviest sibling first."""
     sizes = kept.astype(np.int64)
     for level in reversed(levels):
         np.add.at(sizes, nodes.parents[level], sizes[level])

@@ -1,4 +1,4 @@
-// What a user does in a flame graph: zooming and back, searching, moving by keys.
+// User actions in a flame graph: zooming, going back, searching, moving with keys.
 
 function zoom(node) {
   if (node === state.zoomed) return
@@ -32,7 +32,7 @@ function search(text) {
     state.matched = text === "" ? null : matched_frames(text, state.tree.with_line)
   } catch (error) {
     state.matched = null
-    trouble = `no regular expression: ${error.message.replace(/^.*: /, "").toLowerCase()}`
+    trouble = `invalid regular expression: ${error.message.replace(/^.*: /, "").toLowerCase()}`
   }
   Object.assign(state, {text, trouble})
   redraw()
@@ -53,7 +53,7 @@ function widest(places) {
   return places.length ? places.reduce((a, b) => width(b) > width(a) ? b : a) : undefined
 }
 
-// The frame beside the cursor's: "out" is its caller, "in" the widest that it called, -1 and 1 the next in its row.
+// Moves the cursor: "out" to the caller, "in" to the widest callee, -1 and 1 to the neighbors in the row.
 function move(where) {
   const {node, row, dimmed} = state.drawn, {tree} = state
   const k = Math.max(node.indexOf(state.cursor), 0)

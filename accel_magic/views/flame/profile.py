@@ -1,4 +1,4 @@
-"""A profile's result as text and static HTML: headline, frames with most weight, flame graph; and its figures."""
+"""A profile's result as text and static HTML: headline, heaviest frames, flame graph; and its figures."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 TOP: Final = 15
 _STATES: Final = {State.CPU: "on CPU", State.OFF_CPU: "waiting", State.ACCELERATOR: "on an accelerator"}
 _COUNTED: Final = ("samples", "calls")
-"""Units that are counts: written exactly."""
+"""Units that are counts, shown exactly."""
 _EVENLY: Final = 0.01
-"""Totals that differ by less than this share are as good as the same."""
+"""Totals that differ by less than this share count as equal."""
 _STYLE: Final = """<style>
 .accel-magic .am-wide { margin-top: 8px }
 .accel-magic .am-wide .accel-magic-figure { max-width: none }
@@ -39,15 +39,15 @@ _STYLE: Final = """<style>
 
 
 def profile_headline(profile: Profile) -> tuple[Note, ...]:
-    """Items of the first line: length, samples, their weight, threads, losses with their reasons, and what made it."""
+    """Items of the first line: duration, samples, weight, stacks, threads, losses with reasons, and origin."""
     notes = [Note(duration_text(profile.duration_ns))] if profile.duration_ns else []
-    if profile.unit != "samples":  # else that is what the weights are
+    if profile.unit != "samples":  # with unit "samples", the weights are the samples
         notes.append(Note(_plural(len(profile.samples), "sample")))
     notes += [*_weights(profile), Note(_plural(len(np.unique(profile.samples.stack)), "stack"))]
     threads = len(np.unique(profile.samples.tid[profile.samples.tid != 0]))
     notes += [Note(_plural(threads, "thread"))] if threads else []
     notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=True) for lost in profile.lost if lost.count]
-    notes += [] if any(lost.count for lost in profile.lost) else [Note("0 lost", hint="every sample is in a stack")]
+    notes += [] if any(lost.count for lost in profile.lost) else [Note("0 lost", hint="every sample has a stack")]
     return (*notes, Note(profile.origin)) if profile.origin else tuple(notes)
 
 
@@ -57,12 +57,12 @@ def profile_text(
     head: Sequence[Note] | None = None,
     tables: Sequence[tuple[str, Table]] = (),
 ) -> str:
-    """Banners, headline, notes, the frames with most weight of their own, and each further table with its title.
+    """Banners, headline, notes, the frames with the most own weight, and each further table with its title.
 
     Args:
         profile: What to show.
         frames: Its frames, as `Profile.frame_table` gives them.
-        head: Items of the headline; `profile_headline` where not given.
+        head: Items of the headline; by default those of `profile_headline`.
         tables: Shown below the frames.
 
     """
@@ -83,7 +83,7 @@ def profile_html(
     *,
     figures: bool = True,
 ) -> str:
-    """Show the same as one self-contained element, with the flame graph (and the heatmap in it) if asked for."""
+    """The same as one self-contained element, with the flame graph (including its heatmap) if asked for."""
     shown = profile_headline(profile) if head is None else head
     parts = [table_html(frames_table(frames, profile.unit, LIMIT))]
     parts += [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in tables]
@@ -103,13 +103,13 @@ def profile_html(
 
 
 def bundle(profile: Profile, frames: pd.DataFrame) -> dict[str, str]:
-    """Both representations, as `_repr_mimebundle_` returns them; the graph only where a notebook shows it."""
+    """Both representations, as `_repr_mimebundle_` returns them; the graph only in a notebook."""
     html = profile_html(profile, frames, figures=has_kernel())
     return {"text/plain": profile_text(profile, frames), "text/html": html}
 
 
 def frames_table(frame: pd.DataFrame, unit: str, limit: int) -> Table:
-    """Frames by the weight of their own: weight and share, of themselves and with all that they called."""
+    """Frames by own weight: own and total (including callees) weights and shares."""
     return _table(
         frame,
         [label(each) for each in _frames_of(frame.head(limit))],
@@ -124,7 +124,7 @@ def frames_table(frame: pd.DataFrame, unit: str, limit: int) -> Table:
 
 
 def flame_figure(profile: Profile, *, invert: bool = False) -> Model:
-    """Draw a flame graph, root below, or with `invert` an icicle; it also displays itself in a notebook.
+    """Draw a flame graph with the root at the bottom (`invert`: at the top); it displays itself in a notebook.
 
     Raises:
         ResultError: No samples were taken.
@@ -144,7 +144,7 @@ def heatmap_figure(profile: Profile) -> Model:
     _check_samples(profile)
     if not profile.timed:
         raise ResultError(
-            "a heatmap needs times", why=f"{profile.origin or 'this profile'} has none", code="result.no-times"
+            "a heatmap needs times", why=f"{profile.origin or 'this profile'} has no times", code="result.no-times"
         )
     from bokeh.models import ColumnDataSource
 
@@ -177,7 +177,7 @@ def comparison_text(frames: pd.DataFrame, profile: Profile, baseline: Profile) -
     Args:
         frames: As `ProfileComparison.frames`.
         profile: What is compared.
-        baseline: With what.
+        baseline: What it is compared with.
 
     """
     lines = [*_both_banners(profile, baseline), *comparison_lines(profile, baseline), ""]
@@ -185,7 +185,7 @@ def comparison_text(frames: pd.DataFrame, profile: Profile, baseline: Profile) -
 
 
 def comparison_bundle(frames: pd.DataFrame, profile: Profile, baseline: Profile) -> dict[str, str]:
-    """Text and HTML, the graph only where a notebook shows it; arguments as of `comparison_text`."""
+    """Text and HTML, the graph only in a notebook; arguments as in `comparison_text`."""
     drawn = has_kernel() and profile.total and baseline.total and profile.unit == baseline.unit
     first, *rest = comparison_lines(profile, baseline)
     html = [
@@ -203,14 +203,14 @@ def comparison_bundle(frames: pd.DataFrame, profile: Profile, baseline: Profile)
 
 
 def comparison_lines(ours: Profile, theirs: Profile) -> list[str]:
-    """What is compared, and whether weights were brought to the same total."""
+    """What is compared, and whether weights were scaled to the same total."""
     totals = [_cell(profile.total, profile.unit, named=True) for profile in (ours, theirs)]
-    lines = ["{} beside a baseline of {}".format(*totals)]
+    lines = ["{} compared with a baseline of {}".format(*totals)]
     if ours.unit != theirs.unit:
         lines.append(f"one counts {ours.unit}, the other {theirs.unit}: only shares can be compared")
     elif ours.total and theirs.total and abs(ours.total / theirs.total - 1) > _EVENLY:
         scale = ours.total / theirs.total
-        lines.append(f"changes are of shares: the baseline is brought to the same total (times {scale:.3g})")
+        lines.append(f"changes are in shares: the baseline is scaled to the same total (times {scale:.3g})")
     return lines
 
 
@@ -244,7 +244,7 @@ def _table(
 
 
 def _words(kind: str) -> str:
-    """Name of a kind of frame as the graph's legend has it: an NPU's jobs are no GPU's."""
+    """Name of a kind of frame as in the graph's legend, which says accelerator because it includes NPUs."""
     return kind.replace("gpu", "accelerator").replace("_", " ")
 
 
@@ -257,7 +257,7 @@ def _frames_of(table: pd.DataFrame) -> list[Frame]:
 
 
 def _weights(profile: Profile) -> list[Note]:
-    """Weight of all samples, exact where they are counted; by state where there are several."""
+    """Weight of all samples, exact for counts; by state if there are several."""
     samples, unit = profile.samples, profile.unit
     sums = {state: int(samples.weight[samples.state == state].sum()) for state in State}
     present = {state: weight for state, weight in sums.items() if weight}
@@ -268,7 +268,7 @@ def _weights(profile: Profile) -> list[Note]:
 
 
 def _cell(weight: float, unit: str, *, named: bool = False) -> str:
-    """Weight as in a table, or, `named`, with the unit of counts too."""
+    """Weight as in a table; with `named`, counts have their unit too."""
     if unit not in _COUNTED or weight != round(weight):
         return weight_text(weight, unit)
     whole = int(weight)

@@ -35,11 +35,11 @@ _OUTCOMES: Final = {"error": "the profiled code raised", "interrupted": "interru
 
 @dataclass(frozen=True)
 class ThreadDryRun:
-    """What `--dry-run` shows where the thread sampler would be used.
+    """What `--dry-run` shows for the thread sampler.
 
     Attributes:
         rate: Samples per second.
-        notes: Why it would.
+        notes: Why the thread sampler would be used.
 
     """
 
@@ -47,7 +47,7 @@ class ThreadDryRun:
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        lines = [f"dry run: a thread of this process would look at all others {self.rate} times a second", *self.notes]
+        lines = [f"dry run: a thread of this process would sample the others {self.rate} times a second", *self.notes]
         return terminal.page(lines)
 
 
@@ -59,11 +59,11 @@ class FlameTables:
         profile: All stacks.
         frames: As `ProfileResult.frames`.
         threads: As `FlameResult.threads`.
-        waits: As `FlameResult.waits`; None of the thread sampler's.
-        spans: As `FlameResult.spans`; None likewise.
-        recording: What the kernel recorded; None likewise.
-        facts: What is known of the trace besides; None likewise.
-        xe_samples: How many samples iaprof took; None where it was not asked to.
+        waits: As `FlameResult.waits`; None for the thread sampler.
+        spans: As `FlameResult.spans`; None for the thread sampler.
+        recording: What the kernel recorded; None for the thread sampler.
+        facts: Further facts about the trace; None for the thread sampler.
+        xe_samples: Number of iaprof samples; None if iaprof did not run.
 
     """
 
@@ -78,29 +78,29 @@ class FlameTables:
 
 
 def flame_headline(shown: FlameTables) -> tuple[Note, ...]:
-    """Items of the first line: length, time by state, samples beside what was to be expected, cost, losses."""
+    """Items of the first line: duration, time by state, samples and expected samples, overhead, losses."""
     profile = shown.profile
     notes = [Note(duration_text(profile.duration_ns)), *_states(profile), *_sampling(shown)]
     if shown.xe_samples is not None:
-        notes.append(Note(f"{exact_text(shown.xe_samples)} samples of iaprof", hint="on the GPU: result.xe"))
+        notes.append(Note(f"{exact_text(shown.xe_samples)} iaprof samples", hint="GPU samples: see result.xe"))
     notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=lost.kind != "left out") for lost in profile.lost]
-    return tuple(notes) if profile.lost else (*notes, Note("0 lost", hint="every sample is in a stack"))
+    return tuple(notes) if profile.lost else (*notes, Note("0 lost", hint="every sample has a stack"))
 
 
 def _sampling(shown: FlameTables) -> list[Note]:
     facts, recording = shown.facts, shown.recording
     if facts is None or recording is None:
-        looks = int((shown.profile.samples.state == State.CPU).sum())
-        return [Note(f"{exact_text(looks)} samples"), Note(shown.profile.origin)]
+        samples = int((shown.profile.samples.state == State.CPU).sum())
+        return [Note(f"{exact_text(samples)} samples"), Note(shown.profile.origin)]
     sampled = sum(int(recording.hits[point.id]) for point in recording.plan.points if point.kind == "profile")
     expected = f", {exact_text(round(facts.cpu_ns * facts.rate / 1e9))} expected" if facts.cpu_ns != NOT_KNOWN else ""
-    hint = "expected by the CPU time of this process alone, at this rate; one with children has more samples"
+    hint = "expected from the CPU time of this process alone; child processes add samples"
     notes = [Note(f"{exact_text(sampled)} samples at {facts.rate} Hz{expected}", hint=hint)]
     if facts.tracer_ns != NOT_KNOWN and recording.duration_ns:
-        hint = f"{duration_text(facts.tracer_ns)} of CPU time: the tracer's programs in the kernel, threads and reader"
-        notes.append(Note(f"own cost {share_text(facts.tracer_ns / recording.duration_ns)} of a processor", hint=hint))
+        hint = f"{duration_text(facts.tracer_ns)} of CPU time for the tracer's BPF programs, threads and reader"
+        notes.append(Note(f"overhead {share_text(facts.tracer_ns / recording.duration_ns)} of a processor", hint=hint))
     if recording.outcome in _OUTCOMES:
-        hint = "the result is what was recorded until then"
+        hint = "the result holds what was recorded until then"
         notes.append(Note(_OUTCOMES[recording.outcome], alarm=True, hint=hint))
     return notes
 
@@ -111,14 +111,14 @@ def flame_text(shown: FlameTables) -> str:
 
 
 def bundle(shown: FlameTables) -> dict[str, str]:
-    """Both representations, as `_repr_mimebundle_` returns them; the graph only where a notebook shows it."""
+    """Both representations, as `_repr_mimebundle_` returns them; the graph only in a notebook."""
     tables = flame_tables(shown, LIMIT)
     html = profile_html(shown.profile, shown.frames, flame_headline(shown), tables, figures=has_kernel())
     return {"text/plain": flame_text(shown), "text/html": html}
 
 
 def flame_tables(shown: FlameTables, limit: int) -> list[tuple[str, Table]]:
-    """Tables below the frames, those that have rows."""
+    """The nonempty tables below the frames."""
     threads = shown.threads
     found = []
     if shown.waits is not None and len(shown.waits):

@@ -1,8 +1,8 @@
-// Saves a flame graph as it is drawn, as SVG: what a pointer is told of a frame is its title, as viewers show it.
+// Saves a flame graph as SVG as it is drawn; each frame's tooltip becomes its title.
 
 const LINE_PX = 18, EDGE_PX = 10
 
-// What XML cannot hold, such as control characters in a name, is replaced.
+// Replaces characters that are not allowed in XML, such as control characters in a name.
 const xml = (text) => text.replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, "\ufffd")
 
 function svg_part(name, attributes, ...children) {
@@ -15,9 +15,9 @@ function svg_part(name, attributes, ...children) {
 }
 const svg_text = (x, y, text, more = {}) => svg_part("text", {x, y, "dominant-baseline": "central", ...more}, text)
 
-// Banners, title and what is said of the graph, a line each.
+// Banners, title and the description of the view, a line each.
 function svg_head() {
-  const lines = [...options.banners, ...(options.title ? [options.title] : []), state.told]
+  const lines = [...options.banners, ...(options.title ? [options.title] : []), state.description]
   return lines.map((text, i) => svg_text(0, (i + 0.5) * LINE_PX, text,
     i < options.banners.length ? {"font-weight": "bold", fill: "#b35900"} : {}))
 }
@@ -33,7 +33,7 @@ function svg_frames(width, above, rows) {
   return [...boxes, ...names]
 }
 
-// The legend in lines, from `y` on, and where it ends.
+// The legend in lines, starting at `y`, and where it ends.
 function svg_legend(width, y) {
   const parts = []
   let x = 0

@@ -46,14 +46,14 @@ COLORS: Final = {
 
 
 def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
-    """Give the tables of a profile's stalls, each with its title; reasons with their meaning."""
+    """Tables of a profile's stalls with their titles; reasons with their meaning."""
     reasons = stalls.by_reason
     reasons = reasons[reasons["samples"] > 0].sort_values("samples", ascending=False, kind="stable")
     judged: Formats = {
         "samples": ("samples", exact_text),
         "share": ("share", share_text),
         "active_share": ("active", share_text),
-        "stall_share": ("stalled by it", share_text),
+        "stall_share": ("stalled by top reason", share_text),
     }
     return [
         (
@@ -65,7 +65,10 @@ def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
                 limit,
             ),
         ),
-        ("Kernels", _table(stalls.by_kernel, {"symbol": ("kernel", _named), "stall": ("most by", str)}, judged, limit)),
+        (
+            "Kernels",
+            _table(stalls.by_kernel, {"symbol": ("kernel", _named), "stall": ("top reason", str)}, judged, limit),
+        ),
         (
             "Instructions",
             _table(
@@ -74,7 +77,7 @@ def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
                     "symbol": ("kernel", _named),
                     "offset": ("offset", hex),
                     "instruction": ("instruction", _named),
-                    "stall": ("most by", str),
+                    "stall": ("top reason", str),
                 },
                 judged,
                 limit,
@@ -95,7 +98,7 @@ def tables_html(stalls: StallTables) -> str:
 
 
 def result_text(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> str:
-    """Show a result as plain text, findings last: a line each, the rest of them is in `result.diagnose()`.
+    """Show a result as plain text; the titles of findings come last, their details are in `result.diagnose()`.
 
     Args:
         profile: What iaprof recorded, as a profile.
@@ -109,7 +112,7 @@ def result_text(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> 
 
 
 def bundle(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> dict[str, str]:
-    """Both representations of a result; the graph only where a notebook shows it. Arguments as of `result_text`."""
+    """Both representations of a result; the graph only in a notebook. Arguments as in `result_text`."""
     rows = tuple((finding.severity, finding.title, finding.id) for finding in stalls.findings)
     found = [("Findings", Table(heads=("severity", "finding", "rule"), rows=rows, names=3))] if rows else []
     shown = [*found, *_shown(profile, stalls, LIMIT)]
@@ -142,7 +145,7 @@ def _named(text: str) -> str:
 
 
 def stalls_figure(by_kernel: pd.DataFrame) -> Model:
-    """Draw a bar per kernel, the most samples on top, cut by reason; it also displays itself in a notebook.
+    """Draw a bar per kernel, most samples first, divided by reason; it displays itself in a notebook.
 
     Args:
         by_kernel: As `StallTables.by_kernel`.
@@ -188,7 +191,7 @@ def stalls_figure(by_kernel: pd.DataFrame) -> Model:
         )
         drawn.append((reason, [bars]))
         left = left + samples
-    tips = [("kernel", "@name"), ("reason", "@reason"), ("samples", "@samples (@share of the kernel's)")]
+    tips = [("kernel", "@name"), ("reason", "@reason"), ("samples", "@samples (@share of the kernel)")]
     hover(plot, [bars for _, (bars,) in drawn], tips)
     label(plot.xaxis, linear_ticks(highest), count_text)
     plot.yaxis.ticker = FixedTicker(ticks=rows.tolist(), minor_ticks=[])
@@ -200,7 +203,7 @@ def stalls_figure(by_kernel: pd.DataFrame) -> Model:
 
 
 def utilisation_figure(intervals: pd.DataFrame, duration_ns: int) -> Model:
-    """Draw busy share (left axis) and frequency (right axis) over time; it also displays itself in a notebook.
+    """Draw busy share (left axis) and frequency (right axis) over time; it displays itself in a notebook.
 
     Args:
         intervals: As `IaprofResult.intervals`.
@@ -216,7 +219,7 @@ def utilisation_figure(intervals: pd.DataFrame, duration_ns: int) -> Model:
 
     table = intervals.dropna(subset=["busy_percent", "frequency_MHz"], how="all")
     if not len(table):
-        raise ResultError("no utilisation to draw", why="the profile has no metric lines", code="result.empty-figure")
+        raise ResultError("no utilization to draw", why="the profile has no metric lines", code="result.empty-figure")
     end = max(duration_ns / 1e9, 1e-9)
     fastest = float(table["frequency_MHz"].max()) if table["frequency_MHz"].notna().any() else 1.0
     plot = new_plot("Busy share and frequency of the GPU", x_range=(0, end), y_range=(0, 105))
@@ -278,7 +281,7 @@ def _line_tips(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
 def _thinned(
     times: NDArray[np.float64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """At most `MOST_POINTS` points: the mean of equally many neighbours each."""
+    """Reduce to at most `MOST_POINTS` points, the means of equally many neighbors."""
     each = -(-len(times) // MOST_POINTS)
     if each <= 1:
         return times, values

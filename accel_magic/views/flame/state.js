@@ -1,5 +1,5 @@
-// What a flame graph shows at the moment, and what that weighs. `entries`: of all of the profile; `within`: of what is
-// selected in the heatmap.
+// The current view of a flame graph and its weights. `entries`: of the whole profile; `within`: of the heatmap's
+// selection.
 
 const lines = tree_of_lines()
 const timed = data.timed === null ? null : timed_of(data.timed)
@@ -9,7 +9,7 @@ const everything = options.states.map(() => true)
 const state = {tree: lines, by_line: true, states: [...everything], cells: null, within: entries, zoomed: 0, cursor: 0,
                focused: false, visited: [0], at: 0, text: "", trouble: "", matched: null, color: options.color,
                inverted: options.inverted, rows: options.rows, drawn: null, own: null, total: null, before: null,
-               line_own: null, line_total: null, told: ""}
+               line_own: null, line_total: null, description: ""}
 let functions = null
 
 function weigh() {
@@ -18,13 +18,13 @@ function weigh() {
   state.before = baseline && totals_of(state.tree, own_of(state.tree, baseline, state.states))
 }
 
-// By line, also where lines are merged.
+// Weights by line, also if the view merges lines.
 function weigh_lines() {
   state.line_own ??= own_of(lines, state.within, state.states)
   state.line_total ??= totals_of(lines, state.line_own)
 }
 
-// Of a frame that has nothing in the selection the nearest caller that has something is shown.
+// The zoomed frame, or its nearest caller with weight in the selection.
 const shown = () => path_of(state.tree, state.zoomed).find((node) => state.total[node] > 0) ?? 0
 
 function tree_by(by_line) {
@@ -32,7 +32,7 @@ function tree_by(by_line) {
   return by_line ? lines : functions
 }
 
-// What the heatmap has selected, and the states that are switched on, are what counts from now on.
+// Applies the heatmap's selection and the states that are switched on.
 function select() {
   const cells = selection.data.cells ?? []
   state.cells = cells.length ? selected(Array.from(cells)) : null

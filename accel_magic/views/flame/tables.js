@@ -1,4 +1,4 @@
-// The tables below a flame graph: top frames, and what only the baseline has.
+// The tables below a flame graph: top frames, and frames that only the baseline has.
 
 const gone = h("details", {hidden: true})
 const top_table = h("details", {toggle: () => list_top()}, h("summary", {}, "Top frames as a table"))
@@ -26,7 +26,7 @@ function list_gone(before) {
   }
   nodes.sort((a, b) => before[b] - before[a])
   const sum = nodes.reduce((sum, node) => sum + before[node], 0)
-  gone.hidden = nodes.length === 0 || state.cells !== null  // else it would have what is at other times
+  gone.hidden = nodes.length === 0 || state.cells !== null  // with a selection, it would list frames of other times
   gone.replaceChildren(
     h("summary", {}, `Only in the baseline: ${several(nodes.length, "call")}, ${share(sum, before[0])} of it`),
     rows_of(["frame", "called by", "in the baseline", "share of it"], nodes.slice(0, options.table_rows).map((node) =>

@@ -1,9 +1,9 @@
-"""When each stack of a flame graph had its weight, in no more room than a page can spare.
+"""The weights of a flame graph's stacks over time, within the size limit of a page.
 
-All of it is kept where it fits. Where it does not, the time is kept more coarsely and of the heavier frames only: rows
-of the heatmap are taken together, down to whole columns, and frames that have less than a thousandth of every column
-count, in a selected time, as their callers'. In turns there are fewer rows and this share is doubled, until what is
-left fits. All sums stay exact: what a frame has with all that it called, in any selection that the page allows.
+If everything fits, everything is kept. Otherwise times are coarser, and kept for the heavier frames only: rows of the
+heatmap are merged, down to whole columns, and in a selected time range frames with less than a thousandth of every
+column are counted as their callers. The rows are reduced and this share is doubled in turns until the rest fits. The
+total of each remaining frame stays exact in every selection that the page allows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from accel_magic.views.flame.layout import Tree
 
 LIGHT: Final = 0.001
-"""Of every column, a frame with less is light: a pixel of a thousand in no second."""
+"""A frame with less than this share of every column is light: below one pixel in a thousand in any second."""
 
 
 def timed(tree: Tree, profile: Profile, grid: Grid, room: int, spare: int = 0) -> Timed:
-    """Find when each stack had its weight.
+    """Compute the weights of each stack over time.
 
     Args:
-        tree: Of the profile.
-        profile: All of its samples have a time.
-        grid: Of the heatmap. That of the result has the same columns, and as many rows or a divisor of them.
-        room: Bytes that it may take in the page, compressed.
-        spare: Bytes besides where nothing is left out.
+        tree: The tree of the profile.
+        profile: The profile; all its samples have a time.
+        grid: The heatmap's grid. The result's grid has the same columns, and the same rows or a divisor of them.
+        room: Bytes available in the page, compressed.
+        spare: Additional bytes available if nothing is left out.
 
     """
     found = _entries(tree.stacks, profile, grid)
@@ -52,7 +52,7 @@ def timed(tree: Tree, profile: Profile, grid: Grid, room: int, spare: int = 0) -
 
 
 def _choices(rows: int) -> Iterator[tuple[int, float]]:
-    """Rows, and the share below which a frame is light: what to try, one after the other."""
+    """Pairs of rows and the share below which a frame is light, to be tried in order."""
     least = LIGHT
     while True:
         yield rows, least
@@ -65,11 +65,11 @@ def _choices(rows: int) -> Iterator[tuple[int, float]]:
 
 
 def _fits(found: Timed, room: int) -> bool:
-    return len(found.node) <= 2 * room and size(timed_data(found)) <= room  # so many would never fit
+    return len(found.node) <= 2 * room and size(timed_data(found)) <= room  # more would never fit
 
 
 def _entries(stacks: NDArray[np.int32], profile: Profile, grid: Grid) -> Timed:
-    """Take together what has the same node, cell and state."""
+    """Add up the samples of the same node, cell and state."""
     samples = profile.samples
     stretches = stretches_of(profile, grid)
     lasting = stretches.sample
@@ -102,10 +102,10 @@ def _entries(stacks: NDArray[np.int32], profile: Profile, grid: Grid) -> Timed:
 
 
 def _peaks(tree: Tree, profile: Profile, grid: Grid) -> NDArray[np.float64]:
-    """(N,) float64: the largest share that each node, with all that it called, has of a column's weight."""
+    """(N,) float64: the largest share of a column's weight that each node has, including its callees."""
     samples, columns = profile.samples, np.int64(grid.columns)
     column = samples.time_ns // grid.column_ns
-    # A wait counts where it begins, with no more than a column of it.
+    # A wait counts where it begins, with at most the length of a column.
     weight = np.minimum(samples.weight, grid.column_ns) if profile.unit == "ns" else samples.weight
     whole = np.maximum(np.bincount(column, weight, grid.columns), 1)
     own, which = np.unique(tree.stacks * columns + column, return_inverse=True)
@@ -126,9 +126,9 @@ def _peaks(tree: Tree, profile: Profile, grid: Grid) -> NDArray[np.float64]:
 
 
 def _home(tree: Tree, light: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """(N,) int32: of each node the nearest one upward, itself included, that is not light."""
+    """(N,) int32: for each node the nearest one that is not light: itself or an ancestor."""
     home = np.where(light, tree.parents, np.arange(len(light), dtype=np.int32))
     home[0] = 0
-    for node in np.flatnonzero(light[1:]) + 1:  # a parent's number is the smaller one
+    for node in np.flatnonzero(light[1:]) + 1:  # a parent's number is smaller than its children's
         home[node] = home[home[node]]
     return home

@@ -1,12 +1,12 @@
-// What a flame graph computes: trees, weights, places and matches. Nothing here draws, nor knows of a page.
-// Argument: data (accel_magic/views/flame/data.py). A parent's number is smaller than its children's; 0 is all.
+// The computations of a flame graph: trees, weights, positions and matches. Draws nothing and does not access the page.
+// Argument: data (accel_magic/views/flame/data.py). A parent's number is smaller than its children's; 0 is the root.
 
 const frames = data.frames
 const texts = JSON.parse(new TextDecoder().decode(data.texts))
 const name_of = (frame) => texts.names[frames.name[frame]]
 const file_of = (frame) => texts.files[frames.file[frame]]
 
-// The label that Python made, put together again; without the line where frames are merged over their lines.
+// The label that Python made, reassembled; without the line if frames that differ only in line are merged.
 function label_of(frame, with_line) {
   const tail = texts.tails[frames.tail[frame]]
   if (tail[0] === "\x01") return tail.slice(1)
@@ -15,7 +15,7 @@ function label_of(frame, with_line) {
 
 const unpacked = ({values, codes}) => codes === null ? values : Float64Array.from(codes, (code) => values[code])
 
-// Steps from one entry to the next, added up.
+// Running sum of the differences from one entry to the next.
 function added(steps) {
   let at = 0
   return Int32Array.from(steps, (step) => at += step)
@@ -29,8 +29,8 @@ function timed_of({node, cell, state, weight, begun, ended}) {
   return {node: added(node), cell: cells, state, weight: unpacked(weight), begun, ended}
 }
 
-// Which cells of `timed` are selected, and how many selected ns lie from a cell on. `cells`: of the heatmap, which may
-// have finer ones; null for all.
+// The selected cells of `timed`, and the number of selected ns from a cell on. `cells`: those of the heatmap, which may
+// be finer; null for all.
 function selected(cells) {
   const {column_ns, rows, columns, step} = data.grid, count = columns * rows
   const start = (cell) => Math.floor(cell / rows) * column_ns + Math.ceil((cell % rows) * column_ns / rows)
@@ -40,7 +40,7 @@ function selected(cells) {
   return {has, from}
 }
 
-// Of what `timed` has, the weights in these cells (as of `selected`).
+// The weights of `timed` in these cells (from `selected`).
 function entries_within({node, cell, state, weight, begun, ended}, {has, from}) {
   const part = Float64Array.from(weight, (all, i) => has[cell[i]] ? all : 0)
   if (begun !== null) {
@@ -49,7 +49,7 @@ function entries_within({node, cell, state, weight, begun, ended}, {has, from}) 
   return {node, state, weight: part}
 }
 
-// A node for each frame under its parent, as they were seen.
+// The tree with a node for each frame, line included, under its parent.
 function tree_of_lines() {
   const count = data.depth.length
   const parent = new Int32Array(count).fill(-1), above = new Int32Array(65536)
@@ -61,7 +61,7 @@ function tree_of_lines() {
   return {count, parent, frame: data.frame, depth: data.depth, order: self, of: self, with_line: true}
 }
 
-// Siblings that differ in their line only are one node; `of` tells which. `total` orders siblings, the heaviest first.
+// The tree in which siblings that differ only in line are one node, `of` each; siblings are sorted by `total`, descending.
 function tree_of_functions(lines, total_of) {
   const parent = [], frame = [], depth = [], known = new Map(), of = new Int32Array(lines.count)
   const functions = lines.count + 1
@@ -84,7 +84,7 @@ function tree_of_functions(lines, total_of) {
   return tree
 }
 
-// Weight of the stacks that end in each node. `states`: which count, by number.
+// Weight of the stacks that end in each node. `states`: whether each state counts, by number.
 function own_of({count, of}, {node, state, weight}, states) {
   const own = new Float64Array(count)
   for (let i = 0; i < node.length; i++) if (states[state[i]]) own[of[node[i]]] += weight[i]
@@ -97,16 +97,16 @@ function totals_of(tree, own) {
   return total
 }
 
-// The node itself and all above it, the root last.
+// The node and its ancestors, the root last.
 function path_of(tree, node) {
   const path = []
   for (let i = node; i >= 0; i = tree.parent[i]) path.push(i)
   return path
 }
 
-// Where to draw what, with `zoomed` as wide as the plot: its ancestors above it, and of what is in it whatever has at
-// least the share `least` of the width. Left and right edges from 0 to 1; rows from 0. `rows`: what is deeper is left
-// out; `most_above`: of more ancestors the outer ones are.
+// The frames to draw, with `zoomed` as wide as the plot: its ancestors above it, and its descendants with at least the
+// share `least` of the width. Left and right edges from 0 to 1; rows from 0. `rows`: deeper frames are left out;
+// `most_above`: if there are more ancestors, the outer ones are left out.
 function laid_out(tree, total, zoomed, least, rows, most_above) {
   const {count, parent, order} = tree
   const above = path_of(tree, zoomed).reverse()
@@ -135,7 +135,7 @@ function laid_out(tree, total, zoomed, least, rows, most_above) {
   return {node, left, right, row: at, dimmed, skipped, deeper, narrower}
 }
 
-// Which frames a text finds: in labels and files, upper and lower case alike; /text/ is a regular expression.
+// The frames that match a text in their label or file, ignoring case; /text/ is a regular expression.
 function matcher(text) {
   const pattern = /^\/(.+)\/[a-z]*$/.exec(text)
   if (pattern) {
@@ -152,7 +152,7 @@ function matched_frames(text, with_line) {
     frame > 0 && (finds(label_of(frame, with_line)) || finds(file_of(frame))) ? 1 : 0)
 }
 
-// Weight below `zoomed` of stacks with a match, each counted once however many of its frames match; and the matches.
+// Weight below `zoomed` of stacks with a match, each counted once even if several of its frames match; and the matches.
 function matched_weight(tree, total, zoomed, matched) {
   const covered = new Uint8Array(tree.count), inside = new Uint8Array(tree.count)
   let weight = 0, nodes = 0
@@ -167,8 +167,8 @@ function matched_weight(tree, total, zoomed, matched) {
   return {weight, nodes}
 }
 
-// Frames by their own weight: [frame, own, total] each; in `total` a stack counts once however often it has the frame.
-// `by_line`: frames that differ in line only are one or several.
+// Frames by own weight, as [frame, own, total]; in `total` a stack counts once even if it has the frame several times.
+// `by_line`: whether frames that differ only in line are separate.
 function top_frames(lines, own, total, by_line, most) {
   const key_of = by_line ? (frame) => frame : (frame) => frames.function[frame]
   const sums = new Map(), stack = [], active = new Map()

@@ -1,4 +1,4 @@
-// How a flame graph's page writes numbers, colours and elements. Argument: options (accel_magic/views/flame/flame.py).
+// Formats numbers, colors and elements of a flame graph's page. Argument: options (accel_magic/views/flame/flame.py).
 
 const h = (tag, attributes, ...children) => {
   const element = document.createElement(tag)
@@ -29,7 +29,7 @@ const amount = (value) => options.unit === "ns" ? duration(value) : options.unit
 const share = (part, whole) => whole > 0 ? `${Number((100 * part / whole).toPrecision(3))} %` : "-"
 const cut = (text, most) => text.length <= most ? text : `${text.slice(0, most * 0.6)}…${text.slice(-most * 0.4)}`
 
-// Colours are numbers, 0xRRGGBBAA, as Bokeh takes them.
+// Colors are numbers, 0xRRGGBBAA, as Bokeh expects.
 const rgb = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16))
 const mixed = (a, b, part) => a.map((value, at) => Math.round(value + (b[at] - value) * part))
 const hex = (number) => `#${(number >>> 8).toString(16).padStart(6, "0")}`

@@ -1,4 +1,4 @@
-"""The live row of a running flame trace: samples, their rate, losses, processors busy; gone when the cell ends."""
+"""The live row of a running flame trace: samples, their rate, losses, busy processors; removed when the cell ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.live import LiveSample
 
 _STEPS = 5
-"""Samples back from which the share of busy processors is told: a second."""
+"""Updates over which the share of busy processors is averaged: one second."""
 
 
 class FlameRow(Row):
@@ -32,7 +32,7 @@ class FlameRow(Row):
 
     Args:
         plan: What is traced.
-        banners: What the row carries above everything else.
+        banners: Shown above everything else.
 
     """
 
@@ -46,7 +46,7 @@ class FlameRow(Row):
         self._samples: deque[tuple[int, int]] = deque([(0, 0)], SPARKLINE + 1)
 
     def update(self, *samples: LiveSample) -> None:
-        """Show the last of `samples`; earlier ones, late with it, fill the sparkline in."""
+        """Show the last of `samples`; earlier ones, which arrived late with it, fill in the sparkline."""
         for sample in samples:
             if sample.time_ns - self._samples[-1][0] >= SHORTEST_STEP_NS:
                 self._samples.append((sample.time_ns, int(sample.hits[self._clocks].sum())))
@@ -54,7 +54,7 @@ class FlameRow(Row):
             self.draw(self.render(samples[-1]))
 
     def render(self, sample: LiveSample) -> str:
-        """Draw the row: HTML with everything it needs."""
+        """Draw the row as self-contained HTML."""
         rates = tuple(
             (after - before) / (end - start) * 1e9 for (start, before), (end, after) in pairwise(self._samples)
         )
@@ -65,7 +65,7 @@ class FlameRow(Row):
             banners_html(self._banners),
             f"<span><b>{duration_text(sample.time_ns)}</b></span>",
             f"<span>{taken} {sparkline(rates)}</span>",
-            f'<span title="of one processor, over the last second">{busy}</span>',
+            f'<span title="share of one processor over the last second">{busy}</span>',
             f"<span>{rate_text(self._rate)} <i>each busy processor</i></span>",
             *self._counted(sample, self._waits, "waits"),
             *self._counted(sample, self._others, "calls"),
@@ -78,7 +78,7 @@ class FlameRow(Row):
         return f'{STYLE}<div class="am-live">{"".join(parts)}</div>'
 
     def busy(self) -> float:
-        """Processors that were busy with the cell over the last second; NaN before there is a second sample."""
+        """Number of processors busy with the cell over the last second; NaN until there are two samples."""
         recent = list(self._samples)[-_STEPS - 1 :]
         (start, before), (end, after) = recent[0], recent[-1]
         return (after - before) / self._rate / ((end - start) / 1e9) if end > start and self._rate else float("nan")
@@ -88,6 +88,6 @@ class FlameRow(Row):
 
 
 def waiting_row(banners: tuple[str, ...]) -> Row:
-    """Make the row of the thread sampler, which has nothing to tell before the end."""
+    """Make the row of the thread sampler, which reports nothing before the end."""
     text = "sampling from a thread of this process…"
     return Row(f'{STYLE}<div class="am-live">{banners_html(banners)}<i>{text}</i></div>')

@@ -1,4 +1,4 @@
-"""The live row of a running GPU trace: launches, kernels, records, losses; gone when the cell ends."""
+"""The live row of a running GPU trace: launches, kernels, records, losses; removed when the cell ends."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from accel_magic.gpu.live import GpuSample
 
 TOP: Final = 4
-"""Rings, and maps that lose, that the row has room for."""
+"""The maximum number of rings, and of maps with losses, in the row."""
 RATE_STEPS: Final = 5
-"""Samples back from which rates of rings are told: a second."""
+"""Updates over which the rates of rings are averaged: one second."""
 
 
 class GpuRow(Row):
     """The row. Open it in the main thread; update it from one thread; close it in the main thread.
 
     Args:
-        banners: What the row carries above everything else.
+        banners: Shown above everything else.
 
     """
 
@@ -55,13 +55,13 @@ class GpuRow(Row):
 def render(
     sample: GpuSample, rates: tuple[float, ...], record_rates: dict[str, float], banners: tuple[str, ...]
 ) -> str:
-    """Draw the row: HTML with everything it needs.
+    """Draw the row as self-contained HTML.
 
     Args:
-        sample: The newest.
+        sample: The newest sample.
         rates: Launches/s between the last samples, oldest first.
-        record_rates: Records/s of rings by name.
-        banners: What it carries above everything else.
+        record_rates: Records/s of the rings, by name.
+        banners: Shown above everything else.
 
     """
     rate = rates[-1] if rates else 0.0

@@ -1,4 +1,4 @@
-"""The live line of a command in a terminal: one line, written again and again, gone when the trace ends."""
+"""The live line of a command in a terminal: one line that is rewritten and is erased when the trace ends."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 _ERASE: Final = "\r\x1b[K"
 _NAME_WIDTH: Final = 28
 _WIDTH: Final = 80
-"""Of a terminal that does not say how wide it is."""
+"""Width of a terminal that does not report it."""
 
 
 class LiveLine:
-    """The line itself. Update it from one thread, and close it once nothing updates it any more.
+    """The line. Update it from one thread, and close it after the last update.
 
     Args:
         plan: What is traced.
-        banners: What must be seen before anything else; written once, above the line.
+        banners: Written once, above the line.
         output: The terminal.
 
     """
@@ -38,17 +38,17 @@ class LiveLine:
         self._write("".join(f"{terminal.one_line(banner)}\n" for banner in banners))
 
     def update(self, *samples: LiveSample) -> None:
-        """Show the last of `samples`; earlier ones, late with it, only count for the rates."""
+        """Show the last of `samples`; earlier ones, which arrived late with it, only count for the rates."""
         if not samples:
             return
         for sample in samples:
             self._history.add(sample)
         text = line(self._history.state(samples[-1]))
-        # The cursor goes back to the start: what the traced command prints next begins there.
+        # Move the cursor to the start of the line, so that the command's next output overwrites it.
         self._write(f"{_ERASE}{text[: self._width()]}\r")
 
     def close(self) -> None:
-        """Erase it."""
+        """Erase the line."""
         self._write(_ERASE)
 
     def _width(self) -> int:
@@ -58,13 +58,13 @@ class LiveLine:
             return _WIDTH - 1
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # the terminal may be gone, the trace goes on
+        with contextlib.suppress(OSError):  # the terminal may be gone; the trace continues
             self._output.write(text)
             self._output.flush()
 
 
 def line(state: LiveState) -> str:
-    """Write time, hits per second, events, losses, and latencies, the NPU's numbers last."""
+    """Format time, hits per second, events, losses and latencies, then the NPU's numbers."""
     parts = [duration_text(state.elapsed_ns), f"{rate_text(state.rate)} hits"]
     if len(state.probes) > 1:
         busiest = max(state.probes, key=lambda probe: probe[1])

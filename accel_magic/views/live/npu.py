@@ -1,4 +1,4 @@
-"""The NPU's line of the live row: what an NPU user watches, out of the driver's functions that are traced."""
+"""The NPU's line of the live row: jobs, messages, buffers and pages, from the traced functions of the driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HISTORY = 64
 MESSAGES = ("ivpu_hw_ip_ipc_tx_set", "ivpu_hw_ip_ipc_rx_addr_get")
 SUBMITTED = ("ivpu_submit_ioctl", "ivpu_cmdq_submit_ioctl")
 ENDED = ("ivpu_job_signal_and_destroy", "ivpu_job_signal")
-"""Once per job, whether it was done or given up; each kernel has one of them."""
+"""Called once per job, whether it was done or given up; each kernel has one of the two."""
 ALLOCATED = ("ivpu_bo_create_ioctl", "ivpu_bo_create_from_userptr_ioctl")
 MAPPED = ("ivpu_mmu_context_map_page",)
 _COUNTED: tuple[tuple[str, ...], ...] = (MESSAGES, SUBMITTED, ENDED, ALLOCATED, MAPPED)
@@ -32,7 +32,7 @@ _COUNTED: tuple[tuple[str, ...], ...] = (MESSAGES, SUBMITTED, ENDED, ALLOCATED, 
 
 @dataclass(frozen=True)
 class Item:
-    """One number of the line: what it is called, its text, and what exactly it counts."""
+    """One number of the line: its label, its text, and a hint that says exactly what it counts."""
 
     label: str
     text: str
@@ -40,7 +40,7 @@ class Item:
 
 
 class NpuHistory:
-    """The driver's counters over the last half second; use `of`."""
+    """The driver's counters over the last half second; make one with `of`."""
 
     def __init__(self, points: dict[tuple[str, ...], NDArray[np.intp]], totals: NDArray[np.intp]) -> None:
         self._points = points
@@ -51,7 +51,7 @@ class NpuHistory:
 
     @classmethod
     def of(cls, plan: Plan) -> NpuHistory | None:
-        """Make the history of a plan that traces jobs, messages, buffers or pages of the NPU; None for others."""
+        """Make the history for a plan that traces jobs, messages, buffers or pages of the NPU; None for other plans."""
         ids: dict[str, int] = {
             plain_name(point.function): point.id for point in plan.points if point.target == "intel_vpu"
         }
@@ -63,26 +63,30 @@ class NpuHistory:
         return cls(found, np.array(totals, np.intp)) if found else None
 
     def add(self, sample: LiveSample) -> None:
-        """Take in a sample."""
+        """Add a sample."""
         counts = {functions: int(sample.hits[rows].sum()) for functions, rows in self._points.items()}
         self._samples.append((sample.time_ns, counts))
 
     def items(self, sample: LiveSample) -> tuple[Item, ...]:
-        """Numbers to show now that `sample` is the newest; those whose functions are not traced are left out."""
+        """The numbers to show after the newest sample; those whose functions are not traced are omitted."""
         now = self._samples[-1][1]
         items = []
         if MESSAGES in self._points:
-            items.append(Item("IPC", rate_text(self._rate(MESSAGES)), "messages to and from the firmware, polls not"))
+            items.append(
+                Item("IPC", rate_text(self._rate(MESSAGES)), "messages to and from the firmware, without polls")
+            )
         if ENDED in self._points:
             items.append(Item("jobs", rate_text(self._rate(ENDED)), "jobs that ended"))
         if ENDED in self._points and SUBMITTED in self._points:
             flying = max(now[SUBMITTED] - now[ENDED], 0)
-            items.append(Item("in flight", exact_text(flying), "jobs submitted in this trace and not ended"))
+            items.append(Item("in flight", exact_text(flying), "jobs submitted in this trace that have not ended"))
         if ALLOCATED in self._points:
-            items.append(Item("buffers", self._buffers(sample, now[ALLOCATED]), "buffers made in this trace"))
+            items.append(Item("buffers", self._buffers(sample, now[ALLOCATED]), "buffers created in this trace"))
             items += _allocation_latency(sample)
         if MAPPED in self._points:
-            items.append(Item("pages mapped", rate_text(self._rate(MAPPED)), "4 KiB pages put into the NPU's tables"))
+            items.append(
+                Item("pages mapped", rate_text(self._rate(MAPPED)), "4 KiB pages mapped in the NPU's page tables")
+            )
         return tuple(items)
 
     def _buffers(self, sample: LiveSample, count: int) -> str:
@@ -90,7 +94,7 @@ class NpuHistory:
         return f"{exact_text(count)}, {bytes_text(size)}" if size else exact_text(count)
 
     def _rate(self, functions: tuple[str, ...]) -> float:
-        """Hits/s over the last half second, or as much of it as there is."""
+        """Hits/s over the last half second, or since the start if that is shorter."""
         now, counts = self._samples[-1]
         older = [sample for sample in self._samples if sample[0] < now]
         if not older:
@@ -104,4 +108,4 @@ def _allocation_latency(sample: LiveSample) -> list[Item]:
     if measured is None or math.isnan(measured.p50_ns):
         return []
     text = f"{duration_text(measured.p50_ns)} / {duration_text(measured.p99_ns)}"
-    return [Item("allocation p50 / p99", text, "time in the ioctl that makes a buffer")]
+    return [Item("allocation p50 / p99", text, "time in the ioctl that creates a buffer")]

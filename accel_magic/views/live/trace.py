@@ -1,6 +1,6 @@
-"""The live row of a running cell: one stock ipywidgets.HTML, redrawn whole, gone when the cell ends.
+"""The live row of a running cell: a plain ipywidgets.HTML, redrawn as a whole, removed when the cell ends.
 
-Drawing takes the GIL from the workload, so a redraw is plain string work on a few dozen numbers.
+Drawing takes the GIL from the workload, so a redraw only formats a few dozen numbers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """The widget and its view. Open it in the main thread; draw from one thread; close it in the main thread.
+    """The widget and its view. Open and close it in the main thread; draw from one thread.
 
     Args:
-        first: HTML that it shows until the first drawing.
+        first: HTML shown until the first drawing.
 
     """
 
@@ -47,13 +47,13 @@ class Row:
         self._display = display(self._widget, display_id=True)  # type: ignore[no-untyped-call]
 
     def draw(self, html: str) -> None:
-        """Show this instead."""
-        widget = self._widget  # close() may come between the test and the use
+        """Replace the HTML."""
+        widget = self._widget  # close() may run between the test and the use
         if widget is not None:
             widget.value = html
 
     def close(self) -> None:
-        """Take the row away: the widget, its view, and what a saved notebook would keep of it. Twice does no harm."""
+        """Remove the widget, its view, and its output in a saved notebook. May be called twice."""
         widget, shown = self._widget, self._display
         self._widget = self._display = None
         if widget is not None:
@@ -67,11 +67,11 @@ TOP_PROBES, TOP_LATENCIES = 6, 4
 RATE_WINDOW_NS = 500_000_000
 LATE_S = 1.0
 SHORTEST_STEP_NS = 20_000_000
-"""A rate over less, such as that of the sample sent at the very start, is mostly chance and spoils the scale."""
+"""A rate over a shorter time, e.g. up to the sample sent at the very start, is mostly noise and spoils the scale."""
 STALLED = "stalled: the workload holds the GIL"
 
-# The kernel can send nothing while the workload holds the GIL. So the browser tells it: each redraw replaces the
-# element and starts its animation anew; 1.5 s without a redraw and the mark shows.
+# The kernel cannot send anything while the workload holds the GIL. So the browser shows it: each redraw replaces the
+# element and restarts its animation; after 1.5 s without a redraw the mark appears.
 STYLE = """<style>
 .am-live{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,inherit);
 display:flex;flex-wrap:wrap;align-items:center;gap:2px 16px;font-variant-numeric:tabular-nums;padding:2px 0}
@@ -88,20 +88,20 @@ display:flex;flex-wrap:wrap;align-items:center;gap:2px 16px;font-variant-numeric
 
 @dataclass(frozen=True)
 class LiveState:
-    """What one drawing of the row shows.
+    """The contents of one drawing of the row.
 
     Attributes:
         elapsed_ns: Time since the start of the trace.
         rate: Hits/s over the last half second.
-        rates: Up to the last 60 rates, hits/s, oldest first; one between each two samples.
+        rates: Up to 60 rates between consecutive samples, hits/s, oldest first.
         probes: (probe, hits/s) of the busiest probes.
-        more_probes: How many probes are not among them.
-        recorded: Events recorded, None when only counts are kept.
+        more_probes: Number of other probes.
+        recorded: Events recorded, None if only counts are kept.
         lost: Events lost.
         latency: The measured functions to show.
-        late_s: How late the sample came to be shown, seconds; 0 when in time.
-        banners: What it carries above everything else.
-        npu: The numbers of the NPU's own line; empty where no NPU is traced.
+        late_s: Delay between the sample and its display, seconds; 0 if it is small.
+        banners: Shown above everything else.
+        npu: The numbers of the NPU's own line; empty if no NPU is traced.
 
     """
 
@@ -119,7 +119,7 @@ class LiveState:
 
 
 class LiveHistory:
-    """The samples so far, as far back as the row looks."""
+    """The latest samples, as many as the row needs."""
 
     def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
         self._records_events = plan.records_events
@@ -128,12 +128,12 @@ class LiveHistory:
         row = {probe: number for number, probe in enumerate(self._probes)}
         self._probe_of_point = np.array([row[point.probe] for point in plan.points], dtype=np.intp)
         self._npu = NpuHistory.of(plan)
-        learn(point.function for point in plan.latency_points)  # to read names while the trace runs would be traced
-        # (time_ns, hits per probe): the start counts as a sample, so that the first rate is known at the first one.
+        learn(point.function for point in plan.latency_points)  # reading names during the trace would be traced
+        # (time_ns, hits per probe): the start counts as a sample, so that the first real sample has a rate.
         self._samples: deque[tuple[int, NDArray[np.float64]]] = deque([(0, np.zeros(len(self._probes)))], SPARKLINE + 1)
 
     def add(self, sample: LiveSample) -> None:
-        """Take in a sample; one that follows the last too closely (or comes late) changes nothing."""
+        """Add a sample; ignore one that follows the last too closely or comes before it."""
         if sample.time_ns - self._samples[-1][0] >= SHORTEST_STEP_NS:
             hits = np.bincount(self._probe_of_point, sample.hits.astype(np.float64), minlength=len(self._probes))
             self._samples.append((sample.time_ns, hits.astype(np.float64, copy=False)))
@@ -141,7 +141,7 @@ class LiveHistory:
                 self._npu.add(sample)
 
     def state(self, sample: LiveSample) -> LiveState:
-        """What to show now that `sample` is the newest."""
+        """What to show after the newest sample."""
         totals = [(time, float(hits.sum())) for time, hits in self._samples]
         steps = pairwise(totals)
         rates = tuple((after - before) / (end - start) * 1e9 for (start, before), (end, after) in steps)
@@ -162,7 +162,7 @@ class LiveHistory:
         )
 
     def _recent_rates(self) -> NDArray[np.float64]:
-        """Hits/s per probe over the last half second, or as much of it as there is."""
+        """Hits/s per probe over the last half second, or since the start if that is shorter."""
         now, hits = self._samples[-1]
         older = [sample for sample in self._samples if sample[0] < now]
         if not older:
@@ -172,11 +172,11 @@ class LiveHistory:
 
 
 class LiveRow(Row):
-    """The row itself. Open it in the main thread; update it from one thread; close it in the main thread.
+    """The row. Open and close it in the main thread; update it from one thread.
 
     Args:
         plan: What is traced.
-        banners: What the row carries above everything else, as `accel_magic.views.headline.banners` gives it.
+        banners: Shown above everything else, as returned by `accel_magic.banners.banners_of`.
 
     """
 
@@ -185,7 +185,7 @@ class LiveRow(Row):
         self._history = LiveHistory(plan, banners)
 
     def update(self, *samples: LiveSample) -> None:
-        """Show the last of `samples`; earlier ones, late with it, fill the sparkline in. At most 5 calls a second."""
+        """Show the last of `samples`; earlier late ones fill in the sparkline. Called at most 5 times a second."""
         for sample in samples:
             self._history.add(sample)
         if samples:
@@ -193,14 +193,14 @@ class LiveRow(Row):
 
 
 def _to_show(latencies: tuple[LiveLatency, ...]) -> tuple[LiveLatency, ...]:
-    """The first few, of many measured functions those that were called."""
+    """The first few functions; if there are many, only functions that were called."""
     if len(latencies) > TOP_LATENCIES:
         latencies = tuple(latency for latency in latencies if not math.isnan(latency.p50_ns))
     return latencies[:TOP_LATENCIES]
 
 
 def render(state: LiveState) -> str:
-    """Draw the row: HTML with everything it needs, to be set as the widget's value."""
+    """Draw the row as self-contained HTML, the widget's value."""
     parts = [
         banners_html(state.banners),
         f"<span><b>{duration_text(state.elapsed_ns)}</b></span>",
@@ -236,12 +236,12 @@ def render(state: LiveState) -> str:
 
 
 def banners_html(banners: tuple[str, ...]) -> str:
-    """Draw what a row carries above everything else."""
+    """Draw the banners of a row."""
     return "".join(f'<span class="am-banner">{escape(banner)}</span>' for banner in banners)
 
 
 def sparkline(rates: tuple[float, ...]) -> str:
-    """Draw rates as a line of SVG, the newest at the right edge, from 0 up to the highest."""
+    """Draw rates as an SVG line, the newest at the right edge, scaled from 0 to the highest."""
     width, height = 2 * SPARKLINE, 18
     finite = [rate if math.isfinite(rate) and rate > 0 else 0.0 for rate in rates]
     top = max(finite, default=0.0) or 1.0

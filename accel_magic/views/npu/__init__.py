@@ -1,1 +1,1 @@
-"""The result of a trace of the NPU driver, as text and HTML."""
+"""The result of an NPU driver trace, as text and HTML."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def summary(npu: NpuTables) -> str:
-    """Sentences about jobs, buffers, messages and polls, the families, the phases, then the findings."""
+    """Lines about jobs, buffers, mappings and messages, then families, phases and findings."""
     recording = npu.recording
     lines = [
         *banners_of(recording),
@@ -39,7 +39,7 @@ def summary(npu: NpuTables) -> str:
 
 
 def html(npu: NpuTables) -> str:
-    """Lay out the same as one self-contained element."""
+    """The same as one self-contained element."""
     recording = npu.recording
     shown = banners_of(recording)
     tables = (families_table(npu.families), phases_table(npu.phase_totals))
@@ -57,18 +57,18 @@ def html(npu: NpuTables) -> str:
 
 
 def _within(findings: Findings) -> Findings:
-    """The same findings without banners of their own: these stand above all of this already."""
+    """The same findings without their recording, so that the banners are not repeated."""
     return replace(findings, recording=None)
 
 
 def families_table(families: pd.DataFrame) -> Table:
-    """Hits, share and rate of each family that had hits."""
+    """Hits, share and rate of each family with hits."""
     formats = {"hits": exact_text, "share": share_text, "rate": rate_text, "functions": exact_text}
     return _table("family", families[families["hits"] > 0], formats)
 
 
 def phases_table(totals: pd.DataFrame) -> Table:
-    """Stretches, calls and time of each phase."""
+    """Stretches, calls and total time of each phase."""
     return _table("phase", totals, {"stretches": exact_text, "calls": exact_text, "duration_ns": duration_text})
 
 
@@ -82,32 +82,34 @@ def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., s
 
 DRIVER = "intel_vpu"
 EVENTS_AT_ONCE = 300_000
-"""Events that are analysed in well under a second."""
+"""A number of events that is analyzed in well under a second."""
 MOST_TITLES = 3
 
 
-def brief(recording: Recording, take_apart: Callable[[], NpuTables]) -> list[str]:
-    """Lines for the result of a traced cell: the sentences, and whether diagnosis found anything.
+def brief(recording: Recording, analyze: Callable[[], NpuTables]) -> list[str]:
+    """Lines for the result of a traced cell: a summary, and what the diagnosis found.
 
     Args:
         recording: What was traced.
-        take_apart: Makes an `NpuTables` of it.
+        analyze: Makes its `NpuTables`.
 
-    None where the trace is not about an NPU, or so large that this would hold up the end of the cell.
+    Returns:
+        The lines; empty if no NPU was traced, or if the trace is so large that analysis would delay the cell's end.
+
     """
     traced = any(point.target == DRIVER for point in recording.plan.points)
     if not traced or not 0 < recording.event_count <= EVENTS_AT_ONCE:
         return []
-    from accel_magic.views.findings import headline_text  # it draws with the views that this is part of
+    from accel_magic.views.findings import headline_text  # avoids a circular import
 
-    npu = take_apart()
+    npu = analyze()
     found = f"diagnose(): {headline_text(npu.findings)}"
     titles = [f"{finding.severity}: {finding.title}" for finding in npu.findings]
     return [*sentences(npu), "; ".join([found, *titles[:MOST_TITLES]])]
 
 
 def sentences(npu: NpuTables) -> list[str]:
-    """Say in a line each what became of jobs, buffers, mappings and messages; what was not traced says nothing."""
+    """Summarize jobs, buffers, mappings and messages in a line each; omit what was not traced."""
     return [line for line in (_jobs(npu), _buffers(npu), _mappings(npu), _messages(npu)) if line]
 
 
@@ -152,7 +154,7 @@ def _messages(npu: NpuTables) -> str:
 
 
 def _ends(states: pd.Series[str]) -> list[str]:
-    """How many ended how, the most first."""
+    """The number of each state, the most frequent first."""
     counts = states.value_counts()
     return [
         f"{exact_text(count)} {'whose end is ' if state == UNKNOWN else ''}{state}"

@@ -1,6 +1,6 @@
-"""A Bokeh timeline of what programs, driver, interrupts and NPU did, with tables of what is selected in it.
+"""A Bokeh timeline of programs, driver, interrupts and NPU, with tables of the selected steps.
 
-Everything that it does happens in the browser, in a saved notebook too. Colours are those of `figures`.
+It runs entirely in the browser, so it also works in a saved notebook. Colors are those of `figures`.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
 
 LAYER_NAMES: Final = (*LAYERS, "NPU")
 COLORS: Final = tuple(PALETTE[place] for place in (0, 1, 2, 3, 5, 4, 7))
-"""A colour for each of the layers: blue, orange, green, pink, vermilion, sky, violet."""
+"""A color for each layer: blue, orange, green, pink, vermilion, sky, violet."""
 WHITE_ON: Final = {"#0072b2", "#009e73", "#d55e00", "#8c6bb1"}
 HEIGHT: Final = 560
 LANE: Final = (4.0, 20.0)
-"""Least and most pixels of a lane."""
-LABELLED: Final = 10.0
-"""Pixels that a lane needs for text in its bars."""
+"""Minimum and maximum height of a lane in pixels."""
+LABELED: Final = 10.0
+"""Height in pixels that a lane needs for text in its bars."""
 OVERVIEW: Final = 600
-"""Steps of the strip that shows the whole trace."""
+"""Bins of the overview strip."""
 TABLE_ROWS: Final = 100
 _SCRIPT: Final = Path(__file__).with_name("timeline.js").read_text(encoding="utf-8")
 _STYLE: Final = Path(__file__).with_name("timeline.css").read_text(encoding="utf-8")
@@ -70,26 +70,26 @@ _STYLE: Final = Path(__file__).with_name("timeline.css").read_text(encoding="utf
 def timeline(npu: NpuTables, start_ns: int | None = None, end_ns: int | None = None) -> Model:
     """Draw the steps of `npu.calls` over time, a row per layer and process, and the jobs on the NPU.
 
-    Dragging selects what the tables below list; clicking selects all steps of the job under the pointer, with arrows
-    from its doorbell over the NPU and the interrupt to the wait that it ends; Ctrl and the wheel zoom, and so does the
-    strip below.
+    Dragging selects the steps that the tables below list; clicking selects all steps of the job under the pointer and
+    draws arrows from its doorbell to the NPU, the interrupt and the wait that it ends; Ctrl + wheel and the strip below
+    zoom.
 
     Args:
         npu: What to draw.
-        start_ns: Draw from here on, ns since the start; with many steps a shorter stretch shows each of them.
-        end_ns: Draw up to here.
+        start_ns: First moment to draw, ns since the start; with many steps, a shorter range shows each of them.
+        end_ns: Last moment to draw.
 
     Returns:
         A Bokeh layout, which also displays itself in a notebook.
 
     Raises:
-        ResultError: The trace has no times, or no step of the NPU's in that stretch.
+        ResultError: The trace has no times, or no NPU steps in that range.
 
     """
     if not npu.trace.timed:
         raise ResultError(
             "a timeline needs times",
-            why="this trace was imported from a list of calls without times",
+            why="this trace was imported from a file without times",
             code="result.no-times",
         )
     steps, jobs = npu.calls, npu.jobs
@@ -97,7 +97,7 @@ def timeline(npu: NpuTables, start_ns: int | None = None, end_ns: int | None = N
     if not len(drawn.bars):
         raise ResultError(
             "no steps to draw",
-            why="nothing of the NPU's was recorded there",
+            why="no NPU activity was recorded in this range",
             fix="trace with the preset npu, in a mode that records events",
             code="result.empty-figure",
         )
@@ -111,7 +111,7 @@ def _layout(drawn: Drawing, jobs: pd.DataFrame, shown: tuple[str, ...]) -> Any:
     plot = _plot(drawn, lanes * lane_px)
     _bands(plot, drawn, lane_px)
     source = _bars(plot, drawn, lane_px)
-    labels = _labels(plot) if lane_px >= LABELLED else None
+    labels = _labels(plot) if lane_px >= LABELED else None
     arrows = _arrows(plot)
     pane = Pane(elements=[HTML(html="")], stylesheets=[_STYLE], styles={"width": "100%"})
     script = CustomJS(
@@ -153,7 +153,7 @@ def _title(drawn: Drawing) -> str:
         limit = duration_text(drawn.shorter_ns)
         parts.append(
             f"{exact_text(drawn.merged)} of them, shorter than {limit}, drawn as {exact_text(drawn.blocks)} blocks: "
-            "timeline(start_ns=..., end_ns=...) draws a stretch in full"
+            "timeline(start_ns=..., end_ns=...) draws every step of a range"
         )
     if drawn.jobs_left_out:
         parts.append(f"{exact_text(drawn.jobs_left_out)} jobs left out")
@@ -230,7 +230,7 @@ def _bands(plot: Any, drawn: Drawing, lane_px: float) -> None:
 
 
 def _bars(plot: Any, drawn: Drawing, lane_px: float) -> ColumnDataSource:
-    """Draw the steps: bars, and marks where one would be too narrow to be seen."""
+    """Draw the steps: bars, and marks for steps too narrow to see."""
     bars = drawn.bars
     narrow = (bars["right"] - bars["left"]) < (drawn.end_ns - drawn.start_ns) / 1e6 / 500
     data: dict[str, Any] = {
@@ -244,7 +244,7 @@ def _bars(plot: Any, drawn: Drawing, lane_px: float) -> ColumnDataSource:
     source = ColumnDataSource(data)
     color = _by_layer(COLORS)
     height = max(lane_px * 0.82, 2.5)
-    # Not HBar: that draws what lies outside of the plot as lines at its edges.
+    # Not HBar, which draws bars outside the visible range as lines at the edges.
     bar: dict[str, Any] = {"x": "x", "y": "y", "width": "width", "height": height}
     mark: dict[str, Any] = {
         "x": "mark",
@@ -271,12 +271,12 @@ def _bars(plot: Any, drawn: Drawing, lane_px: float) -> ColumnDataSource:
 
 
 def _by_layer(colors: Sequence[str]) -> Any:
-    """Make the colour of a glyph that of its layer."""
+    """Color a glyph by its layer."""
     return {"field": "layer", "transform": LinearColorMapper(palette=list(colors), low=-0.5, high=len(colors) - 0.5)}
 
 
 def _hover(plot: Any, renderers: list[Any], drawn: Drawing) -> None:
-    """Tell what is under the pointer; texts are looked up in lists, since each is used many times."""
+    """Add tooltips; their texts are looked up in lists, because each is used many times."""
     texts = _texts(drawn)
     look_up = {
         name: CustomJSHover(args={"texts": texts[name]}, code="return texts[value] ?? ''")
@@ -323,7 +323,7 @@ def _hover(plot: Any, renderers: list[Any], drawn: Drawing) -> None:
 
 
 def _labels(plot: Any) -> ColumnDataSource:
-    """Names in the bars that are wide enough; the script puts them there, for it knows what is wide."""
+    """Names in the bars; the script fills them in where a bar is wide enough at the current zoom."""
     source = ColumnDataSource({"x": [], "y": [], "text": [], "layer": []})
     ink = ["#ffffff" if color in WHITE_ON else "#000000" for color in COLORS]
     color = _by_layer(ink)
@@ -334,7 +334,7 @@ def _labels(plot: Any) -> ColumnDataSource:
 
 
 def _arrows(plot: Any) -> ColumnDataSource:
-    """The way of the selected jobs."""
+    """Arrows that follow the selected jobs."""
     source = ColumnDataSource({"x0": [], "y0": [], "x1": [], "y1": []})
     head = VeeHead(size=7, fill_color=GREY, line_color=GREY)
     arrow = Arrow(source=source, x_start="x0", y_start="y0", x_end="x1", y_end="y1", end=head)
@@ -344,7 +344,7 @@ def _arrows(plot: Any) -> ColumnDataSource:
 
 
 def _overview(drawn: Drawing, plot: Any) -> Any:
-    """A strip of the whole stretch: where how much happened, and a window on it to drag."""
+    """A strip of the whole range: activity over time, with a window to drag."""
     first, last = drawn.start_ns / 1e6, drawn.end_ns / 1e6
     counts, edges = np.histogram(drawn.bars["left"], OVERVIEW, (first, last), weights=drawn.bars["calls"])
     strip = _frame(
@@ -367,22 +367,22 @@ def _overview(drawn: Drawing, plot: Any) -> Any:
 
 
 def _job_columns(drawn: Drawing, jobs: pd.DataFrame) -> dict[str, list[Any]]:
-    """Columns of the jobs' table: times in ms, NaN where not known."""
+    """Columns of the job table: times in ms, NaN if not known."""
     submitted = _ms(jobs, "submitted_ns")
     seen = np.nan_to_num(submitted + np.nan_to_num(_ms(jobs, "latency_ns")), nan=np.inf)
     early = np.nan_to_num(submitted) > drawn.end_ns / 1e6
     rows = np.flatnonzero(~early & (seen >= drawn.start_ns / 1e6))[:JOBS]
-    told = jobs.iloc[rows]
+    listed = jobs.iloc[rows]
     return {
         "job": rows.tolist(),
-        "status": told["status"].astype("str").tolist(),
+        "status": listed["status"].astype("str").tolist(),
         "submitted": submitted[rows].tolist(),
-        "latency": _ms(told, "latency_ns").tolist(),
-        "wait": _ms(told, "wait_ns").tolist(),
+        "latency": _ms(listed, "latency_ns").tolist(),
+        "wait": _ms(listed, "wait_ns").tolist(),
         "thread": [
             f"{comm} {pid}" + (f", thread {tid}" if tid != pid else "") if known else ""
             for comm, pid, tid, known in zip(
-                told["comm"].astype("str"), told["pid"], told["tid"], told["pid"].notna(), strict=True
+                listed["comm"].astype("str"), listed["pid"], listed["tid"], listed["pid"].notna(), strict=True
             )
         ],
     }

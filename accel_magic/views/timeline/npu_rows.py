@@ -1,4 +1,4 @@
-"""What a timeline draws, as plain columns: the row that each step lies in, and which steps are drawn as one."""
+"""The contents of a timeline as plain columns: the row of each step, and which steps are merged into blocks."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 DRAWN: Final = 12_000
-"""Steps drawn one by one; of more than that, short ones that lie close together are drawn as blocks."""
+"""The most steps drawn individually; if there are more, short ones that are close together are merged into blocks."""
 JOBS: Final = 2_000
-"""Jobs drawn at most, the earliest."""
+"""The most jobs drawn: the earliest ones."""
 JOB_LANES: Final = 12
 PROCESSES: Final = 10
-"""Processes with rows of their own; the others share theirs."""
+"""The most processes with their own rows; the others share rows."""
 DEVICE: Final = len(LAYERS)
 """Layer code of the row of jobs on the device."""
 NONE: Final = -1
 _SHARED: Final = 0  # group of rows that belong to no process
 _HALVINGS: Final = 10
-_CHAIN: Final = 7  # names of a chain that are shown
+_CHAIN: Final = 7  # most names of a chain that are shown
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its label, the code of its layer, its first lane and how many it has."""
+    """One row: its label, the code of its layer, its first lane and its number of lanes."""
 
     label: str
     layer: int
@@ -49,15 +49,15 @@ class Drawing:
 
     Attributes:
         rows: From top to bottom.
-        bars: One row per bar: `left`, `right` ms; `lane`; `layer`; `name`, `chain`, `who` places in the texts below;
-            `id`, `root`, `job` as in the steps; `calls` hits; `steps` how many steps it stands for.
+        bars: One row per bar: `left`, `right` ms; `lane`; `layer`; `name`, `chain`, `who` indices into the texts below;
+            `id`, `root`, `job` as in the steps; `calls` hits; `steps` number of steps in the bar.
         names: Texts of `name`.
-        chains: Texts of `chain`: the causes of a step, the first one first.
+        chains: Texts of `chain`: the causes of a step, the first cause first.
         who: Texts of `who`: command, process and thread.
-        links: The way of each job: `job`, and from (`x0` ms, `lane0`) to (`x1`, `lane1`).
+        links: The arrows of each job: `job`, from (`x0` ms, `lane0`) to (`x1`, `lane1`).
         merged: Steps that are drawn as blocks.
-        blocks: Number of those.
-        shorter_ns: What they are shorter than.
+        blocks: Number of blocks.
+        shorter_ns: Merged steps are shorter than this.
         jobs_left_out: Jobs that are not drawn.
         start_ns: First moment drawn.
         end_ns: Last moment drawn.
@@ -104,9 +104,9 @@ def drawing(steps: pd.DataFrame, jobs: pd.DataFrame, start_ns: int | None = None
 
     Args:
         steps: `analysis.npu.layers.layers`.
-        jobs: `analysis.npu.jobs.jobs` of the same trace; its rows are what `steps["job"]` means.
-        start_ns: Only what reaches into the time from here on.
-        end_ns: Only what begins before.
+        jobs: `analysis.npu.jobs.jobs` of the same trace; `steps["job"]` are its row numbers.
+        start_ns: Draw only what ends at or after this time.
+        end_ns: Draw only what starts at or before this time.
 
     """
     every = _Steps.of(steps)
@@ -147,13 +147,13 @@ def drawing(steps: pd.DataFrame, jobs: pd.DataFrame, start_ns: int | None = None
 
 
 def _on_device(jobs: pd.DataFrame, first: int, last: int) -> tuple[pd.DataFrame, int]:
-    """Jobs on the device: `job`, `left`, `right` ns, `lane`; and how many are left out."""
+    """Jobs on the device (`job`, `left`, `right` ns, `lane`), and the number left out."""
     known = {name: _times(jobs, name) for name in ("submitted_ns", "queued_ns", "doorbell_ns", "done_ns")}
     left = np.where(np.isnan(known["doorbell_ns"]), known["queued_ns"], known["doorbell_ns"])
     left = np.where(np.isnan(left), known["submitted_ns"], left)
     right = known["done_ns"]
     ended = ~np.isnan(right)
-    # One that has not ended is still there, unless it never came there or nothing would show its end.
+    # A job without an end is still running, unless it never reached the device or its end cannot be known.
     never = jobs["status"].isin(("refused", "not known")).to_numpy() if "status" in jobs else np.False_
     right = np.where(ended, right, last)
     drawn = np.flatnonzero(~np.isnan(left) & (ended | ~never) & (left <= last) & (right >= first))
@@ -169,7 +169,7 @@ def _times(jobs: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def _rows(steps: _Steps, shown: Codes, job_lanes: int) -> tuple[tuple[Row, ...], Codes]:
-    """Rows from top to bottom and the lane (shown,) of each step: of each thread, below each other as calls nest."""
+    """Rows from top to bottom, and the lane (shown,) of each step: per thread, nested calls below their callers."""
     group, labels = _groups(steps)
     key = (group * DEVICE + steps.layer)[shown]
     # Shared rows come last.
@@ -199,7 +199,7 @@ def _label(labels: list[str], group: int, layer: int) -> str:
 
 
 def _groups(steps: _Steps) -> tuple[Codes, list[str]]:
-    """(steps,) group of rows that each step is in, and their labels: a process each, then the kernel's threads."""
+    """(steps,) group of rows of each step, and the groups' labels: one per process, then kernel threads."""
     pid = steps.frame["pid"].to_numpy(np.int64)
     calling = np.flatnonzero((steps.layer == API) | (steps.layer == IOCTL))
     pids, first = np.unique(pid[calling], return_index=True)
@@ -219,7 +219,7 @@ def _groups(steps: _Steps) -> tuple[Codes, list[str]]:
 
 
 def _depths(steps: _Steps, group: Codes) -> Codes:
-    """(steps,) how many steps of its own row each is inside of."""
+    """(steps,) nesting depth of each step within its row."""
     depth = np.zeros(len(steps.layer), np.int64)
     rows = np.arange(len(steps.layer))
     around = steps.inside.copy()
@@ -231,13 +231,13 @@ def _depths(steps: _Steps, group: Codes) -> Codes:
 
 
 def _used(codes: pd.Series[int], texts: list[Any]) -> tuple[Codes, list[Any]]:
-    """Leave out texts that nothing drawn has; -1 stays what it is."""
+    """Drop texts that nothing drawn uses; -1 stays -1."""
     used, code = np.unique(np.append(codes.to_numpy(np.int64), NONE), return_inverse=True)
     return code[:-1] - 1, [texts[place] for place in used[1:].tolist()]
 
 
 def _chains(steps: _Steps) -> tuple[Codes, list[tuple[str, ...]]]:
-    """(steps,) place of each step's chain of causes in the list of chains."""
+    """(steps,) index of each step's chain of causes, and the list of chains."""
     names = steps.frame["name"].cat.categories
     chain, chains = np.zeros(len(steps.parent), np.int64), [tuple[str, ...]()]
     settled = steps.parent < 0
@@ -260,29 +260,29 @@ def _chain_text(parts: tuple[str, ...]) -> str:
 
 
 def _who(steps: pd.DataFrame) -> tuple[Codes, list[str]]:
-    """(steps,) place of each step's thread in the list of their texts."""
+    """(steps,) index of each step's thread, and the list of the threads' texts."""
     comm, tid = steps["comm"].cat.codes.to_numpy(np.int64), steps["tid"].to_numpy(np.int64)
     _, first, who = np.unique(comm << 32 | (tid & 0xFFFFFFFF), return_index=True, return_inverse=True)
-    told: Any = steps.iloc[first]
+    threads: Any = steps.iloc[first]
     return who, [
         f"{name} {pid}, thread {tid}" if tid != pid else f"{name} {pid}" if pid >= 0 else name
-        for name, pid, tid in zip(told["comm"].astype("str"), told["pid"], told["tid"], strict=True)
+        for name, pid, tid in zip(threads["comm"].astype("str"), threads["pid"], threads["tid"], strict=True)
     ]
 
 
 def _links(steps: _Steps, shown: Codes, lane: Codes, device: pd.DataFrame, rows: tuple[Row, ...]) -> pd.DataFrame:
-    """From the doorbell to the device, from there to the completion, and on to the wait that it ends."""
-    place = np.full(len(steps.start) + 1, NONE)  # the last is of no step
+    """Arrows from the doorbell to the device, from there to the completion, and on to the wait that it ends."""
+    place = np.full(len(steps.start) + 1, NONE)  # the last one is for index -1
     place[shown] = lane
     start = np.append(steps.start / 1e6, np.nan)
-    rung, told, woken = (_of_job(steps, device, names) for names in (DOORBELLS, (CALLBACK,), (ENDS_WAIT,)))
-    told = np.where(told >= 0, told, _of_job(steps, device, (COMPLETES,)))
+    rung, completed, woken = (_of_job(steps, device, names) for names in (DOORBELLS, (CALLBACK,), (ENDS_WAIT,)))
+    completed = np.where(completed >= 0, completed, _of_job(steps, device, (COMPLETES,)))
     own = device["lane"].to_numpy(np.int64) + next((row.first for row in rows if row.layer == DEVICE), 0)
     waiting = np.append(steps.inside, NONE)[woken]
     points = [
         (start[rung], place[rung], start[rung], own),
-        (start[told], own, start[told], place[told]),
-        (start[told], place[told], start[woken], place[waiting]),
+        (start[completed], own, start[completed], place[completed]),
+        (start[completed], place[completed], start[woken], place[waiting]),
     ]
     names = ("x0", "lane0", "x1", "lane1")
     links = pd.concat(
@@ -293,7 +293,7 @@ def _links(steps: _Steps, shown: Codes, lane: Codes, device: pd.DataFrame, rows:
 
 
 def _of_job(steps: _Steps, device: pd.DataFrame, names: tuple[str, ...]) -> Codes:
-    """(jobs,) the first step of each job that has one of these names, -1 for none."""
+    """(jobs,) the first step of each job with one of these names, -1 if there is none."""
     wanted = steps.frame["name"].cat.categories.get_indexer(pd.Index(names))
     job = steps.frame["job"].to_numpy(np.int64)
     rows = np.flatnonzero(np.isin(steps.name, wanted[wanted >= 0]) & (job >= 0))
@@ -303,7 +303,7 @@ def _of_job(steps: _Steps, device: pd.DataFrame, names: tuple[str, ...]) -> Code
 
 
 def _merged(bars: pd.DataFrame, count: int, span_ms: float) -> tuple[pd.DataFrame, float]:
-    """Draw short steps that begin close together as blocks when there are too many; and what short means, ms."""
+    """Merge short steps that begin close together into blocks if there are too many; return the limit too, ms."""
     if len(bars) <= DRAWN:
         return bars, 0.0
     limit = _limit(bars, count, span_ms)
@@ -327,9 +327,9 @@ def _merged(bars: pd.DataFrame, count: int, span_ms: float) -> tuple[pd.DataFram
 
 
 def _limit(bars: pd.DataFrame, count: int, span_ms: float) -> float:
-    """Find the length below which steps become blocks, about as short as keeps their number below `DRAWN`.
+    """Find a length below which steps become blocks: about the shortest that keeps the number of bars below `DRAWN`.
 
-    Of twice that for each lane there are at most so many long steps and so many blocks; mostly there are fewer.
+    It starts at a length that is always long enough and halves it while the bars are few enough.
     """
     left, lane = bars["left"].to_numpy(), bars["lane"].to_numpy()
     length = bars["right"].to_numpy() - left
@@ -350,7 +350,7 @@ def _with_jobs(
     first_lane: int,
     texts: tuple[list[str], Codes, Codes],
 ) -> pd.DataFrame:
-    """Add a bar for each job on the device; it belongs to the thread that submitted it."""
+    """Add a bar for each job on the device, attributed to the thread that submitted it."""
     names, chain, who = texts
     if not len(device):
         return bars

@@ -1,4 +1,4 @@
-// What a timeline does in the browser: one function body for all of its events, with nothing fetched from anywhere.
+// The timeline's behavior in the browser: one function body for all of its events; loads nothing.
 // Arguments: source (bars), arrows, labels, plot, range, pane, jobs (their columns), texts (names, chains, who,
 // layers, colors), lane_px, table_rows.
 const d = source.data
@@ -16,13 +16,13 @@ const name_of = (i) => d.steps[i] > 1 ? `${d.steps[i]} steps, the first: ${texts
   : texts.names[d.name[i]] + (d.calls[i] > 1 ? ` x ${d.calls[i]}` : "")
 const who_of = (code) => code < 0 ? "" : texts.who[code]
 
-const hint = "drag: select; click: all of that step's job; Esc: all; Ctrl + wheel, or the window in the strip: zoom"
+const hint = "drag: select; click: select a step's whole job; Esc: clear the selection; Ctrl + wheel, or the window in the strip: zoom"
 
 function table(heads, rows, more) {
   const head = heads.map((text, at) => `<th class="${at < 2 ? "l" : ""}">${escaped(text)}</th>`).join("")
   const body = rows.map((row) => `<tr>${row.map((text, at) =>
     `<td class="${at < 2 ? "l" : ""}" title="${escaped(text)}">${escaped(text)}</td>`).join("")}</tr>`).join("")
-  const rest = more > 0 ? `<div class="note">and ${more.toLocaleString("en")} more: select less</div>` : ""
+  const rest = more > 0 ? `<div class="note">and ${more.toLocaleString("en")} more: select fewer</div>` : ""
   return `<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table>${rest}</div>`
 }
 
@@ -32,7 +32,7 @@ function show_tables(chosen) {
   const steps = picked.filter((i) => d.layer[i] < texts.layers.length - 1).sort((a, b) => d.left[a] - d.left[b])
   const wanted = new Set(picked.map((i) => d.job[i]).filter((job) => job >= 0))
   const listed = jobs.job.map((_, at) => at).filter((at) => all || wanted.has(jobs.job[at]))
-  const stand_for = steps.reduce((sum, i) => sum + d.steps[i], 0)
+  const step_count = steps.reduce((sum, i) => sum + d.steps[i], 0)
   const what = all ? "all" : "selected"
   const of_steps = table(["layer", "step", "start", "duration", "job", "thread", "caused by"],
     steps.slice(0, table_rows).map((i) => [texts.layers[d.layer[i]], name_of(i), duration(d.left[i], 6),
@@ -41,7 +41,7 @@ function show_tables(chosen) {
   const of_jobs = table(["job", "status", "submitted", "latency", "wait", "thread"],
     listed.slice(0, table_rows).map((at) => [jobs.job[at], jobs.status[at], duration(jobs.submitted[at], 6),
       duration(jobs.latency[at]), duration(jobs.wait[at]), jobs.thread[at]]), listed.length - table_rows)
-  const parts = [`<div class="part"><b>Steps, ${what}: ${stand_for.toLocaleString("en")}</b>${of_steps}</div>`]
+  const parts = [`<div class="part"><b>Steps, ${what}: ${step_count.toLocaleString("en")}</b>${of_steps}</div>`]
   if (jobs.job.length) parts.push(`<div class="part"><b>Jobs, ${what}: ${listed.length.toLocaleString("en")}</b>${of_jobs}</div>`)
   const [html] = pane.elements
   html.html = `<div class="hint">${hint}</div><div class="tables">${parts.join("")}</div>`
@@ -75,7 +75,7 @@ function show_labels() {
   labels.data = shown
 }
 
-// The step under the pointer: a little beside it is near enough, for most are narrower than a pixel.
+// The step under the pointer, or up to 4 pixels beside it, because most steps are narrower than a pixel.
 function picked(x, y) {
   const near = 4 * (range.end - range.start) / Math.max(plot.inner_width, 1)
   const lane = Math.floor(y / lane_px)
@@ -88,7 +88,7 @@ function picked(x, y) {
   return best
 }
 
-// All of its job; without one all that the same call of the program led to; else itself.
+// All steps of its job; without a job all steps caused by the same call of the program; else the step alone.
 function related(i) {
   if (i < 0) return []
   const [column, value] = d.job[i] >= 0 ? [d.job, d.job[i]] : d.root[i] >= 0 ? [d.root, d.root[i]] : [null, 0]
@@ -102,7 +102,7 @@ if (cb_obj.event_name === "tap") {
   show_tables(source.selected.indices)
   show_arrows(source.selected.indices)
 } else {
-  // The first is that the plot has got its size; many follow each other while it is zoomed or moved.
+  // The first of these events comes when the plot gets its size; zooming and panning send many in a row.
   if (pane.elements[0].html === "") show_tables([])
   clearTimeout(plot.__accel_magic_labels)
   if (labels !== null) plot.__accel_magic_labels = setTimeout(show_labels, 60)

@@ -75,7 +75,7 @@ def test_a_comparison_is_frozen(comparison):
 def test_the_text_names_both_lengths_and_the_changes(comparison):
     lines = repr(comparison).splitlines()
 
-    assert lines[0].startswith("1 s beside a baseline of 2 s")
+    assert lines[0].startswith("1 s compared with a baseline of 2 s")
     [row] = [line.split() for line in lines if " f " in line]
     assert row[:5] == [F, "f", "40", "20", "4x"]
 
@@ -275,7 +275,7 @@ def test_what_changed_for_sure_is_shown_first_and_named(drivers, make_recording)
     )
     text = repr(loud.compare(quiet)).splitlines()
 
-    assert text[0].endswith("; 1 of 2 functions changed for sure")
+    assert text[0].endswith("; 1 of 2 functions changed significantly")
     [changed, same] = [line for line in text if "kprobe:m:" in line]
     assert changed.split()[1] == "little"
     assert changed.endswith("  p50")
@@ -286,7 +286,7 @@ def test_what_changed_for_sure_is_shown_first_and_named(drivers, make_recording)
     lines = repr(ours.compare(theirs)).splitlines()
     assert [line.split()[0] for line in lines[2:5]] == ["family", "IPC", "buffer"]
     assert lines[3].split()[1:] == ["5,400", "1,800", "90", "%", "75", "%", "3x", "rate"]
-    assert "<th>sure change</th>" in ours.compare(theirs)._repr_mimebundle_()["text/html"]
+    assert "<th>significant</th>" in ours.compare(theirs)._repr_mimebundle_()["text/html"]
 
 
 def test_a_comparison_carries_the_banners_of_both_traces(make_recording):

@@ -1,4 +1,4 @@
-"""What all kinds of traces have in common: the block, the decorator, the result; and that nothing stays attached."""
+"""Common behavior of all kinds of traces: block, decorator, result; and that nothing stays attached."""
 
 import contextlib
 import gc
@@ -32,7 +32,7 @@ class Found(str):
 
 
 class Traced(block.Block):
-    """A trace of nothing that writes down what it is asked to do; `fails` are errors of steps that fail."""
+    """A trace of nothing that records its steps; `fails` maps steps to the errors they raise."""
 
     KIND = "ktrace"
     done: list
@@ -101,7 +101,7 @@ def test_a_block_is_prepared_attached_run_and_stopped(done):
 
 
 @pytest.mark.parametrize(("error", "outcome"), [(ValueError, "error"), (KeyboardInterrupt, "interrupted")])
-def test_a_block_that_raises_has_a_result_and_its_error_goes_on(done, error, outcome):
+def test_a_block_that_raises_has_a_result_and_its_error_propagates(done, error, outcome):
     with pytest.raises(error), Traced("file") as trace:
         raise error
 
@@ -110,7 +110,7 @@ def test_a_block_that_raises_has_a_result_and_its_error_goes_on(done, error, out
 
 
 @pytest.mark.parametrize("step", ["warm up", "prepare", "check", "attach", "attached", "go"])
-def test_what_fails_when_the_block_begins_leaves_nothing_attached(done, step):
+def test_a_failure_at_the_start_of_the_block_leaves_nothing_attached(done, step):
     trace = Traced(fails={step: RuntimeError(step)})
     with pytest.raises(RuntimeError, match=step), trace:
         done.append("block")
@@ -122,7 +122,7 @@ def test_what_fails_when_the_block_begins_leaves_nothing_attached(done, step):
 
 @pytest.mark.parametrize("broken", CLOSED)
 @pytest.mark.parametrize("error", [OSError("broken"), KeyboardInterrupt()])
-def test_one_step_of_taking_down_that_fails_keeps_no_other_from_being_done(done, broken, error):
+def test_a_failing_cleanup_step_does_not_stop_the_others(done, broken, error):
     trace = Traced(fails={broken: error})
     with pytest.raises(type(error)), trace:
         pass
@@ -136,7 +136,7 @@ def test_one_step_of_taking_down_that_fails_keeps_no_other_from_being_done(done,
     assert started.attached == set()
 
 
-def test_a_process_without_another_descriptor_says_so(done):
+def test_running_out_of_file_descriptors_is_reported(done):
     for step in ("prepare", "attach"):
         with pytest.raises(MachineError) as caught, Traced(fails={step: OSError(24, "Too many open files")}):
             done.append("block")
@@ -144,7 +144,7 @@ def test_a_process_without_another_descriptor_says_so(done):
         assert "ulimit -n" in caught.value.fix
 
 
-def test_an_interrupt_that_was_put_off_is_raised_once_the_result_is_kept_and_written(done):
+def test_a_deferred_interrupt_is_raised_after_the_result_is_kept_and_written(done):
     class Slow(Traced):
         def _finish(self, outcome, value):
             signal.raise_signal(signal.SIGINT)
@@ -158,11 +158,11 @@ def test_an_interrupt_that_was_put_off_is_raised_once_the_result_is_kept_and_wri
 
 
 class TestWhenTheEndFails:
-    """What goes wrong at the end of a trace never hides what the user's own code did."""
+    """A failure at the end of a trace never hides the outcome of the user's code."""
 
     full = RecordingError("cannot write t.parquet", why="no space left on device", fix="free some space", code="save.x")
 
-    def test_the_users_own_error_goes_on_and_names_what_else_failed(self, done):
+    def test_the_users_error_propagates_with_a_note_about_the_other_failure(self, done):
         for fails in (
             {"finish: error": MachineError("the device is gone", code="cuda.driver-error")},
             {"write file": self.full},
@@ -175,7 +175,7 @@ class TestWhenTheEndFails:
             assert error.what in note
             assert trace.attached == set()
 
-    def test_a_result_that_cannot_be_written_is_kept_and_the_error_says_how_to_write_it(self, done):
+    def test_a_result_that_cannot_be_written_is_kept_and_the_error_says_how_to_save_it(self, done):
         with pytest.raises(RecordingError) as caught, Traced("file", {"write file": self.full}) as trace:
             pass
 
@@ -184,7 +184,7 @@ class TestWhenTheEndFails:
         assert "accel_magic.last.to_parquet(" in caught.value.fix
         assert trace.result == accel_magic.last == "result ok"
 
-    def test_an_interrupt_goes_before_the_users_error_which_is_its_context(self, done):
+    def test_an_interrupt_takes_precedence_and_has_the_users_error_as_context(self, done):
         class Slow(Traced):
             def _finish(self, outcome, value):
                 signal.raise_signal(signal.SIGINT)
@@ -207,7 +207,7 @@ class TestWhenTheEndFails:
 
         assert self.full.what in caught.value.__notes__[0]
 
-    def test_a_place_that_cannot_be_written_is_told_before_anything_is_attached(self, tmp_path, monkeypatch, done):
+    def test_an_unwritable_destination_is_reported_before_attaching(self, tmp_path, monkeypatch, done):
         monkeypatch.delattr(Traced, "check")
         with pytest.raises(RecordingError) as caught, Traced(tmp_path / "no" / "folder" / "t.parquet"):
             done.append("block")
@@ -216,7 +216,7 @@ class TestWhenTheEndFails:
         assert done == ["warm up", "prepare"]
 
 
-def test_before_the_end_there_is_no_result_and_the_reason_is_told():
+def test_before_the_end_there_is_no_result_and_the_error_says_why():
     trace = Traced()
     with pytest.raises(TraceStateError) as before:
         _ = trace.result
@@ -231,7 +231,7 @@ def test_before_the_end_there_is_no_result_and_the_reason_is_told():
         _ = accel_magic.last
 
 
-def test_a_second_trace_is_refused_and_the_first_goes_on():
+def test_a_second_trace_is_rejected_and_the_first_continues():
     with Traced() as trace:
         for other in (Traced(), trace):
             with pytest.raises(TraceStateError) as caught, other:
@@ -245,7 +245,7 @@ def test_a_second_trace_is_refused_and_the_first_goes_on():
     assert trace.result == "result ok"
 
 
-def test_a_forked_child_that_leaves_the_block_ends_nothing(done):
+def test_a_forked_child_that_leaves_the_block_does_not_end_the_trace(done):
     read, write = os.pipe()
     with Traced() as trace:
         if not (child := os.fork()):
@@ -265,10 +265,10 @@ def test_a_forked_child_that_leaves_the_block_ends_nothing(done):
 
 @pytest.mark.usefixtures("only_new_garbage")
 class TestInterrupts:
-    """At whatever step an interrupt comes, nothing stays attached, and a block that was entered has a result."""
+    """Whatever step is interrupted, nothing stays attached, and a block that was entered has a result."""
 
     def run(self, use):
-        """Interrupt `use(trace)`, which appends to `done` in the block, at each of its steps; counts them."""
+        """Interrupt `use(trace)`, which appends to `done` in the block, at each of its steps; return their number."""
         for step in itertools.count():
             Traced.done.clear()
             trace = Traced("file")
@@ -277,7 +277,7 @@ class TestInterrupts:
                 run()
                 assert not raised, f"the interrupt was lost at {raised}"
                 return step
-            gc.collect()  # of the exception's frames nothing is needed
+            gc.collect()  # free the exception's frames
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
             assert trace.attached == set(), raised
             assert Traced.done.count("close probes") <= 1, raised
@@ -287,14 +287,14 @@ class TestInterrupts:
             session.release("ktrace")
         return None
 
-    def test_of_a_with_statement(self):
+    def test_during_a_with_statement(self):
         def use(trace):
             with trace:
                 Traced.done.append("block")
 
         assert self.run(use) > 150
 
-    def test_of_a_block_that_raises(self):
+    def test_during_a_block_that_raises(self):
         def use(trace):
             with contextlib.suppress(ZeroDivisionError), trace:
                 Traced.done.append("block")
@@ -302,7 +302,7 @@ class TestInterrupts:
 
         assert self.run(use) > 150
 
-    def test_of_a_decorated_function(self):
+    def test_during_a_decorated_function(self):
         def use(trace):
             @trace
             def function():
@@ -337,15 +337,15 @@ def test_a_decorated_function_is_traced_at_every_call(done):
 
     @trace
     def halved(number):
-        """Told as before."""
+        """The docstring."""
         done.append(number)
         return number // 2
 
     assert (halved(8), halved(number=2)) == (4, 1)
-    assert (halved.__name__, halved.__doc__) == ("halved", "Told as before.")
+    assert (halved.__name__, halved.__doc__) == ("halved", "The docstring.")
     end = ["halt", "finish: ok", *CLOSED, "write file"]
     assert done == [*BEGUN, 8, *end, *BEGUN, 2, *end]
-    with pytest.raises(TraceStateError, match="no result yet"):  # calls may overlap: each has a trace of its own
+    with pytest.raises(TraceStateError, match="no result yet"):  # calls may overlap, so each has its own trace
         _ = trace.result
 
 
@@ -366,7 +366,7 @@ def program():
 
 
 @pytest.mark.parametrize("make", [trace, flame, gputrace, program])
-def test_every_kind_of_trace_is_made_again_as_it_was_asked_for(make):
+def test_again_copies_the_arguments_of_every_kind_of_trace(make):
     one = make()
     other = one.again()
 

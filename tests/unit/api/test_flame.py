@@ -1,4 +1,4 @@
-"""What can be asked of a flame trace, the probes it comes to, and what it does without privilege."""
+"""Options of a flame trace, its probes, and its behavior without privilege."""
 
 import io
 import threading
@@ -32,11 +32,11 @@ from tests.support.errors import raises
         ("npu:jobs", "npu:jobs"),
     ],
 )
-def test_calls_that_can_be_measured_are(word, traced):
+def test_measurable_calls_are_measured(word, traced):
     assert measured(word) == traced
 
 
-def test_the_options_come_to_probes():
+def test_options_are_converted_to_probes():
     assert FlameOptions().words() == ("profile:hz:99",)
     assert FlameOptions(rate=499, off_cpu=True).words() == ("profile:hz:499", "offcpu")
     asked = FlameOptions(off_cpu=50, probes=("uprobe:libc:malloc",))
@@ -54,7 +54,7 @@ def test_the_options_come_to_probes():
         {"sampler": "thread", "probes": ("uprobe:libc:malloc",)},
     ],
 )
-def test_what_cannot_be_had_is_refused_with_a_fix(asked):
+def test_invalid_options_are_rejected_with_a_fix(asked):
     with pytest.raises(ProbeError) as caught:
         FlameOptions(**asked)
     assert caught.value.fix
@@ -95,7 +95,7 @@ def spin(seconds):
         pass
 
 
-def test_without_privilege_a_thread_samples_and_the_result_says_so(no_privilege):
+def test_without_privilege_a_thread_samples_and_a_note_says_so(no_privilege):
     with accel_magic.flame(rate=200, off_cpu=True, by_thread=True) as t:
         spin(0.15)
         time.sleep(0.1)
@@ -112,20 +112,20 @@ def test_without_privilege_a_thread_samples_and_the_result_says_so(no_privilege)
     assert accel_magic.last is result
 
 
-def test_waits_are_left_out_unless_asked_for(no_privilege):
+def test_waits_are_omitted_by_default(no_privilege):
     with accel_magic.flame(rate=200) as t:
         time.sleep(0.1)
 
     assert set(t.result.samples["state"]) <= {"cpu"}
 
 
-def test_what_only_bpf_can_do_is_not_done_by_half(no_privilege):
+def test_options_that_need_bpf_fail_without_it(no_privilege):
     for asked in (accel_magic.flame(sampler="bpf"), accel_magic.flame("uprobe:libc:malloc")):
         with raises("machine.no-privilege", MachineError, match="tracing needs root"):
             asked.prepare()
 
 
-def test_where_attaching_fails_for_the_machine_a_thread_samples(monkeypatch):
+def test_a_thread_samples_if_attaching_fails(monkeypatch):
     def refuse(*_):
         raise MachineError("BCC is missing", fix="apt install python3-bpfcc", code="bcc.not-installed")
 
@@ -142,7 +142,7 @@ def test_where_attaching_fails_for_the_machine_a_thread_samples(monkeypatch):
 
 
 class Iaprof:
-    """Stands in for iaprof, which needs a GPU of Intel's."""
+    """Mock of iaprof, which needs an Intel GPU."""
 
     def __init__(self, error=None):
         self.calls, self.error = [], error
@@ -160,7 +160,7 @@ class Iaprof:
 @pytest.mark.parametrize(
     "error", [None, MachineError("iaprof recorded nothing", why="no GPU", code="iaprof.nothing-recorded")]
 )
-def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else(no_privilege, monkeypatch, error):
+def test_with_xe_iaprof_runs_around_the_block_and_its_failure_is_only_a_note(no_privilege, monkeypatch, error):
     iaprof = Iaprof(error)
     monkeypatch.setattr(live, "IaprofRun", lambda **_: iaprof)
     with accel_magic.flame(xe=True, rate=500) as t:
@@ -170,8 +170,8 @@ def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else
     assert iaprof.calls == ["prepare", "start", "go", "halt", "stop", "abort"]
     assert t.result.total > 0
     assert t.result.xe is None if error else t.result.xe.iaprof.intervals.end_ns.tolist() == [5_000_000_000]
-    told = [note for note in t.result.profile.notes if "iaprof" in note]
-    assert told == (["nothing came of iaprof: iaprof recorded nothing (no GPU)"] if error else [])
+    notes = [note for note in t.result.profile.notes if "iaprof" in note]
+    assert notes == (["no GPU samples: iaprof recorded nothing (no GPU)"] if error else [])
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_with_xe_iaprof_runs_around_the_block_and_its_failure_costs_nothing_else
         ({"interval": 25, "eu_stall_subsample": 7}, {"interval": 25, "eu_stall_subsample": 7}),
     ],
 )
-def test_iaprof_is_run_with_what_was_asked_for_or_its_own_defaults(no_privilege, monkeypatch, asked, given):
+def test_iaprof_runs_with_the_given_options_or_its_defaults(no_privilege, monkeypatch, asked, given):
     made = []
 
     def make(**options):
@@ -194,14 +194,14 @@ def test_iaprof_is_run_with_what_was_asked_for_or_its_own_defaults(no_privilege,
     assert made == [given]
 
 
-def test_what_iaprof_lacks_is_told_before_anything_is_attached(no_privilege):
+def test_missing_requirements_of_iaprof_are_reported_before_attaching(no_privilege):
     if not live.unmet(live.requirements()):
         pytest.skip("iaprof can record here")
     with raises("iaprof.unusable", MachineError):
         accel_magic.flame(xe=True).prepare()
 
 
-def test_the_block_may_raise_and_the_next_trace_begins(no_privilege):
+def test_another_trace_can_run_after_a_block_that_raised(no_privilege):
     trace = accel_magic.flame()
     with pytest.raises(ValueError, match="mine"), trace:
         raise ValueError("mine")
@@ -225,6 +225,6 @@ def test_as_a_decorator_each_call_has_its_result(no_privilege):
     assert accel_magic.last.total >= 40e6
 
 
-def test_a_result_is_asked_for_after_the_block():
+def test_the_result_is_not_available_before_the_block():
     with raises("trace.no-result", TraceStateError, match="no result yet"):
         _ = traces.FlameTrace(FlameOptions()).result

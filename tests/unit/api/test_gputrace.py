@@ -1,4 +1,4 @@
-"""GPU programs around kernels on the simulated device: counts against what the kernels were told to do."""
+"""GPU programs on the simulated device: counts compared with what the kernels do."""
 
 import itertools
 import os
@@ -89,7 +89,7 @@ def test_every_thread_of_a_grid_of_three_dimensions_is_counted_once_per_launch(k
     assert (out == 3).all()
 
 
-def test_blocks_and_warps_of_threads_are_told_where_all_launches_of_a_kernel_have_one_shape(kernel):
+def test_blocks_and_warps_of_threads_are_known_if_all_launches_of_a_kernel_have_one_shape(kernel):
     def run():
         for grid in (2, 3):  # of one dimension: they are numbered the same
             kernel("cube")[grid, 40](np.zeros(120, np.int32))
@@ -106,7 +106,7 @@ def test_blocks_and_warps_of_threads_are_told_where_all_launches_of_a_kernel_hav
     assert threads[["block", "warp"]].isna().all(axis=None)
 
 
-def test_tables_are_made_also_where_several_kernels_could_not_be_instrumented(kernel):
+def test_tables_are_made_even_if_several_kernels_could_not_be_instrumented(kernel):
     with accel_magic.gputrace("kernelcount", device="cpu") as trace:
         for name in ("one", "another"):
             trace._instrumenter.skipped(name, "it carries no PTX")
@@ -116,7 +116,7 @@ def test_tables_are_made_also_where_several_kernels_could_not_be_instrumented(ke
     assert counts[["name", "launches", "warps", "threads"]].values.tolist() == [["cube", 1, 1, 32]]
 
 
-def test_counters_of_all_multiprocessors_and_of_warps_that_are_not_full_add_up(kernel):
+def test_counters_of_all_multiprocessors_and_partial_warps_add_up(kernel):
     out = np.zeros(11 * 40, np.int32)
 
     result = traced("kernelcount", "memtrace", run=lambda: kernel("cube")[11, 40](out))
@@ -130,14 +130,14 @@ def test_counters_of_all_multiprocessors_and_of_warps_that_are_not_full_add_up(k
     assert set(zip(accesses["requests"], accesses["lanes"], strict=True)) == {(22, 440)}
 
 
-def test_multiprocessors_share_as_many_places_as_the_header_says():
+def test_the_number_of_stripes_matches_the_header():
     header = (bpf_folder() / "gpu/accel_gpu.h").read_text()
 
     assert f"#define GPU_STRIPES {STRIPES}\n" in header
 
 
 def launched_as(kernel, *numbers):
-    """Trace launches that the device numbers so."""
+    """Trace launches with these numbers of the device."""
     with accel_magic.gputrace("launchlate", device="cpu") as trace:
         for number in numbers:
             trace._memory.device._launches = number - 1
@@ -145,7 +145,7 @@ def launched_as(kernel, *numbers):
     return trace.result
 
 
-def test_launches_are_told_however_many_the_device_has_had_before(kernel):
+def test_launches_are_reported_after_any_number_of_earlier_launches(kernel):
     result = launched_as(kernel, 16_383, 16_384, 70_000)
 
     table = result.tools["launchlate"]
@@ -154,14 +154,14 @@ def test_launches_are_told_however_many_the_device_has_had_before(kernel):
     assert result.lost == 0
 
 
-def test_of_two_launches_with_one_entry_the_first_is_told_and_the_other_counted_as_lost(kernel):
+def test_of_two_launches_with_one_entry_the_first_is_reported_and_the_other_counted_as_lost(kernel):
     result = launched_as(kernel, 5, 5 + 16_384)
 
     assert result.tools["launchlate"]["launch"].tolist() == [0]
     assert result.lost == 6  # warps
 
 
-def test_threads_beyond_the_room_of_a_map_are_lost_exactly(kernel):
+def test_threads_beyond_a_maps_size_are_counted_exactly_as_lost(kernel):
     out = np.zeros(256, np.int32)
 
     result = traced("threadhist", run=lambda: kernel("cube")[2, 128](out), threads=100)
@@ -173,7 +173,7 @@ def test_threads_beyond_the_room_of_a_map_are_lost_exactly(kernel):
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 8, 33])
-def test_sectors_are_those_that_the_addresses_of_a_warp_touch(kernel, stride):
+def test_sectors_are_those_touched_by_a_warps_addresses(kernel, stride):
     count = 128
     given = floats(count * stride)
 
@@ -225,7 +225,7 @@ def banks():
 
 @pytest.mark.parametrize(("name", "bytes_"), [("halves", 2), ("words", 4), ("pairs", 8), ("fours", 16)])
 @pytest.mark.parametrize("stride", [1, 2, *(pytest.param(n, marks=pytest.mark.thorough) for n in (3, 8, 32)), 33])
-def test_passes_are_those_that_the_banks_of_shared_memory_need(banks, name, bytes_, stride):
+def test_passes_follow_from_the_banks_of_shared_memory(banks, name, bytes_, stride):
     given = np.arange(32 * stride * bytes_, dtype=np.uint8)
     out = np.zeros(32 * bytes_, np.uint8)
 
@@ -248,7 +248,7 @@ def test_passes_are_those_that_the_banks_of_shared_memory_need(banks, name, byte
     assert (out[: 29 * bytes_].reshape(29, bytes_) == given.reshape(32, -1)[:29, :bytes_]).all()
 
 
-def test_now_and_then_a_conflict_is_no_finding(banks):
+def test_occasional_conflicts_are_not_a_finding(banks):
     given, out = floats(64), floats(32)
 
     def run():
@@ -262,7 +262,7 @@ def test_now_and_then_a_conflict_is_no_finding(banks):
     assert result.diagnose().items == ()
 
 
-def test_a_load_of_four_matrices_takes_a_pass_for_each_row_that_meets_others_in_its_banks(banks):
+def test_a_load_of_four_matrices_takes_a_pass_for_each_row_with_a_bank_conflict(banks):
     result = traced("memtrace", run=lambda: banks("matrices")[8, 32](np.zeros(32, np.int32)))
 
     four, one = (
@@ -276,17 +276,17 @@ def test_a_load_of_four_matrices_takes_a_pass_for_each_row_that_meets_others_in_
     assert (found.id, found.evidence["requests"]) == ("banks-conflict", 8)
 
 
-def test_a_branch_splits_the_one_warp_at_the_edge(kernel):
+def test_a_branch_diverges_in_the_one_warp_at_the_edge(kernel):
     n = 1000
 
     result = traced("branchdiv", run=lambda: kernel("add")[8, 128](floats(n), floats(n), floats(n), n))
 
     (row,) = result.tools["branchdiv"].to_dict("records")
     assert (row["name"], row["line"], row["warps"], row["split"], row["lanes"]) == ("add", 4, 32, 1, 1024)
-    assert row["taken"] in (n, 1024 - n)  # the compiler may turn the condition round
+    assert row["taken"] in (n, 1024 - n)  # the compiler may invert the condition
 
 
-def test_calls_of_a_device_function_are_counted_in_every_lane_that_makes_them(kernel):
+def test_calls_of_a_device_function_are_counted_in_every_calling_lane(kernel):
     out = np.zeros(256, np.int32)
 
     result = traced("funclat", run=lambda: kernel("thirds")[2, 128](out))
@@ -307,7 +307,7 @@ extern "C" __global__ void other(int *out) { out[threadIdx.x] = table[threadIdx.
 """
 
 
-def test_of_functions_that_kernels_share_only_the_traced_kernels_calls_count_and_the_rest_is_said():
+def test_only_the_traced_kernels_calls_of_shared_functions_count_and_the_rest_is_reported():
     ptx, out = nvrtc.compile(POINTERS), np.zeros(32, np.int32)
 
     def run():
@@ -316,16 +316,16 @@ def test_of_functions_that_kernels_share_only_the_traced_kernels_calls_count_and
 
     result = traced("funclat", run=run, kernel="wanted")
 
-    # Calls through the table cannot be told apart from the other kernel's.
+    # Calls through the table cannot be distinguished from the other kernel's.
     assert result.tools["funclat"]["calls"].tolist() == [32]
     (reason,) = result.kernels.query("name == 'wanted'")["reason"]
-    assert reason.count("left alone: calls of ") == 2
+    assert reason.count("not instrumented: calls of ") == 2
     assert "through its address" in reason
     assert "through its address" in str(result)
     assert out.tolist() == [v + 1 + 10 if v % 2 == 0 else 2 * v + 10 for v in range(32)]
 
 
-def test_every_thread_leaves_and_every_warp_and_block_is_placed_once(kernel):
+def test_every_thread_exits_and_every_warp_and_block_is_placed_once(kernel):
     def run():
         for _ in range(2):
             kernel("cube")[(2, 3), 40](np.zeros(240, np.int32))
@@ -347,7 +347,7 @@ def test_every_thread_leaves_and_every_warp_and_block_is_placed_once(kernel):
     assert (both["sm"] == both["max"]).all()
 
 
-def test_launches_begin_after_they_were_asked_for_and_within_their_call(kernel):
+def test_launches_begin_after_the_request_and_within_their_call(kernel):
     def run():
         for n in (32, 64, 96):
             kernel("add")[1, n](floats(n), floats(n), floats(n), n)
@@ -357,13 +357,13 @@ def test_launches_begin_after_they_were_asked_for_and_within_their_call(kernel):
     launches, late = result.launches, result.tools["launchlate"]
     assert launches["block_x"].tolist() == [32, 64, 96]
     assert late["launch"].tolist() == [0, 1, 2]
-    assert (late["late_ns"] >= 2000).all()  # what the model takes for a launch
+    assert (late["late_ns"] >= 2000).all()  # the model's launch overhead
     assert (launches["time_ns"].diff().dropna() > 0).all()
     assert (launches["device_ns"] > 0).all()
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_kernels_compute_the_same_with_each_tool_as_without(kernel, tool):
+def test_kernels_compute_the_same_with_and_without_each_tool(kernel, tool):
     rng = np.random.default_rng(5)
     numbers, n = rng.integers(-1000, 1000, 512, dtype=np.int32), 300
     a, b = rng.random(n, np.float32), rng.random(n, np.float32)
@@ -384,7 +384,7 @@ def test_kernels_compute_the_same_with_each_tool_as_without(kernel, tool):
     assert results[0][1][0] == numbers.sum()
 
 
-def test_only_kernels_that_are_asked_for_are_traced(kernel):
+def test_only_matching_kernels_are_traced(kernel):
     def run():
         kernel("cube")[1, 32](np.zeros(32, np.int32))
         kernel("thirds")[1, 32](np.zeros(32, np.int32))
@@ -417,7 +417,7 @@ char LICENSE[] SEC("license") = "GPL";
 """
 
 
-def test_a_plain_update_of_a_shared_value_loses_no_count_and_is_reported(kernel, tmp_path):
+def test_a_plain_update_of_a_shared_value_loses_no_counts_and_is_reported(kernel, tmp_path):
     path = tmp_path / "mine.bpf.c"
     path.write_text(SHARED_COUNT)
 
@@ -427,7 +427,7 @@ def test_a_plain_update_of_a_shared_value_loses_no_count_and_is_reported(kernel,
     assert any("mine.bpf.c:12" in finding and "atomic" in finding for finding in result.recording.findings)
 
 
-def test_per_warp_a_program_runs_once_for_each_warp(kernel, tmp_path):
+def test_with_per_warp_a_program_runs_once_per_warp(kernel, tmp_path):
     path = tmp_path / "mine.bpf.c"
     path.write_text(SHARED_COUNT)
 
@@ -450,7 +450,7 @@ def test_programs_print_from_the_device(kernel, tmp_path):
     assert sorted(line.split("thread ")[-1].strip() for line in result.printed) == ["0", "1", "2", "3"]
 
 
-def test_an_unsafe_program_is_refused_with_its_line_and_nothing_is_attached(tmp_path):
+def test_an_unsafe_program_is_rejected_with_its_line_and_nothing_is_attached(tmp_path):
     path = tmp_path / "unsafe.bpf.c"
     path.write_text(SHARED_COUNT.replace("    if (value)\n", ""))
 
@@ -462,7 +462,7 @@ def test_an_unsafe_program_is_refused_with_its_line_and_nothing_is_attached(tmp_
         pass
 
 
-def test_a_wrong_name_says_which_tools_there_are():
+def test_an_unknown_tool_name_lists_the_tools():
     with pytest.raises(ProbeError, match="did you mean threadhist"), accel_magic.gputrace("threadhits"):
         pass
     with pytest.raises(ProbeError, match="no such file"), accel_magic.gputrace("nowhere/mine.bpf.c"):
@@ -471,7 +471,7 @@ def test_a_wrong_name_says_which_tools_there_are():
         pass
 
 
-def test_an_error_in_the_block_keeps_what_was_traced_and_lets_the_next_trace_begin(kernel):
+def test_an_error_in_the_block_keeps_the_result_and_allows_another_trace(kernel):
     trace = accel_magic.gputrace("kernelcount")
     with pytest.raises(ZeroDivisionError), trace:
         kernel("cube")[1, 32](np.zeros(32, np.int32))
@@ -496,7 +496,7 @@ def test_traces_do_not_nest(kernel):
 
 
 def test_an_interrupt_waits_until_a_kernel_is_instrumented(kernel, monkeypatch):
-    """LLVM, stopped in the middle of its work, would take the process with it."""
+    """Interrupting LLVM would crash the process."""
     from accel_magic.gpu import instrument
 
     compiled, compile_probes = [], instrument.compile_probes
@@ -559,14 +559,14 @@ def test_a_kernel_that_faults_is_named_and_the_partial_result_is_kept(kernel):
 
 
 @pytest.mark.parametrize("wrong", [{"device": "npu"}, {"per": "block"}, {"verify": "maybe"}, {"threads": 0}])
-def test_an_option_that_is_not_known_is_refused_and_not_taken_for_another(wrong):
+def test_an_unknown_option_value_is_rejected(wrong):
     (name,) = wrong
 
     with pytest.raises(ProbeError, match=name):
         accel_magic.gputrace("kernelcount", **wrong)
 
 
-def test_a_gpu_is_refused_with_the_way_out():
+def test_a_missing_gpu_is_reported_with_a_fix():
     with pytest.raises(MachineError, match="--device cpu"), accel_magic.gputrace("kernelcount", device="cuda"):
         pass
     with accel_magic.gputrace("kernelcount"):
@@ -583,7 +583,7 @@ def test_without_clang_the_fix_is_named(monkeypatch, tmp_path):
         pass
 
 
-def test_a_dry_run_reports_also_what_is_refused_and_shows_the_ptx_of_what_is_not(tmp_path):
+def test_a_dry_run_reports_rejected_programs_and_shows_the_ptx_of_accepted_ones(tmp_path):
     from accel_magic.api.gputrace import GpuOptions, GpuTrace
 
     path = tmp_path / "unsafe.bpf.c"
@@ -600,7 +600,7 @@ def test_a_dry_run_reports_also_what_is_refused_and_shows_the_ptx_of_what_is_not
     assert all("define" in ir and ".func" in ptx for ir, ptx in accepted.code.values())
 
 
-def test_what_programs_cost_each_kernel_is_told_by_the_assembler(kernel, tmp_path):
+def test_the_assembler_reports_the_cost_of_programs_per_kernel(kernel, tmp_path):
     def run():
         kernel("add")[2, 64](floats(128), floats(128), floats(128), 128)
         kernel("reduced")[1, 128](np.zeros(128, np.int32), np.zeros(1, np.int32))
@@ -616,7 +616,7 @@ def test_what_programs_cost_each_kernel_is_told_by_the_assembler(kernel, tmp_pat
     assert again.resources.equals(result.resources)
 
 
-def test_maps_that_take_much_memory_are_told_before_anything_runs():
+def test_large_maps_are_reported_before_anything_runs():
     from accel_magic.api.gputrace import GpuOptions, GpuTrace
 
     report = repr(GpuTrace(("threadhist",), GpuOptions(threads=6 << 20)).examine())
@@ -629,7 +629,7 @@ def test_maps_that_take_much_memory_are_told_before_anything_runs():
         pass
 
 
-def test_kernels_past_the_end_of_a_tools_map_are_counted_as_lost():
+def test_kernels_beyond_the_end_of_a_tools_map_are_counted_as_lost():
     many = "".join(f'extern "C" __global__ void k{n}(int *x) {{ x[threadIdx.x] = {n}; }}' for n in range(9))
     ptx = nvrtc.compile(many)
     x = np.zeros(64, np.int32)

@@ -1,4 +1,4 @@
-"""Host calls: which are the user's, which launch they made, what is said of them; nothing here touches the kernel."""
+"""Host calls: which are the user's, their launches and findings; does not touch the kernel."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
 
 
 def calls(*rows):
-    """An `api` frame of rows given as dicts; what they leave out is that of a launch that takes 10 us."""
+    """An `api` frame with rows given as dicts; missing fields are those of a launch that takes 10 us."""
     usual = {
         "duration_ns": 10_000, "pid": 7, "tid": 7, "name": "cuLaunchKernel", "kind": "launch", "kernel": "",
         "grid_x": 1, "grid_y": 1, "grid_z": 1, "block_x": 32, "block_y": 1, "block_z": 1, "shared_bytes": 0,
@@ -60,7 +60,7 @@ QUEUED = {**COPY, "name": "cuMemcpyHtoDAsync", "waits": False}
         st.recursive(st.just([]), lambda inside: st.lists(inside, max_size=3), max_leaves=12), min_size=1, max_size=6
     )
 )
-def test_of_nested_calls_the_outermost_is_kept(trees):
+def test_only_the_outermost_of_nested_calls_is_kept(trees):
     tid, start, end, expected = [], [], [], []
     clock = [0]
 
@@ -81,17 +81,17 @@ def test_of_nested_calls_the_outermost_is_kept(trees):
     assert outermost(tid, start, end - start).tolist() == expected.tolist()
 
 
-def test_of_what_is_asked_within_a_function_before_the_drivers_only_the_wrapped_call_is_the_programs():
+def test_within_the_shim_only_the_wrapped_driver_call_counts_as_the_programs():
     load, alloc, look, copy = ("load", "module"), ("alloc", "alloc"), ("look", "module"), ("copy", "copy")
     # thread, start, end, what, whether it is a wrapper, whether it is expected
     rows = [
         (1, 0, 100, load, True, False),
         (1, 10, 20, alloc, False, False),
         (1, 30, 60, load, False, True),
-        (1, 31, 40, alloc, False, False),  # made by the driver itself
-        (1, 70, 80, load, False, False),  # a second one of the wrapper's own
+        (1, 31, 40, alloc, False, False),  # by the driver itself
+        (1, 70, 80, load, False, False),  # a second one, by the wrapper itself
         (1, 110, 120, copy, False, True),
-        (2, 15, 25, copy, False, True),  # of another thread meanwhile
+        (2, 15, 25, copy, False, True),  # by another thread meanwhile
         (1, 130, 160, load, True, False),
         (1, 140, 150, look, False, True),  # by another function of the driver
         (1, 170, 180, look, True, True),  # the driver was not asked at all
@@ -108,7 +108,7 @@ def test_of_what_is_asked_within_a_function_before_the_drivers_only_the_wrapped_
     assert found.tolist() == list(expected)
 
 
-def test_calls_that_this_tool_makes_are_told_from_the_users_of_the_same_thread_and_of_others():
+def test_the_tools_own_calls_are_distinguished_from_the_users_calls():
     own, before = Stretches(), time.monotonic_ns()
     inside = own.during(time.monotonic_ns)
     with pytest.raises(ZeroDivisionError):
@@ -129,7 +129,7 @@ def test_calls_that_this_tool_makes_are_told_from_the_users_of_the_same_thread_a
     assert Stretches().hold(rows, np.array([before, inside, after, inside])).tolist() == [False] * 4
 
 
-def test_every_use_of_the_device_by_the_trace_is_noted():
+def test_every_device_access_of_the_trace_is_marked():
     class Memory:
         name = "device"
 
@@ -144,7 +144,7 @@ def test_every_use_of_the_device_by_the_trace_is_noted():
     assert own.hold(np.array([threading.get_native_id()]), np.array([when])).all()
 
 
-def test_a_call_is_joined_with_the_launch_that_lies_around_it_and_has_its_shape():
+def test_a_call_is_joined_with_its_launch_and_gets_its_shape():
     seen = launches({"time_ns": 90_000, "name": "first"}, {"time_ns": 290_000, "name": "second", "grid_x": 8})
     api = calls({}, {}, {**COPY}, {"grid_x": 8}, {"grid_x": 9, "time_ns": 300_000})
 
@@ -156,7 +156,7 @@ def test_a_call_is_joined_with_the_launch_that_lies_around_it_and_has_its_shape(
     assert matched(api, seen.head(0), complete=True).equals(api)
 
 
-def test_launches_of_several_threads_at_once_get_a_call_each():
+def test_concurrent_launches_of_several_threads_get_one_call_each():
     seen = launches(*[{"time_ns": 0, "host_ns": 10_000_000}] * 3)
 
     found = matched(calls({}, {}, {}, {}), seen, complete=True)
@@ -168,8 +168,8 @@ def joined(api, seen, *, complete=True):
     return matched(api, seen, complete=complete)["launch"].fillna(-1).tolist()
 
 
-def test_launches_that_the_device_notes_when_it_begins_them_are_joined_in_their_order():
-    # The first kernel runs for so long that the other calls are made meanwhile.
+def test_launches_recorded_when_they_begin_are_joined_in_order():
+    # The first kernel runs until after the other calls.
     seen = launches(
         {"time_ns": 5_000, "host_ns": 900_000}, {"time_ns": 905_000, "host_ns": 10}, {"time_ns": 906_000, "host_ns": 10}
     )
@@ -188,7 +188,7 @@ def test_a_call_of_another_kernel_and_one_that_failed_made_no_launch():
     assert joined(api, seen) == [-1, -1, 2]
 
 
-def test_names_that_were_cut_off_are_joined_with_whole_ones():
+def test_truncated_names_are_joined_with_complete_ones():
     name = "_Z" + "n" * 100
     found = matched(calls({"kernel": name[:63]}), launches({"time_ns": 0, "name": name}), complete=True)
 
@@ -216,7 +216,7 @@ def refused(monkeypatch):
     monkeypatch.setattr(host_trace.features, "require_tracing", refuse)
 
 
-def test_where_the_kernel_cannot_be_traced_auto_says_why_and_on_is_refused(refused):
+def test_if_the_kernel_cannot_be_traced_auto_gives_the_reason_and_on_fails(refused):
     memory, host_calls = object(), HostTrace("auto")
 
     assert host_calls.start(memory, simulated=False) is memory
@@ -228,7 +228,7 @@ def test_where_the_kernel_cannot_be_traced_auto_says_why_and_on_is_refused(refus
         HostTrace("on").start(memory, simulated=False)
 
 
-def test_a_gpu_trace_that_has_to_record_calls_and_cannot_is_refused_and_lets_the_next_begin(refused):
+def test_a_gpu_trace_that_cannot_record_required_calls_fails_and_allows_another_trace(refused):
     with (
         pytest.raises(MachineError, match="needs root"),
         accel_magic.gputrace("kernelcount", device="cpu", host_api="on"),
@@ -242,7 +242,7 @@ def test_a_gpu_trace_that_has_to_record_calls_and_cannot_is_refused_and_lets_the
     assert len(trace.result.api) == 0
 
 
-def test_without_a_driver_the_reason_is_told(monkeypatch):
+def test_without_a_driver_the_reason_is_given(monkeypatch):
     def missing(*_):
         raise ProbeError("there is no library called 'libcuda.so.1'", why="nobody knows it", code="probe.no-library")
 
@@ -251,14 +251,14 @@ def test_without_a_driver_the_reason_is_told(monkeypatch):
     host_calls = HostTrace("auto")
     host_calls.start(object(), simulated=False)
 
-    assert host_calls.off == "there is no libcuda.so.1 here: nobody knows it"
+    assert host_calls.off == "libcuda.so.1 not found: nobody knows it"
     with pytest.raises(MachineError, match="driver"):
         host_trace.libraries()
 
 
 @pytest.fixture(scope="module")
 def result():
-    """What a trace of no kernels leaves."""
+    """The result of a trace without kernels."""
     with accel_magic.gputrace("kernelcount", device="cpu", host_api="off") as trace:
         pass
     return trace.result
@@ -268,7 +268,7 @@ def with_calls(result, api, **fields):
     return GpuResult(replace(result.recording, api=api, api_off="", **fields))
 
 
-def test_calls_are_saved_and_read_and_older_files_say_that_they_have_none(result, tmp_path):
+def test_calls_are_saved_and_loaded_and_older_files_have_none(result, tmp_path):
     api = calls({}, COPY, SYNC)
     store.save(with_calls(result, api, api_lost=3).recording, tmp_path / "new.parquet")
 
@@ -287,7 +287,7 @@ def test_calls_are_saved_and_read_and_older_files_say_that_they_have_none(result
     assert "older" in older.api_off
 
 
-def test_calls_are_summed_up_by_name_the_costliest_first():
+def test_calls_are_summed_by_name_with_the_costliest_first():
     api = calls({}, {"result": "CUDA_ERROR_INVALID_VALUE"}, {**COPY, "duration_ns": 50_000}, COPY,
                 {"name": "cuEventQuery", "kind": "poll", "result": "CUDA_ERROR_NOT_READY"})  # fmt: skip
 
@@ -308,7 +308,7 @@ def found(result, *rows):
     return {finding.id: finding for finding in with_calls(result, calls(*rows)).diagnose()}
 
 
-def test_waiting_after_every_launch_is_found_and_waiting_once_at_the_end_is_not(result):
+def test_waiting_after_every_launch_is_a_finding_and_waiting_once_at_the_end_is_not(result):
     waiting = found(result, *[{}, SYNC] * 6)
     once = found(result, *[{}] * 6, SYNC)
     few = found(result, *[{}, SYNC] * 5)
@@ -322,7 +322,7 @@ def test_waiting_after_every_launch_is_found_and_waiting_once_at_the_end_is_not(
     assert "launches-awaited" not in found(result, *[{}, {}, {}, SYNC] * 6)
 
 
-def test_many_small_copies_are_found_and_few_large_ones_are_not(result):
+def test_many_small_copies_are_a_finding_and_few_large_ones_are_not(result):
     small = found(result, *[{}, COPY, COPY, COPY] * 5)
     large = found(result, *[{}, {**COPY, "duration_ns": 400_000}] * 5)
     seldom = found(result, *[{}, {}, {}, COPY] * 5)
@@ -334,7 +334,7 @@ def test_many_small_copies_are_found_and_few_large_ones_are_not(result):
     assert "copies-small" not in found(result, *[COPY] * 20)  # nothing to compare with
 
 
-def test_queued_copies_that_hold_the_host_are_found_and_those_that_do_not_are_not(result):
+def test_queued_copies_that_block_the_host_are_a_finding_and_others_are_not(result):
     held = found(result, *[{}, {**QUEUED, "duration_ns": 50_000}] * 5)
     quick = found(result, *[{}, {**QUEUED, "duration_ns": 30_000}] * 5)
     plain = found(result, *[{}, {**COPY, "duration_ns": 50_000}] * 5)
@@ -350,7 +350,7 @@ def test_without_host_calls_their_rules_are_not_checked(result):
     )
 
 
-def test_the_result_shows_its_calls_and_what_was_lost_of_them(result):
+def test_the_result_shows_its_calls_and_lost_calls(result):
     shown = with_calls(result, calls({}, COPY), api_lost=1234)
 
     assert "2 host calls" in repr(shown)
@@ -358,7 +358,7 @@ def test_the_result_shows_its_calls_and_what_was_lost_of_them(result):
     assert "the records of 1,234 more were lost" in shown._repr_mimebundle_()["text/html"]
 
 
-def test_a_gpu_whose_calls_were_not_recorded_says_why_and_the_simulated_device_does_not(result):
+def test_the_reason_for_unrecorded_calls_is_shown_for_a_gpu_but_not_for_the_simulated_device(result):
     machine = {name: text for name, text in result.machine.items() if name != "simulated"}
     gpu = replace(result.recording, api_off="tracing needs root", machine=machine)
 
@@ -415,7 +415,7 @@ def test_the_timeline_has_calls_by_thread_launches_kernels_and_blocks_at_their_t
     assert (launch[0], *launch[3:]) == ("launch", "cuLaunchKernel", "fill")
     assert sync[3:] == ("cuStreamSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS")
     assert bars["host, thread 8"][0][4] == "HtoD 64 B"
-    # The first launch is the call's; only the second stands for itself.
+    # The first launch belongs to the call; only the second has its own bar.
     ((kind, left, right, what, about),) = bars["launches, NVRTC"]
     assert (kind, what, about) == ("launch", "fill", "launch 1")
     assert left == pytest.approx(ran.launches["time_ns"].iloc[1] / 1e6)
@@ -431,7 +431,7 @@ def test_the_timeline_has_calls_by_thread_launches_kernels_and_blocks_at_their_t
 
 
 @pytest.mark.parametrize("tool", ["launchlate", "kernelcount"])
-def test_kernels_are_placed_by_their_first_instruction_or_by_the_devices_model(tool):
+def test_kernel_times_come_from_their_first_instruction_or_the_device_model(tool):
     nvrtc = pytest.importorskip("accel_magic.gpu.adapters.nvrtc")
     ptx = nvrtc.compile('extern "C" __global__ void fill(int *x) { x[threadIdx.x] = 5; }')
     with accel_magic.gputrace(tool, device="cpu", host_api="off") as trace:
@@ -451,7 +451,7 @@ def test_kernels_are_placed_by_their_first_instruction_or_by_the_devices_model(t
         assert late.tolist() == [0, 0, 0]
 
 
-def test_of_a_kernel_whose_end_is_not_known_the_beginning_is_drawn(ran):
+def test_a_kernel_with_an_unknown_end_is_drawn_at_its_start(ran):
     only_late = replace(
         ran.recording, sources=("launchlate",), launches=ran.launches.assign(device_ns=pd.array([pd.NA] * 2, "Int64"))
     )
@@ -463,14 +463,14 @@ def test_of_a_kernel_whose_end_is_not_known_the_beginning_is_drawn(ran):
     ]
 
 
-def test_on_the_simulated_device_a_kernel_waits_for_the_one_before(result):
+def test_on_the_simulated_device_a_kernel_waits_for_the_previous_one(result):
     rows = [{"time_ns": 100, "device_ns": 1000}, {"time_ns": 200, "device_ns": 50}, {"time_ns": 5000, "device_ns": 7}]
     spans = host.kernel_spans(ToolFrames(replace(result.recording, launches=launches(*rows))))
 
     assert spans[["start_ns", "end_ns"]].to_numpy().tolist() == [[100, 1100], [1100, 1150], [5000, 5007]]
 
 
-def test_a_timeline_of_very_many_calls_keeps_the_longest_and_says_so(result):
+def test_a_timeline_of_many_calls_keeps_the_longest_and_reports_it(result):
     many = 20_050
     api = calls({}, {**SYNC, "duration_ns": 7_000_000}).iloc[[0] * (many - 1) + [1]].reset_index(drop=True)
     plot = with_calls(result, api).figure("timeline")
@@ -481,7 +481,7 @@ def test_a_timeline_of_very_many_calls_keeps_the_longest_and_says_so(result):
     assert [bar[0] for bar in bars].count("sync") == 1
 
 
-def test_a_trace_in_which_nothing_happened_has_no_timeline(result):
+def test_an_empty_trace_has_no_timeline(result):
     with pytest.raises(ResultError) as error:
         result.figure("timeline")
     assert error.value.code == "result.empty-figure"

@@ -1,4 +1,4 @@
-"""What the guest's side of a trace answers, which may be anything."""
+"""Replies of the guest to a trace; they are not trusted."""
 
 import json
 from pathlib import Path
@@ -25,15 +25,15 @@ class Guest:
 
 
 def test_an_error_in_the_guest_is_the_same_error_here(tmp_path):
-    told = {"error": "ProbeError", "what": "a", "why": "b", "fix": "c", "code": "probe.no-match"}
+    reply = {"error": "ProbeError", "what": "a", "why": "b", "fix": "c", "code": "probe.no-match"}
 
     with raises("probe.no-match", errors.ProbeError) as caught:
-        trace_lab(Guest(tmp_path, told), "kprobe:f", command=["true"])
+        trace_lab(Guest(tmp_path, reply), "kprobe:f", command=["true"])
 
     assert (str(caught.value), caught.value.code) == ("a\n  why: b\n  fix: c", "probe.no-match")
 
 
 @pytest.mark.parametrize("kind", ["annotations", "no such name", "__name__", 1, None])
-def test_what_is_none_of_our_errors_is_an_error_of_the_machine(tmp_path, kind):
+def test_unknown_error_types_become_machine_errors(tmp_path, kind):
     with raises("", errors.MachineError):
         trace_lab(Guest(tmp_path, {"error": kind, "what": 5}), "kprobe:f", command=["true"])

@@ -1,4 +1,4 @@
-"""Launches on an accelerator: the line that made each, and how long it took; on a GPU a driver stands in."""
+"""Launches on an accelerator: their lines and durations; GPU launches use the mock driver."""
 
 import ctypes
 import shutil
@@ -39,7 +39,7 @@ def line():
     return sys._getframe(1).f_lineno
 
 
-def test_each_launch_has_the_exact_line_that_made_it_and_its_thread(watched):
+def test_each_launch_has_its_exact_line_and_thread(watched):
     lines = {}
 
     def first():
@@ -64,8 +64,8 @@ def test_each_launch_has_the_exact_line_that_made_it_and_its_thread(watched):
         (30, 7, "matmul(…)"),
     ]
     stacks = [seen.stacks.of(int(seen.stacks.rows(np.array([one.stack], "u8"))[0])) for one in seen.launches]
-    # `launch` itself is the stand-in for a framework: the line that called it is below it.
-    prefix = "test_each_launch_has_the_exact_line_that_made_it_and_its_thread.<locals>"
+    # `launch` itself simulates a framework: the line that called it is below it.
+    prefix = "test_each_launch_has_its_exact_line_and_thread.<locals>"
     assert stacks[0][-2] == Frame(f"{prefix}.second", Kind.PYTHON, HERE, lines["second"])
     assert stacks[2][-2] == Frame(f"{prefix}.first", Kind.PYTHON, HERE, lines["first"])
     assert stacks[0] == stacks[1]
@@ -73,7 +73,7 @@ def test_each_launch_has_the_exact_line_that_made_it_and_its_thread(watched):
     assert seen.device == "CPU device (simulated)"
 
 
-def test_stacks_of_launches_join_those_of_the_recording_under_keys_of_their_own(watched):
+def test_launch_stacks_are_added_to_the_recordings_stacks_with_new_keys(watched):
     known = table(np.array([3, 2], "u8"), np.array([KERNEL, KERNEL], "u1"), [[Frame("a")], [Frame("b")]])
     launch(watched, START, device_ns=1)
     seen = watched.seen(START, known)
@@ -84,7 +84,7 @@ def test_stacks_of_launches_join_those_of_the_recording_under_keys_of_their_own(
     assert [seen.stacks.of(int(row)) for row in seen.stacks.rows(known.keys)] == [(Frame("b"),), (Frame("a"),)]
 
 
-def test_launches_of_other_processes_have_no_stack_and_those_before_go_do_not_count(watched):
+def test_launches_of_other_processes_have_no_stack_and_launches_before_go_do_not_count(watched):
     launch(watched, START)
     watched.go()
     launch(watched, START, pid=4711)
@@ -93,7 +93,7 @@ def test_launches_of_other_processes_have_no_stack_and_those_before_go_do_not_co
     assert (one.tid, one.stack, one.device_ns) == (0, 0, -1)
 
 
-def test_more_launches_than_are_kept_are_counted(watched, monkeypatch):
+def test_launches_beyond_the_limit_are_counted(watched, monkeypatch):
     monkeypatch.setattr(watching, "MOST_LAUNCHES", 3)
     for number in range(5):
         launch(watched, START + number, device_ns=1)
@@ -102,7 +102,7 @@ def test_more_launches_than_are_kept_are_counted(watched, monkeypatch):
     assert ([one.time_ns for one in seen.launches], seen.more) == ([0, 1, 2], 2)
 
 
-def test_kernels_are_left_as_they_are(watched):
+def test_kernels_are_not_changed(watched):
     assert watched.rewrite(KernelSource("test", ("k",), ".version 7.0", "sm_80")) == ".version 7.0"
 
 
@@ -130,7 +130,7 @@ def cu():
     """The driver API over the simulated device."""
     api = pytest.importorskip("cuda.bindings.driver")
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        pytest.skip("no C compiler to build the stand-in driver with")
+        pytest.skip("no C compiler to build the mock driver with")
     with standin.driver(Device(memory_bytes=64 << 20)):
         yield api
 
@@ -140,7 +140,7 @@ def checked(result):
     return result[1] if len(result) == 2 else result[1:]
 
 
-def test_on_a_gpu_a_launch_takes_the_time_between_two_events_around_it(cu):
+def test_on_a_gpu_a_launchs_duration_is_the_time_between_two_events(cu):
     context = checked(cu.cuDevicePrimaryCtxRetain(checked(cu.cuDeviceGet(0))))
     checked(cu.cuCtxSetCurrent(context))
     stream = checked(cu.cuStreamCreate(0))
@@ -149,7 +149,7 @@ def test_on_a_gpu_a_launch_takes_the_time_between_two_events_around_it(cu):
     def spin(rounds):
         checked(cu.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, ((rounds,), (ctypes.c_int,)), 0))
 
-    spin(10)  # the first launch of all is slow
+    spin(10)  # the very first launch is slow
     events = [checked(cu.cuEventCreate(0)) for _ in range(2)]
     checked(cu.cuStreamSynchronize(stream))
     with accel_magic.flame(gpu_kernels=True, device="cuda", sampler="thread") as t:

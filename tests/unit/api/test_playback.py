@@ -1,4 +1,4 @@
-"""Recordings played back: the same result, at a pace, labelled, and cut where they are stopped."""
+"""Replayed recordings: the same result, at a chosen speed, labeled, and cut where they are stopped."""
 
 import gc
 import os
@@ -27,14 +27,14 @@ def saved(rich_recording, tmp_path):
 
 @pytest.fixture
 def steady(make_recording, tmp_path):
-    """A second with a call each 10 ms, that takes 5 ms and is sampled each 50 ms; the path of its file."""
+    """The file of a one-second recording with a call of 5 ms every 10 ms and a counter sample every 50 ms."""
     events = [(i * 10_000_000, 0, 5_000_000) for i in range(100)]
     times = list(range(0, 1_000_000_001, 50_000_000))
     samples = (times, [[min(at // 10_000_000, 100)] for at in times])
     return save(make_recording(["latency:uprobe:/lib/x:f"], events, samples=samples), tmp_path / "steady.parquet")
 
 
-def test_a_whole_playback_is_the_recording_again_and_labelled(saved, rich_recording):
+def test_a_complete_replay_equals_the_recording_and_is_labeled(saved, rich_recording):
     result = replay(saved, speed=20)
 
     assert result.hits == int(rich_recording.hits.sum())
@@ -50,7 +50,7 @@ def test_a_whole_playback_is_the_recording_again_and_labelled(saved, rich_record
     assert str(result).startswith("REPLAY: recorded on ")
 
 
-def test_it_takes_the_recordings_own_time_divided_by_the_speed(make_recording, tmp_path):
+def test_a_replay_takes_the_recordings_duration_divided_by_the_speed(make_recording, tmp_path):
     hour = save(make_recording(duration_ns=3_600 * 10**9), tmp_path / "hour.parquet")
     start = time.monotonic()
     replay(hour, speed=7_200)
@@ -70,14 +70,14 @@ def test_live_samples_show_the_counters_at_their_time(steady):
     for sample in seen:
         at = sample.time_ns / 1e6  # in milliseconds
         assert sample.hits[0] == pytest.approx(at // 50 * 5, abs=5)
-        # An event is there when its call has returned, 5 ms after it began.
+        # An event is recorded when its call returns, 5 ms after it began.
         assert sample.recorded == pytest.approx((at - 5) // 10 + 1, abs=3)
         if sample.recorded:
             assert sample.latency[0].p50_ns == pytest.approx(5_000_000, rel=0.032)
     assert result.hits == 100
 
 
-def test_a_playback_stopped_halfway_holds_what_was_played(steady):
+def test_a_replay_stopped_halfway_has_what_was_replayed(steady):
     player = Replay(steady)
     player.prepare()
     player.attach()
@@ -97,7 +97,7 @@ def test_a_playback_stopped_halfway_holds_what_was_played(steady):
     assert result.recording.replayed is not None
 
 
-def test_an_interrupt_while_it_plays_keeps_what_was_played(steady, monkeypatch):
+def test_an_interrupted_replay_keeps_what_was_replayed(steady, monkeypatch):
     def interrupted(self):
         time.sleep(0.2)
         raise KeyboardInterrupt
@@ -110,7 +110,7 @@ def test_an_interrupt_while_it_plays_keeps_what_was_played(steady, monkeypatch):
     assert 10 <= len(block.last().events) <= 40
 
 
-def test_two_playbacks_at_once_are_refused_and_the_first_goes_on(saved, steady):
+def test_a_second_replay_is_rejected_and_the_first_continues(saved, steady):
     player = Replay(steady, speed=4)
     player.prepare()
     player.attach()
@@ -123,7 +123,7 @@ def test_two_playbacks_at_once_are_refused_and_the_first_goes_on(saved, steady):
     assert replay(saved, speed=50).recorded == 48
 
 
-def test_recordings_of_two_kinds_play_at_the_same_time(steady, rich_recording, tmp_path):
+def test_recordings_of_two_kinds_replay_at_the_same_time(steady, rich_recording, tmp_path):
     from accel_magic.recording.flame import FlameFacts
 
     flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
@@ -140,7 +140,7 @@ def test_recordings_of_two_kinds_play_at_the_same_time(steady, rich_recording, t
     assert [type(result).__name__ for result in (first, second)] == ["TraceResult", "FlameResult"]
 
 
-def test_a_playback_that_is_given_up_leaves_nothing_in_the_reader(steady):
+def test_an_aborted_replay_leaves_nothing_in_the_reader(steady):
     def recordings():
         links = (path.readlink() for path in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
         return [link.name for link in links if link.name.startswith(("memfd:replay", "memfd:records", "memfd:samples"))]
@@ -154,13 +154,13 @@ def test_a_playback_that_is_given_up_leaves_nothing_in_the_reader(steady):
         player.abort()
     assert replay(steady, speed=50).hits == 100
 
-    end = time.monotonic() + 20  # it answers before it lets go
+    end = time.monotonic() + 20  # the reader answers before it closes them
     while recordings() and time.monotonic() < end:
         time.sleep(0.01)
     assert recordings() == []
 
 
-def test_any_recording_is_played_by_the_one_function(saved, rich_recording, tmp_path):
+def test_replay_accepts_every_kind_of_recording(saved, rich_recording, tmp_path):
     from accel_magic.recording.flame import FlameFacts
 
     flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
@@ -172,7 +172,7 @@ def test_any_recording_is_played_by_the_one_function(saved, rich_recording, tmp_
     assert accel_magic.last is result
 
 
-def test_what_has_nothing_to_play_is_refused_with_a_way_out(tmp_path):
+def test_files_that_cannot_be_replayed_are_rejected_with_a_fix(tmp_path):
     from accel_magic.recording.profile import ProfileBuilder
 
     profile = tmp_path / "profile.parquet"
@@ -186,7 +186,7 @@ def test_what_has_nothing_to_play_is_refused_with_a_way_out(tmp_path):
         replay(tmp_path / "nowhere.parquet")
 
 
-def test_a_cell_slower_than_the_recording_ends_when_the_cell_does(saved):
+def test_a_replay_beside_a_slower_cell_ends_with_the_cell(saved):
     player = Replay(saved, speed=10)
     player.prepare()
     player.attach()
@@ -197,7 +197,7 @@ def test_a_cell_slower_than_the_recording_ends_when_the_cell_does(saved):
     assert (result.value, result.recorded) == ("value", 48)
 
 
-def test_a_playback_of_no_events_works(make_recording, tmp_path):
+def test_a_recording_without_events_can_be_replayed(make_recording, tmp_path):
     path = save(make_recording(["tracepoint:a:b"], [], hits=[9], plan={"mode": "count"}), tmp_path / "counts.parquet")
 
     result = replay(path, speed=20)
@@ -205,7 +205,7 @@ def test_a_playback_of_no_events_works(make_recording, tmp_path):
     assert (result.hits, result.recorded, len(result.events)) == (9, 0, 0)
 
 
-def test_a_file_that_is_no_recording_is_refused_before_anything_starts(tmp_path):
+def test_a_file_that_is_not_a_recording_is_rejected_before_anything_starts(tmp_path):
     path = tmp_path / "other.parquet"
     path.write_bytes(b"PAR1")
 
@@ -215,7 +215,7 @@ def test_a_file_that_is_no_recording_is_refused_before_anything_starts(tmp_path)
         replay(tmp_path / "nowhere.parquet")
 
 
-def test_a_playback_works_in_a_thread(saved):
+def test_a_replay_works_in_a_thread(saved):
     results = []
     thread = threading.Thread(target=lambda: results.append(replay(saved, speed=20)))
     thread.start()
@@ -224,7 +224,7 @@ def test_a_playback_works_in_a_thread(saved):
     assert results[0].recorded == 48
 
 
-def test_no_descriptor_is_left_behind(saved):
+def test_no_file_descriptor_leaks(saved):
     replay(saved, speed=100)
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
@@ -235,7 +235,7 @@ def test_no_descriptor_is_left_behind(saved):
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def test_live_samples_show_what_had_been_added_up_at_their_time(make_recording, make_point, tmp_path):
+def test_live_samples_have_the_sums_at_their_time(make_recording, make_point, tmp_path):
     point = make_point(0, "latency:uprobe:/lib/x:f", total="size")
     events = [(i * 10_000_000, 0, 5_000_000) for i in range(100)]
     columns = {

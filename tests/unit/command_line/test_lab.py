@@ -37,7 +37,7 @@ def made(tmp_path):
     )
 
 
-def test_build_builds_the_default_kernel_and_says_what_it_is(monkeypatch, capsys, made):
+def test_build_builds_and_describes_the_default_kernel(monkeypatch, capsys, made):
     asked = []
     monkeypatch.setattr(image, "build_all", lambda *given, **options: asked.append((given, options["debs"])) or [made])
     assert run("build") == 0
@@ -52,7 +52,7 @@ def test_build_all_builds_every_kernel(monkeypatch):
     assert asked == [("6.12", "6.18", "7.2")]
 
 
-def test_what_goes_wrong_is_printed_with_its_fix_and_the_status_is_1(monkeypatch, capsys):
+def test_an_error_is_printed_with_its_fix_and_the_status_is_1(monkeypatch, capsys):
     def fail(*_, **__):
         raise MachineError("no network", why="it is off", fix="switch it on", code="lab.apt-failed")
 
@@ -82,7 +82,7 @@ def test_urls_are_those_of_the_kernel_busybox_and_qemu(capsys):
     assert capsys.readouterr().out.split()[-1].rpartition("/")[2].startswith("libze1_")
 
 
-def test_level_zero_is_built_only_when_asked_for_and_told_where_it_is(monkeypatch, capsys, made, tmp_path):
+def test_level_zero_is_built_only_with_its_option_and_its_path_is_printed(monkeypatch, capsys, made, tmp_path):
     asked = []
     monkeypatch.setattr(image, "build_all", lambda *_, **__: [made])
     monkeypatch.setattr(image, "build_level_zero", lambda **options: asked.append(options["debs"]))
@@ -91,10 +91,10 @@ def test_level_zero_is_built_only_when_asked_for_and_told_where_it_is(monkeypatc
     assert asked == []
     assert run("build", "--level-zero", "--debs", str(tmp_path)) == 0
     assert asked == [tmp_path]
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"Level Zero: {tmp_path}/loader, in every lab")
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"Level Zero: {tmp_path}/loader, available in every lab")
 
 
-def test_status_tells_what_is_built_what_is_not_and_the_notes(monkeypatch, capsys, made, cache):
+def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, made, cache):
     monkeypatch.setattr(image, "built", lambda: [made])
     assert run("status") == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -110,15 +110,15 @@ def test_status_tells_what_is_built_what_is_not_and_the_notes(monkeypatch, capsy
 def test_status_as_json_has_every_field_of_the_images(monkeypatch, capsys, made, cache):
     monkeypatch.setattr(image, "built", lambda: [made])
     assert run("status", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["cache"] == str(cache)
-    assert told["bytes"] == 0
-    assert told["images"][0]["release"] == "6.12.7+deb13-amd64"
-    assert told["level_zero"] is None
-    assert told["images"][0]["packages"] == {"busybox-static": "1"}
+    status = json.loads(capsys.readouterr().out)
+    assert status["cache"] == str(cache)
+    assert status["bytes"] == 0
+    assert status["images"][0]["release"] == "6.12.7+deb13-amd64"
+    assert status["level_zero"] is None
+    assert status["images"][0]["packages"] == {"busybox-static": "1"}
 
 
-def test_clean_takes_logs_and_programs_along_but_not_with_one_kernel(cache, capsys):
+def test_clean_removes_logs_and_programs_too_but_not_for_one_kernel(cache, capsys):
     for name in ("runs/one/console.log", "programs/npu_load"):
         (cache / name).parent.mkdir(parents=True)
         (cache / name).write_bytes(bytes(3_000_000))
@@ -131,7 +131,7 @@ def test_clean_takes_logs_and_programs_along_but_not_with_one_kernel(cache, caps
     assert not (cache / "programs").exists()
 
 
-def test_clean_tells_how_much_it_freed(cache, capsys):
+def test_clean_prints_how_much_it_freed(cache, capsys):
     (cache / "parts").mkdir(parents=True)
     (cache / "parts" / "x").write_bytes(bytes(3_000_000))
     assert run("clean") == 0
@@ -155,7 +155,7 @@ def test_without_a_terminal_there_is_one_line_per_step():
     assert reports(terminal=False) == "fetching: 2 packages\nnote: another version\nbuilding: the initramfs\n"
 
 
-def test_on_a_terminal_the_bar_is_drawn_again_in_place(monkeypatch):
+def test_on_a_terminal_the_bar_is_redrawn_in_place(monkeypatch):
     monkeypatch.setenv("COLUMNS", "81")
     lines = reports(terminal=True).split("\n")
     assert lines[0].split("\r")[1:] == [

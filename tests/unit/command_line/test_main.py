@@ -1,4 +1,4 @@
-"""The command line as a whole: its commands, how it reports errors, and what it does not load."""
+"""The command line as a whole: commands, error reports, and that it loads no front end."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from accel_magic.errors import MachineError, ProbeError, RecordingError
     ("error", "status"),
     [(ProbeError, 2), (MachineError, 1), (RecordingError, 1)],
 )
-def test_errors_show_what_why_fix_and_code_and_mistakes_of_the_user_have_a_status_of_their_own(error, status, capsys):
+def test_errors_show_what_why_fix_and_code_and_probe_errors_have_status_2(error, status, capsys):
     def fail():
         raise error("it is wrong", why="so it is", fix="do this", code="area.reason")
 
@@ -23,7 +23,7 @@ def test_errors_show_what_why_fix_and_code_and_mistakes_of_the_user_have_a_statu
     assert capsys.readouterr().err == "it is wrong\n  why: so it is\n  fix: do this\n  code: area.reason\n"
 
 
-def test_parts_that_an_error_does_not_have_are_left_out(capsys):
+def test_missing_parts_of_an_error_are_omitted(capsys):
     def fail():
         raise MachineError("it is wrong", code="machine.wrong")
 
@@ -39,7 +39,7 @@ def test_an_interrupt_ends_a_command_without_a_traceback(capsys):
     assert capsys.readouterr().err == "interrupted\n"
 
 
-def test_every_command_explains_itself(capsys):
+def test_every_command_has_help(capsys):
     for words in (["--help"], *([name, "--help"] for name in ("trace", "show", "doctor", "lab"))):
         with pytest.raises(SystemExit) as left:
             main(words)
@@ -62,7 +62,7 @@ def test_options_are_not_abbreviated(capsys):
     assert "--max" in capsys.readouterr().err
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
+def test_a_closed_output_pipe_is_not_an_error():
     sample = "tests/unit/formats/samples/bpftrace.txt"
     process = subprocess.Popen(
         [sys.executable, "-m", "accel_magic", "show", sample], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -18,7 +18,7 @@ def recorded(rich_recording, tmp_path):
     return result_of(rich_recording).to_parquet(tmp_path / "run.parquet")
 
 
-def test_a_recording_is_shown_as_a_notebook_shows_it_in_plain_text(recorded, rich_recording, capsys):
+def test_a_recording_is_shown_as_its_plain_text_summary(recorded, rich_recording, capsys):
     assert main(["show", str(recorded)]) == 0
 
     shown = capsys.readouterr().out
@@ -63,7 +63,7 @@ def test_a_gpu_recording_is_shown_as_text_and_as_a_page(traced_on_the_gpu, tmp_p
     assert "nothing" in page
 
 
-def test_a_page_holds_the_tables_and_figures_and_asks_for_nothing(recorded, tmp_path, capsys):
+def test_a_page_has_the_tables_and_figures_and_loads_nothing(recorded, tmp_path, capsys):
     assert main(["show", str(recorded), "--html", str(tmp_path / "page.html")]) == 0
 
     assert capsys.readouterr().out == f"{tmp_path / 'page.html'}\n"
@@ -78,17 +78,17 @@ def test_a_page_holds_the_tables_and_figures_and_asks_for_nothing(recorded, tmp_
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 and then nothing of the kind", b"\x00\xff" * 500])
-def test_what_cannot_be_shown_is_an_error_with_status_1(content, tmp_path, capsys):
+def test_a_file_that_cannot_be_shown_is_an_error_with_status_1(content, tmp_path, capsys):
     path = tmp_path / "file"
     if content is not None:
         path.write_bytes(content)
 
     assert main(["show", str(path)]) == 1
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "fix: " in said.err
-    assert "Traceback" not in said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "fix: " in captured.err
+    assert "Traceback" not in captured.err
 
 
 def test_a_page_that_cannot_be_written_is_an_error_with_status_1(recorded, tmp_path, capsys):

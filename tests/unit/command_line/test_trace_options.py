@@ -1,4 +1,4 @@
-"""The options of `accel-magic trace`: those of `%%ktrace`, with the same meaning, and what does not go together."""
+"""The options of `accel-magic trace`: the same as those of `%%ktrace`, and conflicting options."""
 
 import argparse
 
@@ -12,7 +12,7 @@ from accel_magic.magics import ktrace as magic
 
 
 def parser_of(add, *path):
-    """The parser that a command adds, by the names that lead to it."""
+    """The parser that a command adds, by the names of its commands."""
     parser = Parser()
     commands = parser.add_subparsers()
     add(commands)
@@ -23,7 +23,7 @@ def parser_of(add, *path):
 
 
 def table(parser):
-    """What each option takes, by its name."""
+    """The arguments of each option, by its name."""
     return {
         action.option_strings[-1]: (action.nargs, action.type, action.choices and tuple(action.choices), action.metavar)
         for action in parser._actions
@@ -47,7 +47,7 @@ def test_tracing_in_the_lab_takes_the_same_options():
     assert [name for name in shared if lab.get(name) != magics[name]] == []
 
 
-def test_probes_and_options_stand_in_any_order():
+def test_probes_and_options_may_be_in_any_order():
     words = "t:a:b --mode count uprobe:libc:f --max-events 7 !uprobe:libc:g --no-live --buffer 0.5 --stacks t:c:d"
     values = parser_of(trace.add, "trace").parse_args(options.with_kinds(words.split()))
 
@@ -71,12 +71,12 @@ def test_probes_and_options_stand_in_any_order():
         (["t:a:b", "--no-print"], "option.needs-save"),
     ],
 )
-def test_what_does_not_go_together_is_a_mistake_with_a_fix(words, code, capsys):
+def test_conflicting_options_are_an_error_with_a_fix(words, code, capsys):
     assert main(["trace", *words]) == 2
 
-    said = capsys.readouterr().err
-    assert f"  code: {code}\n" in said
-    assert "  fix: " in said
+    output = capsys.readouterr().err
+    assert f"  code: {code}\n" in output
+    assert "  fix: " in output
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_an_import_without_times_cannot_be_replayed(sample):
     with raises("recording.not-playable", RecordingError) as error:
         accel_magic.replay(sample("bpftrace_untimed.txt"))
 
-    assert "no pace to play at" in error.value.why
+    assert "has no times" in error.value.why
     assert "accel_magic.open(" in error.value.fix
 
 

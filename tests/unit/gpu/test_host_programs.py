@@ -179,7 +179,7 @@ def test_words_of_a_line_are_bindings_unless_they_are_files(tmp_path, monkeypatc
 
 
 def test_a_line_of_bindings_alone_asks_for_nothing():
-    with pytest.raises(ProbeError, match="no GPU program was named"):
+    with pytest.raises(ProbeError, match="no GPU program given"):
         accel_magic.gputrace("on=uprobe:libc:malloc")
 
 

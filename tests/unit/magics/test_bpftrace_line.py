@@ -1,4 +1,4 @@
-"""bpftrace code after `%%ktrace`, and given to `accel_magic.trace`."""
+"""bpftrace code on a `%%ktrace` line or passed to `accel_magic.trace`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_magic_shows_the_line_and_runs_nothing(shell, line, cell, shown):
     assert error.value.fix.startswith(shown)
 
 
-def test_python_text_below_a_probe_is_not_looked_at(shell):
+def test_python_text_below_a_probe_is_not_checked_for_bpftrace_code(shell):
     with raises("probe.no-match", ProbeError) as error:
         shell.run_cell_magic("ktrace", "tracepoint:no_such:event", "code = 'kprobe:f { @ = count(); }'\n")
 
@@ -49,7 +49,7 @@ def test_python_text_below_a_probe_is_not_looked_at(shell):
 
 
 @pytest.mark.parametrize("probe", ["kprobe:vfs_read { @ = count(); }", "kfunc:vfs_read", "interval:s:1", "a.bt"])
-def test_the_python_interface_shows_it_too(probe):
+def test_the_python_api_shows_the_line_too(probe):
     with raises("probe.bpftrace-code", ProbeError) as error:
         accel_magic.trace(probe).prepare()
 

@@ -1,4 +1,4 @@
-"""A cell compiled as IPython would: values, line numbers, namespaces and what is refused."""
+"""A cell compiled as by IPython: values, line numbers, namespaces, and rejected code."""
 
 import linecache
 import traceback
@@ -44,7 +44,7 @@ def test_the_value_is_that_of_the_last_expression(run, cell, value):
     assert run(cell)[0] == value
 
 
-def test_names_are_read_from_and_left_in_the_namespace(run):
+def test_names_are_read_from_and_stored_in_the_namespace(run):
     value, namespace = run(
         "def double(x):\n    return factor * x\nresult = [double(i) for i in range(3)]\nresult", factor=2
     )
@@ -59,7 +59,7 @@ def test_magics_and_shell_commands_are_transformed(run):
 
 
 @pytest.mark.parametrize(("cell", "line"), [("1/0", 2), ("\n\n1/0", 4), ("x = 1\n\n\n1/0", 5), ("   \n\n  1/0", 4)])
-def test_tracebacks_tell_the_notebooks_line_numbers_and_source(run, cell, line):
+def test_tracebacks_show_the_notebooks_line_numbers_and_source(run, cell, line):
     with pytest.raises(ZeroDivisionError) as caught:
         run(cell)
 
@@ -95,7 +95,7 @@ def test_a_syntax_error_has_the_notebooks_line(shell):
         "1\nawait f()",
     ],
 )
-def test_await_at_top_level_is_refused_with_a_way_out(shell, cell):
+def test_await_at_top_level_is_rejected_with_a_fix(shell, cell):
     with raises("line.top-level-await", TraceStateError) as caught:
         compile_cell(shell, "%%ktrace\n", cell)
 

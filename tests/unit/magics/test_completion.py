@@ -1,4 +1,4 @@
-"""What Tab answers on a `%%ktrace` or `%%gputrace` line."""
+"""Tab completion on `%%ktrace` and `%%gputrace` lines."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from accel_magic.magics import extension
 
 @pytest.fixture
 def complete(monkeypatch):
-    """Complete a line as IPython asks: `symbol` is what follows the last delimiter, ':' among them."""
+    """Complete a line as IPython does: `symbol` is the text after the last delimiter, which may be ':'."""
     monkeypatch.setattr(
         "accel_magic.probes.completion.complete",
         lambda word: [name for name in ("t:sched:sched_switch", "t:sched:sched_wakeup") if name.startswith(word)],
@@ -24,7 +24,7 @@ def complete(monkeypatch):
     return complete_
 
 
-def test_probes_are_completed_from_the_last_delimiter_on(complete):
+def test_probes_are_completed_after_the_last_delimiter(complete):
     assert complete("%%ktrace t:sched:sched_w") == ["sched_wakeup"]
     assert complete("%%ktrace t:sched:") == ["sched_switch", "sched_wakeup"]
     assert complete("%%ktrace t:sch") == ["sched:sched_switch", "sched:sched_wakeup"]
@@ -37,12 +37,12 @@ def test_options_are_completed(complete):
     assert set(complete("%%ktrace --")) >= {"--mode", "--scope", "--filter", "--replay", "--dry-run", "--help"}
 
 
-def test_probes_of_programs_for_the_cpu_are_completed_behind_their_functions(complete):
+def test_probes_of_cpu_programs_are_completed_after_their_functions(complete):
     assert complete("%%gputrace a.bpf.c on_wake=t:sched:sched_w") == ["sched_wakeup"]
     assert complete("%%gputrace a.bpf.c on_wake=") == ["t:sched:sched_switch", "t:sched:sched_wakeup"]
     assert complete("%%gputrace kernelc") == ["kernelcount"]
     assert complete("%%gputrace a.bpf.c --by-") == ["--by-launch"]
 
 
-def test_nothing_known_gives_nothing(complete):
+def test_an_unknown_prefix_has_no_completions(complete):
     assert complete("%%ktrace u:nothing") == []

@@ -28,11 +28,11 @@ from accel_magic.magics.line import HelpRequested
         ),
     ],
 )
-def test_what_was_written_is_given(line, given):
+def test_options_on_the_line_are_parsed(line, given):
     assert parse(line).given == given
 
 
-def test_the_common_options_are_those_of_the_other_magics():
+def test_the_common_options_match_the_other_magics():
     common = parse("--rate 99 -o f --save f.parquet --no-live --dry-run").common
 
     assert (common.output, common.save, common.live, common.dry_run) == ("f", "f.parquet", False, True)
@@ -52,7 +52,7 @@ def test_the_common_options_are_those_of_the_other_magics():
         *("--replay f.parquet --rate 99", "--replay f.parquet --off-cpu", "-o 1x", "--wit a:b", "--with"),
     ],
 )
-def test_mistakes_are_told_with_a_fix(line):
+def test_mistakes_are_errors_with_a_fix(line):
     with pytest.raises(ProbeError) as caught:
         parse(line)
     assert caught.value.fix

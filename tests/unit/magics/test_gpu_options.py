@@ -9,7 +9,7 @@ from accel_magic.magics.gputrace import OPTION_NAMES, parse
 from accel_magic.magics.line import HelpRequested
 
 
-def test_tools_files_and_options_may_stand_in_any_order():
+def test_tools_files_and_options_may_be_in_any_order():
     line = parse("threadhist --kernel 'mat*' mine.bpf.c -o t --per warp --program other.o --threads 64 --device cpu")
 
     assert line.programs == ("threadhist", "mine.bpf.c", "other.o")
@@ -17,12 +17,12 @@ def test_tools_files_and_options_may_stand_in_any_order():
     assert line.common.output == "t"
 
 
-def test_when_maps_are_read_is_given_by_time_or_by_launch():
+def test_maps_are_read_by_time_or_by_launch():
     assert parse("threadhist --every 0.5").given == {"every": 0.5}
     assert parse("threadhist --by-launch").given == {"by_launch": True}
 
 
-def test_what_is_not_written_is_not_given():
+def test_options_not_on_the_line_are_not_given():
     line = parse("memtrace")
 
     assert line.given == {}
@@ -49,7 +49,7 @@ def test_what_is_not_written_is_not_given():
         ("threadhist 'open", "close the quotes"),
     ],
 )
-def test_a_mistake_is_a_typed_error_that_names_it(text, named):
+def test_a_mistake_is_a_probe_error_that_names_it(text, named):
     with pytest.raises(ProbeError) as caught:
         parse(text)
 

@@ -9,7 +9,7 @@ from accel_magic.magics.line import HelpRequested
 from tests.support.errors import raises
 
 
-def test_probes_and_options_may_stand_in_any_order():
+def test_probes_and_options_may_be_in_any_order():
     line = parse("t:a:b -o name --mode count uprobe:libc:f --max-events 7 !uprobe:libc:g --no-live --buffer 0.5")
 
     assert line.probes == ("t:a:b", "uprobe:libc:f", "!uprobe:libc:g")
@@ -17,7 +17,7 @@ def test_probes_and_options_may_stand_in_any_order():
     assert line.common == Common(output="name", live=False, save=None, dry_run=False, replay=None, speed=1.0, run=False)
 
 
-def test_what_is_not_written_is_not_given():
+def test_options_not_on_the_line_are_not_given():
     line = parse("t:a:b")
 
     assert line.given == {}
@@ -47,7 +47,7 @@ def test_numbers_are_read(text, number):
         "",
         "--mode count",
         "t:a:b --bogus",
-        "t:a:b --max 3",  # no abbreviations: a later option could change their meaning
+        "t:a:b --max 3",  # no abbreviations: a new option could change their meaning
         "t:a:b --mode fast",
         "t:a:b --max-events 0",
         "t:a:b --max-events -3",
@@ -105,7 +105,7 @@ def test_help_is_text_with_every_option_and_no_percent_escapes():
         assert name in text
 
 
-def test_stacks_alone_are_all_that_can_be_had_and_take_no_probe_with_them():
+def test_stacks_without_kinds_means_all_kinds_and_does_not_consume_a_probe():
     assert parse("--stacks t:a:b").given == {"stacks": "auto"}
     assert parse("--stacks t:a:b").probes == ("t:a:b",)
     assert parse("t:a:b --stacks").given == {"stacks": "auto"}

@@ -81,7 +81,7 @@ def test_a_result_is_saved_as_one_file_and_opened_unchanged(maker, tmp_path, mad
     else:
         assert result.xe.total == 12
         assert_same(result.xe, again.xe)
-        assert "12 samples of iaprof" in again.summary()
+        assert "12 iaprof samples" in again.summary()
 
 
 def test_iaprof_samples_are_not_rows_of_the_saved_table(maker, tmp_path):

@@ -13,7 +13,7 @@ EVIL = "<script>alert('x')</script>"
 
 
 def finding(severity="warning", **fields):
-    told = {
+    defaults = {
         "id": "jobs-slow",
         "code": "npu.jobs-slow",
         "severity": severity,
@@ -26,7 +26,7 @@ def finding(severity="warning", **fields):
         "source": "clean runs stay below it",
         "where": (Stretch(1_000_000, 201_000_000, 7, 9),),
     }
-    return Finding(**{**told, **fields})
+    return Finding(**{**defaults, **fields})
 
 
 class Reader(html.parser.HTMLParser):
@@ -50,14 +50,14 @@ class Reader(html.parser.HTMLParser):
             self.text += data + "\n"
 
 
-def test_a_trace_with_nothing_to_tell_says_so_in_one_line():
-    assert repr(Diagnosis(checked=("a", "b"))) == "nothing found, 2 rules looked at"
-    assert "nothing found, 2 rules looked at" in Reader(Diagnosis(checked=("a", "b"))._repr_html_()).text
+def test_a_trace_without_findings_is_one_line():
+    assert repr(Diagnosis(checked=("a", "b"))) == "nothing found, 2 rules checked"
+    assert "nothing found, 2 rules checked" in Reader(Diagnosis(checked=("a", "b"))._repr_html_()).text
 
 
 def test_text_has_evidence_in_its_units_meaning_advice_limit_and_place():
     assert repr(Diagnosis((finding(),), checked=("jobs-slow",))).splitlines() == [
-        "1 warning, 1 rule looked at",
+        "1 warning, 1 rule checked",
         "",
         "WARNING  2 of 1,500 jobs took long  [jobs-slow]",
         "    slow 2, jobs 1,500, longest 200 ms, longest 133x, slow share 12.5 %",
@@ -75,21 +75,21 @@ def test_text_has_evidence_in_its_units_meaning_advice_limit_and_place():
         ("jobs", 12_345, "jobs 12,345"),
         ("expected", 10.75, "expected 10.8"),
         ("boot_ns", nan, "boot -"),
-        ("told_twice", 2, "told twice 2"),
+        ("reported_twice", 2, "reported twice 2"),
         ("lost_share", 0.0012, "lost share 0.12 %"),
     ],
 )
-def test_the_end_of_a_name_is_its_unit(name, value, shown):
+def test_the_suffix_of_a_name_is_its_unit(name, value, shown):
     assert f"    {shown}" in repr(Diagnosis((finding(evidence={name: value}),))).splitlines()
 
 
 def test_the_headline_counts_by_severity():
     items = (finding("problem"), finding("warning"), finding("warning"), finding("note"))
 
-    assert repr(Diagnosis(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rule looked at"
+    assert repr(Diagnosis(items, checked=("a",))).splitlines()[0] == "1 problem, 2 warnings, 1 note, 1 rule checked"
 
 
-def test_a_limit_of_one_occurrence_is_given_by_its_source_alone():
+def test_a_limit_without_a_threshold_shows_only_its_source():
     assert "    limit: once" in repr(Diagnosis((finding(threshold=nan, unit="", source="once"),))).splitlines()
 
 
@@ -102,16 +102,16 @@ def test_a_limit_of_one_occurrence_is_given_by_its_source_alone():
         ((Stretch(1000, 2000),) * 7, ", ".join(["at 1 us for 1 us"] * 5) + " and 2 more"),
     ],
 )
-def test_places_are_given_as_far_as_they_are_known_and_the_first_five_only(where, shown):
+def test_only_known_parts_of_places_and_the_first_five_places_are_shown(where, shown):
     text = " ".join(repr(Diagnosis((finding(where=where),))).split())
 
     assert text.endswith(f"where: {shown}")
 
 
-def test_rules_that_could_not_be_looked_at_are_named_with_what_is_lacking():
+def test_unchecked_rules_are_listed_with_what_the_trace_lacks():
     findings = Diagnosis(checked=("a",), unchecked={"x": "times", "y": "times", "z": "ivpu_boot"})
 
-    last = "not looked at: x, y (the trace lacks times); z (the trace lacks ivpu_boot)"
+    last = "rules not checked: x, y (the trace lacks times); z (the trace lacks ivpu_boot)"
     assert repr(findings).splitlines()[-1] == last
     assert last in Reader(findings._repr_html_()).text
 
@@ -136,13 +136,13 @@ def test_html_shows_the_same_and_marks_the_severity():
     assert not any(tag == "script" for tag, _ in reader.tags)
 
 
-def test_names_of_code_are_set_as_code_in_html():
+def test_code_in_backticks_becomes_code_in_html():
     source = Diagnosis((finding(advice="look at `dmesg <x>`"),))._repr_html_()
 
     assert "look at <code>dmesg &lt;x&gt;</code>" in source
 
 
-def test_no_text_becomes_markup(make_recording):
+def test_all_text_is_escaped(make_recording):
     recording = make_recording(replayed=Replayed("x", EVIL))
     evil = finding(title=EVIL, meaning=EVIL, advice=EVIL, source=EVIL, unit=EVIL, evidence={EVIL: 1})
     source = Diagnosis((evil,), unchecked={EVIL: EVIL}, recording=recording)._repr_html_()
@@ -151,7 +151,7 @@ def test_no_text_becomes_markup(make_recording):
     assert Reader(source).text.count(EVIL) >= 6
 
 
-def test_the_traces_banners_come_first(make_recording):
+def test_the_banners_of_the_trace_come_first(make_recording):
     recording = make_recording(
         machine={"emulated": "an NPU"},
         replayed=Replayed("x", "Linux 7.2"),

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers formatted for people."""
 
 import math
 
@@ -23,7 +23,7 @@ from accel_magic.views.format import (
         (11_220e9, "3 h 7 min"), (math.nan, "-"), (math.inf, "-"),
     ],
 )  # fmt: skip
-def test_durations_have_three_digits_and_the_fitting_unit(ns, text):
+def test_durations_have_three_digits_and_a_suitable_unit(ns, text):
     assert duration_text(ns) == text
 
 
@@ -54,7 +54,7 @@ def test_exact_counts_keep_every_digit():
 @pytest.mark.parametrize(
     ("ratio", "text"), [(1.25, "1.25x"), (0.00123, "0.00123x"), (123.4, "123x"), (math.inf, "inf"), (math.nan, "-")]
 )
-def test_ratios_are_times_the_baseline(ratio, text):
+def test_ratios_are_multiples_of_the_baseline(ratio, text):
     assert ratio_text(ratio) == text
 
 

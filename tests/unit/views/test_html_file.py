@@ -1,4 +1,4 @@
-"""A result as one HTML file: what the notebook shows, everything in it, and what it says of itself."""
+"""A result as one HTML file: what the notebook shows, self-contained, with its origin."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ def profile(**fields):
     return replace(made, origin="%%flame at 99 Hz", started="2026-01-02T03:04:05+00:00", machine=MACHINE, **fields)
 
 
-def test_a_page_has_everything_in_it_and_asks_for_nothing(tmp_path):
+def test_a_page_is_self_contained(tmp_path):
     path = ProfileResult(profile(banners=("SIMULATED <device>",))).to_html(tmp_path / "f.html")
     source = path.read_text(encoding="utf-8")
     seen = re.sub(r"<script>.*?</script>", "", source, flags=re.DOTALL)
@@ -30,13 +30,13 @@ def test_a_page_has_everything_in_it_and_asks_for_nothing(tmp_path):
     assert "secret-name" not in source
 
 
-def test_a_comparison_is_a_page_too(tmp_path):
+def test_a_comparison_can_be_a_page(tmp_path):
     path = ProfileResult(profile()).compare(ProfileResult(profile())).to_html(tmp_path / "f.html")
 
-    assert "2 s beside a baseline of 2 s" in path.read_text(encoding="utf-8")
+    assert "2 s compared with a baseline of 2 s" in path.read_text(encoding="utf-8")
 
 
-def test_making_a_page_leaves_the_notebooks_outputs_as_they_were(tmp_path, monkeypatch):
+def test_making_a_page_does_not_affect_the_notebooks_outputs(tmp_path, monkeypatch):
     monkeypatch.setattr(bokehjs, "_carrier", None)
     result = ProfileResult(profile())
     result.to_html(tmp_path / "f.html")

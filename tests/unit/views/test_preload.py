@@ -14,7 +14,7 @@ def fresh(monkeypatch):
     return preload
 
 
-def test_after_waiting_bokeh_and_ipywidgets_are_imported_and_not_before():
+def test_bokeh_and_ipywidgets_are_imported_only_after_waiting():
     code = (
         "import sys; from accel_magic.views import preload; needed = {'bokeh.plotting', 'bokeh.embed', 'ipywidgets'}\n"
         "print(needed & set(sys.modules)); preload.start(); preload.wait(); print(needed - set(sys.modules))"
@@ -28,7 +28,7 @@ def test_after_waiting_bokeh_and_ipywidgets_are_imported_and_not_before():
     [("", "20"), ("import pandas; pandas.set_option('display.max_columns', 0)", "0")],
     ids=["imported ahead", "imported and set by the user"],
 )
-def test_tables_are_shown_as_in_a_notebook_whoever_imports_pandas(before, columns):
+def test_pandas_shows_tables_as_in_a_notebook_whoever_imports_it(before, columns):
     code = (
         f"from accel_magic.views import preload\n{before}\n"
         "preload.start(); preload.wait(); import pandas; print(pandas.get_option('display.max_columns'))"
@@ -37,7 +37,7 @@ def test_tables_are_shown_as_in_a_notebook_whoever_imports_pandas(before, column
     assert done.stdout.strip() == columns
 
 
-def test_waiting_for_what_was_never_started_returns_at_once(fresh):
+def test_waiting_without_a_start_returns_at_once(fresh):
     fresh.wait()
     assert fresh._thread is None
 
@@ -59,7 +59,7 @@ def test_waiting_lasts_until_the_imports_are_done(fresh, monkeypatch):
     assert len(done) == len(fresh._MODULES)
 
 
-def test_a_module_that_cannot_be_imported_is_no_error_here(fresh, monkeypatch):
+def test_a_module_that_cannot_be_imported_is_ignored(fresh, monkeypatch):
     monkeypatch.setattr(fresh, "_MODULES", ("accel_magic_no_such_module", "json"))
     imported = []
     monkeypatch.setattr(

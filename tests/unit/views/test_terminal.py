@@ -1,4 +1,4 @@
-"""No name of anybody else's commands the terminal that it is shown in, or makes up a line of its own."""
+"""Untrusted names cannot control the terminal that shows them, or start a new line."""
 
 import io
 import re
@@ -45,7 +45,7 @@ TURNING = {"RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI", "PDI"}
 
 
 def commands(text):
-    """Characters of a text that a terminal obeys instead of showing them, line breaks left out."""
+    """The control characters in a text, except line breaks."""
     return [
         character
         for character in text
@@ -203,11 +203,11 @@ SHOWN = [
     report,
     error,
 ]
-"""Makers of everything that is shown as text, each with hostile names in all its places."""
+"""Makers of everything that is shown as text, with hostile names everywhere."""
 
 
 @pytest.mark.parametrize("make", SHOWN, ids=lambda make: make.__name__)
-def test_what_is_shown_commands_no_terminal(make, make_recording, make_point):
+def test_shown_text_has_no_terminal_control_characters(make, make_recording, make_point):
     shown = make(make_recording, make_point)
     texts = [str(shown) if make is error else repr(shown)]
     if hasattr(shown, "_repr_mimebundle_"):
@@ -225,12 +225,12 @@ def test_what_is_shown_commands_no_terminal(make, make_recording, make_point):
 @pytest.mark.parametrize(
     "make", [each for each in SHOWN if each not in (error, dry_run, gpu_dry_run)], ids=lambda make: make.__name__
 )
-def test_no_name_makes_a_line_of_its_own(make, make_recording, make_point):
+def test_no_name_starts_a_new_line(make, make_recording, make_point):
     text = repr(make(make_recording, make_point))
     assert not re.search(r"^note: made up", text, re.MULTILINE)
 
 
-def test_the_line_of_a_build_commands_no_terminal():
+def test_the_progress_of_a_build_has_no_terminal_control_characters():
     for live in (True, False):
         output = io.StringIO()
         output.isatty = lambda live=live: live
@@ -240,14 +240,14 @@ def test_the_line_of_a_build_commands_no_terminal():
         assert commands(output.getvalue().replace("\r", "", 1 if live else 0)) == []
 
 
-def test_ordinary_text_is_shown_as_it_is():
+def test_ordinary_text_is_unchanged():
     text = "größe 値 😀 …\tf<T>(…) \\x1b"
     assert terminal.one_line(text) == text
     assert terminal.page(["a", text]) == f"a\n{text}"
     assert terminal.block("a\n\tb\n") == "a\n\tb\n"
 
 
-def test_each_character_that_commands_is_shown_by_its_escape():
+def test_control_characters_are_shown_as_escapes():
     assert terminal.one_line("\x1b[31m\x00\x9b\n\u202e\udc80") == r"\x1b[31m\x00\x9b\n\u202e\udc80"
     assert terminal.page(["a\nb", "c"]) == "a\\nb\nc"
     assert terminal.block("a\x1b\r\nb") == "a\\x1b\\r\nb"

@@ -1,4 +1,4 @@
-"""The static result: what a saved notebook shows."""
+"""The static HTML of a result, as in a saved notebook."""
 
 import html.parser
 import re
@@ -75,7 +75,7 @@ def test_a_replay_carries_its_banner(make_recording, figures):
     assert "REPLAY" not in html_of(TraceResult(make_recording(events=[(1, 0)])), figures=figures)
 
 
-def test_no_text_of_a_user_becomes_markup(make_recording, make_point):
+def test_user_text_is_escaped(make_recording, make_point):
     points = [make_point(0, f"latency:uprobe:lib:{EVIL}", function=EVIL)]
     plan = {"notes": (EVIL,), "skipped": (Skipped(EVIL, EVIL + '"'),)}
     recording = make_recording(points, [(1, 0, 5)], plan=plan, replayed=Replayed(EVIL, EVIL))
@@ -86,7 +86,7 @@ def test_no_text_of_a_user_becomes_markup(make_recording, make_point):
     assert EVIL in reader.cells
 
 
-def test_rows_beyond_15_are_folded_away_and_beyond_500_only_counted(make_recording):
+def test_rows_beyond_15_are_collapsed_and_beyond_500_only_counted(make_recording):
     points = [f"kprobe:m:f{i}" for i in range(600)]
     source = html_of(TraceResult(make_recording(points, hits=range(1, 601), event_count=0)), figures=False)
 
@@ -99,7 +99,7 @@ def test_rows_beyond_15_are_folded_away_and_beyond_500_only_counted(make_recordi
     assert "<details>" not in html_of(TraceResult(make_recording(points[:15])), figures=False)
 
 
-def test_styles_apply_to_nothing_but_the_result(rich_recording):
+def test_styles_apply_only_to_the_result(rich_recording):
     style = re.search(r"<style>(.*?)</style>", html_of(TraceResult(rich_recording)), re.DOTALL)[1]
     selectors = [selector for rule in re.findall(r"([^{}]+)\{", style) for selector in rule.split(",")]
 
@@ -107,7 +107,7 @@ def test_styles_apply_to_nothing_but_the_result(rich_recording):
     assert all(selector.strip().startswith(".accel-magic") for selector in selectors)
 
 
-def test_figures_are_those_that_have_something_to_show(rich_recording, make_recording, monkeypatch):
+def test_empty_figures_are_omitted(rich_recording, make_recording, monkeypatch):
     monkeypatch.setattr(static, "scripts", lambda: "")
 
     def figures(recording):

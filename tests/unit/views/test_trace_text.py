@@ -11,7 +11,7 @@ def first_line(recording):
     return TraceResult(recording).summary().splitlines()[0]
 
 
-def test_the_headline_says_duration_hits_events_losses_and_scope(rich_recording):
+def test_the_headline_has_duration_hits_events_losses_and_scope(rich_recording):
     assert first_line(rich_recording) == "1 s, 50 hits, 48 events, 2 lost, scope all"
 
 
@@ -28,18 +28,18 @@ def test_the_headline_says_duration_hits_events_losses_and_scope(rich_recording)
         ({"outcome": "interrupted"}, "interrupted"),
     ],
 )
-def test_trouble_is_named_in_the_headline_only_when_there_was_any(make_recording, fields, words):
+def test_problems_are_in_the_headline_only_if_there_were_any(make_recording, fields, words):
     assert words in first_line(make_recording(**fields))
     assert words not in first_line(make_recording())
 
 
-def test_a_replay_is_announced_before_anything_else(make_recording):
+def test_the_replay_banner_comes_first(make_recording):
     recording = make_recording(replayed=Replayed("x.parquet", "Linux 7.2, Intel NPU, 2026-11-01"))
 
     assert first_line(recording) == "REPLAY: recorded on Linux 7.2, Intel NPU, 2026-11-01"
 
 
-def test_an_emulated_device_is_announced_live_and_replayed(make_recording):
+def test_an_emulated_device_has_a_banner_live_and_replayed(make_recording):
     lab = {"kernel": "6.12", "device": "Intel NPU, emulated", "emulated": "Intel NPU, emulated"}
     live = make_recording(machine=lab)
     played = make_recording(machine=lab, replayed=Replayed("x.parquet", "Linux 6.12"))
@@ -48,7 +48,7 @@ def test_an_emulated_device_is_announced_live_and_replayed(make_recording):
     assert TraceResult(played).summary().splitlines()[:2] == ["REPLAY: recorded on Linux 6.12", first_line(live)]
 
 
-def test_counts_and_latencies_stand_in_aligned_columns(rich_recording):
+def test_counts_and_latencies_are_in_aligned_columns(rich_recording):
     lines = TraceResult(rich_recording).summary().splitlines()
     [read] = [line for line in lines if "sys_enter_read" in line]
     malloc, timed = [line for line in lines if "libc.so.6:malloc" in line]
@@ -62,7 +62,7 @@ def test_counts_and_latencies_stand_in_aligned_columns(rich_recording):
     assert timed.endswith("10 us")
 
 
-def test_the_lost_column_is_left_out_when_nothing_was_lost(make_recording):
+def test_without_losses_there_is_no_lost_column(make_recording):
     assert " lost\n" not in TraceResult(make_recording(events=[(1, 0)])).summary()
 
 
@@ -74,20 +74,20 @@ def test_only_the_top_20_are_listed_and_the_rest_is_counted(make_recording):
     assert sum(line.startswith("kprobe:m:") for line in text.splitlines()) == 20
     assert "kprobe:m:f1024" in text
     assert "kprobe:m:f1004 " not in text
-    assert text.endswith("and 1,004 more\nand 1 without a hit")
+    assert text.endswith("and 1,004 more\nand 1 without hits")
 
 
-def test_functions_without_a_hit_are_listed_among_few_and_only_counted_among_many(make_recording):
+def test_functions_without_hits_are_listed_among_few_and_only_counted_among_many(make_recording):
     few = make_recording([f"kprobe:m:f{i}" for i in range(10)], hits=[3, *[0] * 9], event_count=0)
     many = make_recording([f"kprobe:m:f{i}" for i in range(11)], hits=[3, *[0] * 10], event_count=0)
 
     assert TraceResult(few).summary().count("kprobe:m:f") == 10
     assert TraceResult(many).summary().count("kprobe:m:f") == 1
-    assert TraceResult(many).summary().endswith("\nand 10 without a hit")
+    assert TraceResult(many).summary().endswith("\nand 10 without hits")
     assert len(TraceResult(many).counts) == 11
 
 
-def test_notes_of_the_plan_are_passed_on(make_recording):
+def test_notes_of_the_plan_are_shown(make_recording):
     recording = make_recording(plan={"notes": ("2 aliases were merged",)})
 
     assert "note: 2 aliases were merged" in TraceResult(recording).summary()

@@ -1,4 +1,4 @@
-"""The checks, each on machines that are made up for it."""
+"""The doctor's checks on simulated machines."""
 
 import errno
 import importlib.metadata
@@ -32,7 +32,7 @@ def put(path, text=""):
     path.write_text(text)
 
 
-def test_every_line_of_the_promised_table_is_there(monkeypatch):
+def test_the_report_has_every_documented_check(monkeypatch):
     names = [check.name for check in doctor.checks()]
 
     assert {"platform", "kernel", "privilege", "tracefs", "BCC", "kprobes", "kprobe_multi", "uprobes"} <= set(names)
@@ -56,7 +56,7 @@ def test_a_blocker_is_reported_with_its_reason_and_fix(monkeypatch):
     assert line == Check("tracefs", "missing", "tracefs is not mounted: tracepoints live there", "mount it")
 
 
-def test_bcc_that_does_not_load_is_missing_with_its_last_words(monkeypatch, tmp_path):
+def test_bcc_that_does_not_load_is_missing_with_its_last_error_line(monkeypatch, tmp_path):
     put(tmp_path / "bcc/__init__.py", "raise OSError('libclang-14.so.1: cannot open shared object file')\n")
     found = BccInstall(Path(sys.executable), tmp_path / "bcc", "0.26.0")
     monkeypatch.setattr(find_bcc, "find_bcc", lambda: found)
@@ -68,7 +68,7 @@ def test_bcc_that_does_not_load_is_missing_with_its_last_words(monkeypatch, tmp_
     assert check.fix
 
 
-def test_bcc_whose_interpreter_is_gone_is_missing(monkeypatch, tmp_path):
+def test_bcc_with_a_missing_interpreter_is_missing(monkeypatch, tmp_path):
     found = BccInstall(tmp_path / "python3", tmp_path / "bcc", "0.26.0")
     monkeypatch.setattr(find_bcc, "find_bcc", lambda: found)
 
@@ -98,7 +98,7 @@ def test_an_unrelated_bcc_is_a_warning_and_does_not_prevent_tracing(monkeypatch)
         ((True, None, True, None), ["ok", "info", "ok", "info"]),
     ],
 )
-def test_missing_probe_kinds_are_warnings_and_slower_ways_only_information(monkeypatch, answers, statuses):
+def test_missing_probe_kinds_are_warnings_and_slower_attaching_is_information(monkeypatch, answers, statuses):
     names = ("has_kprobes", "has_kprobe_multi", "has_uprobes", "has_uprobe_multi")
     for name, answer in zip(names, answers, strict=True):
         monkeypatch.setattr(features, name, lambda answer=answer: answer)
@@ -114,7 +114,7 @@ def test_missing_probe_kinds_are_warnings_and_slower_ways_only_information(monke
 
 
 @pytest.mark.parametrize(("multi", "status"), [(True, "ok"), (False, "warning"), (None, "ok")])
-def test_uprobes_that_want_more_privilege_need_uprobe_multi(monkeypatch, multi, status):
+def test_uprobes_that_need_cap_sys_admin_need_uprobe_multi(monkeypatch, multi, status):
     monkeypatch.setattr(features, "has_uprobes", lambda: True)
     monkeypatch.setattr(features, "has_uprobe_multi", lambda: multi)
     monkeypatch.setattr(features, "uprobe_refusal", lambda: errno.EACCES)
@@ -152,7 +152,7 @@ def test_another_pid_namespace_is_a_warning(monkeypatch, initial, status):
         (None, "warning"),
     ],
 )
-def test_a_package_is_compared_with_what_accel_magic_requires(monkeypatch, version, status):
+def test_a_packages_version_is_compared_with_the_requirement(monkeypatch, version, status):
     def installed(name):
         if version is None:
             raise importlib.metadata.PackageNotFoundError(name)
@@ -176,7 +176,7 @@ def test_missing_pandas_prevents_tracing(monkeypatch):
     assert named("pandas", python.checks()).status == "missing"
 
 
-def test_packages_are_listed_without_comparison_when_run_from_a_source_tree(monkeypatch):
+def test_packages_are_listed_without_comparison_in_a_source_tree(monkeypatch):
     def requires(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -192,13 +192,13 @@ def test_packages_are_listed_without_comparison_when_run_from_a_source_tree(monk
         ({"proc/modules": "xe 3000 1 - Live 0x0\n"}, "ok", "loaded"),
         ({"proc/modules": "xen 1 1 - Live 0x0\n", "sys/module/xe/version": ""}, "ok", "built into the kernel"),
         ({"sys/module/xe/version": ""}, "ok", "built into the kernel"),
-        ({}, "info", "loads no modules"),
-        ({"proc/modules": ""}, "info", "no /lib/modules/6.8.0-45-generic"),
+        ({}, "info", "cannot load modules"),
+        ({"proc/modules": ""}, "info", "without /lib/modules/6.8.0-45-generic"),
         ({"proc/modules": "", "lib/modules/6.8.0-45-generic/modules.dep": "k/xen.ko: k/a.ko\n"}, "info", "not among"),
         (
             {"proc/modules": "", "lib/modules/6.8.0-45-generic/modules.dep": "k/drm/xe/xe.ko.zst: k/drm.ko.zst\n"},
             "info",
-            "can be",
+            "but available",
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_driver_is_loaded_built_in_available_or_absent(root, files, status, wo
 
     assert check.status == status
     assert words in check.detail
-    assert check.fix.startswith("modprobe xe") is (words == "can be")
+    assert check.fix.startswith("modprobe xe") is (words == "but available")
 
 
 def test_a_modules_file_name_may_have_hyphens(root):
@@ -232,7 +232,7 @@ def test_device_nodes_are_listed(root):
     )
 
 
-def test_device_nodes_that_may_not_be_opened_are_a_warning(root, monkeypatch):
+def test_device_nodes_that_cannot_be_opened_are_a_warning(root, monkeypatch):
     put(root / "dev/accel/accel0")
     put(root / "dev/dri/renderD128")
     monkeypatch.setattr(os, "supports_effective_ids", set())
@@ -245,7 +245,7 @@ def test_device_nodes_that_may_not_be_opened_are_a_warning(root, monkeypatch):
     assert "render" in check.fix
 
 
-def test_no_device_at_all_is_a_warning_that_says_what_works(root):
+def test_no_device_is_a_warning_that_names_what_still_works(root):
     check = named("device nodes", devices.checks(root))
 
     assert check.status == "warning"

@@ -1,4 +1,4 @@
-"""What the doctor says of drivers, devices and NPU libraries, on machines laid out as sysfs does, and on this one."""
+"""The doctor's checks of drivers, devices and NPU libraries, on a simulated sysfs and on this machine."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ def put(path, text=""):
 
 
 def pci(root, slot, ids, kind, driver=None):
-    """Lay out a PCI device of a class, bound to a driver or not."""
+    """Create a PCI device of a class, bound to a driver or not."""
     vendor, device = ids.split(":")
     folder = root / "sys/devices/pci0000:00" / slot
     put(folder / "vendor", f"0x{vendor}\n")
@@ -68,7 +68,7 @@ def named(name, checks):
 
 @pytest.fixture
 def meteor_lake(root):
-    """A laptop with an NPU, as a root shell sees it."""
+    """A laptop with an NPU, seen as root."""
     module(root, "intel_vpu", version="1.0.0 6.8.0-45-generic", srcversion="4F57E3381ADD9815A19BAAF")
     pci(root, "0000:00:0b.0", "8086:7d1d", "0x120000", "intel_vpu")
     put(root / "sys/kernel/debug/accel/0000:00:0b.0/fw_name", "intel/vpu/vpu_37xx_v1.bin\n")
@@ -76,7 +76,7 @@ def meteor_lake(root):
     return root
 
 
-def test_an_npus_driver_has_version_slot_id_name_and_firmware(meteor_lake):
+def test_the_npu_driver_is_reported_with_version_slot_id_name_and_firmware(meteor_lake):
     check = named("driver intel_vpu", devices.checks(meteor_lake))
 
     assert check.status == "ok"
@@ -88,7 +88,7 @@ def test_an_npus_driver_has_version_slot_id_name_and_firmware(meteor_lake):
         assert words in check.detail
 
 
-def test_firmware_is_also_found_where_debugfs_numbers_the_devices(meteor_lake):
+def test_firmware_is_found_if_debugfs_numbers_the_devices(meteor_lake):
     debug = meteor_lake / "sys/kernel/debug/accel"
     (debug / "0000:00:0b.0").rename(debug / "0")
     accel = meteor_lake / "sys/class/accel/accel0"
@@ -98,7 +98,7 @@ def test_firmware_is_also_found_where_debugfs_numbers_the_devices(meteor_lake):
     assert "firmware intel/vpu/vpu_37xx_v1.bin" in named("driver intel_vpu", devices.checks(meteor_lake)).detail
 
 
-def test_firmware_that_only_root_may_read_is_not_guessed(meteor_lake):
+def test_firmware_readable_by_root_only_is_reported_as_unknown(meteor_lake):
     for name in ("fw_name", "fw_version"):
         (meteor_lake / "sys/kernel/debug/accel/0000:00:0b.0" / name).unlink()
 
@@ -108,7 +108,7 @@ def test_firmware_that_only_root_may_read_is_not_guessed(meteor_lake):
     assert "debugfs" in detail
 
 
-def test_the_labs_npu_is_called_emulated(meteor_lake):
+def test_the_labs_npu_is_reported_as_emulated(meteor_lake):
     config = bytearray(256)
     config[0x34] = 0x40
     config[0x40:0x48] = bytes([0x09, 0, 8, 0]) + b"AMLF"
@@ -117,7 +117,7 @@ def test_the_labs_npu_is_called_emulated(meteor_lake):
     assert "Meteor Lake NPU, emulated" in named("driver intel_vpu", devices.checks(meteor_lake)).detail
 
 
-def test_two_gpus_of_one_driver_are_named_by_the_distributions_list(root):
+def test_two_gpus_of_one_driver_are_named_from_pci_ids(root):
     module(root, "amdgpu", srcversion="AB12")
     pci(root, "0000:03:00.0", "1002:744c", "0x030000", "amdgpu")
     pci(root, "0000:43:00.0", "1002:ffff", "0x030000", "amdgpu")
@@ -130,7 +130,7 @@ def test_two_gpus_of_one_driver_are_named_by_the_distributions_list(root):
     )
 
 
-def test_nvidias_driver_names_its_gpus_and_their_firmware_itself(root):
+def test_nvidia_gpus_and_firmware_are_named_by_the_driver(root):
     module(root, "nvidia", version="580.95.05")
     pci(root, "0000:19:00.0", "10de:2335", "0x030200", "nvidia")
     put(
@@ -145,12 +145,12 @@ def test_nvidias_driver_names_its_gpus_and_their_firmware_itself(root):
     )
 
 
-def test_a_loaded_driver_without_a_device_says_so(root):
+def test_a_loaded_driver_without_a_device_is_reported(root):
     module(root, "amdxdna", srcversion="12")
 
     check = named("driver amdxdna", devices.checks(root))
 
-    assert (check.status, check.detail) == ("ok", "AMD NPU: loaded, srcversion 12; it drives no device")
+    assert (check.status, check.detail) == ("ok", "AMD NPU: loaded, srcversion 12; it has no device")
 
 
 def test_an_accelerator_without_a_driver_is_a_warning(root):
@@ -179,12 +179,12 @@ def test_probing_a_machine_writes_nothing(meteor_lake):
 
 @pytest.fixture
 def libraries(tmp_path, monkeypatch):
-    """A folder where the loader looks first; `libraries("libx.so.1", "libx.so.1.2")` installs one."""
+    """Installs libraries in the folder that the loader searches first: `libraries("libx.so.1", "libx.so.1.2")`."""
     folder = tmp_path / "lib"
     folder.mkdir()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     monkeypatch.delenv("ZE_ENABLE_ALT_DRIVERS", raising=False)
-    # A loader that this process has mapped, e.g. one that another test compiled, is found before that folder's.
+    # A loader that this process has mapped, e.g. from another test, would be found before that folder.
     monkeypatch.setattr(known_libraries, "mapped_files", lambda _pid: [])
 
     def install(name, file):
@@ -196,7 +196,7 @@ def libraries(tmp_path, monkeypatch):
     return install
 
 
-def test_the_loader_and_the_npus_library_have_version_and_path(libraries):
+def test_the_loader_and_the_npu_library_are_reported_with_version_and_path(libraries):
     loader = libraries("libze_loader.so.1", "libze_loader.so.1.20.6")
     driver = libraries("libze_intel_npu.so.1", "libze_intel_npu.so.1.24.0")
 
@@ -206,7 +206,7 @@ def test_the_loader_and_the_npus_library_have_version_and_path(libraries):
     assert (drivers.name, drivers.status, drivers.detail) == ("NPU user-mode driver", "ok", f"1.24.0 at {driver}")
 
 
-def test_the_npus_library_under_its_old_name_is_found(libraries):
+def test_the_npu_library_is_found_under_its_old_name(libraries):
     driver = libraries("libze_intel_vpu.so.1", "libze_intel_vpu.so.1.10.0")
 
     assert npu.libraries(has_npu=True)[1].detail == f"1.10.0 at {driver}"
@@ -226,7 +226,7 @@ def test_drivers_named_in_the_environment_are_shown(libraries, monkeypatch):
 
 
 @pytest.mark.parametrize(("has_npu", "status"), [(True, "warning"), (False, "info")])
-def test_missing_libraries_matter_where_there_is_an_npu(libraries, monkeypatch, has_npu, status):
+def test_missing_libraries_are_warnings_only_with_an_npu(libraries, monkeypatch, has_npu, status):
     monkeypatch.setattr(npu, "_find", lambda _: None)
 
     found = npu.libraries(has_npu=has_npu)
@@ -237,7 +237,7 @@ def test_missing_libraries_matter_where_there_is_an_npu(libraries, monkeypatch, 
 
 @pytest.fixture
 def openvino(tmp_path, monkeypatch):
-    """`openvino(code)` makes a Python whose package openvino has this code; returns its interpreter."""
+    """`openvino(code)` installs a package openvino with this code."""
 
     def make(code):
         package = tmp_path / "packages"
@@ -264,7 +264,7 @@ def openvino_check(*, has_npu, deadline_s=30.0):
         return asked.check(has_npu=has_npu)
 
 
-def test_openvinos_devices_are_named_by_a_child_process(openvino):
+def test_openvinos_devices_are_listed_by_a_child_process(openvino):
     openvino("print('noise of a plugin')" + CORE.format(devices=["CPU", "NPU"]))
 
     check = openvino_check(has_npu=True)
@@ -284,23 +284,23 @@ def test_an_npu_that_openvino_does_not_see_is_a_warning(openvino):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("raise ImportError('libtbb.so.12: not found')", "libtbb.so.12: not found"),
         ("import os; os.kill(os.getpid(), 11)", "signal 11"),
-        ("import time; time.sleep(60)", "did not answer within 0.5 s"),
+        ("import time; time.sleep(60)", "did not list its devices within 0.5 s"),
     ],
 )
-def test_openvino_that_fails_dies_or_hangs_is_a_warning_and_nothing_more(openvino, code, said):
+def test_openvino_that_fails_crashes_or_hangs_is_a_warning(openvino, code, message):
     openvino(code)
 
     check = openvino_check(has_npu=False, deadline_s=0.5 if "sleep" in code else 30.0)
 
     assert check.status == "warning"
-    assert said in check.detail
+    assert message in check.detail
 
 
-def test_a_child_that_hangs_is_gone_afterwards(openvino, tmp_path):
+def test_a_hanging_child_is_killed(openvino, tmp_path):
     openvino(f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)")
     with npu.AskedOpenVino(600.0):
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
@@ -318,7 +318,7 @@ def test_openvino_that_is_not_installed_is_information(monkeypatch):
     assert "pip install openvino" in check.fix
 
 
-def test_openvino_here_has_the_devices_that_it_names_itself():
+def test_the_check_lists_the_devices_that_openvino_reports_here():
     if importlib.util.find_spec("openvino") is None:
         pytest.skip("OpenVINO is not installed")
     script = "import json, openvino; print(json.dumps(openvino.Core().available_devices))"

@@ -1,4 +1,4 @@
-"""The report: its verdict, and how it looks."""
+"""The doctor's report: verdict, text, HTML and JSON."""
 
 import json
 from html.parser import HTMLParser
@@ -39,14 +39,14 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
-def test_only_something_missing_makes_the_exit_status_1():
+def test_the_exit_status_is_1_only_if_something_is_missing():
     assert LIMITED.exit_status == 0
     assert BROKEN.exit_status == 1
 
 
 def test_the_verdict_names_what_limits_and_what_prevents_tracing():
     assert LIMITED.verdict == "live tracing works here, with limits: kprobes"
-    assert BROKEN.verdict == "live tracing does not work here; to mend: BCC"
+    assert BROKEN.verdict == "live tracing does not work here; to fix: BCC"
     assert Report((Check("a", "ok", "b"), Check("c", "info", "d"))).verdict == "live tracing works here"
 
 
@@ -54,7 +54,7 @@ def test_text_has_a_line_for_each_check_and_its_fix_below():
     lines = str(BROKEN).splitlines()
 
     assert lines == [
-        f"accel_magic {__version__}: live tracing does not work here; to mend: BCC",
+        f"accel_magic {__version__}: live tracing does not work here; to fix: BCC",
         "",
         "ok       tracefs   mounted",
         "warning  kprobes   none in this kernel; tracepoints work",
@@ -83,7 +83,7 @@ def test_a_path_longer_than_the_page_stays_in_one_piece():
     assert path in Report((Check("x", "ok", f"at {path}"),)).text
 
 
-def test_html_holds_the_same_cells_and_loads_nothing():
+def test_html_has_the_same_cells_and_loads_nothing():
     page = Cells(BROKEN.html)
 
     assert [row[:3] for row in page.rows[1:]] == [[c.status, c.name, c.detail] for c in BROKEN.checks]
@@ -92,7 +92,7 @@ def test_html_holds_the_same_cells_and_loads_nothing():
     assert "http" not in BROKEN.html
 
 
-def test_html_escapes_what_the_machine_says():
+def test_html_escapes_names_and_details():
     report = Report((Check("<b>", "ok", "<script>alert(1)</script>", '"&<i>'),))
 
     page = Cells(report.html)
@@ -101,7 +101,7 @@ def test_html_escapes_what_the_machine_says():
     assert not page.tags & {"script", "b", "i"}
 
 
-def test_a_notebook_gets_text_and_html_in_one_bundle():
+def test_the_mime_bundle_has_text_and_html():
     assert LIMITED._repr_mimebundle_() == {"text/plain": LIMITED.text, "text/html": LIMITED.html}
 
 
@@ -130,7 +130,7 @@ def test_the_command_prints_the_report_and_returns_its_status(report, monkeypatc
     assert json.loads(capsys.readouterr().out) == json.loads(report.to_json())
 
 
-def test_the_command_tells_its_version(capsys):
+def test_the_command_prints_its_version(capsys):
     with pytest.raises(SystemExit) as raised:
         main(["--version"])
 
@@ -139,7 +139,7 @@ def test_the_command_tells_its_version(capsys):
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-such-command"], ["doctor", "--no-such-option"]])
-def test_arguments_that_mean_nothing_are_refused(arguments, capsys):
+def test_invalid_arguments_are_rejected(arguments, capsys):
     with pytest.raises(SystemExit) as raised:
         main(arguments)
 

@@ -1,4 +1,4 @@
-"""BokehJS goes out once per kernel, and again only when the cell that carried it is run again."""
+"""BokehJS is sent once per kernel, and again only if the cell whose output carries it is rerun."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def test_only_the_first_output_of_a_kernel_carries_it(run_cell):
     assert not run_cell("b", "2")
 
 
-def test_it_is_sent_again_each_time_its_cell_is_run_again(run_cell):
+def test_it_is_sent_again_each_time_its_cell_is_rerun(run_cell):
     assert run_cell("a", "1")
     assert not run_cell("b", "2")
     assert run_cell("a", "3")
@@ -45,7 +45,7 @@ def test_without_cell_ids_it_is_sent_once(run_cell):
     assert not run_cell(None, "2")
 
 
-def test_it_is_inline_small_and_announced():
+def test_it_is_inline_small_and_dispatches_an_event():
     source = bokehjs.bokehjs()
 
     assert source.startswith("<script>")
@@ -84,7 +84,7 @@ def test_a_name_cannot_end_the_script(make_recording, make_point):
     assert html.count("<script>") == html.count("</script>") == 1
 
 
-def test_there_is_no_kernel_in_a_plain_script(monkeypatch):
+def test_a_plain_script_has_no_kernel(monkeypatch):
     assert not bokehjs.has_kernel()
 
     monkeypatch.setattr(bokehjs, "_shell", lambda: SimpleNamespace(kernel=object()))

@@ -1,4 +1,4 @@
-"""The Bokeh figures: what they show, read back from the models."""
+"""The Bokeh figures of a trace, read back from the models."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def sources(plot):
     return [renderer.data_source.data for renderer in plot.renderers]
 
 
-def test_an_unknown_kind_is_refused_with_the_kinds_there_are(result):
+def test_an_unknown_kind_is_rejected_with_the_known_kinds(result):
     with raises("result.no-figure", ResultError) as error:
         result.figure("pie")
 
@@ -41,7 +41,7 @@ def test_every_figure_is_transparent_responsive_and_without_a_logo(result, kind)
 
 
 @pytest.mark.parametrize("kind", ["hits", "latency", "rate"])
-def test_a_figure_of_nothing_is_refused(make_recording, kind):
+def test_an_empty_figure_is_an_error(make_recording, kind):
     result = TraceResult(make_recording(["latency:kprobe:m:f"]))
 
     with raises("result.empty-figure", ResultError) as error:
@@ -74,7 +74,7 @@ def test_a_function_never_hit_has_no_bar(result):
     assert bars["name"] == ["sys_enter_read", "malloc"]
 
 
-def test_the_histogram_shares_out_all_calls_over_their_durations(make_recording):
+def test_the_histogram_distributes_all_calls_over_their_durations(make_recording):
     durations = [3, 100, 1000, 1000, 1_000_000]
     result = TraceResult(make_recording(["latency:kprobe:m:f"], hits=[5], durations={0: durations}))
 
@@ -113,7 +113,7 @@ def test_rate_lines_add_up_to_the_hits(result):
     assert sum(lines["malloc"]["rate"]) * 0.01 == pytest.approx(10)
 
 
-def test_the_rate_of_very_many_events_is_read_from_the_samples(make_recording, monkeypatch):
+def test_the_rate_of_many_events_is_computed_from_the_samples(make_recording, monkeypatch):
     def refuse():
         raise AssertionError
 
@@ -125,7 +125,7 @@ def test_the_rate_of_very_many_events_is_read_from_the_samples(make_recording, m
     assert line["rate"] == pytest.approx(np.full(100, 100.0))
 
 
-def test_at_most_eight_lines_are_drawn_in_colours_that_differ(make_recording):
+def test_at_most_eight_lines_are_drawn_in_different_colors(make_recording):
     points = [f"latency:kprobe:m:f{i}" for i in range(12)]
     result = TraceResult(make_recording(points, hits=range(1, 13), durations={i: [100] * (12 - i) for i in range(12)}))
 
@@ -137,7 +137,7 @@ def test_at_most_eight_lines_are_drawn_in_colours_that_differ(make_recording):
         assert set(colors) <= set(PALETTE)
 
 
-def test_a_function_keeps_its_colour_from_figure_to_figure(make_recording):
+def test_a_function_has_the_same_color_in_all_figures(make_recording):
     recording = make_recording(["kprobe:m:g", "latency:kprobe:m:f"], hits=[9, 5], durations={1: [100] * 5})
     result = TraceResult(recording)
     bars = sources(result.figure("hits"))[0]
@@ -146,7 +146,7 @@ def test_a_function_keeps_its_colour_from_figure_to_figure(make_recording):
     assert histogram == dict(zip(bars["name"], bars["color"], strict=True))["f"]
 
 
-def test_a_figure_shows_itself_only_where_a_notebook_can_draw_it(result, monkeypatch):
+def test_a_figure_displays_itself_only_in_a_notebook(result, monkeypatch):
     plot = result.figure("hits")
     assert set(plot._repr_mimebundle_()) == {"text/plain"}
 

@@ -1,4 +1,4 @@
-"""Colours of frames: of every kind one, and those that differ do so for everybody."""
+"""Colors of frames: one for every kind, distinguishable with every kind of color vision."""
 
 from itertools import combinations
 
@@ -8,7 +8,7 @@ import pytest
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.views.flame.colors import CATEGORIES, INK, MODULE_COLORS, NO_MODULE, OTHER, category, module_of
 
-# What a viewer sees in linear RGB; of the colour blind after Machado, Oliveira and Fernandes 2009, severity 1.
+# Linear RGB as seen by a viewer; color blindness after Machado, Oliveira and Fernandes 2009, severity 1.
 SIGHT = {
     "normal": np.eye(3),
     "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
@@ -30,7 +30,7 @@ def lab(light):
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-def test_kinds_are_told_apart_by_everybody(sight):
+def test_kinds_can_be_distinguished_with_every_kind_of_color_vision(sight):
     seen = {color: lab(np.array(SIGHT[sight]) @ linear(color)) for name, color in CATEGORIES if name != OTHER.name}
 
     assert len(seen) == len(CATEGORIES) - 1
@@ -38,7 +38,7 @@ def test_kinds_are_told_apart_by_everybody(sight):
 
 
 @pytest.mark.parametrize("color", sorted({*(color for _, color in CATEGORIES), *MODULE_COLORS}))
-def test_text_is_readable_on_every_colour(color):
+def test_text_is_readable_on_every_color(color):
     bright, dark = (XYZ[1] @ linear(each) + 0.05 for each in (color, INK))
 
     assert bright / dark >= 4.5
@@ -61,11 +61,11 @@ def test_text_is_readable_on_every_colour(color):
         (Frame("ivpu_ioctl", Kind.DRIVER), "driver or API call"),
     ],
 )
-def test_a_frame_is_coloured_by_what_it_is(frame, name):
+def test_a_frame_is_colored_by_its_kind(frame, name):
     assert CATEGORIES[category(frame)].name == name
 
 
-def test_every_kind_has_a_colour():
+def test_every_kind_has_a_color():
     assert all(0 <= category(Frame("f", kind)) < len(CATEGORIES) for kind in Kind)
 
 

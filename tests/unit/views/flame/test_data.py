@@ -1,4 +1,4 @@
-"""What the page of a flame graph holds: narrow columns, every text once, weights exact."""
+"""The data in a flame graph's page: narrow columns, every text once, exact weights."""
 
 import json
 
@@ -31,7 +31,7 @@ def texts_of(data):
 
 
 def labels(data, *, lines=True):
-    """As tree.js puts them together."""
+    """Labels, assembled as in tree.js."""
     columns, texts = data["frames"], texts_of(data)
     for name, tail, line in zip(columns["name"], columns["tail"], columns["line"], strict=True):
         text = texts["tails"][tail]
@@ -43,7 +43,7 @@ def labels(data, *, lines=True):
             yield texts["names"][name] + text.replace(f":{LINE}", "", 1)
 
 
-def test_labels_come_out_as_they_are_everywhere_else():
+def test_labels_are_the_same_as_elsewhere():
     found = dict(zip(labels(data_of(*FRAMES)), ("all", *FRAMES), strict=True))
 
     assert [label(frame) for frame in FRAMES] == list(found)[1:]
@@ -51,25 +51,25 @@ def test_labels_come_out_as_they_are_everywhere_else():
     assert "[libwork.so.1]" in found
 
 
-def test_without_lines_a_label_is_that_of_the_function():
+def test_without_lines_a_label_names_the_function():
     assert list(labels(data_of(*FRAMES), lines=False))[1:3] == ["Model.forward (model.py)"] * 2
 
 
-def test_frames_that_differ_in_line_only_are_one_function():
+def test_frames_that_differ_only_in_line_are_one_function():
     functions = data_of(*FRAMES)["frames"]["function"].tolist()
 
     assert functions[1] == functions[2]
     assert len(set(functions)) == len(FRAMES)  # and all
 
 
-def test_texts_are_there_once():
+def test_every_text_is_stored_once():
     texts = texts_of(data_of(*FRAMES))
 
     assert list(texts) == ["names", "tails", "files", "groups"]
     assert [len(set(each)) for each in texts.values()] == [len(each) for each in texts.values()]
 
 
-def test_every_kind_of_frame_has_words():
+def test_every_kind_of_frame_has_a_name():
     assert list(KINDS) == list(Kind)
 
 
@@ -99,7 +99,7 @@ def test_weights_are_exact(weights):
     assert [int(value) for value in (values if codes is None else values[codes])] == weights
 
 
-def test_entries_lead_from_node_to_node():
+def test_entries_store_differences_of_nodes():
     builder = ProfileBuilder()
     a, b = builder.frame("a"), builder.frame("b")
     builder.add(builder.stack([a]), 5)

@@ -1,4 +1,4 @@
-"""The flame graph's model: what the page is given, and what is refused. What it does is seen in tests/browser."""
+"""The flame graph's model: the data of the page, and rejected options. tests/browser tests its behavior."""
 
 import json
 import random
@@ -35,7 +35,7 @@ def counted(stacks):
     return builder.build()
 
 
-def test_the_script_uses_every_argument_that_it_gets():
+def test_the_script_uses_all_its_arguments():
     found = script(flame(phases(THREE)))
 
     for name in (*found.args, *found.args["options"]):
@@ -68,7 +68,7 @@ def test_the_root_is_at_the_top_or_at_the_bottom(invert, edges):
     assert (y_range.start, y_range.end) == edges
 
 
-def test_the_plot_is_as_high_as_what_is_wide_enough_to_be_seen_and_scrolls_when_high():
+def test_the_plots_height_fits_the_visible_frames_and_it_scrolls_if_high():
     stacks = {"main;a;b;c": 10**6, ";".join(["main", *"abcdefghijkl"]): 1}
     assert script(flame(counted(stacks))).args["plot"].height == 5 * ROW
 
@@ -77,14 +77,14 @@ def test_the_plot_is_as_high_as_what_is_wide_enough_to_be_seen_and_scrolls_when_
     assert deep.args["box"].styles["max-height"] == f"{BOX}px"
 
 
-def test_only_states_that_occur_have_a_switch():
+def test_only_present_states_have_a_switch():
     waits = [(0.5, 0.75, "main;load;lock[w]")]
 
     assert script(flame(phases(THREE))).args["options"]["states"] == ["on CPU", "", ""]
     assert script(flame(phases(THREE, waits=waits))).args["options"]["states"] == ["on CPU", "waiting", ""]
 
 
-def test_a_comparison_begins_with_changes_by_function():
+def test_a_comparison_starts_with_changes_by_function():
     options = script(flame(phases(THREE), baseline=phases(THREE))).args["options"]
     assert (options["color"], options["by_line"]) == ("change", False)
 
@@ -98,7 +98,7 @@ def test_a_comparison_begins_with_changes_by_function():
     assert "@node" in hover.formatters
 
 
-def test_banners_and_titles_stand_above_and_are_no_html():
+def test_banners_and_titles_are_above_and_escaped():
     model = flame(replace(phases(THREE), banners=("NPU LAB <b>",)), title="<script>")
     html = model.children[0].elements[0].html
 
@@ -113,20 +113,20 @@ def test_banners_and_titles_stand_above_and_are_no_html():
         ({"baseline": phases(THREE, unit="samples")}, "result.different-units"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_with_the_reason(options, what):
+def test_invalid_options_are_rejected_with_the_reason(options, what):
     with pytest.raises((ProbeError, ResultError)) as error:
         flame(phases(THREE), **options)
     assert error.value.code == what
 
 
-def test_a_profile_without_weight_is_refused():
+def test_a_profile_without_weight_is_rejected():
     with raises("result.empty-figure", ResultError) as error:
         flame(ProfileBuilder().build())
     assert error.value.code == "result.empty-figure"
 
 
 def large(samples, seconds, longest_ns):
-    """A profile of 50,000 frames with samples anywhere in it, half of them waits of up to the longest."""
+    """A profile of 50,000 frames with samples at random places, half of them waits of up to `longest_ns`."""
     rng = np.random.default_rng(1)
     nodes, names = 50_000, 6000
     builder = ProfileBuilder()
@@ -152,13 +152,13 @@ def large(samples, seconds, longest_ns):
     ("samples", "seconds", "longest_ns", "most"),
     [(50_000, 90, 10**8, 1_000_000), (400_000, 3600, 300 * 10**9, 1_500_000)],
 )
-def test_a_page_of_fifty_thousand_frames_is_bounded_however_many_samples_it_shows(samples, seconds, longest_ns, most):
+def test_a_page_of_fifty_thousand_frames_is_bounded_for_any_number_of_samples(samples, seconds, longest_ns, most):
     html = json.dumps(json_item(flame(large(samples, seconds, longest_ns))))
 
     assert len(html) < most
 
 
-def test_of_more_text_than_a_page_has_room_for_the_lightest_frames_count_as_their_callers(monkeypatch):
+def test_if_texts_exceed_a_page_the_lightest_frames_count_as_their_callers(monkeypatch):
     module = import_module("accel_magic.views.flame.flame")  # the name is the function's too
     monkeypatch.setattr(module, "PAGE", module.LEAST_TIMED + 4000)
     letters = random.Random(1)
@@ -174,11 +174,11 @@ def test_of_more_text_than_a_page_has_room_for_the_lightest_frames_count_as_thei
     assert weights.tolist() == [sum(100 - number for number in range(kept, 60)), *range(100, 100 - kept, -1)]
 
 
-def test_it_displays_itself_without_bokehs_own_machinery():
+def test_it_displays_itself_without_bokehs_own_mechanism():
     assert set(flame(phases(THREE))._repr_mimebundle_()) == {"text/plain"}  # no notebook here
 
 
-def test_banners_are_for_saved_pictures_also_where_the_page_has_them_already():
+def test_saved_pictures_have_banners_even_if_the_page_already_has_them():
     replayed, before = (replace(phases(THREE), banners=(text,)) for text in ("REPLAY", "SIMULATED"))
     model = flame(replayed, baseline=before, with_banners=False)
 

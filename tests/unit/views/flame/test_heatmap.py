@@ -1,4 +1,4 @@
-"""The heatmap: which cell a sample is in, and what is drawn of the cells, read back from the models."""
+"""The heatmap: the cells of samples, and the drawn cells, read back from the models."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ SECOND = 1_000_000_000
 
 
 def at_times(times, weights=None, *, unit="ns", state=State.CPU, **fields):
-    """Profile of one function with samples at these times, ns."""
+    """A profile of one function with samples at these times, ns."""
     builder = ProfileBuilder()
     stack = builder.stack([builder.frame("main")])
     for time, weight in zip(times, [1] * len(times) if weights is None else weights, strict=True):
@@ -37,7 +37,7 @@ def drawn(profile):
 
 
 def shades(profile):
-    """The image of all cells, (rows, columns), 0 where nothing is drawn."""
+    """The image of all cells, (rows, columns), 0 for cells that are not drawn."""
     _, plot = drawn(profile)
     images = [renderer for renderer in plot.renderers if isinstance(renderer.glyph, Image)]
     return images[0].data_source.data["image"][0]
@@ -78,7 +78,7 @@ def test_short_and_long_profiles_get_a_grid_that_suits_them(duration_s, hz, colu
     assert (grid.column_ns / SECOND, grid.rows, grid.columns) == (column_s, rows, columns)
 
 
-def test_waits_do_not_make_rows_that_the_sampled_rate_cannot_fill():
+def test_waits_do_not_add_rows_that_the_sample_rate_cannot_fill():
     waits = [(0.001 * start, 0.001 * (start + 0.1), "main;lock[w]") for start in range(2000)]
     assert grid_of(phases([(0, 2, "main")], hz=100, waits=waits)).rows == 5
     assert grid_of(phases([], waits=waits)).rows == 50
@@ -96,7 +96,7 @@ def test_every_time_lies_in_its_cell_whatever_the_profile(times, rows):
         assert cell * length <= time < (cell + 1) * length
 
 
-def test_a_sample_without_a_time_is_in_no_cell_and_counted_in_the_page():
+def test_a_sample_without_a_time_has_no_cell_and_is_counted_in_the_page():
     profile = at_times([NO_TIME, 0, 1_500_000_000], duration_ns=60 * SECOND)
     assert cells_of(profile).tolist() == [-1, 0, 1]  # two seconds, a row each
     layout, _ = drawn(profile)
@@ -122,7 +122,7 @@ def test_weights_and_samples_are_added_up_by_state():
     st.lists(st.tuples(st.integers(0, 10**11), st.integers(0, 10**11)), min_size=1, max_size=20),
     st.integers(1, 60),
 )
-def test_what_lasts_is_in_each_cell_as_long_as_it_lasts_there(waits, rows):
+def test_a_wait_counts_in_each_cell_with_its_time_there(waits, rows):
     builder = ProfileBuilder()
     stack = builder.stack([builder.frame("lock")])
     for time_ns, length in waits:
@@ -137,7 +137,7 @@ def test_what_lasts_is_in_each_cell_as_long_as_it_lasts_there(waits, rows):
     assert sums(profile, grid).weight[0].tolist() == expected
 
 
-def test_the_image_has_colours_where_samples_are_and_none_elsewhere():
+def test_only_cells_with_samples_have_a_color():
     image = shades(phases([(0, 0.5, "main"), (0.5, 1, "main;f"), (0.5, 1, "main;f"), (29.98, 30, "main")]))
     assert image.shape == (50, 30)
     assert (image[:25, 0] == SHADES // 2 + 1).all()  # half of the heaviest
@@ -146,13 +146,13 @@ def test_the_image_has_colours_where_samples_are_and_none_elsewhere():
     assert np.count_nonzero(image) == 51
 
 
-def test_each_sample_more_is_seen():
+def test_each_additional_sample_changes_the_shade():
     times = [second * SECOND for second in range(20) for _ in range(1 + second % 4)]
     image = shades(at_times(times, unit="samples", duration_ns=20 * SECOND))
     assert image.tolist() == [[11, 21, 31, 40] * 5]  # a quarter, half, three quarters, all of 40 shades
 
 
-def test_a_few_heavy_cells_do_not_take_the_colours_from_the_others():
+def test_a_few_heavy_cells_leave_the_shades_to_the_others():
     times = np.arange(3000) * 10_000_000
     weights = 500_000 * (1 + np.arange(3000) // 2 % 20)
     even = shades(at_times(times, weights))
@@ -162,10 +162,10 @@ def test_a_few_heavy_cells_do_not_take_the_colours_from_the_others():
     assert np.argwhere(even != uneven).tolist() == [[700 % 50, 700 // 50]]
     assert (even.max(), uneven[700 % 50, 700 // 50]) == (SHADES, SHADES + 1)
     assert labels(at_times(times, weights)) == ["0", "5 ms", "10 ms", "15 ms", "> 20 ms"]
-    assert drawn(at_times(times, weights))[1].title.text.endswith("; the heaviest cell: 5 s")
+    assert drawn(at_times(times, weights))[1].title.text.endswith("; heaviest cell: 5 s")
 
 
-def test_weights_of_all_magnitudes_are_told_apart():
+def test_weights_of_all_magnitudes_have_different_shades():
     times = np.arange(3000) * 10_000_000
     weights = 10 ** np.linspace(3, 9, 3000)
     image = shades(at_times(times, weights)).T.ravel().astype(int)
@@ -176,7 +176,7 @@ def test_weights_of_all_magnitudes_are_told_apart():
 
 
 @pytest.mark.parametrize("heaviest", [3, 300, 70_000, 5_000_000_000])
-def test_the_page_holds_exact_weights_whatever_their_size(heaviest):
+def test_the_page_has_exact_weights_of_any_size(heaviest):
     profile = at_times([0, SECOND, 1_500_000_000], [1, 2, heaviest], duration_ns=30 * SECOND)
     (script,) = {script for script in drawn(profile)[0].select({"type": CustomJS}) if "weights" in script.args}
     (weights,) = script.args["weights"]
@@ -193,23 +193,23 @@ def test_the_page_holds_exact_weights_whatever_their_size(heaviest):
         ("ns", [40_000_000], ["0", "10 ms", "20 ms", "30 ms", "40 ms"]),
     ],
 )
-def test_the_legend_speaks_in_the_units_of_the_profile(unit, weights, texts):
+def test_the_legend_uses_the_units_of_the_profile(unit, weights, texts):
     assert labels(at_times(np.arange(len(weights)) * SECOND, weights, unit=unit, duration_ns=60 * SECOND)) == texts
 
 
-def test_hours_of_samples_take_no_more_room_than_minutes():
+def test_hours_of_samples_take_no_more_space_than_minutes():
     times = np.sort(np.random.default_rng(1).integers(0, 5 * 3600 * SECOND, 200_000))
     layout, _ = drawn(at_times(times, np.full(len(times), 10_101_010)))
     assert len(json.dumps(json_item(layout))) < 250_000
 
 
-def test_the_banners_of_a_profile_stand_above_its_heatmap():
+def test_the_banners_of_a_profile_are_above_its_heatmap():
     layout, _ = drawn(at_times([0], banners=("REPLAY: <recorded> elsewhere",)))
     assert "REPLAY: &lt;recorded&gt; elsewhere" in layout.children[0].elements[0].html
     assert len(drawn(at_times([0]))[0].children) == 2
 
 
-def test_a_profile_without_times_says_so():
+def test_a_profile_without_times_is_an_error():
     profile = replace(at_times([NO_TIME]), origin="folded stacks")
     with raises("result.no-times", ResultError) as error:
         drawn(profile)

@@ -1,4 +1,4 @@
-"""The tree of a flame graph, against sums by path made the slow way."""
+"""The tree of a flame graph, compared with sums by path computed the slow way."""
 
 from collections import Counter
 
@@ -60,7 +60,7 @@ def test_every_stack_keeps_its_weight_in_every_state(stacks):
 
 
 @given(STACKS, STACKS)
-def test_both_profiles_of_a_comparison_keep_theirs_in_one_tree(stacks, before):
+def test_both_profiles_of_a_comparison_keep_their_weights_in_one_tree(stacks, before):
     drawn = tree(profile(stacks), profile(before))
 
     assert weights(drawn, drawn.entries) == expected(stacks)
@@ -74,11 +74,11 @@ def test_the_heaviest_sibling_is_first():
     assert paths(drawn) == ["", "b", "a", "a/y", "a/x"]
 
 
-def test_what_weighs_nothing_is_not_drawn():
+def test_frames_without_weight_are_not_drawn():
     assert paths(tree(profile([(["a"], 1, State.CPU), (["a", "b"], 0, State.CPU)]))) == ["", "a"]
 
 
-def test_of_too_many_frames_the_lightest_count_as_their_callers():
+def test_with_too_many_frames_the_lightest_count_as_their_callers():
     stacks = [(["a", "x"], 1, State.CPU), (["a", "y", "z"], 4, State.CPU), (["b"], 2, State.CPU)]
     drawn = tree(profile(stacks), most=4)
 
@@ -99,7 +99,7 @@ def test_the_stack_of_each_sample_and_the_parent_of_each_node_are_known():
     assert drawn.parents[0] == -1
 
 
-def test_a_frame_called_like_the_root_is_its_own():
+def test_a_frame_named_like_the_root_is_a_separate_frame():
     builder = ProfileBuilder()
     builder.add(builder.stack([builder.frame(ALL.name, ALL.kind), builder.frame("a")]), 3)
 
@@ -107,7 +107,7 @@ def test_a_frame_called_like_the_root_is_its_own():
 
 
 @pytest.mark.parametrize("depth", [1, 3000])
-def test_stacks_may_be_very_deep(depth):
+def test_very_deep_stacks_work(depth):
     drawn = tree(profile([(["a"] * depth, 1, State.CPU)]))
 
     assert drawn.depths.tolist() == list(range(depth + 1))

@@ -78,7 +78,7 @@ def result():
     )
 
 
-def test_the_headline_says_how_much_of_what_and_what_was_lost_and_why(result):
+def test_the_headline_has_weights_losses_and_their_reasons(result):
     notes = page.profile_headline(result.profile)
 
     assert [note.text for note in notes] == [
@@ -94,13 +94,13 @@ def test_the_headline_says_how_much_of_what_and_what_was_lost_and_why(result):
     assert [note.text for note in notes if note.alarm] == ["2 samples without a stack"]
 
 
-def test_counted_samples_are_told_exactly_and_once():
+def test_sample_counts_are_exact_and_shown_once():
     notes = page.profile_headline(made([((G,), 1_234_000), ((F,), 567)], origin="folded stacks").profile)
 
     assert [note.text for note in notes] == ["1,234,567 samples", "2 stacks", "0 lost", "folded stacks"]
 
 
-def test_bytes_are_told_in_readable_units_with_the_exact_sum():
+def test_bytes_have_readable_units_and_the_exact_sum():
     (_, weight, *_) = page.profile_headline(made([((G,), 3 << 20)], unit="bytes").profile)
 
     assert (weight.text, weight.hint) == ("3 MiB", "exactly 3,145,728 bytes")
@@ -122,7 +122,7 @@ def test_text_and_html_show_the_same_frames(result):
     assert lines[2] == "note: the first"
 
 
-def test_no_text_of_a_profile_becomes_markup(result):
+def test_the_text_of_a_profile_is_escaped(result):
     evil = Frame(EVIL, Kind.PYTHON, f"/{EVIL}.py", 1)
     source = html_of(made([((evil,), 5)], origin=EVIL, notes=[EVIL], banners=[EVIL]), figures=False)
 
@@ -130,7 +130,7 @@ def test_no_text_of_a_profile_becomes_markup(result):
     assert Reader(html_of(result, figures=False)).alarms == ["2 samples without a stack"]
 
 
-def test_further_tables_and_another_headline_take_their_places(result):
+def test_further_tables_and_another_headline_are_shown(result):
     tables = [("waits", Table(("reason", "count"), (("GIL", "7"),), 1))]
     head = [page.Note("one of its own")]
 
@@ -140,13 +140,13 @@ def test_further_tables_and_another_headline_take_their_places(result):
     assert texts[-5:] == ["waits", "reason", "count", "GIL", "7"]
 
 
-def test_the_graph_is_in_the_page_where_there_is_something_to_draw(result):
+def test_the_graph_is_in_the_page_if_there_is_something_to_draw(result):
     assert 'data-accel-magic-figure="' in html_of(result)
     assert "data-accel-magic-figure=" not in html_of(made([]))
     assert "data-accel-magic-figure=" not in result._repr_mimebundle_()["text/html"]  # no notebook here
 
 
-def test_banners_stand_on_the_page_once(result):
+def test_banners_are_on_the_page_once(result):
     source = html_of(result)
 
     assert source.count('<div class="am-banner">REPLAY:') == 1
@@ -160,7 +160,7 @@ def test_figures_are_drawn(result, kind):
     assert "text/plain" in ProfileResult(timed).figure(kind)._repr_mimebundle_()
 
 
-def test_a_flame_has_its_root_below_and_an_icicle_above(result, monkeypatch):
+def test_a_flame_has_its_root_at_the_bottom_and_an_icicle_at_the_top(result, monkeypatch):
     drawn = []
     monkeypatch.setattr("accel_magic.views.flame.flame", lambda profile, **options: drawn.append(options["invert"]))
 
@@ -169,7 +169,7 @@ def test_a_flame_has_its_root_below_and_an_icicle_above(result, monkeypatch):
     assert drawn == [False, True]
 
 
-def test_figures_that_cannot_be_say_why(result):
+def test_figures_that_cannot_be_drawn_say_why(result):
     def code(result, kind):
         with pytest.raises(ResultError) as error:
             result.figure(kind)
@@ -181,12 +181,12 @@ def test_figures_that_cannot_be_say_why(result):
     assert code(made([((G,), 1)]), "heatmap") == "result.no-times"
 
 
-def test_a_comparison_says_that_totals_were_made_the_same(result):
+def test_a_comparison_notes_that_totals_were_scaled(result):
     text = repr(made([((F,), 10), ((G,), 30)]).compare(made([((F,), 10), ((G,), 10)]))).splitlines()
 
     assert text[:2] == [
-        "40 samples beside a baseline of 20 samples",
-        "changes are of shares: the baseline is brought to the same total (times 2)",
+        "40 samples compared with a baseline of 20 samples",
+        "changes are in shares: the baseline is scaled to the same total (times 2)",
     ]
     assert [re.split(r"  +", line) for line in text[-2:]] == [
         ["g", "native", "30", "10", "75 %", "50 %", "+10"],
@@ -194,10 +194,10 @@ def test_a_comparison_says_that_totals_were_made_the_same(result):
     ]
 
 
-def test_a_comparison_of_equal_totals_needs_no_such_note(result):
+def test_a_comparison_of_equal_totals_has_no_such_note(result):
     lines = page.comparison_lines(result.profile, result.profile)
 
-    assert lines == ["100 ms beside a baseline of 100 ms"]
+    assert lines == ["100 ms compared with a baseline of 100 ms"]
 
 
 def test_different_units_compare_by_shares_only_and_have_no_graph(result, monkeypatch):

@@ -1,4 +1,4 @@
-"""When stacks had their weight, against sums made cell by cell; what is left out where a page has no room for all."""
+"""Weights of stacks over time, compared with sums cell by cell; and what is left out if a page has too little space."""
 
 from collections import Counter
 from dataclasses import replace
@@ -45,7 +45,7 @@ def paths(drawn):
 
 
 def bounds(grid):
-    """First ns of each cell, and the end."""
+    """The first ns of each cell, and the end."""
     return [
         -(-(column * grid.rows + row) * grid.column_ns // grid.rows) if row else column * grid.column_ns
         for column in range(grid.columns)
@@ -54,7 +54,7 @@ def bounds(grid):
 
 
 def expected(samples, grid):
-    """Weight by path, cell and state, ns by ns; what lasts beyond the grid is in its last cell."""
+    """Weight by path, cell and state, ns by ns; waits beyond the grid's end count in its last cell."""
     edges, sums = bounds(grid), Counter()
     for names, time, weight, state in samples:
         path = "".join(f"/{name}" for name in names)
@@ -69,7 +69,7 @@ def expected(samples, grid):
 
 
 def spread(found, names):
-    """The same of what is in a page: waits under way fill the cells between those they begin and end in."""
+    """The same for a page's data: waits fill the cells between those in which they begin and end."""
     edges, sums, under_way = bounds(found.grid), Counter(), Counter()
     rows = list(zip(found.node, found.cell, found.state, found.weight, found.begun, found.ended, strict=True))
     for cell in range(len(edges) - 1):
@@ -96,7 +96,7 @@ def test_every_stack_keeps_its_weight_in_every_cell_and_state(samples):
 
 
 def totals(sums):
-    """By path, cell and state, each with all that it called."""
+    """Sums by path, cell and state, including callees."""
     found = Counter()
     for (path, cell, state), weight in sums.items():
         for end in range(len(path), -1, -2):
@@ -105,7 +105,7 @@ def totals(sums):
 
 
 @given(SAMPLES, st.integers(1, 400))
-def test_with_little_room_a_frame_has_all_of_its_weight_or_counts_as_its_caller(samples, room):
+def test_with_little_space_a_frame_keeps_all_of_its_weight_or_counts_as_its_caller(samples, room):
     made = profile(samples)
     drawn = tree(made)
     found = timed(drawn, made, GRID, room)
@@ -118,7 +118,7 @@ def test_with_little_room_a_frame_has_all_of_its_weight_or_counts_as_its_caller(
 
 
 def steady(*, burst):
-    """A function with nearly all of 30,000 samples, a hundred with one each, perhaps one that had a second."""
+    """A function with nearly all of 30,000 samples, a hundred with one each, optionally one with a whole second."""
     builder = ProfileBuilder()
     main = builder.node(builder.frame("main"))
     nodes = [builder.node(builder.frame(f"f{number}"), main) for number in range(100)]
@@ -135,7 +135,7 @@ def steady(*, burst):
 
 
 @pytest.mark.parametrize("burst", [False, True])
-def test_what_is_light_in_every_column_goes_first_and_a_burst_stays(burst):
+def test_frames_light_in_every_column_are_folded_first_and_a_burst_stays(burst):
     made = steady(burst=burst)
     drawn = tree(made)
     grid = Grid(column_ns=10**9, rows=50, columns=10)
@@ -149,7 +149,7 @@ def test_what_is_light_in_every_column_goes_first_and_a_burst_stays(burst):
     assert found.weight.sum() == made.total
 
 
-def test_light_frames_that_are_heavy_together_count_as_the_one_that_called_them_all():
+def test_light_frames_that_are_heavy_together_count_as_their_common_caller():
     builder = ProfileBuilder()
     main = builder.node(builder.frame("main"))
     busy = builder.node(builder.frame("busy"), main)
@@ -181,7 +181,7 @@ def test_a_long_wait_makes_no_other_frame_light():
     assert {drawn.frames[drawn.node_frames[node]].name for node in found.node} == {"main", "once", "lock"}
 
 
-def test_what_fits_is_kept_whole_and_what_fits_only_without_a_second_list_too():
+def test_data_that_fits_is_kept_whole_even_if_only_without_a_second_list():
     made = steady(burst=True)
     drawn = tree(made)
     grid = Grid(column_ns=10**9, rows=50, columns=10)

@@ -11,7 +11,7 @@ from accel_magic.views.live.flame import FlameRow, waiting_row
 
 @pytest.fixture
 def drawn(maker, make_point):
-    """HTML of a row that shows samples (time_ns, hits, lost) one after the other, without its style."""
+    """HTML of a row after these samples (time_ns, hits, lost), without its style."""
 
     def draw(*samples, banners=()):
         shown = []
@@ -28,8 +28,8 @@ def text(html):
     return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", html)).strip()
 
 
-def test_it_tells_samples_busy_processors_waits_calls_and_losses(drawn):
-    # At 100 Hz 10 samples in 0.2 s are half a processor, and 40 in 0.4 s a whole one.
+def test_it_shows_samples_busy_processors_waits_calls_and_losses(drawn):
+    # At 100 Hz, 10 samples in 0.2 s are half a processor, and 40 in 0.4 s a whole one.
     first, second = map(text, drawn((200_000_000, [10, 3, 7], 0), (400_000_000, [40, 5, 9], 0)))
 
     assert first == "200 ms 10 samples 50 % on CPU 100/s each busy processor 3 waits 7 calls 0 lost " + STALLED
@@ -43,7 +43,7 @@ def test_losses_are_an_alarm_and_banners_come_first(drawn, maker):
     assert re.search(r'class="am-alarm">5 lost', html)
 
 
-def test_the_thread_samplers_row_says_what_samples():
+def test_the_thread_samplers_row_names_the_sampler():
     assert "a thread of this process" in waiting_row(())._first
 
 

@@ -1,4 +1,4 @@
-"""What a running trace tells of itself, and the row that shows it."""
+"""Live samples of a running GPU trace, and the row that shows them."""
 
 import re
 import threading
@@ -51,7 +51,7 @@ def fill():
 
 
 def last_sample(trace, run):
-    """The first sample that is taken after `run`."""
+    """The first sample taken after `run`."""
     samples, wanted = [], []
 
     def show(taken):
@@ -63,7 +63,7 @@ def last_sample(trace, run):
     trace.go()
     try:
         run()
-        trace.maps_now()  # takes out what the rings hold
+        trace.maps_now()  # drains the rings
         wanted.append(True)
         until = time.monotonic() + 60
         while not samples and time.monotonic() < until:
@@ -73,13 +73,13 @@ def last_sample(trace, run):
     return samples[0]
 
 
-def test_a_sample_tells_records_by_ring_and_losses_by_map(fill, tmp_path):
+def test_a_sample_has_records_by_ring_and_losses_by_map(fill, tmp_path):
     path = tmp_path / "mine.bpf.c"
     path.write_text(PROGRAM)
 
     sample = last_sample(accel_magic.gputrace(str(path), device="cpu"), lambda: fill(1, 64))
 
-    # A record is 24 bytes and its data: 32 of them fit into 1024.
+    # A record is 24 bytes plus its data: 32 of them fit into 1024 bytes.
     assert sample.records == (("small", 32), ("large", 64), ("printed", 1))
     assert sample.lost_by == (("small", 32), ("mine.bpf.c", 64))
     assert (sample.lost, sample.launches, sample.kernels, sample.instrumented) == (96, 1, 1, 1)
@@ -87,7 +87,7 @@ def test_a_sample_tells_records_by_ring_and_losses_by_map(fill, tmp_path):
     assert sample.time_ns > 0
 
 
-def test_a_sample_tells_what_tools_count(fill):
+def test_a_sample_has_the_counts_of_tools(fill):
     sample = last_sample(
         accel_magic.gputrace("kernelcount", "memtrace", "threadhist", "funclat", device="cpu"), lambda: fill(3, 40)
     )
@@ -96,7 +96,7 @@ def test_a_sample_tells_what_tools_count(fill):
     assert (sample.records, sample.lost_by, sample.lost) == ((), (), 0)
 
 
-def test_a_device_that_is_gone_ends_the_row_and_nothing_else(monkeypatch):
+def test_a_lost_device_ends_only_the_row(monkeypatch):
     asked, shown_, raised = [], [], []
     monkeypatch.setattr(threading, "excepthook", raised.append)
 
@@ -137,7 +137,7 @@ def test_the_row_shows_records_of_rings_with_their_rates_over_the_last_five_samp
     assert "400 k exits 350 k/s" in rows[-1]
 
 
-def test_the_row_names_the_maps_that_lose_most_first():
+def test_the_row_names_the_maps_with_the_most_losses_first():
     calm, alarmed = shown(
         sample(1), sample(2, lost=1234, lost_by=(("a", 4), ("exits", 1200), ("b", 10), ("c", 5), ("d", 15)))
     )
@@ -155,7 +155,7 @@ def test_the_row_shows_counts_of_tools_and_names_only_a_few_rings():
     assert "and 3 more rings" in row
 
 
-def test_names_of_maps_cannot_be_markup():
+def test_names_of_maps_are_escaped():
     name = "<img src=x>"
     html = render(sample(1, lost=1, lost_by=((name, 1),), records=((name, 1),), counted=((name, 1),)), (), {}, ())
     assert "<img" not in html

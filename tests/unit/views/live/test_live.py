@@ -1,4 +1,4 @@
-"""The live row: rates from samples, what is drawn, and that nothing stays."""
+"""The live row: rates from samples, the drawing, and its removal."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -42,13 +42,13 @@ def test_rates_between_samples_make_the_sparkline(make_recording):
     assert state.rates == pytest.approx((100, 300, 0))
 
 
-def test_a_sample_right_after_another_makes_no_rate_of_its_own(make_recording):
+def test_a_sample_right_after_another_adds_no_rate(make_recording):
     state = history_of(make_recording().plan, sample(1, 50), sample(100, 60), sample(119, 90), sample(200, 120))
 
     assert state.rates == pytest.approx((600, 600))
 
 
-def test_the_rate_is_that_of_the_last_half_second(make_recording):
+def test_the_rate_is_measured_over_the_last_half_second(make_recording):
     state = history_of(
         make_recording().plan, sample(1000, 9000), sample(1500, 9000), sample(1800, 9030), sample(2000, 9100)
     )
@@ -86,7 +86,7 @@ def test_a_repeated_or_older_sample_changes_nothing(make_recording):
     assert state.rates == pytest.approx((100, 100))
 
 
-def test_counters_beyond_the_first_moment_need_no_division_by_zero(make_recording):
+def test_hits_at_time_zero_do_not_divide_by_zero(make_recording):
     state = history_of(make_recording().plan, sample(0, 0))
 
     assert (state.rate, state.rates) == (0, ())
@@ -100,7 +100,7 @@ def test_the_row_shows_elapsed_rate_probes_events_and_latency():
         assert text in html
 
 
-def test_one_probe_alone_is_not_listed_beside_the_total():
+def test_a_single_probe_is_not_listed_beside_the_total():
     assert "kprobe:m:f" not in render(replace(STATE, probes=STATE.probes[:1]))
 
 
@@ -116,14 +116,14 @@ def test_counting_mode_shows_neither_events_nor_losses(make_recording):
     assert "lost" not in render(state)
 
 
-def test_the_browser_itself_tells_that_the_row_is_stalled():
+def test_the_browser_itself_marks_the_row_as_stalled():
     html = render(STATE)
 
     assert f'<span class="am-stalled">{STALLED}</span>' in html
     assert "visibility:hidden;animation:am-stall 0s 1.5s forwards" in html
 
 
-def test_a_sample_that_comes_late_is_marked(make_recording):
+def test_a_late_sample_is_marked(make_recording):
     plan = make_recording().plan
 
     assert "shown 2.5 s late" in render(history_of(plan, sample(500, 1, behind_s=2.5)))
@@ -156,7 +156,7 @@ def test_the_sparkline_ends_at_the_right_edge_and_reaches_its_top_at_the_highest
     assert points == ["116,17.0", "118,9.5", "120,2.0"]
 
 
-def test_drawing_takes_no_more_for_many_functions_or_late_in_a_trace(make_recording):
+def test_drawing_time_does_not_grow_with_functions_or_trace_length(make_recording):
     def lines(functions):
         """Of Python for each drawing, in turn."""
         history = LiveHistory(make_recording([f"kprobe:m:f{i}" for i in range(functions)]).plan)
@@ -175,7 +175,7 @@ def test_drawing_takes_no_more_for_many_functions_or_late_in_a_trace(make_record
 
 @pytest.fixture
 def notebook(monkeypatch):
-    """Stand in for the front end: what was displayed, and what its place was changed to."""
+    """Mock of the front end: records what was displayed and updated."""
     seen = SimpleNamespace(widgets=[], changes=[])
 
     def display(widget, *, display_id):
@@ -187,7 +187,7 @@ def notebook(monkeypatch):
     return seen
 
 
-def test_one_stock_widget_is_displayed_updated_and_gone_at_the_end(notebook, make_recording):
+def test_one_widget_is_displayed_updated_and_removed_at_the_end(notebook, make_recording):
     row = LiveRow(make_recording().plan)
     row.open()
     [widget] = notebook.widgets
@@ -201,14 +201,14 @@ def test_one_stock_widget_is_displayed_updated_and_gone_at_the_end(notebook, mak
     assert notebook.changes == [({"text/plain": ""}, True)]
 
 
-def test_a_banner_is_there_before_the_first_sample(notebook, make_recording):
+def test_a_banner_is_shown_before_the_first_sample(notebook, make_recording):
     row = LiveRow(make_recording().plan, ("REPLAY: <recorded>",))
     row.open()
 
     assert '<span class="am-banner">REPLAY: &lt;recorded&gt;</span>' in notebook.widgets[0].value
 
 
-def test_samples_that_came_late_together_all_enter_the_sparkline(notebook, make_recording):
+def test_late_samples_are_all_added_to_the_sparkline(notebook, make_recording):
     row = LiveRow(make_recording().plan)
     row.open()
     row.update(*(sample(100 * i, 10 * i * i) for i in range(1, 6)))

@@ -1,4 +1,4 @@
-"""The NPU's line of the live row: numbers out of the driver's counters."""
+"""The NPU's line of the live row: numbers from the driver's counters."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_every_number_comes_from_the_counters(plan_of):
     }
 
 
-def test_rates_are_those_of_the_last_half_second(plan_of):
+def test_rates_are_measured_over_the_last_half_second(plan_of):
     history = NpuHistory.of(plan_of(*FUNCTIONS))
     quiet = [sample(at, 1000, 0, 0, 0, 0, 0) for at in range(100, 1500, 100)]
 
@@ -83,13 +83,13 @@ def test_what_is_not_traced_is_not_shown(plan_of):
     assert texts(NpuHistory.of(plan_of("ivpu_mmu_context_map_page")), sample(100, 1)) == {"pages mapped": "10/s"}
 
 
-def test_jobs_of_before_the_trace_that_end_in_it_are_no_negative_number(plan_of):
+def test_jobs_from_before_the_trace_do_not_make_the_number_in_flight_negative(plan_of):
     history = NpuHistory.of(plan_of("ivpu_submit_ioctl", "ivpu_job_signal"))
 
     assert texts(history, sample(100, 1, 4))["in flight"] == "0"
 
 
-def test_other_traces_have_no_such_line(make_recording, make_point, plan_of):
+def test_other_traces_have_no_npu_line(make_recording, make_point, plan_of):
     other = make_recording([make_point(0, "kprobe:xe:ivpu_job_signal", function="ivpu_job_signal")])
 
     assert NpuHistory.of(other.plan) is None
@@ -99,16 +99,16 @@ def test_other_traces_have_no_such_line(make_recording, make_point, plan_of):
     assert "NPU" not in render(history.state(sample(100, 1)))
 
 
-def test_the_row_has_the_line_with_what_each_number_means(plan_of):
+def test_the_row_has_the_npu_line_with_hints(plan_of):
     history = LiveHistory(plan_of(*FUNCTIONS))
     history.add(sample(500, 0, 0, 7, 3, 0, 0))
     row = render(history.state(sample(500, 0, 0, 7, 3, 0, 0)))
 
     assert "<b>NPU</b>" in row
-    assert 'title="jobs submitted in this trace and not ended"><i>in flight</i> 4</span>' in row
+    assert 'title="jobs submitted in this trace that have not ended"><i>in flight</i> 4</span>' in row
 
 
-def test_of_many_measured_functions_those_that_were_called_are_shown(make_recording):
+def test_with_many_measured_functions_only_called_ones_are_shown(make_recording):
     latencies = tuple(LiveLatency(f"f{n}", math.nan if n < 5 else 1000.0 * n, 9000.0) for n in range(8))
     history = LiveHistory(make_recording().plan)
 

@@ -1,4 +1,4 @@
-"""An NPU trace at a glance: sentences and tables out of the analyses' frames."""
+"""An NPU trace at a glance: lines and tables from the analyses' frames."""
 
 from types import SimpleNamespace
 
@@ -51,7 +51,7 @@ def test_each_sentence_has_its_numbers(npu):
     ]
 
 
-def test_what_was_not_traced_says_nothing(npu):
+def test_what_was_not_traced_is_omitted(npu):
     npu.jobs = nothing(status="str", latency_ns="Int64")
     npu.buffers = nothing(state="str", size_bytes="Int64")
     npu.mappings = nothing(pages="Int64")
@@ -62,13 +62,13 @@ def test_what_was_not_traced_says_nothing(npu):
     assert sentences(npu) == []
 
 
-def test_jobs_whose_end_is_not_known_have_no_latency(npu):
+def test_jobs_with_an_unknown_end_have_no_latency(npu):
     npu.jobs["latency_ns"] = pd.array([None] * 3, "Int64")
 
     assert sentences(npu)[0] == "3 jobs: 2 ok, 1 aborted"
 
 
-def test_families_without_a_hit_are_left_out(npu):
+def test_families_without_hits_are_omitted(npu):
     assert families_table(npu.families).rows == (
         ("MMU", "90", "90 %", "900/s", "3"),
         ("job", "10", "10 %", "100/s", "1"),
@@ -107,21 +107,21 @@ def traced(make_recording, npu):
     return result
 
 
-def test_the_result_of_a_cell_tells_it_in_brief(traced):
+def test_the_result_of_a_cell_has_a_summary(traced):
     result = traced("kprobe:intel_vpu:ivpu_open")
 
-    told = brief(result.recording, lambda: result.npu)
-    assert told[:-1] == sentences(result.npu)
-    assert told[-1] == "diagnose(): 1 problem, 2 rules looked at; problem: 1 of 3 jobs hung"
+    lines = brief(result.recording, lambda: result.npu)
+    assert lines[:-1] == sentences(result.npu)
+    assert lines[-1] == "diagnose(): 1 problem, 2 rules checked; problem: 1 of 3 jobs hung"
     assert "2 mappings of 1,040 pages" in result.summary()
     assert "2 mappings of 1,040 pages" in result._repr_mimebundle_()["text/html"]
 
 
-def test_other_traces_and_very_large_ones_are_not_analysed_for_it(traced, monkeypatch):
-    def told(*arguments):
+def test_other_traces_and_very_large_ones_have_no_summary(traced, monkeypatch):
+    def lines(*arguments):
         return brief(traced(*arguments).recording, lambda: pytest.fail("taken apart"))
 
-    assert told("kprobe:xe:xe_open") == []
-    assert told("kprobe:intel_vpu:ivpu_open", ()) == []
+    assert lines("kprobe:xe:xe_open") == []
+    assert lines("kprobe:intel_vpu:ivpu_open", ()) == []
     monkeypatch.setattr(npu_brief, "EVENTS_AT_ONCE", 1)
-    assert told("kprobe:intel_vpu:ivpu_open", ((10, 0), (20, 0))) == []
+    assert lines("kprobe:intel_vpu:ivpu_open", ((10, 0), (20, 0))) == []

@@ -1,4 +1,4 @@
-"""The timeline: what it draws, read back from its columns and models."""
+"""The NPU timeline, read back from its columns and models."""
 
 import json
 import re
@@ -22,8 +22,8 @@ from accel_magic.views.timeline.npu_rows import DEVICE, drawing
 LAB = {"kernel": "7.2", "emulated": "Intel NPU"}
 
 
-class Told:
-    """Steps and jobs, as the analyses give them, and the trace that they would be of."""
+class MadeTrace:
+    """Steps and jobs as returned by the analyses, and the trace they belong to."""
 
     def __init__(self, recording):
         self.recording = recording
@@ -55,27 +55,27 @@ class Told:
         self.jobs = pd.concat([self.jobs, pd.DataFrame([times | who | known], dtype=object)], ignore_index=True)
 
     def a_job(self, number, at, tid=11):
-        """A job of 1 us on the NPU, submitted 100 ns before and waited for."""
+        """A job of 1 us on the NPU, submitted 100 ns earlier, with a wait for it."""
         call = self.step("API", "zeExecute", at - 200, 300, tid=tid, job=number)
         ioctl = self.step("ioctl", "ivpu_submit_ioctl", at - 100, 150, parent=call, tid=tid, job=number)
         rung = self.step("driver", "ivpu_hw_ip_db_set", at, parent=ioctl, tid=tid, job=number)
         wait = self.step("ioctl", "ivpu_bo_wait_ioctl", at + 200, 1000, tid=tid, job=number)
         irq = self.step("interrupt", "ivpu_hw_irq_handler", at + 900, 50, tid=-1, pid=-1, comm="interrupt", job=number)
-        told = self.step("interrupt", "ivpu_job_done_callback", at + 990, 30, parent=rung, inside=-1, tid=90, pid=90)
-        self.rows[told]["job"] = number
-        done = self.step("fence", "dma_fence_signaled", at + 1000, parent=told, tid=90, pid=90, job=number)
+        handled = self.step("interrupt", "ivpu_job_done_callback", at + 990, 30, parent=rung, inside=-1, tid=90, pid=90)
+        self.rows[handled]["job"] = number
+        done = self.step("fence", "dma_fence_signaled", at + 1000, parent=handled, tid=90, pid=90, job=number)
         self.step("fence", "dma_fence_wait_end", at + 1100, parent=done, inside=wait, tid=tid, job=number)
         self.job(submitted_ns=at - 100, queued_ns=at - 90, doorbell_ns=at, done_ns=at + 1000, latency_ns=1100, tid=tid)
         return irq
 
 
 @pytest.fixture
-def told(make_recording):
-    return Told(make_recording(machine=LAB))
+def trace(make_recording):
+    return MadeTrace(make_recording(machine=LAB))
 
 
-def drawn(told, **options):
-    return drawing(told.calls, told.jobs, **options)
+def drawn(trace, **options):
+    return drawing(trace.calls, trace.jobs, **options)
 
 
 def bars(drawing, layer):
@@ -91,9 +91,9 @@ def source_of(layout):
     return next(s for s in of_kind(layout, ColumnDataSource) if "chain" in s.data)
 
 
-def test_each_layer_has_a_row_and_steps_lie_in_theirs(told):
-    told.a_job(0, 1000)
-    found = drawn(told)
+def test_each_layer_has_a_row_with_its_steps(trace):
+    trace.a_job(0, 1000)
+    found = drawn(trace)
 
     assert [row.label for row in found.rows] == [
         "API", "ioctl", "driver", "interrupt", "fence", "jobs on the NPU",
@@ -105,23 +105,23 @@ def test_each_layer_has_a_row_and_steps_lie_in_theirs(told):
     assert [row.first for row in found.rows] == np.cumsum([0, *[row.lanes for row in found.rows]])[:-1].tolist()
 
 
-def test_times_are_milliseconds_and_instants_have_no_width(told):
-    told.step("ioctl", "ivpu_get_param_ioctl", 2_000_000, 500_000)
-    told.step("driver", "ivpu_rpm_get", 2_250_000, parent=0)
-    found = drawn(told)
+def test_times_are_milliseconds_and_instants_have_no_width(trace):
+    trace.step("ioctl", "ivpu_get_param_ioctl", 2_000_000, 500_000)
+    trace.step("driver", "ivpu_rpm_get", 2_250_000, parent=0)
+    found = drawn(trace)
 
     assert found.bars[["left", "right"]].to_numpy().tolist() == [[2, 2.5], [2.25, 2.25]]
     assert (found.start_ns, found.end_ns) == (2_000_000, 2_500_000)
 
 
-def test_calls_inside_calls_and_threads_lie_below_each_other(told):
-    outer = told.step("driver", "a", 0, 100)
-    inner = told.step("driver", "b", 10, 50, parent=outer)
-    told.step("IPC", "c", 20, 10, parent=inner)
-    told.step("driver", "d", 22, 1, parent=2)  # inside a message inside a driver's function
-    told.step("driver", "e", 0, 100, tid=12)
-    told.step("ioctl", "f", 0, 1)  # makes the process one of its own
-    found = drawn(told)
+def test_nested_calls_and_threads_are_below_each_other(trace):
+    outer = trace.step("driver", "a", 0, 100)
+    inner = trace.step("driver", "b", 10, 50, parent=outer)
+    trace.step("IPC", "c", 20, 10, parent=inner)
+    trace.step("driver", "d", 22, 1, parent=2)  # inside a message inside a driver's function
+    trace.step("driver", "e", 0, 100, tid=12)
+    trace.step("ioctl", "f", 0, 1)  # gives the process its own rows
+    found = drawn(trace)
 
     lane = dict(zip((found.names[code] for code in found.bars["name"]), found.bars["lane"], strict=True))
     assert lane["b"] == lane["a"] + 1
@@ -130,63 +130,63 @@ def test_calls_inside_calls_and_threads_lie_below_each_other(told):
     assert lane["c"] > lane["e"]
 
 
-def test_several_processes_have_rows_each_and_the_kernels_threads_theirs(told):
-    told.step("ioctl", "x", 100, 10, pid=20, tid=21, comm="b")
-    told.step("ioctl", "x", 200, 10, pid=10, tid=11, comm="a")
-    told.step("driver", "y", 300, 10, pid=5, tid=5, comm="kworker")
+def test_several_processes_and_kernel_threads_have_their_own_rows(trace):
+    trace.step("ioctl", "x", 100, 10, pid=20, tid=21, comm="b")
+    trace.step("ioctl", "x", 200, 10, pid=10, tid=11, comm="a")
+    trace.step("driver", "y", 300, 10, pid=5, tid=5, comm="kworker")
 
-    assert [row.label for row in drawn(told).rows] == ["ioctl, b 20", "ioctl, a 10", "driver, kernel threads"]
+    assert [row.label for row in drawn(trace).rows] == ["ioctl, b 20", "ioctl, a 10", "driver, kernel threads"]
 
 
-def test_of_very_many_processes_the_later_ones_share_rows(told):
+def test_with_many_processes_the_later_ones_share_rows(trace):
     for number in range(timeline_rows.PROCESSES + 3):
-        told.step("ioctl", "x", number, 10, pid=100 + number, tid=100 + number, comm="p")
-    labels = [row.label for row in drawn(told).rows]
+        trace.step("ioctl", "x", number, 10, pid=100 + number, tid=100 + number, comm="p")
+    labels = [row.label for row in drawn(trace).rows]
 
     assert len(labels) == timeline_rows.PROCESSES + 1
     assert labels[-1] == "ioctl, 3 other processes"
 
 
-def test_the_chain_of_causes_is_told_in_order_and_cut_in_its_middle(told):
+def test_the_chain_of_causes_is_in_order_and_cut_in_the_middle(trace):
     for number in range(10):
-        told.step("driver", f"f{number}", number, 100 - number, parent=number - 1)
-    found = drawn(told)
+        trace.step("driver", f"f{number}", number, 100 - number, parent=number - 1)
+    found = drawn(trace)
 
     chains = [found.chains[code] for code in found.bars["chain"]]
     assert chains[:3] == ["", "f0", "f0 > f1"]
     assert chains[9] == "f0 > f1 > f2 > … > f5 > f6 > f7 > f8"
 
 
-def test_a_jobs_bar_is_its_time_on_the_npu_and_belongs_to_who_submitted_it(told):
-    told.a_job(0, 1000)
-    [bar] = bars(drawn(told), "NPU").to_dict("records")
+def test_a_jobs_bar_is_its_time_on_the_npu_and_names_the_submitting_thread(trace):
+    trace.a_job(0, 1000)
+    [bar] = bars(drawn(trace), "NPU").to_dict("records")
 
     assert (bar["left"], bar["right"], bar["job"]) == (0.001, 0.002, 0)
-    found = drawn(told)
+    found = drawn(trace)
     assert found.who[bar["who"]] == "load 10, thread 11"
     assert found.chains[bar["chain"]] == "zeExecute > ivpu_submit_ioctl"
 
 
-def test_jobs_at_once_lie_below_each_other(told):
+def test_concurrent_jobs_are_below_each_other(trace):
     for number, at in enumerate((1000, 1500, 2500)):
-        told.a_job(number, at)
-    on_npu = bars(drawn(told), "NPU")
+        trace.a_job(number, at)
+    on_npu = bars(drawn(trace), "NPU")
 
     assert (on_npu["lane"] - on_npu["lane"].min()).tolist() == [0, 1, 0]
 
 
-def test_a_job_that_never_ended_is_drawn_to_the_end_and_one_that_was_refused_is_not(told):
-    told.step("ioctl", "x", 0, 10_000)
-    told.job(submitted_ns=1000, status="unfinished")
-    told.job(submitted_ns=2000, status="refused")
-    told.job(submitted_ns=3000, status="not known")
+def test_an_unfinished_job_is_drawn_to_the_end_and_a_refused_one_is_not_drawn(trace):
+    trace.step("ioctl", "x", 0, 10_000)
+    trace.job(submitted_ns=1000, status="unfinished")
+    trace.job(submitted_ns=2000, status="refused")
+    trace.job(submitted_ns=3000, status="not known")
 
-    assert bars(drawn(told), "NPU")[["job", "left", "right"]].to_numpy().tolist() == [[0, 0.001, 0.01]]
+    assert bars(drawn(trace), "NPU")[["job", "left", "right"]].to_numpy().tolist() == [[0, 0.001, 0.01]]
 
 
-def test_arrows_lead_from_the_doorbell_over_the_npu_and_the_handler_to_the_wait(told):
-    told.a_job(0, 1000)
-    found = drawn(told)
+def test_arrows_lead_from_the_doorbell_via_the_npu_and_the_handler_to_the_wait(trace):
+    trace.a_job(0, 1000)
+    found = drawn(trace)
 
     lane = {name: found.bars["lane"][found.bars["name"] == code].iloc[0] for code, name in enumerate(found.names)}
     npu = lane["job"]
@@ -197,10 +197,10 @@ def test_arrows_lead_from_the_doorbell_over_the_npu_and_the_handler_to_the_wait(
     ]
 
 
-def test_without_a_handler_arrows_lead_over_the_fence(told):
-    told.a_job(0, 1000)
-    told.rows[5]["name"] = "something_else"
-    found = drawn(told)
+def test_without_a_handler_arrows_lead_via_the_fence(trace):
+    trace.a_job(0, 1000)
+    trace.rows[5]["name"] = "something_else"
+    found = drawn(trace)
 
     lane = {name: found.bars["lane"][found.bars["name"] == code].iloc[0] for code, name in enumerate(found.names)}
     assert found.links[["x0", "lane0", "x1", "lane1"]].to_numpy().tolist()[1] == [
@@ -208,22 +208,22 @@ def test_without_a_handler_arrows_lead_over_the_fence(told):
     ]  # fmt: skip
 
 
-def test_a_stretch_has_only_what_reaches_into_it(told):
+def test_a_range_has_only_steps_that_overlap_it(trace):
     for number, at in enumerate((1000, 5000, 9000)):
-        told.a_job(number, at)
-    found = drawn(told, start_ns=4000, end_ns=7000)
+        trace.a_job(number, at)
+    found = drawn(trace, start_ns=4000, end_ns=7000)
 
     assert set(found.bars["job"]) == {1}
     assert (found.start_ns, found.end_ns) == (4000, 7000)
     assert set(found.links["job"]) == {1}
 
 
-def test_too_many_steps_become_blocks_that_lose_none(told, monkeypatch):
+def test_too_many_steps_are_merged_into_blocks_without_losses(trace, monkeypatch):
     monkeypatch.setattr(timeline_rows, "DRAWN", 200)
-    told.step("ioctl", "long", 0, 1_000_000)
+    trace.step("ioctl", "long", 0, 1_000_000)
     for number in range(2000):
-        told.step("driver", "short", number * 500, 100, parent=0, job=number // 1000)
-    found = drawn(told)
+        trace.step("driver", "short", number * 500, 100, parent=0, job=number // 1000)
+    found = drawn(trace)
 
     assert len(found.bars) <= 200 + 1
     assert found.bars["steps"].sum() == found.bars["calls"].sum() == 2001
@@ -236,29 +236,29 @@ def test_too_many_steps_become_blocks_that_lose_none(told, monkeypatch):
     assert (found.bars["name"] == found.names.index("long")).sum() == 1  # long ones stay
 
 
-def test_a_block_of_several_jobs_is_none_of_theirs(told, monkeypatch):
+def test_a_block_with_steps_of_several_jobs_has_no_job(trace, monkeypatch):
     monkeypatch.setattr(timeline_rows, "DRAWN", 50)
     for number in range(1000):
-        told.step("driver", "short", number * 500, 100, job=number % 2)
-    blocks = drawn(told).bars.query("steps > 1")
+        trace.step("driver", "short", number * 500, 100, job=number % 2)
+    blocks = drawn(trace).bars.query("steps > 1")
 
     assert len(blocks)
     assert set(blocks["job"]) == {-1}
 
 
-def test_lanes_are_as_many_as_overlap():
+def test_there_are_as_many_lanes_as_overlapping_steps():
     begin, end = np.array([0, 1, 2, 10, 11]), np.array([10, 5, 3, 12, 13])
 
     assert lanes(begin, end).tolist() == [0, 1, 2, 0, 1]
     assert lanes(begin[:0], end[:0]).tolist() == []
 
 
-def test_the_plot_moves_along_time_only_and_tells_what_is_under_the_pointer(told):
-    told.a_job(0, 1000)
-    layout = timeline(told)
+def test_the_plot_pans_along_time_only_and_has_tooltips(trace):
+    trace.a_job(0, 1000)
+    layout = timeline(trace)
 
     [wheel] = of_kind(layout, WheelZoomTool)
-    assert (wheel.dimensions, wheel.modifiers) == ("width", {"ctrl": True})  # or the page could not be scrolled
+    assert (wheel.dimensions, wheel.modifiers) == ("width", {"ctrl": True})  # plain scrolling must scroll the page
     [select] = of_kind(layout, BoxSelectTool)
     assert layout.children[1].toolbar.active_drag is select
     [hover] = of_kind(layout, HoverTool)
@@ -269,9 +269,9 @@ def test_the_plot_moves_along_time_only_and_tells_what_is_under_the_pointer(told
     assert window.x_range is layout.children[1].x_range
 
 
-def test_the_columns_of_the_source_are_those_of_the_drawing(told):
-    told.a_job(0, 1000)
-    found, data = drawn(told), source_of(timeline(told)).data
+def test_the_columns_of_the_source_are_those_of_the_drawing(trace):
+    trace.a_job(0, 1000)
+    found, data = drawn(trace), source_of(timeline(trace)).data
 
     assert data["left"].tolist() == found.bars["left"].tolist()
     assert (data["left"] + data["width"]).tolist() == pytest.approx(found.bars["right"].tolist())
@@ -279,9 +279,9 @@ def test_the_columns_of_the_source_are_those_of_the_drawing(told):
     assert len(COLORS) == len(LAYER_NAMES) == len(set(COLORS)) == DEVICE + 1
 
 
-def test_the_script_gets_the_jobs_and_every_argument_that_it_names(told):
-    told.a_job(0, 1000)
-    script = next(js for js in of_kind(timeline(told), CustomJS) if "texts" in js.args)
+def test_the_script_gets_the_jobs_and_all_its_arguments(trace):
+    trace.a_job(0, 1000)
+    script = next(js for js in of_kind(timeline(trace), CustomJS) if "texts" in js.args)
 
     assert script.args["jobs"] == {
         "job": [0], "status": ["ok"], "submitted": [0.0009], "latency": [0.0011],
@@ -293,31 +293,31 @@ def test_the_script_gets_the_jobs_and_every_argument_that_it_names(told):
     ) == set(script.args)
 
 
-def test_what_an_emulated_device_did_says_so(told, make_recording):
-    told.a_job(0, 1000)
-    assert "NPU LAB" in json.dumps(json_item(timeline(told)))
+def test_the_timeline_of_an_emulated_device_has_a_banner(trace, make_recording):
+    trace.a_job(0, 1000)
+    assert "NPU LAB" in json.dumps(json_item(timeline(trace)))
 
-    told.recording = make_recording()
-    assert "NPU LAB" not in json.dumps(json_item(timeline(told)))
+    trace.recording = make_recording()
+    assert "NPU LAB" not in json.dumps(json_item(timeline(trace)))
 
 
-def test_the_title_says_how_much_is_left_out(told, monkeypatch):
-    told.a_job(0, 1000)
-    assert timeline(told).children[1].title.text == "8 steps"
+def test_the_title_says_how_much_is_left_out(trace, monkeypatch):
+    trace.a_job(0, 1000)
+    assert timeline(trace).children[1].title.text == "8 steps"
 
     monkeypatch.setattr(timeline_rows, "DRAWN", 50)
     monkeypatch.setattr(timeline_rows, "JOBS", 3)
     for number in range(1, 100):
-        told.a_job(number, 1000 + 1000 * number)
-    text = timeline(told).children[1].title.text
+        trace.a_job(number, 1000 + 1000 * number)
+    text = timeline(trace).children[1].title.text
     assert re.fullmatch(r"800 steps; \d+ of them, shorter than .*, drawn as \d+ blocks: .*; 97 jobs left out", text)
 
 
-def test_very_many_steps_stay_a_few_megabytes(told):
+def test_many_steps_take_only_a_few_megabytes(trace):
     rng = np.random.default_rng(1)
     names = [f"ivpu_function_number_{number}" for number in range(150)]
-    told.a_job(0, 1000)
-    one = told.calls
+    trace.a_job(0, 1000)
+    one = trace.calls
     many = pd.concat([one] * 25_000, ignore_index=True)
     many["id"] = many["row"] = np.arange(len(many))
     many["name"] = pd.Categorical.from_codes(rng.integers(0, len(names), len(many)), categories=names)
@@ -325,7 +325,7 @@ def test_very_many_steps_stay_a_few_megabytes(told):
     turn = np.repeat(np.arange(25_000), len(one)) * len(one)
     for column in ("parent", "inside", "root"):
         many[column] = np.where(many[column] >= 0, many[column] + turn, -1)
-    item = type("Npu", (), {"calls": many, "jobs": told.jobs, "trace": told, "recording": told.recording})()
+    item = type("Npu", (), {"calls": many, "jobs": trace.jobs, "trace": trace, "recording": trace.recording})()
 
     assert len(json.dumps(json_item(timeline(item)))) < 3_000_000
 
@@ -334,20 +334,20 @@ def test_very_many_steps_stay_a_few_megabytes(told):
     ("change", "what"),
     [({"timed": False}, "result.no-times"), ({"rows": []}, "result.empty-figure")],
 )
-def test_nothing_to_draw_is_refused_with_the_reason(told, change, what):
-    told.a_job(0, 1000)
-    told.jobs = told.jobs[:0]
+def test_an_empty_timeline_is_rejected_with_the_reason(trace, change, what):
+    trace.a_job(0, 1000)
+    trace.jobs = trace.jobs[:0]
     for name, value in change.items():
-        setattr(told, name, value)
+        setattr(trace, name, value)
 
     with pytest.raises(ResultError) as error:
-        timeline(told)
+        timeline(trace)
     assert error.value.code == what
 
 
-def test_it_displays_itself_without_bokehs_own_machinery(told):
-    told.a_job(0, 1000)
-    bundle = timeline(told)._repr_mimebundle_()
+def test_it_displays_itself_without_bokehs_own_mechanism(trace):
+    trace.a_job(0, 1000)
+    bundle = timeline(trace)._repr_mimebundle_()
 
     assert set(bundle) == {"text/plain"}  # no notebook here
 
