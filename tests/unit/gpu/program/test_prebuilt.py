@@ -81,7 +81,7 @@ def test_programs_of_ones_own_need_it_and_the_doctor_says_so(no_clang, tmp_path)
     (check,) = [check for check in doctor.checks() if check.name == "%%gputrace"]
     assert (check.status, check.fix) == ("info", "install it: apt install clang")
     assert "works, on the CPU device (simulated)" in check.detail
-    assert "the tools work, programs of your own (.bpf.c) do not" in check.detail
+    assert "the tools work, your own programs (.bpf.c) do not" in check.detail
 
 
 @pytest.mark.parametrize("file", ["memtrace.bpf.c", "accel_gpu.h", "include/vmlinux.h"])

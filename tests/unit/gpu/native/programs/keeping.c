@@ -90,7 +90,7 @@ static CUresult load(Handle *made, const char *image)
 CUresult cuModuleLoadData(Handle *made, const void *image) { return load(made, image); }
 CUresult cuModuleLoadDataEx(Handle *made, const void *image, unsigned count, int *options, void **values)
 {
-	/* As a driver does it: the size of the log is what was written to it. */
+	/* Like a driver, return the number of bytes written as the size of the log. */
 	CUresult error = load(made, image);
 
 	if (count)
