@@ -464,7 +464,7 @@ class Process:
         contents = tuple(replace(each, pid=self.pid) for each in live.contents())
         if not self.room(sum(each.raw.nbytes for each in contents)):
             notes.append(
-                f"maps of {self.name} (process {self.pid}) were dropped: with them, all maps would exceed the size limit"
+                f"maps of {self.name} (process {self.pid}) were dropped: earlier processes used up the size limit"
             )
             contents = ()
         return Traced(self.pid, contents, live.printed(), tuple(notes))

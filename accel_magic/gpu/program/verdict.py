@@ -1,4 +1,4 @@
-"""What the verifier found in a program: findings and the verdict."""
+"""The verifier's findings and verdict on a program."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ PointerKind = Literal["stack", "map", "context"]
 
 
 Place = tuple[int, int]
-"""An instruction: the function's place in `Program.functions`, and the slot."""
+"""An instruction: (index of the function in `Program.functions`, slot)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a program, or worth knowing.
+    """One error, warning or note on a program.
 
     Attributes:
         rule: Id of the rule.
-        severity: 'error' refuses the program in strict mode.
+        severity: 'error' rejects the program in strict mode.
         program: Name of the program.
         function: Name of the function within it.
         slot: Instruction slot in the function.
-        line: Line of the source, where it is known.
-        message: What is wrong here, one sentence without a full stop.
-        fix: What mends it.
+        line: Source line, if known.
+        message: What is wrong, one sentence without a period.
+        fix: The fix.
 
     """
 
@@ -49,12 +49,12 @@ class Finding:
 
     @property
     def code(self) -> str:
-        """E.g. `gpu.verifier.out-of-bounds`: the code of the error that refuses the program because of it."""
+        """Code of the error for this finding, e.g. `gpu.verifier.out-of-bounds-value`."""
         return f"gpu.verifier.{self.rule}"
 
     @property
     def where(self) -> str:
-        """`file.c:12`, or the function and the slot where the line is not known."""
+        """`file.c:12`, or the function and the slot if the line is not known."""
         if self.line is None:
             return f"{self.function}, instruction {self.slot}"
         return f"{self.line.file}:{self.line.line}"
@@ -62,15 +62,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the verifier found in one program.
+    """The verifier's verdict on one program.
 
     Attributes:
-        findings: By place in the program: functions in their order, slots ascending.
-        promoted: Loads that begin a load, arithmetic and store that is to be one atomic.
-        pointers: What each load, store and atomic points to. Left out: slots that are never reached, and slots that
-            reach the stack on one path and a map on another.
-        stack_bytes: Bytes of stack that the deepest chain of calls needs.
-        instructions: Instructions of all functions; a wide one counts once.
+        findings: Sorted by position in the program: functions in their order, slots ascending.
+        promoted: Loads of updates that become one atomic operation.
+        pointers: The kind of memory that each load, store and atomic accesses. Unreachable slots are left out, and
+            slots that access the stack on one path and a map on another.
+        stack_bytes: Bytes of stack of the deepest chain of calls.
+        instructions: Number of instructions in all functions; a wide one counts once.
 
     """
 
@@ -82,5 +82,5 @@ class Verdict:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """Those that refuse the program."""
+        """The findings that reject the program in strict mode."""
         return tuple(finding for finding in self.findings if finding.severity == "error")

@@ -16,6 +16,7 @@ from accel_magic.gpu.maps import live as live_maps
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.shared import Shared
 from accel_magic.gpu.program.helpers import MapType
+from tests.support.errors import raises
 from tests.unit.gpu.device_host import HostDevice, spec
 
 KERNELS = r"""

@@ -13,6 +13,7 @@ from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.kernel.records.c_layout import value_layout
 from tests.every_step import lines_per_row
+from tests.support.errors import raises
 from tests.unit.gpu.device_host import HostDevice, at, spec
 
 PAIR = value_layout(["pair", [["sum", "unsigned long long"], ["count", "unsigned int"]], "struct"], 16, "value")
@@ -204,20 +205,20 @@ def test_the_host_writes_arrays_by_index_and_per_thread_arrays_for_every_thread(
 
 
 @pytest.mark.parametrize(
-    ("place", "key", "value", "code", "message"),
+    ("place", "entry", "code", "message"),
     [
-        (1, 4, 0, "gpu.map.no-entry", "4"),
-        (1, 1 << 32, 0, "gpu.map.bad-key-or-value", "4294967296 .* key"),
-        (1, b"abc", 0, "gpu.map.bad-key-or-value", "b'abc' .* key"),
-        (1, 0, 1 << 64, "gpu.map.bad-key-or-value", "18446744073709551616 .* value"),
-        (0, 0, b"short", "gpu.map.bad-key-or-value", "b'short' .* value"),
-        (3, 0, 0, "gpu.map.bad-key-or-value", "key"),
-        (4, 0, bytes(16), "gpu.map.no-entries", None),
+        (1, (4, 0), "gpu.map.no-entry", "4"),
+        (1, (1 << 32, 0), "gpu.map.bad-key-or-value", "4294967296 .* key"),
+        (1, (b"abc", 0), "gpu.map.bad-key-or-value", "b'abc' .* key"),
+        (1, (0, 1 << 64), "gpu.map.bad-key-or-value", "18446744073709551616 .* value"),
+        (0, (0, b"short"), "gpu.map.bad-key-or-value", "b'short' .* value"),
+        (3, (0, 0), "gpu.map.bad-key-or-value", "key"),
+        (4, (0, bytes(16)), "gpu.map.no-entries", None),
     ],
 )
-def test_invalid_keys_values_and_maps_are_an_error_for_the_host(device, place, key, value, code, message):
+def test_invalid_keys_values_and_maps_are_an_error_for_the_host(device, place, entry, code, message):
     with raises(code, ProgramError, match=message):
-        map_views.update(device.specs[place], device.raw(place), key, value)
+        map_views.update(device.specs[place], device.raw(place), *entry)
     assert not any(block.any() for block in device.blocks.values())
 
 
