@@ -78,7 +78,7 @@ def test_with_elf_the_program_is_an_object(plugin):
 @pytest.mark.parametrize(
     ("program", "arguments", "message"),
     [
-        ("95 00 00", (), "3 bytes are no whole number of 8-byte instructions"),
+        ("95 00 00", (), "3 bytes are not a whole number of 8-byte instructions"),
         ("zz", (), "the program is no list of hex bytes"),
         (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("0g",), "the memory is no list of hex bytes"),
         (hexadecimal(ebpf.assemble("mov %r0, 0")), (), "slot 1, which is outside the function"),
