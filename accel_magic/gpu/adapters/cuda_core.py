@@ -142,7 +142,7 @@ class _Cell:
         try:
             twin.loaded = twin.loaded or self._load(twin)
             return twin.loaded.get_kernel(name)
-        except Exception as failure:  # noqa: BLE001 - whatever the assembler or the driver says: the user's kernel must run
+        except Exception as failure:  # noqa: BLE001 - any error of the assembler or driver: the user's kernel must run
             reason = str(failure).strip().replace("\n", "; ")
             self.observer.skipped(name, f"its module cannot be loaded with programs in it: {reason}")
             return None

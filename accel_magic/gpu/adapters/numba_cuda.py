@@ -129,7 +129,7 @@ class _Cell:
         rewritten = [self._rewritten(text.strip("\0")) for text in texts]
         try:
             return self._linked(library, cc, rewritten)
-        except Exception as error:  # noqa: BLE001 - whatever Numba's linkers raise: the user's kernel must run
+        except Exception as error:  # noqa: BLE001 - any error of Numba's linkers: the user's kernel must run
             reason = str(error).strip().replace("\n", "; ")
             self.observer.skipped(library._entry_name, f"Numba's linker rejects its PTX: {reason}")  # noqa: SLF001
             return self.link(library, cc)

@@ -215,7 +215,7 @@ class _Cell:
             if owner not in self.loaded:
                 self.loaded[owner] = self._loaded(owner)
             return _checked(self.driver.cuModuleGetFunction(self.loaded[owner], name.encode()))
-        except Exception as failure:  # noqa: BLE001 - whatever the assembler or the driver says: the user's kernel must run
+        except Exception as failure:  # noqa: BLE001 - any error of the assembler or driver: the user's kernel must run
             reason = str(failure).strip().replace("\n", "; ")
             self.observer.skipped(name, f"its module cannot be loaded with programs in it: {reason}")
             return None
