@@ -1,1 +1,1 @@
-"""eBPF inside GPU kernels: programs, the verifier, code generation, injection into PTX, and where kernels come from."""
+"""eBPF inside GPU kernels: programs, verifier, code generation, injection into PTX, adapters of frameworks."""

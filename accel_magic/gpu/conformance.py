@@ -1,4 +1,4 @@
-"""`python -m accel_magic.gpu.conformance`: the bpf_conformance plug-in, which lives in tests/support of a checkout."""
+"""`python -m accel_magic.gpu.conformance`: runs the bpf_conformance plug-in from tests/support of a checkout."""
 
 from __future__ import annotations
 

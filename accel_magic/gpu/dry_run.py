@@ -1,4 +1,4 @@
-"""What `%%gputrace --dry-run` shows: the verifier's report, where programs would go, and what they become."""
+"""The result of `%%gputrace --dry-run`: attach points, verifier reports and generated code."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GpuDryRun:
-    """Programs as they would be put into kernels; nothing was attached.
+    """Programs as they would be inserted into kernels; nothing was attached.
 
     Attributes:
-        places: Where each program would go, one line each.
-        reports: What the verifier found in each.
-        code: LLVM IR and PTX of each program that is not refused, by its name.
-        arch: What they were compiled for.
+        places: Where each program would be attached, one line each.
+        reports: The verifier's report on each GPU program.
+        code: (LLVM IR, PTX) of each accepted program, by its name.
+        arch: The architecture that they were compiled for.
 
     """
 
@@ -44,13 +44,13 @@ class GpuDryRun:
         arch: str = "sm_80",
         bindings: Mapping[str, Sequence[str]] | None = None,
     ) -> GpuDryRun:
-        """Compile the programs of some sources, as if their maps lay at made-up addresses.
+        """Compile the programs of sources, with placeholder addresses for their maps.
 
         Args:
-            sources: Judged, not necessarily accepted.
-            threads: Threads that per-thread maps have room for.
-            arch: What to compile for.
-            bindings: Places of programs for the CPU, by program.
+            sources: With verdicts; rejected programs are reported and not compiled.
+            threads: Capacity of per-thread maps, in threads.
+            arch: The architecture to compile for.
+            bindings: Places of CPU programs, by program.
 
         """
         sources = [with_budget(source, threads) for source in sources]

@@ -1,4 +1,4 @@
-"""Puts the programs of a trace into the kernels that come by, and remembers what came by."""
+"""Inserts the programs of a trace into kernels as they are compiled, and records kernels and launches."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class SeenKernel:
     """A kernel that was compiled while the trace ran.
 
     Attributes:
-        report: What was put into it.
-        source: Where it came from; its text is the original.
+        report: What was inserted into it.
+        source: The original module.
         text: The module with programs in it.
 
     """
@@ -42,7 +42,7 @@ class SeenKernel:
 
 @dataclass
 class Seen:
-    """What an `Instrumenter` has seen so far; grows while the trace runs."""
+    """Kernels and launches that an `Instrumenter` has recorded; grows while the trace runs."""
 
     kernels: list[SeenKernel] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
@@ -57,11 +57,11 @@ class Instrumenter:
 
     Args:
         sources: The programs.
-        placements: Where each source's maps lie.
-        wanted: Whether a kernel is to be traced, by its name in PTX.
+        placements: Addresses of each source's maps.
+        wanted: Whether to trace a kernel, by its name in PTX.
         before: Called before each launch.
-        after: Called after each launch, with its number among all.
-        elsewhere: Says why a kernel that is loaded now would not reach the maps; '' where it does.
+        after: Called after each launch, with its number in the trace.
+        elsewhere: Returns why a kernel that is loaded now cannot access the maps; '' if it can.
 
     """
 
@@ -86,9 +86,9 @@ class Instrumenter:
         self._counting = threading.Lock()
 
     def rewrite(self, kernel: KernelSource) -> str:
-        """Give the PTX with the programs in it; the same text where nothing was put in.
+        """Return the PTX with the programs in it; the same text if nothing was inserted.
 
-        An interrupt is raised at the end: LLVM would not survive one in the middle of its work.
+        Interrupts are deferred to the end: LLVM does not survive one in the middle of its work.
         """
         with self._lock, at_work(), uninterrupted():
             return self._rewritten(kernel)
@@ -107,7 +107,7 @@ class Instrumenter:
                 first_kernel=len(self.seen.kernels),
             )
         except AccelMagicError as error:
-            # The user's kernel must run all the same.
+            # The user's kernel must run anyway.
             self.seen.skipped.update(dict.fromkeys(kernel.names, str(error).replace("\n", ";")))
             return kernel.ptx
         self.seen.kernels += [SeenKernel(report, kernel, done.text) for report in done.kernels]
@@ -115,11 +115,11 @@ class Instrumenter:
         return done.text
 
     def launching(self, launch: Launch) -> None:
-        """Let the device be made ready."""
+        """Prepare the device."""
         self._before(launch)
 
     def launched(self, launch: Launch) -> None:
-        """Remember a launch; of this process it comes from the thread that launched."""
+        """Record a launch; for one of this process, called in the launching thread."""
         if not launch.pid and not launch.tid:
             launch = replace(launch, tid=thread_id() or 0)
         with self._counting:
@@ -128,29 +128,29 @@ class Instrumenter:
         self._after(launch, number)
 
     def skipped(self, name: str, reason: str) -> None:
-        """Remember why a kernel was not instrumented."""
+        """Record why a kernel was not instrumented."""
         self.seen.skipped[name] = reason
 
     def within(self, placements: Sequence[Placement]) -> Instrumenter:
-        """Give one for another process, where the maps lie elsewhere; what it sees is added to this one's."""
+        """Return an instrumenter for another process, with other map addresses; both record into the same `Seen`."""
         sources = [source for source, _ in self._sources]
         other = Instrumenter(sources, placements, self._wanted, before=self._before, after=self._after)
         other.seen, other._lock, other._counting = self.seen, self._lock, self._counting
         return other
 
     def heard(self, launch: Launch) -> None:
-        """Remember a launch of another process, some time after it."""
+        """Record a launch of another process, some time after it happened."""
         with self._counting:
             self.seen.launches.append(launch)
 
     def number(self, source: KernelSource, name: str) -> int | None:
-        """What programs read as `kernel` in a kernel of this module; None where it has none of this name."""
+        """Return the number that programs read as `kernel`; None if the module has no recorded kernel of this name."""
         with self._lock:
             found = (kernel.report for kernel in self.seen.kernels if kernel.source is source)
             return next((report.number for report in found if report.name == name), None)
 
     def left_alone(self, source: KernelSource, reason: str) -> None:
-        """Remember kernels that cannot be instrumented, and why."""
+        """Record kernels that cannot be instrumented, and why."""
         with self._lock:
             self.seen.left_alone += [
                 SeenKernel(KernelReport(name, -1, instrumented=False, reason=reason, sites=0), source, source.ptx)
@@ -159,7 +159,7 @@ class Instrumenter:
             ]
 
     def withdrawn(self, source: KernelSource, reason: str) -> None:
-        """Take back that a module was instrumented: the device does not take it, and runs the original."""
+        """Mark a module as not instrumented after all: the device rejects it and runs the original."""
         with self._lock:
             for at, kernel in enumerate(self.seen.kernels):
                 if kernel.source is source:

@@ -1,4 +1,4 @@
-"""What a running GPU trace reports of itself: samples, and the thread that takes them."""
+"""Live counters of a running GPU trace: samples, and the thread that takes them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ class GpuSample:
     """The counters of a running GPU trace at one moment.
 
     Attributes:
-        time_ns: Since the start of the trace.
-        launches: So far.
-        kernels: Seen so far.
-        instrumented: Of these.
-        lost: Records and entries that maps had no room for.
-        records: (ring, records that the host has taken out of it so far).
-        lost_by: (map, of `lost`) of maps that lost any; what programs count themselves by the name of their source.
-        counted: (what, how many) of what tools count and is cheap to read.
-        device: What the kernels run on, in words.
+        time_ns: Nanoseconds since the start of the trace.
+        launches: Launches so far.
+        kernels: Kernels seen so far.
+        instrumented: Instrumented kernels among them.
+        lost: Records and entries dropped by full maps, plus losses that programs count themselves.
+        records: (ring, records that the host has read from it so far).
+        lost_by: (map, its share of `lost`) of each map with losses; for losses that programs count themselves, the
+            name of their source.
+        counted: (column, sum) of those counters of tools that are cheap to read.
+        device: Description of the device that runs the kernels.
 
     """
 
@@ -53,7 +54,7 @@ class GpuSample:
 
 
 def sample_of(time_ns: int, seen: Seen, shared: Sequence[Shared], live: LiveMaps) -> GpuSample:
-    """Take a sample: reads the losses and a few small maps. Raises MachineError where the device does not answer."""
+    """Take a sample: read the losses and a few small maps. Raises MachineError if the device does not answer."""
     lost_by = [loss for each in shared for loss in _losses(each)]
     return GpuSample(
         time_ns=time_ns,
@@ -68,7 +69,7 @@ def sample_of(time_ns: int, seen: Seen, shared: Sequence[Shared], live: LiveMaps
 
 
 def together(own: GpuSample, others: Sequence[GpuSample]) -> GpuSample:
-    """Add what is counted in other processes; launches and kernels are all in the trace's own."""
+    """Add the counters of other processes; `own` already includes their launches and kernels."""
     samples = (own, *others)
     return replace(
         own,
@@ -102,7 +103,7 @@ def _counted(shared: Shared) -> list[tuple[str, int]]:
 
 
 def _sums(shared: Shared, name: str, wanted: Sequence[str]) -> list[int]:
-    """Sums over all entries of an array of these columns of its values; [] where there is no such map or column."""
+    """Sum these columns of an array's values over all entries; [] if there is no such map or column."""
     maps = shared.source.object.maps
     number = next((number for number, spec in enumerate(maps) if spec.name == name), None)
     if number is None or (layout := maps[number].value) is None:
@@ -115,7 +116,7 @@ def _sums(shared: Shared, name: str, wanted: Sequence[str]) -> list[int]:
 
 
 class Feed:
-    """Calls `show` with a sample five times a second, from a thread of its own, until `stop`."""
+    """Calls `show` with a sample five times a second, in its own thread, until `stop`."""
 
     def __init__(self, sample: Callable[[], GpuSample], show: Callable[[list[GpuSample]], None]) -> None:
         self._sample, self._show = sample, show
@@ -123,11 +124,11 @@ class Feed:
         self._thread = own_threads.Thread(target=self._run, name="accel_magic gpu live row")
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; nothing is shown from then on."""
+        """End the thread; nothing is shown after this returns."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -136,6 +137,6 @@ class Feed:
         while not self._ended.wait(EVERY_S):
             try:
                 sample = self._sample()
-            except AccelMagicError:  # a device that does not answer any more: the result tells
+            except AccelMagicError:  # the device no longer answers: the result reports it
                 return
             self._show([sample])

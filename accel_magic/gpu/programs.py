@@ -1,4 +1,4 @@
-"""The programs of a GPU trace: found by the name of a tool or of a file, compiled, and judged by the verifier."""
+"""The programs of a GPU trace: found by tool or file name, compiled, and verified."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUFFIXES = (".c", ".o")
 
 
 def with_budget(source: Source, threads: int) -> Source:
-    """Add to each verdict what the program takes too much of, with room for so many threads."""
+    """Add to each verdict the findings on resource budgets, for maps sized for so many threads."""
     return replace(source, gpu=tuple(replace(each, verdict=_budgeted(source, each, threads)) for each in source.gpu))
 
 
@@ -44,31 +44,31 @@ def load(
 
     Args:
         names: Names of tools, or paths of `.bpf.c` or `.o` files.
-        per: Overrides what the programs say of themselves.
-        verify_mode: `strict` refuses programs with findings that are errors; `warn` only those that could touch foreign
-            memory; `off` none. None: `strict` for C of the user's and for tools, `warn` for compiled objects, which
-            may be older than the rules.
-        refuse: Whether a program that is refused is an error; else its verdict says so.
+        per: Overrides the granularity that the programs declare.
+        verify_mode: `strict` rejects programs with errors; `warn` only those that could access memory they do not own;
+            `off` none. None: `strict` for C files and for tools, `warn` for compiled objects, which may be older than
+            the rules.
+        refuse: Whether to raise an error for a rejected program; otherwise its verdict holds the errors.
 
     Raises:
-        ProbeError: No such tool or file, or one of them twice.
-        ProgramError: It does not compile, or the verifier refuses it.
-        MachineError: There is no clang, and a program is C that did not come compiled.
+        ProbeError: A tool or file does not exist, or is named twice.
+        ProgramError: A program does not compile, or the verifier rejects it.
+        MachineError: A C program has to be compiled, and there is no clang.
 
     """
     if len(set(names)) < len(names):
-        raise ProbeError("the same program was named twice", fix="name each once", code="gpu.program-twice")
+        raise ProbeError("the same program is named twice", fix="name each program once", code="gpu.program-twice")
     return tuple(_load(name, per, verify_mode, refuse=refuse) for name in names)
 
 
 def without_bindings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Tell names of tools and files from bindings of programs for the CPU (`on_launch=uprobe:cuda:cuLaunchKernel`)."""
+    """Split words into tools and files, and bindings of CPU programs (`on_launch=uprobe:cuda:cuLaunchKernel`)."""
     bindings = tuple(word for word in words if is_binding(word) and not Path(word).expanduser().is_file())
     return tuple(word for word in words if word not in bindings), bindings
 
 
 def path_of(name: str) -> Path:
-    """Find the file of a tool or of the user's. Raises ProbeError where there is none."""
+    """Find the C or object file of a tool, or a user's file. Raises ProbeError if there is none."""
     if name in TOOLS:
         return bpf_folder() / "gpu" / f"{name}.bpf.c"
     path = Path(name).expanduser()
@@ -77,15 +77,15 @@ def path_of(name: str) -> Path:
             return path
         raise ProbeError(
             f"there is no program at {name}",
-            why="no such file",
-            fix=f"check the path; this is {Path.cwd()}",
+            why="the file does not exist",
+            fix=f"check the path; the current folder is {Path.cwd()}",
             code="program.not-found",
         )
     close = get_close_matches(name, TOOLS, n=1)
     raise ProbeError(
         f"there is no GPU tool {name!r}",
         why=f"the tools are {', '.join(TOOLS)}",
-        fix=f"did you mean {close[0]}?" if close else "name one of them, or the file of a program: mine.bpf.c",
+        fix=f"did you mean {close[0]}?" if close else "name a tool, or the file of a program: mine.bpf.c",
         code="gpu.no-tool",
     )
 
@@ -101,9 +101,9 @@ def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> S
     own = [program for program in found.programs if attaches[program.name] is not None]
     if not found.programs:
         raise ProgramError(
-            f"{path.name} has no program for the GPU",
-            why="it has no section of one",
-            fix='name the place in the section: SEC("gpu/entry")',
+            f"{path.name} has no GPU program",
+            why="no section names a GPU attach point",
+            fix='name one in a section: SEC("gpu/entry")',
             code="gpu.no-gpu-program",
         )
     sides = split(found.maps, own, cpu)
@@ -115,7 +115,7 @@ def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> S
     gpu = []
     for program in own:
         attach = attaches[program.name]
-        assert attach is not None  # noqa: S101 - it is not for the CPU
+        assert attach is not None  # noqa: S101 - only CPU programs have no attach point
         runs = per or attach.per or "thread"
         verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
@@ -124,6 +124,6 @@ def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> S
 
 
 def _named(program: Program, path: Path) -> Program:
-    """Give the program a name that no program of another source has: they meet in one kernel."""
+    """Prefix the program's name with its file's: programs of several sources share a kernel."""
     stem = "".join(letter if letter.isalnum() else "_" for letter in path.name.partition(".")[0])
     return replace(program, name=f"{stem}_{program.name}")

@@ -1,4 +1,4 @@
-"""What `%%gputrace` needs on this machine, and what of it is there."""
+"""The requirements of `%%gputrace`, and whether this machine meets them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TIMEOUT_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Requirements:
-    """What was found.
+    """The requirements on this machine.
 
     Attributes:
-        there: Names with their versions.
-        missing: What is needed and is not there, each with the command that installs it.
-        wanting: What is not there and needed for some uses only, likewise.
+        there: Installed requirements with their versions.
+        missing: (missing requirement, command that installs it).
+        wanting: The same for requirements of some uses only.
 
     """
 
@@ -35,12 +35,12 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Gpus:
-    """What the NVIDIA driver has.
+    """The GPUs that the NVIDIA driver finds.
 
     Attributes:
-        found: Each GPU in words.
-        why: Where there is none: why.
-        fix: And what mends it.
+        found: A description of each GPU.
+        why: If there is none: why.
+        fix: If there is none: the fix.
 
     """
 
@@ -50,28 +50,28 @@ class Gpus:
 
 
 def look_for_gpus() -> Gpus:
-    """Ask the NVIDIA driver which GPUs `--device cuda` could use, in a process of its own."""
+    """Ask the NVIDIA driver, in a separate process, which GPUs `--device cuda` can use."""
     command = own_python.command("accel_magic.devices.cuda")
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Gpus((), f"the driver does not answer: {error}", "see nvidia-smi")
+        return Gpus((), f"the driver does not answer: {error}", "run nvidia-smi")
     if run.returncode == 0:
         return Gpus(tuple(run.stdout.splitlines()))
-    told = run.stderr.splitlines()
-    if len(told) == 2:
-        return Gpus((), *told)
-    last = told[-1] if told else f"status {run.returncode}"
-    return Gpus((), f"the driver ends the process that asks it: {last}", "see nvidia-smi")
+    lines = run.stderr.splitlines()
+    if len(lines) == 2:
+        return Gpus((), *lines)
+    last = lines[-1] if lines else f"status {run.returncode}"
+    return Gpus((), f"the driver ends the process that uses it: {last}", "run nvidia-smi")
 
 
 def look() -> Requirements:
-    """Look for clang, the packages of the GPU extra, and the frameworks whose kernels can be traced."""
+    """Look for clang, the packages of the GPU extra, and frameworks whose kernels can be traced."""
     there, missing, wanting = [], [], []
     try:
         there.append(f"clang {find_clang().version}")
     except MachineError as error:
-        wanting.append((f"{error.what}: the tools work, programs of your own (.bpf.c) do not", error.fix))
+        wanting.append((f"{error.what}: the tools work, your own programs (.bpf.c) do not", error.fix))
     for name in (*_PACKAGES, *_OPTIONAL):
         try:
             there.append(f"{name} {importlib.metadata.version(name)}")

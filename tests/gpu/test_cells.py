@@ -382,4 +382,4 @@ def test_a_module_with_variables_that_the_host_sets_is_not_instrumented(gpu, cou
         call(driver.cuLaunchKernel, kernel, 1, 1, 1, 32, 1, 1, 0, 0, parameters.ctypes.data, 0)
     assert np.array_equal(out.numpy(), 3 * np.arange(32))
     assert counter.threads == 0
-    assert "variables on the device (factor)" in seen.skipped["scale"]
+    assert "device variables (factor)" in seen.skipped["scale"]

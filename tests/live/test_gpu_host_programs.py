@@ -168,7 +168,7 @@ def test_a_kernel_reads_when_the_host_called_and_computes_the_delay(source, libr
     assert before <= stamp == then <= after
     assert delay == began - then
     assert began >= asked >= after
-    assert notes(t) == f"am_on_work ran on the CPU, for everybody's hits of uprobe:{library}:am_work"
+    assert notes(t) == f"am_on_work ran on the CPU, for all processes' hits of uprobe:{library}:am_work"
 
 
 # Values of 4 and of 12 bytes: the kernel begins each at a multiple of 8.
@@ -390,7 +390,7 @@ def test_a_map_that_the_kernel_refuses_is_named(source, library, left_behind):
     error = refused(source(ODD.replace("FLAGS", "0"), GPU), f"am_on_work=uprobe:{library}:am_work")
 
     assert isinstance(error, ProgramError)
-    assert error.what == "the kernel refuses the map am_trie (type 11, 4 entries)"
+    assert error.what == "the kernel refuses to create the map am_trie (type 11, 4 entries)"
     assert error.why == "Invalid argument"
     assert left_behind() == set()
 
@@ -555,7 +555,7 @@ def test_helpers_of_the_gpu_are_refused_on_the_cpu_with_the_line(source, library
     error = refused(source(program, GPU), f"am_on_work=uprobe:{library}:am_work")
 
     assert isinstance(error, ProgramError)
-    assert "it calls gpu_sm_id (line 7: `am_block = gpu_sm_id();`), which only a GPU has" in error.why
+    assert "it calls gpu_sm_id (line 7: `am_block = gpu_sm_id();`), which only GPUs have" in error.why
     assert left_behind() == set()
 
 
@@ -614,7 +614,7 @@ def test_a_program_without_a_place_is_told_and_the_others_run(source, nothing_at
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["am_on_wrk=uprobe:libc:atoi"], "there is no program am_on_wrk for the CPU"),
+        (["am_on_wrk=uprobe:libc:atoi"], "there is no CPU program am_on_wrk"),
         (["am_begin=uprobe:libc:atoi"], "am_begin runs inside kernels"),
         (["am_on_work=uprobe:libc:no_such_function"], "no_such_function"),
         (["am_on_work=tracepoint:syscalls:sys_enter_getpid"], "does not fit"),
@@ -744,7 +744,7 @@ def test_hits_after_detaching_do_not_count_and_missed_ones_are_told(
     on_cpu.detach()
     work.many(4)
 
-    assert "am_both.bpf.c: 1,234 hits were missed: a program was running on that CPU" in on_cpu.told()
+    assert "am_both.bpf.c: 1,234 hits were missed because a program was running on that CPU" in on_cpu.told()
     frames = {each.spec.name: map_views.frame(each.spec, each.raw, 1) for each in on_cpu.contents()}
     on_cpu.close()
     assert frames[".bss"]["am_seen"].tolist() == [3]

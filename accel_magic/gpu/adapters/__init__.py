@@ -1,7 +1,7 @@
-"""Where GPU kernels come from: one adapter per framework, installed for the traced cell and removed after it.
+"""Adapters of frameworks that make GPU kernels: installed for the traced cell and removed after it.
 
-An adapter sees every kernel that its framework compiles or launches while it is installed, hands the kernel's PTX to an
-`Observer`, and makes the framework use the PTX that comes back. With a simulated device it runs the kernels there.
+An adapter passes the PTX of every kernel that its framework compiles or launches to an `Observer`, and makes the
+framework use the PTX that the observer returns. With a simulated device it runs the kernels there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Adapter(Protocol):
         """Its name in reports."""
 
     def missing(self) -> str:
-        """What is not installed, or which of the framework's names are not as expected; '' when all is well."""
+        """Return why the framework cannot be watched: not imported, or expected names are missing; '' if it can."""
 
     def install(self, observer: Observer) -> AbstractContextManager[None]:
         """Watch the framework until the context ends."""
@@ -40,7 +40,7 @@ class Adapter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Framework:
-    """A framework: its module, once imported, is what `adapter` attaches to."""
+    """A framework: the module to wait for, and the module here that has its adapter."""
 
     module: str
     adapter: str
@@ -54,11 +54,11 @@ FRAMEWORKS: Final = (
     _Framework("cuda.bindings.driver", "nvrtc_bindings"),
     _Framework("torch", "inductor"),
 )
-"""All of them. None is imported here: an adapter is made when the user has the framework."""
+"""All frameworks. None is imported here: an adapter is created once the user has imported its framework."""
 
 
 def adapter_for(module: str, device: Device | None = None) -> Adapter:
-    """Make the adapter of one framework.
+    """Create the adapter of one framework.
 
     Args:
         module: As in `FRAMEWORKS`.
@@ -72,7 +72,7 @@ def adapter_for(module: str, device: Device | None = None) -> Adapter:
 
 @dataclass(eq=False)
 class _Installed:
-    """The adapters of one trace; `hearing` are other observers that hear of its launches, and change no kernel."""
+    """The adapters of one trace; observers in `hearing` are notified of its launches and change no kernels."""
 
     observer: Observer
     device: Simulated | None
@@ -80,7 +80,7 @@ class _Installed:
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def install(self) -> None:
-        """Install the adapters of all frameworks that are imported, or get imported."""
+        """Install the adapters of all frameworks that are imported now or later."""
         device = self.device
         with ExitStack() as stack:
             if device is not None:
@@ -105,7 +105,7 @@ class _Installed:
             self._stack.enter_context(on_import(later, attach))
 
     def remove(self) -> None:
-        """Take them out; again is harmless."""
+        """Remove the adapters; may be called again."""
         self._stack.close()
 
     def rewrite(self, kernel: KernelSource) -> str:
@@ -129,22 +129,22 @@ class _Installed:
 
 
 _INSTALLED: Final[list[_Installed]] = []
-"""Of the traces that run now, the innermost last: its adapters alone are installed."""
+"""Running traces, the innermost last; only its adapters are installed."""
 
 
 @contextmanager
 def attached(observer: Observer, device: Simulated | None = None) -> Iterator[None]:
-    """Install the adapters of all frameworks that are imported, or get imported, until the context ends.
+    """Install the adapters of all frameworks that are imported now or later, until the context ends.
 
-    Those of a trace around it are taken out meanwhile; its observer hears of launches all the same. A framework that
-    its adapter does not know how to watch is reported through `observer.skipped`.
+    The adapters of an enclosing trace are removed meanwhile; its observer is still notified of launches. A framework
+    that its adapter cannot watch is reported through `observer.skipped`.
 
     Args:
         observer: Gets every kernel and launch.
         device: The simulated device to run kernels on; None for the GPU.
 
     Raises:
-        ProbeError: A trace around it runs kernels on another kind of device.
+        ProbeError: An enclosing trace runs kernels on another kind of device.
 
     """
     outer = _outer(device)
@@ -165,9 +165,9 @@ def attached(observer: Observer, device: Simulated | None = None) -> Iterator[No
 
 @contextmanager
 def hearing(observer: Observer, device: Simulated | None = None) -> Iterator[None]:
-    """Let an observer that changes no kernel hear of launches until the context ends; arguments and errors as above.
+    """Notify an observer that changes no kernels of launches until the context ends; otherwise like `attached`.
 
-    Where a trace is around it, that one's adapters serve both.
+    Within another trace, that trace's adapters serve both.
     """
     outer = _outer(device)
     if outer is None:
@@ -182,14 +182,14 @@ def hearing(observer: Observer, device: Simulated | None = None) -> Iterator[Non
 
 
 def _outer(device: Simulated | None) -> _Installed | None:
-    """Find the trace around. Raises ProbeError where it runs kernels on another kind of device."""
+    """Find the enclosing trace. Raises ProbeError if it runs kernels on another kind of device."""
     outer = _INSTALLED[-1] if _INSTALLED else None
     if outer is not None and (outer.device is None) != (device is None):
         here, there = (CPU_DEVICE if one is not None else "GPU" for one in (device, outer.device))
         raise ProbeError(
-            f"this trace wants kernels on the {here}, and the one around it on the {there}",
+            f"this trace runs kernels on the {here}, the enclosing trace on the {there}",
             why="a kernel runs once, on one device",
-            fix="give both lines the same --device",
+            fix="use the same --device on both lines",
             code="device.differs",
         )
     return outer

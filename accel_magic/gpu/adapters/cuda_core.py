@@ -1,4 +1,4 @@
-"""cuda.core: its classes are compiled and cannot be changed, so that subclasses take their names for the cell."""
+"""cuda.core: its classes are compiled and cannot be patched, so subclasses replace them during the cell."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ _NEEDED = (
     "launch",
 )
 _KEPT = ("cuda.core.", "cuda.bindings", "numba.", "cupy.", "cupyx.", "accel_magic.")
-"""Modules that keep the classes: its own inner ones, and frameworks with adapters of their own."""
+"""Modules that keep the original classes: cuda.core's own, and frameworks with their own adapters."""
 
 
 def adapter(device: Device | None) -> CudaCoreAdapter:
-    """Make the adapter; with a simulated device it has nothing to do."""
+    """Create the adapter; with a simulated device it does nothing."""
     return CudaCoreAdapter(device)
 
 
 @dataclass(frozen=True)
 class CudaCoreAdapter:
-    """Watches programs that are made within the cell: `Program(...).compile(...)`, `ObjectCode.from_ptx`, `launch`.
+    """Watches programs that are created within the cell: `Program(...).compile(...)`, `ObjectCode.from_ptx`, `launch`.
 
-    What these give the user is as without the cell; `launch` runs a traced twin of the kernel. Kernels compiled before
-    the cell are reported. All of it needs the CUDA driver: with the simulated device there is nothing to watch.
+    Their results are the same as without the trace; `launch` runs a traced copy of the kernel. Kernels compiled before
+    the cell are reported as skipped. cuda.core needs the CUDA driver: with the simulated device there is nothing to
+    watch.
     """
 
     device: Device | None = None
@@ -88,7 +89,7 @@ class CudaCoreAdapter:
 
 @dataclass
 class _Twin:
-    """A module of the user's, and the same with programs in it: as text ('' for none), loaded when first launched."""
+    """A module of the user's and its traced copy: the text ('' if nothing was inserted), loaded at the first launch."""
 
     own: Any
     text: str
@@ -97,10 +98,11 @@ class _Twin:
 
 @dataclass
 class _Cell:
-    """What the subclasses ask; they may be used after the cell, and do nothing of their own then.
+    """State shared by the subclasses; used after the cell, they behave like the original classes.
 
     Attributes:
-        kernels: By handle: the user's kernel, and its twin or None. While the first is held no other gets its handle.
+        kernels: (user's kernel, its traced copy or None) by handle. Holding the kernel keeps its handle from being
+            reused.
 
     """
 
@@ -140,9 +142,9 @@ class _Cell:
         try:
             twin.loaded = twin.loaded or self._load(twin)
             return twin.loaded.get_kernel(name)
-        except Exception as failure:  # noqa: BLE001 - whatever the assembler or the driver says: the user's kernel must run
+        except Exception as failure:  # noqa: BLE001 - any error of the assembler or driver: the user's kernel must run
             reason = str(failure).strip().replace("\n", "; ")
-            self.observer.skipped(name, f"with programs in it the module cannot be loaded: {reason}")
+            self.observer.skipped(name, f"its module cannot be loaded with programs in it: {reason}")
             return None
 
     def _load(self, twin: _Twin) -> Any:
@@ -155,7 +157,7 @@ class _Cell:
 
 def _watched_program(cell: _Cell, program: Any) -> Any:
     class Program(program):  # type: ignore[misc]
-        """`cuda.core.Program`, whose kernels are traced in the cell that it was made in."""
+        """`cuda.core.Program`, whose kernels are traced in the cell that creates it."""
 
         def __init__(self, code: Any, code_type: Any, options: Any = None) -> None:
             super().__init__(code, code_type, options)
@@ -168,7 +170,7 @@ def _watched_program(cell: _Cell, program: Any) -> Any:
                 if target in ("ptx", "cubin"):
                     cell.made(made, self._ptx(made, target, name_expressions))
                 else:
-                    cell.observer.skipped(f"a program compiled to {target}", "it becomes PTX only when it is linked")
+                    cell.observer.skipped(f"a program compiled to {target}", "it has no PTX before it is linked")
             return made
 
         def _ptx(self, made: Any, target: str, name_expressions: Any) -> Any:
@@ -184,7 +186,7 @@ def _watched_program(cell: _Cell, program: Any) -> Any:
 
 def _watched_code(cell: _Cell, object_code: Any) -> Any:
     class ObjectCode(object_code):  # type: ignore[misc]
-        """`cuda.core.ObjectCode`: kernels of PTX given to it are traced, binaries are reported."""
+        """`cuda.core.ObjectCode`: kernels of PTX are traced, those of binaries are reported as skipped."""
 
         @staticmethod
         def from_ptx(module: Any, *, name: str = "", symbol_mapping: Any = None) -> Any:
@@ -196,7 +198,7 @@ def _watched_code(cell: _Cell, object_code: Any) -> Any:
         @staticmethod
         def from_cubin(module: Any, *, name: str = "", symbol_mapping: Any = None) -> Any:
             if cell.open and not called_by(_KEPT):
-                cell.observer.skipped(name or "a cubin", "it is compiled already and carries no PTX")
+                cell.observer.skipped(name or "a cubin", "it is machine code without PTX")
             return object_code.from_cubin(module, name=name, symbol_mapping=symbol_mapping)
 
     return ObjectCode
@@ -232,7 +234,7 @@ def _watched_launch(cell: _Cell, launch: Any) -> Callable[..., Any]:
 
 
 def _blocks(config: Any) -> tuple[int, int, int]:
-    """Blocks of the grid: with clusters, cuda.core counts these."""
+    """Return the grid in blocks: with clusters, cuda.core's grid counts clusters."""
     x, y, z = three(config.grid)
     if not config.cluster:
         return x, y, z
@@ -245,6 +247,6 @@ def _is_graph(stream: Any) -> bool:
 
 
 def _name(driver: Any, kernel: Any) -> str:
-    """The kernel's name in PTX, as the driver tells it since CUDA 12.3."""
+    """Return the kernel's name in PTX, which drivers report since CUDA 12.3."""
     error, name = driver.cuKernelGetName(kernel.handle)
     return "a kernel of cuda.core" if int(error) else bytes(name).decode()

@@ -1,4 +1,4 @@
-"""CuPy: raw kernels made within the cell. What was compiled before, and CuPy's own kernels, are reported."""
+"""CuPy: traces raw kernels created within the cell; earlier ones and CuPy's own kernels are reported as skipped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NEEDED = (
 
 
 def adapter(device: Device | None) -> CupyAdapter:
-    """Make the adapter; there is none for the simulated device."""
+    """Create the adapter; the simulated device is not supported."""
     return CupyAdapter(device)
 
 
@@ -39,9 +39,8 @@ def adapter(device: Device | None) -> CupyAdapter:
 class CupyAdapter:
     """Watches `cupy.RawKernel`.
 
-    CuPy holds on to loaded kernels in objects that cannot be reached from Python, and kernels with probes in them must
-    not run after the cell. So a raw kernel made within the cell gets a second, traced one beside it; other kernels stay
-    as they are.
+    CuPy keeps loaded kernels in objects that Python cannot access, and kernels with probes in them must not run after
+    the cell. So a raw kernel created within the cell gets a second, traced copy; other kernels stay unchanged.
     """
 
     device: Device | None = None
@@ -54,7 +53,8 @@ class CupyAdapter:
             return "CuPy is not imported"
         if self.device is not None:
             return (
-                f"CuPy's arrays live in a GPU's memory, which the {CPU_DEVICE} is not; use Triton, Numba or CpuKernel"
+                f"CuPy's arrays are in a GPU's memory, which the {CPU_DEVICE} does not have; "
+                "use Triton, Numba or CpuKernel"
             )
         names = absent(cupy, _NEEDED)
         return f"CuPy {cupy.__version__} has no {names}; CuPy 14 has them" if names else ""
@@ -75,7 +75,7 @@ class CupyAdapter:
 
 
 class _Cache:
-    """CuPy's disk cache; traced kernels, which a comment in their source marks, do not get into it."""
+    """CuPy's disk cache, without traced kernels, which are marked by a comment in their source."""
 
     def __init__(self, compiler: Any, token: str) -> None:
         self._own = compiler._kernel_cache_backend  # noqa: SLF001
@@ -91,13 +91,13 @@ class _Cache:
 
 @dataclass
 class _Cell:
-    """What the subclass asks.
+    """State shared by the watched kernels of a cell.
 
     Attributes:
         token: Marks the source of traced kernels.
-        reported: Kernels that were skipped.
-        traced: Sources of second kernels that have programs in them.
-        silent: A kernel runs of which all has been told.
+        reported: Names of kernels that were reported as skipped.
+        traced: Sources of traced copies that have programs in them.
+        silent: Whether a kernel is running that needs no report.
 
     """
 
@@ -113,12 +113,12 @@ class _Cell:
         self.open = False
 
     def twin(self, code: str, *arguments: Any, **named: Any) -> Any:
-        """Make the second kernel. The comment keeps it apart from the first one in all of CuPy's caches."""
+        """Create the traced copy. The comment gives it its own entry in all of CuPy's caches."""
         return self.raw(f"{code}\n// {self.token}\n", *arguments, **named)
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """Report no kernel that gets compiled."""
+        """Report no kernels that are compiled until the context ends."""
         self.silent = True
         try:
             yield
@@ -126,11 +126,11 @@ class _Cell:
             self.silent = False
 
     def is_traced(self, twin: Any) -> bool:
-        """Compile the second kernel if it is not yet; whether there are programs in it."""
+        """Compile the traced copy if necessary; return whether there are programs in it."""
         return twin.kernel is not None and twin.code in self.traced
 
     def compiler(self, compiler: Any) -> Callable[..., Any]:
-        """Make the method that compiles to a cubin, by way of rewritten PTX."""
+        """Create the method that compiles to a cubin from rewritten PTX."""
         compile_one = compiler._NVRTCProgram.compile  # noqa: SLF001
 
         def compile_program(program: Any, options: Any = (), log_stream: Any = None) -> Any:
@@ -147,7 +147,7 @@ class _Cell:
                 self.traced.add(program.src)
             if method == "ptx":
                 return (text or ptx).encode(), mapping
-            # Not left to the driver: it may be older than the compiler, and not know its version of PTX.
+            # Not left to the driver, which may be older than the compiler and not know its version of PTX.
             from accel_magic.gpu.codegen.assemble import assemble
 
             return assemble(text or ptx, architecture(ptx)).cubin, mapping
@@ -155,7 +155,7 @@ class _Cell:
         return compile_program
 
     def reporter(self, compiler: Any) -> Callable[..., Any]:
-        """Make the function that all of CuPy's kernels are compiled by: it reports those that are not traced."""
+        """Create the function that compiles all of CuPy's kernels, and reports those that are not traced."""
         compile_module = compiler._compile_module_with_cache  # noqa: SLF001
 
         def compile_module_with_cache(source: str, *arguments: Any, **options: Any) -> Any:
@@ -170,15 +170,15 @@ class _Cell:
             return
         self.reported.add(name)
         reason = (
-            "it is CuPy's own (elementwise, reduction, fused), which keeps its code where it cannot be taken out again"
+            "it is CuPy's own (elementwise, reduction, fused); CuPy's caches would keep the programs after the cell"
             if generated
-            else "its RawKernel or RawModule was not made within the cell by cupy.RawKernel(...)"
+            else "it was not created within the cell by cupy.RawKernel(...)"
         )
         self.observer.skipped(name, reason)
 
 
 def _kernels(source: str) -> Iterator[str]:
-    """Names of the kernels in CUDA C."""
+    """Yield the names of the kernels in CUDA C."""
     for part in source.split("__global__")[1:]:
         head = part.split("(", 1)[0].split()
         if head:
@@ -187,7 +187,7 @@ def _kernels(source: str) -> Iterator[str]:
 
 def _watched(cell: _Cell, raw: Any) -> Any:
     class RawKernel(raw):  # type: ignore[misc]
-        """`cupy.RawKernel`, which is traced in the cell that it was made in."""
+        """`cupy.RawKernel`, which is traced in the cell that creates it."""
 
         def __init__(self, code: str, name: str, options: Any = (), *arguments: Any, **named: Any) -> None:
             super().__init__(code, name, options, *arguments, **named)

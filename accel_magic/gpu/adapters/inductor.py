@@ -1,4 +1,4 @@
-"""PyTorch: what Inductor compiles goes through Triton; the kernels that PyTorch ships carry no PTX and are reported."""
+"""PyTorch: Inductor compiles through Triton; kernels that PyTorch ships have no PTX and are reported as skipped."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 NAME = "PyTorch"
 _NEEDED = ("_dynamo.reset", "_inductor.config.patch", "_inductor.config.compile_threads", "_inductor.utils.fresh_cache")
 _LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
-"""Settings, by version of PyTorch, of the launcher in C++ that goes past Triton's own."""
+"""Settings, one per version of PyTorch, that enable a C++ launcher which bypasses Triton's."""
 
 
 def adapter(device: Device | None) -> InductorAdapter:
-    """Make the adapter; with a simulated device it has nothing to do."""
+    """Create the adapter; with a simulated device it does nothing."""
     return InductorAdapter(device)
 
 
 @dataclass(frozen=True)
 class InductorAdapter:
-    """Makes PyTorch's compiler go through what the Triton adapter watches.
+    """Makes PyTorch's compiler use the parts of Triton that its adapter watches.
 
-    Within the cell Inductor compiles in this process, launches through Triton's launcher, and works in a fresh cache.
+    Within the cell Inductor compiles in this process, launches through Triton's launcher, and uses an empty cache.
     Functions compiled before the cell are compiled again within it, and once more after it: `torch._dynamo.reset()`.
     """
 
@@ -60,7 +60,7 @@ class InductorAdapter:
         if self.device is None and torch.cuda.is_initialized():
             observer.skipped(
                 "PyTorch's own kernels (aten, cuBLAS, cuDNN)",
-                "they are shipped as compiled code without PTX; torch.compile makes kernels that can be traced",
+                "they are shipped as machine code without PTX; kernels made by torch.compile can be traced",
             )
 
     def _compiles(self, torch: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Native binaries that the cell starts: the environment of its children leads them to a server in this process."""
+"""Native binaries that the cell starts: environment variables connect its children to a server in this process."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def watched(
 ) -> Iterator[Server | None]:
     """Trace the kernels of processes that are started until the context ends.
 
-    Where there is no C compiler this is told through `trace.skipped`, and nothing is watched.
+    Without a C compiler, this is reported through `trace.skipped` and nothing is watched.
 
     Args:
         sources: The programs.
-        threads: Threads of a grid that per-thread maps have room for.
-        trace: Puts programs into kernels, and is told of launches.
+        threads: Capacity of per-thread maps, in threads of a grid.
+        trace: Inserts programs into kernels, and is notified of launches.
         device: The memory of this process.
-        descriptors: Arrays of the kernel that the programs of a source share: open descriptors by name.
+        descriptors: The kernel's arrays that the programs of a source share: open descriptors by name.
 
     Yields:
-        The server, whose `finish` gives what there is of each process; None where nothing is watched.
+        The server, whose `finish` returns the results of each process; None if nothing is watched.
 
     """
     try:

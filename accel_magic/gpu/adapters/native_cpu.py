@@ -1,4 +1,4 @@
-"""Native binaries that a traced cell starts, on the simulated device: children find the stand-in as CUDA's driver."""
+"""Native binaries that a traced cell starts, on the simulated device: children load the mock CUDA driver."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NAME: Final = "native binary"
 
 @contextmanager
 def children_run_on(device: Device, observer: Observer) -> Iterator[None]:
-    """Let programs that are started from now on run their kernels on the device, until the context ends.
+    """Run the kernels of programs that are started until the context ends on the device.
 
-    They find the driver by their environment, so that programs which are started without it are not seen. What still
-    runs at the end is told by its next call that there is no driver any more. Where the driver cannot be built, the
-    observer is told, and children have what they have without a trace.
+    Programs find the driver through environment variables; those started without them are not traced. The next call of
+    a program that still runs at the end fails: the driver is gone. If the driver cannot be built, this is reported to
+    the observer, and children run as without a trace.
 
     Args:
         device: Runs the kernels.

@@ -1,4 +1,4 @@
-"""Numba's kernels on the simulated device: compiled by Numba's own compiler, with no driver."""
+"""Numba's kernels on the simulated device: compiled by Numba, without a CUDA driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _CAPABILITY: Final = (int(ARCH[3:]) // 10, int(ARCH[3:]) % 10)
 _OPTIONS: Final = ("fastmath", "opt", "launch_bounds")
-"""Options of `cuda.jit` that the compiler takes too."""
+"""Options of `cuda.jit` that are passed to the compiler."""
 _REFUSED: Final = (
     "stream",
     "default_stream",
@@ -43,15 +43,15 @@ _REFUSED: Final = (
     "from_cuda_array_interface",
     "open_ipc_array",
 )
-"""Functions of `numba.cuda` that need a driver, and have no counterpart here."""
+"""Functions of `numba.cuda` that need a driver; they raise an error."""
 _FORALL_BLOCK: Final = 128
 
 
 @contextmanager
 def simulated(cuda: Any, device: Device, observer: Observer) -> Iterator[None]:
-    """Let `kernel[grid, block](...)` take numpy arrays and run on the simulated device.
+    """Make `kernel[grid, block](...)` accept numpy arrays and run on the simulated device.
 
-    Of `numba.cuda`'s functions for memory those work that make arrays and copy them; the others raise ProbeError.
+    `numba.cuda`'s functions that create and copy arrays work; others that need a driver raise ProbeError.
     """
     cell = _Cell(cuda, device, observer)
     gpu = SimulatedGpu(getattr(device, "multiprocessors", 1))
@@ -71,7 +71,7 @@ def simulated(cuda: Any, device: Device, observer: Observer) -> Iterator[None]:
         *((owner, "get_current_device", lambda: gpu) for owner in (cuda, cuda.dispatcher)),
         (cuda, "select_device", lambda _number=0: gpu),
         (cuda.dispatcher.ForAll, "__call__", _for_all),
-        (cuda.dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0),  # advice for a GPU
+        (cuda.dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0),  # does not apply here
         *((cuda, name, function) for name, function in Memory(device).functions().items()),
         *((cuda, name, _refusal(name)) for name in _REFUSED if hasattr(cuda, name)),
     ]
@@ -86,8 +86,8 @@ def _refusal(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise ProbeError(
             f"cuda.{name} does not work on the {CPU_DEVICE}",
-            why="there is no CUDA driver below it",
-            fix="use cuda.to_device, cuda.device_array or numpy arrays, and no streams, or run with --device cuda",
+            why="it needs a CUDA driver",
+            fix="use cuda.to_device, cuda.device_array or numpy arrays without streams, or run with --device cuda",
             code="gpu.unsupported-on-cpu",
         )
 
@@ -95,7 +95,7 @@ def _refusal(name: str) -> Callable[..., Any]:
 
 
 def _for_all(self: Any, *arguments: Any) -> None:
-    """Launch over `ntasks` threads: `dispatcher.forall(n)(...)`."""
+    """Launch `ntasks` threads: `dispatcher.forall(n)(...)`."""
     if self.ntasks:
         block = self.thread_per_block or _FORALL_BLOCK
         self.dispatcher[math.ceil(self.ntasks / block), block, self.stream, self.sharedmem](*arguments)
@@ -103,7 +103,7 @@ def _for_all(self: Any, *arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class SimulatedGpu:
-    """What `cuda.get_current_device()` gives within the cell: the limits of compute capability 8.0."""
+    """The result of `cuda.get_current_device()` within the cell, with the limits of compute capability 8.0."""
 
     MULTIPROCESSOR_COUNT: int
     MAX_THREADS_PER_BLOCK: int = 1024
@@ -127,9 +127,9 @@ class _Cell:
     """Compilation and launches within the cell.
 
     Attributes:
-        declared: Signatures that the user gave to `cuda.jit` within the cell.
-        kernels: By dispatcher and argument types.
-        device_functions: Compiled within the cell: (dispatcher, argument types).
+        declared: Signatures that the user passed to `cuda.jit` within the cell, by dispatcher.
+        kernels: Compiled kernels, by dispatcher and argument types.
+        device_functions: (dispatcher, argument types) of device functions compiled within the cell.
 
     """
 
@@ -141,12 +141,12 @@ class _Cell:
     device_functions: list[tuple[Any, Any]] = field(default_factory=list)
 
     def declare(self, dispatcher: Any, signature: Any) -> None:
-        """Note a signature; it is compiled when it is launched."""
+        """Record a signature; it is compiled at its first launch."""
         types, _ = self.cuda.core.sigutils.normalize_signature(signature)
         self.declared.setdefault(id(dispatcher), (dispatcher, []))[1].append(tuple(types))
 
     def call(self, dispatcher: Any, arguments: tuple[Any, ...], config: Any) -> None:
-        """Launch a kernel: what `kernel[grid, block](...)` ends in."""
+        """Launch a kernel, for `kernel[grid, block](...)`."""
         if config.stream is not None and int(config.stream.handle):
             _refusal("stream")()
         values = [getattr(value, "value", value) if _is_hint(value) else value for value in arguments]
@@ -171,12 +171,12 @@ class _Cell:
             run(self.device, self.observer, kernel.module, launch, _sized(words, kernel.sizes))
 
     def forget(self) -> None:
-        """Leave Numba's own tables as they were before the cell."""
+        """Restore Numba's tables to their state before the cell."""
         for dispatcher, types in self.device_functions:
             if compiled := dispatcher.overloads.pop(types, None):
                 compiled.target_context.remove_user_function(compiled.entry_point)
         for dispatcher, _ in self.declared.values():
-            # Numba holds it for compiled; now it will be when it is launched on a GPU.
+            # Numba believes that it is compiled; this makes it compile at the next launch on a GPU.
             dispatcher._specialized = False  # noqa: SLF001
 
     def _types(self, dispatcher: Any, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -189,7 +189,7 @@ class _Cell:
         fitting = [one for one in signatures if len(one) == len(given)]
         if not fitting:
             raise ProbeError(
-                f"{dispatcher.__name__} takes no {len(given)} arguments",
+                f"{dispatcher.__name__} does not take {len(given)} arguments",
                 why=f"it is declared for {', '.join(map(str, signatures))}",
                 code="gpu.wrong-argument-count",
             )
@@ -214,7 +214,7 @@ class _Cell:
         return _Kernel(name, module, types, tuple(parameter.size for parameter in parameters))
 
     def _words(self, kind: Any, value: Any, addresses: Iterator[int]) -> Iterator[int | bytes]:
-        """Flatten one argument to the kernel's parameters, as Numba's calling convention lays it out."""
+        """Flatten one argument to the kernel's parameters, following Numba's calling convention."""
         types = self.cuda.types
         if isinstance(kind, types.BaseTuple):
             for member, inner in zip(kind, value, strict=True):
@@ -234,28 +234,28 @@ class _Cell:
             yield int(value.view(np.int64))
         else:
             raise ProbeError(
-                f"An argument of Numba's type {kind} cannot be passed to a kernel on the {CPU_DEVICE}",
+                f"an argument of Numba's type {kind} cannot be passed to a kernel on the {CPU_DEVICE}",
                 fix="pass arrays, numbers and tuples of them",
                 code="gpu.bad-argument",
             )
 
 
 def _is_hint(value: Any) -> bool:
-    """Whether it is `cuda.In(...)` or one of its kind: here all arrays are copied both ways."""
+    """Whether the value is `cuda.In(...)`, `Out` or `InOut`; here all arrays are copied both ways."""
     from numba.cuda.args import ArgHint  # type: ignore[import-not-found,unused-ignore]
 
     return isinstance(value, ArgHint)
 
 
 def _host(value: Any, device: Device) -> Array | None:
-    """The array to be copied for an argument; None if it lies on this device already, or is no array."""
+    """Return the array to copy for an argument; None if it is on this device already, or is not an array."""
     if isinstance(value, SimulatedArray):
         return None if value.memory.device is device else value.array
     return host_array(value)
 
 
 def _arrays(value: Any, device: Device) -> Iterator[Array]:
-    """All arrays to be copied, those within tuples too, in the order of the parameters."""
+    """Yield all arrays to copy, including those within tuples, in the order of the parameters."""
     if isinstance(value, tuple):
         for inner in value:
             yield from _arrays(inner, device)
@@ -264,14 +264,14 @@ def _arrays(value: Any, device: Device) -> Iterator[Array]:
 
 
 def _array_words(value: Any, device: Device, addresses: Iterator[int]) -> Iterator[int]:
-    """Numba's array: meminfo, parent, items, bytes of an item, address, shape, strides in bytes."""
+    """Yield Numba's array: meminfo, parent, items, bytes per item, address, shape, strides in bytes."""
     host = _host(value, device)
     array, address = (value.array, value.address) if host is None else (host, next(addresses))
     yield from (0, 0, array.size, array.itemsize, address, *array.shape, *array.strides)
 
 
 def _sized(words: Sequence[int | bytes], sizes: Sequence[int]) -> list[bytes]:
-    """Whole numbers in the size of their parameters; negative ones in two's complement."""
+    """Return integers in the size of their parameters, negative ones in two's complement."""
     return [
         word if isinstance(word, bytes) else (word & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         for word, size in zip(words, sizes, strict=True)
@@ -280,16 +280,16 @@ def _sized(words: Sequence[int | bytes], sizes: Sequence[int]) -> list[bytes]:
 
 @dataclass(eq=False, weakref_slot=True, slots=True)
 class Allocation:
-    """Memory of the device that is given back when no array lies in it any more."""
+    """Device memory that is freed when no array uses it any more."""
 
     device: Device
 
 
 @dataclass
 class SimulatedArray:
-    """An array in the simulated device's memory: what `cuda.to_device` gives within the cell.
+    """An array in the simulated device's memory, as `cuda.to_device` returns it within the cell.
 
-    The host sees the memory itself, so that indexing and slicing work as on any array.
+    The host can access this memory, so indexing and slicing work as on any array.
     """
 
     memory: Allocation
@@ -303,7 +303,7 @@ class SimulatedArray:
         return typeof(self.array)
 
     def copy_to_host(self, ary: Array | None = None, stream: int = 0) -> Array:
-        """Copy the array, into `ary` where one is given."""
+        """Copy the array, into `ary` if given."""
         del stream
         if ary is None:
             return self.array.copy()
@@ -329,32 +329,32 @@ class SimulatedArray:
         return len(self.array)
 
     def reshape(self, *shape: Any, order: Any = "C") -> SimulatedArray:
-        """The same memory in another shape."""
+        """Return a view with another shape."""
         part = self.array.reshape(*shape, order=order)
         if not np.shares_memory(part, self.array) and part.size:
             raise ProbeError(
-                "This array cannot be reshaped without a copy",
+                "this array cannot be reshaped without a copy",
                 fix="reshape it before cuda.to_device",
                 code="gpu.array-not-contiguous",
             )
         return self._part(part)
 
     def ravel(self, order: Any = "C") -> SimulatedArray:
-        """The same memory in one dimension."""
+        """Return a one-dimensional view."""
         return self.reshape(-1, order=order)
 
     def view(self, dtype: Any) -> SimulatedArray:
-        """The same memory as another type."""
+        """Return a view with another element type."""
         return self._part(self.array.view(dtype))
 
     @property
     def T(self) -> SimulatedArray:  # noqa: N802
-        """Transposed."""
+        """The transposed array, a view."""
         return self._part(self.array.T)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("an array on a device cannot be seen as a numpy array without a copy")
+            raise ValueError("an array on a device cannot become a numpy array without a copy")
         return np.array(self.array, dtype=dtype)
 
     def __getattr__(self, name: str) -> Any:
@@ -365,12 +365,12 @@ class SimulatedArray:
 
 @dataclass(frozen=True)
 class Memory:
-    """Functions of `numba.cuda` that make arrays, for the simulated device; streams mean nothing there."""
+    """Functions of `numba.cuda` that create arrays, for the simulated device; they ignore streams."""
 
     device: Device
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """All of them, by their names in `numba.cuda`."""
+        """Return all functions by their names in `numba.cuda`."""
         return {
             "device_array": self.device_array,
             "device_array_like": self.device_array_like,
@@ -385,17 +385,17 @@ class Memory:
     def device_array(
         self, shape: Any, dtype: Any = np.float64, strides: Any = None, order: Any = "C", stream: int = 0
     ) -> SimulatedArray:
-        """Make an array of zeros."""
+        """Create an array of zeros."""
         del stream
         return self._allocated(_empty(shape, dtype, strides, order))
 
     def device_array_like(self, ary: Any, stream: int = 0) -> SimulatedArray:
-        """Make an array of zeros with the shape and type of another."""
+        """Create an array of zeros with the shape and element type of another."""
         del stream
         return self._allocated(np.empty_like(_plain(ary)))
 
     def to_device(self, obj: Any, stream: int = 0, copy: bool = True, to: Any = None) -> SimulatedArray:
-        """Make a copy on the device, or copy to an array that is there."""
+        """Copy to a new array on the device, or to the array `to`."""
         made: SimulatedArray = self.device_array_like(np.asarray(_plain(obj)), stream) if to is None else to
         if copy:
             made.copy_to_device(obj, stream)
@@ -417,8 +417,8 @@ def _plain(array: Any) -> Any:
 def _empty(shape: Any, dtype: Any, strides: Any, order: Any) -> Array:
     if strides is not None:
         raise ProbeError(
-            f"The {CPU_DEVICE} takes no strides for a new array",
-            fix="give its shape and order only",
+            f"arrays with strides cannot be created on the {CPU_DEVICE}",
+            fix="pass only shape and order",
             code="gpu.unsupported-on-cpu",
         )
     return np.empty(shape, dtype, order=order)

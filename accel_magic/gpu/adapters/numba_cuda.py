@@ -1,4 +1,4 @@
-"""Numba-CUDA: the step from PTX to a cubin is replaced, for kernels already compiled too; its caches are set aside."""
+"""Numba-CUDA: replaces the step from PTX to a cubin, also for kernels already compiled, and sets its caches aside."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _NEEDED = (
 
 
 def adapter(device: Device | None) -> NumbaAdapter:
-    """Make the adapter: for the GPU, or with kernels run on `device`."""
+    """Create the adapter: for the GPU, or for kernels that run on `device`."""
     return NumbaAdapter(device)
 
 
 @dataclass(frozen=True)
 class NumbaAdapter:
-    """Watches Numba-CUDA. Kernels compiled before the cell are linked again within it, and their own cubins kept."""
+    """Watches Numba-CUDA. Kernels compiled before the cell are linked again within it; their own cubins are kept."""
 
     device: Device | None = None
     name: str = NAME
@@ -55,7 +55,7 @@ class NumbaAdapter:
         if cuda is None:
             return "Numba-CUDA is not imported"
         if hasattr(cuda, "simulator_init") or not hasattr(cuda, "dispatcher"):
-            return "Numba runs its own simulator, which compiles nothing: unset NUMBA_ENABLE_CUDASIM"
+            return "Numba runs its own simulator, which does not compile kernels; unset NUMBA_ENABLE_CUDASIM"
         names = absent(cuda, _NEEDED)
         return f"numba.cuda has no {names}; the package numba-cuda 0.30 has them" if names else ""
 
@@ -81,7 +81,7 @@ def _on_gpu(cuda: Any, observer: Observer) -> Iterator[None]:
         (library, "get_cubin", cell.get_cubin),
         (library, "get_cufunc", cell.get_cufunc),
         (kernel, "launch", cell.launch),
-        # What is compiled within the cell is not written to disk.
+        # Kernels compiled within the cell are not written to disk.
         (cuda.dispatcher.CUDACache, "save_overload", lambda *_: None),
     )
     with ExitStack() as stack:
@@ -92,12 +92,12 @@ def _on_gpu(cuda: Any, observer: Observer) -> Iterator[None]:
 
 @dataclass
 class _Cell:
-    """What Numba's methods do within the cell.
+    """Replacements of Numba's methods within the cell.
 
     Attributes:
-        loaded: Functions loaded within the cell, by library: Numba's table of each is set aside meanwhile.
+        loaded: Functions loaded within the cell, by library; replaces each library's own table meanwhile.
         launching: Kernels that are being launched, the innermost last.
-        plain: The kernel that is being launched is to be as it is without the cell.
+        plain: Whether the kernel that is being launched must be without programs.
 
     """
 
@@ -123,15 +123,15 @@ class _Cell:
         if self.plain or library._entry_name is None:  # noqa: SLF001
             return self.link(library, cc)
         cc = library._ensure_cc(cc)  # noqa: SLF001
-        # With foreign files the PTX after link-time optimisation is not all there is: link as without it.
+        # PTX from link-time optimization lacks linked files: link without it if there are any.
         optimised = library._lto and not library._linking_files and not library.needs_cudadevrt  # noqa: SLF001
         texts = [library.get_lto_ptx(cc=cc)] if optimised else library.get_asm_strs(cc=cc)
         rewritten = [self._rewritten(text.strip("\0")) for text in texts]
         try:
             return self._linked(library, cc, rewritten)
-        except Exception as error:  # noqa: BLE001 - whatever Numba's linkers raise: the user's kernel must run
+        except Exception as error:  # noqa: BLE001 - any error of Numba's linkers: the user's kernel must run
             reason = str(error).strip().replace("\n", "; ")
-            self.observer.skipped(library._entry_name, f"Numba's linker does not take its PTX: {reason}")  # noqa: SLF001
+            self.observer.skipped(library._entry_name, f"Numba's linker rejects its PTX: {reason}")  # noqa: SLF001
             return self.link(library, cc)
 
     def _linked(self, library: Any, cc: Any, texts: list[str]) -> Any:

@@ -1,4 +1,4 @@
-"""What numba's kernels have in common, on a GPU and on the simulated device."""
+"""Code shared by the adapters of Numba for GPUs and for the simulated device."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NAME = "Numba-CUDA"
 
 
 def origin(function: Any) -> SourceLine | None:
-    """Where a Python function begins."""
+    """Return the first line of a Python function."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return SourceLine(code.co_filename, code.co_firstlineno) if code else None
 
 
 def method(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a plain function of a bound method, which as a class attribute gets its object."""
+    """Wrap a callable in a plain function: as a class attribute, it is called with the instance."""
 
     def called_on(self: Any, *arguments: Any, **named: Any) -> Any:
         return call(self, *arguments, **named)

@@ -1,4 +1,4 @@
-"""CUDA C without a framework: compiled by NVRTC, and run on the simulated device by `CpuKernel`."""
+"""CUDA C without a framework: compiled by NVRTC, run on the simulated device by `CpuKernel`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "NVRTC"
 _WHEELS: Final = ("cu13/lib", "cuda_nvrtc/lib")
-"""Folders of the library below the namespace package `nvidia`, by the wheel's generation."""
+"""Folders of the library in the namespace package `nvidia`: of wheels for CUDA 13, and of older ones."""
 _FIX: Final = "pip install nvidia-cuda-nvrtc"
 
 
@@ -40,14 +40,14 @@ def compile(  # noqa: A001
     """Compile CUDA C++ to PTX.
 
     Args:
-        source: The text; it includes nothing, or what `options` make known with `-I`.
-        names: Template instances to compile besides what the text defines: `scale<float>`.
-        arch: `sm_80`, or another one that the library knows.
+        source: The program; headers that it includes must be in folders that `options` name with `-I`.
+        names: Template instances to compile: `scale<float>`.
+        arch: `sm_80`, or another architecture that NVRTC supports.
         options: Passed to NVRTC.
 
     Raises:
         MachineError: NVRTC is not installed.
-        ProgramError: The text does not compile; the message is the compiler's.
+        ProgramError: The program does not compile; `why` is the compiler's log.
 
     """
     library = _library()
@@ -60,9 +60,9 @@ def compile(  # noqa: A001
         if library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given)):
             log = _text(library, program, library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog).strip()
             raise ProgramError(
-                "The CUDA program does not compile",
+                "the CUDA program does not compile",
                 why=log,
-                fix="change the line that the message names",
+                fix="correct the line named in the message",
                 code="gpu.kernel-does-not-compile",
             )
         return _text(library, program, library.nvrtcGetPTXSize, library.nvrtcGetPTX)
@@ -81,12 +81,12 @@ def _text(library: Any, program: ctypes.c_void_p, size_of: Any, get: Any) -> str
 def _check(library: Any, result: int) -> None:
     if result:
         library.nvrtcGetErrorString.restype = ctypes.c_char_p
-        raise ProgramError(f"NVRTC fails: {library.nvrtcGetErrorString(result).decode()}", code="gpu.nvrtc-failed")
+        raise ProgramError(f"NVRTC failed: {library.nvrtcGetErrorString(result).decode()}", code="gpu.nvrtc-failed")
 
 
 @cache
 def _library() -> Any:
-    """Load NVRTC: from its wheel, else from where the system's loader finds it."""
+    """Load NVRTC from its wheel, or else from the system's library path."""
     for path in _candidates():
         try:
             return ctypes.CDLL(path)
@@ -113,7 +113,7 @@ def _candidates() -> Iterator[str]:
 
 @dataclass(eq=False)
 class _Runner:
-    """Where kernels run, who sees them, and the modules that were loaded there: by their text."""
+    """The device that runs kernels, the observer, and the modules loaded so far, by their text."""
 
     device: Device
     observer: Observer
@@ -121,7 +121,7 @@ class _Runner:
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
     def module(self, ptx: str) -> Any:
-        with self._loading:  # once, also where several threads launch at the same time
+        with self._loading:  # once, even if several threads launch at the same time
             if ptx not in self.modules:
                 source = KernelSource(NAME, tuple(entries(ptx)), ptx, architecture(ptx))
                 self.modules[ptx] = self.device.load(self.observer.rewrite(source))
@@ -129,12 +129,12 @@ class _Runner:
 
 
 _CELLS: Final[list[_Runner]] = []
-"""The traced cells that run now, the innermost last. Threads of a cell belong to it."""
+"""Running traced cells, the innermost last. Global, because threads that a cell starts belong to it."""
 
 
 @contextmanager
 def kernels_run_on(device: Device, observer: Observer) -> Iterator[None]:
-    """Let `CpuKernel`s run on this device, and the observer see them, until the context ends."""
+    """Run `CpuKernel`s on this device and report them to the observer until the context ends."""
     runner = _Runner(device, observer)
     _CELLS.append(runner)
     try:
@@ -147,11 +147,11 @@ def kernels_run_on(device: Device, observer: Observer) -> Iterator[None]:
 class CpuKernel:
     """A kernel that `kernel[grid, block](...)` runs on the CPU device (simulated).
 
-    Within a traced cell it is traced; elsewhere it runs as it is, on a device of its own.
+    Within a traced cell it is traced; elsewhere it runs untraced, on a separate device.
 
     Args:
         ptx: The module.
-        name: The entry; may be left out where the module has one only.
+        name: The kernel; optional if the module has only one.
 
     """
 
@@ -163,19 +163,19 @@ class CpuKernel:
         name = self.name or (next(iter(found)) if len(found) == 1 else "")
         if name not in found:
             raise ProbeError(
-                f"The module has no kernel {name!r}" if name else "Which of the module's kernels is meant?",
-                why=f"it has {', '.join(found) or 'none'}",
-                fix='name one of them; extern "C" keeps a function\'s name as it is written',
+                f"the module has no kernel {name!r}" if name else "no kernel of the module was named",
+                why=f"its kernels: {', '.join(found) or 'none'}",
+                fix='name one of them; extern "C" keeps a function\'s name unmangled',
                 code="gpu.no-kernel",
             )
         object.__setattr__(self, "name", name)
 
     def __getitem__(self, launch: Any) -> Callable[..., None]:
-        """Take (grid, block) or (grid, block, bytes of dynamic shared memory)."""
+        """Set the launch: (grid, block) or (grid, block, bytes of dynamic shared memory)."""
         if not isinstance(launch, tuple) or len(launch) not in (2, 3):
             raise ProbeError(
                 f"{self.name}[...] takes a grid and a block",
-                fix=f"{self.name}[blocks, threads](...)",
+                fix=f"write {self.name}[blocks, threads](...)",
                 code="gpu.bad-launch-shape",
             )
         grid, block, shared = (*launch, 0)[:3]
@@ -206,19 +206,19 @@ class CpuKernel:
 
 
 def _packed(value: Any, array: Array | None, addresses: Iterator[int], parameter: Parameter, place: int) -> bytes:
-    """The bytes of one argument."""
+    """Return the bytes of one argument."""
     if array is not None:
-        return _sized(next(addresses).to_bytes(8, "little"), parameter, f"Argument {place}, an array,")
+        return _sized(next(addresses).to_bytes(8, "little"), parameter, f"argument {place}, an array,")
     if isinstance(value, bytes | np.generic):
         content = value if isinstance(value, bytes) else value.tobytes()
-        return _sized(content, parameter, f"Argument {place}, {type(value).__name__},")
+        return _sized(content, parameter, f"argument {place}, {type(value).__name__},")
     if isinstance(value, bool | int) and parameter.kind != "f" and not parameter.array:
         return (int(value) & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")
     if isinstance(value, float | int) and parameter.kind in "fb" and parameter.size in (2, 4, 8):
         return np.array(value, f"<f{parameter.size}").tobytes()
     raise ProbeError(
-        f"Argument {place} is {type(value).__name__}, and the kernel wants {parameter.size} bytes",
-        fix="pass numpy arrays for pointers, numbers, numpy scalars, and bytes for structs",
+        f"argument {place} is {type(value).__name__}, but the kernel takes {parameter.size} bytes",
+        fix="pass numbers or numpy scalars, numpy arrays for pointers, and bytes for structs",
         code="gpu.bad-argument",
     )
 
@@ -226,7 +226,7 @@ def _packed(value: Any, array: Array | None, addresses: Iterator[int], parameter
 def _sized(content: bytes, parameter: Parameter, what: str) -> bytes:
     if len(content) != parameter.size:
         raise ProbeError(
-            f"{what} is {len(content)} bytes, and the kernel wants {parameter.size}",
+            f"{what} is {len(content)} bytes, but the kernel takes {parameter.size}",
             fix="use a numpy type of that size: np.float32(x), np.int64(n)",
             code="gpu.bad-argument",
         )
@@ -234,7 +234,7 @@ def _sized(content: bytes, parameter: Parameter, what: str) -> bytes:
 
 
 class _Untraced:
-    """Nobody watches."""
+    """An observer that does nothing."""
 
     def rewrite(self, kernel: KernelSource) -> str:
         return kernel.ptx

@@ -1,4 +1,4 @@
-"""cuda.bindings: modules that the user loads with its `driver`, from PTX or compiled by its `nvrtc`, and launches."""
+"""cuda.bindings: modules loaded with its `driver`, from PTX or compiled by its `nvrtc`, and their launches."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _DRIVER = (
     "cuLaunchCooperativeKernel",
 )
 _KEPT = ("cuda.core", "numba.", "cupy.", "cupyx.", "accel_magic.")
-"""Modules with adapters of their own: what they load and launch is not looked at here."""
+"""Frameworks with their own adapters: their modules and launches are not watched here."""
 
 
 def adapter(device: Device | None) -> NvrtcAdapter:
-    """Make the adapter; with a simulated device it has nothing to do."""
+    """Create the adapter; with a simulated device it does nothing."""
     return NvrtcAdapter(device)
 
 
 @dataclass(frozen=True)
 class NvrtcAdapter:
-    """Watches modules loaded within the cell by `cuda.bindings.driver` from PTX, or from what its `nvrtc` compiled.
+    """Watches modules that the cell loads with `cuda.bindings.driver`, from PTX or compiled by its `nvrtc`.
 
-    What the user gets is as without the cell; launches within it run a traced twin. Kernels of other modules are
-    reported.
+    The functions return the same as without the trace; launches within the cell run a traced copy. Kernels of other
+    modules are reported as skipped.
     """
 
     device: Device | None = None
@@ -73,7 +73,7 @@ class NvrtcAdapter:
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
         """See `Adapter.install`."""
-        if self.device is not None:  # compiling works, and CpuKernel launches: there is nothing to watch
+        if self.device is not None:  # compiling needs no patch, and CpuKernel reports its own launches
             yield
             return
         nvrtc, driver = import_module("cuda.bindings.nvrtc"), sys.modules["cuda.bindings.driver"]
@@ -86,14 +86,14 @@ class NvrtcAdapter:
 
 @dataclass
 class _Cell:
-    """What the functions of `driver` do within the cell.
+    """Replacements of the functions of `driver` within the cell.
 
     Attributes:
-        cubins: PTX of what NVRTC compiled within the cell, by its machine code.
-        texts: By handle of a module or library: its PTX with programs in it, '' where none were put in.
-        as_text: Of these, which the user loaded as PTX and left to the driver to assemble.
-        loaded: By the same: the twin.
-        kernels: By handle of a kernel: its twin, or None.
+        cubins: PTX that NVRTC compiled within the cell, by the machine code.
+        texts: PTX with programs in it, '' if nothing was inserted, by the handle of the module or library.
+        as_text: Handles of those that the user loaded as PTX, which the driver assembles.
+        loaded: The loaded copy with programs, by the same handle.
+        kernels: A kernel's traced copy, or None, by the handle of the kernel.
 
     """
 
@@ -107,7 +107,7 @@ class _Cell:
     kernels: dict[int, Any] = field(default_factory=dict)
 
     def replacements(self) -> Iterator[tuple[object, object]]:
-        """Give functions with what takes their places."""
+        """Yield (function, its replacement)."""
         driver = self.driver
         yield self.nvrtc.nvrtcGetCUBIN, _wrapped(self.nvrtc.nvrtcGetCUBIN, self._get_cubin)
         for name in ("cuModuleLoadData", "cuModuleLoadDataEx", "cuLibraryLoadData"):
@@ -119,7 +119,7 @@ class _Cell:
         yield driver.cuLaunchKernelEx, _wrapped(driver.cuLaunchKernelEx, self._launch_ex)
 
     def close(self) -> None:
-        """Unload the twins."""
+        """Unload the traced copies."""
         for twin in self.loaded.values():
             self.driver.cuModuleUnload(twin)
 
@@ -142,15 +142,15 @@ class _Cell:
         return result
 
     def _ptx(self, image: Any) -> tuple[str, bool]:
-        """The PTX of an image, '' where none is known, and whether it is the image itself.
+        """Return the PTX of an image, '' if none is known, and whether the image itself is PTX.
 
         Args:
-            image: As the bindings take it: a buffer, or its address.
+            image: A buffer or its address, as the bindings take it.
 
         """
         if isinstance(image, int):
             content = ctypes.string_at(image)
-            # The first bytes of machine code say how long it is.
+            # Equal ELF headers (64 bytes) mean equal lengths: only then is the whole image read.
             known = [
                 code for code in self.cubins if code.startswith(content) and ctypes.string_at(image, 64) == code[:64]
             ]
@@ -167,7 +167,7 @@ class _Cell:
         handle = int(module)
         self.texts.pop(handle, None)
         twin = self.loaded.pop(handle, None)
-        self.kernels.clear()  # a handle of a kernel that goes may come again
+        self.kernels.clear()  # handles of unloaded kernels may be reused
         if twin is not None:
             self.driver.cuModuleUnload(twin)
         return own(module)
@@ -215,13 +215,13 @@ class _Cell:
             if owner not in self.loaded:
                 self.loaded[owner] = self._loaded(owner)
             return _checked(self.driver.cuModuleGetFunction(self.loaded[owner], name.encode()))
-        except Exception as failure:  # noqa: BLE001 - whatever the assembler or the driver says: the user's kernel must run
+        except Exception as failure:  # noqa: BLE001 - any error of the assembler or driver: the user's kernel must run
             reason = str(failure).strip().replace("\n", "; ")
-            self.observer.skipped(name, f"with programs in it the module cannot be loaded: {reason}")
+            self.observer.skipped(name, f"its module cannot be loaded with programs in it: {reason}")
             return None
 
     def _owner(self, kernel: Any) -> int:
-        """The handle that the kernel's module or library was loaded under; 0 where the driver does not say."""
+        """Return the handle of the kernel's module or library; 0 if the driver does not report it."""
         driver = self.driver
         get = driver.cuKernelGetLibrary if isinstance(kernel, driver.CUkernel) else driver.cuFuncGetModule
         error, found = get(kernel)
@@ -229,7 +229,7 @@ class _Cell:
             return 0
         if int(found) in self.texts:
             return int(found)
-        for handle in self.texts:  # a kernel of a library, given as a function of the module behind it
+        for handle in self.texts:  # a library's kernel, passed as a function of the library's module
             error, module = driver.cuLibraryGetModule(driver.CUlibrary(handle))
             if not int(error) and int(module) == int(found):
                 return handle
@@ -249,7 +249,7 @@ def _checked(result: Any) -> Any:
 
 
 def _wrapped(own: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the function that takes the place of `own`: the same where a framework calls it through its module."""
+    """Create the replacement of `own`; calls from modules in `_KEPT` still reach `own`."""
 
     @functools.wraps(own)
     def call(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Replacing attributes and environment variables for a while."""
+"""Temporary replacement of attributes and environment variables, and what adapters share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTHING = object()
 
 @contextmanager
 def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Set `owner.name` until the context ends; afterwards it is as before, absent where it was inherited or absent."""
+    """Set `owner.name` until the context ends, then restore it; delete it if it was inherited or absent."""
     before = vars(owner).get(name, _NOTHING)
     setattr(owner, name, value)
     try:
@@ -38,7 +38,7 @@ def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables until the context ends; afterwards those that nobody else has changed are as before."""
+    """Set environment variables until the context ends, then restore those that nobody else has changed."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -55,13 +55,13 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def substituted(pairs: Sequence[tuple[object, object]], apart_from: tuple[str, ...]) -> Iterator[None]:
-    """Put new objects in the place of old ones in all modules that have them under some name, until the context ends.
+    """Replace objects in all modules that have them under some name, until the context ends.
 
-    For classes and functions that users bind with `from package import name`, in notebooks before the cell.
+    For classes and functions that users bind with `from package import name` before the traced cell.
 
     Args:
-        pairs: What modules have now, and what they see until the end; names bound meanwhile go back too.
-        apart_from: Beginnings of the names of modules that keep the old ones.
+        pairs: (old object, its replacement). Names bound meanwhile are restored too.
+        apart_from: Prefixes of the names of modules that keep the old objects.
 
     """
     _rebind({id(old): new for old, new in pairs}, apart_from)
@@ -76,7 +76,7 @@ def _rebind(new: Mapping[int, object], apart_from: tuple[str, ...]) -> None:
         if apart_from and module_name.startswith(apart_from):
             continue
         try:
-            # Past the module's own way to get attributes: asking a lazy module for anything imports it.
+            # Bypasses the module's own `__getattribute__`: any attribute access would import a lazy module.
             names: dict[str, object] = object.__getattribute__(module, "__dict__")
         except AttributeError:
             continue
@@ -85,7 +85,7 @@ def _rebind(new: Mapping[int, object], apart_from: tuple[str, ...]) -> None:
 
 
 def absent(owner: Any, names: Iterable[str]) -> str:
-    """Say which dotted names `owner` does not have, '' for none: the feature test of an adapter."""
+    """List the dotted names that `owner` lacks, '' if none: the feature test of an adapter."""
     return ", ".join(name for name in names if not _has(owner, name.split(".")))
 
 
@@ -99,22 +99,22 @@ def _has(owner: Any, parts: list[str]) -> bool:
 
 @contextmanager
 def on_import(names: Iterable[str], imported: Callable[[str], None]) -> Iterator[None]:
-    """Call `imported(name)` once right after each named module has been imported, until the context ends.
+    """Call `imported(name)` once, right after each named module is imported, until the context ends.
 
-    An import that fails is not reported, and may be tried again.
+    A failed import is not reported and may be repeated.
     """
     finder = _Finder(set(names), imported)
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        # A loader that is still at work keeps the finder alive: it must not report any more.
+        # A running loader keeps the finder alive; it must not report any more.
         finder.waiting.clear()
         sys.meta_path.remove(finder)
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing itself: lets the other finders do it, and puts a loader that reports in front of theirs."""
+    """Finds nothing itself: asks the other finders, and wraps their loader in one that reports."""
 
     def __init__(self, waiting: set[str], imported: Callable[[str], None]) -> None:
         self.waiting = waiting
@@ -137,7 +137,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """The module's own loader, and a report when it has finished."""
+    """The module's own loader, with a report after it has finished."""
 
     def __init__(self, own: Any, finder: _Finder) -> None:
         self._own = own
@@ -151,7 +151,7 @@ class _Loader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The module keeps its own loader: resources are read through it, and some modules look at it.
+        # The module must have its own loader: resources are read through it, and some modules inspect it.
         name, module.__loader__ = module.__name__, self._own
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
@@ -161,14 +161,14 @@ class _Loader(Loader):
             self._finder.imported(name)
 
 
-OLDER: Final = "it was not compiled within the cell, and of what is loaded no PTX can be had"
+OLDER: Final = "it was not compiled within the cell, and loaded modules have no PTX"
 GRAPH: Final = "it is recorded into a CUDA graph, which may be launched after the cell"
 SHARED_LIMIT: Final = 48 << 10
-"""Bytes of dynamic shared memory beyond which a kernel must be told to expect them (CUDA C++ Programming Guide)."""
+"""Bytes of dynamic shared memory that a kernel may use without an attribute (CUDA C++ Programming Guide)."""
 
 
 def rewritten(observer: Observer, framework: str, ptx: str) -> str:
-    """Give a module with programs in it; '' where there is nothing to put in, or the module can have no twin."""
+    """Return a module with programs in it; '' if nothing is inserted, or if the module cannot be copied."""
     names = tuple(entries(ptx))
     if not names:
         return ""
@@ -176,7 +176,7 @@ def rewritten(observer: Observer, framework: str, ptx: str) -> str:
         for name in names:
             observer.skipped(
                 name,
-                f"its module has variables on the device ({', '.join(shared[:3])}), which a traced copy does not share",
+                f"its module has device variables ({', '.join(shared[:3])}), which a traced copy cannot share",
             )
         return ""
     text = observer.rewrite(KernelSource(framework, names, ptx, architecture(ptx)))
@@ -184,13 +184,13 @@ def rewritten(observer: Observer, framework: str, ptx: str) -> str:
 
 
 def assembled(driver: Any, text: str) -> bytes:
-    """Make machine code for the current context's GPU, which may be newer than what the PTX is for.
+    """Assemble PTX for the current context's GPU, which may be newer than the PTX's target.
 
-    Not left to the driver where the user has machine code too: it may be older than the compiler, and not know its
+    For modules that the user loads as machine code: the driver may be older than the compiler, and not know its
     version of PTX.
 
     Raises:
-        ProgramError: The assembler refuses the module.
+        ProgramError: The assembler rejects the module.
         MachineError: There is no assembler.
 
     """
@@ -201,7 +201,7 @@ def assembled(driver: Any, text: str) -> bytes:
 
 
 def _architecture(driver: Any) -> str:
-    """The current context's GPU as compilers name it; '' where the driver does not say."""
+    """Return the architecture of the current context's GPU, e.g. sm_80; '' if the driver does not report it."""
     kinds = driver.CUdevice_attribute
     error, device = driver.cuCtxGetDevice()
     numbers = []
@@ -215,21 +215,21 @@ def _architecture(driver: Any) -> str:
 
 
 def called_by(packages: tuple[str, ...]) -> bool:
-    """Whether the function that asks was called from one of these packages.
+    """Whether the calling function was itself called from one of these packages.
 
-    Frameworks that get imported within the cell bind what then has the names of watched functions.
+    Frameworks that are imported within the cell bind the replacements of watched functions.
     """
-    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(packages)  # noqa: SLF001 - nothing else tells
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(packages)  # noqa: SLF001 - the only way to find the caller
 
 
 def recorded(driver: Any, stream: int) -> bool:
-    """Whether launches into this stream are recorded into a graph instead of run."""
+    """Whether launches into this stream are recorded into a graph instead of executed."""
     error, status = driver.cuStreamIsCapturing(driver.CUstream(stream))
     return not int(error) and int(status) != int(driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
 
 def allow_shared(driver: Any, kernel: Any, size: int) -> None:
-    """Let a twin have as much dynamic shared memory as its launch asks for, as the user did with the kernel itself."""
+    """Allow a traced copy as much dynamic shared memory as its launch uses, as the user did for the kernel itself."""
     if size <= SHARED_LIMIT:
         return
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -1,4 +1,4 @@
-"""Users' kernels on the simulated device: arrays copied there and back, launches reported."""
+"""Users' kernels on the simulated device: copies arrays there and back, and reports launches."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Array: TypeAlias = "NDArray[Any]"
 
 
 class Ran(Protocol):
-    """What the device says of a launch."""
+    """The result of a launch."""
 
     @property
     def duration_ns(self) -> int:
-        """In the device's model of time."""
+        """Duration in the device's model of time."""
 
     @property
     def number(self) -> int:
@@ -38,23 +38,23 @@ class Ran(Protocol):
 
     @property
     def printed(self) -> Sequence[str]:
-        """What the kernel printed."""
+        """The kernel's output."""
 
 
 class Device(Protocol):
-    """What adapters need of `accel_magic.devices.sim.Device`."""
+    """The part of `accel_magic.devices.sim.Device` that adapters use."""
 
     def allocate(self, size: int, align: int = 256) -> int:
-        """Reserve memory; the address."""
+        """Allocate memory; returns its address."""
 
     def free(self, address: int) -> None:
-        """Give it back."""
+        """Free memory."""
 
     def view(self, address: int, size: int) -> NDArray[np.uint8]:
-        """The device's bytes themselves."""
+        """Return a view of the device's memory, not a copy."""
 
     def load(self, ptx: str) -> Any:
-        """Read a module."""
+        """Load a module."""
 
     def launch(  # noqa: PLR0917 - the device's own signature
         self,
@@ -65,7 +65,7 @@ class Device(Protocol):
         arguments: Sequence[int | float | np.generic | bytes],
         shared_bytes: int = 0,
     ) -> Ran:
-        """Run a kernel to its end."""
+        """Run a kernel until it ends."""
 
 
 def run(
@@ -75,32 +75,32 @@ def run(
     launch: Launch,
     arguments: Sequence[int | float | np.generic | bytes],
 ) -> None:
-    """Run a kernel and report it before and after.
+    """Run a kernel, and report the launch before and after.
 
     Raises:
-        AccelMagicError: What the device found wrong.
+        AccelMagicError: The kernel failed on the device.
 
     """
     observer.launching(launch)
     ran = device.launch(module, launch.kernel, launch.grid, launch.block, arguments, launch.shared_bytes)
     if ran.printed:
-        sys.stdout.write("".join(ran.printed))  # as a GPU's driver does it
+        sys.stdout.write("".join(ran.printed))  # like a GPU's driver
     observer.launched(replace(launch, returned_ns=time.monotonic_ns(), device_ns=ran.duration_ns, number=ran.number))
 
 
 def host_array(value: object) -> Array | None:
-    """See a numpy array, or a PyTorch tensor in the host's memory, as a numpy array there; None for other values.
+    """Return a numpy array, or a view of a PyTorch CPU tensor as one; None for other values.
 
-    Types that numpy has not (bfloat16, 8-bit floats) come as integers of their size.
+    Element types that numpy lacks (bfloat16, 8-bit floats) become integers of the same size.
 
     Raises:
-        ProbeError: The array holds Python objects, or the tensor lies elsewhere.
+        ProbeError: The array holds Python objects, or the tensor is on another device.
 
     """
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise ProbeError(
-                "An array of Python objects cannot be copied to a GPU",
+                "an array of Python objects cannot be copied to a GPU",
                 fix="use a numeric dtype",
                 code="gpu.bad-argument",
             )
@@ -110,7 +110,7 @@ def host_array(value: object) -> Array | None:
         return None
     if value.device.type != "cpu":
         raise ProbeError(
-            f"A tensor on {value.device} cannot be passed to the {CPU_DEVICE}",
+            f"a tensor on {value.device} cannot be passed to the {CPU_DEVICE}",
             fix="pass tensor.cpu(), or run the cell with --device cuda",
             code="gpu.array-on-other-device",
         )
@@ -124,7 +124,7 @@ def host_array(value: object) -> Array | None:
 
 @dataclass(slots=True)
 class _Region:
-    """Host memory that is copied as one: arrays may share it."""
+    """Host memory that is copied in one piece; arrays may share it."""
 
     low: int
     high: int
@@ -146,14 +146,14 @@ def copied(device: Device, arrays: Sequence[Array]) -> Iterator[tuple[int, ...]]
     Arrays that share memory on the host share it on the device too.
 
     Args:
-        device: Where to.
+        device: The device to copy to.
         arrays: Any shapes, dtypes and strides.
 
     Yields:
         The address of each array's first element.
 
     Raises:
-        ProgramError: The kernel has written to an array that may only be read.
+        ProgramError: The kernel wrote to a read-only array.
 
     """
     regions = _regions(arrays)
@@ -176,8 +176,8 @@ def _copy_back(device: Device, region: _Region) -> None:
         host[:] = now
     elif not np.array_equal(host, now):
         raise ProgramError(
-            "A kernel wrote to an array that may only be read",
-            why="numpy's flag `writeable` is off, so that the result cannot be copied back",
+            "a kernel wrote to a read-only array",
+            why="numpy's flag `writeable` is off, so the result cannot be copied back",
             fix="pass a copy: array.copy()",
             code="gpu.array-read-only",
         )
@@ -210,7 +210,7 @@ def _address(array: Array, regions: Sequence[_Region]) -> int:
 
 
 def three(numbers: object) -> tuple[int, int, int]:
-    """A grid or block as the user gives it, an int or up to three of them, filled up with ones.
+    """Return a grid or block, given as an int or up to three of them, padded to three with ones.
 
     Raises:
         ProbeError: It is neither.
@@ -223,9 +223,9 @@ def three(numbers: object) -> tuple[int, int, int]:
         sizes = []
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise ProbeError(
-            f"{numbers!r} is no grid or block",
-            why="each is one to three whole numbers from 1 on",
-            fix="(blocks, 1, 1)",
+            f"{numbers!r} is not a grid or block",
+            why="each must be one to three positive integers",
+            fix="pass e.g. (blocks, 1, 1)",
             code="gpu.bad-launch-shape",
         )
     x, y, z = (*sizes, 1, 1)[:3]

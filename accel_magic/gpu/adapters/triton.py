@@ -1,4 +1,4 @@
-"""Triton: the compiler's `ptx` stage is wrapped, under a key of its own, in a cache that is thrown away."""
+"""Triton: wraps the compiler's `ptx` stage, with its own cache key and a temporary cache folder."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _NEEDED = (
 
 
 def adapter(device: Device | None) -> TritonAdapter:
-    """Make the adapter: for the GPU, or with kernels run on `device`."""
+    """Create the adapter: for the GPU, or for kernels that run on `device`."""
     return TritonAdapter(device)
 
 
 @dataclass(frozen=True)
 class TritonAdapter:
-    """Watches Triton, and what is built on it: PyTorch's Inductor.
+    """Watches Triton, and PyTorch's Inductor, which is built on it.
 
-    Kernels compiled before the cell are compiled again within it, because Triton's own key of a kernel includes the
-    inspection hook's. Kernels that the user holds compiled in hand and launches directly are reported as skipped.
-    Those compiled within the cell, and held after it, are assembled again without programs when they are launched.
+    Kernels compiled before the cell are compiled again within it, because Triton's cache key of a kernel includes the
+    inspection hook's. Compiled kernels that the user kept and launches directly are reported as skipped. Kernels
+    compiled within the cell and kept are assembled again without programs at their next launch after it.
     """
 
     device: Device | None = None
@@ -62,7 +62,7 @@ class TritonAdapter:
             return "Triton is not imported"
         names = absent(triton, _NEEDED)
         if not names and triton.knobs.runtime.interpret:
-            return "Triton interprets its kernels in Python and compiles none: unset TRITON_INTERPRET"
+            return "Triton interprets kernels in Python instead of compiling them; unset TRITON_INTERPRET"
         return f"Triton {triton.__version__} has no {names}; Triton 3.6 to 3.9 have them" if names else ""
 
     @contextmanager
@@ -86,12 +86,13 @@ class _Cell:
     """Compilation within the traced cell.
 
     Attributes:
-        stripped: Leave the PTX as it is instead of assembling it.
-        compiled: (JIT function, device, key) of what has entered Triton's caches in memory.
-        tuned: Autotuners that ran: with their choices, and whether they had a benchmark function, before the cell.
-        originals: PTX as Triton made it, by the PTX with programs in it.
-        made: Kernels compiled within the cell, as long as somebody holds them.
-        plain: By function of a kernel that was recorded into a graph: the same without programs.
+        stripped: Whether to keep PTX instead of assembling it.
+        compiled: (JIT function, device, key) of entries added to Triton's caches in memory.
+        tuned: (autotuner, its choices before the cell, whether it had a benchmark function) by id.
+        functions: Functions that are being compiled, the innermost last.
+        originals: PTX as Triton generated it, by the PTX with programs in it.
+        made: Kernels compiled within the cell that still exist.
+        plain: Functions without programs, by the function of a kernel that was recorded into a graph.
 
     """
 
@@ -108,7 +109,7 @@ class _Cell:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Rewrite what is compiled; nothing of it is left in Triton's caches afterwards."""
+        """Rewrite kernels as they are compiled; afterwards Triton's caches contain none of them."""
         knobs, runtime = self.triton.knobs, self.triton.runtime
         compile_one, tune = runtime.jit.JITFunction._do_compile, runtime.autotuner.Autotuner.run  # noqa: SLF001
         kind = self.triton.compiler.CompiledKernel
@@ -143,9 +144,9 @@ class _Cell:
             yield
 
     def _stages_hook(self, before: Callable[..., Any] | None) -> Callable[..., Any]:
-        """Make Triton's inspection hook, which calls the user's own one first.
+        """Create Triton's inspection hook, which calls the user's own hook first.
 
-        Called with nothing it gives two keys, otherwise it changes the table of stages.
+        Without arguments it returns two cache keys, otherwise it modifies the table of stages.
         """
 
         def hook(
@@ -182,7 +183,7 @@ class _Cell:
         return SourceLine(code.co_filename, code.co_firstlineno) if code else None
 
     def _forget(self) -> None:
-        """Drop what the cell has put into Triton's caches in memory."""
+        """Remove the cell's entries from Triton's caches in memory."""
         for function, device, key in self.compiled:
             if self.stripped:  # nothing else compiles for the simulated device
                 function.device_caches.pop(device, None)
@@ -197,7 +198,7 @@ class _Cell:
                 vars(tuner).pop("do_bench", None)
 
     def _restore(self) -> None:
-        """Take the programs out of kernels that somebody still holds."""
+        """Remove the programs from kernels that still exist."""
         for kernel in () if self.stripped else tuple(self.made):
             original = self.originals.get(kernel.asm.get("ptx"))
             if original is None:
@@ -209,7 +210,7 @@ class _Cell:
             kernel._init_handles = partial(_reload, kernel)  # noqa: SLF001 - most are not launched again
 
     def without_programs(self, function: Any) -> Any:
-        """Load the kernel of a function as Triton compiled it; it stays loaded, because a graph outlives the cell."""
+        """Load a function's kernel without programs; it stays loaded, because a graph may outlive the cell."""
         if function not in self.plain:
             kernel = next((one for one in self.made if one.function == function), None)
             original = self.originals.get(kernel.asm.get("ptx")) if kernel is not None else None
@@ -223,7 +224,7 @@ class _Cell:
 
 
 def _reload(kernel: Any) -> None:
-    """Take the place of `_init_handles` of a kernel whose machine code still has programs in it, until it is called."""
+    """Assemble a kernel without programs and load it: replaces `_init_handles` for its first call after the cell."""
     vars(kernel).pop("_init_handles", None)
     kernel.kernel = kernel.asm["cubin"] = _assembled(kernel.asm["ptx"])
     kernel._init_handles()  # noqa: SLF001
@@ -237,7 +238,7 @@ def _assembled(ptx: str) -> bytes:
 
 @contextmanager
 def _cache_in(cache: Any, folder: Path) -> Iterator[None]:
-    """Let Triton's compiled kernels go to a folder; unlike setting the knob this does not touch the environment."""
+    """Set the folder of Triton's cache; unlike setting the knob, this does not change the environment."""
     values = vars(cache)
     before = values.copy()
     values["dir"] = str(folder)
@@ -251,7 +252,7 @@ def _cache_in(cache: Any, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _launches(triton: Any, observer: Observer, cell: _Cell) -> Iterator[None]:
-    """Report launches on the GPU, and those of kernels that were loaded before."""
+    """Report launches on the GPU, and skipped kernels that were loaded before the cell."""
     launcher = triton.backends.nvidia.driver.CudaLauncher
     start = launcher.__call__
     loaded: dict[Any, str] = {}
@@ -266,7 +267,7 @@ def _launches(triton: Any, observer: Observer, cell: _Cell) -> Iterator[None]:
         if function not in loaded:
             if function not in reported:
                 reported.add(function)
-                observer.skipped(_loaded_name(metadata), "it was compiled before the cell and is launched as it is")
+                observer.skipped(_loaded_name(metadata), "it was compiled before the cell and is launched directly")
             return start(self, x, y, z, stream, function, packed, metadata, *rest)
         if _recorded(triton, stream):
             observer.skipped(loaded[function], GRAPH)
@@ -290,7 +291,7 @@ def _launches(triton: Any, observer: Observer, cell: _Cell) -> Iterator[None]:
 
 
 def _recorded(triton: Any, stream: int) -> bool:
-    """Whether launches into this stream are recorded into a graph; older versions of Triton cannot tell."""
+    """Whether launches into this stream are recorded into a graph; always false with older versions of Triton."""
     ask = getattr(triton.runtime.driver.active.utils, "is_stream_capturing", None)
     return bool(ask and ask(stream))
 

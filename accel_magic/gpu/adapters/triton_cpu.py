@@ -1,4 +1,4 @@
-"""Triton's kernels on the simulated device: a driver that Triton uses in place of CUDA's."""
+"""Triton's kernels on the simulated device: a driver that replaces Triton's CUDA driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from accel_magic.ptx.entries import Parameter
 
 _NUMBER: Final = -1
-"""Triton's number of the device: no GPU has it, so that Triton's caches keep the two apart."""
+"""Number of the device in Triton. No GPU has it, so Triton's caches keep their kernels apart."""
 _PROPERTIES: Final = {
     "max_shared_mem": 163 << 10,
     "max_num_regs": 1 << 16,
@@ -34,13 +34,13 @@ _PROPERTIES: Final = {
     "mem_clock_rate": 1_000_000,
     "mem_bus_width": 256,
 }
-"""What programs ask of a device: the limits of compute capability 8.0 (CUDA C++ Programming Guide), made-up rates."""
+"""Device properties: the limits of compute capability 8.0 (CUDA C++ Programming Guide), and placeholder clock rates."""
 _FLOATS: Final = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
 @contextmanager
 def simulated_driver(triton: Any, device: Device, observer: Observer) -> Iterator[None]:
-    """Let `kernel[grid](...)` take numpy arrays and CPU tensors and run on the simulated device."""
+    """Make `kernel[grid](...)` accept numpy arrays and CPU tensors, and run on the simulated device."""
     driver = _Driver(device, observer, triton.backends.compiler.GPUTarget("cuda", int(ARCH.removeprefix("sm_")), 32))
     interface = triton.runtime.jit.KernelInterface
     kernels: list[Any] = []
@@ -64,13 +64,13 @@ def simulated_driver(triton: Any, device: Device, observer: Observer) -> Iterato
         stack.enter_context(replaced(interface, "__getitem__", get_item))
         stack.enter_context(replaced(triton.compiler.CompiledKernel, "_init_handles", init_handles))
         yield
-    for kernel in kernels:  # else Triton asks the GPU's driver to unload them
+    for kernel in kernels:  # otherwise Triton would unload them with the GPU's driver
         kernel.module = None
 
 
 @dataclass
 class Tensor:
-    """An array as Triton sees it while a kernel runs; everything else is asked of the user's own object."""
+    """An array as passed to Triton while a kernel runs; other attributes are those of the user's object."""
 
     given: Any
     array: Array
@@ -79,7 +79,7 @@ class Tensor:
 
     @property
     def dtype(self) -> Any:
-        """Element type: numpy's or PyTorch's."""
+        """Element type, of numpy or PyTorch."""
         return self.given.dtype
 
     def data_ptr(self) -> int:
@@ -87,10 +87,10 @@ class Tensor:
         return self.address
 
     def zero_(self) -> None:
-        """Set all elements to zero on the device: what the autotuner's `reset_to_zero` calls."""
+        """Set all elements to zero on the device; called by the autotuner's `reset_to_zero`."""
         if not self.array.flags.c_contiguous:
             raise ProbeError(
-                "Only a contiguous array can be reset to zero", fix="pass array.copy()", code="gpu.array-not-contiguous"
+                "only a contiguous array can be reset to zero", fix="pass array.copy()", code="gpu.array-not-contiguous"
             )
         self.device_memory.view(self.address, self.array.nbytes)[:] = 0
 
@@ -100,7 +100,7 @@ class Tensor:
 
 @contextmanager
 def _tensors(device: Device, values: Sequence[Any]) -> Iterator[list[Any]]:
-    """Copy arrays to the device, put tensors in their place, and copy them back."""
+    """Copy arrays to the device, yield the values with `Tensor`s instead of them, and copy them back."""
     arrays = [host_array(value) for value in values]
     given = [array for array in arrays if array is not None]
     with copied(device, given) as addresses:
@@ -120,13 +120,13 @@ class _Utilities:
         return {**_PROPERTIES, "multiprocessor_count": count}
 
     def load_binary(self, name: str, binary: bytes, _shared: int, _number: int) -> tuple[Any, Any, int, int, int]:
-        """Give (module, function, registers, spills, most threads of a block); registers are not known here."""
+        """Return (module, function, registers, spills, maximum threads per block); registers are not known: 0."""
         ptx = binary.decode()
         function = _Function(name, self.device.load(ptx), entries(ptx)[name])
         return function, function, 0, 0, 1024
 
     def unload_module(self, module: Any) -> None:
-        """Nothing to give back."""
+        """Do nothing: modules need not be unloaded."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Function:
 
 @dataclass
 class _Driver:
-    """The part of Triton's driver interface that launching kernels needs."""
+    """The part of Triton's driver interface that launches use."""
 
     device: Device
     observer: Observer
@@ -160,7 +160,7 @@ class _Driver:
     def set_current_device(self, number: int) -> None:
         if number != _NUMBER:
             raise ProbeError(
-                f"There is no device {number} in this cell: kernels run on the {CPU_DEVICE}", code="gpu.no-such-device"
+                f"there is no device {number} in this cell: kernels run on the {CPU_DEVICE}", code="gpu.no-such-device"
             )
 
     def get_current_stream(self, _number: int) -> int:
@@ -175,7 +175,7 @@ class _Driver:
         return torch.device("cpu")
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Time nothing, and prefer the first configuration: the simulated device says nothing of speed."""
+        """Return a benchmark that measures nothing, so the first configuration wins: simulated times mean nothing."""
         order = itertools.count(1)
 
         def benchmark(_call: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **_: Any) -> list[float]:
@@ -207,8 +207,8 @@ class _Launcher:
         warps, clusters, shared = packed[:3]
         if clusters != 1:
             raise ProbeError(
-                f"{function.name} asks for clusters of {clusters} blocks",
-                why=f"the {CPU_DEVICE} is like compute capability 8.0, which has no clusters",
+                f"{function.name} requires clusters of {clusters} blocks",
+                why=f"the {CPU_DEVICE} has compute capability 8.0, which has no clusters",
                 fix="launch it with num_ctas=1",
                 code="gpu.unsupported-on-cpu",
             )
@@ -226,7 +226,7 @@ class _Launcher:
 
     @contextmanager
     def _scratch(self, parameters: Sequence[Parameter], blocks: int) -> Iterator[list[int]]:
-        """Memory that Triton's own parameters, after the user's, point to: global scratch, then profile scratch."""
+        """Allocate memory for Triton's own parameters, after the user's: global scratch, then profile scratch."""
         sizes = [getattr(self.metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile")]
         addresses = [self.device.allocate(size * blocks) if size else 0 for size in sizes]
         try:
@@ -237,7 +237,7 @@ class _Launcher:
 
 
 def _flat(kinds: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Pair types and values of what is really passed: constants are not, tuples are passed member by member."""
+    """Pair the types and values of arguments that are passed: constants are not, tuples are passed by member."""
     for kind, value in zip(kinds, values, strict=True):
         if isinstance(kind, tuple):
             yield from _flat(kind, tuple(value))
@@ -246,18 +246,18 @@ def _flat(kinds: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[str, An
 
 
 def _packed(kind: str, value: Any, parameter: Parameter) -> bytes:
-    """The bytes of one argument, as the kernel's parameter wants them."""
+    """Return the bytes of one argument in the size of the kernel's parameter."""
     if kind.startswith(("tensordesc", "nvTmaDesc")):
         raise ProbeError(
-            "A tensor descriptor cannot be passed to a kernel here",
+            "a tensor descriptor cannot be passed to a kernel here",
             why=f"the {CPU_DEVICE} has no tensor memory accelerator",
-            fix="pass the array, and make the descriptor inside the kernel, or index it with pointers",
+            fix="pass the array, and create the descriptor inside the kernel, or index it with pointers",
             code="gpu.unsupported-on-cpu",
         )
     if kind.startswith("*"):
         return int(value.data_ptr() if value is not None else 0).to_bytes(8, "little")
     if kind == "bf16":
-        return struct.pack("<f", value)[2:]  # cut off, as Triton's own launcher does
+        return struct.pack("<f", value)[2:]  # truncated, as by Triton's own launcher
     if kind in _FLOATS:
         return struct.pack(_FLOATS[kind], value)
     return (int(value) & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")

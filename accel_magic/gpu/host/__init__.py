@@ -1,1 +1,1 @@
-"""Programs for the CPU in the objects of a GPU trace: loaded into this kernel and attached for the cell."""
+"""CPU programs in the objects of a GPU trace: loaded into this kernel and attached for the cell."""

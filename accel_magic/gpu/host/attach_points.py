@@ -1,4 +1,4 @@
-"""Where programs for the CPU belong: by their sections, or by the bindings of the line."""
+"""Attach points of CPU programs: from their sections, or from bindings on the line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SPELLINGS: Final = {
     "raw_tracepoint": "raw_tracepoint",
     "raw_tp": "raw_tracepoint",
 }
-"""First parts of sections by what they are in the probe language."""
+"""Kinds of the probe language, by the first part of a section."""
 _INSTEAD: Final = {
     "tp_btf": "raw_tp/EVENT",
     "fentry": "kprobe/FUNCTION",
@@ -35,19 +35,19 @@ _INSTEAD: Final = {
     "iter": "tracepoint/CATEGORY/EVENT",
     "syscall": "ksyscall/NAME",
 }
-"""Kinds that are not attached, and what to write."""
+"""Unsupported kinds, and what to write instead."""
 _EXAMPLE: Final = "uprobe:LIBRARY:FUNCTION"
 
 
 def specs_of(program: Program, bound: Sequence[str] = ()) -> tuple[str, ...]:
-    """Say in words of the probe language where a program belongs.
+    """Return a program's attach points, in the probe language.
 
     Args:
-        program: For the CPU.
-        bound: What the line binds it to; goes before its section.
+        program: A CPU program.
+        bound: Places that the line binds it to; override its section.
 
     Raises:
-        ProbeError: Its section names no place, or one that is not served; or it is bound to what does not fit it.
+        ProbeError: Its section names no place or an unsupported one, or it is bound to a place of another kind.
 
     """
     kind, rest = _kind(program)
@@ -59,13 +59,13 @@ def specs_of(program: Program, bound: Sequence[str] = ()) -> tuple[str, ...]:
         raise _error(
             program,
             "its section names no place",
-            f"say it on the line: {program.name}={kind if kind in _FUNCTIONS else 'uprobe'}:LIBRARY:FUNCTION",
+            f"name one on the line: {program.name}={kind if kind in _FUNCTIONS else 'uprobe'}:LIBRARY:FUNCTION",
         )
     return (_spec(program, kind, rest),)
 
 
 def check_bindings(bindings: Mapping[str, Sequence[str]], sources: Iterable[Source]) -> None:
-    """See that bindings are of programs for the CPU.
+    """Check that bindings name CPU programs.
 
     Raises:
         ProbeError: There is no such program, or it runs on the GPU.
@@ -80,27 +80,27 @@ def check_bindings(bindings: Mapping[str, Sequence[str]], sources: Iterable[Sour
         if name in on_gpu:
             raise ProbeError(
                 f"{name}={specs[0]}: {name} runs inside kernels",
-                why=f'its section says where: SEC("{on_gpu[name]}")',
-                fix="bind programs for the CPU only; --kernel says which kernels are meant",
+                why=f'its section names the place: SEC("{on_gpu[name]}")',
+                fix="bind CPU programs only; select kernels with --kernel",
                 code="gpu.binding-of-gpu-program",
             )
         close = near(name, names, 1)
         raise ProbeError(
-            f"there is no program {name} for the CPU",
+            f"there is no CPU program {name}",
             why=f"there are {', '.join(names)}" if names else "none of the programs is for the CPU",
-            fix=f"did you mean {close[0]}?" if close else f"name a function of yours: FUNCTION={_EXAMPLE}",
+            fix=f"did you mean {close[0]}?" if close else f"name a function of your program: FUNCTION={_EXAMPLE}",
             code="gpu.no-cpu-program",
         )
 
 
 def _kind(program: Program) -> tuple[str, str]:
-    """Read a section: its kind in the probe language, and what stands behind it."""
+    """Split a section into its kind in the probe language and the rest."""
     first, _, rest = program.section.partition("/")
     spelled, *suffixes = first.split(".")
     if spelled in _INSTEAD:
-        raise _error(program, f"programs of {spelled} are not attached here", f'write SEC("{_INSTEAD[spelled]}")')
+        raise _error(program, f"programs of {spelled} are not supported", f'write SEC("{_INSTEAD[spelled]}")')
     if suffixes and suffixes != ["multi"]:
-        raise _error(program, f"programs with .{suffixes[0]} are not loaded here", f'write SEC("{spelled}/...")')
+        raise _error(program, f"programs with .{suffixes[0]} are not supported", f'write SEC("{spelled}/...")')
     kind = _SPELLINGS[spelled]
     return kind, f"{_SYSCALL}{rest}" if spelled in ("ksyscall", "kretsyscall") and rest else rest
 
@@ -112,7 +112,7 @@ def _spec(program: Program, kind: str, rest: str) -> str:
         return f"{RAW_TRACEPOINT}{rest}"
     name, plus, offset = rest.partition("+")
     if plus and offset.strip("0x"):
-        raise _error(program, f"it is to run {offset} bytes into a function", "name a function, without an offset")
+        raise _error(program, f"the place is {offset} bytes into a function", "name the function without an offset")
     return f"{kind}:{name}"
 
 
@@ -125,9 +125,9 @@ def _need_fit(program: Program, kind: str, spec: str) -> None:
         what = {"tracepoint": "a tracepoint's record", "raw_tracepoint": "a raw tracepoint's arguments"}
         raise ProbeError(
             f'{program.name}={spec} does not fit SEC("{program.section}")',
-            why=f"the program reads {what.get(kind, 'the registers of a function call')}, and finds "
-            f"{what.get(wanted, 'the registers of a function call')} there",
-            fix="bind it to a place of its own kind",
+            why=f"the program reads {what.get(kind, 'the registers of a function call')}; this place provides "
+            f"{what.get(wanted, 'the registers of a function call')}",
+            fix="bind it to a place of the kind in its section",
             code="gpu.binding-does-not-fit",
         )
 

@@ -1,4 +1,4 @@
-"""From a program of an object to what this kernel loads: its functions in a row, its maps by their descriptors."""
+"""From a program of an object to bytecode that this kernel loads, with map descriptors and relocated types."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 _MAP, _MAP_VALUE = 1, 2
-"""What the source register of a wide load says that its immediate is: BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE."""
+"""The source register of a wide load, by what the immediate is: BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE."""
 _FIRST_OF_GPU: Final = 500
 _INSTRUCTION = re.compile(r"^(\d+): ", re.MULTILINE)
 _ACCESS = re.compile(r"\binsn (\d+)\b")
 
 
 def bytecode(program: Program, descriptors: Mapping[str, int]) -> bytes:
-    """Put a program together for the kernel.
+    """Assemble a program's bytecode for the kernel.
 
     Args:
-        program: For the CPU.
-        descriptors: Of the maps that it refers to, by their names in the object.
+        program: A CPU program.
+        descriptors: Of the maps that it uses, by their names in the object.
 
     Raises:
-        ProgramError: It refers to what its object does not define, calls a helper of the GPU, or asks for a type that
-            this kernel has not.
-        MachineError: It asks for types, and the kernel does not describe them.
+        ProgramError: It refers to something that its object does not define, calls a GPU helper, or needs a type that
+            this kernel does not have.
+        MachineError: It needs types, and the kernel has no readable BTF.
 
     """
     starts = _starts(program)
@@ -51,7 +51,7 @@ def bytecode(program: Program, descriptors: Mapping[str, int]) -> bytes:
             raise _error(
                 program,
                 function.missing[0],
-                "keep to helpers, maps and variables of the same file",
+                "use only helpers, and functions, maps and variables of the same file",
                 code="gpu.unresolved-reference",
             )
         fields = dict(function.kernel_fields)
@@ -81,7 +81,7 @@ def line_of(program: Program, log: str) -> SourceLine | None:
 
 
 def _starts(program: Program) -> list[int]:
-    """Slots at which the functions begin, one behind the other."""
+    """Slot at which each function begins."""
     starts, at = [], 0
     for function in program.functions:
         starts.append(at)
@@ -90,7 +90,7 @@ def _starts(program: Program) -> list[int]:
 
 
 def _referring(instruction: Instruction, descriptors: Mapping[str, int]) -> Instruction:
-    """Put a map's descriptor into the wide load that refers to it."""
+    """Set the descriptor in a wide load that refers to a map."""
     found = instruction.reference
     if isinstance(found, MapReference):
         return replace(instruction, src=_MAP, imm=descriptors[found.map], reference=None)
@@ -101,13 +101,13 @@ def _referring(instruction: Instruction, descriptors: Mapping[str, int]) -> Inst
 
 
 def _need_helper(program: Program, instruction: Instruction, line: SourceLine | None) -> None:
-    """Refuse a call of what only a GPU has."""
+    """Reject a call of a GPU helper."""
     if instruction.opcode == isa.CALL and instruction.imm >= _FIRST_OF_GPU and instruction.imm in HELPERS:
         where = f" (line {line.line}: `{line.text.strip()}`)" if line else ""
         raise _error(
             program,
-            f"it calls {HELPERS[instruction.imm].name}{where}, which only a GPU has",
-            "call it in a program for the GPU, and pass what it gives through a shared array",
+            f"it calls {HELPERS[instruction.imm].name}{where}, which only GPUs have",
+            "call it in a GPU program, and pass its result through a shared array",
             code="gpu.helper-of-gpu",
         )
 
@@ -125,7 +125,7 @@ _ROOTS: Final = (Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.TYPEDEF)
 
 
 class Asked(IntEnum):
-    """The kernel's enum bpf_core_relo_kind, as far as it is answered here."""
+    """The supported values of the kernel's enum bpf_core_relo_kind."""
 
     OFFSET = 0
     SIZE = 1
@@ -150,10 +150,10 @@ class _AbsentError(Exception):
 
 
 class KernelTypes:
-    """The types of a kernel, read where they are asked for.
+    """The types of a kernel, parsed on demand.
 
     Args:
-        data: Of /sys/kernel/btf/vmlinux.
+        data: Content of /sys/kernel/btf/vmlinux.
 
     """
 
@@ -164,18 +164,18 @@ class KernelTypes:
         self._places = [0, *_places(data, head + types, head + types + types_size)]
 
     def answer(self, field: KernelField) -> int:
-        """Say what is asked.
+        """Resolve a relocation: an offset, a size, a value, or whether something exists.
 
         Raises:
-            ProgramError: The kernel has no such type or member, or it is asked for what is not known here.
+            ProgramError: The kernel has no such type or member, or the kind of relocation is not supported.
 
         """
         asked = next((known for known in Asked if known == field.asked), None)
         if asked is None:
             raise ProgramError(
-                f"what a program asks of {field} is not answered",
-                why=f"it is relocation {field.asked} of BTF: of bit fields, or of types by their numbers",
-                fix="read the field with bpf_probe_read_kernel and a struct of your own",
+                f"the type relocation of {field} is not supported",
+                why=f"its kind is {field.asked}: it concerns bit fields or type numbers",
+                fix="read the field with bpf_probe_read_kernel and your own struct",
                 code="gpu.unsupported-relocation",
             )
         try:
@@ -186,7 +186,7 @@ class KernelTypes:
             raise ProgramError(
                 f"this kernel has no {field}",
                 why=str(error),
-                fix="test with bpf_core_field_exists() or bpf_core_type_exists() before reading it",
+                fix="check with bpf_core_field_exists() or bpf_core_type_exists() before reading it",
                 code="gpu.no-kernel-field",
             ) from None
 
@@ -209,7 +209,7 @@ class KernelTypes:
         return self._size(found) if asked in (Asked.SIZE, Asked.TYPE_SIZE) else 1
 
     def _walked(self, root: int, steps: tuple[str | int, ...]) -> tuple[int, int]:
-        """Go to a member: its offset in bytes, and its type's number."""
+        """Follow the steps to a member: its offset in bytes, and its type's number."""
         offset, number = 0, root
         for place, step in enumerate(steps):
             if isinstance(step, int):
@@ -219,12 +219,12 @@ class KernelTypes:
             else:
                 bits, number = self._member(number, step)
                 if bits % 8:
-                    raise _AbsentError(f"{step} is a bit field there")
+                    raise _AbsentError(f"{step} is a bit field in this kernel")
                 offset += bits // 8
         return offset, number
 
     def _member(self, number: int, name: str, depth: int = 0) -> tuple[int, int]:
-        """Find a member, also of members without a name: offset in bits, and type."""
+        """Find a member, also within unnamed members: offset in bits, and type."""
         found = self._resolved(number)
         if found.kind in (Kind.STRUCT, Kind.UNION) and depth < _DEEPEST:
             members = list(zip(found.words[::3], found.words[1::3], found.words[2::3], strict=True))
@@ -261,7 +261,7 @@ class KernelTypes:
             if found.kind not in _ALIASES:
                 return found
             number = found.number
-        raise _AbsentError("it is a type without an end")
+        raise _AbsentError(f"more than {_DEEPEST} typedefs and qualifiers are nested")
 
     def _type(self, number: int) -> _Type:
         if not 0 < number < len(self._places):
@@ -273,7 +273,7 @@ class KernelTypes:
         return _Type(kind, name, bool(info >> 31), size, struct.unpack_from(f"<{count}I", self._data, place + 12))
 
     def _named(self, name: str) -> Iterator[int]:
-        """Find types by their name: structs and their like, each name may have several."""
+        """Find structs, unions, enums and typedefs by name; several may share one name."""
         at = self._texts.find(b"\0" + name.encode() + b"\0") + 1
         if not name or not at:
             return
@@ -287,7 +287,7 @@ class KernelTypes:
 
 
 def _places(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Where each type begins."""
+    """Offset of each type."""
     while start < end:
         yield start
         (info,) = struct.unpack_from("<I", data, start + 4)
@@ -300,7 +300,7 @@ def kernel_types() -> KernelTypes:
     """Read the running kernel's types.
 
     Raises:
-        MachineError: It does not describe them.
+        MachineError: Its BTF cannot be read.
 
     """
     try:
@@ -315,7 +315,7 @@ def kernel_types() -> KernelTypes:
 
 
 def adapted(instruction: Instruction, answer: int) -> Instruction:
-    """Put an answer where the instruction has the compiler's: a displacement, or an immediate."""
+    """Replace the compiler's value in an instruction: its displacement, or its immediate."""
     if instruction.kind in (isa.LDX, isa.ST, isa.STX):
         return replace(instruction, offset=answer)
     return replace(instruction, imm=answer)

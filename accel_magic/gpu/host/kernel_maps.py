@@ -1,4 +1,4 @@
-"""The kernel's maps of one source: made before the cell, those that a GPU sees too included, and read after it."""
+"""The kernel's maps of one source, including arrays shared with a GPU: created before the cell, read after it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class KernelMaps:
 
     Attributes:
         source: The tool or file that declares them.
-        specs: Those that are the kernel's alone.
-        descriptors: By the names in the object; of a ring that both sides write to that of the CPU's programs.
+        specs: The maps that only the kernel has.
+        descriptors: By the names in the object; for a ring that both sides write to, that of the CPU programs.
 
     """
 
@@ -50,15 +50,15 @@ class KernelMaps:
 
     @classmethod
     def create(cls, source: str, specs: Sequence[MapSpec], shared: Sequence[MapSpec]) -> KernelMaps:
-        """Make the maps and fill in what they hold at the start.
+        """Create the maps and set their initial values.
 
         Args:
             source: The tool or file.
-            specs: The kernel's own.
-            shared: Arrays that programs for a GPU see too.
+            specs: The maps that only the kernel has.
+            shared: Arrays that GPU programs use too.
 
         Raises:
-            ProgramError: The kernel refuses one.
+            ProgramError: The kernel refuses to create one.
 
         """
         made = cls(source, tuple(specs))
@@ -82,9 +82,9 @@ class KernelMaps:
                 self._rings[spec.name] = RingReader(descriptor, _ring_bytes(spec))
         except OSError as error:
             raise ProgramError(
-                f"the kernel refuses the map {spec.name} (type {spec.type}, {spec.max_entries:,} entries)",
+                f"the kernel refuses to create the map {spec.name} (type {spec.type}, {spec.max_entries:,} entries)",
                 why=os.strerror(error.errno or 0),
-                fix="check its type, flags and sizes: see the kernel's Documentation/bpf/maps.rst",
+                fix="check its type, flags and sizes; see the kernel's Documentation/bpf/maps.rst",
                 code="gpu.map.refused-by-kernel",
             ) from None
 
@@ -94,28 +94,28 @@ class KernelMaps:
         return bool(self._rings)
 
     def drain(self) -> None:
-        """Take out of the rings what is complete."""
+        """Read all complete records from the rings."""
         for ring in self._rings.values():
             ring.drain()
 
     def contents(self, known: Sequence[str] = ()) -> list[MapContent]:
-        """Copy the kernel's own maps but those whose names are `known`: constants that the device has too."""
+        """Copy the kernel's own maps, except those named in `known`: constants that the device has too."""
         found = []
         for spec in self.specs:
             if spec.name in known:
                 continue
             if not _readable(spec):
-                self._unread[spec.name] = "it is of a kind that has no table of elements"
+                self._unread[spec.name] = "maps of this type cannot be listed"
                 continue
             try:
                 found.append(MapContent(self.source, spec, self._raw(spec), 0))
             except OSError as error:
-                self._unread[spec.name] = f"the kernel says {os.strerror(error.errno or 0)}"
+                self._unread[spec.name] = f"the kernel reports {os.strerror(error.errno or 0)}"
         return found
 
     def notes(self) -> list[str]:
-        """What was not read, and why."""
-        unread = [f"the map {name} is left out: {why}" for name, why in self._unread.items()]
+        """List maps that were not read, or not to the end, and why."""
+        unread = [f"the map {name} was not read: {why}" for name, why in self._unread.items()]
         stopped = [
             f"recording of {name} stopped at {ring.kept >> 20:,} MiB" for name, ring in self._rings.items() if ring.full
         ]
@@ -133,7 +133,7 @@ class KernelMaps:
         return tables.packed(map_reading.read(described))
 
     def close(self) -> None:
-        """Give everything back; again is harmless."""
+        """Release everything; may be called again."""
         for ring in self._rings.values():
             ring.close()
         self._rings.clear()
@@ -160,7 +160,7 @@ def _created(spec: MapSpec) -> int:
 
 
 def _ring_bytes(spec: MapSpec) -> int:
-    """Round up: the kernel's rings are powers of two and whole pages."""
+    """Round the size up to a power of two of at least one page, as the kernel requires."""
     return power_of_two(max(spec.max_entries, mmap.PAGESIZE))
 
 
@@ -171,23 +171,23 @@ def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
 
 
 OWN_RING: Final = ".cpu"
-"""Behind the name of a ring that both sides write to: each has one of its own, this is that of the CPU's programs."""
+"""Suffix of the CPU programs' own ring, if both sides write to a ring of one name."""
 _SHARED_INSTEAD = "BPF_MAP_TYPE_SHARED_ARRAY, which both sides index"
 _NOT_SERVED: Final = {
-    map_reading.PROG_ARRAY: "tail calls need somebody who fills it",
+    map_reading.PROG_ARRAY: "tail calls need a user-space program that fills it",
     map_reading.PERF_EVENT_ARRAY: "its buffers, one per CPU, lose the order of records",
-    map_reading.CGROUP_ARRAY: "cgroup tests need somebody who fills it",
+    map_reading.CGROUP_ARRAY: "cgroup tests need a user-space program that fills it",
 }
 
 
 @dataclass(frozen=True)
 class Sides:
-    """The maps of an object by who uses them.
+    """The maps of an object by the programs that use them.
 
     Attributes:
-        device: Those that programs for the GPU see, and those that nobody uses, in the object's order.
-        kernel: Those that are the kernel's alone; constants that both sides read are in both.
-        refused: Programs for the CPU that cannot run beside those for the GPU, and why, by name.
+        device: Maps used by GPU programs or by no program, in the object's order.
+        kernel: Maps that only the kernel has; constants that both sides read are in both.
+        refused: Errors of CPU programs whose maps cannot be used, by the program's name.
 
     """
 
@@ -208,12 +208,12 @@ def used(programs: Sequence[Program]) -> frozenset[str]:
 
 
 def split(maps: Sequence[MapSpec], gpu: Sequence[Program], cpu: Sequence[Program]) -> Sides:
-    """Tell whose each map is.
+    """Assign each map to the device, the kernel or both.
 
     Args:
         maps: Of the object.
-        gpu: Its programs for the GPU.
-        cpu: Its programs for the CPU.
+        gpu: Its GPU programs.
+        cpu: Its CPU programs.
 
     """
     on_gpu = used(gpu)
@@ -251,7 +251,7 @@ def _kept_by_kernel(spec: MapSpec, on_gpu: frozenset[str], on_cpu: frozenset[str
 
 
 def _of_kernel(spec: MapSpec, on_gpu: bool) -> MapSpec:
-    """Give a map the number by which the kernel knows its type, and a ring that both write to a name of its own."""
+    """Set the kernel's number of a map's type, and add the suffix to a ring that both sides write to."""
     kind = MapType.HASH if spec.type in HASHES else MapType.ARRAY if spec.type in ARRAYS else spec.type
     own = on_gpu and spec.type == MapType.RINGBUF
     name = f"{spec.name}{OWN_RING}" if own else spec.name
@@ -259,21 +259,21 @@ def _of_kernel(spec: MapSpec, on_gpu: bool) -> MapSpec:
 
 
 def _problem(spec: MapSpec, on_gpu: bool) -> tuple[str, str] | None:
-    """Say why a program for the CPU cannot use a map, and what to use instead; None where it can."""
+    """Return why a CPU program cannot use a map, and the fix; None if it can."""
     if spec.type in PER_THREAD:
         return (
-            f"it uses {spec.name}, which has values for each thread of a GPU's grid: no program of the kernel is one",
-            f"pass what it needs through a {_SHARED_INSTEAD}; t.maps[{spec.name!r}] has all threads' values",
+            f"it uses {spec.name}, which has values for each thread of a GPU's grid; CPU programs have no such thread",
+            f"pass the values that it needs through a {_SHARED_INSTEAD}; t.maps[{spec.name!r}] has all threads' values",
         )
     if spec.type == MapType.GPU_RINGBUF:
         return (
             f"it uses {spec.name}, a ring for each thread of a GPU's grid",
-            "use BPF_MAP_TYPE_RINGBUF: the CPU's programs then get a ring of their own of that name",
+            "use BPF_MAP_TYPE_RINGBUF: the CPU programs then get their own ring",
         )
     if on_gpu and spec.type in HASHES:
         return (
-            f"it uses {spec.name}, a hash that GPU programs use too: the kernel's have locks that no GPU can take",
-            f"use a {_SHARED_INSTEAD}, or a hash for each side",
+            f"it uses {spec.name}, a hash that GPU programs use too; GPUs cannot take the locks of the kernel's hashes",
+            f"use a {_SHARED_INSTEAD}, or a separate hash for each side",
         )
     if spec.type in _NOT_SERVED:
         return f"it uses {spec.name}: {_NOT_SERVED[spec.type]}", "use hashes, arrays and BPF_MAP_TYPE_RINGBUF"

@@ -1,4 +1,4 @@
-"""What this tool itself asks of the device during a trace: noted, so that it is not taken for the user's doing."""
+"""Periods in which this tool itself uses the device during a trace; they are left out of the user's activity."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ W = TypeVar("W")
 
 
 class Stretches:
-    """Stretches of time in which threads of this process work for the tool; only grows, from any thread."""
+    """Periods in which threads of this process work for the tool; append-only, and thread-safe."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[int, int, int]] = []
 
     def during(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function and note its time."""
+        """Call a function and record its period."""
         start_ns = time.monotonic_ns()
         try:
             return function(*args, **kwargs)
@@ -35,19 +35,19 @@ class Stretches:
             self._noted.append((threading.get_native_id(), start_ns, time.monotonic_ns()))
 
     def hold(self, tid: NDArray[np.int64], time_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(rows,) whether a thread worked for the tool at that time, CLOCK_MONOTONIC."""
+        """Return, shape (rows,), whether each thread worked for the tool at that time, CLOCK_MONOTONIC in ns."""
         inside = np.zeros(len(tid), np.bool_)
         noted = np.array(sorted(self._noted), np.int64).reshape(-1, 3)
         for thread in np.unique(noted[:, 0]):
             _, starts, ends = noted[noted[:, 0] == thread].T
             rows = np.flatnonzero(tid == thread)
-            # A stretch may lie within another one.
+            # Periods may be nested.
             latest = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(ends))
             inside[rows] = time_ns[rows] <= latest[np.searchsorted(starts, time_ns[rows], side="right")]
         return inside
 
     def noting(self, worker: W) -> W:
-        """Give something that acts as `worker` does; the time of each call of its methods is noted."""
+        """Wrap an object so that the period of each call of its methods is recorded."""
         return cast("W", _Noting(worker, self))
 
 

@@ -1,4 +1,4 @@
-"""The CPU's programs of a GPU trace: loaded before its maps are placed, attached for the cell, gone after it."""
+"""The CPU programs of a GPU trace: loaded before maps are allocated, attached for the cell, unloaded after it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 _EVERY_S: Final = 0.02
 _PRINTING: Final = (6, 177)
 """bpf_trace_printk and bpf_trace_vprintk."""
-_CHECK: Final = "the lines of the kernel's verifier above name the instruction and the rule that it breaks"
-_NOT_AS_ONE: Final = (
-    "{}: programs of both sides do atomic operations, and both see some of its maps; at one value at the same moment "
-    "that is exact only if the GPU has atomics on the host's memory (NVLink, not all of PCI Express): else give each "
-    "side a value of its own"
+_CHECK: Final = "see the verifier's messages above for the instruction and the rule that it breaks"
+_NOT_ATOMIC: Final = (
+    "{}: CPU and GPU programs both do atomic operations, and share some maps. Simultaneous updates of one value are "
+    "exact only if the GPU supports atomics on host memory (NVLink, not all of PCI Express); otherwise give each side "
+    "its own value"
 )
 
 
 @dataclass(frozen=True)
 class _Loaded:
-    """The programs of one source that have a place."""
+    """The programs of one source that can be attached."""
 
     source: Source
     maps: KernelMaps
@@ -50,10 +50,10 @@ class _Loaded:
 
 @dataclass
 class HostPrograms:
-    """Programs for the CPU around a cell: `load`, `attach`, `detach`, `contents`, `close`.
+    """The CPU programs of a cell: `load`, `attach`, `detach`, `contents`, `close`.
 
     Attributes:
-        notes: What ran where, what was not attached and why, what got lost.
+        notes: Where each program ran, which were not attached and why, and losses.
 
     """
 
@@ -66,20 +66,20 @@ class HostPrograms:
 
     @classmethod
     def load(cls, sources: Sequence[Source], bindings: Mapping[str, Sequence[str]], *, simulated: bool) -> HostPrograms:
-        """Make the kernel's maps and load what has a place; nothing runs yet.
+        """Create the kernel's maps and load all programs that can be attached; nothing runs yet.
 
-        A program that this machine cannot run is told in `notes`; it is an error where nothing else was asked for, or
-        where the line binds it.
+        A program that this machine cannot run is reported in `notes`; it is an error if the trace has no GPU programs,
+        or if the line binds the program.
 
         Args:
             sources: With programs for both sides.
             bindings: Places by program (`accel_magic.kernel.attach.bindings.parse_bindings`).
-            simulated: Whether the device is, whose atomic operations are the processor's.
+            simulated: Whether the device is simulated: its atomic operations are the processor's.
 
         Raises:
             ProgramError: The kernel refuses a program or a map.
-            ProbeError: A binding's place is not there.
-            MachineError: Nothing but programs for the CPU was asked for, and this process may not run them.
+            ProbeError: The place of a binding does not exist.
+            MachineError: The trace has CPU programs only, and this process may not run them.
 
         """
         made = cls(_bound=bindings, _needed=not any(source.gpu for source in sources))
@@ -89,19 +89,19 @@ class HostPrograms:
                     made._load(source)
             made._need_one()
             if not simulated:
-                made.notes += [_NOT_AS_ONE.format(each.source.name) for each in made._loaded if _both_add(each.source)]
+                made.notes += [_NOT_ATOMIC.format(each.source.name) for each in made._loaded if _both_add(each.source)]
         except BaseException:
             made.close()
             raise
         return made
 
     def settled(self, sources: Sequence[Source]) -> tuple[Source, ...]:
-        """Give the sources as they run: where no program for the CPU does, maps are the GPU's alone."""
+        """Return the sources as they run: without a running CPU program, all maps are the GPU's alone."""
         running = {id(loaded.source) for loaded in self._loaded}
         return tuple(source if id(source) in running else _alone(source) for source in sources)
 
     def descriptors(self, source: Source) -> Mapping[str, int]:
-        """Arrays of a source that the CPU's programs and a GPU share: open descriptors by name."""
+        """Return the arrays of a source that CPU and GPU programs share: open descriptors by name."""
         shared = [spec.name for spec in source.object.maps if spec.used_by == "both"]
         found = next((each.maps.descriptors for each in self._loaded if each.source is source), {})
         return {name: found[name] for name in shared if name in found}
@@ -111,7 +111,7 @@ class HostPrograms:
             raise ProbeError(
                 "none of the programs can be attached",
                 why="\n".join(self.notes),
-                fix="see above",
+                fix="follow the advice above",
                 code="gpu.nothing-attached",
             )
 
@@ -119,7 +119,7 @@ class HostPrograms:
         if (missing := unavailable()) is not None:
             if self._needed:
                 raise missing
-            self.notes += [_told(program, missing) for program in source.cpu]
+            self.notes += [_not_attached(program, missing) for program in source.cpu]
             return
         placed = tuple(
             (program, place) for program in source.cpu if (place := self._place(source, program)) is not None
@@ -144,17 +144,17 @@ class HostPrograms:
         except AccelMagicError as error:
             if bound:
                 raise
-            self.notes.append(_told(program, error))
+            self.notes.append(_not_attached(program, error))
             return None
         self.notes += [f"{program.name}: {remark}" for remark in remarks]
         return place
 
     def attach(self) -> None:
-        """Let the programs run.
+        """Attach the programs.
 
         Raises:
-            ProbeError: None of the places of a program that the line binds can be probed.
-            MachineError: The kernel refuses altogether, and nothing but these programs was asked for.
+            ProbeError: None of the places of a program can be probed, and the line binds it or nothing else is traced.
+            MachineError: The kernel refuses to attach a program, likewise.
 
         """
         for loaded in self._loaded:
@@ -174,13 +174,13 @@ class HostPrograms:
             missing = place.raw_tracepoint and refused.errno == errno.ENOENT
             error = no_raw_tracepoint(place) if missing else attach_error(refused)
         else:
-            self.notes.append(f"{program.name} ran on the CPU, for everybody's hits of {', '.join(place.names)}")
+            self.notes.append(f"{program.name} ran on the CPU, for all processes' hits of {', '.join(place.names)}")
             if _prints(program):
-                self.notes.append(f"what {program.name} prints goes to the kernel's trace_pipe and is not shown here")
+                self.notes.append(f"the output of {program.name} goes to the kernel's trace_pipe and is not shown here")
             return
         if self._needed or program.name in self._bound:
             raise error
-        self.notes.append(_told(program, error))
+        self.notes.append(_not_attached(program, error))
 
     def _read(self) -> None:
         while not self._ended.wait(_EVERY_S):
@@ -188,20 +188,20 @@ class HostPrograms:
                 loaded.maps.drain()
 
     def _end(self) -> None:
-        """End the thread that empties the rings."""
+        """End the thread that drains the rings."""
         self._ended.set()
         if self._reader is not None:
             self._reader.join()
 
     def detach(self) -> None:
-        """Return when no program can run any more; what they counted stays until `close`."""
+        """Detach all programs, and return when none can run any more; the maps stay until `close`."""
         if self._ended.is_set():
             return
         self._end()
         for loaded in self._loaded:
             if missed := loaded.linker.misses():
                 self.notes.append(
-                    f"{loaded.source.name}: {missed:,} hits were missed: a program was running on that CPU"
+                    f"{loaded.source.name}: {missed:,} hits were missed because a program was running on that CPU"
                 )
             self.notes += loaded.linker.detach(together=True)
             self.notes += [f"{skip.function} left out: {skip.why}" for skip in loaded.linker.skipped.values()]
@@ -212,7 +212,7 @@ class HostPrograms:
             loaded.maps.drain()
 
     def contents(self) -> list[MapContent]:
-        """Copy the kernel's own maps, also while programs run."""
+        """Copy the kernel's own maps; may be called while programs run."""
         return [
             content
             for loaded in self._loaded
@@ -220,11 +220,11 @@ class HostPrograms:
         ]
 
     def told(self) -> list[str]:
-        """All notes, those on reading the maps too."""
+        """Return all notes, including those on reading the maps."""
         return [*self.notes, *(note for loaded in self._loaded for note in loaded.maps.notes())]
 
     def close(self) -> None:
-        """Detach, and give everything back; again is harmless."""
+        """Detach, and release everything; may be called again."""
         with ExitStack() as undo:
             for loaded in self._loaded:
                 undo.callback(loaded.maps.close)
@@ -234,7 +234,7 @@ class HostPrograms:
 
 
 def unavailable() -> MachineError | None:
-    """Say why this process may not run programs in the kernel; None where it may."""
+    """Return why this process may not run programs in the kernel; None if it may."""
     checks = (features.platform_error, features.kernel_error, features.privilege_error)
     return next((error for check in checks if (error := check()) is not None), None)
 
@@ -245,28 +245,28 @@ def _alone(source: Source) -> Source:
 
 
 def examined(source: Source, program: Program, bound: Sequence[str]) -> str:
-    """Say where a program for the CPU would be attached, or why not; nothing is."""
+    """Describe where a CPU program would be attached, or why it cannot be; attaches nothing."""
     try:
         place, _ = _found(source, program, bound)
     except AccelMagicError as error:
-        return _told(program, error)
+        return _not_attached(program, error)
     return f"{program.name}: on the CPU, at {', '.join(place.names)}"
 
 
 def _found(source: Source, program: Program, bound: Sequence[str]) -> tuple[Place, list[str]]:
-    """Find a program's place. Raises ProgramError, ProbeError or MachineError where it cannot be attached."""
+    """Find a program's place. Raises ProgramError, ProbeError or MachineError if it cannot be attached."""
     if program.name in source.refused:
         raise source.refused[program.name]
     return find_place(program.name, specs_of(program, bound))
 
 
-def _told(program: Program, error: AccelMagicError) -> str:
+def _not_attached(program: Program, error: AccelMagicError) -> str:
     reason = "; ".join(part for part in (error.why, error.fix, _other_meaning(program)) if part)
     return f"{program.name} ({program.section}) was not attached: {error.what}" + (f" ({reason})" if reason else "")
 
 
 def _other_meaning(program: Program) -> str:
-    """What a kprobe's section may have been meant for."""
+    """Suggest the section for a GPU kernel, which a kprobe may be meant for."""
     kind, _, name = program.section.partition("/")
     kernel = kind in ("kprobe", "kretprobe") and name
     return f'if {name} is a GPU kernel, write SEC("{kind}/cuda_{name}")' if kernel else ""
@@ -285,7 +285,7 @@ def _prints(program: Program) -> bool:
 
 
 def _both_add(source: Source) -> bool:
-    """Whether programs of both sides do atomic operations, and both see a map."""
+    """Whether programs of both sides do atomic operations and share a map."""
     promoted = any(each.verdict.promoted for each in source.gpu)
     sides = ([each.program for each in source.gpu], source.cpu)
     on_gpu, on_cpu = (

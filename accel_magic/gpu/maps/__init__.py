@@ -1,1 +1,1 @@
-"""Maps of GPU programs: where they lie in memory, and what they hold."""
+"""Maps of GPU programs: memory layout and content."""

@@ -1,4 +1,4 @@
-"""What maps held: at the end, and as it changed."""
+"""Recorded content of maps: at the end, and over time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MapContent:
-    """One map as it was when the trace ended.
+    """The content of one map at the end of the trace.
 
     Attributes:
         source: The tool or file that declares it.
         spec: Its declaration.
-        raw: (bytes,) uint8, as it lay there, of a ring all records: `accel_magic.gpu.maps.views.frame` reads it.
-        lost: Calls that failed for lack of room, exact.
-        pid: The process whose kernels wrote it; 0 in recordings that did not tell.
+        raw: (bytes,) uint8, the map's memory, or all records of a ring; decoded by `accel_magic.gpu.maps.views.frame`.
+        lost: Number of calls that failed because the map was full, exact.
+        pid: The process whose kernels wrote it; 0 in recordings without this information.
 
     """
 
@@ -36,18 +36,18 @@ class MapContent:
 
 @dataclass(frozen=True)
 class MapHistory:
-    """One map as it was at n readings; `accel_magic.gpu.maps.history.frame` reads it.
+    """The content of one map at n readings; decoded by `accel_magic.gpu.maps.history.frame`.
 
     Attributes:
         source: The tool or file that declares it.
         spec: Its declaration.
-        first: (bytes,) uint8, as it was before the first reading.
-        time_ns: (n,) int64, of each reading, since the start of the trace.
-        launch: (n,) int64: the launch after which it was, a row of `GpuRecording.launches`, or -1; None where maps were
+        first: (bytes,) uint8, the content before the first reading.
+        time_ns: (n,) int64, time of each reading, since the start of the trace.
+        launch: (n,) int64, the launch before each reading, a row of `GpuRecording.launches`, or -1; None if maps were
             read by time.
-        changed: (n,) int64: how many rows of the map were not as at the reading before.
-        rows: (sum of `changed`,) int64: their places in `map_views.rows_of`.
-        cells: (sum of `changed`, bytes) uint8: these rows as they were then.
+        changed: (n,) int64, how many rows of the map changed since the previous reading.
+        rows: (sum of `changed`,) int64, the positions of these rows in `map_views.rows_of`.
+        cells: (sum of `changed`, bytes) uint8, the content of these rows at that reading.
 
     """
 
@@ -62,6 +62,6 @@ class MapHistory:
 
 
 def names_of(declared: Sequence[tuple[str, str]]) -> list[str]:
-    """Name maps, given as (source, name), to tell them apart: `NAME`, or `SOURCE.NAME` where two have that name."""
+    """Return unique names of maps, given as (source, name): `NAME`, or `SOURCE.NAME` if several have that name."""
     names = [name for _, name in declared]
     return [name if names.count(name) == 1 else f"{source}.{name}" for source, name in declared]

@@ -1,4 +1,4 @@
-"""Maps that a trace reads again and again: every so often while kernels run, or after each launch."""
+"""Maps that a trace reads repeatedly: at an interval while kernels run, or after each launch."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 MAP_LIMIT: Final = 8 << 20
-"""Bytes of a map; larger ones are not read over time."""
+"""Bytes; larger maps are not read over time."""
 LIMIT: Final = 256 << 20
-"""Bytes that are kept of all maps of a trace; from there on nothing more is read."""
+"""Bytes of readings kept of all maps of a trace; reading stops at this limit."""
 LEAST_S: Final = 0.01
-"""From one reading to the next."""
+"""Shortest interval between readings."""
 
 
 @dataclass
 class _Watched:
-    """One map that is read over time: as it was at first, as it was last, and what changed at each reading."""
+    """One map that is read over time: its first and its latest content, and the changes at each reading."""
 
     shared: Shared
     number: int
@@ -50,11 +50,11 @@ class _Watched:
         return cls(shared, number, shared.source.object.maps[number], raw, raw)
 
     def read(self, *, running: bool) -> NDArray[np.uint8]:
-        """Copy the map, also while kernels are running. Raises MachineError where the device is gone."""
+        """Copy the map, possibly while kernels run. Raises MachineError if the device no longer answers."""
         return self.shared.read_running(self.number) if running else self.shared.read(self.number)
 
     def keep(self, raw: NDArray[np.uint8]) -> int:
-        """Remember what has changed since the last reading; bytes that it takes."""
+        """Store the changes since the last reading; returns their size in bytes."""
         now, before = (map_views.rows_of(self.spec, each) for each in (raw, self.last))
         rows = np.flatnonzero((now != before).any(axis=1))
         self.rows.append(rows)
@@ -64,11 +64,11 @@ class _Watched:
 
 
 class History:
-    """Reads the maps of a trace over time: all but rings, constants and those beyond MAP_LIMIT.
+    """Reads the maps of a trace over time, except rings, constants and maps over MAP_LIMIT.
 
     Args:
         shared: The memory of each source.
-        every_s: From one reading to the next; None: after each launch.
+        every_s: Interval between readings; None: read after each launch.
 
     Raises:
         ProbeError: `every_s` is less than LEAST_S.
@@ -95,48 +95,48 @@ class History:
         self._launches: list[int] = []
         self._kept = 0
         self._due_ns: int | None = None
-        self._under_way = False
+        self._launch_pending = False
         self._over = False
         self._lock = threading.Lock()
 
     def go(self) -> None:
-        """Begin: by time, the first reading is due one interval from now."""
+        """Start; by time, the first reading is due one interval from now."""
         if self._every_ns is not None:
             self._due_ns = time.monotonic_ns() + self._every_ns
 
     def read_if_due(self) -> float:
-        """Read where that is due; seconds until the next reading, infinite where there is none."""
+        """Read if a reading is due; returns the seconds until the next one, infinite if there is none."""
         if self._due_ns is None or self._over:
             return float("inf")
         now = time.monotonic_ns()
         if now >= self._due_ns:
-            assert self._every_ns is not None  # noqa: S101 - something is due only then
+            assert self._every_ns is not None  # noqa: S101 - otherwise nothing is ever due
             self._read(-1)
-            # What was missed is not made up for.
+            # Missed readings are skipped.
             self._due_ns += ((now - self._due_ns) // self._every_ns + 1) * self._every_ns
         return max(self._due_ns - time.monotonic_ns(), 0) / 1e9
 
     def launching(self) -> None:
-        """Hear of a launch before it happens. What one before did that never came to `launched` is told apart."""
+        """Prepare for a launch. If the last one was not reported to `launched`, its changes get their own reading."""
         if self._every_ns is None:
-            if self._under_way:
+            if self._launch_pending:
                 self._read(-1)
-            self._under_way = True
+            self._launch_pending = True
 
     def launched(self, launch: int, stream: int) -> None:
-        """Hear that a launch was made, by its number among all of the trace; waits until it has ended."""
+        """Read after a launch, given by its number in the trace; waits until the kernel has ended."""
         if self._every_ns is None:
             self._read(launch, stream)
-            self._under_way = False
+            self._launch_pending = False
 
     def end(self) -> None:
-        """Read once more: by time the end, by launch what came of one that was never reported."""
-        if self._due_ns is not None or self._under_way:
+        """Take the last reading: by time always, by launch only if the last launch was not reported."""
+        if self._due_ns is not None or self._launch_pending:
             self._read(-1)
-        self._under_way, self._due_ns = False, None
+        self._launch_pending, self._due_ns = False, None
 
     def maps(self, start_ns: int) -> tuple[MapHistory, ...]:
-        """Everything so far; times since `start_ns`, CLOCK_MONOTONIC."""
+        """Return all readings so far; times since `start_ns`, CLOCK_MONOTONIC."""
         with self._lock:
             times = np.array(self._times, np.int64) - start_ns
             launches = None if self._every_ns is not None else np.array(self._launches, np.int64)
@@ -155,7 +155,7 @@ class History:
             )
 
     def notes(self) -> list[str]:
-        """What the user should know."""
+        """Return notes for the user."""
         return self._notes
 
     def _read(self, launch: int, stream: int | None = None) -> None:
@@ -168,27 +168,27 @@ class History:
                 now = time.monotonic_ns()
                 # Kernels run while maps are read by time, not after a launch.
                 raws = [each.read(running=self._every_ns is not None) for each in self._watched]
-            except AccelMagicError as error:  # the user's cell goes on, and tells itself what is wrong
-                self._give_up(str(error))
+            except AccelMagicError as error:  # the user's cell continues and will report the error itself
+                self._stop(str(error))
                 return
             self._times.append(now)
             self._launches.append(launch)
             self._kept += sum(each.keep(raw) for each, raw in zip(self._watched, raws, strict=True))
             if self._kept > LIMIT:
-                self._give_up("no room")
+                self._stop(f"they take more than {LIMIT:,} bytes")
 
-    def _give_up(self, reason: str) -> None:
+    def _stop(self, reason: str) -> None:
         self._over = True
         self._notes.append(f"maps were no longer read over time after {len(self._times):,} readings: {reason}")
 
 
 def check_every(every_s: float | None) -> None:
-    """Raise ProbeError where maps are to be read more often than that makes sense."""
+    """Raise ProbeError if the interval between readings is less than LEAST_S."""
     if every_s is not None and not every_s >= LEAST_S:
         raise ProbeError(
-            f"every={every_s} is too often to read maps",
-            why=f"{LEAST_S} s is the least",
-            fix="use a longer time",
+            f"every={every_s} is too short to read maps",
+            why=f"the shortest interval is {LEAST_S} s",
+            fix="use a longer interval",
             code="gpu.bad-interval",
         )
 
@@ -197,17 +197,17 @@ _COUNTED: Final = {"i": np.int64, "u": np.int64, "f": np.float64}
 
 
 def frame(history: MapHistory, threads: int) -> pd.DataFrame:
-    """Read a map's history.
+    """Decode a map's history.
 
     Args:
-        history: What a trace kept of it.
-        threads: Threads that per-thread maps had room for.
+        history: The readings of the map.
+        threads: Capacity of per-thread maps, in threads.
 
     Returns:
-        By time: `time_ns` and the columns of `map_views.entries`; one row per reading and entry, entries that are all
-        zero left out. By launch: `launch` besides; one row per launch and entry that it changed. Numbers are then
-        differences, int64 or float64, and everything else is as it was afterwards; entries that a launch deleted are
-        left out; `launch` is -1 for what happened outside of launches that ended well.
+        By time: `time_ns` and the columns of `map_views.entries`; one row per reading and entry, without entries that
+        are all zero. By launch: also `launch`; one row per launch and entry that it changed. Numbers are then
+        differences, int64 or float64, and all other values those after the launch; entries that a launch deleted are
+        left out; `launch` is -1 for changes outside of successful launches.
 
     """
     parts = [part for part in _parts(history, threads) if len(part)]
@@ -233,7 +233,7 @@ def _parts(history: MapHistory, threads: int) -> Iterator[pd.DataFrame]:
 
 
 def _placed(part: pd.DataFrame, time_ns: int, launch: int | None) -> pd.DataFrame:
-    """Put the columns that say when in front."""
+    """Insert the columns of launch and time in front."""
     when = {"time_ns": time_ns} if launch is None else {"launch": launch, "time_ns": time_ns}
     part = part.rename(columns={name: f"value_{name}" for name in when})
     for place, (name, number) in enumerate(when.items()):
@@ -244,7 +244,7 @@ def _placed(part: pd.DataFrame, time_ns: int, launch: int | None) -> pd.DataFram
 def _added(
     spec: MapSpec, rows: NDArray[np.int64], before: NDArray[np.uint8], after: NDArray[np.uint8], threads: int
 ) -> pd.DataFrame:
-    """Entries at these rows as they are afterwards, with differences for numbers."""
+    """Return the entries at these rows after a launch, with differences for numbers."""
     if spec.type in HASHES:
         before, after = _same_keys(spec, before, after)
     old, new = (map_views.entries_at(spec, rows, cells, threads) for cells in (before, after))
@@ -259,7 +259,7 @@ def _added(
 def _same_keys(
     spec: MapSpec, before: NDArray[np.uint8], after: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Slots that are full afterwards, and what their keys had before: zeros where the slot was not theirs."""
+    """Return slots that are full afterwards, and their keys' values before: zeros if the slot had another key."""
     stays = map_views.full(after)
     before, after = before[stays], after[stays]
     value_at = map_views.value_offset(spec)
@@ -270,25 +270,25 @@ def _same_keys(
 
 
 def packed(history: MapHistory) -> bytes:
-    """Put its arrays one behind the other, to be read by `unpacked`."""
+    """Concatenate the arrays of a history; `unpacked` reads them."""
     launch = np.empty(0, np.int64) if history.launch is None else history.launch
     arrays = (history.time_ns, launch, history.changed, history.rows, history.first, history.cells)
     return b"".join(np.ascontiguousarray(each).tobytes() for each in arrays)
 
 
 def unpacked(source: str, spec: MapSpec, readings: int, data: bytes, *, by_launch: bool, size: int) -> MapHistory:
-    """Read what `packed` wrote.
+    """Parse the output of `packed`.
 
     Args:
         source: The tool or file of the map.
         spec: Its declaration.
-        readings: How many there are.
-        data: What was written.
-        by_launch: Whether there is a launch for each.
+        readings: The number of readings.
+        data: The output of `packed`.
+        by_launch: Whether each reading has a launch.
         size: Bytes of the map.
 
     Raises:
-        ValueError: The numbers do not belong to this map.
+        ValueError: The data do not fit this map.
 
     """
     heads = np.frombuffer(data, np.int64, readings * (3 if by_launch else 2))
@@ -300,5 +300,5 @@ def unpacked(source: str, spec: MapSpec, readings: int, data: bytes, *, by_launc
     table = map_views.rows_of(spec, first)
     cells = rest[size:].reshape(total, table.shape[1])
     if (changed < 0).any() or (total and not 0 <= int(rows.min()) <= int(rows.max()) < len(table)):
-        raise ValueError(f"the history of map {spec.name} names rows that it has not")
+        raise ValueError(f"the history of map {spec.name} has rows that do not exist")
     return MapHistory(source, spec, first, time_ns, launch[0] if by_launch else None, changed, rows, cells)

@@ -1,6 +1,6 @@
-"""How maps lie in a device's memory: their sizes, what they hold at the start, and where each one goes.
+"""Layout of maps in a device's memory: sizes, initial content and positions.
 
-The device's side of every layout is C, in `device/`: hash.h, ring.h and helpers.c.
+The device's side of these layouts is C: hash.h, ring.h and helpers.c in `codegen/device/`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 Content = bytes
-"""What a map holds at the start; `bytes` are sizes here."""
+"""Initial content of a map; an alias, because `bytes` is the name of a size in the classes below."""
 
 ALIGNMENT: Final = 256
-"""Of every map, in bytes: what allocations on a device have at least."""
+"""Alignment of every map in bytes, as of allocations on a device."""
 HEAD: Final = 64
 """Bytes before the slots of a hash (u32 entries, u32 deletions) and the data of a ring (u64 reserved, u64 consumed)."""
 SLOT_HEAD: Final = 8
@@ -32,9 +32,9 @@ RECORD_HEAD: Final = 24
 OWN_HEAD: Final = 24
 """Bytes before the records of one thread's ring: u64 head, u64 tail, u32, u32."""
 OWN_RECORD_HEAD: Final = 8
-"""Bytes before a record's data there: u32 size and READY bit, u32 launch."""
+"""Bytes before a record's data in one thread's ring: u32 size and READY bit, u32 launch."""
 PRINT_BYTES: Final = 1 << 18
-"""Size of the ring of what programs print."""
+"""Bytes of the ring for printed lines."""
 _RING_LEAST = 64
 _MOST_ENTRIES = 1 << 31
 _MOST_RING_BYTES = 1 << 30
@@ -51,13 +51,13 @@ _IN_HOST_MEMORY = frozenset(
 
 @dataclass(frozen=True)
 class Layout:
-    """What one map needs.
+    """The memory that one map needs.
 
     Attributes:
         bytes: Its size.
-        alignment: Of its first byte.
-        memory: Where it lies.
-        initial: What its first bytes hold at the start; all others are zero.
+        alignment: Alignment of its first byte.
+        memory: The kind of memory.
+        initial: The initial content of its first bytes; all others are zero.
 
     """
 
@@ -69,7 +69,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Region:
-    """A part of a block: of one kind of memory, or of a map that lies apart (`block_of`)."""
+    """A part of a block: of the block of one kind of memory, or of a map's own block (`block_of`)."""
 
     memory: str
     offset: int
@@ -79,13 +79,13 @@ class Region:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where everything that programs share with the host lies within two blocks, both zero at first.
+    """Positions of all memory shared by programs and host, within two blocks that are initially zero.
 
     Attributes:
         maps: A region for each map, in their order.
-        losses: u64 for each map and one for the print ring.
+        losses: A u64 for each map and one for the print ring.
         printk: The print ring.
-        threads: Threads that per-thread maps have room for.
+        threads: Capacity of per-thread maps, in threads.
         device_bytes: Size of the block in device memory.
         host_bytes: Size of the block in host memory.
 
@@ -105,7 +105,7 @@ def round_up(size: int, step: int) -> int:
 
 
 def power_of_two(least: int) -> int:
-    """Find the smallest power of two that is not below `least`."""
+    """Return the smallest power of two that is at least `least`."""
     return 1 << max(least - 1, 0).bit_length()
 
 
@@ -120,12 +120,12 @@ def slot_bytes(spec: MapSpec) -> int:
 
 
 def ring_size(wanted: int) -> int:
-    """Size of a ring for all threads: the kernel's rings are powers of two as well."""
+    """Size of a ring for all threads: a power of two, like the kernel's rings."""
     return power_of_two(max(wanted, _RING_LEAST))
 
 
 def ring_bytes(wanted: int) -> int:
-    """Bytes of a ring for all threads; a record that crosses its end goes on behind it, in as much room again."""
+    """Bytes of a ring for all threads, with an overflow area of the same size for records that cross its end."""
     return HEAD + 2 * ring_size(wanted)
 
 
@@ -153,10 +153,10 @@ def layout_of(spec: MapSpec, threads: int) -> Layout:
 
     Args:
         spec: Its declaration.
-        threads: Threads that per-thread maps have room for.
+        threads: Capacity of per-thread maps, in threads.
 
     Raises:
-        ProgramError: Its declaration is no map that GPU programs can use.
+        ProgramError: GPU programs cannot use a map with this declaration.
 
     """
     _check(spec)
@@ -165,21 +165,21 @@ def layout_of(spec: MapSpec, threads: int) -> Layout:
 
 
 def block_of(name: str) -> str:
-    """Name the block of a map that lies apart; no kind of memory is called so."""
+    """Return the name of a map's own block; differs from all kinds of memory."""
     return f"map {name}"
 
 
 def plan_memory(maps: Sequence[MapSpec], threads: int, *, limit: int, apart: Collection[str] = frozenset()) -> Plan:
-    """Give every map its place.
+    """Assign every map its position.
 
     Args:
         maps: In the order of their handles.
-        threads: Threads that per-thread maps get room for.
-        limit: Bytes of both kinds of memory that all of it may take.
-        apart: Names of maps that lie in blocks of their own: the kernel's.
+        threads: Capacity of per-thread maps, in threads.
+        limit: Maximum total size in bytes, of both kinds of memory.
+        apart: Names of maps with their own blocks: the kernel's.
 
     Raises:
-        ProgramError: A declaration cannot be used, or all maps need more than the limit; names the largest one.
+        ProgramError: A declaration cannot be used, or the maps need more than the limit; names the largest map.
 
     """
     layouts = [layout_of(spec, threads) for spec in maps]
@@ -211,9 +211,9 @@ def placement(
     Args:
         plan: The plan.
         base_device: Address of the block in device memory.
-        base_host: Address at which the device sees the block in host memory.
-        pid_tgid: What `bpf_get_current_pid_tgid` answers.
-        apart: Addresses of the maps that lie apart, by the names of their blocks.
+        base_host: The device's address of the block in host memory.
+        pid_tgid: The result of `bpf_get_current_pid_tgid`.
+        apart: Addresses of maps with their own blocks, by the names of the blocks.
 
     """
     bases = {"device": base_device, "host": base_host, **(apart or {})}
@@ -236,12 +236,12 @@ def _complaints(spec: MapSpec) -> Iterable[tuple[bool, str, str]]:
     yield (
         not 0 < spec.max_entries <= _MOST_ENTRIES,
         f"max_entries is {spec.max_entries}",
-        "declare how many entries it has: __uint(max_entries, N)",
+        "declare its number of entries: __uint(max_entries, N)",
     )
     indexed = spec.type in ARRAYS | PER_THREAD
     yield (
         indexed and spec.key_size != 4,
-        f"a key has {spec.key_size} bytes and indexes have four",
+        f"its keys have {spec.key_size} bytes, but indexes have four",
         "declare __type(key, __u32)",
     )
     yield (
@@ -256,13 +256,13 @@ def _complaints(spec: MapSpec) -> Iterable[tuple[bool, str, str]]:
     )
     yield (
         spec.type == MapType.RINGBUF and spec.max_entries > _MOST_RING_BYTES,
-        f"a ring of {spec.max_entries} bytes",
-        f"use at most {_MOST_RING_BYTES}",
+        f"its ring has {spec.max_entries} bytes",
+        f"declare at most {_MOST_RING_BYTES} bytes: __uint(max_entries, N)",
     )
     yield (
         len(spec.initial or b"") > spec.value_size,
-        f"its content has {len(spec.initial or b'')} bytes and its value {spec.value_size}",
-        "compile the program again: the object is damaged",
+        f"its initial content has {len(spec.initial or b'')} bytes, its value {spec.value_size}",
+        "compile the program again; the object is damaged",
     )
 
 
@@ -272,14 +272,14 @@ def _too_large(
     spec, largest = max(zip(maps, layouts, strict=True), key=lambda pair: pair[1].bytes, default=(None, None))
     if spec is None or largest is None:
         return ProgramError(
-            f"{total:,} bytes for maps are more than the limit of {limit:,}",
+            f"the maps need {total:,} bytes, and the limit is {limit:,}",
             fix="raise the limit",
             code="gpu.map.too-large",
         )
     per_thread = spec.type in PER_THREAD or spec.type == MapType.GPU_RINGBUF
     return ProgramError(
-        f"map {spec.name} needs {largest.bytes:,} bytes; the maps together {total:,}, and the limit is {limit:,}",
-        why=f"it has room for {threads:,} threads" if per_thread else f"it has {spec.max_entries:,} entries",
+        f"map {spec.name} needs {largest.bytes:,} bytes, all maps {total:,}, and the limit is {limit:,}",
+        why=f"it has values for {threads:,} threads" if per_thread else f"it has {spec.max_entries:,} entries",
         fix="lower its max_entries" + (", or trace fewer threads: --threads N" if per_thread else ""),
         code="gpu.map.too-large",
     )
@@ -287,14 +287,14 @@ def _too_large(
 
 @dataclass(frozen=True)
 class Placement:
-    """Device addresses of everything that programs share with the host.
+    """Device addresses of all memory that programs share with the host.
 
     Attributes:
-        bases: Address of each map, in the order of the object's maps; what lies there is `maps.Layout`.
-        threads: Threads of a grid that per-thread maps have room for; threads beyond get null, which is counted.
-        losses: Address of one u64 for each map and one for the print ring: calls that failed for lack of room, exact.
+        bases: Address of each map, in the order of the object's maps; its layout is a `Layout`.
+        threads: Capacity of per-thread maps, in threads of a grid; other threads get null, which is counted.
+        losses: Address of a u64 for each map and one for the print ring: calls that failed because it was full, exact.
         printk: Address of the print ring.
-        pid_tgid: What `bpf_get_current_pid_tgid` answers: process id in the upper half, thread id in the lower.
+        pid_tgid: The result of `bpf_get_current_pid_tgid`: process id in the upper half, thread id in the lower.
 
     """
 

@@ -1,4 +1,4 @@
-"""Maps of a running trace: rings that a thread empties while kernels fill them, copies of the others at any time."""
+"""Maps of a running trace: a thread drains rings while kernels fill them; other maps are copied at any time."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from accel_magic.gpu.program.model import MapSpec
 
 EVERY_S: Final = 0.05
-"""From one emptying of the rings to the next, where they fill slowly."""
+"""Longest interval between draining the rings."""
 SOONEST_S: Final = 0.001
-"""The same where they fill fast."""
+"""Shortest interval between draining the rings."""
 AIM: Final = 0.25
-"""How full the fullest ring is to be when it is emptied."""
+"""Target fill level of the fullest ring when it is drained."""
 KEPT_LIMIT: Final = 1 << 30
-"""Bytes of records that are kept of one ring."""
+"""Bytes of records kept of one ring."""
 
 
 @dataclass
 class Ring:
-    """One ring, and what was taken out of it so far.
+    """One ring, and the records read from it so far.
 
     Attributes:
         source: The tool or file that it belongs to.
         spec: Its declaration.
-        live: Gives the ring itself, (bytes,) uint8, each time anew: it may go with its device.
-        threads: Threads that rings per thread have room for.
-        limit: Bytes of records after which no more are taken out while the trace runs: what comes then and finds no
-            room is lost, and counted by the device.
-        records: Taken out, those that programs discarded left out.
+        live: Returns a view of the ring, (bytes,) uint8; called each time because the memory may go with its device.
+        threads: Capacity of per-thread rings, in threads.
+        limit: Bytes of records after which the ring is no longer drained while the trace runs; records that no longer
+            fit are lost, and counted by the device.
+        records: Number of records read, without those that programs discarded.
 
     """
 
@@ -63,13 +63,13 @@ class Ring:
 
     @property
     def stopped(self) -> bool:
-        """Whether as much is kept as may be."""
+        """Whether the limit of kept bytes is reached."""
         return self._bytes >= self.limit
 
     def drain(self, *, last: bool = False) -> float:
-        """Take out what is complete, unless `stopped`; `last` takes it in any case. How full it was, 0..1.
+        """Read all complete records, unless `stopped` and not `last`; returns the previous fill level, 0..1.
 
-        Raises MachineError where the device is gone.
+        Raises MachineError if the device no longer answers.
         """
         if self.stopped and not last:
             return 0.0
@@ -83,18 +83,18 @@ class Ring:
         return before
 
     def data(self) -> NDArray[np.uint8]:
-        """All that was taken out, (bytes,) uint8, as of `rings.drain`."""
+        """Return all records read so far, (bytes,) uint8, in the form of `rings.drain`."""
         if len(self._chunks) > 1:
             self._chunks = [np.concatenate(self._chunks)]
         return self._chunks[0] if self._chunks else np.empty(0, np.uint8)
 
 
 class LiveMaps:
-    """All maps of a trace, emptied from `start` to `stop`, until `close`; any thread may call at any time.
+    """All maps of a trace until `close`; rings are drained from `start` to `stop`. Thread-safe.
 
     Args:
         shared: The memory of each source, on the device until after `stop`.
-        history: Reads maps over time; None where that was not asked for.
+        history: Reads maps over time; None if this was not requested.
 
     """
 
@@ -112,16 +112,16 @@ class LiveMaps:
         self._thread = own_threads.Thread(target=self._run, name="accel_magic gpu maps")
 
     def start(self) -> None:
-        """Begin to empty the rings."""
+        """Start draining the rings."""
         self._thread.start()
 
     def go(self) -> None:
-        """Begin to read maps over time."""
+        """Start reading maps over time."""
         if self._history is not None:
             self._history.go()
 
     def stop(self) -> None:
-        """End the thread; again is harmless. What the rings still hold, `contents` takes out."""
+        """End the thread; may be called again. `contents` reads the records that are still in the rings."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -129,20 +129,20 @@ class LiveMaps:
             self._history.end()
 
     def close(self) -> None:
-        """End it all: the maps are about to go. Again is harmless."""
+        """Forbid access to the maps, which are about to be freed; may be called again."""
         self.stop()
         with self._lock:
             self._closed = True
 
     def frames(self, more: Sequence[MapContent] = ()) -> dict[str, pd.DataFrame]:
-        """Read all maps as they are now, without stopping kernels: frames as those of `GpuResult.maps`.
+        """Read the present content of all maps, without stopping kernels: frames like those of `GpuResult.maps`.
 
         Args:
             more: Maps that are not on the device.
 
         Raises:
             TraceStateError: The trace has ended.
-            MachineError: The device does not answer any more.
+            MachineError: The device no longer answers.
 
         """
         contents = [*self._contents(last=False), *more]
@@ -154,20 +154,20 @@ class LiveMaps:
         }
 
     def contents(self) -> tuple[MapContent, ...]:
-        """All maps at the end, and of rings all records that could be taken out: `notes` says where some could not.
+        """Return all maps at the end, with all records of rings that could be read; `notes` reports failures.
 
-        Raises MachineError where the device does not answer any more.
+        Raises MachineError if the device no longer answers.
         """
         return tuple(self._contents(last=True))
 
     def printed(self) -> tuple[str, ...]:
-        """Lines that programs have printed, in order."""
+        """Return the lines that programs have printed, in order."""
         with self._lock:
             data = [prints.data() for *_, prints in self._rings]
         return tuple(line for each in data for line in printing.print_frame(each)["text"])
 
     def records(self) -> tuple[tuple[str, int], ...]:
-        """Records of each ring so far, by its name, of printed lines `printed` where there are any."""
+        """Return (name, records so far) of each ring; for printed lines, if there are any, the name is `printed`."""
         found = [ring for each in self._rings for ring in each[:-1]]
         names = names_of([(ring.source, ring.spec.name) for ring in found])
         lines = sum(prints.records for *_, prints in self._rings)
@@ -175,27 +175,27 @@ class LiveMaps:
         return (*counted, ("printed", lines)) if lines else counted
 
     def over_time(self, start_ns: int) -> tuple[MapHistory, ...]:
-        """What maps held over time, since `start_ns`, CLOCK_MONOTONIC."""
+        """Return the content of maps over time, since `start_ns`, CLOCK_MONOTONIC."""
         return () if self._history is None else self._history.maps(start_ns)
 
     def notes(self) -> list[str]:
-        """What the user should know."""
+        """Return notes for the user."""
         stopped = [
             f"{ring.source}: no more records of {ring.spec.name} were kept after {ring.limit:,} bytes"
             for each in self._rings
             for ring in each
             if ring.stopped
         ]
-        failed = [f"rings were not emptied until the end: {self._failed}"] if self._failed else []
+        failed = [f"rings were not drained until the end: {self._failed}"] if self._failed else []
         return [*stopped, *failed, *([] if self._history is None else self._history.notes())]
 
     def _contents(self, *, last: bool) -> list[MapContent]:
         with self._lock:
             if self._closed:
                 raise TraceStateError(
-                    "this trace has no maps now",
+                    "this trace has no maps any more",
                     why="its block has ended",
-                    fix="after the block ask for `result.maps`",
+                    fix="after the block, use `result.maps`",
                     code="gpu.maps-gone",
                 )
             if last:
@@ -217,7 +217,7 @@ class LiveMaps:
     def _drain_the_rest(self) -> None:
         try:
             self._drain(last=True)
-        except AccelMagicError as error:  # what was taken out before is kept
+        except AccelMagicError as error:  # records read before are kept
             self._failed = str(error)
 
     def _drain(self, *, last: bool = False) -> float:
@@ -234,12 +234,12 @@ class LiveMaps:
                 before = now
                 if self._history is not None:
                     pause = min(pause, self._history.read_if_due())
-        except Exception as error:  # noqa: BLE001 - told in the result: the user's cell goes on
+        except Exception as error:  # noqa: BLE001 - reported in the result: the user's cell continues
             self._failed = str(error)
 
 
 def _pause(fullest: float, passed_s: float) -> float:
-    """How long to wait, after a ring got so full in so long a time: at most twice as long as the last time."""
+    """Return the next interval from the fill level reached in the last one: at most twice as long."""
     wanted = passed_s * min(AIM / fullest, 2.0) if fullest > 0 else passed_s * 2.0
     return min(max(wanted, SOONEST_S), EVERY_S)
 

@@ -1,4 +1,4 @@
-"""Formats of `bpf_trace_printk`, as the kernel has them: which can be printed, and how."""
+"""Formats of `bpf_trace_printk`, compatible with the kernel's: checking and printing."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 MOST_TEXT: Final = 128
-"""Bytes of a format or text that arrive; the rest is cut off."""
+"""Maximum bytes of a format or text; the rest is cut off."""
 MOST_ARGUMENTS: Final = 3
-"""Arguments of `bpf_trace_printk`."""
-# As the kernel has them for bpf_trace_printk.
+"""Maximum number of arguments of `bpf_trace_printk`."""
+# The kernel's conversions of bpf_trace_printk.
 _CONVERSION = re.compile(r"%(?P<flags>[-+ 0]*)(?P<width>\d*)(?P<length>ll?)?(?P<kind>.?)", re.DOTALL)
 _SIGNED = frozenset("di")
 _UNSIGNED = frozenset("uxX")
@@ -31,7 +31,7 @@ _OTHERS = frozenset("cp%")
 
 @dataclass(frozen=True)
 class _Conversion:
-    """How one argument becomes text: its bits as a number of that sign, through Python's `%`."""
+    """Converts one argument to text: takes its lowest bits as a signed or unsigned number, for Python's `%`."""
 
     python: str
     bits: int
@@ -44,23 +44,23 @@ class _Conversion:
 
 @dataclass(frozen=True)
 class Format:
-    """A format: Python's, and what each of its conversions takes."""
+    """A format in Python's syntax, and its conversions."""
 
     python: str
     conversions: tuple[_Conversion, ...]
 
     def text(self, arguments: tuple[int, ...]) -> str:
-        """Print numbers, of 64 bits without a sign."""
-        # More conversions than arguments: the kernel refuses such a format; here the rest reads as zero.
+        """Print unsigned 64-bit numbers."""
+        # The kernel rejects formats with more conversions than arguments; here missing arguments are zero.
         given = (*arguments, *(0,) * len(self.conversions))
         return self.python % tuple(one.value(each) for one, each in zip(self.conversions, given, strict=False))
 
 
 def check_format(text: str) -> int:
-    """Check that a format of `bpf_trace_printk` can be printed; how many numbers it takes.
+    """Check that a format of `bpf_trace_printk` can be printed; returns its number of arguments.
 
     Raises:
-        ProgramError: It has a conversion that is not known, strings among them, or more than three arguments.
+        ProgramError: It has an unsupported conversion, such as %s, or more than three arguments.
 
     """
     arguments = 0
@@ -70,7 +70,9 @@ def check_format(text: str) -> int:
         if not kind or kind not in _SIGNED | _UNSIGNED | _OTHERS:
             raise ProgramError(
                 f"bpf_printk cannot print {match[0]!r} in {text!r}",
-                why="the text would lie in the device's memory when it is printed" if kind == "s" else "",
+                why="lines are printed by the host, which cannot read strings in the device's memory"
+                if kind == "s"
+                else "",
                 fix="print numbers: %d %u %x %c %p, with l or ll for 64 bits",
                 code="gpu.bad-format",
             )
@@ -78,7 +80,7 @@ def check_format(text: str) -> int:
         raise ProgramError(
             f"bpf_printk has {arguments} arguments in {text!r}",
             why=f"it takes at most {MOST_ARGUMENTS}",
-            fix="print twice, or write a record into a ring buffer",
+            fix="call it twice, or write a record into a ring buffer",
             code="gpu.bad-format",
         )
     return arguments
@@ -86,7 +88,7 @@ def check_format(text: str) -> int:
 
 @cache
 def compiled(text: str) -> Format:
-    """Translate a format; what `check_format` refuses prints as the address it is."""
+    """Translate a format; conversions that `check_format` rejects print the argument in hexadecimal."""
     parts, conversions, end = [], [], 0
     for match in _CONVERSION.finditer(text):
         parts.append(text[end : match.start()].replace("%", "%%"))
@@ -106,26 +108,26 @@ def _conversion(match: re.Match[str]) -> _Conversion:
         return _Conversion(f"%{flags}{match['width']}c", 8, signed=False)
     if not kind or kind not in _SIGNED | _UNSIGNED:
         return _Conversion("0x%x", 64, signed=False)
-    if kind in _UNSIGNED:  # C has no sign to show there
+    if kind in _UNSIGNED:  # in C, sign flags have no effect on unsigned numbers
         flags = flags.replace("+", "").replace(" ", "")
     python = f"%{flags}{match['width']}{kind if kind in 'xX' else 'd'}"
     return _Conversion(python, 64 if match["length"] else 32, signed=kind in _SIGNED)
 
 
-_ARGUMENTS = 24  # bytes before the flag whether it is a format, the length and the text
+_ARGUMENTS = 24  # bytes of arguments, before the flag for formats, the length and the text
 _TEXT = 32
 
 
 def printed(raw: NDArray[np.uint8]) -> list[str]:
-    """Take out the lines that programs have printed since the last time; like `print_records`, the text alone."""
+    """Read the lines printed since the last call; like `print_records`, but only the text."""
     return list(print_records(raw)["text"])
 
 
 def print_records(raw: NDArray[np.uint8]) -> pd.DataFrame:
-    """Take out what programs have printed since the last time.
+    """Read what programs have printed since the last call.
 
     Args:
-        raw: (bytes,) uint8: the print ring, live. Its reading position moves.
+        raw: (bytes,) uint8, the live print ring. Its read position is advanced.
 
     Returns:
         One row per call, in order: `thread`, `launch`, `text` without the newline at its end.
@@ -135,7 +137,7 @@ def print_records(raw: NDArray[np.uint8]) -> pd.DataFrame:
 
 
 def print_frame(data: NDArray[np.uint8]) -> pd.DataFrame:
-    """Decode what was taken out of the print ring, (bytes,) uint8; a frame as of `print_records`."""
+    """Decode records read from the print ring, (bytes,) uint8; a frame like that of `print_records`."""
     frame = records(data)
     texts = [_text(data) for data in frame["raw"]]
     return pd.DataFrame(

@@ -1,7 +1,7 @@
-"""Rings that programs on a device write and the host empties, also while kernels run: bytes out, frames from bytes.
+"""Rings that programs on a device write and the host drains, also while kernels run; decoding of their records.
 
-What `drain` takes out is in one form for both kinds of ring: records one behind the other as in the kernel's ring
-buffer (u32 length with a bit for discarded ones, u32), each with u64 thread and u64 launch before its data.
+`drain` returns one format for both kinds of ring: consecutive records as in the kernel's ring buffer (u32 length with a
+bit for discarded ones, u32), each with u64 thread and u64 launch before its data.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _READY = np.uint32(1 << 31)
 
 
 def drain(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> NDArray[np.uint8]:
-    """Take out what is complete, and give its room back.
+    """Read all complete records and free their space.
 
     Args:
         spec: The ring's declaration.
-        raw: (bytes,) uint8: the ring itself, live. Its reading position moves.
-        threads: Threads that rings of type 1527 have room for.
+        raw: (bytes,) uint8, the live ring. Its read position is advanced.
+        threads: Capacity of rings of type 1527, in threads.
 
     Returns:
-        Whole records; what several calls return may be put together. Those of a ring for all threads are in the order
-        of their reservation, those of rings per thread by thread and then in order.
+        Complete records; results of several calls can be concatenated. Records of a ring for all threads are in the
+        order of their reservation, those of per-thread rings by thread and then in order.
 
     """
     if spec.type == MapType.GPU_RINGBUF:
@@ -57,7 +57,7 @@ def drain(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> NDArray[np.uin
 
 
 def filled(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> float:
-    """How full a live ring is, 0..1; of threads' own rings the fullest. Arguments as of `drain`."""
+    """Return the fill level of a live ring, 0..1; for per-thread rings that of the fullest. Arguments as in `drain`."""
     if spec.type != MapType.GPU_RINGBUF:
         reserved, consumed = (int(position) for position in raw[:16].view("<u8"))
         return (reserved - consumed) / ring_size(spec.max_entries)
@@ -66,23 +66,23 @@ def filled(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> float:
 
 
 def count(data: NDArray[np.uint8]) -> int:
-    """How many records there are in what `drain` returned, those that programs discarded left out."""
+    """Count the records in a result of `drain`, without those that programs discarded."""
     starts, _ = record_starts(data)
     return len(starts) - int(discarded(data.view("<u4")[::2][starts // 8]).sum())
 
 
 def drain_shared(raw: NDArray[np.uint8], wanted: int) -> NDArray[np.uint8]:
-    """Take out of a ring for all threads, of `wanted` bytes as declared, what is complete; like `drain`."""
+    """Read all complete records of a ring for all threads, declared with `wanted` bytes; like `drain`."""
     size = ring_size(wanted)
     reserved_consumed = raw[:16].view("<u8")
     data = raw[HEAD:]
     chunks = []
-    # Up to the ring's end, behind which all is zero, and from its beginning.
+    # First up to the ring's end, after which everything is zero, then from its beginning.
     for _ in range(2):
         reserved, consumed = (int(position) for position in reserved_consumed)
         start = consumed % size
         chunk = _complete(data[start : start + reserved - consumed])
-        # The order matters: a header must be zero before a device may see that there is room again.
+        # The order matters: a header must be zero before the device sees the space as free.
         data[start : start + len(chunk)] = 0
         reserved_consumed[1] = consumed + len(chunk)
         chunks.append(chunk)
@@ -90,19 +90,19 @@ def drain_shared(raw: NDArray[np.uint8], wanted: int) -> NDArray[np.uint8]:
 
 
 def _complete(region: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Copy the complete records at the start of a region that is being written, up to the first header that is zero."""
+    """Copy the complete records at the start of a region that is being written, up to the first zero header."""
     seen = region.copy()
     starts, _ = record_starts(seen)
     heads = seen.view("<u4")[::2][starts // 8]
     count = len(starts) if heads.all() else int((heads == 0).argmax())
     if not count:
         return np.empty(0, np.uint8)
-    # Data are complete when their header is, so they are read after it.
+    # The header is written after the data, so the data are read after the header.
     return region[: int(starts[count - 1]) + _record_bytes(heads[count - 1 : count])[0]].copy()
 
 
 def _record_bytes(heads: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Whole records from their headers."""
+    """Return the sizes of complete records from their headers."""
     return _LENGTH_HEAD + (sizes(heads).astype(np.int64) + 7) // 8 * 8
 
 
@@ -118,23 +118,23 @@ def _drain_own(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> NDArray[n
     records = rings[:, OWN_HEAD:].reshape(threads, spec.max_entries, own_record_bytes(spec))
     states = records[:, :, :4].view("<u4")[:, :, 0]
     state = states[active[number], place]
-    # Of each thread up to the first that is not ready.
+    # For each thread, the records up to the first that is not ready.
     unready = np.flatnonzero(~(state & _READY).astype(bool))
     first = np.full(len(active), spec.max_entries)
     np.minimum.at(first, number[unready], turn[unready])
     taken = turn < first[number]
     number, place, state = number[taken], place[taken], state[taken] & ~_READY
     thread = active[number]
-    # Data are complete when their state is, so they are read after it.
+    # The state is written after the data, so the data are read after the state.
     chunk = _as_shared(records[thread, place], thread, state)
-    # The order matters: a record must not look ready before a device may write it again.
+    # The order matters: a record's state must be zero before the device may write it again.
     states[thread, place] = 0
     heads[active] = begun + np.bincount(number, minlength=len(active)).astype(np.uint64)
     return chunk
 
 
 def _as_shared(cells: NDArray[np.uint8], thread: NDArray[np.int64], size: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Records of threads' own rings in the form of those of a ring for all threads."""
+    """Convert records of per-thread rings to the format of a ring for all threads."""
     heads = size + np.uint32(_PREFIX_BYTES)
     ends = np.cumsum(_record_bytes(heads))
     words = np.zeros(int(ends[-1]) // 8 if len(ends) else 0, np.uint64)
@@ -150,14 +150,14 @@ def _as_shared(cells: NDArray[np.uint8], thread: NDArray[np.int64], size: NDArra
 
 
 def records(data: NDArray[np.uint8], layout: CLayout | None = None) -> pd.DataFrame:
-    """Decode what `drain` returned.
+    """Decode a result of `drain`.
 
     Args:
-        data: (bytes,) uint8, whole records.
-        layout: Columns of the records' data; None where it is not known.
+        data: (bytes,) uint8, complete records.
+        layout: Columns of the records' data; None if unknown.
 
     Returns:
-        One row per record, those that programs discarded left out: `thread` (number in the grid), `launch` (number on
+        One row per record, without those that programs discarded: `thread` (number in the grid), `launch` (number on
         the device), then the layout's columns for records of its size and `raw` (bytes) for others.
 
     """
@@ -184,7 +184,7 @@ def _apart(name: str) -> str:
 
 
 def _by_length(data: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
-    """Records of each length: (bytes of data, their places among all, (records, head and data) uint8)."""
+    """Group records by length: (bytes of data, positions among all records, (records, head and data) uint8)."""
     starts, _ = record_starts(data)
     heads = data.view("<u4")[::2][starts // 8]
     kept = ~discarded(heads)
@@ -198,5 +198,5 @@ def _by_length(data: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.int64]
 
 
 def ring_records(spec: MapSpec, raw: NDArray[np.uint8], threads: int, layout: CLayout | None = None) -> pd.DataFrame:
-    """Take out what is complete, as a frame: `drain` and `records` in one; the declared value's columns by default."""
+    """Read all complete records as a frame: `drain` and `records`; with the declared value's columns by default."""
     return records(drain(spec, raw, threads), layout if layout is not None else spec.value)

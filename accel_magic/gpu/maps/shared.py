@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from accel_magic.gpu.program.source import Source
 
 LIMIT: Final = 2 << 30
-"""Bytes that the maps of all programs of a trace may take."""
+"""Maximum bytes of one source's maps."""
 PRINTS: Final = MapSpec("printed", MapType.RINGBUF, 0, 0, maps.PRINT_BYTES)
-"""The ring of what programs print, declared as a map is."""
+"""The ring of printed lines, declared like a map."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Shared:
     """Maps, losses and print ring of one source, on a device until `free`.
 
     Attributes:
-        unread: Why some of it could not be read at the end; it counts as zero.
+        unread: Why some of the memory could not be read at the end and is reported as zero; '' if all was read.
 
     """
 
@@ -56,18 +56,18 @@ class Shared:
         pid_tgid: int,
         descriptors: Mapping[str, int] | None = None,
     ) -> Shared:
-        """Put what the programs need on the device.
+        """Allocate the programs' memory on the device.
 
         Args:
             source: The programs.
             memory: The device.
-            threads: Threads that per-thread maps get room for.
-            pid_tgid: What `bpf_get_current_pid_tgid` answers.
-            descriptors: Arrays of the kernel that the device is to see, by name.
+            threads: Capacity of per-thread maps, in threads.
+            pid_tgid: The result of `bpf_get_current_pid_tgid`.
+            descriptors: The kernel's arrays that the device shares, by name.
 
         Raises:
-            ProgramError: A map's declaration cannot be used, or all need more than LIMIT.
-            MachineError: The device has not as much memory, or cannot share it.
+            ProgramError: A map's declaration cannot be used, or the maps need more than LIMIT.
+            MachineError: The device does not have enough memory, or cannot share it.
 
         """
         given = descriptors or {}
@@ -88,9 +88,9 @@ class Shared:
         return cls(source, plan, memory, placement, blocks)
 
     def rings(self) -> list[tuple[MapSpec, Callable[[], NDArray[np.uint8]]]]:
-        """Each ring's declaration and what gives the ring itself, (bytes,) uint8, live; last that of what is printed.
+        """Return each ring's declaration and a function that returns the live ring, (bytes,) uint8; print ring last.
 
-        It raises MachineError where the device's memory is gone.
+        The function raises MachineError if the device's memory is gone.
         """
         found = [
             (spec, partial(self._live, region))
@@ -100,24 +100,24 @@ class Shared:
         return [*found, (PRINTS, partial(self._live, self.plan.printk))]
 
     def read(self, number: int) -> NDArray[np.uint8]:
-        """Copy the map of that number, also while kernels run: (bytes,) uint8."""
+        """Copy the map with this number; may be called while kernels run: (bytes,) uint8."""
         return self._read(self.plan.maps[number])
 
     def read_running(self, number: int) -> NDArray[np.uint8]:
-        """Copy the map of that number while kernels may be writing it, with whole entries only: (bytes,) uint8."""
+        """Copy the map with this number while kernels may be writing it, with complete entries only: (bytes,) uint8."""
         spec, first = self.source.object.maps[number], self.read(number)
         return map_views.steady(spec, first, self.read(number)) if spec.type in HASHES else first
 
     def losses(self) -> NDArray[np.uint64]:
-        """Calls so far that failed for lack of room: one for each map, and the print ring's last."""
+        """Return how many calls failed so far because a map was full: one number per map, and last the print ring's."""
         return self._read(self.plan.losses).view(np.uint64)
 
     def salvage(self) -> None:
-        """From now on take what a device that has failed does not give any more for zero; `unread` says so."""
+        """From now on report memory that a failed device no longer returns as zero, with the reason in `unread`."""
         self._salvaging = True
 
     def free(self) -> None:
-        """Give the memory back; again is harmless."""
+        """Free the memory; may be called again."""
         for address in self._blocks.values():
             self.memory.free(address)
         self._blocks = {}
@@ -141,7 +141,7 @@ class Shared:
 
 
 def _content(plan: Plan, kind: Kind, size: int) -> NDArray[np.uint8]:
-    """What a block holds at the start: (size,) bytes."""
+    """Return the initial content of a block: (size,) uint8."""
     content = np.zeros(max(size, 1), np.uint8)
     for region in plan.maps:
         if region.memory == kind and region.initial:
@@ -157,10 +157,10 @@ def allocate_all(
     pid_tgid: int,
     descriptors: Callable[[Source], Mapping[str, int]],
 ) -> list[Shared]:
-    """Allocate for each source; nothing stays allocated when one fails. Errors as of `Shared.allocate`."""
+    """Allocate the memory of all sources, or of none if one fails. Raises the errors of `Shared.allocate`."""
     done: list[Shared] = []
     try:
-        for source in sources:  # each is in `done` before the next may fail
+        for source in sources:  # each must be in `done` before the next may fail
             done.append(Shared.allocate(source, memory, threads, pid_tgid, descriptors(source)))  # noqa: PERF401
     except BaseException:
         for each in done:

@@ -1,4 +1,4 @@
-"""A ring that CPU programs write to, emptied into a file in memory while a cell runs."""
+"""Maps of CPU programs: ring buffers drained into a file in memory while a cell runs, and tables."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES: Final = 1 << 30
-"""Records that are kept of one ring; past it the ring stays full and the program's output fails."""
+"""Bytes of records kept of one ring; beyond this the ring stays full and the program's output fails."""
 
 
 class RingReader:
     """One ring buffer of the kernel.
 
     Args:
-        descriptor: Of the map.
-        size: Its data area in bytes.
+        descriptor: The map's descriptor.
+        size: Bytes of its data area.
 
     """
 
@@ -48,11 +48,11 @@ class RingReader:
 
     @property
     def full(self) -> bool:
-        """Whether no more are kept: there are many, or this machine has no memory for them."""
+        """Whether no more records are kept: the limit is reached, or this machine has no memory for them."""
         return self._failed or self.kept >= MOST_BYTES
 
     def drain(self) -> None:
-        """Take out what is complete; threads may do it at the same time."""
+        """Read all complete records; thread-safe."""
         with self._lock:
             if self._ring is not None and not self.full:
                 try:
@@ -61,13 +61,13 @@ class RingReader:
                     self._failed = True
 
     def records(self) -> NDArray[np.uint8]:
-        """Take out what is complete, and copy all records so far: (bytes,) uint8, with the kernel's own headers."""
+        """Read all complete records, and copy all so far: (bytes,) uint8, with the kernel's headers."""
         self.drain()
         with self._lock:
             return map_file(self._file).copy()
 
     def close(self) -> None:
-        """Give the ring and the records back; again is harmless."""
+        """Release the ring and the records; may be called again."""
         with self._lock:
             if self._ring is not None:
                 self._ring = None
@@ -78,22 +78,22 @@ _HEAD = 16
 
 
 def packed(content: MapContent) -> NDArray[np.uint8]:
-    """Put a table into one row of bytes."""
+    """Serialize a table: (bytes,) uint8: u64 rows, u64 CPUs, keys, values."""
     rows, cpus = content.values.shape[:2]
     head = np.array([rows, cpus], np.uint64).view(np.uint8)
     return np.concatenate([head, content.keys.ravel(), content.values.ravel()])
 
 
 def frame(spec: MapSpec, raw: NDArray[np.uint8]) -> pd.DataFrame:
-    """Read a map that is the kernel's alone and no array.
+    """Decode a map that only the kernel has and that is not an array.
 
     Args:
         spec: Its declaration.
-        raw: (bytes,) uint8, as above.
+        raw: (bytes,) uint8, from `packed`, or from `RingReader.records` for a ring.
 
     Returns:
-        One row per element in order of the keys, of a per-CPU map the sum with `NAME_cpu0`, ... beside it; of a ring
-        one row per record, in the order of reservation, `raw` where a record is not of the declared type.
+        One row per element in order of the keys; for a per-CPU map the sum, followed by `NAME_cpu0`, ... For a ring,
+        one row per record, in the order of reservation, with `raw` for records that are not of the declared type.
 
     """
     if spec.type == MapType.RINGBUF:
@@ -113,7 +113,7 @@ _NUMBERS = frozenset({1, 2, 4, 8})
 
 
 def guessed(size: int, name: str) -> CLayout:
-    """Columns of what has no declared type: a number where its size is one's."""
+    """Return columns for data without a declared type: an integer if the size is 1, 2, 4 or 8, else raw bytes."""
     if size in _NUMBERS:
         return CLayout((Field(name, "integer", f"u{size}", 0, size),), size)
     return raw_layout(size, name)

@@ -1,6 +1,6 @@
-"""Maps as they lie in memory, read and written by the host: frames of their entries, exact losses, values at the start.
+"""Reading and writing of maps in memory by the host: frames of their entries, exact losses, initial values.
 
-Everything here takes the bytes of one map, also live ones that a kernel is writing at that moment.
+All functions take the bytes of one map; it may be live, with a kernel writing it at the same time.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ _MASK = 0xFFFFFFFF
 
 
 def entries(spec: MapSpec, raw: NDArray[np.uint8], threads: int, *, untouched: bool = True) -> pd.DataFrame:
-    """Read a map that is no ring.
+    """Decode a map that is not a ring.
 
     Args:
         spec: Its declaration.
-        raw: (bytes,) uint8: the map.
-        threads: Threads that per-thread maps have room for.
-        untouched: Whether rows of arrays and per-thread maps that hold nothing but zeros are wanted.
+        raw: (bytes,) uint8, the map.
+        threads: Capacity of per-thread maps, in threads.
+        untouched: Whether to include rows of arrays and per-thread maps that are all zero.
 
     Returns:
-        One row per entry, in order of the keys: the key's columns (`key` for arrays), of per-thread maps `thread`
-        (number in the grid, row-major), then the value's columns, with `value_` in front where a key's has that name.
-        Of global data one row with a column per variable.
+        One row per entry, in order of the keys: the key's columns (`key` for arrays), for per-thread maps `thread`
+        (number in the grid, row-major), then the value's columns, prefixed with `value_` if a key's column has that
+        name. For global data, one row with a column per variable.
 
     Raises:
-        ProgramError: It is a ring, or no map of GPU programs.
+        ProgramError: It is a ring, or GPU programs cannot use this type of map.
 
     """
     if spec.type in HASHES:
@@ -68,7 +68,7 @@ def entries(spec: MapSpec, raw: NDArray[np.uint8], threads: int, *, untouched: b
         raise ProgramError(
             f"map {spec.name} has no entries",
             why=f"it is of type {spec.type}",
-            fix="read its records" if spec.type in RINGS else "use a map type that GPU programs know",
+            fix="read its records" if spec.type in RINGS else "use a map type that GPU programs support",
             code="gpu.map.no-entries",
         )
     table = rows_of(spec, raw[: spec.max_entries * _lanes(spec, threads) * spec.stride])
@@ -79,13 +79,13 @@ def entries(spec: MapSpec, raw: NDArray[np.uint8], threads: int, *, untouched: b
 
 
 def entries_at(spec: MapSpec, rows: NDArray[np.int64], cells: NDArray[np.uint8], threads: int) -> pd.DataFrame:
-    """Decode some rows of a map: a frame as of `entries`.
+    """Decode some rows of a map: a frame like that of `entries`.
 
     Args:
-        spec: Its declaration; no ring.
-        rows: (rows,) int64, their places in `rows_of`; of a hash not looked at.
-        cells: (rows, bytes) uint8; of a hash slots that are full.
-        threads: Threads that per-thread maps have room for.
+        spec: Its declaration; not a ring.
+        rows: (rows,) int64, their positions in `rows_of`; ignored for a hash.
+        cells: (rows, bytes) uint8; for a hash, full slots.
+        threads: Capacity of per-thread maps, in threads.
 
     """
     value = spec.value if spec.value is not None else guessed(spec.value_size, "value")
@@ -105,21 +105,21 @@ def entries_at(spec: MapSpec, rows: NDArray[np.int64], cells: NDArray[np.uint8],
 
 
 def rows_of(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """See a map that is no ring as a table, (rows, bytes) uint8: a row for each slot of a hash, else for each value."""
+    """View a map other than a ring as a table, (rows, bytes) uint8: a row per slot of a hash, else per value."""
     if spec.type in HASHES:
         return raw[HEAD : HEAD + slots(spec) * slot_bytes(spec)].reshape(slots(spec), -1)
     return raw.reshape(-1, spec.stride)[:, : spec.value_size]
 
 
 def key_count(spec: MapSpec) -> int:
-    """How many columns of a frame of entries are those of the key."""
+    """Return the number of key columns in a frame of entries."""
     if spec.type in HASHES:
         return len(spec.key.fields) if spec.key is not None else 1
     return 0 if spec.name.startswith(".") else 1 + (spec.type in PER_THREAD)
 
 
 def full(cells: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which slots of a hash, (slots, bytes) uint8, hold an entry."""
+    """Return whether each slot of a hash, (slots, bytes) uint8, holds an entry."""
     return np.asarray((_states(cells) & _STATE) == _FULL)
 
 
@@ -129,16 +129,16 @@ def value_offset(spec: MapSpec) -> int:
 
 
 def frame(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> pd.DataFrame:
-    """Read any map of a recording: entries, or the records of a ring.
+    """Decode any map of a recording: entries, or the records of a ring.
 
     Args:
         spec: Its declaration.
-        raw: (bytes,) uint8: the map; of a ring what `drain` took out of it.
-        threads: Threads that per-thread maps had room for.
+        raw: (bytes,) uint8, the map; for a ring, the result of `drain`.
+        threads: Capacity of per-thread maps, in threads.
 
     Returns:
-        As `entries`, per-thread maps without the rows of threads that wrote nothing. Of a ring as `records`, those of
-        threads' own rings by thread and then in order.
+        A frame like that of `entries`, for per-thread maps without the rows of threads that wrote nothing. For a ring,
+        like that of `records`; for per-thread rings sorted by thread.
 
     """
     if spec.used_by == "cpu" and spec.type not in ARRAYS:
@@ -147,22 +147,22 @@ def frame(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> pd.DataFrame:
         return entries(spec, raw, threads, untouched=spec.type not in PER_THREAD)
     found = records(raw, spec.value)
     if spec.type == MapType.GPU_RINGBUF:
-        # Each reading has all threads' records one behind the other.
+        # The results of several calls of `drain` are each sorted by thread.
         found = found.sort_values("thread", kind="stable", ignore_index=True)
     return found
 
 
 def steady(spec: MapSpec, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Leave out of a hash what changed its key while it was copied from a running device.
+    """Remove slots of a hash that changed their key while it was copied from a running device.
 
     Args:
         spec: Its declaration.
-        first: (bytes,) uint8: a copy.
-        second: (bytes,) uint8: a later one.
+        first: (bytes,) uint8, a copy.
+        second: (bytes,) uint8, a later copy.
 
     Returns:
-        The second copy without the slots that were not full, or another key's, in the first: a slot's key and value are
-        whole when its state says so, but a copy may have read the state last.
+        The second copy without the slots that were not full, or had another key, in the first: a slot's key and value
+        are complete when its state is, but a copy may have read the state last.
 
     """
     result = second.copy()
@@ -173,18 +173,18 @@ def steady(spec: MapSpec, first: NDArray[np.uint8], second: NDArray[np.uint8]) -
 
 
 def losses(raw: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Read how many calls failed for lack of room: (maps + 1,) uint64, those of the print ring last; exact."""
+    """Return how many calls failed because a map was full: (maps + 1,) uint64, the print ring last; exact."""
     return raw.view("<u8").copy()
 
 
 def update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes | int, value: bytes | int) -> None:
-    """Write one entry, before kernels run or between them.
+    """Write one entry while no kernel runs.
 
     Args:
-        spec: The map's declaration; no ring.
-        raw: (bytes,) uint8: the map; changed.
-        key: An index, or the bytes of a hash's key; a number becomes as many bytes, little-endian.
-        value: Likewise. Of a per-thread map every thread gets it.
+        spec: The map's declaration; not a ring.
+        raw: (bytes,) uint8, the map; modified.
+        key: An index, or the bytes of a hash's key; an int is converted to the key's size, little-endian.
+        value: Likewise. In a per-thread map it is written for every thread.
 
     Raises:
         ProgramError: Key or value do not fit, the hash is full, or it is a ring.
@@ -198,12 +198,12 @@ def update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes | int, value: bytes
     index = int.from_bytes(key_bytes, "little")
     if spec.type not in ARRAYS | PER_THREAD:
         raise ProgramError(
-            f"map {spec.name} has no entries to write", fix="write into an array or a hash", code="gpu.map.no-entries"
+            f"map {spec.name} has no entries", fix="write to an array or a hash", code="gpu.map.no-entries"
         )
     if index >= spec.max_entries:
         raise ProgramError(
             f"map {spec.name} has no entry {index}",
-            why=f"it has {spec.max_entries}",
+            why=f"it has {spec.max_entries} entries",
             fix="raise its max_entries, or use a smaller key",
             code="gpu.map.no-entry",
         )
@@ -241,9 +241,9 @@ def _states(table: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def _snapshot(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Copy a hash's full slots, (entries, bytes); those that change meanwhile are copied again.
+    """Copy a hash's full slots, (entries, bytes) uint8; slots that change meanwhile are copied again.
 
-    A slot that was never the same before and after a copy belongs to keys that come and go, and is left out.
+    A slot whose state changed during every copy is left out: its keys are being inserted and deleted.
     """
     table = rows_of(spec, raw)
     states = _states(table)
@@ -268,9 +268,9 @@ def _bytes_of(spec: MapSpec, what: str, given: bytes | int, size: int) -> bytes:
         made = b""
     if len(made) != size or not size:
         raise ProgramError(
-            f"{given!r} is no {what} of map {spec.name}",
+            f"{given!r} is not a {what} of map {spec.name}",
             why=f"its {what}s have {size} bytes",
-            fix=f"give {size} bytes, or a number that fits them",
+            fix=f"pass {size} bytes, or a number that fits in them",
             code="gpu.map.bad-key-or-value",
         )
     return made

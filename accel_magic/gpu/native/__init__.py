@@ -1,1 +1,1 @@
-"""Native binaries that a traced cell starts: a library before the driver in each, and what the notebook tells it."""
+"""Native binaries that a traced cell starts: a preloaded library in each, and its protocol with the notebook."""

@@ -1,4 +1,4 @@
-"""The library that goes before the driver in native programs: compiled on first use, and kept."""
+"""The library that wraps the driver in native programs: compiled on first use, and cached."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _OPTIONS: Final = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden
 _LIBRARIES: Final = ("-ldl", "-lpthread")
 _TIMEOUT_S: Final = 120
 _SEPARATORS: Final = " :"
-"""What divides the names in LD_PRELOAD."""
+"""Separators of the names in LD_PRELOAD."""
 
 
 def library() -> Path:
-    """Give the library's path.
+    """Compile the library if necessary, and return its path.
 
     Raises:
         MachineError: There is no C compiler, it fails, or the cache folder cannot be used.
@@ -37,8 +37,8 @@ def library() -> Path:
     if any(separator in str(folder) for separator in _SEPARATORS):
         raise MachineError(
             "native binaries cannot be traced from this cache folder",
-            why=f"there is a space or a colon in {folder}",
-            fix=f"name another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
+            why=f"its path has a space or a colon: {folder}",
+            fix=f"use another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
             code="cache.path",
         )
     found = cache.find(folder, f"native-{name}", ".so")
@@ -75,13 +75,13 @@ def _compile(compiler: str, sources: list[str], folder: Path, name: str) -> Path
             return cache.keep(made, folder, f"native-{name}", ".so")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(
-            "the library for tracing native binaries cannot be made",
+            "the library for tracing native binaries cannot be compiled",
             why=str(error),
-            fix=f"free some space, or name another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
+            fix=f"free some space, or use another folder that only you can write to: export {cache.VARIABLE}=FOLDER",
             code="native.not-compiled",
         ) from error
 
 
 def _first_error(messages: str) -> str:
     lines = [line for line in messages.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler says no more")
+    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler printed no message")

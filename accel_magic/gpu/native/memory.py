@@ -1,4 +1,4 @@
-"""Memory in a traced process's context, as the notebook sees it: a file for each block, which both sides map."""
+"""Memory in a traced process's context, accessed from the notebook: each block is a file that both sides map."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class _Block:
 
 
 class ChildMemory:
-    """See `accel_magic.devices.device.Memory`. Device memory is as of its last copy, which is 0.2 s old at most.
+    """Implements `accel_magic.devices.device.Memory`. Device memory is read from its last copy, at most 0.2 s old.
 
     Args:
-        ask: Sends the process a message and gives its answer; raises OSError when the process is gone.
-        tell: Sends it a message.
+        ask: Sends the process a message and returns its answer; raises OSError if the process has ended.
+        tell: Sends the process a message.
         device: The memory of the notebook's own process on the same kind of device.
 
     """
@@ -47,26 +47,26 @@ class ChildMemory:
 
     @property
     def name(self) -> str:
-        """The device, in words."""
+        """Description of the device."""
         return self._device.name
 
     @property
     def simulated(self) -> bool:
-        """Whether it is no GPU."""
+        """Whether the device is simulated."""
         return self._device.simulated
 
     @property
     def multiprocessors(self) -> int:
-        """How many it has."""
+        """The device's number of multiprocessors."""
         return self._device.multiprocessors
 
     @property
     def live(self) -> bool:
-        """Whether host memory is the files themselves, so that rings can be emptied while kernels fill them."""
+        """Whether the files are the host memory itself, so rings can be drained while kernels fill them."""
         return all(block.kept is not Kept.ALLOCATED for block in self._blocks.values())
 
     def allocate(self, content: NDArray[np.uint8], kind: Where = "device") -> int:
-        """Have memory with this content made; its address there. Raises MachineError for lack of room."""
+        """Allocate memory with this content in the process; returns its address. Raises MachineError if that fails."""
         size = -(-max(len(content), 1) // mmap.PAGESIZE) * mmap.PAGESIZE
         file = os.memfd_create("accel_magic maps", os.MFD_CLOEXEC)
         try:
@@ -74,14 +74,14 @@ class ChildMemory:
             mapped = np.frombuffer(mmap.mmap(file, size), np.uint8)
             for at in range(0, len(content), _PIECE):
                 piece = content[at : at + _PIECE]
-                if piece.any():  # what was never written takes no memory
+                if piece.any():  # pages that are never written use no memory
                     mapped[at : at + len(piece)] = piece
             return self._placed(Message(Kind.ALLOCATE, _KINDS[kind], size, descriptor=file), mapped)
         finally:
             os.close(file)
 
     def share(self, descriptor: int, size: int) -> int:
-        """Have a file mapped for kernels there; its address. Raises MachineError where that is not possible."""
+        """Map a file for kernels of the process; returns its address. Raises MachineError if this is not possible."""
         mapped = np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
         return self._placed(Message(Kind.SHARE, 0, size, descriptor=descriptor), mapped)
 
@@ -89,8 +89,8 @@ class ChildMemory:
         answer = self._ask(message)
         if not answer.a:
             raise MachineError(
-                f"the process has no room for {len(mapped):,} bytes of maps",
-                why=f"its driver says error {answer.b}",
+                f"the process cannot allocate {len(mapped):,} bytes for maps",
+                why=f"its driver returned error {answer.b}",
                 fix="trace fewer threads: --threads N",
                 code="cuda.out-of-memory",
             )
@@ -102,7 +102,7 @@ class ChildMemory:
         return self.view(address, size).copy()
 
     def view(self, address: int, size: int) -> NDArray[np.uint8]:
-        """(size,) bytes: those themselves in host memory where `live`, else those of the last copy."""
+        """Return (size,) uint8: a view of host memory if `live`, otherwise of the last copy."""
         start, block = next(
             (start, block)
             for start, block in self._blocks.items()
@@ -111,28 +111,28 @@ class ChildMemory:
         return block.content[address - start : address - start + size]
 
     def free(self, address: int) -> None:
-        """Have memory given back."""
+        """Free memory of the process."""
         del self._blocks[address]
         self._tell(Message(Kind.FREE, a=address))
 
     def release(self) -> None:
-        """Let all files go: nothing of them can be read any more; the process keeps its memory."""
+        """Release all files; they cannot be read afterwards. The process keeps its memory."""
         self._blocks.clear()
 
     def launching(self, launch: Launch) -> None:
-        """Nothing to do: launches are heard of afterwards."""
+        """Do nothing: launches are reported afterwards."""
 
     def finish(self, stream: int) -> None:
-        """Nothing to do: its streams are its own."""
+        """Do nothing: the streams belong to the process."""
 
     def wait(self) -> bool:
-        """Nothing is waited for."""
+        """Return at once."""
         return True
 
     def clock(self) -> Clock:
-        """The device's clock is the same for all processes."""
+        """Return the device's clock, which is the same for all processes."""
         return self._device.clock()
 
     def elsewhere(self) -> str:
-        """The process itself looks after its contexts."""
+        """Return '': the process itself checks its contexts."""
         return ""

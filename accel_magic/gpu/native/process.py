@@ -1,4 +1,4 @@
-"""One process with programs of the trace in its kernels."""
+"""One native process with programs of the trace in its kernels."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _COUNTERS: Final = [name for name in RING.names or () if name not in {"unused", 
 
 
 class Ring:
-    """One process's ring; the process maps `descriptor`, which `opened` closes.
+    """A process's ring of launches, a file that the process maps.
 
     Attributes:
-        descriptor: The file, until `opened`.
+        descriptor: The file, until `opened` closes it.
 
     """
 
@@ -65,13 +65,13 @@ class Ring:
         self._launches: NDArray[np.void] = whole["launches"][0]
 
     def opened(self) -> None:
-        """The process has it, or there is none."""
+        """Close the descriptor after it was sent."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def close(self) -> None:
-        """Let the memory go; the counters stay as they are."""
+        """Release the memory; the counters keep their last values."""
         self.opened()
         self._counters, self._launches = self._counters.copy(), self._launches[:0].copy()
 
@@ -80,14 +80,14 @@ class Ring:
         return int(self._counters[name][0])
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Write one."""
+        """Write a counter."""
         self._counters[name][0] = value
 
     def take(self, until: int) -> NDArray[np.void]:
-        """Take out launches, in their order: (n,) of `wire.LAUNCH`.
+        """Read launches in their order: (n,) of `wire.LAUNCH`.
 
         Args:
-            until: Those reserved before this one; at the first that is not complete it stops.
+            until: Read launches reserved before this number, up to the first incomplete one.
 
         """
         start = self["consumed"]
@@ -100,23 +100,23 @@ class Ring:
 
 
 OLDEST: Final = 75
-"""The oldest architecture that programs are compiled for."""
+"""The oldest architecture that programs can be compiled for."""
 _ELF: Final = b"\x7fELF"
 _COMPILED: Final = (
-    "it is machine code, without PTX: build it with -gencode arch=compute_80,code=compute_80, or run the framework "
-    "that made it in the notebook itself"
+    "it is machine code without PTX; build it with -gencode arch=compute_80,code=compute_80, or run the framework "
+    "that generated it in the notebook"
 )
 _TARGET: Final = re.compile(r"^(\s*\.target\s+)sm_(\d+)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One image.
+    """The code in an image.
 
     Attributes:
-        ptx: Its text; "" where it has none that this device runs.
+        ptx: PTX that this device runs; "" if there is none.
         kernels: Names of the kernels.
-        problem: Why it cannot be instrumented; "" if it can.
+        problem: Why the image cannot be instrumented; "" if it can.
 
     """
 
@@ -133,7 +133,7 @@ def code_of(data: bytes, architecture: int) -> Code:
         architecture: Of the device: 90 for sm_90.
 
     Raises:
-        ProgramError: It is damaged.
+        ProgramError: The image is damaged.
 
     """
     if data.startswith(_ELF):
@@ -159,9 +159,9 @@ def _of_ptx(text: str, architecture: int) -> Code:
 
 
 def raised(ptx: str, architecture: int) -> str:
-    """Make PTX for a device that is older than programs can be compiled for into PTX for the oldest that they can.
+    """Raise the target of PTX to the oldest architecture that programs can be compiled for.
 
-    PTX for one architecture runs on all later ones; nothing is changed where the device itself is older.
+    PTX for one architecture runs on all later ones. If the device itself is older, the PTX stays unchanged.
     """
     if architecture < OLDEST:
         return ptx
@@ -175,10 +175,10 @@ def raised(ptx: str, architecture: int) -> str:
 FRAMEWORK: Final = "native binary"
 _EVERY_S: Final = 0.05
 _FEW_KERNELS: Final = 64
-"""Libraries have thousands, of which a program uses a few."""
+"""Modules with more kernels, such as libraries, are reported only for kernels that the program looks up."""
 _LAST_COPY_S: Final = 2.0
 _PATIENCE_S: Final = 60.0
-"""For an answer, which may take an allocation of gigabytes."""
+"""Timeout for an answer, which may need an allocation of gigabytes."""
 _CONTEXT_GONE, _ENDED = 1, 2
 _NEEDS_ASSEMBLER: Final = frozenset({218, 221, 222, 223})
 """CUDA_ERROR_INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED."""
@@ -186,13 +186,13 @@ _NEEDS_ASSEMBLER: Final = frozenset({218, 221, 222, 223})
 
 @dataclass(frozen=True)
 class Traced:
-    """What there is of a process at the end.
+    """The results of a process at the end.
 
     Attributes:
-        pid: Its number.
+        pid: Its process id.
         contents: Its maps.
-        printed: What programs printed in its kernels.
-        notes: What the user should know.
+        printed: Lines that programs printed in its kernels.
+        notes: Notes for the user.
 
     """
 
@@ -204,7 +204,7 @@ class Traced:
 
 @dataclass
 class _Module:
-    """An image that the process has offered."""
+    """An image that the process has sent, with programs in it."""
 
     source: KernelSource
     text: str
@@ -213,25 +213,25 @@ class _Module:
 
 @dataclass(frozen=True)
 class _LeftAlone:
-    """An image that cannot be instrumented; of one with many kernels those that the process asked for are told."""
+    """An image that cannot be instrumented; if it has many kernels, only those that the process uses are reported."""
 
     source: KernelSource
     reason: str
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @dataclass
 class Process:
-    """A process that has loaded its first module.
+    """A process that is loading its first module.
 
     Args:
-        connection: To the process.
+        connection: The connection to the process.
         sources: The programs.
-        threads: Threads of a grid that per-thread maps have room for.
-        trace: Puts programs into kernels; gives one for this process's maps.
+        threads: Capacity of per-thread maps, in threads of a grid.
+        trace: Inserts programs into kernels; its `within` creates an instrumenter for this process's maps.
         device: The memory of the notebook's own process.
-        descriptors: Arrays of the kernel that the programs of a source share: open descriptors by name.
-        room: Whether so many bytes of maps may be kept, on top of those before.
+        descriptors: The kernel's arrays that the programs of a source share: open descriptors by name.
+        room: Reserves so many bytes for maps kept of all processes; False if the limit is exceeded.
 
     """
 
@@ -260,31 +260,31 @@ class Process:
     _last: bool = False
 
     def __post_init__(self) -> None:
-        self._memory = ChildMemory(self._asked, self._told, self.device)
+        self._memory = ChildMemory(self._request, self._notify, self.device)
 
     def sample(self) -> GpuSample | None:
-        """Count what its maps hold now, or held at the end; None while there are none."""
+        """Return the present or last counters of its maps; None before there are maps."""
         with self._reading:
             if self._live is not None:
                 self._counted = sample_of(0, Seen(), self._shared, self._live)
             return self._counted
 
     def run(self, ending: Callable[[], bool]) -> None:
-        """Serve the process until it ends or `ending` says that the trace does; then `result` is there."""
+        """Serve the process until it ends or `ending` returns that the trace ends; then set `result`."""
         try:
             if self._introduced():
                 self._serve(ending)
         except (OSError, ValueError):
-            pass  # it has gone away in the middle of a message: what there is of it counts
-        except Exception as error:  # noqa: BLE001 - told in the result: the user's program goes on without
-            self.trace.skipped(f"{self.name} (process {self.pid})", f"it is not traced any more: {error!r}")
+            pass  # the process ended in the middle of a message; its results so far count
+        except Exception as error:  # noqa: BLE001 - reported in the result: the user's program continues untraced
+            self.trace.skipped(f"{self.name} (process {self.pid})", f"it is no longer traced: {error!r}")
         finally:
             try:
                 self._close()
             finally:
                 self.connection.close()
 
-    # ---- the beginning
+    # ---- connecting
 
     def _introduced(self) -> bool:
         self.connection.settimeout(_PATIENCE_S)
@@ -306,7 +306,7 @@ class Process:
         return True
 
     def _place(self) -> None:
-        """Have the maps made in the process. Raises an AccelMagicError where there is no room."""
+        """Allocate the maps in the process. Raises an AccelMagicError if there is not enough memory."""
         wire.send(self.connection, Message(Kind.RING, a=wire.RING.itemsize, descriptor=self._ring.descriptor))
         self._ring.opened()
         memory = self._memory
@@ -316,31 +316,31 @@ class Process:
             self._live.start()
         self._own = self.trace.within([each.placement for each in shared])
 
-    def _asked(self, message: Message) -> Message:
+    def _request(self, message: Message) -> Message:
         wire.send(self.connection, message)
         answer = wire.receive(self.connection)
         if answer is None or answer.kind != Kind.ADDRESS:
-            raise OSError("the process has gone away")
+            raise OSError("the process has ended")
         return answer
 
-    def _told(self, message: Message) -> None:
+    def _notify(self, message: Message) -> None:
         with contextlib.suppress(OSError):
             wire.send(self.connection, message)
 
-    # ---- while it runs
+    # ---- serving
 
     def _serve(self, ending: Callable[[], bool]) -> None:
         there = True
         while there and not self._last:
             self._last = ending()
             reserved = self._ring["reserved"]
-            there = self._hear(0.0 if self._last else _EVERY_S)
+            there = self._answer_all(0.0 if self._last else _EVERY_S)
             self._take(reserved)
         if there:
             self._wait_for_copy()
 
-    def _hear(self, wait_s: float) -> bool:
-        """Answer all messages that have come; False when the process is gone."""
+    def _answer_all(self, wait_s: float) -> bool:
+        """Answer all pending messages; False if the process has ended."""
         while channel.readable(self.connection, wait_s):
             message = wire.receive(self.connection)
             if message is None:
@@ -353,17 +353,17 @@ class Process:
         if message.kind == Kind.IMAGE:
             self._reply(self._instrumented(message))
         elif message.kind == Kind.LOADED and message.a:
-            self._reply(self._another(message.number, message.a))
+            self._reply(self._alternative(message.number, message.a))
         elif message.kind == Kind.FUNCTION:
             self._functions[message.number] = message.text, self._number(message.a, message.text)
         else:
             message.close()
 
     def _number(self, module: int, name: str) -> int | None:
-        """A kernel's number, None without programs; of a large module that was left alone it is now told."""
+        """Return a kernel's number, None without programs; report a kernel of a large module that is not traced."""
         left = self._left.get(module)
-        if left is not None and len(left.source.names) > _FEW_KERNELS and name not in left.told and self._own:
-            left.told.add(name)
+        if left is not None and len(left.source.names) > _FEW_KERNELS and name not in left.reported and self._own:
+            left.reported.add(name)
             self._own.left_alone(replace(left.source, names=(name,)), left.reason)
         known = self._modules.get(module)
         return None if known is None else self.trace.number(known.source, name)
@@ -381,7 +381,7 @@ class Process:
             os.close(file)
 
     def _instrumented(self, message: Message) -> bytes:
-        """Put the programs into an image; b'' where nothing was put in."""
+        """Return an image with the programs in it; b'' if nothing was inserted."""
         with open(message.descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
             file.seek(0)
             data = file.read(message.a)
@@ -404,9 +404,9 @@ class Process:
         self._modules[message.number] = _Module(source, text)
         return text.encode() + b"\0"
 
-    def _another(self, number: int, error: int) -> bytes:
-        """After the driver has refused a module: its machine code where that may help, else b''."""
-        module, why = self._modules[number], f"the driver refuses it with programs in it: error {error}"
+    def _alternative(self, number: int, error: int) -> bytes:
+        """Return machine code for a module that the driver rejected, or b'' if that would not help."""
+        module, why = self._modules[number], f"the driver rejects it with programs in it: error {error}"
         if error in _NEEDS_ASSEMBLER and not module.assembled:
             module.assembled = True
             try:
@@ -417,7 +417,7 @@ class Process:
         return b""
 
     def _for_assembler(self, arch: str) -> str:
-        """What machine code is made for: this device, but for modules with features of one architecture alone."""
+        """Return the target of machine code: this device, or the module's own if it is architecture-specific."""
         return arch if arch[-1:].isalpha() else f"sm_{self._architecture}"
 
     def _take(self, until: int) -> None:
@@ -427,20 +427,20 @@ class Process:
     def _launches(self, until: int) -> Iterator[Launch]:
         for row in self._ring.take(until).tolist():
             _, function, thread, grid, block, shared, _, stream, before, after = row
-            name, number = self._functions.get(function, ("a kernel without a name", None))
+            name, number = self._functions.get(function, ("an unnamed kernel", None))
             (x, y, z), (bx, by, bz) = grid.tolist(), block.tolist()
             launch = Launch(FRAMEWORK, name, (x, y, z), (bx, by, bz), shared, stream, before, after)
             yield replace(launch, pid=self.pid, tid=thread, kernel_number=number)
 
-    # ---- the end
+    # ---- ending
 
     def _wait_for_copy(self) -> None:
-        """The process goes on: have the maps copied once more."""
+        """Have a process that continues copy its maps once more."""
         ring, until = self._ring, time.monotonic() + _LAST_COPY_S
         ring["wanted"] = wanted = ring["wanted"] + 1
         while ring["answered"] != wanted and not ring["gone"] and not ring["closed"] and time.monotonic() < until:
             time.sleep(0.005)
-        self._hear(0.0)
+        self._answer_all(0.0)
         self._take(ring["reserved"])
 
     def _close(self) -> None:
@@ -463,7 +463,9 @@ class Process:
             return Traced(self.pid, (), (), tuple(notes))
         contents = tuple(replace(each, pid=self.pid) for each in live.contents())
         if not self.room(sum(each.raw.nbytes for each in contents)):
-            notes.append(f"maps of {self.name} (process {self.pid}) were left out: those before take all the room")
+            notes.append(
+                f"maps of {self.name} (process {self.pid}) were dropped: earlier processes used up the size limit"
+            )
             contents = ()
         return Traced(self.pid, contents, live.printed(), tuple(notes))
 
@@ -471,35 +473,35 @@ class Process:
         ring, who = self._ring, f"{self.name} (process {self.pid})"
         if ring["gone"] == 0:
             age_ns = time.monotonic_ns() - ring["taken_ns"] if ring["taken_ns"] else 0
-            age = f"{age_ns / 1e6:,.0f} ms before" if ring["taken_ns"] else "before its kernels ran, "
+            copied = f"{age_ns / 1e6:,.0f} ms before the end" if ring["taken_ns"] else "before its kernels ran"
             if not self._last:
-                yield f"{who} was killed: its maps in device memory are of {age} its end or earlier"
+                yield f"{who} was killed: its maps in device memory were last copied {copied} or earlier"
             elif ring["answered"] == ring["wanted"]:
-                yield f"{who} was still running: its maps are of the end of the cell, and what came later is not there"
+                yield f"{who} was still running: its maps were read when the cell ended; later activity is not included"
             else:
-                yield f"{who} was still running and did not answer: its maps in device memory are of {age} the end"
+                yield f"{who} was still running and did not answer: its maps in device memory were last copied {copied}"
         if self._devices > 1:
             yield (
-                f"{who} saw {self._devices} GPUs: its maps lay in host memory, which is slower, and counts that several"
-                " GPUs made at once may miss some"
+                f"{who} had {self._devices} GPUs: its maps were in host memory, which is slower, and counts may be too"
+                " low if several GPUs ran at the same time"
             )
-        for name, told in _COUNTED.items():
+        for name, text in _COUNTED.items():
             if ring[name]:
-                yield told.format(who=who, count=ring[name])
+                yield text.format(who=who, count=ring[name])
 
 
 _COUNTED: Final = {
-    "lost": "{who}: {count:,} launches were lost; its kernels were counted all the same",
-    "graphs": "{who} launched CUDA graphs {count:,} times: their kernels are counted, and have no launch of their own",
-    "captured": "{who}: {count:,} launches only went into a CUDA graph",
-    "linked": "{who} gave {count:,} inputs to the driver's linker: what comes out of it is machine code",
+    "lost": "{who}: {count:,} launches were lost; its kernels were traced nevertheless",
+    "graphs": "{who} launched CUDA graphs {count:,} times: their kernels are traced, but not listed as launches",
+    "captured": "{who}: {count:,} launches were only recorded into a CUDA graph",
+    "linked": "{who} passed {count:,} inputs to the driver's linker: its output is machine code, which is not traced",
     "elsewhere": "{who}: {count:,} modules were not traced: they belong to another context than the first",
-    "originals": "{who}: {count:,} launches ran kernels without programs: in a context that has not the maps",
+    "originals": "{who}: {count:,} launches ran kernels without programs, in a context without the maps",
 }
-"""What a process counts of what could not be seen, in words."""
+"""Notes on activity that a process could not trace, by counter."""
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:
-    """The process at the other end, as this one numbers it, and its user."""
+    """Return the other process's id, in this process's namespace, and its user id."""
     pid, user, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, user

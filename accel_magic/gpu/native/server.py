@@ -1,4 +1,4 @@
-"""The notebook's side: waits for the processes that a traced cell starts, and serves each in a thread."""
+"""The notebook's side: accepts connections of the processes that a traced cell starts, and serves each in a thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 KEPT_LIMIT: Final = 2 << 30
-"""Bytes of maps that are kept of all processes."""
+"""Maximum bytes of maps kept of all processes."""
 _JOIN_S: Final = 5.0
 
 
@@ -34,10 +34,10 @@ class Server:
 
     Args:
         sources: The programs.
-        threads: Threads of a grid that per-thread maps have room for.
-        trace: Puts programs into kernels, and is told of launches.
+        threads: Capacity of per-thread maps, in threads of a grid.
+        trace: Inserts programs into kernels, and is notified of launches.
         device: The memory of this process.
-        descriptors: Arrays of the kernel that the programs of a source share: open descriptors by name.
+        descriptors: The kernel's arrays that the programs of a source share: open descriptors by name.
 
     """
 
@@ -59,12 +59,12 @@ class Server:
         self._accepting = own_threads.Thread(target=self._accept, name="accel_magic native")
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         _servers.add(self)
         self._accepting.start()
 
     def finish(self) -> tuple[Traced, ...]:
-        """Take the last of what there is of each process, and let it go on without; again gives nothing new."""
+        """Stop tracing: return the results of all processes, which continue untraced; may be called again."""
         self._ending.set()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread
@@ -74,7 +74,7 @@ class Server:
         until = time.monotonic() + _JOIN_S
         for process, thread in self._processes:
             thread.join(max(until - time.monotonic(), 0))
-            if thread.is_alive():  # the process has stopped in the middle of something
+            if thread.is_alive():  # the process has stopped in the middle of an exchange
                 self._trace.skipped(f"{process.name} (process {process.pid})", "it did not answer at the end")
                 with contextlib.suppress(OSError):
                     process.connection.shutdown(socket.SHUT_RDWR)
@@ -83,12 +83,12 @@ class Server:
         return tuple(process.result for process, _ in self._processes if process.result is not None)
 
     def samples(self) -> list[GpuSample]:
-        """What is counted in each process so far."""
+        """Return the present counters of each process."""
         found = [process.sample() for process, _ in tuple(self._processes)]
         return [sample for sample in found if sample is not None]
 
     def abandon(self) -> None:
-        """In a forked child: whoever waits for an answer must hear of it when the parent is gone."""
+        """Close the sockets in a forked child, so that processes notice when the parent ends."""
         self._listening.close()
         for process, _ in self._processes:
             process.connection.close()

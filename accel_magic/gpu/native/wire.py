@@ -1,4 +1,4 @@
-"""What a traced process and the notebook say to each other: the same as shim/wire.h, which explains the fields."""
+"""The protocol between a traced process and the notebook; the fields are documented in shim/wire.h."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION: Final = 1
 
 
 RECORDS: Final = 65_536
-"""Launches that have room until the notebook takes them."""
+"""Capacity of the ring of launches."""
 
 
 _HEAD: Final = struct.Struct("<IIQQQ")
@@ -25,7 +25,7 @@ _MOST: Final = _HEAD.size + 65_536
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """The kind of a message."""
 
     HELLO = 1
     ADDRESS = 2
@@ -43,7 +43,7 @@ class Kind(IntEnum):
 
 
 class Kept(IntEnum):
-    """How a process's memory and the notebook's file of it belong together."""
+    """How a process's memory is connected to the notebook's file."""
 
     COPIED = 0
     MAPPED = 1
@@ -94,7 +94,7 @@ RING: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message; a descriptor that came with it is the receiver's to close."""
+    """One message; the receiver must close its descriptor."""
 
     kind: int
     number: int = 0
@@ -111,13 +111,13 @@ class Message:
 
 
 def send(connection: socket.socket, message: Message) -> None:
-    """Send a message; its descriptor stays open. Raises OSError when the other side is gone."""
+    """Send a message; its descriptor stays open. Raises OSError if the connection is closed."""
     data = _HEAD.pack(message.kind, message.number, message.a, message.b, message.c) + message.text.encode()
     socket.send_fds(connection, [data], [message.descriptor] if message.descriptor >= 0 else [])
 
 
 def receive(connection: socket.socket) -> Message | None:
-    """Receive a message; None when the other side is gone. Raises OSError or ValueError for what is none."""
+    """Receive a message; None if the connection is closed. Raises OSError, or ValueError for an invalid message."""
     data, descriptors, _, _ = socket.recv_fds(connection, _MOST, 1)
     if not data:
         return None

@@ -1,1 +1,1 @@
-"""Programs for GPUs: compiled, read from ELF objects with BTF, and described."""
+"""Programs for GPUs: compiling, reading of ELF objects with BTF, and their description."""

@@ -1,4 +1,4 @@
-"""Reads BTF, what clang -g writes about types, maps, global variables and source lines into an eBPF object."""
+"""Reads BTF: the types, maps, global variables and source lines that clang -g writes into an eBPF object."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST = (1 << 32) - 1
 
 
 class Kind(IntEnum):
-    """What a type is; numbers of the kernel's Documentation/bpf/btf.rst."""
+    """The kind of a type; numbers from the kernel's Documentation/bpf/btf.rst."""
 
     VOID = 0
     INT = 1
@@ -60,7 +60,7 @@ FIXED_WORDS: Final[Mapping[int, int]] = {
     Kind.VAR: 1,
     Kind.DECL_TAG: 1,
 }
-"""32-bit words that follow a type's head."""
+"""Number of 32-bit words that follow a type's head."""
 MEMBER_WORDS: Final[Mapping[int, int]] = {
     Kind.STRUCT: 3,
     Kind.UNION: 3,
@@ -69,21 +69,21 @@ MEMBER_WORDS: Final[Mapping[int, int]] = {
     Kind.DATASEC: 3,
     Kind.ENUM64: 3,
 }
-"""And of each of its members."""
+"""Number of 32-bit words of each of its members."""
 _NAMED = {Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG}  # other names of a type
 _SIZED = {Kind.INT, Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.FLOAT, Kind.DATASEC}
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """One type as it is written.
+    """One type, in its encoded form.
 
     Attributes:
-        kind: What it is.
-        name: '' where it has none.
-        flag: The kind's flag: of structs that members have widths of bit fields, of enums that they are signed.
+        kind: Its kind.
+        name: Its name, '' if it has none.
+        flag: The kind's flag: a struct's members have bit-field widths, or an enum is signed.
         number: Bytes, or the number of the type that this one refers to.
-        words: What follows the head.
+        words: The words after the head.
 
     """
 
@@ -96,7 +96,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class KernelType:
-    """A place to adapt, as it is written: number of the type here, indexes of members on the way, what is asked."""
+    """An encoded CO-RE relocation: number of the type in this object, path of member indexes, kind of relocation."""
 
     number: int
     path: str
@@ -105,17 +105,17 @@ class KernelType:
 
 @dataclass(frozen=True)
 class Btf:
-    """Everything that an object says about itself; offsets are bytes within a section of code.
+    """The BTF of an object; offsets are bytes within a section of code.
 
     Attributes:
-        source: What messages call the object.
+        source: The object's name in messages.
         types: By their numbers; 0 is void.
-        lines: By section: (offset, line), in order of the offsets.
+        lines: By section: (offset, line), sorted by offset.
         functions: By section: (offset, name), likewise.
-        kernel_types: By section: (offset, what is asked) of the places that a loader adapts to the kernel's structs
-            (CO-RE); `kernel_field` says it in names.
-        text: Gives the text at an offset of the string table.
-        known: Columns of types that were laid out before.
+        kernel_types: By section: (offset, relocation) of instructions that a loader adapts to the kernel's structs
+            (CO-RE); `kernel_field` resolves the names.
+        text: Returns the text at an offset of the string table.
+        known: Cache of the columns of types.
 
     """
 
@@ -128,22 +128,22 @@ class Btf:
     known: dict[int, tuple[Field, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def type(self, number: int) -> Type:
-        """Look up a type. Raises ProgramError where there is none of this number."""
+        """Return a type. Raises ProgramError if there is none with this number."""
         if number < len(self.types):
             return self.types[number]
         raise damaged(self.source, f"there is no type {number}")
 
     def resolved(self, number: int) -> Type:
-        """Look up a type behind typedefs, const, volatile and tags."""
+        """Return a type without typedefs, const, volatile and tags."""
         for _ in self.types:
             found = self.type(number)
             if found.kind not in _NAMED:
                 return found
             number = found.number
-        raise damaged(self.source, f"type {number} is another name of itself")
+        raise damaged(self.source, f"type {number} is an alias of itself")
 
     def kernel_field(self, wanted: KernelType) -> KernelField:
-        """Say in names what a place asks of the kernel: members without a name are left out of the way to it."""
+        """Resolve the names of a relocation; unnamed members are left out of the path."""
         found, steps = self.resolved(wanted.number), list[str | int]()
         root = found.name or self.type(wanted.number).name
         try:
@@ -164,7 +164,7 @@ class Btf:
         return KernelField(root.partition("___")[0], tuple(steps), wanted.asked)
 
     def size(self, number: int) -> int:
-        """Bytes of a type."""
+        """Return the bytes of a type."""
         count = 1
         for _ in self.types:
             found = self.resolved(number)
@@ -185,7 +185,7 @@ class _DamageError(ValueError):
 
 
 def damaged(source: str, why: object) -> ProgramError:
-    """Make the error for BTF that contradicts itself."""
+    """Create the error for inconsistent BTF."""
     return ProgramError(
         f"the BTF of {source} cannot be read",
         why=str(why),
@@ -203,15 +203,15 @@ def _reading(source: str) -> Iterator[None]:
 
 
 def parse(data: bytes, extended: bytes = b"", *, source: str = "the object") -> Btf:
-    """Take the sections .BTF and .BTF.ext apart.
+    """Parse the sections .BTF and .BTF.ext.
 
     Args:
-        data: Of .BTF, relocated: offsets of variables within their sections in place.
-        extended: Of .BTF.ext, relocated; empty where there is none.
-        source: What messages call the object.
+        data: Content of .BTF, relocated: with offsets of variables within their sections.
+        extended: Content of .BTF.ext, relocated; empty if there is none.
+        source: The object's name in messages.
 
     Raises:
-        ProgramError: They are damaged, big-endian, or have kinds of types that are not known here.
+        ProgramError: They are damaged, big-endian, or have unknown kinds of types.
 
     """
     with _reading(source):
@@ -232,11 +232,10 @@ def parse(data: bytes, extended: bytes = b"", *, source: str = "the object") -> 
 
 
 def _parts(data: bytes, count: int) -> list[bytes]:
-    """Areas that a header names by offset and length; those that an old header does not name are empty."""
+    """Return the areas that a header names by offset and length; those that an older header lacks are empty."""
     magic, version, _, head = struct.unpack_from("<HBBI", data)
     if magic != _MAGIC or version != 1:
-        kind = "big-endian" if magic == _MAGIC_BIG_ENDIAN else "of an unknown format"
-        raise _DamageError(f"it is {kind}")
+        raise _DamageError("it is big-endian" if magic == _MAGIC_BIG_ENDIAN else "it has an unknown format")
     areas = []
     for at in range(8, 8 + 8 * count, 8):
         start, length = struct.unpack_from("<II", data, at) if at + 8 <= head else (0, 0)
@@ -264,7 +263,7 @@ def _types(data: bytes, at: Callable[[int], str]) -> Iterator[Type]:
         name, info, number = struct.unpack_from("<III", data, position)
         code, members = info >> 24 & 0x1F, info & 0xFFFF
         if not Kind.INT <= code <= Kind.ENUM64:
-            raise _DamageError(f"types of kind {code} are not known")
+            raise _DamageError(f"kind {code} of types is not known")
         count = FIXED_WORDS.get(code, 0) + MEMBER_WORDS.get(code, 0) * members
         words = struct.unpack_from(f"<{count}I", data, position + 12)
         position += 12 + 4 * count
@@ -272,7 +271,7 @@ def _types(data: bytes, at: Callable[[int], str]) -> Iterator[Type]:
 
 
 def _records(area: bytes, words: int, at: Callable[[int], str]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Go through the records of an area of .BTF.ext: (section, first words of the record)."""
+    """Yield the records of an area of .BTF.ext: (section, first words of the record)."""
     if not area:
         return
     (size,) = struct.unpack_from("<I", area)
@@ -310,21 +309,21 @@ def _name(types: tuple[Type, ...], number: int) -> str:
 
 
 MOST_COLUMNS: Final = 1024
-"""Structs and sections of more columns are shown as bytes."""
-_DEEPEST = 64  # types within types
+"""Structs and sections with more columns are shown as bytes."""
+_DEEPEST = 64  # nested types
 
 
 def layout(btf: Btf, number: int, name: str) -> CLayout:
     """Lay a type out in columns.
 
     Args:
-        btf: Of the object.
+        btf: BTF of the object.
         number: The type.
-        name: Column of a value that is no struct.
+        name: Name of the column if the type is not a struct.
 
     Returns:
         A column per member (members of members as `outer_inner`, array items as `name_0`); unions, long arrays and
-        structs of more than 1024 columns are bytes, arrays of char text, pointers and enums the integers they are.
+        structs with more than 1024 columns become bytes, arrays of char text, pointers and enums integers.
 
     """
     prefix = "" if btf.resolved(number).kind is Kind.STRUCT else name
@@ -335,12 +334,12 @@ def variables(btf: Btf, section: str, size: int) -> CLayout | None:
     """Lay a section of global variables out in columns, named as `layout` names a struct's members.
 
     Args:
-        btf: Of the object.
+        btf: BTF of the object.
         section: `.data`, `.bss`, `.rodata`...
         size: Bytes of the section.
 
     Returns:
-        None where nothing is known of it (string literals).
+        None if the section has no described variables (string literals), or more than MOST_COLUMNS columns.
 
     """
     columns: list[Field] = []
@@ -355,7 +354,7 @@ def variables(btf: Btf, section: str, size: int) -> CLayout | None:
 
 
 def _sections(btf: Btf, name: str) -> Iterator[tuple[int, int, int]]:
-    """Variables of the sections of this name, by their offsets: (number, offset, size)."""
+    """Yield the variables of sections with this name, sorted by offset: (number, offset, size)."""
     found: list[tuple[int, int, int]] = []
     for one in btf.types:
         if one.kind is Kind.DATASEC and one.name == name:
@@ -372,7 +371,7 @@ def _moved(fields: tuple[Field, ...], prefix: str, by: int) -> list[Field]:
 
 
 def _renamed(fields: Iterable[Field], prefix: str, name: str) -> tuple[Field, ...]:
-    """Give columns their whole names; equal ones, of unions without a name, are told apart by numbers."""
+    """Return columns with full names; equal names, of unnamed unions, get numbers."""
     seen: Counter[str] = Counter()
     renamed = []
     for one in fields:
@@ -383,13 +382,13 @@ def _renamed(fields: Iterable[Field], prefix: str, name: str) -> tuple[Field, ..
 
 
 def _fields(btf: Btf, number: int, depth: int = 0) -> tuple[Field, ...]:
-    """Columns of a type, with names and offsets within it; a scalar's column has no name."""
+    """Return the columns of a type, with names and offsets within it; a scalar's column has no name."""
     if depth > _DEEPEST:
-        raise damaged(btf.source, f"type {number} holds more than {_DEEPEST} levels of types")
+        raise damaged(btf.source, f"type {number} has more than {_DEEPEST} levels of nested types")
     if number not in btf.known:
         found = btf.resolved(number)
         if found.kind not in _COLUMNS:
-            raise damaged(btf.source, f"type {number} ({found.kind.name.lower()}) is nothing that memory holds")
+            raise damaged(btf.source, f"type {number} ({found.kind.name.lower()}) cannot be stored in memory")
         btf.known[number] = _COLUMNS[found.kind](btf, found, depth + 1)
     return btf.known[number]
 
@@ -416,7 +415,7 @@ def _enum(btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
 
 
 def _float(_btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
-    # Two bytes may be IEEE's half or bfloat16, sixteen a long double of any machine.
+    # Two bytes may be IEEE half or bfloat16, sixteen any machine's long double.
     if found.number not in {4, 8}:
         return _bytes(found.number)
     return (Field("", "float", f"f{found.number}", 0, found.number),)
@@ -452,7 +451,9 @@ def _struct(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
             raise damaged(btf.source, f"{name or 'a member'} reaches beyond the end of struct {found.name}")
         if bits:
             if len(inner) != 1:
-                raise damaged(btf.source, f"{name or 'a member'} of struct {found.name} is no field of {bits} bits")
+                raise damaged(
+                    btf.source, f"{name or 'a member'} of struct {found.name} cannot be a bit field of {bits} bits"
+                )
             columns.append(_bit_field(btf, replace(inner[0], name=name), bit, bits, found.number))
         elif bit % 8:
             raise damaged(btf.source, f"{name or 'a member'} of struct {found.name} begins within a byte")
@@ -465,18 +466,18 @@ def _struct(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
 
 
 def _bit_field(btf: Btf, unit: Field, bit: int, bits: int, size: int) -> Field:
-    """Place a bit field in a whole number: one of its own type where that holds it, else what fits, else in bytes.
+    """Place a bit field in an integer: of its own type if possible, or else the smallest that fits, or else in bytes.
 
     Args:
         btf: For messages.
         unit: Column of the field's type.
-        bit: Where it begins in its struct.
-        bits: How many it has.
-        size: Bytes of the struct: packed ones may end within a unit.
+        bit: Its offset in the struct, in bits.
+        bits: Its width in bits.
+        size: Bytes of the struct; packed ones may end within a unit.
 
     """
     if unit.kind not in {"integer", "boolean"} or bits > 8 * unit.size:
-        raise damaged(btf.source, f"{unit.name} of type {unit.type} is no field of {bits} bits")
+        raise damaged(btf.source, f"{unit.name} of type {unit.type} cannot be a bit field of {bits} bits")
     own = (bit // (8 * unit.size) * unit.size, unit.size)
     packed = [(min(bit // 8, max(size - width, 0)), width) for width in (1, 2, 4, 8)]
     for start, width in (own, *packed):
@@ -500,7 +501,7 @@ _COLUMNS: dict[Kind, Callable[[Btf, Type, int], tuple[Field, ...]]] = {
 
 _NUMBERS = {name: name for name in ("type", "key_size", "value_size", "max_entries")} | {"map_flags": "flags"}
 _TYPES = ("key", "value")
-_IGNORED = ("pinning", "numa_node", "map_extra", "values")  # of maps in the kernel
+_IGNORED = ("pinning", "numa_node", "map_extra", "values")  # for maps in the kernel
 
 
 def declared_maps(btf: Btf) -> tuple[tuple[int, MapSpec], ...]:
@@ -510,7 +511,7 @@ def declared_maps(btf: Btf) -> tuple[tuple[int, MapSpec], ...]:
         (offset in the section `.maps`, map), in order of the declarations.
 
     Raises:
-        ProgramError: A declaration has no type, contradicts itself, or has attributes that no map has.
+        ProgramError: A declaration has no type, is inconsistent, or has unknown attributes.
 
     """
     return tuple((offset, _map(btf, variable)) for variable, offset, _ in _sections(btf, ".maps"))
@@ -520,7 +521,7 @@ def _map(btf: Btf, variable: int) -> MapSpec:
     name = btf.type(variable).name
     declared = btf.resolved(btf.type(variable).number)
     if declared.kind is not Kind.STRUCT:
-        raise _map_error(name, "it is no struct")
+        raise _map_error(name, "it is not a struct")
     numbers: dict[str, int] = {}
     layouts: dict[str, CLayout] = {}
     for name_offset, number, _ in zip(declared.words[::3], declared.words[1::3], declared.words[2::3], strict=True):
@@ -530,13 +531,13 @@ def _map(btf: Btf, variable: int) -> MapSpec:
             numbers[_NUMBERS[attribute]] = _number(btf, name, attribute, target)
         elif attribute in _TYPES:
             if target.kind is not Kind.PTR:
-                raise _map_error(name, f"{attribute} is no pointer, as __type makes one")
+                raise _map_error(name, f"{attribute} is not declared with __type")
             layouts[attribute] = layout(btf, target.number, attribute)
         elif attribute not in _IGNORED:
             known = [*_NUMBERS, *_TYPES, *_IGNORED]
             raise _map_error(name, "; ".join(filter(None, [f"maps have no {attribute}", suggestion(attribute, known)])))
     if "type" not in numbers:
-        raise _map_error(name, "its declaration does not say its type")
+        raise _map_error(name, "it has no type")
     for part, described in layouts.items():
         if numbers.setdefault(f"{part}_size", described.size) != described.size:
             raise _map_error(name, f"{part}_size is {numbers[f'{part}_size']}, its type has {described.size} bytes")
@@ -553,16 +554,16 @@ def _map(btf: Btf, variable: int) -> MapSpec:
 
 
 def _number(btf: Btf, name: str, attribute: str, target: Type) -> int:
-    """Read what __uint declares: a pointer to an array of so many items."""
+    """Read a number declared with __uint: a pointer to an array with that many items."""
     array = btf.resolved(target.number) if target.kind is Kind.PTR else target
     if target.kind is not Kind.PTR or array.kind is not Kind.ARRAY:
-        raise _map_error(name, f"{attribute} is no number, as __uint makes one")
+        raise _map_error(name, f"{attribute} is not declared with __uint")
     return array.words[2]
 
 
 def _map_error(name: str, why: str) -> ProgramError:
     return ProgramError(
-        f"the declaration of map {name} is not understood",
+        f"the declaration of map {name} is not valid",
         why=why,
         fix="declare it with __uint(type, ...), __uint(max_entries, ...), __type(key, ...) and __type(value, ...)",
         code="gpu.map.bad-declaration",

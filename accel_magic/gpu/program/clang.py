@@ -1,4 +1,4 @@
-"""Compiles eBPF C with the machine's clang, once for each content; objects are kept in the user's cache folder."""
+"""Compiles eBPF C with the machine's clang; objects are cached by content in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -30,51 +30,51 @@ _OLDEST = 14
 _FIRST_WITH_V4 = 18
 _KERNEL_WITH_V4 = (6, 6)
 _TIMEOUT_S = 60.0
-_MOST_CACHED = 500  # objects, of some 10 kB each
+_MOST_CACHED = 500  # objects, about 10 kB each
 _MOST_SHOWN = 5  # errors
 _LARGEST = 1 << 20  # bytes of a source file
 _FLAGS = (
     *("-x", "c", "-target", "bpf", "-O2", "-g", "-std=gnu17"),
-    # The standard headers of clang itself, not the C library's of this machine; and no loop becomes a call of memset.
+    # Use clang's standard headers, not those of this machine's C library; and turn no loops into calls of memset.
     "-ffreestanding",
-    # A table is data with addresses of code in it, which nothing here can jump through.
+    # Jump tables are data with code addresses; jumps through them are not supported.
     "-fno-jump-tables",
-    # Old versions of clang only warn, and leave a call to nowhere.
+    # Old versions of clang only warn, and emit a call without a target.
     "-Werror=implicit-function-declaration",
-    # File names in the object are relative to the program's folder: the same text gives the same bytes everywhere. So
-    # are those of our own headers, see `compile_program`.
+    # File names in the object are relative to the program's folder, so the same text gives the same bytes everywhere.
+    # `compile_program` does the same for our headers.
     "-fdebug-compilation-dir=.",
     *("-fno-caret-diagnostics", "-fno-color-diagnostics"),
 )
-_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}  # as BPF headers call them
+_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}  # names in BPF headers
 _VERSION = re.compile(r"clang version ((\d+)\.\S+)")
 _NUMBERED = re.compile(r"clang-(\d+)$")
 _ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.+)$", re.MULTILINE
 )
-# Names of warnings, which standard it is, and advice for programs in the kernel.
+# Names of warnings, references to the C standard, and advice for programs in the kernel.
 _NOISE = re.compile(r"( \[-W[^\]]*\]|; ISO C.*|\. [A-Z].*|\.)\s*$")
-# LLVM's own name of a called function.
+# LLVM's internal notation of a called function.
 _NODE = re.compile(r"\s*(?:to )?0x[0-9a-f]+: i64 = GlobalAddress<[^@]*@\w+> 0, \S+:\d+:\d+\s*")
 _FIXES = (
-    (r"'([^']+)' file not found", "put its folder on the include path, or leave the #include out"),
+    (r"'([^']+)' file not found", "add its folder to the include path, or remove the #include"),
     (
         r"undeclared function|implicit declaration",
         'include "accel_gpu.h", which declares the helpers, or declare the function',
     ),
-    (r"stack limit", "keep at most 512 bytes in local variables: move large ones into a map"),
-    (r"function '__\w+[sdt]f\d?' is not", "compute with integers: eBPF has no floating point"),
-    (r"function 'mem\w+' is not", "copy or fill at most 1024 bytes at once, of a size that is known when compiling"),
+    (r"stack limit", "use at most 512 bytes for local variables; move large ones into a map"),
+    (r"function '__\w+[sdt]f\d?' is not", "use integers; eBPF has no floating point"),
+    (r"function 'mem\w+' is not", "copy or fill at most 1024 bytes at once, with a constant size"),
     (
         r"stack arguments|too many arg|pass by value",
-        "pass at most 5 arguments, more of them in a struct through a pointer",
+        "pass at most 5 arguments; pass more in a struct, by pointer",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Clang:
-    """A clang that compiles for eBPF: where it is, its version, and the newest `-mcpu` that it and this kernel have."""
+    """A clang that compiles for eBPF: its path, its version, and the newest `-mcpu` that it and this kernel support."""
 
     path: str
     version: str
@@ -82,10 +82,10 @@ class Clang:
 
 
 def find_clang() -> Clang:
-    """Find clang: what ACCEL_MAGIC_CLANG names, else `clang`, else the newest `clang-N` on the PATH.
+    """Find clang: the one named by ACCEL_MAGIC_CLANG, or else `clang`, or else the newest `clang-N` on the PATH.
 
     Raises:
-        MachineError: There is none of version 14 or newer that compiles for eBPF.
+        MachineError: There is no clang 14 or newer that compiles for eBPF.
 
     """
     return _find(os.environ.get(CLANG, ""), os.environ.get("PATH", os.defpath))
@@ -96,13 +96,13 @@ def _find(chosen: str, search: str) -> Clang:
     refused = []
     for name in [chosen] if chosen else ["clang", *_numbered(search)]:
         path = shutil.which(name, path=search)
-        found = _examined(path) if path else "it is not there"
+        found = _examined(path) if path else "it does not exist"
         if isinstance(found, Clang):
             return found
         if path or chosen:
             refused.append(f"{path or name}: {found}")
     raise MachineError(
-        "no clang that compiles for eBPF",
+        "there is no clang that compiles for eBPF",
         why="; ".join(refused) or "there is no clang on the PATH",
         fix=f"set {CLANG} to a clang {_OLDEST} or newer" if chosen else "install it: apt install clang",
         code="clang.not-found",
@@ -110,7 +110,7 @@ def _find(chosen: str, search: str) -> Clang:
 
 
 def _numbered(search: str) -> list[str]:
-    """Names like clang-19 in the folders of `search`, the newest first."""
+    """List names like clang-19 in the folders of `search`, the newest first."""
     names = set()
     for folder in search.split(os.pathsep):
         with contextlib.suppress(OSError):
@@ -119,11 +119,11 @@ def _numbered(search: str) -> list[str]:
 
 
 def _examined(path: str) -> Clang | str:
-    """Look at a clang: what it is, or why it will not do."""
+    """Check a clang: return its description, or why it cannot be used."""
     try:
         version = _VERSION.search(_output(path, "--version"))
         if version is None:
-            return "it does not say that it is clang"
+            return "it does not report a version of clang"
         major = int(version[2])
         if major < _OLDEST:
             return f"version {version[1]} is older than {_OLDEST}"
@@ -131,7 +131,7 @@ def _examined(path: str) -> Clang | str:
             return f"version {version[1]} was built without the BPF target"
     except (OSError, subprocess.SubprocessError) as error:
         return f"it does not run: {error}"
-    # Programs for the CPU are in the same object, and this kernel has to load them.
+    # CPU programs are in the same object, and this kernel must be able to load them.
     newest = major >= _FIRST_WITH_V4 and kernel_version() >= _KERNEL_WITH_V4
     return Clang(path, version[1], "v4" if newest else "v3")
 
@@ -144,12 +144,12 @@ def _output(path: str, option: str) -> str:
 
 
 def header_folders() -> tuple[Path, ...]:
-    """Where accel_gpu.h lies, and where <vmlinux.h> and <bpf/bpf_helpers.h> do."""
+    """Return the folder of accel_gpu.h, and that of <vmlinux.h> and <bpf/bpf_helpers.h>."""
     return bpf_folder() / "gpu", bpf_folder() / "gpu" / "include"
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled programs. Raises MachineError: it is not safe to use, or cannot be made."""
+    """Return the folder of compiled programs. Raises MachineError if it is not safe to use or cannot be created."""
     return cache.own("gpu")
 
 
@@ -157,18 +157,18 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
     """Compile eBPF C.
 
     Args:
-        source: A file's path, or text: a `str` with a line break in it. What text includes in quotes is looked for in
-            the current folder.
+        source: A file's path, or text: a `str` with a line break in it. For text, headers included in quotes are
+            searched in the current folder.
         include: Folders of headers, searched before our own.
-        name: What messages and source lines call a text.
+        name: File name of a text, in messages and source lines.
 
     Returns:
-        The ELF object with BTF, for the newest instruction set that this clang knows. The same content gives the same
-        bytes, from the cache folder where it was compiled before.
+        The ELF object with BTF, for the newest instruction set that this clang and this kernel support. The same
+        content gives the same bytes, from the cache folder if it was compiled before.
 
     Raises:
         ProgramError: It does not compile, with the line and clang's message; or the file cannot be read.
-        MachineError: There is no clang, or others can write to the cache folder.
+        MachineError: There is no clang, or other users can write to the cache folder.
 
     """
     clang = find_clang()
@@ -177,7 +177,7 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
         _need_source(path)
         options = [*_FLAGS, f"-mcpu={clang.cpu}", f"-fdebug-prefix-map={header_folders()[0]}=.", *_target()]
         run = _Run(clang.path, [*options, *_folders(include, quoted=Path.cwd() if is_text else None)], path)
-        # The text and its headers word for word, for source lines go into the object too.
+        # The text and its headers unchanged, because source lines are part of the object.
         whole = run.output("-E", "-frewrite-includes")
         key = hashlib.sha256(b"\0".join([*(part.encode() for part in (clang.version, *options)), whole])).hexdigest()
         folder = _cache()
@@ -191,7 +191,7 @@ def compile_program(source: str | Path, *, include: Sequence[str | Path] = (), n
 
 
 def _cache() -> Path | None:
-    """The cache folder; None where there is none: then programs are compiled each time."""
+    """Return the cache folder; None if it cannot be written: then programs are compiled each time."""
     try:
         return cache_folder()
     except MachineError as error:
@@ -209,7 +209,7 @@ def _text_file(text: str, name: str) -> Iterator[Path]:
 
 
 def _need_source(path: Path) -> None:
-    """Refuse what is not there, is no file, is larger than 1 MiB, or may not be read."""
+    """Raise ProgramError if the path does not exist, is not a file, is larger than 1 MiB, or cannot be read."""
     why = f"it has more than {_LARGEST >> 20} MiB"
     try:
         with path.open("rb") as file:
@@ -223,7 +223,7 @@ def _need_source(path: Path) -> None:
 
 
 def _target() -> Iterator[str]:
-    """Say which registers programs for the CPU will find."""
+    """Yield the macro that selects the registers for CPU programs."""
     machine = platform.machine()
     if machine in _ARCHITECTURES:
         yield f"-D__TARGET_ARCH_{_ARCHITECTURES[machine]}"
@@ -247,7 +247,7 @@ class _Run:
     path: Path
 
     def output(self, *step: str) -> bytes:
-        """Run one step; what it writes. Raises ProgramError."""
+        """Run one step, and return its output. Raises ProgramError."""
         folder = self.path.absolute().parent
         command = [self.clang, *self.flags, *step, "-o", "-", self.path.name]
         environment = {**os.environ, "LC_ALL": "C"}
@@ -264,8 +264,8 @@ class _Run:
         except subprocess.TimeoutExpired:
             raise ProgramError(
                 f"{self.path.name} does not compile",
-                why=f"clang is not ready after {_TIMEOUT_S:g} s",
-                fix="make the program smaller: unrolled loops are the usual reason",
+                why=f"clang took more than {_TIMEOUT_S:g} s",
+                fix="make the program smaller; unrolled loops are the usual reason",
                 code="clang.timeout",
             ) from None
         if run.returncode:
@@ -274,7 +274,7 @@ class _Run:
 
 
 def _compile_error(messages: str, folder: Path, name: str) -> ProgramError:
-    """Make an error of what clang writes: the first one with its source line, then the others."""
+    """Convert clang's messages to an error: the first message with its source line, then the others."""
     errors: dict[tuple[str, int, str], str] = {}
     for match in _ERROR.finditer(messages):
         file, message = match["file"].removeprefix("./"), _NOISE.sub("", _NODE.sub("", match["message"]))
@@ -282,14 +282,14 @@ def _compile_error(messages: str, folder: Path, name: str) -> ProgramError:
     if not errors:
         return ProgramError(
             f"{name} does not compile",
-            why=messages.strip().partition("\n")[0] or "clang says no more than that",
+            why=messages.strip().partition("\n")[0] or "clang printed no message",
             fix=f"if clang itself failed, set {CLANG} to another version",
             code="program.does-not-compile",
         )
     (file, line, message), *_ = errors
     what, *others = errors.values()
     text = _line(folder / file, line)
-    fix = next((fix for pattern, fix in _FIXES if re.search(pattern, message)), f"mend line {line} of {file}")
+    fix = next((fix for pattern, fix in _FIXES if re.search(pattern, message)), f"correct line {line} of {file}")
     why = [f"clang stopped at `{text}`"] if text else []
     why += others[:_MOST_SHOWN]
     if len(others) > _MOST_SHOWN:
@@ -304,7 +304,7 @@ def _line(path: Path, number: int) -> str:
 
 
 def _keep(compiled: bytes, folder: Path, key: str) -> None:
-    """Write an object into the cache, whole or not at all; a cache that cannot be written is not an error."""
+    """Write an object into the cache atomically; a cache that cannot be written is not an error."""
     with contextlib.suppress(OSError):
         others = sorted(folder.glob("*.o"), key=lambda path: path.stat().st_mtime)
         for old in others[: max(len(others) - _MOST_CACHED + 1, 0)]:
@@ -318,11 +318,11 @@ def _keep(compiled: bytes, folder: Path, key: str) -> None:
 
 
 LIST: Final = "prebuilt.json"
-"""Beside the sources: by tool, the SHA-256 of what `source_hash` tells and of the object."""
+"""File beside the sources: by tool, the hash of its sources (`source_hash`) and the SHA-256 of its object."""
 
 
 def source_hash(tool: str) -> str:
-    """Tell what a tool is compiled from: the SHA-256 of its C file and of our headers, with their names."""
+    """Return the SHA-256 of a tool's C file and of our headers, including their names."""
     folder = bpf_folder() / "gpu"
     known = hashlib.sha256()
     for path in [folder / f"{tool}.bpf.c", *sorted(folder.rglob("*.h"))]:
@@ -332,7 +332,7 @@ def source_hash(tool: str) -> str:
 
 
 def object_of(tool: str) -> bytes | None:
-    """Give a tool's compiled object; None where it has to be compiled: a source was changed, or no object is there."""
+    """Return a tool's compiled object; None if it must be compiled: a source has changed, or there is no object."""
     folder = bpf_folder() / "gpu"
     try:
         listed = json.loads((folder / LIST).read_text("utf-8"))[tool]

@@ -1,4 +1,4 @@
-"""What a probe inside a GPU kernel is told: the struct that a program's first argument points to."""
+"""The context of a probe inside a GPU kernel: the struct that a program's first argument points to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Space(IntEnum):
-    """State space of a memory access, as PTX names it; GENERIC where the instruction does not say."""
+    """PTX state space of a memory access; GENERIC if the instruction names none."""
 
     GENERIC = 0
     GLOBAL = 1
@@ -19,7 +19,7 @@ class Space(IntEnum):
 
 
 class Operation(IntEnum):
-    """What an instruction does to memory; NONE at probes that are not at a memory operation."""
+    """The memory operation of an instruction; NONE at probes elsewhere."""
 
     NONE = 0
     LOAD = 1
@@ -30,10 +30,10 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of the context: where it lies, and who knows it.
+    """One field of the context: its position, and the origin of its value.
 
-    `injected` fields come with each injected copy as an argument of the program's function, in the order of the table;
-    the others are read on the device by the program itself.
+    `injected` fields are arguments of the program's function at each injected copy, in the order of the table; the
+    program itself reads the others on the device.
     """
 
     name: str
@@ -47,15 +47,15 @@ FIELDS: Final = (
     Field("size", 8, 4, injected=True),  # bytes that one lane accesses
     Field("space", 12, 4, injected=True),  # Space
     Field("operation", 16, 4, injected=True),  # Operation
-    Field("site", 20, 4, injected=True),  # number of the place within the traced cell
+    Field("site", 20, 4, injected=True),  # number of the site within the traced cell
     Field("kernel", 24, 4, injected=True),  # number of the kernel within the traced cell
     Field("active", 28, 4, injected=False),  # mask of the warp's lanes that are at the probe
     Field("launch", 32, 8, injected=False),  # the launch's number on the device (%gridid)
 )
-"""Fields of `struct gpu_ctx` in bpf/gpu/accel_gpu.h. Programs may only read it, each field whole."""
+"""Fields of `struct gpu_ctx` in bpf/gpu/accel_gpu.h; read-only. Each field must be read with its own size."""
 
 SIZE: Final = 40
 """Bytes of the struct."""
 
 PARAMETERS: Final = tuple((field.name, field.size) for field in FIELDS if field.injected)
-"""Parameters of a compiled probe, in order, with their bytes."""
+"""(name, bytes) of the parameters of a compiled probe, in order."""

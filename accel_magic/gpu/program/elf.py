@@ -1,4 +1,4 @@
-"""Reads the ELF file of a compiled eBPF program: sections, symbols and relocations, and nothing that is not true."""
+"""Reads sections, symbols and relocations of a compiled eBPF program's ELF file, rejecting malformed files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LARGEST: Final = 64 << 20
-"""Bytes of an object, and of one section in memory."""
+"""Maximum bytes of an object, and of one section in memory."""
 # Relocations of LLVM's BPF back end.
 OF_ADDRESS: Final = 1
-"""R_BPF_64_64: of a wide load."""
+"""R_BPF_64_64: relocation of a wide load."""
 OF_CALL: Final = 10
-"""R_BPF_64_32: of a call."""
-_OF_WORD = (3, 4)  # R_BPF_64_ABS32, R_BPF_64_NODYLD32: of a 32-bit number in BTF
+"""R_BPF_64_32: relocation of a call."""
+_OF_WORD = (3, 4)  # R_BPF_64_ABS32, R_BPF_64_NODYLD32: relocations of a 32-bit number in BTF
 _MOST_SECTIONS = 10_000
 _ALLOCATED = 0x2  # SHF_ALLOC
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
@@ -40,7 +40,7 @@ _DAMAGED = (
     TypeError,
     ValueError,
 )
-"""What pyelftools raises over damaged files."""
+"""Exceptions of pyelftools for damaged files."""
 _RECOMPILE = "compile it: clang -target bpf -O2 -g -c program.bpf.c"
 
 
@@ -50,7 +50,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Section:
-    """One section; `data` is None where the file holds nothing of it: zeros."""
+    """One section; `data` is None if it is all zeros and not in the file."""
 
     name: str
     code: bool
@@ -61,7 +61,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
-    """One symbol: `section` is the section's number, None for what the object does not define."""
+    """One symbol: `section` is the section's number, None if the object does not define the symbol."""
 
     name: str
     function: bool
@@ -73,7 +73,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Relocation:
-    """A place of `offset` bytes in a section that refers to a symbol."""
+    """A reference to a symbol, at `offset` bytes in a section."""
 
     offset: int
     type: int
@@ -82,18 +82,18 @@ class Relocation:
 
 @dataclass(frozen=True)
 class Elf:
-    """An object; sections and symbols keep their numbers, relocations are by the number of the section they change."""
+    """An object. Sections and symbols are indexed by their numbers, relocations by the section that they modify."""
 
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...]
     relocations: Mapping[int, tuple[Relocation, ...]]
 
     def named(self, name: str) -> int | None:
-        """Look up the number of a section."""
+        """Return the number of a section."""
         return next((number for number, section in enumerate(self.sections) if section.name == name), None)
 
     def described(self, name: str) -> bytes:
-        """Bytes of a section of BTF with the places of symbols filled in; empty where there is none."""
+        """Return the bytes of a section of BTF with relocations applied; empty if there is no such section."""
         number = self.named(name)
         if number is None:
             return b""
@@ -109,8 +109,8 @@ def read_elf(data: bytes, source: str) -> Elf:
     """Read an object.
 
     Raises:
-        ProgramError: It is no ELF file, is for another machine or byte order, is no object but a program, is damaged,
-            or is too large.
+        ProgramError: It is not an ELF file, is for another machine or byte order, is linked, is damaged, or is too
+            large.
 
     """
     try:
@@ -125,14 +125,14 @@ def read_elf(data: bytes, source: str) -> Elf:
 
 
 def _error(source: str, why: str, *, code: str) -> ProgramError:
-    return ProgramError(f"{source} is no eBPF object that can be loaded", why=why, fix=_RECOMPILE, code=code)
+    return ProgramError(f"{source} is not an eBPF object that can be loaded", why=why, fix=_RECOMPILE, code=code)
 
 
 def _opened(data: bytes) -> ELFFile:
     if len(data) > LARGEST:
         raise _RefusedError(f"it has {len(data)} bytes, more than {LARGEST >> 20} MiB")
     if not data.startswith(b"\x7fELF"):
-        raise _RefusedError("it is no ELF file")
+        raise _RefusedError("it is not an ELF file")
     file = ELFFile(BytesIO(data))
     machine, kind = str(file["e_machine"]).removeprefix("EM_"), str(file["e_type"])
     if not file.little_endian:
@@ -140,7 +140,7 @@ def _opened(data: bytes) -> ELFFile:
     if file.elfclass != 64 or machine != "BPF":
         raise _RefusedError(f"it holds {file.elfclass}-bit code for {machine}")
     if kind != "ET_REL":
-        raise _RefusedError(f"it is no object but linked ({kind})")
+        raise _RefusedError(f"it is linked ({kind}), not an object")
     return file
 
 
@@ -166,7 +166,7 @@ def _symbols(file: ELFFile, sections: tuple[Section, ...]) -> Iterator[Symbol]:
         where, info = symbol["st_shndx"], symbol["st_info"]
         section = where if isinstance(where, int) else None
         if section is not None and section >= len(sections):
-            raise _RefusedError(f"it is damaged: symbol {symbol.name} is in section {section}, which is not there")
+            raise _RefusedError(f"it is damaged: symbol {symbol.name} is in section {section}, which does not exist")
         yield Symbol(
             str(symbol.name) or ("" if section is None else sections[section].name),
             info["type"] == "STT_FUNC",
@@ -186,9 +186,9 @@ def _relocations(
         number = section["sh_info"]
         changed = sections[number]
         if not changed.allocated and not changed.name.startswith(".BTF"):
-            continue  # of debug information
+            continue  # debug information
         if section.is_RELA():
-            raise _RefusedError("its relocations are not as clang makes them (RELA)")
+            raise _RefusedError("its relocations have a format that clang does not use (RELA)")
         yield number, tuple(_relocation(entry, symbols) for entry in section.iter_relocations())
 
 

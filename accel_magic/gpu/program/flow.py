@@ -1,4 +1,4 @@
-"""Control flow of one eBPF function: where each slot can go, which slots are reached, where blocks begin."""
+"""Control flow of one eBPF function: successors of each slot, reachable slots, and starts of blocks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class Flow:
     """Reachable control flow.
 
     Attributes:
-        successors: Slots that each reachable slot can go to, by slot: for a conditional jump the next slot, then the
-            target.
-        leaders: Slots at which a block begins: the first one, and everything that jumps go to or come from.
+        successors: Successors of each reachable slot, by slot: for a conditional jump the next slot, then the target.
+        leaders: Slots at which a block begins: the first one, and all successors of jumps.
 
     """
 
@@ -34,7 +33,7 @@ class Flow:
 
 
 def is_jump(instruction: Instruction) -> bool:
-    """Whether it is a jump, conditional or not; calls and exit are none."""
+    """Whether it is a jump, conditional or not; calls and exit are not jumps."""
     return instruction.kind in _JUMPS and instruction.opcode not in _NO_JUMPS
 
 
@@ -44,7 +43,7 @@ def is_unconditional(instruction: Instruction) -> bool:
 
 
 def instruction_at(function: Function, slot: int) -> Instruction:
-    """Fetch the instruction in a slot.
+    """Return the instruction in a slot.
 
     Raises:
         ProgramError: The slot is outside the function, or the second half of a wide instruction.
@@ -56,7 +55,7 @@ def instruction_at(function: Function, slot: int) -> Instruction:
         raise ProgramError(
             f"{function.name}: control reaches slot {slot}, which is {where}",
             why=f"the function has {len(function.code)} slots",
-            fix="end every path with `exit`, and let jumps go to whole instructions",
+            fix="end every path with `exit`, and jump only to the first slot of an instruction",
             code="gpu.bad-control-flow",
         )
     return instruction
@@ -66,7 +65,7 @@ def flow_of(function: Function) -> Flow:
     """Follow control from the first slot.
 
     Raises:
-        ProgramError: A path leaves the function or goes into the middle of an instruction, or a register is misused.
+        ProgramError: A path leaves the function or reaches the middle of an instruction, or a register is misused.
 
     """
     found: dict[int, tuple[int, ...]] = {}
@@ -88,8 +87,8 @@ def flow_of(function: Function) -> Flow:
 def _check_registers(function: Function, slot: int, instruction: Instruction) -> None:
     if max(instruction.dst, instruction.src) > _FRAME or _FRAME in _written(instruction):
         raise ProgramError(
-            f"{function.name}: slot {slot} uses r{max(instruction.dst, instruction.src)} as no program can",
-            why="there are the registers r0 to r10, and r10, the frame's end, is only read",
+            f"{function.name}: slot {slot} uses r{max(instruction.dst, instruction.src)} in an invalid way",
+            why="the registers are r0 to r10, and r10, the end of the frame, is read-only",
             fix="compile with clang -target bpf",
             code="gpu.bad-register",
         )

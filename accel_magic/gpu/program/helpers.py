@@ -1,4 +1,4 @@
-"""The helpers that programs on a GPU may call: numbers, arguments, results, and what differs from lane to lane."""
+"""The helpers that GPU programs may call: numbers, arguments, results, and which results differ between lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MapType(IntEnum):
-    """Maps that GPU programs may use. 1500 and above are the numbers that GPU eBPF programs use elsewhere too."""
+    """Types of maps that GPU programs may use; numbers from 1500 are compatible with other GPU eBPF projects."""
 
     HASH = 1
     ARRAY = 2
@@ -33,7 +33,7 @@ RINGS: Final = frozenset({MapType.RINGBUF, MapType.GPU_RINGBUF})
 
 
 class Arg(Enum):
-    """What an argument must be."""
+    """The kind of value that an argument must have."""
 
     ANY = "any number"
     MAP = "a map"
@@ -45,12 +45,12 @@ class Arg(Enum):
     SIZE_CONST = "bytes to reserve, a constant"
     RECORD = "what a ring buffer's reserve returned"
     TEXT = "readable memory that ends with a zero byte"
-    CONTEXT = "the context, or anything: it is not looked at"
-    POINTER = "an address that may be anything: it is not read"
+    CONTEXT = "the context, or any value: it is ignored"
+    POINTER = "any address: it is not read"
 
 
 class Result(Enum):
-    """What comes back in r0."""
+    """The result in r0."""
 
     NUMBER = "a number"
     VALUE_OR_NULL = "a pointer into a map's value, or null"
@@ -73,11 +73,11 @@ class Helper:
     Attributes:
         id: Number in the call instruction.
         name: Name in bpf/gpu/accel_gpu.h.
-        arguments: What each register from r1 on must hold; the others are not looked at.
-        result: What is returned.
+        arguments: The required kind of value in each register from r1 on; other registers are ignored.
+        result: The kind of result.
         lanes: Whether the result (or what is written through OUT8 arguments) differs between lanes.
-        effect: What it does to state that others see, '' for nothing: 'update', 'delete', 'output', 'print', 'exit'.
-        converges: All lanes of the warp must call it together: votes, barriers.
+        effect: The visible side effect, '' for none: 'update', 'delete', 'output', 'print', 'exit'.
+        converges: Whether all lanes of the warp must call it together: votes, barriers.
 
     """
 
@@ -138,7 +138,7 @@ _TABLE = (
     Helper(509, "gpu_sm_id", (), Result.NUMBER, Lanes.UNIFORM),
     Helper(510, "gpu_warp_id", (), Result.NUMBER, Lanes.UNIFORM),
     Helper(511, "gpu_lane_id", (), Result.NUMBER, Lanes.VARYING),
-    # Ours.
+    # Helpers of accel_magic.
     Helper(600, "gpu_active_mask", (), Result.NUMBER, Lanes.UNIFORM),
     Helper(601, "gpu_is_leader", (), Result.NUMBER, Lanes.VARYING),  # 1 in the lowest active lane
     Helper(602, "gpu_ballot", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),
@@ -150,9 +150,9 @@ _TABLE = (
     Helper(608, "gpu_block_number", (), Result.NUMBER, Lanes.UNIFORM),  # row-major over the grid
     Helper(609, "gpu_barrier", (), Result.NUMBER, Lanes.UNIFORM, converges=True),  # all threads of the block
     Helper(610, "gpu_distinct", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),  # values in active lanes
-    # Passes of the banks of shared memory for (address, size) of the active lanes.
+    # Passes through the banks of shared memory for (address, size) of the active lanes.
     Helper(611, "gpu_bank_passes", (Arg.ANY, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, converges=True),
 )
 
 HELPERS: Final[Mapping[int, Helper]] = MappingProxyType({helper.id: helper for helper in _TABLE})
-"""All of them by number."""
+"""All helpers by number."""

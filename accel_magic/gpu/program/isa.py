@@ -1,4 +1,4 @@
-"""The eBPF instruction set: one instruction, its encoding, and the numbers of RFC 9669 (ISA version 4)."""
+"""The eBPF instruction set of RFC 9669 (ISA version 4): instructions, their encoding, and opcodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 STACK_SIZE: Final = 512
-"""Bytes of stack that one function has."""
+"""Bytes of stack of one function."""
 SLOT: Final = 8
 """Bytes of one instruction slot; a wide instruction takes two."""
 
@@ -46,11 +46,11 @@ JA32: Final = 0x06
 FETCH: Final = 0x01
 XCHG: Final = 0xE1
 CMPXCHG: Final = 0xF1
-"""Immediates of atomics; add, or, and, xor are the numbers of `Alu`, plus FETCH where the old value is wanted."""
+"""Immediates of atomics; add, or, and, xor have the numbers of `Alu`, plus FETCH to return the old value."""
 
 CALL_HELPER: Final = 0
 CALL_LOCAL: Final = 1
-"""What a call's source register says that it calls."""
+"""Source register of a call: the kind of callee."""
 
 
 class Alu(IntEnum):
@@ -93,14 +93,14 @@ class Jump(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MapReference:
-    """A wide load that puts a map's handle into its register."""
+    """A wide load of a map's handle."""
 
     map: str
 
 
 @dataclass(frozen=True, slots=True)
 class DataReference:
-    """A wide load that puts the address of a byte of a map's first value into its register: global variables."""
+    """A wide load of an address within a map's first value: a global variable."""
 
     map: str
     offset: int
@@ -113,10 +113,10 @@ class Instruction:
     Attributes:
         opcode: 0 to 255.
         dst: Destination register, 0 to 10.
-        src: Source register, or what kind of call or wide load it is.
+        src: Source register, or the kind of a call or wide load.
         offset: Signed 16 bits: displacement, jump distance in slots, or a variant (signed division, sign extension).
-        imm: Signed 32 bits; of a wide load all 64 bits, unsigned. Of a local call the place in `Program.functions`.
-        reference: What a wide load refers to; None for a number.
+        imm: Signed 32 bits; in a wide load all 64 bits, unsigned; in a local call the index in `Program.functions`.
+        reference: The map or variable that a wide load refers to; None for a number.
 
     """
 
@@ -139,7 +139,7 @@ class Instruction:
 
     @property
     def size(self) -> int:
-        """Bytes that a load, store or atomic touches."""
+        """Bytes that a load, store or atomic accesses."""
         return SIZES[self.opcode & 0x18]
 
     @property
@@ -168,14 +168,14 @@ Code = tuple[Instruction | None, ...]
 
 
 def decode(data: bytes) -> Code:
-    """Take bytecode apart; references are not known yet.
+    """Decode bytecode, without references.
 
     Raises:
-        ValueError: It is no whole number of instructions, or ends within a wide one.
+        ValueError: Its size is not a multiple of 8 bytes, or it ends within a wide instruction.
 
     """
     if len(data) % SLOT:
-        message = f"{len(data)} bytes are no whole number of 8-byte instructions"
+        message = f"{len(data)} bytes are not a whole number of 8-byte instructions"
         raise ValueError(message)
     code: list[Instruction | None] = []
     at = 0
@@ -195,7 +195,7 @@ def decode(data: bytes) -> Code:
 
 
 def encode(code: Iterable[Instruction | None]) -> bytes:
-    """Put bytecode together, the inverse of `decode`; references are written as zero."""
+    """Encode instructions, the inverse of `decode`; references are written as zero."""
     parts = []
     for instruction in code:
         if instruction is None:

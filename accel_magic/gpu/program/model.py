@@ -1,4 +1,4 @@
-"""What a GPU trace is made of before anything is compiled: programs, their maps, and the lines they come from."""
+"""Values of loaded eBPF objects: programs, functions and maps."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from accel_magic.ptx.model import SourceLine
 
 Side = Literal["gpu", "cpu", "both"]
-"""Whose programs use a map."""
+"""The side whose programs use a map."""
 
 Per = Literal["thread", "warp"]
-"""Whether a program runs in every thread that comes by, or once for each warp, in its lowest active lane."""
+"""Whether a program runs in every thread that reaches it, or once per warp, in its lowest active lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelField:
-    """What an instruction asks of the running kernel's types (CO-RE).
+    """A relocation of an instruction to the running kernel's types (CO-RE).
 
     Attributes:
         type: Name of the struct, union or enum.
-        steps: Names of members, and indexes of array items, from there on; of an enum the name of its value.
-        asked: The kernel's enum bpf_core_relo_kind: offset, size, existence...
+        steps: Path of member names and array indexes from that type; for an enum the name of a value.
+        asked: The kind of relocation, the kernel's enum bpf_core_relo_kind: offset, size, existence...
 
     """
 
@@ -33,7 +33,7 @@ class KernelField:
     asked: int
 
     def __str__(self) -> str:
-        """As C has it: `task_struct.pid`, `rq.cpu[2]`."""
+        """Return the field in C notation: `task_struct.pid`, `rq.cpu[2]`."""
         return self.type + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
 
 
@@ -42,11 +42,11 @@ class Function:
     """One eBPF function.
 
     Attributes:
-        name: In C.
+        name: Its name in C.
         code: Its instructions by slot.
-        lines: The line that each slot comes from, where that is known.
-        kernel_fields: (slot, what it asks of the running kernel); programs for the CPU alone have any.
-        missing: What it refers to that its object does not define, likewise.
+        lines: The source line of each slot, if known.
+        kernel_fields: (slot, relocation to the running kernel's types); only in CPU programs.
+        missing: Descriptions of references that its object does not define; only in CPU programs.
 
     """
 
@@ -59,20 +59,20 @@ class Function:
 
 @dataclass(frozen=True)
 class MapSpec:
-    """A map as its program declares it.
+    """The declaration of a map.
 
     Attributes:
-        name: Its name; of global data the section's: `.rodata`, `.data`, `.bss` and longer ones.
-        type: The number in the declaration: a `MapType`, or another one, which the verifier refuses.
+        name: Its name; for global data that of the section: `.rodata`, `.data`, `.bss`, possibly with a suffix.
+        type: The number in the declaration: a `MapType`, or another number, which the verifier rejects.
         key_size: Bytes of a key.
         value_size: Bytes of a value.
-        max_entries: Entries; of a ring buffer its bytes (type 27) or its records per thread (type 1527).
+        max_entries: Entries; for a ring buffer its bytes (type 27) or its records per thread (type 1527).
         flags: BPF_F_... of the declaration.
-        initial: Content of the first value at the start: global data. None for zeros.
-        key: Columns of a key; None where the declaration gives only a size.
+        initial: Initial content of the first value, for global data. None for zeros.
+        key: Columns of a key; None if the declaration has only a size.
         value: Columns of a value, likewise.
-        used_by: Whose programs use it: a map of the CPU's programs is the kernel's, also where both sides see it.
-        rounded: Whether values of an array begin at multiples of 8 bytes, as the kernel has them.
+        used_by: The side whose programs use it. Maps used by CPU programs, or by both, are maps of the kernel.
+        rounded: Whether values of an array begin at multiples of 8 bytes, as in the kernel.
 
     """
 
@@ -95,18 +95,18 @@ class MapSpec:
 
     @property
     def read_only(self) -> bool:
-        """Whether programs may only read it: constants."""
+        """Whether it holds constants, which programs may only read."""
         return self.name.startswith(".rodata")
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program: what its section says to attach it to, its own function and those it calls.
+    """One program: its section, its own function and those that it calls.
 
     Attributes:
         name: The C function's name.
-        section: The ELF section's name: `gpu/exit`, `kretprobe/_Z9vectorAddPKfS0_Pf`.
-        functions: The program's own function first; a local call's immediate is a place in here.
+        section: The ELF section's name, which names the attach point: `gpu/exit`, `kretprobe/_Z9vectorAddPKfS0_Pf`.
+        functions: The program's own function first; a local call's immediate is an index in here.
 
     """
 
@@ -121,9 +121,9 @@ class BpfObject:
 
     Attributes:
         source: The file it comes from.
-        programs: For the GPU and for the CPU; `accel_magic.gpu.program.sections` tells them apart.
-        maps: Declared ones first, then global data.
-        data: The ELF object itself: what the kernel engine takes for the CPU programs.
+        programs: GPU and CPU programs; `accel_magic.gpu.program.sections` distinguishes them.
+        maps: Declared maps first, then global data.
+        data: The ELF object itself.
 
     """
 

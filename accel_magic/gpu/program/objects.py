@@ -1,4 +1,4 @@
-"""Loads compiled eBPF objects: programs with the functions they call, their maps and global data."""
+"""Loads compiled eBPF objects: programs with the functions that they call, maps and global data."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _DATA = (".rodata", ".data", ".bss")
 
 
 def load(path: str | Path, *, include: Sequence[str | Path] = (), gpu_names: str = "") -> BpfObject:
-    """Load a program's file: C is compiled first, with `include` searched for headers before our own.
+    """Load a program's file. C is compiled first; headers are searched in `include` before our own folders.
 
-    `gpu_names` is as for `accel_magic.gpu.program.sections.attach_of`.
+    `gpu_names` is as in `accel_magic.gpu.program.sections.attach_of`.
 
     Raises:
         ProgramError: It cannot be read, does not compile, or cannot be loaded.
@@ -50,12 +50,12 @@ def load_object(source: str | Path | bytes, name: str = "", *, gpu_names: str = 
 
     Args:
         source: Its path, or its bytes.
-        name: What messages call it; else its path's name.
-        gpu_names: Glob of kernels whose probes are for the GPU, as for `accel_magic.gpu.program.sections.attach_of`.
+        name: Its name in messages; by default that of its path.
+        gpu_names: Glob of additional GPU kernels, as in `accel_magic.gpu.program.sections.attach_of`.
 
     Raises:
-        ProgramError: It cannot be read, is no eBPF object with BTF, is damaged, or a program for the GPU refers to what
-            there is only in the kernel, with its name. Of programs for the CPU such references stay as they are.
+        ProgramError: It cannot be read, is not an eBPF object with BTF, is damaged, or a GPU program refers to
+            something that exists only in the kernel. CPU programs keep such references.
 
     """
     data = source if isinstance(source, bytes) else _read(Path(source))
@@ -86,7 +86,7 @@ def _read(path: Path) -> bytes:
         raise ProgramError(
             f"the program {path} cannot be read",
             why=error.strerror or str(error),
-            fix="name a C file, e.g. count.bpf.c, or an object made of one",
+            fix="name a C file, e.g. count.bpf.c, or an object compiled from one",
             code="program.unreadable",
         ) from None
 
@@ -95,14 +95,14 @@ def _description(file: elf.Elf, name: str) -> btf.Btf:
     if any(section.name == "maps" or section.name.startswith("maps/") for section in file.sections):
         raise ProgramError(
             f"{name} declares its maps in the old way",
-            why='it has a section "maps" of struct bpf_map_def, which libbpf 1.0 gave up too',
+            why='it has a section "maps" of struct bpf_map_def, which libbpf 1.0 does not support either',
             fix='declare them with __uint and __type in SEC(".maps")',
             code="gpu.map.old-declaration",
         )
     if file.named(".BTF") is None:
         raise ProgramError(
-            f"{name} does not describe itself",
-            why="it has no BTF: maps and source lines are unknown",
+            f"{name} has no type information",
+            why="without BTF, maps and source lines are unknown",
             fix="compile it with debug information: clang -target bpf -O2 -g",
             code="gpu.no-btf-in-object",
         )
@@ -110,7 +110,7 @@ def _description(file: elf.Elf, name: str) -> btf.Btf:
 
 
 def _global_data(file: elf.Elf, described: btf.Btf) -> Iterator[tuple[int, MapSpec]]:
-    """Go through the sections of global variables: (number, an array with one value)."""
+    """Yield the sections of global variables: (number, an array with one value)."""
     for number, section in enumerate(file.sections):
         of_data = any(section.name == name or section.name.startswith(f"{name}.") for name in _DATA)
         if not of_data or not section.allocated or not section.size:
@@ -126,12 +126,12 @@ def _refuse_duplicates(source: str, maps: Sequence[MapSpec]) -> None:
     (name, count), *_ = [*Counter(spec.name for spec in maps).most_common(1), ("", 0)]
     if count > 1:
         raise ProgramError(
-            f"{source} has {count} maps called {name}", fix="give each map a name of its own", code="gpu.map.name-twice"
+            f"{source} has {count} maps called {name}", fix="give each map a unique name", code="gpu.map.name-twice"
         )
 
 
 def _functions(file: elf.Elf) -> dict[Place, elf.Symbol]:
-    """Functions by where they begin, in the order of the file."""
+    """Return functions by their start, in the order of the file."""
     found = {
         (symbol.section, symbol.value): symbol
         for symbol in file.symbols
@@ -147,7 +147,7 @@ def _license(file: elf.Elf) -> str:
 
 
 def _programs(unit: Unit, gpu_names: str) -> Iterator[Program]:
-    """Put the programs together, in the order of the file."""
+    """Yield the programs, in the order of the file."""
     linked = {place: link(unit, place) for place in unit.functions}
     called = {callee for function in linked.values() for callee in function.callees.values()}
     for place, symbol in unit.functions.items():
@@ -157,17 +157,17 @@ def _programs(unit: Unit, gpu_names: str) -> Iterator[Program]:
         if symbol.local:
             raise ProgramError(
                 f"{unit.source}: the program {symbol.name} is static",
-                why="only functions that can be seen from outside are programs",
-                fix="leave out `static`",
+                why="programs must be visible outside the file",
+                fix="remove `static`",
                 code="gpu.static-program",
             )
         yield _program(Program(symbol.name, section, ()), place, linked, gpu_names)
 
 
 def _program(program: Program, entry: Place, linked: Mapping[Place, Linked], gpu_names: str) -> Program:
-    """Give a program its functions: its own, then all that it reaches by calls."""
+    """Add a program's functions: its own, then all that it calls, directly or not."""
     places = [entry]
-    for place in places:  # grows meanwhile
+    for place in places:  # grows during the loop
         places += dict.fromkeys(callee for callee in linked[place].callees.values() if callee not in places)
     try:
         graphlib.TopologicalSorter({place: {*linked[place].callees.values()} for place in places}).prepare()
@@ -188,12 +188,12 @@ def _program(program: Program, entry: Place, linked: Mapping[Place, Linked], gpu
 def _for_cpu(program: Program, gpu_names: str) -> bool:
     try:
         return not sections.is_gpu(program, gpu_names=gpu_names)
-    except ProgramError:  # whoever asks where it goes is told
+    except ProgramError:  # raised again when the program is attached
         return False
 
 
 def _numbered(linked: Linked, numbers: Mapping[Place, int]) -> Function:
-    """Turn calls of other functions into their places in the program."""
+    """Set the immediates of local calls to the functions' indexes in the program."""
     code = list(linked.function.code)
     for slot, callee in linked.callees.items():
         call = code[slot]
@@ -202,7 +202,7 @@ def _numbered(linked: Linked, numbers: Mapping[Place, int]) -> Function:
 
 
 Place = tuple[int, int]
-"""Where something lies: a section's number, and bytes from its beginning."""
+"""A position in the object: (number of the section, offset in bytes)."""
 _C_LIBRARY = frozenset({"memcpy", "memset", "memmove", "memcmp", "strlen", "strcmp"})
 
 
@@ -211,11 +211,11 @@ class Unit:
     """An object while its functions are linked.
 
     Attributes:
-        source: What messages call it.
+        source: Its name in messages.
         file: Its ELF file.
         debug: Its BTF.
-        functions: By where they begin.
-        maps: Names of declared maps by where they lie.
+        functions: Functions by their start.
+        maps: Names of declared maps by their position.
         data: Names of maps of global data by their sections.
 
     """
@@ -230,12 +230,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class Linked:
-    """A function whose references are known.
+    """A function with resolved references.
 
     Attributes:
-        function: With its calls of other functions as the file has them.
-        callees: Where each slot with such a call goes.
-        problems: What there is not on a GPU; a function that only programs for the CPU call may refer to it.
+        function: The function; its calls of other functions are unchanged.
+        callees: The callee of each slot with such a call.
+        problems: References that do not exist on a GPU; allowed if only CPU programs call the function.
 
     """
 
@@ -248,7 +248,7 @@ def link(unit: Unit, place: Place) -> Linked:
     """Link the function that begins at `place`.
 
     Raises:
-        ProgramError: The object contradicts itself.
+        ProgramError: The object is inconsistent.
 
     """
     number, start = place
@@ -283,14 +283,14 @@ def link(unit: Unit, place: Place) -> Linked:
 
 
 def damaged(source: str, why: str) -> ProgramError:
-    """Make the error for an object that contradicts itself."""
+    """Create the error for an inconsistent object."""
     return ProgramError(
         f"{source} is damaged", why=why, fix="compile it again: clang -target bpf -O2 -g", code="gpu.object-damaged"
     )
 
 
 class _MissingError(Exception):
-    """What a GPU has not: what it is, and what to do instead."""
+    """A reference that does not exist on a GPU, and the fix."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -306,7 +306,7 @@ def _problem(unit: Unit, function: str, line: SourceLine | None, missing: _Missi
 
 
 def _lines(known: Sequence[tuple[int, SourceLine]], start: int, slots: int) -> tuple[SourceLine | None, ...]:
-    """Give each slot the last line that was named before it, within the function."""
+    """Return for each slot the last source line at or before it, within the function."""
     named = [(at, line) for at, line in known if start <= at < start + SLOT * slots and line.line]
     places = [at for at, _ in named]
     after = [bisect_right(places, start + SLOT * slot) for slot in range(slots)]
@@ -314,20 +314,20 @@ def _lines(known: Sequence[tuple[int, SourceLine]], start: int, slots: int) -> t
 
 
 def _kernel_fields(unit: Unit, section: str, span: range) -> Iterator[tuple[int, KernelField]]:
-    """Slots of a function that depend on the running kernel's types."""
+    """Yield the slots of a function that depend on the running kernel's types."""
     for at, wanted in unit.debug.kernel_types.get(section, ()):
         if at in span:
             yield (at - span.start) // SLOT, unit.debug.kernel_field(wanted)
 
 
 def _kernel_type(unit: Unit, function: str, line: SourceLine | None, field: KernelField) -> ProgramError:
-    missing = f"it needs to know {field.type or 'a type'} of the running kernel (CO-RE)"
-    fix = "use only types of your own: no vmlinux.h with preserve_access_index"
+    missing = f"it depends on {field.type or 'a type'} of the running kernel (CO-RE)"
+    fix = "use only your own types, without vmlinux.h and preserve_access_index"
     return _problem(unit, function, line, _MissingError(missing, fix))
 
 
 def _callee(unit: Unit, call: Place, instruction: Instruction, relocation: elf.Relocation | None) -> Place:
-    """Tell where a call goes."""
+    """Return the callee of a call."""
     number, at = call
     target = (number, at + SLOT * (instruction.imm + 1))
     if relocation is not None:
@@ -338,7 +338,7 @@ def _callee(unit: Unit, call: Place, instruction: Instruction, relocation: elf.R
             raise _no_function(symbol.name)
         target = (symbol.section, symbol.value + SLOT * (instruction.imm + 1))
     if target not in unit.functions:
-        raise damaged(unit.source, f"a call at {at} of section {unit.file.sections[number].name} goes to no function")
+        raise damaged(unit.source, f"the call at {at} in section {unit.file.sections[number].name} reaches no function")
     return target
 
 
@@ -346,23 +346,23 @@ def _no_function(name: str) -> _MissingError:
     if name in _C_LIBRARY:
         return _MissingError(
             f"it calls {name} of the C library",
-            f"use __builtin_{name} with a small size that is known when compiling, or a loop",
+            f"use __builtin_{name} with a small constant size, or a loop",
         )
     return _MissingError(
         f"it calls {name}, which this object does not define",
-        "call helpers of accel_gpu.h and functions of the same file: those of the kernel are not on a GPU",
+        "call only helpers of accel_gpu.h and functions of the same file; kernel functions do not exist on a GPU",
     )
 
 
 def _referring(unit: Unit, instruction: Instruction | None, relocation: elf.Relocation) -> Instruction:
-    """Give a wide load what it refers to."""
+    """Set the reference of a wide load."""
     symbol = relocation.symbol
     if instruction is None or not instruction.wide or relocation.type != elf.OF_ADDRESS:
         raise _unknown(unit, relocation)
     if symbol.section is None:
         raise _MissingError(
             f"it reads {symbol.name}, which this object does not define",
-            "use variables of the same file: those of the kernel are not on a GPU",
+            "use only variables of the same file; kernel variables do not exist on a GPU",
         )
     offset = symbol.value + instruction.imm
     if name := unit.maps.get((symbol.section, offset)):
@@ -373,14 +373,15 @@ def _referring(unit: Unit, instruction: Instruction | None, relocation: elf.Relo
         return replace(instruction, imm=0, reference=DataReference(unit.data[symbol.section], offset))
     if section.code:
         raise _MissingError(
-            f"it takes the address of function {_function_at(unit, symbol, offset)}", "call it, or write a loop"
+            f"it takes the address of function {_function_at(unit, symbol, offset)}",
+            "call it directly, or write a loop",
         )
     raise damaged(unit.source, f"{symbol.name} + {offset} is neither a map nor a global variable")
 
 
 def _unknown(unit: Unit, relocation: elf.Relocation) -> ProgramError:
     what = f"a relocation of type {relocation.type} refers to {relocation.symbol.name}"
-    return damaged(unit.source, f"{what} at {relocation.offset}, where there is nothing of the kind")
+    return damaged(unit.source, f"{what} at {relocation.offset}, which cannot have one")
 
 
 def _function_at(unit: Unit, symbol: elf.Symbol, offset: int) -> str:
@@ -389,7 +390,7 @@ def _function_at(unit: Unit, symbol: elf.Symbol, offset: int) -> str:
 
 
 def _need_plain_data(unit: Unit, section: int) -> None:
-    """Refuse data that holds addresses: it would have to know where everything lies."""
+    """Reject data that holds addresses, which are not known before the program is placed on a device."""
     if held := unit.file.relocations.get(section):
         raise _MissingError(
             f"its data in {unit.data[section]} holds the address of {held[0].symbol.name}",

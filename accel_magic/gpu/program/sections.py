@@ -1,4 +1,4 @@
-"""Where in GPU code a program can be attached, and what a section's name asks for."""
+"""Attach points in GPU code, and their names in sections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY_SPACE = frozenset(Space)
 
 
 class Where(Enum):
-    """A kind of place in a kernel's PTX."""
+    """A kind of attach point in a kernel's PTX."""
 
     ENTRY = "kernel entry"
     EXIT = "every exit of a kernel"
@@ -34,15 +34,15 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """What a program's section asks for.
+    """The attach points that a program's section names.
 
     Attributes:
-        where: The kind of place.
-        name: Glob of the kernels it goes into, mangled or demangled; of device functions if `where` is one of theirs.
-        operations: For MEMORY: which.
-        spaces: For MEMORY: where, as the instruction names it.
-        kernels: For places of device functions: glob of the kernels whose modules' functions are meant.
-        per: Whether it runs in each thread or once for each warp; None where the section does not say.
+        where: The kind of attach point.
+        name: Glob of kernels, mangled or demangled; of device functions if `where` is one of theirs.
+        operations: For MEMORY: the operations.
+        spaces: For MEMORY: the state spaces named by the instruction.
+        kernels: For device functions: glob of kernels; functions in their modules are selected.
+        per: Whether it runs in each thread or once per warp; None if the section does not say.
 
     """
 
@@ -55,10 +55,10 @@ class Attach:
 
 
 DIRECTLY_RUN: Final = "__directly_run"
-"""Kernel of programs in `kprobe/__directly_run`, which are no probes but run by themselves.
+"""Kernel of programs in `kprobe/__directly_run`, which run on their own instead of as probes.
 
-They attach to the entry of a kernel of this name. No framework has one: whoever wants such a program to run launches an
-empty kernel called so, with the grid that the program is meant for.
+They attach to the entry of a kernel of this name. To run such a program, launch an empty kernel with this name and the
+grid that the program needs.
 """
 _MEMCAPTURE = "__memcapture"
 _OURS = {
@@ -79,7 +79,7 @@ _OURS = {
 _PER: dict[str, Per | None] = {"gpu": None, "gpu.thread": "thread", "gpu.warp": "warp"}
 _IN_FUNCTIONS = (Where.FUNCTION, Where.FUNCTION_EXIT)
 _PROBES = {"kprobe": Where.ENTRY, "kretprobe": Where.EXIT}
-# First parts of the sections that the kernel's loaders know for tracing; some have suffixes behind a dot.
+# First parts of sections that kernel loaders use for tracing; some have suffixes after a dot.
 _ON_CPU = frozenset(
     {
         *("kprobe", "kretprobe", "ksyscall", "kretsyscall", "uprobe", "uretprobe", "usdt"),
@@ -90,23 +90,23 @@ _ON_CPU = frozenset(
 
 
 def attach_of(program: Program, *, gpu_names: str = "") -> Attach | None:
-    """Tell where a program's section wants it.
+    """Parse the attach points in a program's section.
 
-    Ours are `gpu/PLACE`, `gpu/PLACE/KERNEL_GLOB`, `gpu/function/NAME` and `gpu/function/NAME/KERNEL_GLOB`, with
-    `gpu.warp/` or `gpu.thread/` in front instead where the program says how often it runs. Of `kprobe/NAME` and
-    `kretprobe/NAME` those are for the GPU, at entries and exits of kernels, whose name is mangled C++ (`_Z...`), has
-    `cuda_` in front (which does not belong to it), or matches `gpu_names`. `kprobe/__memcapture` is every memory
-    operation of every kernel; for `kprobe/__directly_run` see `DIRECTLY_RUN`.
+    Sections of accel_magic are `gpu/PLACE`, `gpu/PLACE/KERNEL_GLOB`, `gpu/function/NAME` and
+    `gpu/function/NAME/KERNEL_GLOB`; `gpu.warp/` or `gpu.thread/` instead of `gpu/` also sets how often the program
+    runs. `kprobe/NAME` and `kretprobe/NAME` mean entries and exits of GPU kernels if the name is mangled C++ (`_Z...`),
+    has the prefix `cuda_` (which is removed), or matches `gpu_names`. `kprobe/__memcapture` is every memory operation
+    of every kernel; for `kprobe/__directly_run` see `DIRECTLY_RUN`.
 
     Args:
-        program: Any of an object.
-        gpu_names: Glob of names that are GPU kernels though their section does not show it: `matmul_kernel`.
+        program: Any program of an object.
+        gpu_names: Glob of additional names of GPU kernels: `matmul_kernel`.
 
     Returns:
         None for a program that runs on the CPU.
 
     Raises:
-        ProgramError: The section is none that is known, lacks a name, or asks for what there is not.
+        ProgramError: The section is unknown, lacks a name, or names something that does not exist.
 
     """
     kind, _, rest = program.section.partition("/")
@@ -115,23 +115,23 @@ def attach_of(program: Program, *, gpu_names: str = "") -> Attach | None:
     where = _PROBES.get(kind)
     if where and rest == _MEMCAPTURE:
         if where is Where.EXIT:
-            raise _error(program, "memory operations have no return", f'write SEC("kprobe/{_MEMCAPTURE}")')
+            raise _error(program, "memory operations do not return", f'write SEC("kprobe/{_MEMCAPTURE}")')
         return _OURS["gpu/memory"]
     if where and (name := _kernel_name(rest, gpu_names)):
         return Attach(where, name)
     if kind.partition(".")[0] in _ON_CPU:
         return None
-    why = "it is neither a place in GPU code nor a kind of probe on the CPU"
+    why = "it is neither an attach point in GPU code nor a kind of probe on the CPU"
     raise _error(program, _nearest(kind, [*_PER, *sorted(_ON_CPU)]) or why, _known())
 
 
 def is_gpu(program: Program, *, gpu_names: str = "") -> bool:
-    """Whether a program runs on the GPU; arguments and errors as of `attach_of`."""
+    """Whether a program runs on the GPU; arguments and errors as in `attach_of`."""
     return attach_of(program, gpu_names=gpu_names) is not None
 
 
 def _kernel_name(name: str, gpu_names: str) -> str:
-    """Name of the GPU kernel that a kprobe's section names; '' for a function of the Linux kernel."""
+    """Return the GPU kernel that a kprobe's section names; '' for a function of the Linux kernel."""
     plain = name.removeprefix("cuda_")
     on_gpu = plain != name or name.startswith("_Z") or name == DIRECTLY_RUN
     return plain if on_gpu or (gpu_names and matcher(gpu_names)(name)) else ""
@@ -142,13 +142,15 @@ def _ours(program: Program, kind: str, rest: str) -> Attach:
     found = _OURS.get(f"gpu/{place}")
     if found is None:
         nearest = _nearest(place, [section.removeprefix("gpu/") for section in _OURS], f"{kind}/")
-        raise _error(program, nearest or f"there is no place gpu/{place}", _known())
+        raise _error(program, nearest or f"there is no attach point gpu/{place}", _known())
     found = replace(found, per=_PER[kind])
     if found.where not in _IN_FUNCTIONS:
         return replace(found, name=name or "*")
     function, _, kernels = name.partition("/")
     if not function:
-        raise _error(program, "it does not name a device function", f'write SEC("{kind}/{place}/NAME"); * is every one')
+        raise _error(
+            program, "it does not name a device function", f'write SEC("{kind}/{place}/NAME"); * means all functions'
+        )
     return replace(found, name=function, kernels=kernels or "*")
 
 
@@ -160,9 +162,9 @@ def _known() -> str:
     functions = [f"{section}/NAME" for section, attach in _OURS.items() if attach.where in _IN_FUNCTIONS]
     places = [section for section, attach in _OURS.items() if attach.where not in _IN_FUNCTIONS]
     return (
-        f"for the GPU: {', '.join([*places, *functions])}, each with /KERNEL behind it for some kernels alone, "
-        "or gpu.warp/... to run once for each warp, "
-        "kprobe/_Z... and kretprobe/_Z...; for the CPU: kprobe, uprobe, tracepoint, fentry and their like"
+        f"use one of these for the GPU: {', '.join([*places, *functions])}, each with /KERNEL for some kernels only, "
+        "or with gpu.warp/... to run once per warp, or kprobe/_Z... and kretprobe/_Z...; "
+        "or for the CPU kprobe, uprobe, tracepoint, fentry and similar sections"
     )
 
 

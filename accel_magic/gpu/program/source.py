@@ -1,4 +1,4 @@
-"""One tool or file of a GPU trace: its programs for the GPU and the CPU, with their verdicts."""
+"""One tool or file of a GPU trace: its GPU and CPU programs, with verdicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """A program for the GPU: where it goes, how often it runs, and what the verifier found."""
+    """A GPU program: its attach points, how often it runs, and the verifier's verdict."""
 
     program: Program
     attach: Attach
@@ -30,11 +30,11 @@ class Source:
 
     Attributes:
         name: The tool's name, or the file's.
-        object: All of it; its maps are those that a GPU sees.
-        gpu: Its programs for the GPU.
-        cpu: Its programs for the CPU.
-        kernel_maps: Maps that are the kernel's alone.
-        refused: Programs for the CPU that cannot run beside those for the GPU, and why, by name.
+        object: The loaded object; its maps are those on the GPU.
+        gpu: Its GPU programs.
+        cpu: Its CPU programs.
+        kernel_maps: Maps that only the kernel has.
+        refused: Errors of CPU programs whose maps cannot be used, by the program's name.
 
     """
 

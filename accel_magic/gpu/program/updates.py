@@ -1,4 +1,4 @@
-"""Load, change and store of one place in memory: updates that can be one atomic operation."""
+"""Updates (load, change and store of one memory location) that can become one atomic operation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 OPERATIONS: Final[Mapping[int, str]] = {Alu.ADD: "add", Alu.SUB: "sub", Alu.OR: "or", Alu.AND: "and", Alu.XOR: "xor"}
-"""Arithmetic that has an atomic form, with LLVM's name for it."""
+"""Arithmetic with an atomic form, and LLVM's name for it."""
 
 
 _COMMUTES: Final = frozenset({Alu.ADD, Alu.OR, Alu.AND, Alu.XOR})
@@ -28,16 +28,16 @@ _SIZES: Final = (4, 8)
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A load, change and store that belong together.
+    """A load, change and store that form one update.
 
     Attributes:
-        size: Bytes of the place.
-        silent: Slots that do nothing any more: the load and moves of what it read.
+        size: Bytes of the memory location.
+        silent: Slots without effect after promotion: the load, and moves of its value.
         change: Slot of the arithmetic.
         store: Slot of the store, where the atomic operation takes place.
-        read: Registers that hold, after the store, what was read.
-        changed: Register that holds what was written.
-        swapped: The value read is the second operand of the arithmetic.
+        read: Registers that hold the loaded value after the store.
+        changed: Register that holds the stored value.
+        swapped: Whether the loaded value is the second operand of the arithmetic.
 
     """
 
@@ -51,7 +51,7 @@ class Update:
 
 
 def find(function: Function, flow: Flow, load: int) -> Update | None:
-    """Find what belongs to the load in a slot; None where it begins nothing that can be one atomic operation."""
+    """Find the update that begins with the load in a slot; None if it cannot become one atomic operation."""
     first = function.code[load]
     if first is None or first.kind != isa.LDX or first.mode != isa.MODE_MEM or first.size not in _SIZES:
         return None
@@ -78,7 +78,7 @@ def _stores_back(update: Update, instruction: Instruction) -> bool:
 
 
 def _step(update: Update, slot: int, instruction: Instruction) -> Update | None:
-    """Take one instruction between load and store into account; None when it spoils everything."""
+    """Account for one instruction between load and store; None if it makes promotion impossible."""
     if instruction.kind not in (isa.ALU, isa.ALU64) and not instruction.wide:
         return None
     target, involved = instruction.dst, update.read | {update.changed}

@@ -1,4 +1,4 @@
-"""What all tests of the GPU engine share."""
+"""Fixtures of all tests of the GPU engine."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from accel_magic.devices import targets
 
 @pytest.fixture(autouse=True)
 def default_device(monkeypatch):
-    """Take the CPU device where none is named, also on a machine with a GPU."""
+    """Use the CPU device by default, even on a machine with a GPU."""
 
     def target(asked, gpu=None):
         return targets.target("cpu" if asked == "auto" and gpu is None else asked, gpu)

@@ -1,6 +1,6 @@
-"""Programs for GPU eBPF that others wrote, unmodified, on the simulated device: right values.
+"""Unmodified GPU eBPF programs of another project give the right values on the simulated device.
 
-Runs where ACCEL_MAGIC_BPFTIME names a checkout of eunomia-bpf/bpftime.
+Runs only if ACCEL_MAGIC_BPFTIME names a checkout of eunomia-bpf/bpftime.
 """
 
 import os
@@ -26,7 +26,7 @@ GRID = BLOCKS * THREADS
 
 
 def run(name, source=SOURCE, **options):
-    """Trace two launches of a vector add; give the result."""
+    """Trace two launches of a vector add; returns the result."""
     add = nvrtc.CpuKernel(nvrtc.compile(source))
     a, b, total = np.arange(GRID, dtype=np.float32), np.ones(GRID, np.float32), np.zeros(GRID, np.float32)
     more = (GRID,) if "int n" in source else ()
@@ -38,7 +38,7 @@ def run(name, source=SOURCE, **options):
     return trace.result
 
 
-def test_each_thread_has_a_count_of_its_own():
+def test_each_thread_has_its_own_count():
     counts = run("example/gpu/threadhist/threadhist.bpf.c").maps["call_count"]
 
     assert counts["thread"].tolist() == list(range(GRID))
@@ -75,7 +75,7 @@ def test_rings_of_each_thread_hold_one_record_of_each_launch():
     assert x == [thread % THREADS for thread in records["thread"]]
 
 
-def test_values_of_each_thread_in_host_memory():
+def test_per_thread_values_in_host_memory_are_exact():
     result = run("example/gpu/host_map_test/host_map_test.bpf.c", verify="warn")
 
     values = result.maps["perthread_counter"].pivot_table(index="thread", columns="key", values="value", fill_value=0)
@@ -83,7 +83,7 @@ def test_values_of_each_thread_in_host_memory():
     assert values[2].astype(int).tolist() == [thread % THREADS for thread in range(GRID)]
 
 
-def test_where_each_thread_ran_is_told_by_block_and_thread():
+def test_each_threads_place_is_recorded_by_block_and_thread():
     source = SOURCE.replace("float *C)", "float *C, int n)").replace("C[i] =", "if (i < n) C[i] =")
     result = run("example/gpu/threadscheduling_dynamic_hook/threadscheduling.bpf.c", source, verify="warn")
 
@@ -91,5 +91,5 @@ def test_where_each_thread_ran_is_told_by_block_and_thread():
     assert placed["key"].tolist() == [block << 16 | thread for block in range(BLOCKS) for thread in range(THREADS)]
     assert (placed["lane_id"] == placed["thread_x"] % 32).all()
     assert set(placed["block_x"]) == set(range(BLOCKS))
-    # Its histograms insert 1 where a lookup found nothing; lanes that race lose that count, which the verifier tells.
+    # Its histograms insert 1 if a lookup fails; racing lanes lose that count, which the verifier reports.
     assert any("inserted the key" in finding for finding in result.recording.findings)

@@ -1,4 +1,4 @@
-"""Programs compiled for this CPU: what they are given, what they leave, and how they meet maps and helpers."""
+"""Programs compiled for this CPU: arguments, results, maps and helpers."""
 
 import ctypes
 import sys
@@ -11,6 +11,7 @@ from accel_magic.gpu.maps.layout import Placement
 from accel_magic.gpu.program.model import MapSpec
 from accel_magic.ptx import llvm
 from tests.support import ebpf
+from tests.support.errors import raises
 
 pytest.importorskip("llvmlite")
 from tests.support.host_device import compile_programs
@@ -27,7 +28,7 @@ def test_a_program_gets_the_address_and_the_size_of_its_memory():
     assert compiled("mov %r0, %r1\nor %r0, %r2\nexit", probes=False).run() == 0
 
 
-def test_what_it_writes_comes_back_in_a_writable_buffer_and_nowhere_else():
+def test_what_a_program_writes_is_copied_back_to_writable_buffers_only():
     program = compiled("stb [%r1+1], 9\nmov %r0, 0\nexit", probes=False)
     fixed, writable, array = b"\x01\x02\x03", bytearray(b"\x01\x02\x03"), np.arange(4, dtype=np.uint8)
     for memory in (fixed, writable, array[1:]):
@@ -75,16 +76,16 @@ def shared(entries, losses):
     return counts, lost, maps, Placement((counts.ctypes.data,), 1, lost.ctypes.data, 0)
 
 
-def test_a_probe_counts_in_a_map_by_a_field_of_its_context():
+def test_a_probe_can_use_a_field_of_its_context_as_a_key():
     counts, lost, maps, placement = shared(4, 2)
     program = compiled(COUNT, maps, placement)
     for site in (1, 3, 3, 9):
         program.probe(site=site, address=1 << 40)
     assert counts.tolist() == [0, 1, 0, 2]
-    assert lost.tolist() == [0, 0]  # beyond the array is a miss, not a loss
+    assert lost.tolist() == [0, 0]  # an index beyond the array is a miss, not a loss
 
 
-def test_every_field_of_the_context_arrives_where_the_header_says():
+def test_every_field_of_the_context_is_at_the_offset_in_the_header():
     seen = np.zeros(5, np.uint64)
     maps, placement = (MapSpec(".bss", 2, 4, 40, 1),), Placement((seen.ctypes.data,), 1, 0, 0)
     text = "lddw %r2, data:.bss+0\n"
@@ -98,7 +99,7 @@ def test_every_field_of_the_context_arrives_where_the_header_says():
 
 
 @pytest.mark.parametrize("lane", [0, 5])
-def test_per_warp_a_lone_thread_leads_its_warp(lane):
+def test_a_lone_thread_is_the_leader_of_its_warp(lane):
     counts, _, maps, placement = shared(1, 2)
     module = compile_programs([ebpf.program(COUNT)], maps, placement, per="warp")
     own = (ctypes.c_uint32 * 20).from_address(module.symbol("accel_self"))
@@ -107,15 +108,15 @@ def test_per_warp_a_lone_thread_leads_its_warp(lane):
     assert counts.tolist() == [1]
 
 
-def test_without_probe_functions_asking_for_one_is_an_error():
-    with pytest.raises(ProgramError, match="without its probe function"):
+def test_calling_a_probe_that_was_not_compiled_is_an_error():
+    with raises("conformance.no-probe", ProgramError):
         compiled("mov %r0, 0\nexit", probes=False).probe()
 
 
 def test_a_missing_llvmlite_is_a_machine_error_with_the_fix(monkeypatch):
     llvm.binding.cache_clear()
     monkeypatch.setitem(sys.modules, "llvmlite", None)
-    with pytest.raises(MachineError, match=r"pip install 'accel-magic\[gpu\]'"):
+    with raises("gpu.no-llvm", MachineError, match=r"pip install 'accel-magic\[gpu\]'"):
         compiled("mov %r0, 0\nexit")
     monkeypatch.undo()
     assert compiled("mov %r0, 0\nexit", probes=False).run() == 0
@@ -126,10 +127,10 @@ def test_an_llvmlite_that_is_too_old_is_a_machine_error(monkeypatch):
 
     llvm.binding.cache_clear()
     monkeypatch.setattr(llvmlite.binding, "llvm_version_info", (15, 0, 7))
-    with pytest.raises(MachineError, match="LLVM 15"):
+    with raises("gpu.llvm-too-old", MachineError, match="15"):
         llvm.binding()
 
 
-def test_text_that_llvm_refuses_is_a_program_error():
-    with pytest.raises(ProgramError, match="LLVM rejects"):
+def test_text_that_llvm_rejects_is_a_program_error():
+    with raises("gpu.translation-defect", ProgramError):
         llvm.parse("define i64 @f() { ret i32 0 }")

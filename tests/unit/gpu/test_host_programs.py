@@ -1,4 +1,4 @@
-"""Programs for the CPU in an object, as far as no privilege is needed: whose a map is, places, bytecode, types."""
+"""CPU programs in an object, without privileges: assignment of maps, attach points, bytecode, types."""
 
 import mmap
 import os
@@ -29,13 +29,14 @@ from accel_magic.gpu.program.model import Function, KernelField, MapSpec, Progra
 from accel_magic.gpu.program.objects import load_object
 from accel_magic.kernel.load.maps import MapContent
 from accel_magic.ptx.model import SourceLine
+from tests.support.errors import raises
 
 HEAD = '#include "accel_gpu.h"\n'
 END = '\nchar LICENSE[] SEC("license") = "GPL";\n'
 
 
 def using(*maps, name="f", section="uprobe"):
-    """A program that refers to these maps."""
+    """Create a program that refers to these maps."""
     code = [part for one in maps for part in (Instruction(isa.LD_IMM64, 1, reference=MapReference(one)), None)]
     return Program(name, section, (Function(name, (*code, Instruction(isa.EXIT)), (None,) * (len(code) + 1)),))
 
@@ -44,10 +45,10 @@ def spec(name, kind, **more):
     return MapSpec(name, kind, 4, 12, 3, **more)
 
 
-# ---- whose map it is
+# ---- assignment of maps
 
 
-def test_maps_are_the_devices_the_kernels_or_seen_by_both():
+def test_maps_belong_to_the_device_the_kernel_or_both():
     maps = [spec(name, kind) for name, kind in (("a", 2), ("b", 1503), ("c", 1504), ("d", 1), ("e", 1501), ("f", 5))]
 
     sides = split(maps, [using("a", "d")], [using("a", "b", "c", "e", "f")])
@@ -58,21 +59,21 @@ def test_maps_are_the_devices_the_kernels_or_seen_by_both():
     assert not sides.refused
 
 
-def test_maps_that_nobody_uses_stay_with_the_device():
+def test_unused_maps_stay_with_the_device():
     sides = split([spec("a", 2), spec("b", 1)], [using()], [using()])
 
     assert [one.name for one in sides.device] == ["a", "b"]
     assert sides.kernel == ()
 
 
-def test_values_that_both_see_begin_at_multiples_of_eight():
+def test_shared_values_begin_at_multiples_of_eight():
     (one,) = split([spec("a", 2)], [using("a")], [using("a")]).device
 
     assert (one.value_size, one.stride) == (12, 16)
     assert spec("a", 2).stride == 12
 
 
-def test_constants_and_rings_of_both_sides_are_there_twice():
+def test_constants_and_rings_that_both_sides_use_exist_twice():
     maps = [spec(".rodata", 2, initial=b"x" * 12), spec("ring", 27), spec(".bss", 2)]
     names = [one.name for one in maps]
 
@@ -94,7 +95,7 @@ def test_constants_and_rings_of_both_sides_are_there_twice():
         (3, False, "tail calls"),
     ],
 )
-def test_what_cannot_be_served_is_refused_and_its_map_stays_the_devices(kind, on_gpu, why):
+def test_a_cpu_program_with_an_unusable_map_is_rejected_and_the_map_stays_with_the_device(kind, on_gpu, why):
     gpu = using("m") if on_gpu else using()
 
     sides = split([spec("m", kind), spec("n", 2)], [gpu], [using("m", "n", name="bad"), using("n", name="good")])
@@ -106,7 +107,7 @@ def test_what_cannot_be_served_is_refused_and_its_map_stays_the_devices(kind, on
     assert [one.name for one in sides.kernel] == ["n"]
 
 
-# ---- where it belongs
+# ---- attach points
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_what_cannot_be_served_is_refused_and_its_map_stays_the_devices(kind, on
         ("raw_tracepoint/sys_enter", "raw_tracepoint:sys_enter"),
     ],
 )
-def test_sections_are_read_as_places_of_the_probe_language(section, spec):
+def test_sections_are_translated_to_the_probe_language(section, spec):
     assert specs_of(using(section=section)) == (spec,)
 
 
@@ -136,21 +137,21 @@ def test_sections_are_read_as_places_of_the_probe_language(section, spec):
         ("uprobe", "names no place", "f=uprobe:LIBRARY:FUNCTION"),
         ("uretprobe", "names no place", "f=uretprobe:LIBRARY:FUNCTION"),
         ("kprobe/f+0x10", "0x10 bytes into a function", "without an offset"),
-        ("fentry/vfs_read", "programs of fentry are not attached here", "kprobe/FUNCTION"),
-        ("tp_btf/sched_switch", "programs of tp_btf are not attached here", "raw_tp/EVENT"),
-        ("perf_event", "programs of perf_event are not attached here", "uprobe/LIBRARY:FUNCTION"),
-        ("uprobe.s/libc:malloc", "programs with .s are not loaded here", 'SEC("uprobe/...")'),
+        ("fentry/vfs_read", "programs of fentry", "kprobe/FUNCTION"),
+        ("tp_btf/sched_switch", "programs of tp_btf", "raw_tp/EVENT"),
+        ("perf_event", "programs of perf_event", "uprobe/LIBRARY:FUNCTION"),
+        ("uprobe.s/libc:malloc", "programs with .s", 'SEC("uprobe/...")'),
     ],
 )
-def test_sections_that_say_no_place_are_refused_with_what_to_write(section, why, fix):
-    with pytest.raises(ProbeError) as caught:
+def test_the_error_for_an_unusable_section_says_what_to_write(section, why, fix):
+    with raises("gpu.bad-section", ProbeError) as caught:
         specs_of(using(section=section))
-    assert caught.value.what == f'f: SEC("{section}") cannot be attached'
+    assert f'SEC("{section}")' in caught.value.what
     assert why in caught.value.why
     assert fix in caught.value.fix
 
 
-def test_the_line_goes_before_the_section():
+def test_bindings_on_the_line_override_the_section():
     bound = ("uretprobe:libc:free", "uprobe:cuda:cuLaunchKernel")
     assert specs_of(using(section="uprobe/libc:malloc"), bound) == bound
 
@@ -165,7 +166,7 @@ def test_the_line_goes_before_the_section():
     ],
 )
 def test_a_program_is_not_bound_to_a_place_of_another_kind(section, bound, reads):
-    with pytest.raises(ProbeError, match="does not fit") as caught:
+    with raises("gpu.binding-does-not-fit", ProbeError) as caught:
         specs_of(using(section=section), (bound,))
     assert f"the program reads {reads}" in caught.value.why
 
@@ -178,15 +179,15 @@ def test_words_of_a_line_are_bindings_unless_they_are_files(tmp_path, monkeypatc
     assert programs.without_bindings(words) == (("threadhist", "a=b.bpf.c", "./x=y.o"), ("on=uprobe:libc:malloc",))
 
 
-def test_a_line_of_bindings_alone_asks_for_nothing():
-    with pytest.raises(ProbeError, match="no GPU program given"):
+def test_a_line_with_bindings_only_is_an_error():
+    with raises("gpu.no-program-given", ProbeError):
         accel_magic.gputrace("on=uprobe:libc:malloc")
 
 
-# ---- what the kernel loads
+# ---- bytecode
 
 
-def test_maps_variables_and_functions_are_put_into_the_bytecode():
+def test_maps_variables_and_functions_are_resolved_in_the_bytecode():
     load = Instruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
     data = Instruction(isa.LD_IMM64, 2, reference=DataReference(".bss", 24))
     call = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
@@ -201,15 +202,15 @@ def test_maps_variables_and_functions_are_put_into_the_bytecode():
 
     assert (code[0].src, code[0].imm) == (1, 7)
     assert (code[3].src, code[3].imm) == (2, 9 | 24 << 32)
-    assert 2 + 1 + code[2].imm == 6  # g begins behind the six slots of f
-    assert 6 + 1 + code[6].imm == 8  # and h behind the two of g
+    assert 2 + 1 + code[2].imm == 6  # g begins after the six slots of f
+    assert 6 + 1 + code[6].imm == 8  # and h after the two of g
 
 
-def test_what_an_object_does_not_define_is_named():
+def test_the_error_for_an_unresolved_reference_names_it():
     program = using()
     missing = replace(program.functions[0], missing=("it calls bpf_far, which this object does not define: `x`",))
 
-    with pytest.raises(ProgramError, match="cannot be loaded into the kernel") as caught:
+    with raises("gpu.unresolved-reference", ProgramError) as caught:
         bytecode(replace(program, functions=(missing,)), {})
     assert caught.value.why == missing.missing[0]
 
@@ -224,7 +225,7 @@ def test_what_an_object_does_not_define_is_named():
         ("99: (95) exit", None),
     ],
 )
-def test_the_line_of_a_refusal_is_that_of_the_last_instruction_in_the_log(log, line):
+def test_the_line_of_a_verifier_error_is_that_of_the_last_instruction_in_the_log(log, line):
     main = Function("f", (Instruction(isa.EXIT),) * 4, tuple(SourceLine("a.c", 11 + slot) for slot in range(4)))
     other = Function("g", (Instruction(isa.EXIT),) * 2, tuple(SourceLine("a.c", 20 + slot) for slot in range(2)))
 
@@ -256,7 +257,7 @@ SEC("uprobe") int f(void *ctx) { return kept(ctx) == ctx && other(RED); }
 
 @pytest.fixture(scope="module")
 def types():
-    """BTF of an object in the kernel's place: what the compiler says of structs is known from C."""
+    """Use BTF of an object instead of the kernel's: its struct layouts are known from the C text."""
     file = elf.read_elf(clang.compile_program(HEAD + TYPES + END), "types")
     return KernelTypes(file.described(".BTF"))
 
@@ -289,27 +290,27 @@ OFFSET, SIZE, EXISTS, TYPE_EXISTS, TYPE_SIZE, VALUE_EXISTS, VALUE = 0, 1, 2, 8, 
         ("colour", ("BLUE",), VALUE_EXISTS, 0),
     ],
 )
-def test_types_are_answered_as_c_lays_them_out(types, kind, steps, asked, answer):
+def test_relocations_are_resolved_with_the_layout_of_c(types, kind, steps, asked, answer):
     assert types.answer(KernelField(kind, steps, asked)) == answer
 
 
 @pytest.mark.parametrize(
-    ("field", "what"),
+    ("field", "code"),
     [
-        (KernelField("outer", ("middle",), OFFSET), "this kernel has no outer.middle"),
-        (KernelField("nothing", (), TYPE_SIZE), "this kernel has no nothing"),
-        (KernelField("outer", ("narrow",), OFFSET), "this kernel has no outer.narrow"),
-        (KernelField("outer", ("head",), 4), "what a program asks of outer.head is not answered"),
+        (KernelField("outer", ("middle",), OFFSET), "gpu.no-kernel-field"),
+        (KernelField("nothing", (), TYPE_SIZE), "gpu.no-kernel-field"),
+        (KernelField("outer", ("narrow",), OFFSET), "gpu.no-kernel-field"),
+        (KernelField("outer", ("head",), 4), "gpu.unsupported-relocation"),
     ],
 )
-def test_what_is_not_there_or_not_known_is_an_error_with_its_name(types, field, what):
-    with pytest.raises(ProgramError) as caught:
+def test_the_error_for_an_unknown_type_or_relocation_names_the_field(types, field, code):
+    with raises(code, ProgramError) as caught:
         types.answer(field)
-    assert caught.value.what == what
+    assert str(field) in caught.value.what
     assert caught.value.fix
 
 
-def test_an_objects_questions_are_read_with_the_names_of_members():
+def test_an_objects_relocations_have_the_names_of_members():
     asked = """
 struct inner { int a, b; } __attribute__((preserve_access_index));
 struct task_struct___mine { int x; struct { int y; struct inner items[2]; }; } __attribute__((preserve_access_index));
@@ -325,15 +326,15 @@ SEC("uprobe") int f(struct task_struct___mine *t) { return t->items[1].b + __bui
     }
 
 
-def test_answers_go_where_the_instruction_has_the_compilers():
+def test_relocated_values_replace_the_compilers_in_the_instruction():
     assert adapted(Instruction(0x61, 1, 2, offset=8), 1264) == Instruction(0x61, 1, 2, offset=1264)
     assert adapted(Instruction(0xB7, 1, imm=8), 1264) == Instruction(0xB7, 1, imm=1264)
 
 
-# ---- what is read of it
+# ---- reading maps
 
 
-def test_tables_of_the_kernel_come_back_as_they_were_read():
+def test_tables_of_the_kernel_survive_a_round_trip():
     keys = np.array([[2, 0], [1, 0]], np.uint8)
     values = np.array([[[5, 0, 0, 0], [6, 0, 0, 0]], [[7, 0, 0, 0], [0, 1, 0, 0]]], np.uint8)
     percpu = MapSpec("m", 5, 2, 4, 8, used_by="cpu")
@@ -410,7 +411,7 @@ int am_begin(struct gpu_ctx *ctx)
 KERNEL = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nothing()\n{\n    ret;\n}\n"
 
 
-def test_a_machine_that_cannot_run_the_others_runs_the_gpus_programs(tmp_path, monkeypatch):
+def test_a_machine_that_cannot_run_cpu_programs_runs_the_gpu_programs(tmp_path, monkeypatch):
     path = tmp_path / "mine.bpf.c"
     path.write_text(HEAD + PROGRAM + END)
     monkeypatch.setattr(
@@ -427,10 +428,10 @@ def test_a_machine_that_cannot_run_the_others_runs_the_gpus_programs(tmp_path, m
     (note,) = [note for note in t.result.recording.notes if "am_on_call" in note]
     assert note == "am_on_call (uprobe/libc:atoi) was not attached: not here (since not; elsewhere)"
     (words,) = [content.spec for content in t.result.recording.maps if content.spec.name == "am_words"]
-    assert (words.used_by, words.stride) == ("gpu", 8)  # nobody shares it; values lie as the programs were judged
+    assert (words.used_by, words.stride) == ("gpu", 8)  # not shared; the layout that was verified
 
 
-def test_atomics_on_what_the_cpu_sees_are_for_the_whole_system(tmp_path):
+def test_atomics_on_maps_shared_with_the_cpu_have_system_scope(tmp_path):
     path = tmp_path / "mine.bpf.c"
     path.write_text(HEAD + PROGRAM + END)
     (source,) = programs.load([str(path)])
@@ -448,10 +449,10 @@ def test_bindings_are_checked_against_the_programs(tmp_path):
     sources = programs.load([str(path)])
 
     check_bindings({"am_on_call": ["uprobe:libc:free"]}, sources)
-    with pytest.raises(ProbeError, match="there is no program am_on_cal ") as caught:
+    with raises("gpu.no-cpu-program", ProbeError) as caught:
         check_bindings({"am_on_cal": ["uprobe:libc:free"]}, sources)
     assert caught.value.fix == "did you mean am_on_call?"
-    with pytest.raises(ProbeError, match="am_begin runs inside kernels"):
+    with raises("gpu.binding-of-gpu-program", ProbeError):
         check_bindings({"am_begin": ["uprobe:libc:free"]}, sources)
 
 
@@ -467,7 +468,7 @@ FUNCTIONS = {
 
 
 @given(st.data(), st.sampled_from([*FUNCTIONS]), st.sampled_from([4, 8]))
-def test_the_processors_atomics_do_what_each_lane_in_turn_would(data, name, size):
+def test_the_processors_atomics_have_the_same_effect_as_one_lane_after_the_other(data, name, size):
     numbers = st.sampled_from([0, 1, 2, 3, MASK[size], MASK[size] - 1, 1 << (8 * size - 1)])
     memory = data.draw(st.lists(numbers, min_size=4, max_size=4))
     lanes = data.draw(st.lists(st.tuples(st.integers(0, 3), numbers, numbers), max_size=32))
@@ -503,7 +504,7 @@ ADDING = """
 
 @pytest.fixture
 def shared():
-    """A simulated device that shares one number with others: the device, its address there, and as they see it."""
+    """A simulated device with one shared number: the device, the number's address there, and the host's view of it."""
     device, file = Device(), os.memfd_create("shared")
     os.ftruncate(file, mmap.PAGESIZE)
     address, ours = device.share(file, 8), np.frombuffer(mmap.mmap(file, mmap.PAGESIZE), np.uint64)
@@ -511,14 +512,14 @@ def shared():
     return device, address, ours
 
 
-def test_what_others_add_to_shared_memory_meanwhile_is_not_lost(shared):
+def test_concurrent_additions_to_shared_memory_are_not_lost(shared):
     device, address, ours = shared
     module, launches, added, ended = device.load(ADDING), 50, [0], threading.Event()
     places, ones = np.zeros(20_000, np.int64), np.ones(20_000, np.uint64)
 
     def others():
         while not ended.is_set():
-            true_atomics.apply("add", ours, places, [ones])  # in C: the interpreter runs on
+            true_atomics.apply("add", ours, places, [ones])  # in C, without the GIL
             added[0] += len(ones)
 
     thread = threading.Thread(target=others)
@@ -531,7 +532,7 @@ def test_what_others_add_to_shared_memory_meanwhile_is_not_lost(shared):
     assert int(ours[0]) == added[0] + launches * 64 * 3
 
 
-def test_only_shared_memory_takes_the_processors_own_atomics(shared, monkeypatch):
+def test_only_shared_memory_is_updated_with_the_processors_atomics(shared, monkeypatch):
     device, address, ours = shared
     module, own = device.load(ADDING), device.allocate(8)
     seen, real = [], true_atomics.apply

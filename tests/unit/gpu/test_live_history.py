@@ -1,4 +1,4 @@
-"""Maps over time and by launch, on the simulated device, and how they are kept."""
+"""Maps over time and by launch, on the simulated device, and their storage."""
 
 import threading
 import time
@@ -16,6 +16,7 @@ from accel_magic.gpu.maps.content import MapHistory
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.model import MapSpec
 from accel_magic.recording import gpu_store as store
+from tests.support.errors import raises
 
 KERNELS = r"""
 extern "C" __global__ void loop(volatile int *out, int rounds) {
@@ -82,7 +83,7 @@ def values(frame):
     return [tuple(int(value) for value in row) for row in frame.drop(columns="time_ns").itertuples(index=False)]
 
 
-def test_by_launch_each_entry_that_a_launch_changed_has_a_row_with_what_it_added(loop, program):
+def test_by_launch_each_entry_that_a_launch_changed_has_a_row_with_the_difference(loop, program):
     work = [(4, 1), (6, 3), (4, 0), (1, 2)]
     with accel_magic.gputrace(program, device="cpu", threads=8, by_launch=True) as trace:
         for threads, rounds in work:
@@ -111,20 +112,20 @@ def test_by_launch_each_entry_that_a_launch_changed_has_a_row_with_what_it_added
     assert result.maps[".data"]["stores"].tolist() == [5 + 4 + 18 + 2]
 
 
-def test_what_a_launch_did_that_failed_is_told_apart_from_the_next(loop, kernels, program):
+def test_changes_of_a_failed_launch_are_separate_from_those_of_the_next(loop, kernels, program):
     with accel_magic.gputrace(program, device="cpu", threads=64, by_launch=True) as trace:
         loop(1, 1)
-        with pytest.raises(accel_magic.AccelMagicError, match="out of bounds"):
+        with raises("gpu.fault.out-of-bounds"):
             kernels["wild"][1, 2](np.zeros(2, np.int32), 1 << 20)
         loop(3, 1)
 
-    # A program runs before its store: of the second launch two threads came to two stores each.
+    # A program runs before its store: in the second launch, two threads reached two stores each.
     assert values(trace.result.history[".data"]) == [(0, 1), (-1, 4), (1, 3)]
 
 
-def test_a_failed_launch_at_the_end_is_not_forgotten(kernels, program):
+def test_changes_of_a_failed_launch_at_the_end_are_read(kernels, program):
     trace = accel_magic.gputrace(program, device="cpu", threads=64, by_launch=True)
-    with pytest.raises(accel_magic.AccelMagicError, match="out of bounds"), trace:
+    with raises("gpu.fault.out-of-bounds"), trace:
         kernels["wild"][1, 2](np.zeros(2, np.int32), 1 << 20)
 
     assert values(trace.result.history[".data"]) == [(-1, 4)]
@@ -151,7 +152,7 @@ def test_by_time_maps_are_read_during_a_launch_and_at_the_end(loop, program):
     assert (hashed.groupby("thread")["value"].last() == 500).all()
 
 
-def test_a_map_that_is_too_large_is_named_and_constants_are_not_read(loop, program):
+def test_a_map_that_is_too_large_is_named_in_a_note_and_constants_are_not_read(loop, program):
     with accel_magic.gputrace(program, device="cpu", threads=8, by_launch=True) as trace:
         loop(1, 1)
 
@@ -159,7 +160,7 @@ def test_a_map_that_is_too_large_is_named_and_constants_are_not_read(loop, progr
     assert notes == ["mine.bpf.c: map large was not read over time: its 8,388,616 bytes are over 8,388,608"]
 
 
-def test_when_too_much_would_be_kept_reading_ends_and_that_is_told(loop, program, monkeypatch):
+def test_reading_stops_at_the_size_limit_with_a_note(loop, program, monkeypatch):
     monkeypatch.setattr(history, "LIMIT", 400)
     with accel_magic.gputrace(program, device="cpu", threads=8, by_launch=True) as trace:
         for _ in range(50):
@@ -169,19 +170,20 @@ def test_when_too_much_would_be_kept_reading_ends_and_that_is_told(loop, program
     rows = result.history[".data"]
     assert 0 < len(rows) < 50
     assert rows["launch"].tolist() == list(range(len(rows)))
-    assert f"maps were no longer read over time after {len(rows)} readings: no room" in result.recording.notes
+    (note,) = [note for note in result.recording.notes if "no longer read over time" in note]
+    assert note == (f"maps were no longer read over time after {len(rows)} readings: they take more than 400 bytes")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code"),
     [
-        ({"every": 0.001}, r"0\.01 s is the least"),
-        ({"every": float("nan")}, r"0\.01 s is the least"),
-        ({"every": 1.0, "by_launch": True}, "by time or by launch, not both"),
+        ({"every": 0.001}, "gpu.bad-interval"),
+        ({"every": float("nan")}, "gpu.bad-interval"),
+        ({"every": 1.0, "by_launch": True}, "gpu.every-beside-launch"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, message):
-    with pytest.raises(ProbeError, match=message):
+def test_invalid_options_are_rejected(options, code):
+    with raises(code, ProbeError):
         accel_magic.gputrace("kernelcount", device="cpu", **options)
 
 
@@ -219,7 +221,7 @@ def kept(rows, changed=(2, 1), first=(7, 0, 0), cells=(8, 5, 9)):
     )
 
 
-def test_differences_are_to_the_reading_before_and_may_be_negative():
+def test_differences_are_relative_to_the_previous_reading_and_may_be_negative():
     frame = map_history.frame(kept([0, 2, 0], cells=(8, 5, 3)), 1)
     assert frame.to_dict("list") == {
         "launch": [0, 0, 1],
@@ -229,7 +231,7 @@ def test_differences_are_to_the_reading_before_and_may_be_negative():
     }
 
 
-def test_of_a_hash_a_key_in_another_ones_slot_begins_at_nothing_and_what_was_deleted_is_left_out():
+def test_a_key_in_another_keys_slot_of_a_hash_starts_at_zero_and_deleted_keys_are_left_out():
     one = MapSpec("m", MapType.GPU_HASH, 8, 8, 1)
     full, gone = 2, 3
 
@@ -251,7 +253,7 @@ def test_of_a_hash_a_key_in_another_ones_slot_begins_at_nothing_and_what_was_del
 
     frame = map_history.frame(kept, 1)
 
-    # The first key's slot becomes the second one's, which is deleted when the third comes.
+    # The second key takes the first one's slot, and is deleted when the third is inserted.
     assert values(frame) == [(0, 11, 100), (1, 12, 5), (2, 13, 7), (3, 13, 3)]
 
 
@@ -265,7 +267,7 @@ def test_of_a_hash_a_key_in_another_ones_slot_begins_at_nothing_and_what_was_del
         lambda good: good[:48] + (-1).to_bytes(8, "little", signed=True) + good[56:],
     ],
 )
-def test_a_history_that_contradicts_its_map_is_refused(broken):
+def test_a_history_that_does_not_fit_its_map_is_rejected(broken):
     good = map_history.packed(kept([0, 2, 0]))
     again = map_history.unpacked("mine.bpf.c", ARRAY, 2, good, by_launch=True, size=24)
     pd.testing.assert_frame_equal(map_history.frame(again, 1), map_history.frame(kept([0, 2, 0]), 1))
@@ -278,11 +280,11 @@ def test_a_damaged_file_with_a_history_is_a_typed_error(loop, program, tmp_path,
     with accel_magic.gputrace(program, device="cpu", threads=8, save=path, by_launch=True):
         loop(1, 1)
     monkeypatch.setitem(store._history_description.__globals__, "map_history", None)
-    with pytest.raises(RecordingError, match="damaged"):
+    with raises("recording.damaged", RecordingError):
         store.load(path)
 
 
-def test_a_device_that_does_not_answer_ends_the_readings_and_is_told(loop, program, monkeypatch):
+def test_a_device_that_does_not_answer_ends_the_readings_with_a_note(loop, program, monkeypatch):
     from accel_magic.devices.device import SimulatedMemory
 
     begun, there = threading.Event(), SimulatedMemory.read
@@ -301,7 +303,7 @@ def test_a_device_that_does_not_answer_ends_the_readings_and_is_told(loop, progr
     assert trace.result.maps[".data"]["stores"].tolist() == [6]
 
 
-def test_a_launch_that_breaks_the_device_is_told_by_its_framework_not_by_the_readings(loop, program, monkeypatch):
+def test_a_failing_device_ends_the_readings_but_raises_no_error_in_the_cell(loop, program, monkeypatch):
     from accel_magic.devices.device import SimulatedMemory
 
     def finish(self, stream):
@@ -318,7 +320,7 @@ def test_a_launch_that_breaks_the_device_is_told_by_its_framework_not_by_the_rea
     assert note.startswith("maps were no longer read over time after 1 readings: the device fell off its bus")
 
 
-def test_a_reading_that_fails_in_the_middle_counts_for_no_map(loop, program, monkeypatch, tmp_path):
+def test_a_reading_that_fails_halfway_is_dropped_for_all_maps(loop, program, monkeypatch, tmp_path):
     from accel_magic.gpu.maps.shared import Shared
 
     there, failing = Shared.read, []

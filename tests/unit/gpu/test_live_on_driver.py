@@ -1,4 +1,4 @@
-"""Maps while kernels run through a CUDA driver: the one that stands in for NVIDIA's, in a process of its own."""
+"""Maps while kernels run through a CUDA driver: the mock driver, in a separate process."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ import accel_magic
 from accel_magic.devices import standin
 
 kernels, records, counts = sys.argv[1:]
-told = {}
+found = {}
 with standin.driver():
     from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
 
@@ -45,20 +45,20 @@ with standin.driver():
             written = int(now[".bss"]["written"].iloc[0])
             seen.append(len(now["events"]))
     result = trace.result
-    told["written"] = int(result.maps[".bss"]["written"].iloc[0])
-    told["kept"] = {one.spec.name: [len(result.maps[one.spec.name]), one.lost] for one in result.recording.maps[:2]}
+    found["written"] = int(result.maps[".bss"]["written"].iloc[0])
+    found["kept"] = {one.spec.name: [len(result.maps[one.spec.name]), one.lost] for one in result.recording.maps[:2]}
     events = result.maps["events"]
-    told["whole"] = bool((events["number"] ^ events["check"] == 2**64 - 1).all())
-    told["seen"] = [seen == sorted(seen), len({count for count in seen if 0 < count < seen[-1]})]
+    found["whole"] = bool((events["number"] ^ events["check"] == 2**64 - 1).all())
+    found["seen"] = [seen == sorted(seen), len({count for count in seen if 0 < count < seen[-1]})]
 
     with accel_magic.gputrace(counts, device="cuda", threads=64, by_launch=True) as trace:
         kernel = compiled()
         for rounds in (3, 1, 2):
             loop(kernel, rounds)
-    told["history"] = trace.result.history[".data"][["launch", "stores"]].to_numpy().tolist()
+    found["history"] = trace.result.history[".data"][["launch", "stores"]].to_numpy().tolist()
     out.close()
     stream.sync()
-print(json.dumps(told))
+print(json.dumps(found))
 """
 
 
@@ -70,7 +70,7 @@ def _library():
         pytest.skip(str(error))
 
 
-def test_rings_are_emptied_maps_read_and_launches_told_apart_behind_a_driver(tmp_path):
+def test_rings_are_drained_and_maps_read_live_and_by_launch_with_a_driver(tmp_path):
     for name, text in (("records", test_live_maps.RECORDS), ("counts", test_live_history.COUNTS)):
         (tmp_path / f"{name}.bpf.c").write_text(text)
     command = [
@@ -85,15 +85,15 @@ def test_rings_are_emptied_maps_read_and_launches_told_apart_behind_a_driver(tmp
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["written"] == 64 * 800
-    for kept, lost in told["kept"].values():
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["written"] == 64 * 800
+    for kept, lost in found["kept"].values():
         assert kept + lost == 64 * 800
-    # The room of the rings at the end, see test_live_maps.
-    assert told["kept"]["events"][0] > 2 * 102
-    assert told["kept"]["own"][0] > 2 * 192
-    assert told["whole"]
-    in_order, moments = told["seen"]
+    # More than the capacity of the rings, see test_live_maps.
+    assert found["kept"]["events"][0] > 2 * 102
+    assert found["kept"]["own"][0] > 2 * 192
+    assert found["whole"]
+    in_order, moments = found["seen"]
     assert in_order
     assert moments >= 3
-    assert told["history"] == [[0, 64 * 3], [1, 64], [2, 64 * 2]]
+    assert found["history"] == [[0, 64 * 3], [1, 64], [2, 64 * 2]]

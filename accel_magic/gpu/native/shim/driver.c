@@ -8,7 +8,7 @@ void *(*real_dlsym)(void *, const char *);
 
 void find_dlsym(void)
 {
-	/* The versions of libc's dlsym: since 2.34, and the first one of x86-64 and of aarch64. */
+	/* Versions of libc's dlsym: since 2.34, and the first ones of x86-64 and aarch64. */
 	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 
 	for (unsigned i = 0; i < sizeof versions / sizeof *versions && !real_dlsym; i++)

@@ -1,4 +1,4 @@
-/* The driver's own functions, found past the ones that stand before them. */
+/* The driver's own functions, bypassing the wrappers. */
 #ifndef ACCEL_DRIVER_H
 #define ACCEL_DRIVER_H
 
@@ -33,7 +33,7 @@ enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
 	X(stream_create, cuStreamCreate, (Handle * stream, unsigned flags))                          \
 	X(stream_wait, cuStreamSynchronize, (Handle stream))
 
-/* Not in every driver: may be null. */
+/* Missing in some drivers: may be null. */
 #define OPTIONAL_CALLS(X)                                                                            \
 	X(host_register, cuMemHostRegister_v2, (void *memory, size_t size, unsigned flags))          \
 	X(host_unregister, cuMemHostUnregister, (void *memory))                                      \
@@ -55,10 +55,10 @@ struct driver {
 
 extern struct driver driver;
 
-/* Fill `driver`; 0 where the driver lacks one of DRIVER_CALLS. */
+/* Fill `driver`; 0 if the driver lacks one of DRIVER_CALLS. */
 int driver_find(void);
 
-/* A function of the driver itself; null where it has none of this name. */
+/* Return a function of the driver itself; null if it has none with this name. */
 void *driver_function(const char *name);
 
 /* libc's own dlsym. */

@@ -1,4 +1,4 @@
-/* Numbers by the driver's handles: read without a lock, never shrinks; a handle that is used again gets a new number. */
+/* A hash table of numbers by driver handle: lock-free, never shrinks; a reused handle gets a new number. */
 #ifndef ACCEL_HANDLES_H
 #define ACCEL_HANDLES_H
 
@@ -14,7 +14,7 @@ struct handles {
 	} slots[HANDLES];
 };
 
-/* Remember; nothing is remembered when there is no room. */
+/* Store a number; does nothing if the table is full. */
 static inline void handles_set(struct handles *table, void *handle, uint32_t number)
 {
 	uint32_t at = (uint32_t)(((uintptr_t)handle >> 3) * 0x9E3779B1u);
@@ -33,7 +33,7 @@ static inline void handles_set(struct handles *table, void *handle, uint32_t num
 	}
 }
 
-/* 0 for a handle that is not known. */
+/* Return the number of a handle, 0 if it is not known. */
 static inline uint32_t handles_get(struct handles *table, void *handle)
 {
 	uint32_t at = (uint32_t)(((uintptr_t)handle >> 3) * 0x9E3779B1u);

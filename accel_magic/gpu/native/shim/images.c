@@ -11,7 +11,7 @@
 
 enum { WRAPPER = 0x466243b1, CONTAINER = 0xba55ed50, PTX = 1 };
 
-static const size_t LARGE = 32u << 20; /* libraries of NVIDIA have hundreds of MiB of machine code */
+static const size_t LARGE = 32u << 20; /* NVIDIA's libraries have hundreds of MiB of machine code */
 
 struct wrapper {
 	uint32_t magic, version;
@@ -100,7 +100,7 @@ struct span image_span(const void *image)
 
 	if (!image)
 		return (struct span){0};
-	/* A text may be shorter than a magic number: it is read first. */
+	/* Check for text first: it may be shorter than a magic number. */
 	if (is_text(image))
 		return (struct span){image, strlen(image) + 1};
 	memcpy(&magic, image, sizeof magic);

@@ -1,4 +1,4 @@
-/* Images as programs hand them to the driver: without their size. */
+/* Images as programs pass them to the driver: without their size. */
 #ifndef ACCEL_IMAGES_H
 #define ACCEL_IMAGES_H
 
@@ -9,11 +9,11 @@ struct span {
 	size_t size;
 };
 
-/* The image itself, of a fatbin past its wrapper; size 0 for what is neither PTX, cubin nor fatbin, or not worth
- * looking at: large, and without PTX. */
+/* Return the image, without a fatbin's wrapper; size 0 if it is not PTX, cubin or fatbin, or if it is large and has no
+ * PTX. */
 struct span image_span(const void *image);
 
-/* The same for a file's content, null-terminated; `release` it. */
+/* Read a file, with zeros at its end; release it with `image_file_release`. */
 struct span image_file(const char *path);
 void image_file_release(struct span file);
 

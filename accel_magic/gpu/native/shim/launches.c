@@ -23,7 +23,7 @@ int launches_captured(Handle stream)
 	return !driver.is_capturing(stream, &status) && status == 1;
 }
 
-/* The place of the next launch, from 0; -1 when the notebook has not made room. */
+/* Reserve the number of the next launch, from 0; -1 if the ring is full. */
 static int64_t reserve(struct ring *ring)
 {
 	uint64_t turn = atomic_load(&ring->reserved);

@@ -1,4 +1,4 @@
-/* Launches on their way to the notebook. */
+/* Reporting of launches to the notebook. */
 #ifndef ACCEL_LAUNCHES_H
 #define ACCEL_LAUNCHES_H
 
@@ -11,13 +11,13 @@ struct shape {
 	Handle stream;
 };
 
-/* Somebody records graphs: from now on streams are asked whether they are being captured. */
+/* The program records graphs: from now on check whether streams are being captured. */
 void launches_may_be_captured(void);
 
-/* Whether a launch into this stream runs nothing now. */
+/* Whether a launch into this stream is only recorded. */
 int launches_captured(Handle stream);
 
-/* Report a launch that the driver has taken, from `before` to now. */
+/* Report a launch that the driver has accepted, from `before` to now. */
 void launches_report(uint32_t function, const struct shape *shape, uint64_t before);
 
 #endif

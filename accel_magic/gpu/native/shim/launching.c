@@ -1,4 +1,4 @@
-/* Launches, and what may look like one. */
+/* Wrappers of launches, graph launches and stream captures. */
 #define _GNU_SOURCE
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Loading of modules and libraries. */
+/* Wrappers of calls that load modules and libraries. */
 #include "modules.h"
 #include "wrapped.h"
 

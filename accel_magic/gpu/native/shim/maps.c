@@ -13,21 +13,21 @@
 
 #include "talk.h"
 
-/* Of threads: host_api/calls.py tells by it our calls of the driver from the program's. */
+/* Name of our threads, by which analysis/gpu/host_calls.py distinguishes our driver calls from the program's. */
 #define OUR_NAME "accel_magic"
 
 enum {
 	BLOCKS = 256,
 	END_S = 2,
 	SNAPSHOT_MS = 200,
-	MOST_SHARE = 10, /* a copy may take a tenth of the time */
+	MOST_SHARE = 10, /* copying may take a tenth of the time */
 };
 
 struct block {
 	Address address;
-	void *file; /* what the notebook sees */
+	void *file; /* mapping of the notebook's file */
 	size_t size;
-	void *memory; /* of ALLOCATED */
+	void *memory; /* only for ALLOCATED */
 	enum kept kept;
 };
 
@@ -142,7 +142,7 @@ void maps_place(struct message asked, int descriptor)
 
 	block.file = map_file(descriptor, block.size);
 	if (block.file && maps.count < BLOCKS) {
-		/* Only portable memory of the host can be reached from every device. */
+		/* Only portable host memory can be accessed by every device. */
 		if (asked.kind == ALLOCATE && asked.number == 0 && maps.devices == 1)
 			error = place_in_device(&block);
 		else
@@ -157,7 +157,7 @@ void maps_place(struct message asked, int descriptor)
 		answer.c = block.kept;
 		maps.blocks[maps.count++] = block;
 	}
-	if (descriptor >= 0) /* a driver may look for the file of what it registers */
+	if (descriptor >= 0) /* not before: a driver may look up the file of memory that it registers */
 		close(descriptor);
 	talk_tell(answer, NULL, -1);
 }
@@ -181,7 +181,7 @@ void maps_take_back(Address address)
 	}
 }
 
-/* The context must be current. */
+/* Requires that the maps' context is current. */
 static void copy_maps(void)
 {
 	struct ring *ring = atomic_load(&maps.ring);
@@ -203,7 +203,7 @@ static void copy_maps(void)
 	}
 }
 
-/* A copy of the maps, unless they are gone or the notebook is; milliseconds until the next one, or -1. */
+/* Copy the maps, unless they or the notebook are gone; returns milliseconds until the next copy, or -1. */
 static int copy_once(struct ring *ring, int left)
 {
 	uint64_t began = now_ns();
@@ -224,7 +224,7 @@ static int copy_once(struct ring *ring, int left)
 static void *keep_copying(void *unused)
 {
 	struct ring *ring = atomic_load(&maps.ring);
-	int relaxed = CAPTURE_RELAXED; /* what is done here is no part of anybody's capture */
+	int relaxed = CAPTURE_RELAXED; /* calls of this thread must not affect captures of the program */
 	int pause_ms = SNAPSHOT_MS;
 
 	(void)unused;
@@ -247,7 +247,7 @@ void maps_end(int how)
 	struct timespec limit;
 	Handle context;
 
-	/* What ends may be a child that shares this memory until it runs another program. */
+	/* The ending process may be a vforked child, which shares this memory. */
 	if (!ring || getpid() != maps.process)
 		return;
 	clock_gettime(CLOCK_REALTIME, &limit);
@@ -278,7 +278,7 @@ int maps_keep(Handle context)
 	maps.context = context;
 	if (driver.stream_create(&maps.stream, NON_BLOCKING))
 		return 0;
-	/* The program's signal handlers run on the program's threads. */
+	/* The program's signal handlers must run on the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	failed = pthread_create(&thread, NULL, keep_copying, NULL);

@@ -13,7 +13,7 @@ enum { MOST = 65536, ATTEMPTS = 2, MOST_OPTIONS = 64 };
 struct module {
 	int traced_library; /* a library with programs in it */
 	void *image;        /* its original */
-	Handle original;    /* loaded where the maps cannot be reached */
+	Handle original;    /* loaded if kernels cannot access the maps */
 };
 
 struct function {
@@ -22,13 +22,13 @@ struct function {
 };
 
 static struct handles modules, functions;
-static _Atomic int used; /* whether any of the tables has something in it */
+static _Atomic int used; /* whether any of the tables has an entry */
 static struct module module_of[MOST];
 static struct function function_of[MOST];
 static pthread_mutex_t loading_original = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
 
-/* Values of options are changed by the driver, also where it fails: each attempt gets its own. */
+/* The driver changes values of options even if it fails, so each attempt gets a copy. */
 static CUresult attempt(const struct loading *loading, const void *image)
 {
 	void *values[MOST_OPTIONS];
@@ -70,7 +70,7 @@ CUresult modules_load(const struct loading *loading, struct span image, int libr
 		if (error)
 			continue;
 		handles_set(&modules, *loading->result, number);
-		/* A library may be asked not to copy its image. */
+		/* The program may have asked the driver not to copy a library's image. */
 		if (library && number < MOST)
 			module_of[number] = (struct module){1, kept(image), NULL};
 		else
@@ -162,7 +162,7 @@ Handle modules_usable_kernel(Handle kernel)
 	return found;
 }
 
-/* In a forked child; most of them run another program next, so that what was not used is not touched. */
+/* In a forked child. Most of them run another program next, so unused tables are not touched. */
 static void forget(void)
 {
 	if (!atomic_exchange(&used, 0))

@@ -1,4 +1,4 @@
-/* Modules, libraries and functions of this process: which of them the notebook knows, and what they were originally. */
+/* Modules, libraries and functions of this process: their numbers at the notebook, and original libraries. */
 #ifndef ACCEL_MODULES_H
 #define ACCEL_MODULES_H
 
@@ -6,7 +6,7 @@
 #include "images.h"
 #include "notebook.h"
 
-/* One way to load an image: `load` gets it with the driver's other arguments. */
+/* A call that loads an image: `load` gets the image and the driver's other arguments. */
 struct loading {
 	Handle *result;
 	int *options;
@@ -18,23 +18,23 @@ struct loading {
 	CUresult (*load)(const struct loading *loading, const void *image);
 };
 
-/* Load what the notebook makes of an image, or else the image itself by `original`. */
+/* Load the notebook's version of an image, or else the unchanged image with `original`. */
 CUresult modules_load(const struct loading *loading, struct span image, int library,
 		      CUresult (*original)(const void *closure), const void *closure);
 
-/* A module that a library has in the current context. */
+/* Record a library's module in the current context. */
 void modules_of_library(Handle module, Handle library);
 
-/* Remember a function's name; of a kernel of a library or a function of a module. */
+/* Record the name of a module's function or a library's kernel. */
 void modules_function(Handle function, Handle module, const char *name);
 
-/* Another handle of the same kernel. */
+/* Record another handle of the same kernel. */
 void modules_same(Handle function, Handle kernel);
 
-/* A function's number for the notebook; 0 for one without a name. */
+/* Return a function's number at the notebook; 0 if it has no name. */
 uint32_t modules_number(Handle function);
 
-/* What to use instead where the maps cannot be reached: the same, or the original. */
+/* Return the same handle, or that of the original if kernels cannot access the maps. */
 Handle modules_usable_kernel(Handle kernel);
 Handle modules_usable_library(Handle library);
 

@@ -10,7 +10,7 @@
 #include "talk.h"
 
 static pthread_mutex_t talking = PTHREAD_MUTEX_INITIALIZER;
-static int sought; /* whether the notebook was looked for: once for a process */
+static int sought; /* whether this process has tried to connect to the notebook */
 static uint32_t modules, functions;
 
 struct ring *notebook_ring(void)
@@ -20,7 +20,7 @@ struct ring *notebook_ring(void)
 	return ring && !atomic_load_explicit(&ring->closed, memory_order_relaxed) ? ring : NULL;
 }
 
-/* Do what the notebook asks until it says how to go on; the last message, kind 0 when there is no notebook. */
+/* Execute the notebook's requests up to the first other message; returns that, kind 0 if there is no notebook. */
 static struct message serve(int *descriptor)
 {
 	struct message message;
@@ -45,7 +45,7 @@ static struct message serve(int *descriptor)
 	return (struct message){0};
 }
 
-/* With the context current that the maps are to be in. */
+/* Requires that the context for the maps is current. */
 static int introduce(Handle context)
 {
 	char executable[4096] = "";
@@ -67,7 +67,7 @@ static int introduce(Handle context)
 	return answer.kind == READY && maps_ring() && maps_keep(context);
 }
 
-/* Make sure that a context is current; 1 if one has to be popped afterwards, -1 if there is none. */
+/* Make a context current if there is none; returns 1 if it must be popped afterwards, -1 on failure. */
 static int enter_context(Handle *context)
 {
 	int device;
@@ -76,13 +76,13 @@ static int enter_context(Handle *context)
 		return -1;
 	if (*context)
 		return 0;
-	/* Libraries are loaded without one; the runtime uses the primary one of the first device. */
+	/* Libraries can be loaded without a context; the runtime uses the primary context of the first device. */
 	if (driver.device_get(&device, 0) || driver.primary_retain(context, device))
 		return -1;
 	return driver.ctx_push(*context) ? -1 : 1;
 }
 
-/* Once for a process. */
+/* Connect to the notebook; called once per process. */
 static void seek(void)
 {
 	int relaxed = CAPTURE_RELAXED;
@@ -106,7 +106,7 @@ static void seek(void)
 	}
 }
 
-/* Wait for what to load. */
+/* Wait for the image to load. */
 static struct image image_answered(uint32_t module)
 {
 	struct image image = {.module = module};
@@ -201,7 +201,7 @@ uint32_t notebook_function(const char *name, uint32_t module)
 	return number;
 }
 
-/* A forked child starts anew: nothing of its parent's connection is its own. */
+/* A forked child must not use its parent's connection, and connects anew. */
 static void forget(void)
 {
 	pthread_mutex_init(&talking, NULL);

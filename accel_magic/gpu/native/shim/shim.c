@@ -1,7 +1,7 @@
-/* Stands before the CUDA driver in a program that a traced cell has started.
+/* Wraps the CUDA driver in a program that a traced cell has started.
  *
- * Loaded with LD_PRELOAD. Programs get at the driver by linking against it, by dlopen and dlsym, or by
- * cuGetProcAddress: all three end up here. Whatever goes wrong, the program runs as without it, and nothing is
+ * Loaded with LD_PRELOAD. Programs find the driver by linking against it, with dlopen and dlsym, or with
+ * cuGetProcAddress: all three lead here. After any failure the program runs as without this library, and nothing is
  * ever written to its output.
  */
 #define _GNU_SOURCE
@@ -40,7 +40,7 @@ void *real(int at)
 	return found ? found : (void *)missing;
 }
 
-/* ---- linking: what comes out of it is machine code ---- */
+/* ---- linking: its output is machine code ---- */
 
 static void linked(void)
 {
@@ -154,7 +154,7 @@ DESTROYING(cuCtxDestroy_v2)
 RESETTING(cuDevicePrimaryCtxReset)
 RESETTING(cuDevicePrimaryCtxReset_v2)
 
-/* Programs that end without running what was registered for their exit, as Python's workers do. */
+/* Programs that end without their exit handlers, like Python's workers. */
 #define LEAVING(name)                                                                           \
 	SHOWN __attribute__((noreturn)) void name(int status)                                    \
 	{                                                                                        \
@@ -169,12 +169,12 @@ RESETTING(cuDevicePrimaryCtxReset_v2)
 LEAVING(_exit)
 LEAVING(_Exit)
 
-/* ---- handing out what stands here ---- */
+/* ---- handing out the wrappers ---- */
 
 SHOWN CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags);
 SHOWN CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
 
-/* Their addresses: what kind of function each of them is does not matter here. */
+/* Addresses of the wrappers; their types do not matter here. */
 #define DECLARE(name) extern char mine_##name[] __asm__(#name);
 WRAPPED(DECLARE)
 #undef DECLARE
@@ -245,12 +245,12 @@ static void *of_driver(void *handle, int at)
 	found = real_dlsym(handle, wrappers[at].name);
 	if (found != mine[at])
 		return found;
-	/* There is no driver behind what stands here; dlerror has to know. */
+	/* There is no driver: look up a name that does not exist, so that dlerror reports it. */
 	snprintf(nowhere, sizeof nowhere, "%s of a CUDA driver", wrappers[at].name);
 	return real_dlsym(handle, nowhere);
 }
 
-/* The last call must be a jump: what is found depends on who called. */
+/* The last call must be a tail call: the result depends on the caller's address. */
 SHOWN void *dlsym(void *handle, const char *name)
 {
 	int at;

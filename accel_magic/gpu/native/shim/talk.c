@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 enum {
-	ANSWER_S = 120, /* compiling programs for a new architecture takes seconds at most */
+	ANSWER_S = 120, /* compiling programs for a new architecture takes a few seconds */
 	SEND_S = 2,
-	HIGH_DESCRIPTOR = 700, /* out of the way of programs that count theirs */
+	HIGH_DESCRIPTOR = 700, /* out of the way of programs that expect low numbers */
 };
 
 static int connection = -1;
@@ -93,7 +93,7 @@ int talk_hear(struct message *message, int *descriptor)
 
 int talk_begin(void)
 {
-	const char *name = getenv("ACCEL_MAGIC_NATIVE"); /* @ for the zero of a name without a file */
+	const char *name = getenv("ACCEL_MAGIC_NATIVE"); /* @ represents the leading zero of an abstract name */
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct ucred other;
 	socklen_t size = sizeof other;
@@ -118,6 +118,6 @@ int talk_begin(void)
 	inode = status.st_ino;
 	if (connect(connection, (struct sockaddr *)&address, offsetof(struct sockaddr_un, sun_path) + strlen(name)))
 		return 0;
-	/* What is loaded is what it sends: another user may have taken the name meanwhile. */
+	/* The program will load what the notebook sends, so it must not be another user's process. */
 	return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &size) && (!other.uid || other.uid == getuid());
 }

@@ -1,18 +1,18 @@
-/* The socket to the notebook. Once it has ended, or the program has closed it, nothing is said any more. */
+/* The socket to the notebook. After it has ended, or the program has closed it, nothing is sent. */
 #ifndef ACCEL_TALK_H
 #define ACCEL_TALK_H
 
 #include "wire.h"
 
-/* Connect to where ACCEL_MAGIC_NATIVE leads; 0 when nobody is there. */
+/* Connect to the address in ACCEL_MAGIC_NATIVE; 0 if that fails. */
 int talk_begin(void);
 int talk_is_open(void);
 void talk_end(void);
 
-/* Send a message with a text (null: none) and a descriptor (-1: none); 0 when that fails. */
+/* Send a message with a text (null: none) and a descriptor (-1: none); 0 if that fails. */
 int talk_tell(struct message message, const char *text, int descriptor);
 
-/* Wait for a message and its descriptor, -1 for none; 0 when that fails or takes too long. */
+/* Wait for a message and its descriptor, -1 for none; 0 if that fails or takes too long. */
 int talk_hear(struct message *message, int *descriptor);
 
 /* For poll. */

@@ -1,4 +1,4 @@
-/* The driver's functions that are also defined here, and what they stand before. */
+/* The driver's functions that are wrapped here, and access to the original ones. */
 #ifndef ACCEL_WRAPPED_H
 #define ACCEL_WRAPPED_H
 
@@ -6,7 +6,7 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-/* _ptsz: for the default stream of each thread. */
+/* _ptsz: variants for the default stream of each thread. */
 #define WRAPPED(X)                         \
 	X(cuGetProcAddress)                \
 	X(cuGetProcAddress_v2)             \
@@ -50,7 +50,7 @@
 enum { WRAPPED(PLACE) WRAPPERS };
 #undef PLACE
 
-/* The driver's own function of that place; one that fails where it has none. */
+/* Return the driver's own function for an AT_ constant; if the driver lacks it, a function that fails. */
 void *real(int at);
 
 #define REAL(name) ((__typeof__(&name))real(AT_##name))

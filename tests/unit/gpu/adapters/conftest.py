@@ -6,7 +6,7 @@ import pytest
 
 
 class Recorder:
-    """An observer that writes everything down, and rewrites PTX by a function."""
+    """An observer that records everything, and rewrites PTX with a function."""
 
     def __init__(self, change=lambda ptx: ptx):
         self.change = change
@@ -39,7 +39,7 @@ def recorder():
 
 @pytest.fixture
 def altering():
-    """An observer whose kernels compute something else: sums of 32-bit floats lose their second or fused addend."""
+    """An observer that changes results: sums of 32-bit floats lose their second or fused addend."""
 
     def alter(ptx):
         ptx = re.sub(r"\bfma(\.rn(?:\.ftz)?\.f32\s+[^,]+,[^,]+,[^,]+), [^;]+;", r"fma\1, 0f00000000;", ptx)

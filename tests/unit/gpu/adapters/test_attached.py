@@ -8,6 +8,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters import FRAMEWORKS, adapter_for, attached, hearing, nvrtc
+from tests.support.errors import raises
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_framework_of_an_unknown_version_is_reported_and_left_alone(alone, mon
     assert recorder.skips["Triton"].startswith("Triton 99.0 has no knobs.runtime.add_stages_inspection_hook, ")
 
 
-def test_a_framework_imported_within_the_cell_is_attached_then(alone, monkeypatch, recorder, tmp_path):
+def test_a_framework_imported_within_the_cell_is_attached(alone, monkeypatch, recorder, tmp_path):
     (tmp_path / "cupy.py").write_text("__version__ = '1.0'")
     monkeypatch.syspath_prepend(tmp_path)
     with attached(recorder):
@@ -62,7 +63,7 @@ def test_everything_is_removed_after_an_error_in_the_cell(alone, recorder):
 
 
 @pytest.mark.parametrize("module", [framework.module for framework in FRAMEWORKS])
-def test_every_adapter_says_that_its_framework_is_not_imported(alone, module):
+def test_every_adapter_reports_that_its_framework_is_not_imported(alone, module):
     adapter = adapter_for(module)
     assert adapter.missing().endswith("is not imported")
     assert adapter.name
@@ -76,7 +77,7 @@ def kernel():
     return lambda: nvrtc.CpuKernel(ptx)[1, 4](data)
 
 
-def test_a_trace_around_hears_of_launches_and_changes_no_kernel_meanwhile(alone, kernel, recorder, device):
+def test_an_enclosing_trace_is_notified_of_launches_and_changes_no_kernels_meanwhile(alone, kernel, recorder, device):
     inner, again = type(recorder)(), type(recorder)()
     with attached(recorder, device):
         kernel()
@@ -87,20 +88,22 @@ def test_a_trace_around_hears_of_launches_and_changes_no_kernel_meanwhile(alone,
         kernel()
 
     assert [len(one.launches) for one in (recorder, inner, again)] == [4, 2, 1]
-    # The outer one's adapters were taken out, and put back: what they had compiled is compiled anew.
+    # The outer trace's adapters were removed and installed again, so the kernel is compiled again.
     assert [len(one.sources) for one in (recorder, inner, again)] == [2, 1, 0]
     kernel()
     assert len(recorder.launches) == 4
 
 
-def test_one_that_only_hears_installs_adapters_where_nobody_else_has(alone, kernel, recorder, device):
+def test_a_hearing_observer_installs_adapters_if_no_trace_has(alone, kernel, recorder, device):
     with hearing(recorder, device):
         kernel()
 
     assert (len(recorder.launches), len(recorder.sources)) == (1, 1)
 
 
-def test_an_error_within_puts_the_outer_ones_adapters_back(alone, kernel, recorder, device):
+def test_the_outer_traces_adapters_are_installed_again_after_an_error_in_the_inner_trace(
+    alone, kernel, recorder, device
+):
     inner = type(recorder)()
     with attached(recorder, device):
         with pytest.raises(ZeroDivisionError), attached(inner, type(device)()):
@@ -110,9 +113,8 @@ def test_an_error_within_puts_the_outer_ones_adapters_back(alone, kernel, record
     assert (len(recorder.launches), len(inner.launches)) == (1, 0)
 
 
-def test_kernels_of_one_cell_run_on_one_kind_of_device(alone, recorder, device):
+def test_nested_traces_must_use_the_same_kind_of_device(alone, recorder, device):
     for outer, inner in ((device, None), (None, device)):
         for enter in (attached, hearing):
-            with attached(recorder, outer), pytest.raises(ProbeError) as caught, enter(type(recorder)(), inner):
+            with attached(recorder, outer), raises("device.differs", ProbeError), enter(type(recorder)(), inner):
                 pytest.fail("the block must not run")
-            assert caught.value.code == "device.differs"

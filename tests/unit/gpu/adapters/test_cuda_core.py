@@ -1,4 +1,4 @@
-"""With stand-ins for cuda.core's classes: the real ones compile to PTX only where the CUDA driver is."""
+"""With mocks of cuda.core's classes: the real ones compile to PTX only with a CUDA driver."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ObjectCode:
 
 
 class Program:
-    """Compiles nothing: what it gives tells what it was given."""
+    """Compiles nothing: its output contains its input."""
 
     def __init__(self, code, code_type, options=None):
         self.code, self.code_type, self.options = code, code_type, options
@@ -103,7 +103,7 @@ def core(monkeypatch):
 
 @pytest.fixture
 def user(core, monkeypatch):
-    """A module that has bound the classes before the cell, as a notebook does."""
+    """A module that binds the classes before the cell, like a notebook."""
     module = ModuleType("users_notebook")
     module.Program, module.ObjectCode, module.launch = core.Program, core.ObjectCode, core.launch
     monkeypatch.setitem(sys.modules, "users_notebook", module)
@@ -120,11 +120,11 @@ STREAM, CONFIG = SimpleNamespace(handle=7), SimpleNamespace(grid=(4, 2), cluster
 
 
 def images(core):
-    """Code of the kernels that were launched."""
+    """Return the code of launched kernels."""
     return [kernel.code.code for _, _, kernel, *_ in core.launched]
 
 
-def test_a_program_compiled_to_ptx_is_the_users_own_and_its_kernels_run_traced_until_the_end(user, core, marking):
+def test_a_program_compiled_to_ptx_stays_unchanged_and_its_kernels_run_traced_until_the_end(user, core, marking):
     with attached(marking):
         made = user.Program("source", "c++", None).compile("ptx", ("add<int>",))
         kernel = made.get_kernel("add")
@@ -141,7 +141,7 @@ def test_a_program_compiled_to_ptx_is_the_users_own_and_its_kernels_run_traced_u
     assert marking.skips == {}
 
 
-def test_a_program_compiled_to_a_cubin_has_an_assembled_twin_and_the_users_cache_gets_its_own(user, core, marking):
+def test_a_program_compiled_to_a_cubin_gets_an_assembled_copy_and_the_users_cache_the_original(user, core, marking):
     cache = []
     with attached(marking):
         made = user.Program("source", "c++", SimpleNamespace(name="mine")).compile("cubin", ("add<int>",), cache=cache)
@@ -152,14 +152,14 @@ def test_a_program_compiled_to_a_cubin_has_an_assembled_twin_and_the_users_cache
     assert [source.ptx for source in marking.sources] == [PTX]
 
 
-def test_a_grid_of_clusters_is_told_in_blocks(user, core, marking):
+def test_a_grid_of_clusters_is_reported_in_blocks(user, core, marking):
     config = SimpleNamespace(grid=(4, 2), cluster=(2, 1, 1), block=128, shmem_size=0)
     with attached(marking):
         user.launch(STREAM, config, user.Program("source", "c++").compile("ptx").get_kernel("add"))
     assert [launch.grid for launch in marking.launches] == [(8, 2, 1)]
 
 
-def test_ptx_of_the_users_is_traced(user, core, marking, tmp_path):
+def test_ptx_from_the_user_is_traced(user, core, marking, tmp_path):
     file = tmp_path / "kernel.ptx"
     file.write_text(PTX)
     with attached(marking):
@@ -176,14 +176,14 @@ def test_ptx_of_the_users_is_traced(user, core, marking, tmp_path):
     assert file.read_text() == PTX
 
 
-def test_what_carries_no_ptx_is_reported_and_left_alone(user, marking):
+def test_code_without_ptx_is_reported_and_left_alone(user, marking):
     with attached(marking):
         linked = user.Program("source", "c++").compile("ltoir")
         loaded = user.ObjectCode.from_cubin(b"cubin", name="theirs")
     assert (linked.code_type, loaded.code) == ("ltoir", b"cubin")
     assert marking.skips == {
-        "a program compiled to ltoir": "it becomes PTX only when it is linked",
-        "theirs": "it is compiled already and carries no PTX",
+        "a program compiled to ltoir": "it has no PTX before it is linked",
+        "theirs": "it is machine code without PTX",
     }
     assert marking.sources == []
 
@@ -197,7 +197,7 @@ def test_a_kernel_compiled_before_the_cell_is_reported_and_runs(user, core, mark
     assert len(marking.launches) == 1
 
 
-def test_a_kernel_that_nothing_is_put_into_runs_as_it_is(user, core, recorder):
+def test_a_kernel_without_inserted_programs_runs_unchanged(user, core, recorder):
     with attached(recorder):
         user.launch(STREAM, CONFIG, user.Program("source", "c++").compile("ptx").get_kernel("add"))
     assert images(core) == [PTX.encode()]
@@ -209,7 +209,7 @@ class GraphBuilder:
 
 
 @pytest.mark.parametrize("stream", [GraphBuilder(), SimpleNamespace(handle=9)])
-def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(
+def test_a_kernel_that_is_recorded_into_a_graph_is_not_traced_because_the_graph_outlives_the_cell(
     user, core, marking, stream
 ):
     core_driver().capturing.add(9)
@@ -224,7 +224,7 @@ def core_driver():
     return sys.modules["cuda.bindings.driver"]
 
 
-def test_frameworks_with_adapters_of_their_own_are_left_alone_even_if_they_are_imported_within_the_cell(
+def test_frameworks_with_their_own_adapters_are_left_alone_even_if_they_are_imported_within_the_cell(
     user, core, marking, monkeypatch
 ):
     framework = ModuleType("numba.cuda.dispatcher")
@@ -245,7 +245,7 @@ def run(stream, config, ptx):
     assert (framework.Program, framework.ObjectCode, framework.launch) == (Program, ObjectCode, core.launch)
 
 
-def test_a_twin_may_have_as_much_shared_memory_as_its_launch_asks_for(user, core, marking):
+def test_a_traced_copy_may_use_as_much_shared_memory_as_its_launch(user, core, marking):
     large = SimpleNamespace(grid=1, cluster=None, block=32, shmem_size=100_000)
     with attached(marking):
         kernel = user.Program("source", "c++").compile("ptx").get_kernel("add")
@@ -256,7 +256,7 @@ def test_a_twin_may_have_as_much_shared_memory_as_its_launch_asks_for(user, core
     assert list(core_driver().allowed) == [core.launched[1][2].handle] != [kernel.handle]
 
 
-def test_a_twin_that_cannot_be_loaded_is_reported_and_the_kernel_runs(user, core, recorder):
+def test_a_traced_copy_that_cannot_be_loaded_is_reported_and_the_kernel_runs(user, core, recorder):
     recorder.change = lambda ptx: ptx.replace("ret;", "no such instruction;")
     with attached(recorder):
         user.launch(STREAM, CONFIG, user.Program("source", "c++").compile("cubin").get_kernel("add"))
@@ -264,7 +264,7 @@ def test_a_twin_that_cannot_be_loaded_is_reported_and_the_kernel_runs(user, core
     assert "cannot be loaded" in recorder.skips["add"]
 
 
-def test_an_object_made_within_the_cell_is_plain_after_it(user, core, marking):
+def test_an_object_made_within_the_cell_is_not_traced_after_it(user, core, marking):
     with attached(marking):
         program, code, launch = user.Program("source", "c++"), user.ObjectCode, user.launch
     made = [program.compile("ptx"), code.from_ptx(PTX.encode())]
@@ -275,7 +275,7 @@ def test_an_object_made_within_the_cell_is_plain_after_it(user, core, marking):
     assert (marking.sources, marking.launches) == ([], [])
 
 
-def test_all_names_come_back_after_an_error(user, core, marking):
+def test_all_names_are_restored_after_an_error(user, core, marking):
     own = (core.Program, core.ObjectCode, core.launch)
     with pytest.raises(ZeroDivisionError), attached(marking):
         assert user.Program is core.Program
@@ -285,7 +285,7 @@ def test_all_names_come_back_after_an_error(user, core, marking):
         assert (module.Program, module.ObjectCode, module.launch) == own
 
 
-def test_another_version_is_refused_by_what_it_lacks(core):
+def test_names_that_another_version_lacks_are_reported(core):
     del core.launch
     assert CudaCoreAdapter().missing() == "cuda.core has no launch; cuda.core 1.2 has them"
 
@@ -296,16 +296,16 @@ def test_with_the_simulated_device_nothing_is_changed(user, recorder, device):
     assert recorder.skips == {}
 
 
-def test_the_installed_cuda_core_is_as_expected():
+def test_the_installed_cuda_core_has_all_expected_names():
     pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     assert CudaCoreAdapter().missing() == ""
 
 
 @pytest.mark.parametrize("target", ["ptx", "cubin"])
-def test_the_installed_cuda_core_shows_its_ptx(recorder, monkeypatch, target):
+def test_the_ptx_of_the_installed_cuda_core_is_available(recorder, monkeypatch, target):
     real = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
     program = pytest.importorskip("cuda.core._program")
-    # All that compiling wants of the driver.
+    # The only driver call that compiling needs.
     monkeypatch.setattr(program, "driver_version", lambda *_: (13, 5, 0))
     source = 'extern "C" __global__ void add(int *x) { x[0] += 1; } template <class T> __global__ void fill(T *x) {}'
 

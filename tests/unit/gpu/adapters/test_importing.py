@@ -47,7 +47,7 @@ def test_an_import_after_the_end_is_not_reported(folder):
     assert seen == []
 
 
-def test_a_module_that_is_found_within_the_cell_and_run_after_it_is_not_reported(folder):
+def test_a_module_that_is_found_within_the_cell_and_executed_after_it_is_not_reported(folder):
     (folder / "made_for_the_import.py").write_text("")
     seen = []
     with on_import(["made_for_the_import"], seen.append):
@@ -56,7 +56,7 @@ def test_a_module_that_is_found_within_the_cell_and_run_after_it_is_not_reported
     assert seen == []
 
 
-def test_a_module_that_is_run_twice_is_reported_once(folder):
+def test_a_module_that_is_executed_twice_is_reported_once(folder):
     (folder / "made_for_the_import.py").write_text("")
     seen = []
     with on_import(["made_for_the_import"], seen.append):

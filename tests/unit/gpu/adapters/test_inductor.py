@@ -1,4 +1,4 @@
-"""With a stand-in for PyTorch: Inductor compiles GPU kernels only where a GPU is."""
+"""With a mock PyTorch: Inductor compiles GPU kernels only on machines with a GPU."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ EXPECTED = [
 ]
 
 
-def test_inductor_compiles_here_in_a_fresh_cache_and_everything_is_compiled_again_afterwards(torch, recorder):
+def test_inductor_compiles_in_this_process_with_a_fresh_cache_and_is_reset_afterwards(torch, recorder):
     with attached(recorder):
         assert torch.log == EXPECTED[:3]
     assert torch.log == EXPECTED
 
 
-def test_it_is_all_undone_after_an_error(torch, recorder):
+def test_everything_is_undone_after_an_error(torch, recorder):
     with pytest.raises(ZeroDivisionError), attached(recorder):
         raise ZeroDivisionError
     assert torch.log == EXPECTED
 
 
-def test_pytorchs_own_kernels_are_reported_where_the_gpu_was_used(torch, recorder):
+def test_pytorchs_own_kernels_are_reported_if_the_gpu_was_used(torch, recorder):
     with attached(recorder):
         pass
     ((name, reason),) = recorder.skips.items()
@@ -83,14 +83,14 @@ def test_without_a_gpu_pytorch_is_left_alone(torch, recorder, device, simulated)
         assert torch.log == []
 
 
-def test_another_version_is_refused_by_what_it_lacks(torch, recorder):
+def test_names_that_another_version_lacks_are_reported(torch, recorder):
     del torch._inductor.utils.fresh_cache
     with attached(recorder):
         assert torch.log == []
     assert recorder.skips["PyTorch"].startswith("PyTorch 2.13.0 has no _inductor.utils.fresh_cache;")
 
 
-def test_the_installed_pytorch_is_as_expected(monkeypatch):
+def test_the_installed_pytorch_has_all_expected_names(monkeypatch):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert InductorAdapter().missing() == ""

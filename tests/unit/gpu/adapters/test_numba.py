@@ -9,6 +9,7 @@ import pytest
 
 from accel_magic.errors import AccelMagicError, ProbeError
 from accel_magic.gpu.adapters import attached
+from tests.support.errors import raises
 
 numba = pytest.importorskip("numba", reason="Numba is not installed")
 cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
@@ -103,7 +104,7 @@ class TestOnTheCpuDevice:
             report[1, 3](np.array([4, 5, 6]))
         assert capsys.readouterr().out == "value 0 4\nvalue 1 5\nvalue 2 6\n"
 
-    def test_the_device_says_that_it_is_simulated(self, recorder, device):
+    def test_the_name_of_the_device_includes_simulated(self, recorder, device):
         with attached(recorder, device):
             gpu = cuda.get_current_device()
             assert cuda.is_available()
@@ -195,7 +196,7 @@ class TestOnTheCpuDevice:
             add[1, 32](there, there, there)
         assert np.array_equal(there.copy_to_host(), np.full(10, 2))
 
-    def test_memory_of_device_arrays_is_given_back(self, recorder, device):
+    def test_memory_of_device_arrays_is_freed(self, recorder, device):
         with attached(recorder, device):
             first = cuda.device_array(1000)
             part, address = first[10:20], first.address
@@ -205,10 +206,10 @@ class TestOnTheCpuDevice:
             with pytest.raises(AccelMagicError):
                 device.view(address, 8000)
 
-    def test_what_needs_a_driver_is_refused_by_name(self, recorder, device):
+    def test_functions_that_need_a_driver_raise_an_error_with_their_name(self, recorder, device):
         with attached(recorder, device):
             for name in ("stream", "event", "managed_array"):
-                with pytest.raises(ProbeError, match=rf"cuda\.{name} does not work on the CPU device \(simulated\)"):
+                with raises("gpu.unsupported-on-cpu", ProbeError, match=rf"cuda\.{name} "):
                     getattr(cuda, name)()
             with pytest.raises(AttributeError, match="has no 'squeeze'"):
                 cuda.device_array(3).squeeze()
@@ -222,7 +223,7 @@ class TestOnTheCpuDevice:
                 out[cuda.grid(1)] = value
 
             declared[1, 8](out, 3.0)
-            with pytest.raises(ProbeError, match="declared takes no 1 arguments"):
+            with raises("gpu.wrong-argument-count", ProbeError, match="declared"):
                 declared[1, 8](out)
         assert np.array_equal(out, np.full(8, 3))
         assert not declared.specialized
@@ -250,18 +251,18 @@ class TestOnTheCpuDevice:
             add[1, 8](x, x, out)
         assert np.array_equal(out, x)
 
-    def test_a_fault_names_the_kernel_and_the_array_is_as_before(self, recorder, device):
+    def test_a_fault_names_the_kernel_and_leaves_the_array_unchanged(self, recorder, device):
         out = np.zeros(10, np.int64)
-        with attached(recorder, device), pytest.raises(AccelMagicError, match="beyond"):
+        with attached(recorder, device), raises("gpu.fault.out-of-bounds", AccelMagicError, match="beyond"):
             beyond[1, 1](out)
         assert not out.any()
         assert recorder.launches == []
 
-    def test_arguments_that_no_kernel_can_take_are_refused(self, recorder, device):
-        with attached(recorder, device), pytest.raises(ProbeError, match="An array of Python objects"):
+    def test_arguments_that_no_kernel_can_take_are_rejected(self, recorder, device):
+        with attached(recorder, device), raises("gpu.bad-argument", ProbeError):
             beyond[1, 1](np.array([None]))
 
-    def test_numba_is_as_it_was_after_an_error(self, recorder, device):
+    def test_numba_is_restored_after_an_error(self, recorder, device):
         owners = (
             cuda,
             cuda.dispatcher,
@@ -283,7 +284,7 @@ class TestOnTheCpuDevice:
                 raise ZeroDivisionError
             assert state() == before
 
-    def test_numbas_tables_have_nothing_of_the_cell(self, recorder, device):
+    def test_numbas_tables_have_no_entries_from_the_cell(self, recorder, device):
         out = np.zeros(11)
         context = cuda.descriptor.cuda_target.target_context
         before = len(context._defns)
@@ -296,7 +297,7 @@ class TestOnTheCpuDevice:
         assert not square.overloads
         assert not everything.overloads
 
-    def test_no_advice_about_the_use_of_a_gpu_is_given(self, recorder, device):
+    def test_numba_does_not_warn_about_low_occupancy(self, recorder, device):
         with warnings.catch_warnings(), attached(recorder, device):
             warnings.simplefilter("error")
             out = np.zeros(3, np.float32)
@@ -304,7 +305,7 @@ class TestOnTheCpuDevice:
 
 
 class TestOnAGpu:
-    """With a driver that loads and launches nothing: compiling and linking are real."""
+    """With a mock driver that loads and launches nothing; compiling and linking are real."""
 
     @pytest.fixture
     def driver(self, monkeypatch):
@@ -341,9 +342,7 @@ class TestOnAGpu:
 
         return kernel
 
-    def test_a_kernel_compiled_before_the_cell_runs_rewritten_within_it_and_as_before_afterwards(
-        self, driver, kernel, altering
-    ):
+    def test_a_kernel_compiled_before_the_cell_is_traced_within_it_and_not_afterwards(self, driver, kernel, altering):
         x = np.zeros(32, np.float32)
         kernel[1, 32](x)
         with attached(altering):
@@ -359,7 +358,7 @@ class TestOnAGpu:
         assert source.origin.line == kernel.py_func.__code__.co_firstlineno
         assert [launch.grid for launch in altering.launches] == [(1, 1, 1)] * 2
 
-    def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(
+    def test_a_kernel_that_is_recorded_into_a_graph_is_not_traced_because_the_graph_outlives_the_cell(
         self, driver, kernel, altering
     ):
         x = np.zeros(32, np.float32)
@@ -419,16 +418,16 @@ class TestOnAGpu:
             kernel[1, 32](np.zeros(32, np.float32))
         assert [when for when, _ in recorder.events] == ["launching"]
 
-    def test_ptx_that_cannot_be_linked_is_reported_and_the_kernel_runs_as_it_is(self, driver, kernel, recorder):
+    def test_ptx_that_cannot_be_linked_is_reported_and_the_kernel_runs_unchanged(self, driver, kernel, recorder):
         x = np.zeros(32, np.float32)
         kernel[1, 32](x)
         recorder.change = lambda ptx: ptx.replace("ret;", "no such instruction;")
         with attached(recorder):
             kernel[1, 32](x)
         assert driver[0] == driver[1]
-        # Other frameworks that are imported may be reported too.
+        # Other imported frameworks may be reported too.
         (reason,) = [reason for name, reason in recorder.skips.items() if "kernel" in name]
-        assert reason.startswith("Numba's linker does not take its PTX")
+        assert reason.startswith("Numba's linker rejects its PTX")
 
 
 def test_numba_imported_within_the_cell_is_attached(tmp_path):

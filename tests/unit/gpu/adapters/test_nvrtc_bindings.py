@@ -1,4 +1,4 @@
-"""With a driver that loads and launches nothing, and says which module's kernel it was asked for."""
+"""With a mock driver that loads and launches nothing, and records the kernels that it should launch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OK = driver.CUresult.CUDA_SUCCESS
 
 
 class Gpu:
-    """A driver: modules and libraries are numbers from 1 on, kernels from 1000 on."""
+    """A mock driver: modules and libraries are numbers from 1, kernels from 1000."""
 
     def __init__(self):
         self.images, self.owners, self.names, self.ran, self.unloaded = {}, {}, {}, [], []
@@ -96,11 +96,11 @@ def marking(recorder):
 
 
 def traced(images):
-    """Which of what was launched has something put in."""
+    """Return whether each launched kernel has a program in it."""
     return [b"membar.sys" in image for image, _, _ in images]
 
 
-def test_a_module_loaded_within_the_cell_is_the_users_own_and_its_kernels_run_traced_until_the_end(gpu, marking):
+def test_a_module_loaded_within_the_cell_stays_unchanged_and_its_kernels_run_traced_until_the_end(gpu, marking):
     with attached(marking):
         _, module = driver.cuModuleLoadData(PTX.encode() + b"\0")
         _, kernel = driver.cuModuleGetFunction(module, b"add")
@@ -122,13 +122,13 @@ def test_a_module_loaded_within_the_cell_is_the_users_own_and_its_kernels_run_tr
         ("add", (1, 2, 3), (32, 2, 1), 16)
     ] * 2
     assert marking.skips == {}
-    # One twin for both launches, and it is gone.
+    # One traced copy for both launches, unloaded at the end.
     assert len(gpu.images) == 2
     assert gpu.unloaded == [2]
 
 
 @pytest.mark.parametrize("call", ["cuLaunchCooperativeKernel", "cuLaunchKernelEx"])
-def test_other_ways_to_launch_are_traced_too(gpu, marking, call):
+def test_other_launch_functions_are_traced_too(gpu, marking, call):
     names = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ")
     config = SimpleNamespace(**dict(zip(names, SHAPE, strict=True)), sharedMemBytes=8, hStream=0)
     with attached(marking):
@@ -155,7 +155,7 @@ def test_kernels_of_a_library_are_traced(gpu, marking, as_function):
     assert marking.skips == {}
 
 
-def test_machine_code_that_nvrtc_made_is_traced_by_its_ptx(gpu, marking):
+def test_machine_code_compiled_by_nvrtc_is_traced_through_its_ptx(gpu, marking):
     _, program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void f(int *x) { *x = 1; }', b"a.cu", 0, None, None)
     assert int(nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_80"])[0]) == 0
     code = bytearray(nvrtc.nvrtcGetCUBINSize(program)[1])
@@ -169,12 +169,12 @@ def test_machine_code_that_nvrtc_made_is_traced_by_its_ptx(gpu, marking):
     first, second, after = (image for image, _, _ in gpu.ran)
     assert after == bytes(code)
     assert first == second != after
-    assert (machine(first), machine(after)) == (90, 80)  # the twin is for the GPU that is there
+    assert (machine(first), machine(after)) == (90, 80)  # the copy is compiled for the installed GPU
     assert [source.names for source in marking.sources] == [("f",), ("f",)]
 
 
 def machine(cubin):
-    """The architecture that an ELF file of NVIDIA's is for: in CUDA 13 the second byte of its flags."""
+    """Return the architecture of a cubin: in CUDA 13, the second byte of the ELF flags."""
     from io import BytesIO
 
     from elftools.elf.elffile import ELFFile
@@ -183,7 +183,7 @@ def machine(cubin):
     return flags >> 8 & 0xFF or flags & 0xFF
 
 
-def test_images_are_found_by_their_address(gpu, marking, monkeypatch):
+def test_images_are_read_from_their_address(gpu, marking, monkeypatch):
     monkeypatch.setattr(driver, "cuModuleLoadData", lambda image: (OK, driver.CUmodule(1)))
     with attached(marking):
         text = np.frombuffer(PTX.encode() + b"\0", np.uint8)
@@ -201,7 +201,7 @@ def test_a_kernel_from_before_the_cell_is_reported_and_runs(gpu, marking):
     assert len(marking.launches) == 1
 
 
-def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(gpu, marking):
+def test_a_kernel_that_is_recorded_into_a_graph_is_not_traced_because_the_graph_outlives_the_cell(gpu, marking):
     gpu.capturing.add(9)
     with attached(marking):
         _, module = driver.cuModuleLoadData(PTX.encode())
@@ -212,17 +212,17 @@ def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_ou
     assert marking.launches == []
 
 
-def test_a_module_with_variables_of_its_own_has_no_twin(gpu, marking):
+def test_a_module_with_variables_has_no_traced_copy(gpu, marking):
     with attached(marking):
         _, module = driver.cuModuleLoadData((HEAD + ".visible .global .u32 sum;\n" + PTX.removeprefix(HEAD)).encode())
         _, kernel = driver.cuModuleGetFunction(module, b"add")
         driver.cuLaunchKernel(kernel, *SHAPE, 0, 0, 0, 0)
     assert traced(gpu.ran) == [False]
-    assert "variables on the device (sum)" in marking.skips["add"]
+    assert "device variables (sum)" in marking.skips["add"]
     assert marking.sources == []
 
 
-def test_a_twin_may_have_as_much_shared_memory_as_its_launch_asks_for(gpu, marking):
+def test_a_traced_copy_may_use_as_much_shared_memory_as_its_launch(gpu, marking):
     with attached(marking):
         _, module = driver.cuModuleLoadData(PTX.encode())
         _, kernel = driver.cuModuleGetFunction(module, b"add")
@@ -234,7 +234,7 @@ def test_a_twin_may_have_as_much_shared_memory_as_its_launch_asks_for(gpu, marki
     assert size == 100_000
 
 
-def test_a_module_that_goes_takes_its_twin_with_it(gpu, marking):
+def test_unloading_a_module_unloads_its_traced_copy(gpu, marking):
     with attached(marking):
         _, module = driver.cuModuleLoadData(PTX.encode())
         _, kernel = driver.cuModuleGetFunction(module, b"add")
@@ -244,7 +244,7 @@ def test_a_module_that_goes_takes_its_twin_with_it(gpu, marking):
     assert gpu.unloaded == [2, 1]
 
 
-def test_what_cannot_be_loaded_with_programs_in_it_runs_as_it_is_and_is_reported(gpu, recorder):
+def test_a_module_that_cannot_be_loaded_with_programs_runs_unchanged_and_is_reported(gpu, recorder):
     recorder.change = lambda ptx: ptx.replace("ret;", "no such instruction;")
     gpu.fails = (b"no such instruction",)
     with attached(recorder):
@@ -252,11 +252,11 @@ def test_what_cannot_be_loaded_with_programs_in_it_runs_as_it_is_and_is_reported
         _, kernel = driver.cuModuleGetFunction(module, b"add")
         assert driver.cuLaunchKernel(kernel, *SHAPE, 0, 0, 0, 0) == (OK,)
     assert traced(gpu.ran) == [False]
-    assert recorder.skips["add"].endswith("cannot be loaded: CUDA_ERROR_INVALID_PTX")
+    assert recorder.skips["add"].endswith(": CUDA_ERROR_INVALID_PTX")
     assert len(recorder.launches) == 1
 
 
-def test_frameworks_with_adapters_of_their_own_are_left_alone(gpu, marking, monkeypatch):
+def test_frameworks_with_their_own_adapters_are_left_alone(gpu, marking, monkeypatch):
     framework = ModuleType("numba.cuda.cudadrv")
     framework.driver = driver
     exec(f"def load():\n    return driver.cuModuleLoadData({PTX.encode()!r})", vars(framework))
@@ -266,7 +266,7 @@ def test_frameworks_with_adapters_of_their_own_are_left_alone(gpu, marking, monk
     assert marking.sources == []
 
 
-def test_functions_that_users_have_bound_are_watched_and_all_names_come_back_after_an_error(gpu, marking, monkeypatch):
+def test_functions_that_users_have_bound_are_watched_and_restored_after_an_error(gpu, marking, monkeypatch):
     user = ModuleType("users_notebook")
     user.load = driver.cuModuleLoadData
     monkeypatch.setitem(sys.modules, user.__name__, user)
@@ -283,13 +283,13 @@ def test_functions_that_users_have_bound_are_watched_and_all_names_come_back_aft
     assert len(marking.sources) == 1
 
 
-def test_another_version_is_refused_by_what_it_lacks(monkeypatch):
+def test_names_that_another_version_lacks_are_reported(monkeypatch):
     assert NvrtcAdapter().missing() == ""
     monkeypatch.delattr(driver, "cuLaunchKernelEx")
     assert NvrtcAdapter().missing() == "cuda.bindings has no cuLaunchKernelEx; cuda-bindings 13 has them"
 
 
-def test_the_users_buffers_are_what_nvrtc_writes(gpu, marking):
+def test_the_users_buffers_get_the_unchanged_output_of_nvrtc(gpu, marking):
     _, program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void f() {}', b"a.cu", 0, None, None)
     nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_80"])
 

@@ -17,7 +17,7 @@ class Derived(Base):
     pass
 
 
-def test_an_attribute_is_replaced_and_comes_back():
+def test_a_replaced_attribute_is_restored():
     thing = SimpleNamespace(name=1)
     with replaced(thing, "name", 2):
         assert thing.name == 2
@@ -32,7 +32,7 @@ def test_an_inherited_method_is_inherited_again_afterwards():
     assert "method" not in vars(Derived)
 
 
-def test_an_attribute_comes_back_after_an_error():
+def test_a_replaced_attribute_is_restored_after_an_error():
     thing = SimpleNamespace(name=1)
     with pytest.raises(ZeroDivisionError), replaced(thing, "name", 2):
         raise ZeroDivisionError
@@ -58,7 +58,7 @@ def modules(monkeypatch):
     return made
 
 
-def test_a_class_is_substituted_under_every_name_that_users_gave_it(modules):
+def test_a_class_is_substituted_under_every_name_that_users_have_for_it(modules):
     class Old:
         pass
 
@@ -77,7 +77,7 @@ def test_a_class_is_substituted_under_every_name_that_users_gave_it(modules):
     assert user.Later is Old
 
 
-def test_a_module_that_waits_to_be_imported_is_not_imported(tmp_path, monkeypatch):
+def test_substituting_does_not_import_a_lazy_module(tmp_path, monkeypatch):
     import importlib.util
 
     (tmp_path / "a_lazy_module.py").write_text("1 / 0")
@@ -89,10 +89,10 @@ def test_a_module_that_waits_to_be_imported_is_not_imported(tmp_path, monkeypatc
     with substituted([(Base, Derived)], ("framework.",)):
         pass
     with pytest.raises(ZeroDivisionError):
-        module.anything  # noqa: B018 - now it is imported
+        module.anything  # noqa: B018 - this imports it
 
 
-def test_names_that_are_not_there_are_told():
+def test_missing_names_are_listed():
     thing = SimpleNamespace(a=SimpleNamespace(b=1))
     assert absent(thing, ("a", "a.b")) == ""
     assert absent(thing, ("a.b.c", "a.b", "x")) == "a.b.c, x"

@@ -11,6 +11,7 @@ import pytest
 
 from accel_magic.errors import AccelMagicError, ProbeError
 from accel_magic.gpu.adapters import attached
+from tests.support.errors import raises
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
@@ -26,7 +27,7 @@ def kernels():
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache of Triton's that is the test's own; what is in it is told by path and content."""
+    """Use a separate Triton cache; returns a function that lists its files by path and content."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     return lambda: {
         str(path.relative_to(tmp_path)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -36,7 +37,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def numbers(count, seed=1):
-    """Small whole numbers, so that sums of products are exact in any order."""
+    """Small integers, so that sums of products are exact in any order."""
     return np.random.default_rng(seed).integers(-8, 9, count).astype(np.float32)
 
 
@@ -62,7 +63,7 @@ def test_the_rewritten_ptx_is_what_is_assembled(kernels, altering, arch):
     assert source.arch.removesuffix("a") == f"sm_{arch}"
 
 
-def test_the_disk_cache_is_as_if_the_cell_had_never_been(kernels, altering, cache):
+def test_the_disk_cache_is_the_same_as_without_a_trace(kernels, altering, cache):
     before = compiled(kernels)
     stored = cache()
     assert stored
@@ -75,7 +76,7 @@ def test_the_disk_cache_is_as_if_the_cell_had_never_been(kernels, altering, cach
     assert (after.hash, after.asm["cubin"], after.asm["ptx"]) == (before.hash, before.asm["cubin"], before.asm["ptx"])
 
 
-def test_all_of_tritons_settings_come_back_after_an_error(kernels, recorder, device):
+def test_all_of_tritons_settings_are_restored_after_an_error(kernels, recorder, device):
     runtime = triton.runtime
 
     def state():
@@ -100,7 +101,7 @@ def test_all_of_tritons_settings_come_back_after_an_error(kernels, recorder, dev
 
 
 class Utilities:
-    """The part of Triton's driver that loads: functions are numbers, and `loaded` has their code."""
+    """The part of Triton's driver that loads kernels: functions are numbers, and `loaded` has their code."""
 
     def __init__(self):
         self.loaded, self.unloaded, self.capturing = {}, [], False
@@ -122,7 +123,7 @@ class Utilities:
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A driver that loads and launches nothing; `started` has the functions that were to be launched."""
+    """A mock driver that loads and launches nothing; `started` records the functions that it should launch."""
     started = []
     launcher = triton.backends.nvidia.driver.CudaLauncher
     monkeypatch.setattr(launcher, "__init__", lambda *_: None)
@@ -139,7 +140,7 @@ def gpu(monkeypatch):
     return driver
 
 
-def test_a_kernel_compiled_within_the_cell_and_held_after_it_is_plain_then(kernels, altering, gpu):
+def test_a_kernel_compiled_within_the_cell_and_kept_has_no_programs_after_it(kernels, altering, gpu):
     with attached(altering):
         held, never_launched = compiled(kernels), compiled(kernels, 86)
         held[1, 1, 1](None)
@@ -156,7 +157,7 @@ def test_a_kernel_compiled_within_the_cell_and_held_after_it_is_plain_then(kerne
     assert never_launched.module is None
 
 
-def test_a_kernel_that_is_recorded_into_a_graph_stays_plain_because_the_graph_outlives_the_cell(kernels, altering, gpu):
+def test_a_kernel_recorded_into_a_graph_is_not_traced_because_the_graph_outlives_the_cell(kernels, altering, gpu):
     with attached(altering):
         kernel = compiled(kernels)
         gpu.utils.capturing = True
@@ -194,15 +195,13 @@ def test_the_users_own_inspection_hook_is_called_too(kernels, altering, monkeypa
     monkeypatch.setattr(triton.knobs.runtime, "add_stages_inspection_hook", own)
     with attached(altering):
         compiled(kernels)
-    # Triton 3.6 asks for the hook's key only where it launches.
+    # Triton 3.6 calls the hook for its key only when it launches.
     assert called == ([True] if triton.__version__.startswith("3.6.") else [False, True])
     assert len(altering.sources) == 1
     assert triton.knobs.runtime.add_stages_inspection_hook is own
 
 
-def test_launches_on_a_gpu_are_reported_and_those_of_kernels_from_before_the_cell_are_skipped(
-    recorder, monkeypatch, gpu
-):
+def test_launches_on_a_gpu_are_reported_except_those_of_kernels_from_before_the_cell(recorder, monkeypatch, gpu):
     launcher = triton.backends.nvidia.driver.CudaLauncher
     started = []
     monkeypatch.setattr(launcher, "__call__", lambda self, *arguments: started.append(arguments))
@@ -219,7 +218,7 @@ def test_launches_on_a_gpu_are_reported_and_those_of_kernels_from_before_the_cel
     assert (launch.kernel, launch.grid, launch.block) == ("fresh", (4, 5, 6), (256, 1, 1))
     assert (launch.shared_bytes, launch.stream) == (2048, 9)
     assert 0 < launch.time_ns <= launch.returned_ns
-    assert recorder.skips["older"] == "it was compiled before the cell and is launched as it is"
+    assert recorder.skips["older"] == "it was compiled before the cell and is launched directly"
     assert "fresh" not in recorder.skips
 
 
@@ -238,7 +237,7 @@ def test_numpy_arrays_are_added_on_the_cpu_device(kernels, recorder, device):
     assert source.origin.line == 8
 
 
-def test_a_kernel_is_rewritten_once_and_launched_often(kernels, altering, device):
+def test_a_kernel_that_is_launched_several_times_is_rewritten_once(kernels, altering, device):
     x, out = numbers(256), np.zeros(256, np.float32)
     with attached(altering, device):
         for _ in range(3):
@@ -283,7 +282,7 @@ def test_heuristics_and_tuples_work(kernels, recorder, device):
     assert np.array_equal(out, x.sum(axis=1) * 2 + 5)
 
 
-def test_the_autotuner_takes_its_first_configuration_and_forgets_it(kernels, recorder, device):
+def test_the_autotuner_uses_its_first_configuration_and_forgets_it(kernels, recorder, device):
     values, counts = np.arange(500, dtype=np.int32) % 7, np.full(7, 9, np.int32)
     with attached(recorder, device):
         kernels.tuned[lambda meta: (triton.cdiv(500, meta["BLOCK"]),)](values, counts, 500)
@@ -293,7 +292,7 @@ def test_the_autotuner_takes_its_first_configuration_and_forgets_it(kernels, rec
     assert "do_bench" not in vars(kernels.tuned)
 
 
-def test_nothing_of_the_simulated_device_is_left_in_tritons_memory(kernels, recorder, device):
+def test_no_kernels_of_the_simulated_device_are_left_in_tritons_memory(kernels, recorder, device):
     before = dict(kernels.add.device_caches)
     assert -1 not in before
     out = np.zeros(128, np.float32)
@@ -303,7 +302,7 @@ def test_nothing_of_the_simulated_device_is_left_in_tritons_memory(kernels, reco
     assert held.module is None
 
 
-def test_nothing_that_was_compiled_for_a_gpu_within_the_cell_is_left_in_tritons_memory(kernels, recorder, monkeypatch):
+def test_no_kernels_compiled_for_a_gpu_within_the_cell_are_left_in_tritons_memory(kernels, recorder, monkeypatch):
     def do_compile(function, key, _signature, device, *_):
         function.device_caches[device][0][key] = "kernel"
         function.device_caches[device][1]["spelled " + key] = key
@@ -317,7 +316,7 @@ def test_nothing_that_was_compiled_for_a_gpu_within_the_cell_is_left_in_tritons_
     assert kernels.add.device_caches == {0: ({"before": "kernel"}, {"spelled before": "before"}, "target")}
 
 
-def test_scratch_memory_that_triton_asks_for_is_there_for_every_block_and_given_back(device):
+def test_every_block_gets_the_scratch_memory_that_triton_requires_and_it_is_freed(device):
     from accel_magic.gpu.adapters.triton_cpu import _Launcher
 
     metadata = SimpleNamespace(global_scratch_size=100, profile_scratch_size=0)
@@ -338,38 +337,38 @@ def test_arrays_that_share_memory_share_it_on_the_device(kernels, recorder, devi
     assert np.array_equal(whole[:64], np.arange(64))
 
 
-def test_an_array_that_may_only_be_read_can_be_an_input_and_not_an_output(kernels, recorder, device):
+def test_a_read_only_array_can_be_an_input_but_not_an_output(kernels, recorder, device):
     x, out = numbers(128), np.zeros(128, np.float32)
     x.flags.writeable = False
     with attached(recorder, device):
         kernels.add[(1,)](x, x, out, 128, 1.0, BLOCK=128)
         assert np.array_equal(out, x + x)
-        with pytest.raises(AccelMagicError, match="may only be read"):
+        with raises("gpu.array-read-only", AccelMagicError):
             kernels.add[(1,)](out, out, x, 128, 1.0, BLOCK=128)
 
 
-def test_a_fault_in_a_kernel_leaves_the_users_arrays_and_the_cell_alone(kernels, recorder, device):
+def test_a_fault_in_a_kernel_leaves_the_users_arrays_and_the_cell_intact(kernels, recorder, device):
     x = np.zeros(32, np.float32)
     with attached(recorder, device):
-        with pytest.raises(AccelMagicError, match="out_of_bounds"):
+        with raises("gpu.fault.out-of-bounds", AccelMagicError, match="out_of_bounds"):
             kernels.out_of_bounds[(1,)](x, BLOCK=32)
         kernels.add[(1,)](x + 1, x, x, 32, 1.0, BLOCK=32)
     assert np.array_equal(x, np.ones(32))
     assert len(recorder.launches) == 1
 
 
-def test_arrays_of_objects_are_refused(kernels, recorder, device):
-    with attached(recorder, device), pytest.raises(ProbeError, match="An array of Python objects"):
+def test_arrays_of_objects_are_rejected(kernels, recorder, device):
+    with attached(recorder, device), raises("gpu.bad-argument", ProbeError):
         kernels.add[(1,)](np.array([None]), np.zeros(1), np.zeros(1), 1, 1.0, BLOCK=32)
 
 
-def test_a_cluster_of_blocks_is_refused(kernels, recorder, device):
+def test_a_cluster_of_blocks_is_rejected(kernels, recorder, device):
     x = np.zeros(32, np.float32)
     with attached(recorder, device), pytest.raises((ProbeError, ValueError), match=r"cluster|num_ctas"):
         kernels.add[(1,)](x, x, x, 32, 1.0, BLOCK=32, num_ctas=2)
 
 
-def test_tensors_of_pytorch_are_used_in_place(kernels, recorder, device):
+def test_pytorch_tensors_are_accepted(kernels, recorder, device):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     x, out = torch.arange(100, dtype=torch.float32), torch.zeros(100)
     with attached(recorder, device):

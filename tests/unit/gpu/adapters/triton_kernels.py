@@ -1,5 +1,5 @@
-# ruff: noqa: N803, PLR0917 - the names and argument lists that Triton kernels have
-"""Kernels of the tests: Triton reads their text from a file, and tests are no module that it can import."""
+# ruff: noqa: N803, PLR0917 - the usual names and argument lists of Triton kernels
+"""Triton kernels of the tests, in their own file because Triton reads the source text of an importable module."""
 
 import triton
 import triton.language as tl

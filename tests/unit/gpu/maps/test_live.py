@@ -1,4 +1,4 @@
-"""Maps while kernels run, on the simulated device: rings emptied meanwhile, and what the host sees of the others."""
+"""Maps while kernels run, on the simulated device: rings that are drained, and the host's view of the others."""
 
 import threading
 import time
@@ -16,6 +16,7 @@ from accel_magic.gpu.maps import live as live_maps
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.shared import Shared
 from accel_magic.gpu.program.helpers import MapType
+from tests.support.errors import raises
 from tests.unit.gpu.device_host import HostDevice, spec
 
 KERNELS = r"""
@@ -100,7 +101,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 @pytest.fixture(scope="module")
 def loop():
-    """`loop(threads, rounds)`: one launch in which each thread stores `rounds` times."""
+    """Return `loop(threads, rounds)`, which launches a kernel in which each thread stores `rounds` times."""
     kernel = nvrtc.CpuKernel(nvrtc.compile(KERNELS), "loop")
     return lambda threads, rounds: kernel[1, threads](np.zeros(threads, np.int32), rounds)
 
@@ -116,7 +117,7 @@ def program(tmp_path):
 
 
 def launches(loop):
-    """640 stores at a time, and time to empty the rings before the next."""
+    """Make 640 stores at a time, with time to drain the rings before the next."""
     for _ in range(20):
         for _ in range(5):
             loop(64, 2)
@@ -130,7 +131,7 @@ def one_launch(loop):
 
 
 def check_records(result, name, written, thread_order):
-    """Every record that was written was delivered, whole and once, or is counted as lost."""
+    """Check that every record was delivered complete and once, or is counted as lost."""
     frame = result.maps[name]
     (lost,) = (content.lost for content in result.recording.maps if content.spec.name == name)
     assert len(frame) + lost == written
@@ -143,17 +144,17 @@ def check_records(result, name, written, thread_order):
 
 
 @pytest.mark.parametrize("work", [launches, one_launch])
-def test_rings_are_emptied_while_kernels_run_and_no_record_goes_uncounted(loop, program, work):
+def test_rings_are_drained_while_kernels_run_and_every_record_is_counted(loop, program, work):
     with accel_magic.gputrace(program(RECORDS), device="cpu", threads=64) as trace:
         written = work(loop)
 
     assert trace.result.maps[".bss"]["written"].tolist() == [written]
-    # 4096 bytes are room for 102 records of 40, and 64 rings of 3 for 192.
+    # 4096 bytes hold 102 records of 40 bytes, and 64 rings of 3 hold 192.
     assert check_records(trace.result, "events", written, thread_order=False) > 2 * 102
     assert check_records(trace.result, "own", written, thread_order=True) > 2 * 192
 
 
-def test_a_long_launch_gives_other_threads_their_turn(loop, monkeypatch):
+def test_other_threads_run_during_a_long_launch(loop, monkeypatch):
     turns, there = [], time.sleep
 
     def sleep(seconds):
@@ -183,7 +184,7 @@ def test_printed_lines_are_collected_while_kernels_run(loop, program):
     assert len(numbers) > maps.PRINT_BYTES // 80
 
 
-def test_maps_are_read_from_another_thread_during_one_launch_and_every_entry_is_whole(loop, program):
+def test_maps_are_read_from_another_thread_during_one_launch_and_every_entry_is_complete(loop, program):
     with accel_magic.gputrace(program(ENTRIES), device="cpu", threads=64) as trace:
         kernel = threading.Thread(target=loop, args=(64, 150))
         kernel.start()
@@ -208,7 +209,7 @@ def test_maps_are_read_from_another_thread_during_one_launch_and_every_entry_is_
 
 
 @pytest.mark.parametrize("without", [1, 2])
-def test_an_entry_that_is_in_one_of_two_copies_only_is_not_shown_until_the_end(loop, program, monkeypatch, without):
+def test_an_entry_that_is_in_only_one_of_two_copies_is_not_shown_until_the_end(loop, program, monkeypatch, without):
     there, copies = Shared.read, []
 
     def read(self, number):
@@ -229,7 +230,7 @@ def test_an_entry_that_is_in_one_of_two_copies_only_is_not_shown_until_the_end(l
     assert len(trace.result.maps["hashed"]) == 10
 
 
-def test_maps_now_gives_all_records_so_far_and_takes_none_away(loop, program):
+def test_maps_now_returns_all_records_so_far_and_removes_none(loop, program):
     with accel_magic.gputrace(program(RECORDS), device="cpu", threads=64) as trace:
         loop(64, 1)
         first = trace.maps_now()["events"]
@@ -243,17 +244,17 @@ def test_maps_now_gives_all_records_so_far_and_takes_none_away(loop, program):
     assert trace.result.maps["events"].equals(second)
 
 
-def test_maps_now_outside_of_the_block_is_refused(loop, program):
+def test_maps_now_outside_of_the_block_is_an_error(loop, program):
     trace = accel_magic.gputrace(program(RECORDS), device="cpu")
-    with pytest.raises(TraceStateError, match="its block was not entered"):
+    with raises("gpu.maps-not-yet", TraceStateError):
         trace.maps_now()
     with trace:
         assert trace.maps_now().keys() == {"events", "own", ".bss"}
-    with pytest.raises(TraceStateError, match=r"result\.maps"):
+    with raises("gpu.maps-gone", TraceStateError):
         trace.maps_now()
 
 
-def test_the_thread_that_empties_rings_ends_with_the_block_also_on_errors(loop, program):
+def test_the_thread_that_drains_rings_ends_with_the_block_even_after_an_error(loop, program):
     def emptying():
         return [thread for thread in threading.enumerate() if thread.name == "accel_magic gpu maps"]
 
@@ -268,7 +269,7 @@ def test_the_thread_that_empties_rings_ends_with_the_block_also_on_errors(loop, 
     assert len(trace.result.maps["events"]) == 64
 
 
-def test_a_device_that_is_gone_is_told_and_the_cell_goes_on(loop, program, monkeypatch):
+def test_a_device_that_fails_is_reported_and_the_cell_continues(loop, program, monkeypatch):
     begun, there = threading.Event(), devices.SimulatedMemory.view
 
     def view(self, address, size):
@@ -286,7 +287,7 @@ def test_a_device_that_is_gone_is_told_and_the_cell_goes_on(loop, program, monke
     assert any("the device fell off its bus" in note for note in trace.result.recording.notes)
 
 
-def test_what_was_taken_out_is_kept_when_the_device_is_gone_at_the_end(loop, program, monkeypatch):
+def test_records_read_before_the_device_fails_are_kept(loop, program, monkeypatch):
     def gone():
         raise MachineError("the device fell off its bus", code="cuda.driver-error")
 
@@ -323,7 +324,7 @@ def numbers(data):
     return [int.from_bytes(each, "little") for each in map_views.records(data)["raw"]]
 
 
-def test_a_ring_says_how_full_it_was_and_counts_what_it_took(host):
+def test_draining_a_ring_returns_its_fill_level_and_counts_the_records(host):
     one, own = ring(host, 0), ring(host, 1)
     assert (one.drain(), one.records, len(one.data())) == (0.0, 0, 0)
     for number in range(8):
@@ -347,7 +348,7 @@ def test_records_that_a_program_discards_are_not_counted(host):
     assert one.records == 2
 
 
-def test_a_ring_that_has_kept_enough_is_left_to_fill_up_until_the_end(host):
+def test_a_ring_at_its_limit_is_not_drained_until_the_end(host):
     one = ring(host, 0, limit=200)
     for number in range(100):
         host.call(130, 0, number.to_bytes(8, "little"), 8, 0)
@@ -359,7 +360,7 @@ def test_a_ring_that_has_kept_enough_is_left_to_fill_up_until_the_end(host):
     assert host.losses[0] == 100 - 39
 
 
-def test_a_trace_says_of_which_ring_it_kept_no_more(loop, program, monkeypatch):
+def test_a_note_names_the_ring_whose_records_reached_the_limit(loop, program, monkeypatch):
     monkeypatch.setattr(live_maps, "KEPT_LIMIT", 4000)
     with accel_magic.gputrace(program(RECORDS), device="cpu", threads=64) as trace:
         for _ in range(10):
@@ -382,5 +383,5 @@ def test_a_trace_says_of_which_ring_it_kept_no_more(loop, program, monkeypatch):
         (1.0, 0.001, live_maps.SOONEST_S),
     ],
 )
-def test_rings_are_emptied_more_often_the_faster_they_fill(fullest, passed_s, pause):
+def test_rings_are_drained_more_often_the_faster_they_fill(fullest, passed_s, pause):
     assert live_maps._pause(fullest, passed_s) == pytest.approx(pause)

@@ -6,12 +6,13 @@ from accel_magic.errors import ProgramError
 from accel_magic.gpu.maps import layout as maps
 from accel_magic.gpu.maps.layout import Placement
 from accel_magic.gpu.program.helpers import MapType
+from tests.support.errors import raises
 from tests.unit.gpu.device_host import UNLIMITED, spec
 
 KINDS = list(MapType)
 
 
-def test_arrays_are_their_values_one_behind_the_other():
+def test_arrays_are_contiguous_values():
     for kind in (MapType.ARRAY, MapType.GPU_ARRAY, MapType.SHARED_ARRAY, MapType.GPU_ARRAY_HOST):
         assert maps.layout_of(spec(kind, value=12, entries=5), 1000).bytes == 60
 
@@ -21,24 +22,24 @@ def test_per_thread_arrays_hold_a_value_for_each_key_and_thread():
         assert maps.layout_of(spec(kind, value=12, entries=5), 1000).bytes == 60_000
 
 
-def test_a_ring_per_thread_has_the_layout_that_existing_programs_know():
+def test_a_ring_per_thread_has_the_layout_that_existing_programs_expect():
     # 24 bytes, then 16 times a u64 and the value, for each of 100 threads.
     assert maps.layout_of(spec(MapType.GPU_RINGBUF, value=1024, entries=16), 100).bytes == 100 * (24 + 16 * (8 + 1024))
 
 
 @pytest.mark.parametrize(("entries", "slots"), [(1, 2), (2, 4), (3, 8), (4, 8), (5, 16), (1000, 2048), (1024, 2048)])
 def test_a_hash_has_twice_as_many_slots_as_entries_rounded_up(entries, slots):
-    # A slot: 8 bytes, the key of 13 in 16, the value of 5 in 8.
+    # A slot: 8 bytes, 16 for the key of 13, 8 for the value of 5.
     layout = maps.layout_of(spec(MapType.HASH, key=13, value=5, entries=entries), 1)
     assert layout.bytes == 64 + slots * (8 + 16 + 8)
 
 
 @pytest.mark.parametrize(("wanted", "size"), [(1, 64), (64, 64), (65, 128), (4096, 4096), (5000, 8192)])
-def test_a_ring_for_all_threads_is_a_power_of_two_and_has_as_much_room_again_behind_it(wanted, size):
+def test_a_ring_for_all_threads_is_a_power_of_two_with_an_overflow_area_of_the_same_size(wanted, size):
     assert maps.layout_of(spec(MapType.RINGBUF, key=0, value=0, entries=wanted), 1).bytes == 64 + 2 * size
 
 
-def test_what_the_host_reads_live_lies_in_host_memory():
+def test_maps_that_the_host_reads_live_are_in_host_memory():
     host = {kind for kind in KINDS if maps.layout_of(spec(kind), 1).memory == "host"}
     assert host == {27, 1504, 1512, 1513, 1527}
 
@@ -80,33 +81,33 @@ def test_a_trace_without_maps_still_has_its_losses_and_its_print_ring():
     assert (plan.maps, plan.losses.bytes, plan.printk.bytes) == ((), 8, 64 + 2 * 262144)
 
 
-def test_maps_that_need_too_much_are_refused_with_the_largest_ones_name_its_bytes_and_the_fix():
+def test_the_error_for_maps_over_the_limit_names_the_largest_map_its_bytes_and_the_fix():
     specs = [spec(MapType.ARRAY, name="few"), spec(MapType.PER_THREAD_ARRAY, entries=100, name="many")]
-    with pytest.raises(ProgramError) as error:
+    with raises("gpu.map.too-large", ProgramError) as error:
         maps.plan_memory(specs, 1 << 20, limit=1 << 20)
     assert str(error.value) == (
-        "map many needs 838,860,800 bytes; the maps together 839,385,432, and the limit is 1,048,576\n"
-        "  why: it has room for 1,048,576 threads\n"
+        "map many needs 838,860,800 bytes, all maps 839,385,432, and the limit is 1,048,576\n"
+        "  why: it has values for 1,048,576 threads\n"
         "  fix: lower its max_entries, or trace fewer threads: --threads N"
     )
 
 
-def test_a_large_hash_is_not_blamed_on_the_threads():
-    with pytest.raises(ProgramError) as error:
+def test_the_error_for_a_large_hash_does_not_blame_the_threads():
+    with raises("gpu.map.too-large", ProgramError) as error:
         maps.plan_memory([spec(MapType.HASH, entries=1 << 20)], 4, limit=1 << 20)
     assert (error.value.why, error.value.fix) == ("it has 1,048,576 entries", "lower its max_entries")
 
 
-def test_a_limit_that_is_too_low_for_anything_says_so():
-    with pytest.raises(ProgramError, match="524,360 bytes for maps are more than the limit of 1,000"):
+def test_the_error_for_a_limit_too_low_for_any_map_has_both_sizes():
+    with raises("gpu.map.too-large", ProgramError, match=r"524,360 bytes.* 1,000"):
         maps.plan_memory([], 1, limit=1000)
 
 
-def test_as_much_as_the_limit_is_allowed():
+def test_maps_of_exactly_the_limit_are_allowed():
     needed = maps.plan_memory([spec(MapType.HASH)], 4, limit=UNLIMITED)
     total = needed.device_bytes + needed.host_bytes
     assert maps.plan_memory([spec(MapType.HASH)], 4, limit=total) == needed
-    with pytest.raises(ProgramError):
+    with raises("gpu.map.too-large", ProgramError):
         maps.plan_memory([spec(MapType.HASH)], 4, limit=total - 1)
 
 
@@ -116,19 +117,19 @@ def test_as_much_as_the_limit_is_allowed():
         (spec(4), "its type is 4", "use one of HASH (1), ARRAY (2), RINGBUF (27), GPU_HASH (1501)"),
         (spec(MapType.ARRAY, entries=0), "max_entries is 0", "__uint(max_entries, N)"),
         (spec(MapType.HASH, entries=1 << 32), "max_entries is 4294967296", "__uint(max_entries, N)"),
-        (spec(MapType.PER_THREAD_ARRAY, key=8), "a key has 8 bytes and indexes have four", "__type(key, __u32)"),
+        (spec(MapType.PER_THREAD_ARRAY, key=8), "its keys have 8 bytes, but indexes have four", "__type(key, __u32)"),
         (spec(MapType.HASH, key=0), "its keys have no bytes", "__type(key, ...)"),
         (spec(MapType.GPU_RINGBUF, value=0), "its values have no bytes", "__type(value, ...)"),
-        (spec(MapType.RINGBUF, key=0, value=0, entries=1 << 31), "a ring of 2147483648 bytes", "at most 1073741824"),
+        (spec(MapType.RINGBUF, key=0, value=0, entries=1 << 31), "its ring has 2147483648 bytes", "at most 1073741824"),
         (
             spec(MapType.ARRAY, value=2, initial=b"abc"),
-            "its content has 3 bytes and its value 2",
+            "its initial content has 3 bytes, its value 2",
             "compile the program",
         ),
     ],
 )
-def test_declarations_that_cannot_be_used_are_refused_with_the_reason(one, why, fix):
-    with pytest.raises(ProgramError, match="map m cannot be used by GPU programs") as error:
+def test_the_error_for_an_unusable_declaration_has_the_reason_and_the_fix(one, why, fix):
+    with raises("gpu.map.unusable", ProgramError) as error:
         maps.layout_of(one, 1)
     assert error.value.why == why
     assert fix in error.value.fix

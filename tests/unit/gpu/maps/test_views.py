@@ -13,6 +13,7 @@ from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.kernel.records.c_layout import value_layout
 from tests.every_step import lines_per_row
+from tests.support.errors import raises
 from tests.unit.gpu.device_host import HostDevice, at, spec
 
 PAIR = value_layout(["pair", [["sum", "unsigned long long"], ["count", "unsigned int"]], "struct"], 16, "value")
@@ -60,12 +61,12 @@ def test_entries_of_a_hash_have_the_columns_of_key_and_value_in_order_of_the_key
     assert [str(dtype) for dtype in frame.dtypes] == ["uint32", "uint32", "uint64", "uint32"]
 
 
-def test_without_declared_types_a_number_is_a_number_and_the_rest_bytes(device):
+def test_without_declared_types_data_of_a_numbers_size_is_a_number_and_other_data_bytes(device):
     device.call(2, 0, u64(9), b"x" * 16, 0)
     assert rows(map_views.entries(device.specs[0], device.raw(0), 5)) == [(9, b"x" * 16)]
 
 
-def test_entries_of_a_hash_that_change_while_they_are_read_are_left_out_and_no_other(device):
+def test_only_entries_of_a_hash_that_change_while_they_are_read_are_left_out(device):
     one = device.specs[0]
     for key in range(3):
         map_views.update(one, device.raw(0), key, b"%d" % key * 16)
@@ -76,7 +77,7 @@ def test_entries_of_a_hash_that_change_while_they_are_read_are_left_out_and_no_o
         assert map_views.entries(one, device.raw(0), 5)["key"].tolist() == [0, 2]
 
 
-def test_of_two_copies_of_a_hash_only_what_kept_its_key_counts(device):
+def test_only_entries_with_the_same_key_in_two_copies_of_a_hash_are_kept(device):
     one = device.specs[0]
     for key in range(5):
         map_views.update(one, device.raw(0), key, b"a" * 16)
@@ -116,7 +117,7 @@ def test_per_thread_arrays_have_a_row_for_every_index_and_thread(device):
     assert frame.columns.tolist() == ["key", "thread", "value"]
 
 
-def test_a_values_column_that_is_called_like_a_keys_gets_a_prefix():
+def test_a_values_column_with_the_name_of_a_keys_column_gets_a_prefix():
     value = value_layout(
         ["v", [["thread", "unsigned int"], ["key", "unsigned int"], ["x", "unsigned long"]], "struct"], 16, ""
     )
@@ -134,14 +135,13 @@ def test_global_data_are_one_row_with_a_column_for_each_variable():
     assert map_views.entries(one, raw, 1).to_dict("records") == [{"hits": 5, "limit": -3, "mode": 7}]
 
 
-def test_rings_have_no_entries_and_unknown_types_are_refused():
-    with pytest.raises(ProgramError, match="map m has no entries"):
-        map_views.entries(spec(MapType.RINGBUF), np.zeros(100, np.uint8), 1)
-    with pytest.raises(ProgramError, match="map m has no entries"):
-        map_views.entries(spec(4), np.zeros(100, np.uint8), 1)
+def test_entries_of_rings_and_of_unknown_types_are_an_error():
+    for kind in (MapType.RINGBUF, 4):
+        with raises("gpu.map.no-entries", ProgramError):
+            map_views.entries(spec(kind), np.zeros(100, np.uint8), 1)
 
 
-def test_threads_do_not_take_python_each():
+def test_reading_many_threads_needs_no_python_loop():
     one = spec(MapType.PER_THREAD_ARRAY, entries=1)
 
     def read(threads):
@@ -155,7 +155,7 @@ def test_threads_do_not_take_python_each():
 
 
 @given(st.lists(st.tuples(st.binary(min_size=13, max_size=13), st.binary(min_size=5, max_size=5)), max_size=9))
-def test_what_the_host_writes_into_a_hash_the_device_finds(odd, written):
+def test_the_device_finds_entries_that_the_host_wrote_to_a_hash(odd, written):
     for block in odd.blocks.values():
         block[:] = 0
     expected = dict(written)
@@ -173,7 +173,7 @@ def odd():
     return HostDevice(spec(MapType.GPU_HASH, key=13, value=5, entries=9))
 
 
-def test_the_host_and_the_device_write_over_each_others_entries(device):
+def test_the_host_and_the_device_overwrite_each_others_entries(device):
     one = device.specs[0]
     device.call(2, 0, u64(1), b"device" + bytes(10), 0)
     map_views.update(one, device.raw(0), 1, b"host" + bytes(12))
@@ -182,7 +182,7 @@ def test_the_host_and_the_device_write_over_each_others_entries(device):
     assert rows(map_views.entries(one, device.raw(0), 5)) == [(1, b"host" + bytes(12)), (2, b"device" + bytes(10))]
 
 
-def test_the_host_reuses_deleted_slots_and_refuses_a_full_hash(odd):
+def test_the_host_reuses_deleted_slots_and_a_full_hash_is_an_error(odd):
     for block in odd.blocks.values():
         block[:] = 0
     one = odd.specs[0]
@@ -192,7 +192,7 @@ def test_the_host_reuses_deleted_slots_and_refuses_a_full_hash(odd):
         if number >= 8:
             assert odd.error(3, 0, b"%13d" % (number - 8)) == 0
     map_views.update(one, odd.raw(0), b"the ninth one", b"value")
-    with pytest.raises(ProgramError, match="map m is full"):
+    with raises("gpu.map.full", ProgramError):
         map_views.update(one, odd.raw(0), b"the tenth one", b"value")
     assert len(map_views.entries(one, odd.raw(0), 5)) == 9
 
@@ -205,24 +205,24 @@ def test_the_host_writes_arrays_by_index_and_per_thread_arrays_for_every_thread(
 
 
 @pytest.mark.parametrize(
-    ("place", "key", "value", "message"),
+    ("place", "entry", "code", "message"),
     [
-        (1, 4, 0, "map m has no entry 4"),
-        (1, 1 << 32, 0, "4294967296 is no key of map m"),
-        (1, b"abc", 0, "b'abc' is no key of map m"),
-        (1, 0, 1 << 64, "18446744073709551616 is no value of map m"),
-        (0, 0, b"short", "b'short' is no value of map m"),
-        (3, 0, 0, "is no key of map m"),
-        (4, 0, bytes(16), "map m has no entries to write"),
+        (1, (4, 0), "gpu.map.no-entry", "4"),
+        (1, (1 << 32, 0), "gpu.map.bad-key-or-value", "4294967296 .* key"),
+        (1, (b"abc", 0), "gpu.map.bad-key-or-value", "b'abc' .* key"),
+        (1, (0, 1 << 64), "gpu.map.bad-key-or-value", "18446744073709551616 .* value"),
+        (0, (0, b"short"), "gpu.map.bad-key-or-value", "b'short' .* value"),
+        (3, (0, 0), "gpu.map.bad-key-or-value", "key"),
+        (4, (0, bytes(16)), "gpu.map.no-entries", None),
     ],
 )
-def test_what_the_host_cannot_write_is_refused(device, place, key, value, message):
-    with pytest.raises(ProgramError, match=message):
-        map_views.update(device.specs[place], device.raw(place), key, value)
+def test_invalid_keys_values_and_maps_are_an_error_for_the_host(device, place, entry, code, message):
+    with raises(code, ProgramError, match=message):
+        map_views.update(device.specs[place], device.raw(place), *entry)
     assert not any(block.any() for block in device.blocks.values())
 
 
-def test_records_of_the_declared_size_have_its_columns_and_others_stay_bytes(device):
+def test_records_of_the_declared_size_have_the_declared_columns_and_others_stay_bytes(device):
     device.be(3, launch=11)
     device.call(130, 3, u64(5) + u32(6) + bytes(4), 16, 0)
     device.call(130, 3, b"abc", 3, 0)
@@ -235,7 +235,7 @@ def test_records_of_the_declared_size_have_its_columns_and_others_stay_bytes(dev
     assert frame["raw"].tolist()[1] == b"abc"
 
 
-def test_an_empty_ring_gives_a_frame_with_the_columns_it_would_have(device):
+def test_the_frame_of_an_empty_ring_has_all_columns(device):
     assert map_views.ring_records(device.specs[3], device.raw(3), 5, PAIR).columns.tolist() == [
         "thread",
         "launch",
@@ -245,7 +245,7 @@ def test_an_empty_ring_gives_a_frame_with_the_columns_it_would_have(device):
     assert map_views.ring_records(device.specs[4], device.raw(4), 5).columns.tolist() == ["thread", "launch", "raw"]
 
 
-def test_a_frame_of_threads_own_rings_is_by_thread_and_then_in_order_however_often_they_were_emptied(device):
+def test_a_frame_of_per_thread_rings_is_sorted_by_thread_however_often_they_were_drained(device):
     chunks = []
     for number in range(6):
         device.be(number * 3 % 5, dims=(5, 1, 1))
@@ -268,7 +268,7 @@ def test_a_frame_of_a_ring_for_all_threads_is_in_the_order_of_its_records(device
     assert [int.from_bytes(each, "little") for each in frame["raw"]] == list(range(6))
 
 
-def test_chunks_of_several_readings_can_be_put_together(device):
+def test_results_of_several_drains_can_be_concatenated(device):
     chunks = []
     for number in range(30):
         device.call(130, 3, bytes([number]) * number, number, 0)
@@ -288,7 +288,7 @@ LIBC = ctypes.CDLL(None)
 
 
 def as_c_prints(text, arguments):
-    """What the C library makes of it, an oracle for formats; the kernel prints numbers alike."""
+    """Print with the C library, the oracle for formats; the kernel prints numbers in the same way."""
     room = ctypes.create_string_buffer(1000)
     LIBC.snprintf(room, 1000, text.encode(), *(ctypes.c_uint64(each) for each in arguments))
     return room.value.decode()
@@ -306,7 +306,7 @@ conversions = st.builds(
     st.lists(st.one_of(conversions, st.sampled_from(["%%", "abc", " ", "100", "é"])), max_size=6).map("".join),
     st.lists(st.integers(0, (1 << 64) - 1), min_size=9, max_size=9),
 )
-def test_numbers_are_printed_as_c_prints_them(text, arguments):
+def test_numbers_are_printed_as_in_c(text, arguments):
     assert formats.compiled(text).text(tuple(arguments)) == as_c_prints(text, arguments)
 
 
@@ -315,7 +315,7 @@ def test_pointers_and_characters_are_printed(device):
     assert map_views.printed(device.printk) == ["x at 0xdeadbeef and abc"]
 
 
-def test_what_is_printed_tells_its_thread_and_launch_and_only_once(device):
+def test_printed_lines_have_their_thread_and_launch_and_are_read_once(device):
     device.be(4, launch=2)
     device.call(6, b"i=%d\0", 5, 1 << 32 | 7)
     frame = map_views.print_records(device.printk)
@@ -324,7 +324,7 @@ def test_what_is_printed_tells_its_thread_and_launch_and_only_once(device):
     assert map_views.printed(device.printk) == []
 
 
-def test_text_of_puts_is_no_format(device):
+def test_text_of_puts_is_not_a_format(device):
     device.call(501, b"100% %d %s\0")
     assert map_views.printed(device.printk) == ["100% %d %s"]
 
@@ -332,16 +332,16 @@ def test_text_of_puts_is_no_format(device):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name %s", "bpf_printk cannot print '%s'"),
-        ("%lf", "bpf_printk cannot print '%lf'"),
-        ("%.3d", "bpf_printk cannot print '%.'"),
-        ("%o", "bpf_printk cannot print '%o'"),
-        ("100%", "bpf_printk cannot print '%'"),
-        ("%d %d %d %d", "bpf_printk has 4 arguments"),
+        ("name %s", "'%s'"),
+        ("%lf", "'%lf'"),
+        ("%.3d", "'%.'"),
+        ("%o", "'%o'"),
+        ("100%", "'%'"),
+        ("%d %d %d %d", "4 arguments"),
     ],
 )
-def test_formats_that_cannot_be_printed_are_refused(text, message):
-    with pytest.raises(ProgramError, match=message):
+def test_formats_that_cannot_be_printed_are_rejected(text, message):
+    with raises("gpu.bad-format", ProgramError, match=message):
         formats.check_format(text)
 
 
@@ -354,7 +354,7 @@ def test_a_string_of_the_device_prints_as_its_address(device):
     assert map_views.printed(device.printk) == ["name 0x1000"]
 
 
-def test_frames_of_rings_are_fit_for_concatenation(device):
+def test_frames_of_rings_can_be_concatenated(device):
     device.call(130, 3, u64(1), 8, 0)
     first = map_views.ring_records(device.specs[3], device.raw(3), 5)
     second = map_views.ring_records(device.specs[3], device.raw(3), 5)

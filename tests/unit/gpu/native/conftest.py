@@ -1,4 +1,4 @@
-"""Programs in C that use the driver themselves, on the driver that stands in for a GPU's."""
+"""C programs that call the driver directly, with the mock CUDA driver."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ PTX = PROGRAMS / "kernels.ptx"
 
 
 def compiled(folder, name, *options, source=None):
-    """Compile one of the programs; its path."""
+    """Compile one of the programs; returns its path."""
     compiler = shutil.which("cc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler to build the traced programs with")
@@ -53,7 +53,7 @@ def linked(binaries):
 
 @dataclass
 class Cell:
-    """A traced cell: what it started, and after its end what there is of it."""
+    """A traced cell: the programs that it started, and after its end their results."""
 
     environment: dict
     instrumenter: Instrumenter
@@ -63,13 +63,13 @@ class Cell:
     started: list = field(default_factory=list)
 
     def run(self, *command, **options):
-        """Run a program to its end; (its exit status, its output)."""
+        """Run a program until it ends; returns (exit status, output)."""
         options.setdefault("env", {**os.environ, **self.environment})
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=60, check=False, **options)
         return done.returncode, done.stdout + done.stderr
 
     def start(self, *command, **options):
-        """Start a program with a pipe at each end."""
+        """Start a program with pipes for its input and output."""
         child = subprocess.Popen(
             [*map(str, command)],
             env={**os.environ, **self.environment},
@@ -86,12 +86,12 @@ class Cell:
         return self.instrumenter.seen
 
     def frame(self, name, process=0):
-        """A map of a process."""
+        """Decode a map of a process."""
         (content,) = (each for each in self.processes[process].contents if each.spec.name == name)
         return map_views.frame(content.spec, content.raw, self.threads)
 
     def counted(self, process=0):
-        """(warps, threads) of kernels that ran, by their names, as `kernelcount` has them."""
+        """Return (warps, threads) of kernels that ran, by their names, from the map of `kernelcount`."""
         table = self.frame("kernels", process).query("warps > 0")
         names = {kernel.report.number: kernel.report.name for kernel in self.seen.kernels}
         sums = table.groupby(table["key"] // 32)[["warps", "idle"]].sum()  # a kernel has 32 entries
@@ -103,7 +103,7 @@ class Cell:
 
 @dataclass
 class Lab:
-    """A simulated device behind the driver that stands in."""
+    """A simulated device behind the mock CUDA driver."""
 
     device: Device
     server: standin.Server

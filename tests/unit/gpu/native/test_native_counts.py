@@ -1,4 +1,4 @@
-"""Kernels of native programs, counted in the kernels themselves, against what the programs were told to launch."""
+"""Kernels of native programs: counts from within the kernels against the launches that the programs made."""
 
 import time
 from collections import Counter
@@ -14,13 +14,13 @@ from tests.unit.gpu.native.conftest import PTX, compiled
 
 THREADS, LAUNCHES = 1000, 3
 SUM = sum(2 * i + 7 * i + 1 for i in range(THREADS))
-"""What the program prints: the kernel adds 2 i and 7 i + 1."""
+"""The program's output: the kernel adds 2 i and 7 i + 1."""
 ADDED = {"add": (LAUNCHES * 16 * 2, LAUNCHES * 16 * 64)}
 """Blocks of 64 threads are two warps each."""
 
 
 @pytest.mark.parametrize("how", ["dlsym", "entry", "library"])
-def test_each_way_to_the_driver_is_counted_exactly_and_computes_the_same(lab, adding, how):
+def test_kernels_are_counted_exactly_and_compute_the_same_however_the_driver_is_found(lab, adding, how):
     with lab.cell() as cell:
         ended = cell.run(adding, how, PTX, LAUNCHES, THREADS)
 
@@ -41,14 +41,14 @@ def test_a_program_that_is_linked_with_the_driver_is_counted(lab, linked):
     assert cell.counted() == ADDED
 
 
-def test_a_fatbin_is_read_for_its_ptx(lab, adding):
+def test_the_ptx_of_a_fatbin_is_traced(lab, adding):
     with lab.cell() as cell:
         assert cell.run(adding, "library", PTX.with_name("kernels.fatbin"), LAUNCHES, THREADS) == (7, f"{SUM}\n")
 
     assert cell.counted() == ADDED
 
 
-def test_machine_code_runs_and_is_named_with_the_reason(lab, adding, tmp_path):
+def test_machine_code_runs_and_is_reported_with_the_reason(lab, adding, tmp_path):
     try:
         cubin = assemble.assemble(PTX.read_text(), "sm_80").cubin
     except MachineError as error:
@@ -60,12 +60,12 @@ def test_machine_code_runs_and_is_named_with_the_reason(lab, adding, tmp_path):
         assert cell.run(adding, "dlsym", tmp_path / "kernels.cubin", LAUNCHES, THREADS) == (7, f"{SUM}\n")
 
     assert sorted(kernel.report.name for kernel in cell.seen.left_alone) == ["add", "fill"]
-    assert "machine code, without PTX" in cell.seen.left_alone[0].report.reason
+    assert "machine code without PTX" in cell.seen.left_alone[0].report.reason
     assert len(cell.seen.launches) == LAUNCHES
     assert cell.processes[0].contents == ()
 
 
-def test_of_a_large_module_left_alone_only_kernels_that_are_asked_for_are_told(lab, adding, monkeypatch):
+def test_only_kernels_that_the_program_looks_up_are_reported_of_a_large_untraced_module(lab, adding, monkeypatch):
     monkeypatch.setattr(process, "_FEW_KERNELS", 1)
     monkeypatch.setattr(process, "code_of", lambda *_: Code("", ("add", "fill"), "no PTX"))
 
@@ -76,7 +76,7 @@ def test_of_a_large_module_left_alone_only_kernels_that_are_asked_for_are_told(l
     assert (left.report.name, left.report.reason, left.source.pid) == ("add", "no PTX", cell.processes[0].pid)
 
 
-def test_maps_of_more_processes_than_there_is_room_for_are_left_out_with_a_note(lab, adding, monkeypatch):
+def test_maps_of_processes_beyond_the_size_limit_are_dropped_with_a_note(lab, adding, monkeypatch):
     one = 256 * 32 * 16 + 8
     monkeypatch.setattr(server, "KEPT_LIMIT", 2 * one - 1)
 
@@ -89,10 +89,10 @@ def test_maps_of_more_processes_than_there_is_room_for_are_left_out_with_a_note(
     assert cell.notes(0) == ()
     (note,) = cell.notes(1)
     assert note.startswith("maps of adding (process ")
-    assert "were left out" in note
+    assert "were dropped" in note
 
 
-def test_kernels_that_are_not_wanted_run_as_they_are(lab, adding):
+def test_kernels_that_are_not_wanted_run_unchanged(lab, adding):
     with lab.cell(wanted=lambda name: name == "fill") as cell:
         assert cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS) == (7, f"{SUM}\n")
 
@@ -100,7 +100,7 @@ def test_kernels_that_are_not_wanted_run_as_they_are(lab, adding):
     assert len(cell.seen.launches) == LAUNCHES
 
 
-def test_several_tools_and_several_processes_have_maps_of_their_own(lab, adding):
+def test_several_tools_and_several_processes_have_their_own_maps(lab, adding):
     with lab.cell("kernelcount", "threadhist") as cell:
         for launches in (1, 4):
             cell.run(adding, "dlsym", PTX, launches, THREADS)
@@ -117,7 +117,7 @@ def test_several_tools_and_several_processes_have_maps_of_their_own(lab, adding)
         assert set(table["runs"]) == {runs}
 
 
-def test_processes_that_run_at_once_are_told_apart(lab, adding):
+def test_processes_that_run_at_once_are_distinguished(lab, adding):
     with lab.cell() as cell:
         counts = {number: cell.start(adding, "dlsym", PTX, number, THREADS) for number in range(1, 5)}
         assert [child.wait(60) for child in counts.values()] == [7] * 4
@@ -126,7 +126,7 @@ def test_processes_that_run_at_once_are_told_apart(lab, adding):
     assert by_pid == {child.pid: (32 * number, 1024 * number) for number, child in counts.items()}
 
 
-def test_records_of_a_ring_arrive_whole_while_the_process_runs(lab, adding):
+def test_records_of_a_ring_are_complete(lab, adding):
     with lab.cell("kernelretsnoop") as cell:
         cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS)
 
@@ -135,7 +135,7 @@ def test_records_of_a_ring_arrive_whole_while_the_process_runs(lab, adding):
     assert exits.groupby("launch").size().tolist() == [1024] * LAUNCHES
 
 
-def test_a_module_for_devices_older_than_programs_can_be_compiled_for_is_raised(lab, adding, tmp_path):
+def test_the_target_of_a_module_for_old_devices_is_raised(lab, adding, tmp_path):
     old = tmp_path / "old.ptx"
     old.write_text(PTX.read_text().replace(".target sm_75", ".target sm_52"))
 
@@ -145,7 +145,7 @@ def test_a_module_for_devices_older_than_programs_can_be_compiled_for_is_raised(
     assert cell.counted() == ADDED
 
 
-def test_a_module_that_nobody_can_read_gives_the_drivers_own_error(lab, adding, tmp_path):
+def test_a_module_that_cannot_be_parsed_gives_the_drivers_own_error(lab, adding, tmp_path):
     broken = tmp_path / "broken.ptx"
     broken.write_text(PTX.read_text().replace(".visible .entry fill(", ".visible .entry fill(("))
 
@@ -156,20 +156,20 @@ def test_a_module_that_nobody_can_read_gives_the_drivers_own_error(lab, adding, 
     assert not any(kernel.report.instrumented for kernel in cell.seen.kernels)
 
 
-def test_many_threads_launch_and_none_is_lost(lab, binaries):
+def test_no_launch_of_several_threads_is_lost(lab, binaries):
     program = compiled(binaries, "threads", "-lpthread")
 
     with lab.cell() as cell:
         assert cell.run(program, PTX, 4, 50) == (0, "200\n")
 
-    # Each thread has loaded the module for itself: kernels of one name, told apart.
+    # Each thread has loaded the module separately: kernels of one name with different numbers.
     counted = cell.frame("kernels").query("warps > 0")
     assert counted[["warps", "idle"]].to_numpy().tolist() == [[50, 0]] * 4
     launched = Counter(launch.kernel_number for launch in cell.seen.launches)
     assert launched == dict.fromkeys((counted["key"] // 32).tolist(), 50)
 
 
-def test_rings_are_emptied_while_the_process_runs(lab, adding):
+def test_rings_are_drained_while_the_process_runs(lab, adding):
     with lab.cell("kernelretsnoop") as cell:
         child = cell.start(adding, "dlsym", PTX, LAUNCHES, THREADS, "wait")
         child.stdout.readline()
@@ -183,7 +183,7 @@ def test_rings_are_emptied_while_the_process_runs(lab, adding):
     assert len(cell.frame("exits")) == 1024 * LAUNCHES
 
 
-def test_what_is_counted_in_processes_is_shown_while_they_run_and_after_them(lab, adding):
+def test_counters_of_processes_are_shown_while_they_run_and_afterwards(lab, adding):
     with lab.cell("kernelretsnoop") as cell:
         cell.run(adding, "dlsym", PTX, 1, THREADS)
         child = cell.start(adding, "dlsym", PTX, 2, THREADS, "wait")

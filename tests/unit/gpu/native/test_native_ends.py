@@ -1,4 +1,4 @@
-"""How traced programs end, and how the notebook does: what is left of the maps, and what the programs notice."""
+"""Ends of traced programs and of the notebook: the state of the maps, and effects on the programs."""
 
 import contextlib
 import gc
@@ -28,7 +28,7 @@ OWN = ("accel_magic maps", "accel_magic launches", "accel_magic image")
 
 
 def shared_files():
-    """Files in memory that this process has open or mapped."""
+    """Count the in-memory files that this process has open or mapped."""
     gc.collect()
     links = []
     for number in Path("/proc/self/fd").iterdir():
@@ -38,7 +38,7 @@ def shared_files():
     return Counter(link for link in (*links, *mapped) if any(name in link for name in OWN))
 
 
-def test_a_program_that_leaves_without_its_exit_handlers_has_whole_maps(lab, adding):
+def test_a_program_that_ends_without_its_exit_handlers_has_complete_maps(lab, adding):
     with lab.cell() as cell:
         assert cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS, "leave") == (6, f"{SUM}\n")
 
@@ -52,11 +52,11 @@ def test_a_killed_program_leaves_its_last_copy_and_a_note(lab, adding):
 
     assert cell.counted() == ADDED
     (note,) = cell.notes()
-    assert note.startswith(f"adding (process {cell.processes[0].pid}) was killed: its maps in device memory are of ")
+    assert note.startswith(f"adding (process {cell.processes[0].pid}) was killed: its maps in device memory were last ")
     assert len(cell.seen.launches) == LAUNCHES
 
 
-def test_a_program_that_outlives_the_cell_goes_on_and_its_maps_are_of_the_end(lab, adding):
+def test_a_program_that_outlives_the_cell_continues_and_its_maps_are_read_at_the_end(lab, adding):
     with lab.cell() as cell:
         child = cell.start(adding, "dlsym", PTX, LAUNCHES, THREADS, "wait")
         assert child.stdout.readline() == f"{SUM}\n"
@@ -66,10 +66,10 @@ def test_a_program_that_outlives_the_cell_goes_on_and_its_maps_are_of_the_end(la
 
     assert cell.counted() == ADDED
     (note,) = cell.notes()
-    assert "was still running: its maps are of the end of the cell" in note
+    assert "was still running: its maps were read when the cell ended" in note
 
 
-def test_launches_after_the_cell_are_not_heard_of(lab, adding):
+def test_launches_after_the_cell_are_not_reported(lab, adding):
     with lab.cell() as cell:
         child = cell.start(adding, "dlsym", PTX, 2, THREADS, "again")
         child.stdout.readline()
@@ -82,7 +82,7 @@ def test_launches_after_the_cell_are_not_heard_of(lab, adding):
 
 
 @pytest.mark.parametrize("how", ["dlsym", "library"])
-def test_kernels_run_as_before_where_the_context_with_the_maps_is_gone(lab, adding, how):
+def test_kernels_run_untraced_after_the_context_with_the_maps_is_destroyed(lab, adding, how):
     with lab.cell() as cell:
         assert cell.run(adding, how, PTX, LAUNCHES, THREADS, "reset") == (7, f"{SUM}\n{SUM}\n")
 
@@ -92,7 +92,7 @@ def test_kernels_run_as_before_where_the_context_with_the_maps_is_gone(lab, addi
     assert len(cell.seen.launches) == 2 * LAUNCHES
 
 
-def test_a_program_goes_on_when_the_notebook_is_killed_and_its_later_modules_are_its_own(lab, adding):
+def test_a_program_continues_after_the_notebook_is_killed_and_its_later_modules_are_not_changed(lab, adding):
     notebook = textwrap.dedent(
         f"""
         import os, subprocess, sys
@@ -100,7 +100,7 @@ def test_a_program_goes_on_when_the_notebook_is_killed_and_its_later_modules_are
         from accel_magic.devices import standin
         from accel_magic.devices.sim import Device
         from tests.unit.gpu.native.conftest import Lab
-        # The driver is the test's: it outlives this process.
+        # The driver belongs to the test: it outlives this process.
         lab = Lab(Device(memory_bytes=64 << 20), None)
         standin.environment = lambda server: {standin.environment(lab.server)!r}
         with lab.cell() as cell:
@@ -123,7 +123,7 @@ def test_a_program_goes_on_when_the_notebook_is_killed_and_its_later_modules_are
         assert process.stdout.readline() == "7\n"
 
 
-def test_the_environment_and_open_files_are_as_before_after_the_cell(lab, adding, monkeypatch):
+def test_the_environment_and_open_files_are_restored_after_the_cell(lab, adding, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "")
     monkeypatch.delenv("ACCEL_MAGIC_NATIVE", raising=False)
     before = dict(os.environ)
@@ -139,8 +139,8 @@ def test_the_environment_and_open_files_are_as_before_after_the_cell(lab, adding
     assert not shared_files() - files
 
 
-def test_a_forked_worker_of_the_notebook_holds_no_connection_open(lab, adding):
-    before = set(sockets())  # other traces keep some, and close them in forked processes too
+def test_a_forked_worker_of_the_notebook_keeps_no_connection_open(lab, adding):
+    before = set(sockets())  # other traces have some, and close them in forked processes too
     with lab.cell() as cell:
         child = cell.start(adding, "dlsym", PTX, 1, 64, "wait")
         child.stdout.readline()
@@ -154,7 +154,7 @@ def test_a_forked_worker_of_the_notebook_holds_no_connection_open(lab, adding):
         for end in (reading, writing):
             os.close(end)
 
-    assert held == len(ours) - 2  # the one that listens, and the process's
+    assert held == len(ours) - 2  # the listening socket, and the connection to the process
 
 
 def sockets():
@@ -164,7 +164,7 @@ def sockets():
                 yield link
 
 
-def test_what_the_cell_itself_changes_in_the_environment_stays(lab, monkeypatch):
+def test_changes_of_the_environment_by_the_cell_itself_are_kept(lab, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "")
     with lab.cell():
         os.environ["LD_PRELOAD"] = "/of/the/cell.so"

@@ -1,4 +1,4 @@
-"""The notebook's side of native binaries, part by part: messages, launches, images, memory."""
+"""Parts of the notebook's side of native binaries: messages, launches, images, memory."""
 
 import os
 import shutil
@@ -18,12 +18,13 @@ from accel_magic.gpu.native.memory import ChildMemory
 from accel_magic.gpu.native.process import Ring
 from accel_magic.gpu.native.server import Server
 from accel_magic.gpu.native.wire import Kept, Kind, Message
+from tests.support.errors import raises
 from tests.unit.gpu.native.conftest import PTX
 
 SHIM = Path(build.__file__).with_name("shim")
 
 
-def test_both_sides_mean_the_same_bytes(tmp_path):
+def test_python_and_c_agree_on_the_layout_of_messages_and_rings(tmp_path):
     compiler = shutil.which("cc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -41,9 +42,9 @@ def test_both_sides_mean_the_same_bytes(tmp_path):
     source.write_text(text + "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
     subprocess.run([compiler, "-std=gnu11", f"-I{SHIM}", "-o", tmp_path / "layout", source], check=True)
 
-    told = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout
 
-    assert dict(line.rsplit(" ", 1) for line in told.splitlines()) == {
+    assert dict(line.rsplit(" ", 1) for line in printed.splitlines()) == {
         **{name: str(wire.RING.fields[name][1]) for name in (*counters, "launches")},
         **{f"launch.{name}": str(wire.LAUNCH.fields[name][1]) for name in fields},
         "ring": str(wire.RING.itemsize),
@@ -72,7 +73,7 @@ def test_a_message_arrives_with_its_text_and_descriptor(ends, tmp_path):
         assert again.read() == "content"
 
 
-def test_the_end_of_the_other_side_is_no_message_and_half_a_message_is_an_error(ends):
+def test_a_closed_connection_gives_no_message_and_half_a_message_is_an_error(ends):
     ends[0].send(b"half")
     with pytest.raises(ValueError, match="too short"):
         wire.receive(ends[1])
@@ -81,7 +82,7 @@ def test_the_end_of_the_other_side_is_no_message_and_half_a_message_is_an_error(
 
 
 def written(ring, *turns):
-    """Write launches as a process does it; turn 0 is one that is not complete yet."""
+    """Write launches like a process; turn 0 marks one that is not complete yet."""
     view = np.memmap(f"/proc/self/fd/{ring.descriptor}", wire.RING, mode="r+", shape=(1,))[0]
     start = int(view["reserved"])
     for place, turn in enumerate(turns, start):
@@ -90,7 +91,7 @@ def written(ring, *turns):
     view["reserved"] = start + len(turns)
 
 
-def test_launches_are_taken_in_order_up_to_the_first_that_is_not_complete():
+def test_launches_are_read_in_order_up_to_the_first_incomplete_one():
     ring = Ring()
     written(ring, 1, 2, 0, 4)
 
@@ -100,20 +101,20 @@ def test_launches_are_taken_in_order_up_to_the_first_that_is_not_complete():
     ring.close()
 
 
-def test_launches_go_on_from_the_end_of_the_ring_at_its_beginning():
+def test_launches_continue_at_the_beginning_of_the_ring_after_its_end():
     ring = Ring()
     written(ring, *range(1, wire.RECORDS - 1))
     ring.take(ring["reserved"])
     written(ring, *range(wire.RECORDS - 1, wire.RECORDS + 3))
 
     assert ring.take(ring["reserved"])["function"].tolist() == list(range(wire.RECORDS - 2, wire.RECORDS + 2))
-    written(ring, 3)  # what was there in the round before: not written yet
+    written(ring, 3)  # a turn of the previous round: not written yet
     assert len(ring.take(ring["reserved"])) == 0
     ring.close()
     assert ring["consumed"] == wire.RECORDS + 2
 
 
-def test_images_are_told_apart_by_their_beginning():
+def test_the_kind_of_an_image_is_detected_from_its_first_bytes():
     text = PTX.read_bytes()
     fatbin = PTX.with_name("kernels.fatbin").read_bytes()
 
@@ -122,7 +123,7 @@ def test_images_are_told_apart_by_their_beginning():
     assert images.code_of(fatbin, 90).ptx.count(".entry") == 2
 
 
-def test_ptx_for_newer_devices_than_this_one_is_no_ptx_for_it():
+def test_ptx_for_newer_devices_is_not_used():
     fatbin = PTX.with_name("kernels.fatbin").read_bytes()
 
     found = images.code_of(fatbin, 70)
@@ -135,19 +136,19 @@ def test_ptx_for_newer_devices_than_this_one_is_no_ptx_for_it():
     ("target", "device", "raised"),
     [("sm_52", 90, "sm_75"), ("sm_80", 90, "sm_80"), ("sm_90a", 90, "sm_90a"), ("sm_52", 61, "sm_52")],
 )
-def test_only_what_is_older_than_programs_can_be_is_raised(target, device, raised):
+def test_only_targets_older_than_programs_can_be_compiled_for_are_raised(target, device, raised):
     text = f".version 7.0\n.target {target}\n.address_size 64\n"
 
     assert images.raised(text, device) == text.replace(target, raised)
 
 
 class Process:
-    """A process that gives the addresses it is told to."""
+    """A mock process that returns the given addresses."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
         self.asked = []
-        self.told = []
+        self.received = []
 
     def ask(self, message):
         content = os.pread(message.descriptor, 1 << 20, 0)
@@ -155,7 +156,7 @@ class Process:
         return self.answers.pop(0)
 
     def memory(self):
-        return ChildMemory(self.ask, self.told.append, None)
+        return ChildMemory(self.ask, self.received.append, None)
 
 
 def test_memory_of_a_process_is_a_file_with_the_content_and_freed_by_address():
@@ -173,7 +174,7 @@ def test_memory_of_a_process_is_a_file_with_the_content_and_freed_by_address():
     assert memory.read(0x1000 + 300, 4).tolist() == [44, 45, 46, 47]
     assert memory.live
     memory.free(0x1000)
-    assert process.told == [Message(Kind.FREE, a=0x1000)]
+    assert process.received == [Message(Kind.FREE, a=0x1000)]
 
 
 def test_memory_that_is_only_copied_is_not_live():
@@ -184,15 +185,15 @@ def test_memory_that_is_only_copied_is_not_live():
     assert not memory.live
 
 
-def test_a_process_without_room_says_how_much_and_why():
+def test_the_error_for_a_failed_allocation_has_the_size_and_the_drivers_error():
     memory = Process(Message(Kind.ADDRESS, b=2)).memory()
 
-    with pytest.raises(MachineError, match=r"no room for 4,096 bytes of maps") as caught:
+    with raises("cuda.out-of-memory", MachineError, match=r"4,096 bytes") as caught:
         memory.allocate(np.zeros(100, np.uint8))
-    assert caught.value.why == "its driver says error 2"
+    assert "error 2" in caught.value.why
 
 
-def test_a_stranger_who_says_nothing_sensible_is_hung_up_on():
+def test_a_connection_that_sends_an_invalid_message_is_closed():
     server = Server((), 1, None, None, lambda _: {})
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
@@ -204,13 +205,13 @@ def test_a_stranger_who_says_nothing_sensible_is_hung_up_on():
     assert server.finish() == ()
 
 
-def test_a_process_that_says_nothing_does_not_hold_the_end_up_for_long(monkeypatch):
+def test_a_process_that_sends_nothing_does_not_delay_the_end_for_long(monkeypatch):
     monkeypatch.setattr(server_module, "_JOIN_S", 0.2)
-    told = []
+    reasons = []
 
     class Trace:
         def skipped(self, name, reason):
-            told.append(reason)
+            reasons.append(reason)
 
     server = Server((), 1, Trace(), None, lambda _: {})
     server.start()
@@ -220,11 +221,11 @@ def test_a_process_that_says_nothing_does_not_hold_the_end_up_for_long(monkeypat
             time.sleep(0.01)
         assert server.finish() == ()
 
-    assert told == ["it did not answer at the end"]
+    assert reasons == ["it did not answer at the end"]
     assert not server._processes[0][1].is_alive()
 
 
-def test_a_process_of_another_version_is_hung_up_on():
+def test_a_connection_of_another_version_is_closed():
     server = Server((), 1, None, None, lambda _: {})
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:

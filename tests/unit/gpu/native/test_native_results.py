@@ -1,4 +1,4 @@
-"""Results of cells that start native programs: whole traces, on the driver that stands in for a GPU's."""
+"""Results of cells that start native programs: complete traces, with the mock CUDA driver."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from tests.unit.gpu.native.conftest import PTX
 
 @pytest.fixture
 def traced(adding):
-    """Trace programs that are started with these numbers of launches; the result, and their process ids."""
+    """Trace programs started with these numbers of launches; returns the result and their process ids."""
     try:
         with standin.driver(Device(memory_bytes=256 << 20)) as server:
             driver = standin.environment(server)
@@ -41,7 +41,7 @@ def traced(adding):
 TOOLS = ("kernelcount", "threadhist", "kernelretsnoop", "launchlate")
 
 
-def test_of_one_process_everything_looks_as_of_the_notebook_itself(traced, adding):
+def test_results_of_one_process_look_like_those_of_the_notebook_itself(traced, adding):
     result, (pid,) = traced(TOOLS, 3)
 
     assert all("pid" not in frame for frame in (*result.tools.values(), *result.maps.values()))
@@ -60,7 +60,7 @@ def test_of_one_process_everything_looks_as_of_the_notebook_itself(traced, addin
     assert result.lost == 0
 
 
-def test_of_several_processes_each_row_says_whose_it_is(traced):
+def test_rows_of_several_processes_have_a_process_id(traced):
     result, (first, second) = traced(TOOLS, 2, 5)
 
     counts = result.tools["kernelcount"]
@@ -83,7 +83,7 @@ def test_of_several_processes_each_row_says_whose_it_is(traced):
     assert "add" in result._repr_mimebundle_()["text/html"]
 
 
-def test_launches_of_kernels_without_programs_are_not_taken_for_others(traced):
+def test_launches_of_kernels_without_programs_are_not_mistaken_for_others(traced):
     result, _ = traced(("kernelretsnoop", "blocktime"), 2, 1, end="both", kernel="add")
 
     assert result.launches["name"].tolist() == ["fill", "add"] * 3
@@ -95,7 +95,7 @@ def test_launches_of_kernels_without_programs_are_not_taken_for_others(traced):
     assert (starts >= result.launches.loc[starts.index, "time_ns"] - error).all()
 
 
-def test_a_cell_that_starts_nothing_has_the_notebooks_own_empty_maps(traced):
+def test_a_cell_that_starts_no_programs_has_the_notebooks_own_empty_maps(traced):
     result, _ = traced(("kernelcount",))
 
     assert result.tools["kernelcount"].empty
@@ -103,7 +103,7 @@ def test_a_cell_that_starts_nothing_has_the_notebooks_own_empty_maps(traced):
     assert {content.pid for content in result.recording.maps} == {os.getpid()}
 
 
-def test_processes_are_stored_and_read_again(traced, tmp_path):
+def test_processes_survive_saving_and_opening(traced, tmp_path):
     result, pids = traced(("kernelcount", "kernelretsnoop"), 1, 2, save=tmp_path / "cell.parquet")
 
     again = accel_magic.open(tmp_path / "cell.parquet")
@@ -116,19 +116,19 @@ def test_processes_are_stored_and_read_again(traced, tmp_path):
     assert set(pids) < {content.pid for content in again.recording.maps}
 
 
-def test_recordings_that_did_not_tell_processes_are_read_as_of_one(traced, tmp_path):
+def test_recordings_without_process_ids_are_read_as_one_process(traced, tmp_path):
     result, _ = traced(("kernelcount",), 2)
     (pid,) = result.by_process
-    told = result.recording
-    untold = replace(
-        told,
-        kernels=told.kernels.drop(columns="pid"),
-        launches=told.launches.drop(columns="pid"),
-        maps=tuple(replace(content, pid=0) for content in told.maps if content.pid == pid),
+    recording = result.recording
+    old = replace(
+        recording,
+        kernels=recording.kernels.drop(columns="pid"),
+        launches=recording.launches.drop(columns="pid"),
+        maps=tuple(replace(content, pid=0) for content in recording.maps if content.pid == pid),
     )
     from accel_magic.recording import gpu_store as store
 
-    store.save(untold, tmp_path / "old.parquet")
+    store.save(old, tmp_path / "old.parquet")
 
     again = accel_magic.open(tmp_path / "old.parquet")
 
@@ -136,7 +136,7 @@ def test_recordings_that_did_not_tell_processes_are_read_as_of_one(traced, tmp_p
     pd.testing.assert_frame_equal(again.tools["kernelcount"], result.tools["kernelcount"])
 
 
-def test_a_trace_that_is_given_up_leaves_the_environment_as_it_was(traced, monkeypatch):
+def test_the_environment_is_restored_after_an_error_in_the_block(traced, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "")
     before = dict(os.environ)
     with pytest.raises(ZeroDivisionError), accel_magic.gputrace("kernelcount", device="cuda", host_api="off"):

@@ -1,4 +1,4 @@
-"""The library that goes before the driver: what programs ask of a driver that keeps books, and what it was asked."""
+"""The library that wraps the driver, with a mock driver that logs the modules that it is asked to load."""
 
 import os
 import subprocess
@@ -11,6 +11,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import assemble
 from accel_magic.gpu.native import build
+from tests.support.errors import raises
 from tests.unit.gpu.native.conftest import PTX, compiled
 
 
@@ -23,7 +24,7 @@ def asking(binaries):
 def keeping(binaries):
     folder = binaries / "keeping"
     folder.mkdir()
-    # As of NVIDIA's, what it refers to within itself cannot be put anything before.
+    # As in NVIDIA's driver, internal references cannot be interposed.
     options = ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1,-Bsymbolic")
     compiled(folder, "libcuda.so.1", *options, source="keeping.c")
     return folder
@@ -36,7 +37,7 @@ def books(tmp_path):
 
 @pytest.fixture
 def ask(lab, asking, keeping, books):
-    """Trace a cell in which the program does some things; the cell, and what the program printed."""
+    """Trace a cell in which the program executes some steps; returns the cell and the program's output."""
 
     def asked(*what, image=PTX, tools=("kernelcount",), **driver):
         own = {"BOOKS": str(books), "LD_LIBRARY_PATH": str(keeping), **driver}
@@ -57,7 +58,7 @@ def test_the_driver_gets_the_module_with_programs_in_it_once(ask, books):
 
 
 @pytest.mark.parametrize("way", ["launch", "launch_ex", "launch_ptsz"])
-def test_each_kind_of_launch_is_heard_of(ask, way):
+def test_each_kind_of_launch_is_reported(ask, way):
     cell, _ = ask("load", "function", way, way)
 
     assert [(launch.kernel, launch.grid, launch.block) for launch in cell.seen.launches] == [
@@ -65,13 +66,13 @@ def test_each_kind_of_launch_is_heard_of(ask, way):
     ] * 2
 
 
-def test_a_launch_that_fails_is_none(ask):
+def test_a_failed_launch_is_not_reported(ask):
     cell, _ = ask("load", "function", "failing", "launch")
 
     assert [launch.grid for launch in cell.seen.launches] == [(2, 1, 1)]
 
 
-def test_what_the_driver_refuses_for_its_ptx_comes_again_as_machine_code(ask, books):
+def test_a_module_whose_ptx_the_driver_rejects_is_loaded_as_machine_code(ask, books):
     try:
         assemble.newest_isa()
     except MachineError as error:
@@ -83,17 +84,17 @@ def test_what_the_driver_refuses_for_its_ptx_comes_again_as_machine_code(ask, bo
     assert all(kernel.report.instrumented for kernel in cell.seen.kernels)
 
 
-def test_what_the_driver_refuses_for_good_runs_as_it_was_and_says_why(ask, books):
+def test_a_module_that_the_driver_rejects_runs_unchanged_with_the_reason_in_the_report(ask, books):
     cell, _ = ask("load", "function", "launch", REFUSALS="9", REFUSAL="700")
 
     assert books.read_text() == "traced 1 700\nptx 1 0\n"
     reports = {kernel.report.name: kernel.report for kernel in cell.seen.kernels}
     assert not reports["add"].instrumented
-    assert reports["add"].reason == "the driver refuses it with programs in it: error 700"
+    assert reports["add"].reason == "the driver rejects it with programs in it: error 700"
     assert len(cell.seen.launches) == 1
 
 
-def test_only_the_module_that_was_refused_is_not_instrumented(ask, books):
+def test_only_the_module_that_was_rejected_is_not_instrumented(ask, books):
     cell, _ = ask("load", "load", "load", REFUSALS="1", REFUSAL="700", SPARED="1")
 
     assert books.read_text() == "traced 1 0\ntraced 1 700\nptx 1 0\ntraced 1 0\n"
@@ -109,16 +110,16 @@ def test_modules_of_a_second_context_are_left_alone_and_counted(ask, books):
     assert note.endswith(": 1 modules were not traced: they belong to another context than the first")
 
 
-def test_a_librarys_kernel_runs_as_it_was_in_a_second_context(ask, books):
+def test_a_librarys_kernel_runs_unchanged_in_a_second_context(ask, books):
     cell, _ = ask("library", "launch", "context", "launch", "launch")
 
     assert books.read_text() == "traced 1 0\nptx 1 0\n"
     assert len(cell.seen.launches) == 3
     (note,) = cell.notes()
-    assert note.endswith(": 2 launches ran kernels without programs: in a context that has not the maps")
+    assert note.endswith(": 2 launches ran kernels without programs, in a context without the maps")
 
 
-def test_launches_of_several_threads_at_once_are_all_there_or_counted(ask):
+def test_simultaneous_launches_of_several_threads_are_all_reported(ask):
     cell, _ = ask("load", "function", "race")
 
     lost = [note for note in cell.notes() if "launches were lost" in note]
@@ -127,72 +128,72 @@ def test_launches_of_several_threads_at_once_are_all_there_or_counted(ask):
 
 
 @pytest.mark.parametrize("refusals", ["0", "1"])
-def test_options_that_the_driver_writes_to_are_those_of_the_program(ask, books, refusals):
+def test_the_program_gets_option_values_that_the_driver_writes(ask, books, refusals):
     _, printed = ask("options", REFUSALS=refusals, REFUSAL="700")
 
     assert printed == "32\n"  # half of 64, once: the driver of keeping.c halves it
 
 
-def test_without_registered_memory_rings_are_copied_with_the_rest(ask, books):
+def test_without_registered_memory_rings_are_copied_like_other_maps(ask, books):
     cell, _ = ask("load", "function", "launch", tools=("kernelretsnoop",), NO_REGISTER="1")
 
     assert books.read_text() == "traced 1 0\n"
     assert cell.notes() == ()
 
 
-def test_a_device_without_room_for_the_maps_runs_the_program_as_it_is(ask, books):
+def test_on_a_device_without_memory_for_the_maps_the_program_runs_untraced(ask, books):
     cell, _ = ask("load", "function", "launch", NO_MEMORY="1")
 
     assert books.read_text() == "ptx 1 0\n"
     assert cell.processes == ()
     ((name, reason),) = cell.seen.skipped.items()
     assert name.startswith("asking (process ")
-    assert "the process has no room for" in reason
+    assert "the process cannot allocate" in reason
     assert "error 2" in reason
 
 
-def test_with_several_devices_all_maps_are_in_memory_that_each_of_them_reaches(ask, books):
+def test_with_several_devices_all_maps_are_in_memory_that_each_device_can_access(ask, books):
     cell, _ = ask("load", "function", "launch", NO_MEMORY="1", DEVICES="2")
 
     assert books.read_text() == "traced 1 0\n"
     (note,) = cell.notes()
-    assert "saw 2 GPUs: its maps lay in host memory" in note
+    assert "had 2 GPUs: its maps were in host memory" in note
 
 
-def test_graphs_captures_and_the_drivers_linker_are_told_by_number(ask):
+def test_graphs_captures_and_inputs_of_the_drivers_linker_are_counted(ask):
     cell, _ = ask("load", "function", "capture", "captured", "captured", "launch", "end", "graph", "link", "launch")
 
     assert len(cell.seen.launches) == 2
     notes = [note.partition(") ")[2] or note.partition("): ")[2] for note in cell.notes()]
     assert notes == [
-        "launched CUDA graphs 1 times: their kernels are counted, and have no launch of their own",
-        "2 launches only went into a CUDA graph",
-        "gave 1 inputs to the driver's linker: what comes out of it is machine code",
+        "launched CUDA graphs 1 times: their kernels are traced, but not listed as launches",
+        "2 launches were only recorded into a CUDA graph",
+        "passed 1 inputs to the driver's linker: its output is machine code, which is not traced",
     ]
 
 
-def test_a_forked_child_is_not_taken_for_its_parent(ask, books):
+def test_a_forked_child_is_not_mistaken_for_its_parent(ask, books):
     cell, _ = ask("load", "function", "launch", "fork", "launch")
 
     assert [launch.grid for launch in cell.seen.launches] == [(2, 1, 1)] * 2
     assert cell.notes() == ()
 
 
-def test_the_end_of_a_child_in_borrowed_memory_is_not_the_end_of_its_parent(ask, books):
+def test_the_end_of_a_vforked_child_is_not_the_end_of_its_parent(ask, books):
     cell, _ = ask("load", "function", "vfork", "load", "function", "launch")
 
     assert books.read_text() == "traced 1 0\n" * 2
     assert cell.notes() == ()
 
 
-def test_a_program_that_closes_descriptors_that_are_not_its_own_goes_on_untraced(ask, books):
+def test_a_program_that_closes_descriptors_that_it_does_not_own_continues_untraced(ask, books):
     cell, _ = ask("load", "function", "close", "load", "launch")
 
     assert books.read_text() == "traced 1 0\nptx 1 0\n"
     assert len(cell.seen.launches) <= 1
 
 
-def test_more_launches_than_there_is_room_for_are_lost_and_counted(ask, monkeypatch):
+def test_launches_that_do_not_fit_into_the_ring_are_counted_as_lost(ask, monkeypatch):
     cell, printed = ask("load", "function", *["many"] * 4)
 
     lost = sum(
@@ -203,7 +204,7 @@ def test_more_launches_than_there_is_room_for_are_lost_and_counted(ask, monkeypa
     assert max(map(int, printed.split())) < 20_000
 
 
-def test_nobody_at_the_other_end_leaves_the_program_alone(asking, keeping, books):
+def test_a_program_without_a_notebook_to_connect_to_runs_untraced(asking, keeping, books):
     environment = {
         "BOOKS": str(books),
         "LD_LIBRARY_PATH": str(keeping),
@@ -223,7 +224,7 @@ def test_nobody_at_the_other_end_leaves_the_program_alone(asking, keeping, books
     assert books.read_text() == "ptx 1 0\n"
 
 
-def test_programs_without_a_driver_do_not_notice(lab):
+def test_programs_without_a_driver_are_not_affected(lab):
     script = "import ctypes, subprocess; subprocess.run(['true'], check=True); ctypes.CDLL(None).cuLaunchKernel"
     with lab.cell() as cell:
         assert cell.run("/bin/sh", "-c", "echo hello; exit 3") == (3, "hello\n")
@@ -234,7 +235,7 @@ def test_programs_without_a_driver_do_not_notice(lab):
     assert cell.processes == ()
 
 
-def test_what_was_preloaded_before_still_is_and_finds_what_comes_after_it(lab, adding, binaries, monkeypatch):
+def test_other_preloaded_libraries_still_work_and_find_the_next_definitions(lab, adding, binaries, monkeypatch):
     counter = compiled(binaries, "counting.so", "-shared", "-fPIC", source="counting.c")
     monkeypatch.setenv("LD_PRELOAD", str(counter))
 
@@ -245,7 +246,7 @@ def test_what_was_preloaded_before_still_is_and_finds_what_comes_after_it(lab, a
     assert os.environ["LD_PRELOAD"] == str(counter)
 
 
-def test_the_library_is_built_once_for_its_content(monkeypatch, tmp_path):
+def test_the_library_is_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
     first = build.library()
     written = first.stat().st_mtime_ns
@@ -255,28 +256,28 @@ def test_the_library_is_built_once_for_its_content(monkeypatch, tmp_path):
     assert [path for path in first.parent.iterdir() if path.is_dir()] == []
 
 
-def test_a_cache_folder_that_ld_preload_cannot_name_is_refused(monkeypatch, tmp_path):
+def test_a_cache_folder_that_ld_preload_cannot_name_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "my files"))
 
-    with pytest.raises(MachineError, match="space or a colon"):
+    with raises("cache.path", MachineError):
         build.library()
 
 
-def test_a_compiler_without_headers_is_named_with_the_packages(monkeypatch, tmp_path):
+def test_the_error_for_a_compiler_without_headers_names_the_packages(monkeypatch, tmp_path):
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho 'wire.h:8:10: fatal error: stdatomic.h: no such file' >&2; exit 1\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(build, "_compiler", lambda: str(compiler))
 
-    with pytest.raises(MachineError) as caught:
+    with raises("native.not-compiled", MachineError) as caught:
         build.library()
 
     assert "stdatomic.h" in caught.value.why
     assert caught.value.fix == "install a C compiler with its headers: apt install gcc libc6-dev"
 
 
-def test_without_a_compiler_the_trace_goes_on_and_says_so(lab, monkeypatch, tmp_path):
+def test_without_a_compiler_the_trace_continues_and_reports_it(lab, monkeypatch, tmp_path):
     def none():
         raise MachineError("no clang", fix="apt install clang", code="clang.not-found")
 

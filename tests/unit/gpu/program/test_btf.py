@@ -1,4 +1,4 @@
-"""Types, declared maps, global variables and source lines, from what clang writes and from damaged descriptions."""
+"""Types, declared maps, global variables and source lines in BTF, from clang and damaged."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from accel_magic.gpu.program.elf import read_elf
 from accel_magic.gpu.program.objects import load_object
 from accel_magic.kernel.records.c_layout import columns
 from accel_magic.ptx.model import SourceLine
+from tests.support.errors import raises
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -32,13 +33,13 @@ def _own_cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def everything():
-    """.BTF and .BTF.ext of a program with a bit of everything."""
+    """Return .BTF and .BTF.ext of a program with many kinds of types."""
     file = read_elf(compile_program(PROGRAMS / "everything.bpf.c"), "everything")
     return file.described(".BTF"), file.described(".BTF.ext")
 
 
 def decoded(text, name=".data.all"):
-    """Compile global variables in one section; their columns and values."""
+    """Compile global variables in one section; returns their columns and values."""
     spec = next(
         spec for spec in load_object(compile_program(f"#include <vmlinux.h>\n{text}\n")).maps if spec.name == name
     )
@@ -51,7 +52,7 @@ def variable(declaration):
 
 
 class Item(NamedTuple):
-    """A C declaration `before NAME after = literal`, and the columns that it makes with their values."""
+    """A C declaration `before NAME after = literal`, and the expected columns with their values."""
 
     before: str
     after: str
@@ -103,7 +104,7 @@ def numbers(bits, signed):
 
 
 def literal(value):
-    # The least number of a type has no literal of its own.
+    # The smallest number of a signed type has no literal.
     return f"({value + 1}LL - 1)" if value < 0 else f"{value}ULL"
 
 
@@ -138,7 +139,7 @@ def arrays(draw, items):
 @st.composite
 def structs(draw, members):
     chosen = draw(st.lists(st.one_of(members, bit_fields(), bit_fields()), min_size=1, max_size=6))
-    # A packed struct may end within the last field's unit, which then is bytes: see below.
+    # A packed struct may end within the last field's unit, which then becomes bytes: see below.
     chosen.append(Item("u64", "", "5", {"": 5}))
     packed = draw(st.sampled_from(["", "__attribute__((packed))"]))
     body = " ".join(f"{item.before} m{at}{item.after};" for at, item in enumerate(chosen))
@@ -157,7 +158,7 @@ ITEMS = st.recursive(
 
 @settings(max_examples=settings.default.max_examples // 3)
 @given(st.lists(structs(ITEMS), min_size=10, max_size=10))
-def test_columns_decode_to_the_values_that_the_compiler_put_there(items):
+def test_columns_decode_to_the_values_in_the_source(items):
     text = TYPES + "".join(
         variable(f"{item.before} v{at}{item.after} = {item.literal}") + "\n" for at, item in enumerate(items)
     )
@@ -165,7 +166,7 @@ def test_columns_decode_to_the_values_that_the_compiler_put_there(items):
     assert decoded(text) == expected
 
 
-def test_every_kind_of_type_decodes_to_the_value_that_the_compiler_put_there():
+def test_every_kind_of_type_decodes_to_the_value_in_the_source():
     text = TYPES + "".join(
         variable(f"{item.before} v{at}{item.after} = {item.literal}") + "\n" for at, item in enumerate(OTHERS)
     )
@@ -175,7 +176,7 @@ def test_every_kind_of_type_decodes_to_the_value_that_the_compiler_put_there():
     assert decoded(text) == expected
 
 
-def test_a_bit_field_has_its_own_type_or_the_smallest_that_holds_it():
+def test_a_bit_field_has_its_own_type_or_the_smallest_that_fits():
     found = decoded(variable("struct { u32 a : 3; s64 b : 20; bool c : 1; } v = {5, -7, 1}"))
     assert found == {"v_a": 5, "v_b": -7, "v_c": True}
     assert [value.dtype for value in found.values()] == ["u4", "i8", "?"]
@@ -184,7 +185,7 @@ def test_a_bit_field_has_its_own_type_or_the_smallest_that_holds_it():
     assert [value.dtype for value in found.values()] == ["u1", "u2", "u1"]
 
 
-def test_a_bit_field_that_no_whole_number_holds_is_bytes():
+def test_a_bit_field_that_fits_no_integer_becomes_bytes():
     packed = "struct __attribute__((packed)) { s32 m : 17; }"
     assert decoded(variable(f"{packed} v = {{-2}}")) == {"v_m": bytes.fromhex("feff01")}
     crossing = "struct __attribute__((packed)) { u8 low : 4; u64 m : 64; u8 high : 4; }"
@@ -195,7 +196,7 @@ def test_a_bit_field_that_no_whole_number_holds_is_bytes():
     }
 
 
-def test_what_would_be_too_many_columns_is_bytes():
+def test_types_with_too_many_columns_become_bytes():
     wide = "struct wide { struct { u8 a, b; } items[32][16]; u16 after; }"
     found = decoded(variable(f"{wide} v = {{.after = 7}}"))
     assert found == {"v_items": bytes(1024), "v_after": 7}
@@ -203,12 +204,12 @@ def test_what_would_be_too_many_columns_is_bytes():
     assert decoded(variable(f"struct {{ {members} }} v = {{.m3 = 1}}")) == {"v": b"\0\0\0\1" + bytes(1021)}
 
 
-def test_unions_and_structs_without_a_name_keep_their_columns_apart():
+def test_columns_of_unnamed_unions_and_structs_have_different_names():
     text = variable("struct { union { u16 a; u8 b; }; struct { u8 c; }; union { u8 d; }; } v = {{513}, {3}, {4}}")
     assert decoded(text) == {"v_union": b"\1\2", "v_c": 3, "v_union_2": b"\4"}
 
 
-def test_source_lines_are_those_of_the_file(everything):
+def test_source_lines_match_the_file(everything):
     text = (PROGRAMS / "everything.bpf.c").read_text().splitlines()
     found = btf.parse(*everything)
     assert set(found.lines) == {".text", "gpu/exit", "gpu/memory/matmul*", "uprobe/libcudart.so:cudaLaunchKernel"}
@@ -222,7 +223,7 @@ def test_source_lines_are_those_of_the_file(everything):
     assert deleted.text[deleted.column - 1 :] == "bpf_map_delete_elem(&plain, &key);"
 
 
-def test_lines_come_in_the_order_of_the_code_whatever_their_order_in_the_description():
+def test_lines_are_sorted_by_offset_whatever_their_order_in_the_btf():
     texts = b"\0a\0.text\0"
     area = struct.pack("<3I", 16, 3, 2) + struct.pack("<8I", 8, 1, 0, 7 << 10, 0, 1, 0, 6 << 10 | 3)
     head = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, 0, 0, len(area))
@@ -230,7 +231,7 @@ def test_lines_come_in_the_order_of_the_code_whatever_their_order_in_the_descrip
     assert lines == {".text": ((0, SourceLine("a", 6, 3)), (8, SourceLine("a", 7)))}
 
 
-def test_functions_are_named_where_they_begin(everything):
+def test_functions_have_their_names_and_offsets(everything):
     found = btf.parse(*everything)
     assert {section: [name for _, name in names] for section, names in found.functions.items()} == {
         ".text": ["shared", "scaled"],
@@ -241,7 +242,7 @@ def test_functions_are_named_where_they_begin(everything):
     assert [at for at, _ in found.functions["gpu/exit"]] == [0, 176]
 
 
-def test_maps_are_what_their_declarations_say(everything):
+def test_maps_match_their_declarations(everything):
     maps = {spec.name: spec for _, spec in btf_layouts.declared_maps(btf.parse(*everything))}
     by_point, plain, records = maps["by_point"], maps["plain"], maps["records"]
     assert (by_point.type, by_point.key_size, by_point.value_size) == (1501, 16, 8)
@@ -257,7 +258,7 @@ def test_maps_are_what_their_declarations_say(everything):
 @pytest.mark.parametrize(
     ("declaration", "why"),
     [
-        ("struct { __uint(max_entries, 1); __type(key, u32); }", "its declaration does not say its type"),
+        ("struct { __uint(max_entries, 1); __type(key, u32); }", "it has no type"),
         ("struct { __uint(type, 2); __type(key, u32); __uint(key_size, 8); }", "key_size is 8, its type has 4 bytes"),
         (
             "struct { __uint(type, 2); __uint(value_size, 2); __type(value, u64); }",
@@ -267,15 +268,15 @@ def test_maps_are_what_their_declarations_say(everything):
             "struct { __uint(type, 2); __uint(max_entires, 4); }",
             "maps have no max_entires; did you mean max_entries or map_extra?",
         ),
-        ("struct { u32 type; }", "type is no number, as __uint makes one"),
-        ("struct { __type(type, u32); }", "type is no number, as __uint makes one"),
-        ("struct { __uint(type, 2); u32 key; }", "key is no pointer, as __type makes one"),
-        ("u32", "it is no struct"),
+        ("struct { u32 type; }", "type is not declared with __uint"),
+        ("struct { __type(type, u32); }", "type is not declared with __uint"),
+        ("struct { __uint(type, 2); u32 key; }", "key is not declared with __type"),
+        ("u32", "it is not a struct"),
     ],
 )
-def test_declarations_that_make_no_sense_are_refused(declaration, why):
+def test_invalid_declarations_are_an_error(declaration, why):
     text = f'#include "accel_gpu.h"\n{declaration} odd SEC(".maps");\n'
-    with pytest.raises(ProgramError, match="the declaration of map odd is not understood") as caught:
+    with raises("gpu.map.bad-declaration", ProgramError, match="odd") as caught:
         load_object(compile_program(text))
     assert caught.value.why == why
 
@@ -290,13 +291,13 @@ struct { __uint(type, 1); __uint(max_entries, 2); __type(key, u32); __type(value
     assert (spec.name, spec.type, spec.max_entries) == ("m", 1, 2)
 
 
-# BTF by hand: heads of types, as Documentation/bpf/btf.rst of the kernel describes them.
+# BTF written by hand: heads of types as in the kernel's Documentation/bpf/btf.rst.
 INT, PTR, ARRAY, STRUCT, FWD, TYPEDEF, VAR, DATASEC = 1, 2, 3, 4, 7, 8, 14, 15
 U32 = (INT, 0, 4, [32])
 
 
 def assembled(*types, texts=b"\0a\0.maps\0key\0"):
-    """Types as (kind, members, size or type, words): sections .BTF with the name `a` for each type."""
+    """Encode types, given as (kind, members, size or type, words), as a section .BTF; each has the name `a`."""
     body = b"".join(
         struct.pack(f"<III{len(words)}I", 1 if kind != DATASEC else 3, kind << 24 | members, number, *words)
         for kind, members, number, words in types
@@ -308,18 +309,18 @@ def laid_out(*types):
     return btf_layouts.layout(btf.parse(assembled(*types)), len(types), "value")
 
 
-def test_types_by_hand_are_laid_out():
+def test_handwritten_types_are_laid_out():
     pair = (STRUCT, 2, 8, [1, 1, 0, 1, 1, 32])
     assert [(field.name, field.offset) for field in laid_out(U32, pair).fields] == [("a", 0), ("a_2", 4)]
 
 
-def test_variables_come_in_the_order_of_their_places_and_lie_within_their_section():
+def test_variables_are_sorted_by_offset_and_must_be_within_their_section():
     first, second = (VAR, 0, 1, [1]), (VAR, 0, 1, [1])
     found = btf.parse(assembled(U32, first, second, (DATASEC, 2, 0, [3, 8, 4, 2, 0, 4])))
     fields = btf_layouts.variables(found, ".maps", 12).fields
     assert [(field.name, field.offset) for field in fields] == [("a", 0), ("a_2", 8)]
     assert btf_layouts.variables(found, ".data", 12) is None
-    with pytest.raises(ProgramError) as caught:
+    with raises("gpu.object-damaged", ProgramError) as caught:
         btf_layouts.variables(found, ".maps", 11)
     assert caught.value.why == "a reaches beyond the end of .maps"
 
@@ -327,30 +328,30 @@ def test_variables_come_in_the_order_of_their_places_and_lie_within_their_sectio
 @pytest.mark.parametrize(
     ("types", "why"),
     [
-        ([(TYPEDEF, 0, 1, [])], "type 1 is another name of itself"),
-        ([(TYPEDEF, 0, 2, []), (TYPEDEF, 0, 1, [])], "is another name of itself"),
+        ([(TYPEDEF, 0, 1, [])], "type 1 is an alias of itself"),
+        ([(TYPEDEF, 0, 2, []), (TYPEDEF, 0, 1, [])], "is an alias of itself"),
         ([(TYPEDEF, 0, 9, [])], "there is no type 9"),
-        ([(STRUCT, 1, 4, [1, 1, 0])], "more than 64 levels of types"),
-        ([(ARRAY, 0, 0, [1, 1, 3])], "more than 64 levels of types"),
-        ([U32, *((ARRAY, 0, 0, [at, 1, 1]) for at in range(1, 80))], "more than 64 levels of types"),
+        ([(STRUCT, 1, 4, [1, 1, 0])], "more than 64 levels"),
+        ([(ARRAY, 0, 0, [1, 1, 3])], "more than 64 levels"),
+        ([U32, *((ARRAY, 0, 0, [at, 1, 1]) for at in range(1, 80))], "more than 64 levels"),
         ([U32, (STRUCT, 1, 4, [1, 1, 8])], "a reaches beyond the end of struct a"),
         ([U32, (STRUCT, 1, 8, [1, 1, 4])], "a of struct a begins within a byte"),
         ([U32, (ARRAY, 0, 0, [1, 1, 0xFFFFFFFF])], "bytes"),
-        ([(FWD, 0, 0, [])], "type 1 (fwd) is nothing that memory holds"),
+        ([(FWD, 0, 0, [])], "type 1 (fwd)"),
         ([(INT, 0, 3, [24])], "integer a has 24 bits in 3 bytes"),
         ([(INT, 0, 4, [0])], "integer a has 0 bits in 4 bytes"),
         ([(6, 0, 3, [])], "enum a has 3 bytes"),
-        ([U32, (ARRAY, 0, 0, [1, 1, 2]), (STRUCT | 0x80, 1, 8, [1, 2, 3 << 24])], "is no field of 3 bits"),
+        ([U32, (ARRAY, 0, 0, [1, 1, 2]), (STRUCT | 0x80, 1, 8, [1, 2, 3 << 24])], "bit field of 3 bits"),
         ([U32, (STRUCT, 1, 4, [99, 1, 0])], "there is no text at 99"),
     ],
 )
-def test_types_that_contradict_themselves_are_refused(types, why):
-    with pytest.raises(ProgramError, match="the BTF of the object cannot be read") as caught:
+def test_inconsistent_types_are_an_error(types, why):
+    with raises("gpu.object-damaged", ProgramError) as caught:
         laid_out(*types)
     assert why in caught.value.why
 
 
-def test_structs_that_hold_themselves_twice_over_and_over_are_laid_out_at_once():
+def test_structs_that_contain_the_next_one_twice_are_laid_out_quickly():
     levels = [(STRUCT, 2, 4, [1, at, 0, 1, at, 0]) for at in range(1, 60)]
     fields = laid_out(U32, *levels).fields
     assert len(fields) <= btf_layouts.MOST_COLUMNS
@@ -362,16 +363,16 @@ def test_structs_that_hold_themselves_twice_over_and_over_are_laid_out_at_once()
         (lambda data: data[:7], "unpack_from requires a buffer"),
         (lambda data: data[:20], "16 bytes at 24 reach beyond its end"),
         (lambda data: b"\xeb\x9f" + data[2:], "it is big-endian"),
-        (lambda data: b"\0\0" + data[2:], "it is of an unknown format"),
-        (lambda data: data[:2] + b"\2" + data[3:], "it is of an unknown format"),
+        (lambda data: b"\0\0" + data[2:], "unknown format"),
+        (lambda data: data[:2] + b"\2" + data[3:], "unknown format"),
         (lambda data: data[:-1], "reach beyond its end"),
-        (lambda data: data[:31] + b"\x1f" + data[32:], "types of kind 31 are not known"),
+        (lambda data: data[:31] + b"\x1f" + data[32:], "kind 31"),
         (lambda data: data[:24] + b"\xff" + data[25:], "there is no text at 255"),
     ],
 )
-def test_damage_is_named(damage, why):
+def test_the_error_for_damaged_btf_has_the_reason(damage, why):
     # The first type's head: name at 24, kind at 31.
-    with pytest.raises(ProgramError, match="the BTF of mine cannot be read") as caught:
+    with raises("gpu.object-damaged", ProgramError, match="mine") as caught:
         btf.parse(damage(assembled(U32)), source="mine")
     assert why in caught.value.why
 
@@ -385,9 +386,9 @@ def test_damage_is_named(damage, why):
         (struct.pack("<III4I", 16, 1, 1, 0, 77, 1, 1), "there is no text at 77"),
     ],
 )
-def test_damaged_lines_are_named(area, why):
+def test_the_error_for_damaged_lines_has_the_reason(area, why):
     head = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, 0, 0, len(area))
-    with pytest.raises(ProgramError) as caught:
+    with raises("gpu.object-damaged", ProgramError) as caught:
         btf.parse(assembled(U32), head + area)
     assert why in caught.value.why
 
@@ -408,7 +409,7 @@ EDITS = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), WORDS), min_size=1
 
 
 @given(edits=EDITS, extended=EDITS | st.none(), end=st.floats(0, 1) | st.none())
-def test_damaged_descriptions_give_an_error_of_ours_or_a_result(everything, edits, extended, end):
+def test_damaged_btf_gives_a_program_error_or_a_result(everything, edits, extended, end):
     data, lines = everything
     data = mutated(data, edits)
     if end is not None:

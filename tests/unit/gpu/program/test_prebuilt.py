@@ -1,4 +1,4 @@
-"""The tools come compiled: what is compiled is what stands in the source, and no clang is needed for it."""
+"""The tools are shipped compiled: the objects match the sources, and need no clang."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from accel_magic.gpu.program import clang, objects
 from accel_magic.gpu.program import clang as prebuilt
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.kernel.bcc.compiler import bpf_folder
+from tests.support.errors import raises
 
 SOURCES = bpf_folder() / "gpu"
 
@@ -34,14 +35,14 @@ def copied(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_object_was_made_of_the_sources_as_they_are(tool):
+def test_every_object_was_compiled_from_the_present_sources(tool):
     assert prebuilt.object_of(tool) is not None, "run tools/build_gpu_tools"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_compiling_again_gives_the_same_programs_maps_and_lines(tool, monkeypatch, tmp_path):
     if not shutil.which("clang-19"):
-        pytest.skip("clang 19 is not here: other versions make other instructions")
+        pytest.skip("there is no clang 19; other versions generate other instructions")
     monkeypatch.setenv(clang.CLANG, "clang-19")
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
 
@@ -52,7 +53,7 @@ def test_compiling_again_gives_the_same_programs_maps_and_lines(tool, monkeypatc
     assert str(SOURCES).encode() not in again
 
 
-def test_objects_name_no_folder_of_the_machine_that_made_them():
+def test_objects_contain_no_folders_of_the_machine_that_compiled_them():
     for tool in TOOLS:
         compiled = prebuilt.object_of(tool)
         assert str(SOURCES.resolve()).encode() not in compiled
@@ -61,7 +62,7 @@ def test_objects_name_no_folder_of_the_machine_that_made_them():
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_tools_need_no_clang_and_their_lines_are_those_of_their_source(tool, no_clang):
+def test_tools_need_no_clang_and_have_the_lines_of_their_sources(tool, no_clang):
     (source,) = programs.load([tool])
 
     text = {name: (SOURCES / name).read_text().splitlines() for name in (f"{tool}.bpf.c", "accel_gpu.h")}
@@ -71,21 +72,21 @@ def test_tools_need_no_clang_and_their_lines_are_those_of_their_source(tool, no_
         assert line.text == text[line.file][line.line - 1]
 
 
-def test_programs_of_ones_own_need_it_and_the_doctor_says_so(no_clang, tmp_path):
+def test_the_users_own_programs_need_clang_and_the_doctor_reports_it(no_clang, tmp_path):
     mine = tmp_path / "mine.bpf.c"
     mine.write_text((SOURCES / "kernelcount.bpf.c").read_text())
 
-    with pytest.raises(MachineError, match="no clang"):
+    with raises("clang.not-found", MachineError):
         programs.load([str(mine)])
 
     (check,) = [check for check in doctor.checks() if check.name == "%%gputrace"]
     assert (check.status, check.fix) == ("info", "install it: apt install clang")
     assert "works, on the CPU device (simulated)" in check.detail
-    assert "the tools work, programs of your own (.bpf.c) do not" in check.detail
+    assert "the tools work, your own programs (.bpf.c) do not" in check.detail
 
 
 @pytest.mark.parametrize("file", ["memtrace.bpf.c", "accel_gpu.h", "include/vmlinux.h"])
-def test_a_changed_source_or_header_is_compiled_anew(copied, file):
+def test_a_tool_with_a_changed_source_or_header_is_compiled_again(copied, file):
     assert prebuilt.object_of("memtrace") == prebuilt.object_of("memtrace") is not None
     with (copied / file).open("a") as source:
         source.write("// changed\n")

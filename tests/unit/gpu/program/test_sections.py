@@ -1,4 +1,4 @@
-"""What a section's name asks for."""
+"""Attach points in the names of sections."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from accel_magic.errors import ProgramError
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.gpu.program.model import Program
 from accel_magic.gpu.program.sections import Attach, Where, attach_of, is_gpu
+from tests.support.errors import raises
 
 EVERY = frozenset({Operation.LOAD, Operation.STORE, Operation.ATOMIC, Operation.ASYNC_COPY})
 
@@ -48,7 +49,7 @@ def at(section, **options):
         ("kprobe/__directly_run", Attach(Where.ENTRY, "__directly_run")),
     ],
 )
-def test_sections_of_gpu_programs_name_a_place(section, expected):
+def test_sections_of_gpu_programs_name_an_attach_point(section, expected):
     assert at(section) == expected
     assert is_gpu(Program("f", section, ()))
 
@@ -82,7 +83,7 @@ def test_sections_of_cpu_programs_are_not_for_the_gpu(section):
     assert not is_gpu(Program("f", section, ()))
 
 
-def test_plain_kernel_names_are_for_the_gpu_when_the_caller_says_so():
+def test_probes_of_plain_kernel_names_are_for_the_gpu_if_the_caller_names_them():
     assert at("kprobe/matmul_kernel") is None
     assert at("kprobe/matmul_kernel", gpu_names="matmul_*") == Attach(Where.ENTRY, "matmul_kernel")
     assert at("kretprobe/matmul_kernel", gpu_names="matmul_kernel") == Attach(Where.EXIT, "matmul_kernel")
@@ -96,27 +97,27 @@ def test_plain_kernel_names_are_for_the_gpu_when_the_caller_says_so():
         ("gpu/entri", "did you mean gpu/entry?"),
         ("gpu.warp/memroy/k*", "did you mean gpu.warp/memory?"),
         ("gpu.wrap/exit", "did you mean gpu.warp?"),
-        ("gpu", "there is no place gpu/"),
-        ("gpu/", "there is no place gpu/"),
-        ("gpu/zzzz", "there is no place gpu/zzzz"),
+        ("gpu", "gpu/"),
+        ("gpu/", "gpu/"),
+        ("gpu/zzzz", "gpu/zzzz"),
         ("gpu/function", "it does not name a device function"),
         ("gpu.warp/function_exit//k", "it does not name a device function"),
-        ("kretprobe/__memcapture", "memory operations have no return"),
+        ("kretprobe/__memcapture", "memory operations do not return"),
         ("krpobe/do_exit", "did you mean kprobe?"),
-        ("xdp", "it is neither a place in GPU code nor a kind of probe on the CPU"),
-        ("", "it is neither a place in GPU code nor a kind of probe on the CPU"),
+        ("xdp", "neither an attach point in GPU code nor a kind of probe on the CPU"),
+        ("", "neither an attach point in GPU code nor a kind of probe on the CPU"),
     ],
 )
-def test_other_sections_are_refused_with_the_nearest_that_there_is(section, why):
-    with pytest.raises(ProgramError) as caught:
+def test_the_error_for_an_unknown_section_names_the_nearest_known_one(section, why):
+    with raises("gpu.bad-section", ProgramError) as caught:
         at(section)
-    assert caught.value.what == f'f: SEC("{section}") cannot be attached'
-    assert caught.value.why.startswith(why)
+    assert f'SEC("{section}")' in caught.value.what
+    assert why in caught.value.why
     assert caught.value.fix
 
 
-def test_the_error_for_an_unknown_section_names_all_that_are_known():
-    with pytest.raises(ProgramError) as caught:
+def test_the_error_for_an_unknown_section_names_all_known_sections():
+    with raises("gpu.bad-section", ProgramError) as caught:
         at("gpu/zzzz")
     for place in ("entry", "exit", "memory", "load", "store", "atomic", "async", "barrier", "branch"):
         assert f"gpu/{place}," in caught.value.fix

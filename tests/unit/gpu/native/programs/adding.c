@@ -1,9 +1,9 @@
-/* Adds vectors on a GPU through the driver, and says what came out.
+/* Adds vectors on a GPU through the driver, and prints the result.
  *
  * Usage: adding HOW IMAGE LAUNCHES THREADS [END]
  * HOW: linked, dlsym, entry (cuGetProcAddress), or library (cuLibraryLoadData, and launches of CUkernels).
  * IMAGE: a file with PTX, a cubin or a fatbin.
- * END: exit (by default), leave (_exit), kill (SIGKILL itself after a second), wait (for a line on its input),
+ * END: exit (default), leave (_exit), kill (SIGKILL itself after a second), wait (for a line on its input),
  *      again (wait, and add again), modules (the same in another module, and print the status first),
  *      reset (destroy the context, and add again in another one), both (launch another kernel before each).
  */
@@ -53,7 +53,7 @@ static void check(CUresult error, const char *what)
 	}
 }
 
-/* Later versions of this one take other arguments. */
+/* Later versions of this function have other arguments. */
 static int version_of(const char *name)
 {
 	return strcmp(name, "cuCtxCreate") ? 12000 : 11000;
@@ -106,7 +106,7 @@ static Handle kernel_of(const char *how, const char *image, const char *name)
 	return kernel;
 }
 
-static Handle before; /* another kernel, to be launched before each */
+static Handle before; /* another kernel, launched before each launch */
 
 static void add(Handle kernel, int launches, int threads)
 {

@@ -1,4 +1,4 @@
-/* Does what LIST names, one thing after another: asking IMAGE LIST... On the driver of keeping.c. */
+/* Executes the steps in LIST, one after another: asking IMAGE LIST... With the mock driver in keeping.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -90,7 +90,7 @@ static void race(void)
 		pthread_join(all[i], NULL);
 }
 
-/* As a daemon does it; and what it opens then may get numbers that somebody else had. */
+/* Like a daemon; files that it opens afterwards may reuse the descriptors. */
 static void close_all(void)
 {
 	int ends[2];

@@ -1,4 +1,4 @@
-/* Preloaded before: prints once that it came by, and passes on to what comes after it. */
+/* A library that is preloaded first: prints one line, and calls the next definition. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

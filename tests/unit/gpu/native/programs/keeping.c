@@ -1,9 +1,9 @@
-/* A driver that computes nothing and keeps books: what it was asked to load, in the order of the file REFUSALS gives.
+/* A mock driver that computes nothing and logs the modules that it is asked to load.
  *
- * Environment: BOOKS: a file that gets a line for each module: "KIND SIZE ERROR"; kinds are ptx (as the program has
- * it), traced (with programs in it), elf. REFUSALS: how many traced modules are refused, after the first SPARED,
+ * Environment: BOOKS: a file that gets a line for each module: "KIND SIZE ERROR"; kinds are ptx (the program's own),
+ * traced (with programs in it), elf. REFUSALS: how many traced modules are rejected, after the first SPARED,
  * with the error REFUSAL;
- * NO_REGISTER: host memory cannot be registered; NO_MEMORY: nothing can be allocated; DEVICES: how many there are.
+ * NO_REGISTER: host memory cannot be registered; NO_MEMORY: allocations fail; DEVICES: number of devices.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -17,7 +17,7 @@ typedef uint64_t Address;
 
 static Handle current;
 static int stream, made_contexts, made_modules;
-static char contexts[16], modules[256]; /* each byte is one; a module's function is the byte after it */
+static char contexts[16], modules[256]; /* the address of each byte is a handle; a module's function is the next byte */
 static Handle of_stream;
 
 static int number(const char *name, int otherwise)
@@ -90,7 +90,7 @@ static CUresult load(Handle *made, const char *image)
 CUresult cuModuleLoadData(Handle *made, const void *image) { return load(made, image); }
 CUresult cuModuleLoadDataEx(Handle *made, const void *image, unsigned count, int *options, void **values)
 {
-	/* As a driver does it: the size of the log is what was written to it. */
+	/* Like a driver, return the number of bytes written as the size of the log. */
 	CUresult error = load(made, image);
 
 	if (count)

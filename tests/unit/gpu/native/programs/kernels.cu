@@ -1,4 +1,4 @@
-// What the programs here run, compiled to kernels.ptx: nvcc -ptx -arch=compute_75 kernels.cu
+// Kernels of the programs here; to compile them to kernels.ptx: nvcc -ptx -arch=compute_75 kernels.cu
 extern "C" __device__ int scale = 2;
 
 extern "C" __global__ void add(const int *a, const int *b, int *out, int n)

@@ -1,4 +1,4 @@
-/* Launches from several threads at once, each into a module of its own: threads IMAGE THREADS LAUNCHES. */
+/* Launches from several threads at once, each with its own module: threads IMAGE THREADS LAUNCHES. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

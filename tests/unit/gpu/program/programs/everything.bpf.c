@@ -1,4 +1,4 @@
-/* Two programs of one section and one of another, calls within and across sections, all kinds of global data. */
+/* Two programs in one section and one in another, calls within and across sections, all kinds of global data. */
 #include "accel_gpu.h"
 
 struct point {

@@ -1,4 +1,4 @@
-/* What CPU programs in a GPU program's file need of <bpf/bpf_tracing.h>. */
+/* CPU programs in the file of a GPU program that use <bpf/bpf_tracing.h>. */
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
