@@ -45,7 +45,7 @@ _NO_KERNEL, _KERNEL_DROPPED = -1, -2
 """Instead of a run: no `kernel` line in this interval yet; the last one was dropped, or may have been."""
 _FIX: Final = (
     "record again, or leave damaged lines out and have them counted: "
-    'accel_magic.formats.iaprof.open_profile(path, errors="skip")'
+    'accel_magic.results.iaprof.open_profile(path, errors="skip")'
 )
 
 
