@@ -112,7 +112,7 @@ def check_no_circle(edges):
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """Which room may import which is import-linter's to check (pyproject.toml); this is about modules within rooms."""
+    """Import-linter checks imports between packages (pyproject.toml); this checks modules within packages."""
     assert len(graph()) > 400
     assert sum(map(len, graph().values())) > 1500
     check_no_circle(graph())
