@@ -1,4 +1,4 @@
-"""The tables of docs/gputrace.md say what the code's own tables say, and its program compiles."""
+"""The tables of docs/gputrace.md match those in the code, its programs compile, and its examples run."""
 
 import re
 
@@ -32,8 +32,8 @@ def test_every_tool_is_described_as_in_the_code(rows):
 
 def test_every_finding_is_described_as_in_the_code(rows):
     for rule in FINDINGS.values():
-        told = f"{rule.threshold:g} {rule.unit}: {rule.source}"
-        assert [f"`{rule.id}`", f"`{rule.tool}`", rule.meaning, told, rule.advice] in rows
+        limit = f"{rule.threshold:g} {rule.unit}: {rule.source}"
+        assert [f"`{rule.id}`", f"`{rule.tool}`", rule.meaning, limit, rule.advice] in rows
 
 
 def test_every_rule_of_the_verifier_is_described_as_in_the_code(rows):
@@ -56,7 +56,7 @@ def test_every_option_is_described():
 
 
 @pytest.mark.parametrize("text", re.findall(r"```c\n(.*?)```", PAGE, re.DOTALL))
-def test_its_programs_are_accepted(tmp_path, text):
+def test_the_verifier_accepts_its_programs(tmp_path, text):
     path = tmp_path / "mine.bpf.c"
     path.write_text(text)
 
@@ -65,7 +65,7 @@ def test_its_programs_are_accepted(tmp_path, text):
     assert [program.verdict.findings for program in source.gpu] == [()]
 
 
-def test_its_examples_of_maps_while_kernels_run_give_what_they_say(tmp_path, monkeypatch):
+def test_its_examples_of_reading_maps_while_kernels_run_return_what_the_page_says(tmp_path, monkeypatch):
     from accel_magic.gpu.adapters import nvrtc
 
     source = """extern "C" __global__ void scale(float *x, float by, int n) {
@@ -93,7 +93,7 @@ def test_its_examples_of_maps_while_kernels_run_give_what_they_say(tmp_path, mon
     names["t"] = trace.result
     (example,) = [text for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "t.history" in text]
     added = eval(example, names)
-    # Loads and stores of 4 bytes: three warps with all lanes, and one with 4 of them.
+    # Loads and stores of 4 bytes: three full warps, and one with 4 active lanes.
     assert added[["launch", "key", "value", "name"]].values.tolist() == [
         [launch, power, count, "scale"] for launch in (0, 1) for power, count in ((4, 2), (7, 6))
     ]
