@@ -1,4 +1,4 @@
-"""The code blocks of the documentation, executed as a reader would: one IPython shell for each page, top to bottom."""
+"""Runs the code blocks of each documentation page in one IPython shell, from top to bottom."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""docs/flame.md says what the code says."""
+"""docs/flame.md covers the options and stall reasons in the code."""
 
 from accel_magic.magics.flame import OPTION_NAMES
 from accel_magic.recording.iaprof import REASONS

@@ -1,4 +1,4 @@
-"""The tables of docs/gputrace.md say what the code's own tables say, and its program compiles."""
+"""The tables of docs/gputrace.md match those in the code, its programs compile, and its examples run."""
 
 import re
 
@@ -59,7 +59,7 @@ def test_every_option_is_described():
 
 
 @pytest.mark.parametrize("text", re.findall(r"```c\n(.*?)```", PAGE, re.DOTALL))
-def test_its_programs_are_accepted(tmp_path, text):
+def test_the_verifier_accepts_its_programs(tmp_path, text):
     path = tmp_path / "mine.bpf.c"
     path.write_text(text)
 
@@ -68,7 +68,7 @@ def test_its_programs_are_accepted(tmp_path, text):
     assert [program.verdict.findings for program in source.gpu] == [()]
 
 
-def test_its_examples_of_maps_while_kernels_run_give_what_they_say(tmp_path, monkeypatch):
+def test_its_examples_of_reading_maps_while_kernels_run_return_what_the_page_says(tmp_path, monkeypatch):
     from accel_magic.gpu.adapters import nvrtc
 
     source = """extern "C" __global__ void scale(float *x, float by, int n) {
@@ -96,7 +96,7 @@ def test_its_examples_of_maps_while_kernels_run_give_what_they_say(tmp_path, mon
     names["t"] = trace.result
     (example,) = [text for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "t.history" in text]
     added = eval(example, names)
-    # Loads and stores of 4 bytes: three warps with all lanes, and one with 4 of them.
+    # Loads and stores of 4 bytes: three full warps, and one with 4 active lanes.
     assert added[["launch", "key", "value", "name"]].values.tolist() == [
         [launch, power, count, "scale"] for launch in (0, 1) for power, count in ((4, 2), (7, 6))
     ]

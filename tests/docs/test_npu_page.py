@@ -1,4 +1,4 @@
-"""The tables of docs/npu.md and docs/npu-findings.md say what the code's own tables say."""
+"""The tables of docs/npu.md and docs/npu-findings.md match those in the code."""
 
 import pytest
 
@@ -23,9 +23,9 @@ def listed(names):
     return ", ".join(names) or "-"
 
 
-@pytest.mark.parametrize("told", [FAMILIES, PHASES], ids=["families", "phases"])
-def test_families_and_phases_are_described_as_in_the_code(rows, told):
-    for name, text in told.items():
+@pytest.mark.parametrize("table", [FAMILIES, PHASES], ids=["families", "phases"])
+def test_families_and_phases_are_described_as_in_the_code(rows, table):
+    for name, text in table.items():
         assert [name, text] in rows
 
 
@@ -33,7 +33,7 @@ def test_every_part_of_the_preset_is_listed(rows):
     assert set(presets.parts("npu")) == {row[0].strip("`") for row in rows if row[0].startswith("`npu:")}
 
 
-def test_the_api_map_is_the_one_in_the_code(rows):
+def test_the_api_map_matches_the_code(rows):
     for call in level_zero.CALLS:
         by_kernel = " or ".join(filter(None, [", ".join(call.managed), ", ".join(call.unmanaged)]))
         ways = listed((*call.entries, *filter(None, [by_kernel])))
@@ -41,7 +41,7 @@ def test_the_api_map_is_the_one_in_the_code(rows):
         assert [name, call.does, ways, listed(call.sometimes)] in rows
 
 
-def test_where_each_ioctl_arrives_is_as_in_the_code(rows):
+def test_the_handler_of_each_ioctl_matches_the_code(rows):
     for entry in level_zero.ENTRIES.values():
         code = [listed(f"`{name}`" for name in names) for names in (entry.below, entry.sometimes, entry.later)]
         assert [entry.name, f"`{entry.handler}`", *code] in rows

@@ -219,7 +219,7 @@ def test_the_tutorial_draws_compares_and_diagnoses(tutorial):
     assert "24 rules checked" in said
     # How much the NPU idles between two jobs depends on what else the machine does.
     assert set(re.findall(r"\[([a-z]+-[a-z-]+)\]", said)) <= {"jobs-serialised", "boot-in-region", *BY_LOAD}
-    busy = re.search(r"^jobs under way +([\d.]+) +([\d.]+)$", shown(tutorial, "def busy"), re.MULTILINE)
+    busy = re.search(r"^jobs in flight +([\d.]+) +([\d.]+)$", shown(tutorial, "def busy"), re.MULTILINE)
     assert float(busy[1]) < 1 < float(busy[2])
     assert "compared with a baseline of" in shown(tutorial, "overlapped.compare(api)")
 
@@ -228,12 +228,12 @@ FOUND = {
     "nothing": (),
     "a slow job": ("jobs-slow",),
     "a job hangs": ("job-hung", "npu-reset"),
-    "an end is not told": ("completion-lost",),
-    "an end is told twice": ("completion-duplicated",),
+    "a completion is lost": ("completion-lost",),
+    "a completion is duplicated": ("completion-duplicated",),
     "the firmware boots slowly": ("boot-slow",),
     "the firmware does not boot": ("boot-failed",),
-    "answers are lost": ("request-unanswered", "jobs-failed"),
-    "answers come twice": ("reply-duplicated",),
+    "replies are lost": ("request-unanswered", "jobs-failed"),
+    "replies are duplicated": ("reply-duplicated",),
     "one job at a time": ("jobs-serialised",),
     "several at once": (),
     "new buffers for every job": ("buffers-churned",),
