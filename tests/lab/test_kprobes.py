@@ -198,9 +198,7 @@ def test_what_was_counted_before_a_probed_module_was_unloaded_is_kept_and_said(g
     assert result.value.status == 0, result.value.stderr
     assert Load.from_json(result.value.stdout).ok == 4
     assert result.hits == 3
-    assert result.plan.notes == (
-        "intel_vpu was unloaded during the trace: its hits were counted only until then",
-    )
+    assert result.plan.notes == ("intel_vpu was unloaded during the trace: its hits were counted only until then",)
     again = guest.trace("intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=2))
     assert (again.hits, again.plan.notes) == (2, ())
 
