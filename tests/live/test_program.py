@@ -381,7 +381,7 @@ HIT = "int am_hit(void *ctx) { return 0; }"
         (HIT, ("am_hitt=uprobe:libc:malloc",), ProbeError, ["no function am_hitt", "did you mean am_hit?"]),
         (HIT, ("uprobe:libc:malloc",), ProbeError, ["does not name a function", "=uprobe:libc:malloc"]),
         (HIT, ("am_hit=uprobe:libc:mallocc",), ProbeError, ["matches nothing", "malloc"]),
-        (HIT, ("am_hit=latency:uprobe:libc:malloc",), ProbeError, ["measures latency itself", "uretprobe"]),
+        (HIT, ("am_hit=latency:uprobe:libc:malloc",), ProbeError, ["cannot be used with --program", "uretprobe"]),
         (HIT, ("am_hit=uprobe:libc:malloc", f"am_hit={GETPPID}"), ProbeError, ["tracepoints and to functions"]),
         (HIT, ("am_hit=raw_tracepoint:sched_swich",), ProbeError, ["no raw tracepoint", "sched_switch"]),
         ("static int am_hit(void *ctx) { return 0; }", (), ProbeError, ["nothing to attach"]),
