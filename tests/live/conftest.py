@@ -1,4 +1,4 @@
-"""Fixtures of the tests that trace this very kernel: programs that count for themselves, and notebooks."""
+"""Fixtures for tests that trace the running kernel: programs that count their own calls, and notebooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 
 @pytest.fixture(scope="session", autouse=True)
 def _tracing():
-    """Skip where this machine cannot trace at all; with ACCEL_MAGIC_REQUIRE_LIVE=1 that is a failure."""
+    """Skip if this machine cannot trace; with ACCEL_MAGIC_REQUIRE_LIVE=1, fail instead."""
     try:
         features.require_tracing()
     except MachineError as error:
@@ -36,7 +36,7 @@ def _tracing():
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
-    """Compile `programs/NAME.c`; `build("calls")` is the path of the program."""
+    """Compile `programs/NAME.c`; `build("calls")` returns the program's path."""
     folder = tmp_path_factory.mktemp("programs")
     built = {}
 
@@ -53,7 +53,7 @@ def build(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run():
-    """Run a program and return what it printed: `{"leaf": 400}`; a word printed several times gives a list."""
+    """Run a program and return what it printed: `{"leaf": 400}`; a repeated word gives a list."""
 
     def run_(program, *arguments):
         done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=True)
@@ -68,7 +68,7 @@ def run():
 
 @pytest.fixture(scope="session")
 def python():
-    """Run a Python script in a process of its own; returns what it printed. The script must succeed."""
+    """Run a Python script in a separate process; return its output. The script must succeed."""
 
     def run_(script, *arguments, before=(), timeout=240):
         command = [*before, sys.executable, "-c", script, *map(str, arguments)]
@@ -81,7 +81,7 @@ def python():
 
 @pytest.fixture(scope="session")
 def hits_of():
-    """Hits by function of a result."""
+    """Hits of a result by function."""
     return lambda result: result.counts.groupby("function")["hits"].sum().to_dict()
 
 
@@ -106,7 +106,7 @@ def _objects(next_command, open_command):
         id_ = struct.unpack_from("<I", raw, 4)[0]
         descriptor, _ = _bpf(open_command, struct.pack("<I", id_))
         if descriptor < 0:
-            continue  # it ended meanwhile
+            continue  # it exited meanwhile
         info = ctypes.create_string_buffer(256)
         _bpf(_INFO, struct.pack("<IIQ", descriptor, len(info), ctypes.addressof(info)))
         os.close(descriptor)
@@ -115,7 +115,7 @@ def _objects(next_command, open_command):
 
 _MARK = "ACCEL_MAGIC_LIVE_TESTS"
 _HELD = re.compile(r"^(prog|map|link)_id:\s+(\d+)$", re.MULTILINE)
-os.environ[_MARK] = str(os.getpid())  # whatever these tests start carries it
+os.environ[_MARK] = str(os.getpid())  # inherited by everything that these tests start
 
 
 _ours = set()
@@ -125,7 +125,7 @@ _ours = set()
 def _held():
     """(kind, id) of what this process and those that it started hold open: others may be tracing here too, unseen."""
     mark = f"{_MARK}={os.getpid()}".encode()
-    tree = scope.tree(os.getpid())  # a forked child shows the surroundings that this process was started with
+    tree = scope.tree(os.getpid())  # forked children show the environment with which this process was started
     held = set()
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
@@ -135,9 +135,9 @@ def _held():
                 continue
             entries = list((process / "fdinfo").iterdir())
         except OSError:
-            continue  # it ended meanwhile
+            continue  # it exited meanwhile
         for entry in entries:
-            with contextlib.suppress(OSError):  # closed meanwhile, as the folder's own is
+            with contextlib.suppress(OSError):  # closed meanwhile, such as the descriptor of the listing
                 found = _HELD.findall(entry.read_text())
                 held |= {({"prog": "program"}.get(kind, kind), int(id_)) for kind, id_ in found}
     return held
@@ -159,19 +159,19 @@ def kernel_objects():
 
 
 def _mappings():
-    """How many maps of BPF this process has in its memory."""
+    """Number of BPF maps that this process has mapped."""
     return Path("/proc/self/maps").read_text().count("bpf-map")
 
 
 @pytest.fixture(scope="session")
 def in_kernel():
-    """Ask the kernel itself for what is ours there: a function that returns a set of (kind, id)."""
+    """Query the kernel for our objects: a function that returns a set of (kind, id)."""
     return kernel_objects
 
 
 @pytest.fixture
 def left_behind(in_kernel):
-    """What is in the kernel more than at the start of the test; waits up to 60 s for it to be nothing of `kinds`."""
+    """Objects added to the kernel since the start of the test; waits up to 60 s until there are none of `kinds`."""
     before, mapped = in_kernel(), _mappings()
 
     def wait(*kinds):
@@ -180,7 +180,7 @@ def left_behind(in_kernel):
         while more and time.monotonic() < end:
             time.sleep(0.02)
             more &= in_kernel()
-        if not kinds and _mappings() > mapped:  # which keep a map in the kernel that no descriptor holds
+        if not kinds and _mappings() > mapped:  # mappings keep maps alive without descriptors
             more.add(("mapping", _mappings() - mapped))
         return more
 
@@ -189,7 +189,7 @@ def left_behind(in_kernel):
 
 @pytest.fixture
 def unshare():
-    """`unshare(*flags)` begins a command that runs in new namespaces; skips where this root may make none."""
+    """`unshare(*flags)` returns a command prefix for new namespaces; skips if creating them is not permitted."""
 
     def command(*flags):
         done = subprocess.run(["unshare", *flags, "true"], capture_output=True, text=True, check=False)
@@ -202,7 +202,7 @@ def unshare():
 
 @pytest.fixture
 def nothing_attached(left_behind):
-    """Fail the test when it leaves anything of ours in the kernel."""
+    """Fail the test if it leaves any of our objects in the kernel."""
     yield
     assert left_behind() == set()
 
@@ -222,7 +222,7 @@ def notebook():
 
 @dataclass
 class Answer:
-    """What a kernel said to one cell: `outputs` are the contents of its messages by type, in order."""
+    """A Jupyter kernel's reply to one cell: `outputs` has the contents of its messages by type, in order."""
 
     status: str
     reply: dict
@@ -262,7 +262,7 @@ class Notebook:
                 on_message(kind, content)
             if kind == "status" and content["execution_state"] == "idle":
                 break
-        if timer is not None:  # an interrupt that comes too late is not for the next cell
+        if timer is not None:  # a late interrupt must not hit the next cell
             timer.cancel()
             timer.join()
         reply = self.client.get_shell_msg(timeout=60)

@@ -1,4 +1,4 @@
-"""The `%%ktrace` line that is shown for a bpftrace script counts what the script counts: both run here."""
+"""The suggested `%%ktrace` line counts the same as the bpftrace script: both run here."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MINE = 'comm == "calls"'
 
 @pytest.fixture
 def both(build, run):
-    """Run a script in bpftrace, and the line shown for it around the same program.
+    """Run a script in bpftrace, and the suggested line around the same program.
 
     Returns:
-        What bpftrace printed, what the program says in either run, the result, and what the advice names instead of
-        each part of the script, evaluated.
+        bpftrace's output, the program's own counts (equal in both runs), the result, and the evaluated replacement of
+        each part of the script.
 
     """
     program = build("calls")
@@ -54,12 +54,12 @@ def both(build, run):
 
 
 def maps(printed):
-    """Numbers of maps as bpftrace prints them: {"": 5} of `@: 5`, {"a": 3} of `@x[a]: 3`."""
+    """Values of maps printed by bpftrace: {"": 5} of `@: 5`, {"a": 3} of `@x[a]: 3`."""
     return {key: int(value) for key, value in re.findall(r"^@\w*(?:\[(.*)\])?: (-?\d+)$", printed, re.MULTILINE)}
 
 
 def bars(printed):
-    """Calls in the bars of the one histogram that was printed, by the lower end."""
+    """Counts of the printed histogram by lower edge."""
     found = re.findall(r"^\[(\d+)(K?)[^ ]*(?: \d+K?[)\]])? +(\d+) \|", printed, re.MULTILINE)
     return {int(low) << (10 * len(unit)): int(count) for low, unit, count in found if int(count)}
 
@@ -79,7 +79,7 @@ def test_calls_of_functions_counted_in_the_kernel(both):
     assert result.recorded == 0
 
 
-def test_calls_that_a_filter_chooses(both):
+def test_filtered_calls(both):
     printed, _, result, _ = both("uretprobe:PROGRAM:leaf /retval == 0/ { @ = count(); }")
 
     assert maps(printed) == {"": 2}
@@ -104,7 +104,7 @@ def test_times_from_entry_to_return(both):
     assert result.recorded == 0
 
 
-def test_what_an_entry_leaves_for_the_return(both):
+def test_values_stored_at_entry_for_the_return(both):
     printed, says, _, [shown] = both(
         "uprobe:PROGRAM:leaf { @a[tid] = arg1; } "
         "uretprobe:PROGRAM:leaf /@a[tid]/ { @most = max(@a[tid]); delete(@a[tid]); }"
@@ -144,7 +144,7 @@ def test_all_system_calls_by_number(both):
     assert maps(printed)[str(getppid)] == shown[getppid] == says["getppid"]
 
 
-def test_parts_of_several_probes_show_their_own_rows(both):
+def test_parts_for_several_probes_show_their_own_rows(both):
     printed, says, _, shown = both(
         "uprobe:PROGRAM:leaf { @a = sum(arg1 / 1099511627776); } uprobe:PROGRAM:leaf_other { @b[comm] = count(); }"
     )
@@ -152,8 +152,8 @@ def test_parts_of_several_probes_show_their_own_rows(both):
     assert list(maps(printed).values()) == [says["leaf"], says["leaf_other"]] == [shown[0], shown[1]["calls"]]
 
 
-def test_the_path_that_a_system_call_takes_is_read_in_the_c_library(tmp_path, python):
-    """The closest there is to `str(args.filename)`."""
+def test_a_system_calls_path_is_read_in_the_c_library(tmp_path, python):
+    """The closest equivalent of `str(args.filename)`."""
     [lacking] = advise('tracepoint:syscalls:sys_enter_openat { printf("%s", str(args.filename)); }').lacking
     line = parse(re.search(r"(uprobe:libc:\S+ --args \S+)", lacking)[1])
     path = tmp_path / "read_me.txt"

@@ -1,4 +1,4 @@
-"""Calls that 64-bit code makes as 32-bit ones (int $0x80), 32-bit programs, x32: none is taken for a 64-bit call."""
+"""32-bit calls from 64-bit code (int $0x80), 32-bit programs, x32: none is taken for a 64-bit call."""
 
 import subprocess
 
@@ -17,7 +17,7 @@ RETURNED = "t:syscalls:sys_exit_semget"
 
 @pytest.fixture(scope="module")
 def small_program(build):
-    """A 32-bit program that makes EACH calls of its own, numbered 64, and none as a 64-bit one."""
+    """A 32-bit program that makes EACH 32-bit calls with number 64, and no 64-bit calls."""
     try:
         return build("small32", "-m32", "-nostdlib", "-static", f"-DCALLS={EACH}")
     except subprocess.CalledProcessError:
@@ -26,7 +26,7 @@ def small_program(build):
 
 @pytest.fixture
 def run_both(run, build, small_program):
-    """Run both programs; returns what the 64-bit one did."""
+    """Run both programs; return the calls that the 64-bit one made."""
 
     def run_both_():
         told = run(build("compat"), EACH)
@@ -38,7 +38,7 @@ def run_both(run, build, small_program):
 
 @pytest.mark.parametrize("scope", ["self", "all"])
 @pytest.mark.parametrize("mode", ["count", "events"])
-def test_entries_and_returns_of_64_bit_calls_alone_are_counted(run_both, hits_of, mode, scope):
+def test_only_entries_and_returns_of_64_bit_calls_are_counted(run_both, hits_of, mode, scope):
     with trace(SEMGET, RETURNED, mode=mode, scope=scope, filter="comm == 'compat' or comm == 'small32'") as t:
         told = run_both()
 
@@ -57,8 +57,8 @@ def test_only_64_bit_calls_are_measured_and_each_has_its_return(run_both, mode):
     assert (t.result.hits, latency["count"], latency["unfinished"]) == (told["entry64"], told["entry64"], 0)
 
 
-def test_a_call_whose_number_is_unknown_leaves_them_out_as_well(run_both, monkeypatch):
-    # A kernel can have calls that are newer than the list of numbers: these go through perf's tracepoints.
+def test_32_bit_calls_are_excluded_for_calls_with_unknown_numbers_too(run_both, monkeypatch):
+    # Calls newer than the list of numbers go through perf's tracepoints.
     monkeypatch.delitem(syscall_numbers.NUMBERS, "semget")
 
     with trace(RETURNED, f"latency:{SEMGET}") as t:
@@ -68,7 +68,7 @@ def test_a_call_whose_number_is_unknown_leaves_them_out_as_well(run_both, monkey
     assert t.result.latency["count"].tolist() == [told["entry64"]]
 
 
-def test_a_wait_in_a_32_bit_call_names_no_64_bit_call(build, run):
+def test_a_wait_in_a_32_bit_call_has_no_64_bit_call(build, run):
     with trace("offcpu", filter="comm == 'compat'") as t:
         told = run(build("compat"), 20)
 
@@ -78,7 +78,7 @@ def test_a_wait_in_a_32_bit_call_names_no_64_bit_call(build, run):
     assert syscall_numbers.NUMBERS["sync"] not in waits
 
 
-def test_without_type_information_the_result_names_the_calls_that_cannot_be_told_apart(run_both, hits_of, monkeypatch):
+def test_without_type_information_a_note_lists_the_indistinguishable_calls(run_both, hits_of, monkeypatch):
     def none(structure, member):
         raise MachineError(
             "the kernel's type information cannot be read", why="there is none here", code="kernel.no-btf"

@@ -1,4 +1,4 @@
-"""Calls that never return: counted, unfinished, and no room is taken from those that do."""
+"""Calls that never return are counted as unfinished and do not fill up the table."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from accel_magic import trace
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 
 ROOM = 64
-"""Calls that can be under way at once in these tests: a table that leaks is full after so many."""
+"""Maximum calls in progress in these tests: a leaking table is full after this many."""
 OFTEN, MORE = 3 * ROOM, 500
 
 
@@ -18,7 +18,7 @@ def _small_table(monkeypatch):
 
 
 def latency(result):
-    """`{function: (hits, measured, unfinished)}`, of which no call was left out since the table was full."""
+    """`{function: (hits, measured, unfinished)}`; checks that no call was dropped because of a full table."""
     assert result.recording.unpaired.tolist() == [0] * len(result.plan.points)
     table = result.latency.droplevel("probe")
     hits = result.counts.droplevel("probe")["hits"] if result.counts.index.nlevels > 1 else result.counts["hits"]
@@ -30,7 +30,7 @@ def calls(*names):
 
 
 @pytest.mark.parametrize("mode", ["count", "events"])
-def test_processes_that_end_leave_room_for_other_calls(build, run, mode):
+def test_ended_processes_do_not_fill_the_table(build, run, mode):
     program = build("endings")
 
     with trace(*calls("exit_group", "getppid"), mode=mode, filter="comm == 'endings'") as t:
@@ -42,7 +42,7 @@ def test_processes_that_end_leave_room_for_other_calls(build, run, mode):
         assert len(t.result.events) + t.result.lost == MORE
 
 
-def test_threads_that_end_inside_a_function_leave_room_for_other_calls(build, run):
+def test_threads_that_end_inside_a_function_do_not_fill_the_table(build, run):
     program = build("endings")
 
     with trace(f"latency:uprobe:{program}:leaves", f"latency:uprobe:{program}:landing", *calls("exit")) as t:
@@ -55,13 +55,13 @@ def test_threads_that_end_inside_a_function_leave_room_for_other_calls(build, ru
     }
 
 
-def test_processes_that_are_killed_leave_room_for_other_calls(build, run):
+def test_killed_processes_do_not_fill_the_table(build, run):
     program = build("endings")
 
     with trace(f"latency:uprobe:{program}:leaves", f"latency:uprobe:{program}:landing", *calls("pause")) as t:
         run(program, "killed", OFTEN, MORE)
 
-    # The kernel shows the end of a call that a signal interrupts, a deadly one too.
+    # The kernel reports the end of calls interrupted by signals, even fatal ones.
     assert latency(t.result) == {
         "leaves": (OFTEN, 0, OFTEN),
         "landing": (MORE, MORE, 0),
@@ -73,10 +73,10 @@ def test_processes_that_are_killed_leave_room_for_other_calls(build, run):
     ("what", "call", "returns"),
     [
         ("execute", "execve", OFTEN),
-        ("executeat", "execveat", 0),  # whose return the kernel shows as that of execve
+        ("executeat", "execveat", 0),  # the kernel reports its return as execve's
     ],
 )
-def test_programs_that_another_one_replaces_leave_room_for_other_calls(build, run, what, call, returns):
+def test_replaced_programs_do_not_fill_the_table(build, run, what, call, returns):
     program = build("endings")
 
     with trace(
@@ -87,7 +87,7 @@ def test_programs_that_another_one_replaces_leave_room_for_other_calls(build, ru
     ) as t:
         run(program, what, OFTEN, MORE)
 
-    # Every second time it is not the main thread that calls: it gets another id meanwhile.
+    # Every second time another thread calls it, whose id changes to the main thread's.
     assert latency(t.result) == {
         "leaves": (OFTEN, 0, OFTEN),
         "landing": (MORE, MORE, 0),
@@ -96,7 +96,7 @@ def test_programs_that_another_one_replaces_leave_room_for_other_calls(build, ru
     }
 
 
-def test_a_thread_with_the_id_of_one_that_has_ended_keeps_its_call(build, run):
+def test_a_thread_that_reuses_an_id_keeps_its_call(build, run):
     program = build("endings")
 
     with trace(*(f"latency:uprobe:{program}:{name}" for name in ("leaves", "stays", "landing"))) as t:

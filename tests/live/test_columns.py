@@ -1,4 +1,4 @@
-"""Filters and extra columns, against what the program is known to pass."""
+"""Filters and extra columns, compared with the values that the program passes."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.live
 GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 
 
-def test_arguments_become_columns_of_the_types_asked_for(build, run):
+def test_arguments_become_columns_of_the_requested_types(build, run):
     program = build("calls")
 
     columns = "number=arg0:s32,raw=arg0:u32,low=arg0:u8,large=arg1:u64,text=arg2:str"
@@ -34,7 +34,7 @@ def test_arguments_become_columns_of_the_types_asked_for(build, run):
     ]
 
 
-def test_the_return_value_is_a_column_of_returns_alone(build, run):
+def test_the_return_value_is_a_column_only_of_returns(build, run):
     program = build("calls")
 
     with trace(f"uprobe:{program}:leaf", f"uretprobe:{program}:leaf", args="got=retval:s32,number=arg0:s32") as t:
@@ -49,7 +49,7 @@ def test_the_return_value_is_a_column_of_returns_alone(build, run):
     assert returns["number"].isna().all()
 
 
-def test_a_long_text_is_cut_and_a_bad_address_gives_an_empty_one(tmp_path):
+def test_long_text_is_truncated_and_a_bad_address_gives_empty_text(tmp_path):
     libc = ctypes.CDLL(None)
 
     with trace("uprobe:libc:atoi", args="text=arg0:str") as t:
@@ -60,7 +60,7 @@ def test_a_long_text_is_cut_and_a_bad_address_gives_an_empty_one(tmp_path):
     assert t.result.events["text"].tolist() == ["1234", "7" * 63, ""]
 
     with trace("uprobe:libc:htonl", args="text=arg0:str") as t:
-        libc.htonl(8)  # no address at all
+        libc.htonl(8)  # not an address
     assert t.result.events["text"].tolist() == [""]
 
 
@@ -79,7 +79,7 @@ def test_a_long_text_is_cut_and_a_bad_address_gives_an_empty_one(tmp_path):
         ("arg1 == -1", 0),
     ],
 )
-def test_a_filter_lets_through_what_the_program_passes(build, run, expression, expected):
+def test_a_filter_passes_matching_calls(build, run, expression, expected):
     program = build("calls")
 
     with trace(f"uprobe:{program}:leaf", filter=expression) as t:

@@ -1,4 +1,4 @@
-"""`accel-magic trace` as typed in a shell: around a command, and beside programs in other terminals."""
+"""`accel-magic trace` in a shell: around a command, and for programs in other terminals."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ DEADLINE_S = 60
 
 
 def default_signals():
-    """A suite that was started in the background ignores SIGINT; what it starts must not."""
+    """A suite started in the background ignores SIGINT; its child processes must not."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -43,7 +43,7 @@ def run(*words, before=(), **options):
 
 @pytest.fixture(scope="module")
 def first(build):
-    """The program that makes 1,000 calls and an exit, and nothing else."""
+    """The program that makes exactly 1,000 calls and an exit."""
     return build("first", "-static", "-nostdlib", "-fcf-protection=none")
 
 
@@ -74,7 +74,7 @@ def test_functions_of_a_command_are_measured_from_the_first_call_on(first, tmp_p
     assert "p99" in done.stdout
 
 
-def test_children_of_the_command_are_counted_from_their_first_instruction_too(first, tmp_path):
+def test_children_of_the_command_are_counted_from_their_first_instruction(first, tmp_path):
     script = f"{first}; {first} & wait; exit 3"
     done = run(GETPPID, f"uprobe:{first}:step", "--save", tmp_path / "run.parquet", "--", "sh", "-c", script)
 
@@ -89,7 +89,7 @@ def test_the_exit_status_is_the_commands(script, status):
     assert run(GETPPID, "--mode", "count", "--", "sh", "-c", script).returncode == status
 
 
-def test_the_command_has_input_output_and_unblocked_signals_of_its_own():
+def test_the_command_has_its_own_input_output_and_unblocked_signals():
     script = "import signal, sys; print(sys.stdin.read(), list(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
     done = run(GETPPID, "--", sys.executable, "-c", script, input="typed")
 
@@ -97,7 +97,7 @@ def test_the_command_has_input_output_and_unblocked_signals_of_its_own():
     assert done.returncode == 0
 
 
-def test_the_result_may_only_be_saved(first, tmp_path):
+def test_the_result_can_be_saved_without_printing(first, tmp_path):
     done = run(GETPPID, "--no-print", "--save", tmp_path / "run.parquet", "--", first)
 
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 5)
@@ -112,7 +112,7 @@ def test_the_result_may_only_be_saved(first, tmp_path):
         ([GETPPID, "--save", "/no/such/folder/run.parquet"], 1),
     ],
 )
-def test_a_command_does_not_run_where_it_cannot_be_traced(words, status, tmp_path, nothing_attached):
+def test_a_command_that_cannot_be_traced_does_not_run(words, status, tmp_path, nothing_attached):
     done = run(*words, "--", "touch", tmp_path / "ran")
 
     assert done.returncode == status
@@ -136,7 +136,7 @@ def test_a_command_that_cannot_be_run_is_an_error(tmp_path, mode):
     assert "Traceback" not in done.stderr
 
 
-def test_a_scope_without_a_command_must_be_named():
+def test_without_a_command_a_scope_is_required():
     for words in ([GETPPID], ["uprobe:libc:malloc", "--scope", "self"]):
         done = run(*words)
         assert done.returncode == 2
@@ -154,7 +154,7 @@ def test_a_trace_without_a_command_ends_after_its_duration(tmp_path):
 
 @pytest.fixture
 def started():
-    """Start the command, and wait until it says that it traces; what is left of it at the end is killed."""
+    """Start the command, and wait until it reports that it is tracing; kill it at the end of the test."""
     processes = []
 
     def start(*words, **options):
@@ -177,7 +177,7 @@ def started():
         process.communicate()
 
 
-def test_what_the_tracer_does_itself_counts_for_nobody(first, started, tmp_path):
+def test_the_tracers_own_calls_are_not_counted(first, started, tmp_path):
     process = started(ALL_CALLS, "--scope", "all", "--save", tmp_path / "run.parquet")
     process.stderr.readline()
     subprocess.run([first], check=False)
@@ -190,7 +190,7 @@ def test_what_the_tracer_does_itself_counts_for_nobody(first, started, tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_programs_of_others_are_traced_until_a_signal_comes(first, started, number, tmp_path, nothing_attached):
+def test_other_programs_are_traced_until_a_signal(first, started, number, tmp_path, nothing_attached):
     process = started(GETPPID, "--scope", "all", "--filter", "comm == 'first'", "--save", tmp_path / "run.parquet")
     assert "tracing 1 probe point, scope all; Ctrl-C ends it" in process.stderr.readline()
     for _ in range(2):
@@ -205,7 +205,7 @@ def test_programs_of_others_are_traced_until_a_signal_comes(first, started, numb
     assert "interrupted" not in output
 
 
-def test_a_running_process_is_traced_by_its_number(first, started, tmp_path):
+def test_a_running_process_is_traced_by_its_id(first, started, tmp_path):
     shell = subprocess.Popen(["sh", "-c", f"read go; {first}; read go"], stdin=subprocess.PIPE)
     process = started(GETPPID, "--scope", shell.pid, "--save", tmp_path / "run.parquet")
     assert f"scope pid {shell.pid}" in process.stderr.readline()
@@ -219,8 +219,8 @@ def test_a_running_process_is_traced_by_its_number(first, started, tmp_path):
     assert len(result.events.query("comm == 'first'")) == CALLS
 
 
-def test_a_hangup_that_is_ignored_stays_ignored(started, tmp_path):
-    """As `nohup` does it."""
+def test_an_ignored_hangup_stays_ignored(started, tmp_path):
+    """As `nohup` does."""
     process = subprocess.Popen(
         ["nohup", *TRACE, GETPPID, "--scope", "all"],
         stdout=subprocess.PIPE,
@@ -255,7 +255,7 @@ sys.exit(9)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_the_tracer_reaches_the_command_and_the_result_is_given(number, started, tmp_path):
+def test_a_signal_to_the_tracer_reaches_the_command_and_the_result_is_printed(number, started, tmp_path):
     words = [GETPPID, "--save", tmp_path / "run.parquet", "--", sys.executable, "-c", WAITING.format(calls=123)]
     process = started(*words)
     assert process.stdout.readline() == "ready\n"
@@ -269,7 +269,7 @@ def test_a_signal_to_the_tracer_reaches_the_command_and_the_result_is_given(numb
     assert hits(tmp_path / "run.parquet") == {GETPPID: 123}
 
 
-def test_a_second_signal_leaves_a_command_alone_that_does_not_end(started, tmp_path):
+def test_a_second_signal_leaves_a_command_that_does_not_end_running(started, tmp_path):
     script = "trap '' INT TERM; echo ready $$; while :; do sleep 0.05; done"
     process = started(GETPPID, "--", "sh", "-c", script)
     _, pid = process.stdout.readline().split()
@@ -287,7 +287,7 @@ def test_a_second_signal_leaves_a_command_alone_that_does_not_end(started, tmp_p
 
 
 def on_a_terminal(*words):
-    """Start the command on a terminal of its own; returns its process id and the terminal."""
+    """Start the command on its own terminal; return its process id and the terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         default_signals()
@@ -296,7 +296,7 @@ def on_a_terminal(*words):
 
 
 def read_until(terminal, seen, word):
-    """Read the terminal until a word is there, or it is closed; returns all that was read."""
+    """Read the terminal until a word appears or it is closed; return the text."""
     until = time.monotonic() + DEADLINE_S
     while word not in seen:
         assert time.monotonic() < until, seen
@@ -337,7 +337,7 @@ def test_without_a_terminal_or_with_no_live_there_is_no_line(first):
     assert b"\x1b[K" not in seen
 
 
-def test_a_terminal_that_is_closed_ends_the_trace_and_the_result_is_saved(tmp_path):
+def test_closing_the_terminal_ends_the_trace_and_saves_the_result(tmp_path):
     pid, terminal = on_a_terminal(GETPPID, "--scope", "all", "--save", tmp_path / "run.parquet")
     read_until(terminal, b"", b"Ctrl-C ends it")
     os.close(terminal)
@@ -370,7 +370,7 @@ sys.stdin.read()
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_container_with_process_ids_of_its_own_counts_the_command_exactly(first, unshare, tmp_path):
+def test_in_a_container_with_its_own_process_ids_the_command_is_counted_exactly(first, unshare, tmp_path):
     before = unshare("--pid", "--fork", "--mount-proc")
     done = run(ALL_CALLS, "--save", tmp_path / "run.parquet", "--", first, before=before)
 
@@ -378,7 +378,7 @@ def test_a_container_with_process_ids_of_its_own_counts_the_command_exactly(firs
     assert hits(tmp_path / "run.parquet") == {ALL_CALLS: CALLS + 1}
 
 
-def test_a_program_of_the_users_own_is_run_around_a_command(tmp_path, first):
+def test_a_users_own_program_runs_around_a_command(tmp_path, first):
     program = tmp_path / "count.bpf.c"
     program.write_text(
         "BPF_ARRAY(hits, u64, 1);\n"
@@ -391,8 +391,8 @@ def test_a_program_of_the_users_own_is_run_around_a_command(tmp_path, first):
 
 
 def test_native_stacks_of_the_command_have_names(build, started, tmp_path):
-    chains = build("chains", "-O0")  # where every function keeps a frame pointer
-    # It does not end at the signal: its mappings are there when the trace does.
+    chains = build("chains", "-O0")  # every function keeps a frame pointer
+    # The signal does not end it, so its mappings still exist at the end of the trace.
     words = [GETPPID, "--stacks", "--save", tmp_path / "run.parquet", "--", "sh", "-c", f"trap '' INT; {chains} 3 4"]
     process = started(*words, stdin=subprocess.PIPE)
     assert process.stdout.readline() == "done\n"
@@ -409,11 +409,11 @@ def test_native_stacks_of_the_command_have_names(build, started, tmp_path):
     for hits_, frames in zip(stacks["hits"], stacks["frames"], strict=True):
         chain = tuple(frame.name for frame in frames if frame.name in ("by_two", "by_one", "leaf"))
         found[chain] = found.get(chain, 0) + hits_
-    found.pop((), None)  # the shell's own
+    found.pop((), None)  # from the shell
     assert found == {("by_one", "leaf"): 3, ("by_two", "by_one", "leaf"): 4}
 
 
-def test_a_dry_run_shows_what_would_be_traced_and_runs_nothing(tmp_path):
+def test_a_dry_run_shows_the_probes_and_runs_nothing(tmp_path):
     done = run(GETPPID, "--dry-run", "--", "touch", tmp_path / "ran")
 
     assert done.returncode == 0

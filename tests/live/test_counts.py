@@ -1,4 +1,4 @@
-"""Exact counts: what the kernel counted against what the traced programs counted themselves."""
+"""Exact counts: the kernel's counts compared with the traced programs' own counts."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def test_each_event_is_the_call_that_the_program_made(build, run):
     assert (events["pid"] == told["pid"]).all()
     assert (events["comm"] == "calls").all()
     assert events.groupby("tid").size().tolist() == [500, 500, 500]
-    assert told["pid"] not in set(events["tid"])  # the main thread called nothing
+    assert told["pid"] not in set(events["tid"])  # the main thread makes no calls
     assert events["time_ns"].is_monotonic_increasing
     assert events["time_ns"].between(0, t.result.duration_s * 1e9).all()
     assert set(events["cpu"]) <= set(range(os.cpu_count()))
@@ -69,7 +69,7 @@ def test_entry_and_exit_of_a_system_call_and_its_latency_are_all_counted(build, 
     with trace(GETPPID, "tracepoint:syscalls:sys_exit_getppid") as t:
         run(program, 2, 1000)
     assert hits_of(t.result) == {"sys_enter_getppid": 2000, "sys_exit_getppid": 2000}
-    # What getppid returns is the id of this process, which started the program.
+    # getppid returns the id of this process, which started the program.
     exits = t.result.events.query("function == 'sys_exit_getppid'")
     assert (exits["ret"] == os.getpid()).all()
 
@@ -109,7 +109,7 @@ def test_processes_that_start_and_end_are_seen_by_the_scheduler_tracepoints():
     assert sorted(ended["pid"]) == sorted(started["pid"])
 
 
-def test_globs_and_exclusions_choose_the_places(build, run, hits_of):
+def test_globs_and_exclusions_select_the_places(build, run, hits_of):
     program = build("calls")
 
     with trace(f"uprobe:{program}:lea*", f"uprobe:{program}:unrel?ted") as t:
@@ -165,7 +165,7 @@ def test_all_system_calls_at_once_agree_with_the_tracepoint_of_all_calls(build, 
     by_name = counts[counts["probe"] == "t:syscalls:sys_enter_*"]
     raw = counts[counts["probe"] == "t:raw_syscalls:sys_enter"]["hits"].item()
     assert by_name.set_index("function")["hits"]["sys_enter_getppid"] == 1000
-    # A call whose entry has no tracepoint of its own (rt_sigreturn, ...) is not made by this program.
+    # This program makes no calls without their own entry tracepoint (rt_sigreturn, ...).
     assert by_name["hits"].sum() == raw > 1000
 
 
@@ -210,7 +210,7 @@ for _ in range(int(sys.argv[3])): library.amt_second(1)
 """
 
 
-def test_a_library_is_found_by_the_name_it_was_loaded_under(build, hits_of, python):
+def test_a_library_is_found_by_its_loaded_name(build, hits_of, python):
     library = build("library", "-shared", "-fPIC", output="libamtnamed.so.3")
     script = """
 import ctypes, sys, accel_magic

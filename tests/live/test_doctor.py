@@ -1,4 +1,4 @@
-"""The doctor's report of this machine, each line against a source that the doctor does not read."""
+"""The doctor's report on this machine, each line compared with an independent source."""
 
 import gzip
 import importlib.metadata
@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.live
 
-# A seccomp filter that answers EPERM to one system call, then the rest of the command line.
+# Installs a seccomp filter that returns EPERM for one system call, then runs the rest of the command line.
 REFUSE = """
 import ctypes, os, struct, sys
 number, libc = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True)
@@ -28,7 +28,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def run(*before):
-    """Run the command with `before` in front of it; its report by name, and its exit status."""
+    """Run the command with the prefix `before`; return its report by name, and its exit status."""
     command = [*before, sys.executable, "-m", "accel_magic", "doctor", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
@@ -44,7 +44,7 @@ def found():
 
 @pytest.fixture(scope="module")
 def config():
-    """What the running kernel was built with."""
+    """Build configuration of the running kernel."""
     packed, plain = Path("/proc/config.gz"), Path(f"/boot/config-{platform.release()}")
     if not packed.exists() and not plain.exists():
         pytest.skip("this kernel does not publish its configuration")
@@ -52,7 +52,7 @@ def config():
     return set(re.findall(r"^(CONFIG_\w+)=[ym]$", text, re.MULTILINE))
 
 
-def test_tracing_works_here_as_the_other_live_tests_assume():
+def test_tracing_works_as_the_other_live_tests_assume():
     report, status = run()
 
     assert status == 0
@@ -80,7 +80,7 @@ def test_btf_is_reported_as_the_kernel_was_configured(found, config):
     assert (found["BTF"]["status"] == "ok") is ("CONFIG_DEBUG_INFO_BTF" in config)
 
 
-def test_bccs_version_is_what_its_own_interpreter_says(found):
+def test_bccs_version_agrees_with_its_interpreter(found):
     script = "import bcc; print(bcc.__version__, bcc.__file__)"
     done = subprocess.run(["/usr/bin/python3", "-I", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -91,7 +91,7 @@ def test_bccs_version_is_what_its_own_interpreter_says(found):
     assert f"{version} at {Path(path).parent}," in found["BCC"]["detail"]
 
 
-def test_lockdown_is_told_once_securityfs_is_mounted(found):
+def test_lockdown_is_reported_once_securityfs_is_mounted(found):
     if Path("/sys/kernel/security/lockdown").exists():
         pytest.skip("securityfs is mounted")
     script = 'mount -t securityfs s /sys/kernel/security && cat /sys/kernel/security/lockdown && exec "$@"'
@@ -105,13 +105,13 @@ def test_lockdown_is_told_once_securityfs_is_mounted(found):
     assert re.search(rf"^\w+ +lockdown +{state.group(1)}: ", done.stdout, re.MULTILINE)
 
 
-def test_package_versions_are_what_pip_lists(found):
+def test_package_versions_agree_with_pip(found):
     for name in ("ipykernel", "ipython", "ipywidgets", "bokeh", "pandas"):
         assert found[name]["status"] == "ok"
         assert found[name]["detail"].startswith(importlib.metadata.version(name) + " ")
 
 
-def test_without_capabilities_the_privilege_is_missing_and_what_cannot_be_told_is_not_guessed():
+def test_without_capabilities_privileges_are_missing_and_unknowns_are_not_guessed():
     report, status = run("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 
     assert status == 1
@@ -129,7 +129,7 @@ def test_two_capabilities_are_enough_for_root_without_the_others():
 
 
 @pytest.mark.parametrize("capabilities", ["+bpf,+perfmon", "+bpf,+perfmon,+sys_admin"])
-def test_uprobes_are_called_possible_exactly_where_one_can_be_made(capabilities):
+def test_uprobes_are_reported_as_possible_only_if_one_can_be_created(capabilities):
     if not Path("/sys/bus/event_source/devices/uprobe").exists():
         pytest.skip("this kernel has no uprobes")
     script = """
@@ -164,7 +164,7 @@ def test_root_in_a_user_namespace_is_not_taken_for_privileged(unshare):
 
 
 @pytest.mark.parametrize(("call", "number"), [("bpf", 321), ("perf_event_open", 298)])
-def test_a_container_policy_that_refuses_a_system_call_is_recognised(call, number):
+def test_a_container_policy_that_blocks_a_system_call_is_recognized(call, number):
     report, status = run(sys.executable, "-c", REFUSE, str(number))
 
     assert status == 1
@@ -172,7 +172,7 @@ def test_a_container_policy_that_refuses_a_system_call_is_recognised(call, numbe
     assert "seccomp" in report["privilege"]["detail"]
 
 
-def test_without_tracefs_it_is_missing_with_the_mount_command(unshare):
+def test_a_missing_tracefs_is_reported_with_the_mount_command(unshare):
     report, status = run(*unshare("--mount"), "sh", "-c", 'umount -a -t tracefs,debugfs; exec "$@"', "sh")
 
     assert status == 1
@@ -180,7 +180,7 @@ def test_without_tracefs_it_is_missing_with_the_mount_command(unshare):
     assert report["tracefs"]["fix"] == "mount -t tracefs tracefs /sys/kernel/tracing"
 
 
-def test_a_container_with_its_own_pids_is_a_warning_only(unshare):
+def test_a_container_with_its_own_pids_is_only_a_warning(unshare):
     report, status = run(*unshare("--pid", "--fork"))
 
     assert status == 0

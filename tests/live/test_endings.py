@@ -1,4 +1,4 @@
-"""A trace whose end goes wrong: what the user's code did and raised is there, and so is all that was counted."""
+"""Failures at the end of a trace: the user's results and errors, and all counts, are kept."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ TRACEPOINT_PROBE(syscalls, sys_enter_getppid)
 
 
 def kill_reader():
-    """End the reader process as the kernel does when memory is short, and wait until it is gone."""
+    """Kill the reader process as the OOM killer does, and wait until it is gone."""
     process = reader.shared()
     os.kill(process.pid, signal.SIGKILL)
     end = time.monotonic() + 60
@@ -43,7 +43,7 @@ def kill_reader():
 
 @pytest.fixture
 def shell():
-    """Run cells in a shell with the extension; gives what they did, and what was printed."""
+    """Run cells in a shell with the extension; return their results and the output."""
     ipython = InteractiveShell.instance(colors="nocolor")
     load_ipython_extension(ipython)
     ipython.user_ns.update(os=os, kill_reader=kill_reader)
@@ -61,7 +61,7 @@ def shell():
 
 @pytest.fixture
 def full(tmp_path):
-    """A folder on a file system of one page: a file can be made there, and nothing fits."""
+    """A folder on a one-page file system: files can be created, but nothing fits in them."""
     folder = tmp_path / "full"
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", folder], capture_output=True, check=False)
@@ -114,7 +114,7 @@ class TestWithoutReader:
         assert any("reader process" in note for note in t.result.plan.notes)
         assert t.result.rates().sum().sum() > 0
 
-    def test_a_duration_that_was_over_still_ends_the_trace_there(self):
+    def test_an_elapsed_duration_still_ends_the_trace_at_that_time(self):
         with trace(GETPPID, duration=0.2) as t:
             os.getppid()
             end = time.monotonic() + 60
@@ -127,7 +127,7 @@ class TestWithoutReader:
         assert t.result.hits == 1
         assert t.result.duration_s == 0.2
 
-    def test_the_users_own_error_goes_on(self, left_behind):
+    def test_the_users_own_error_propagates(self, left_behind):
         with pytest.raises(ZeroDivisionError), trace(GETPPID, stacks=True) as t:
             os.getppid()
             kill_reader()
@@ -136,7 +136,7 @@ class TestWithoutReader:
         assert (t.result.hits, t.result.lost, t.result.recording.outcome) == (1, 1, "error")
         assert left_behind() == set()
 
-    def test_the_maps_of_a_users_program_are_whole(self, tmp_path):
+    def test_the_maps_of_a_users_program_are_complete(self, tmp_path):
         path = tmp_path / "count.bpf.c"
         path.write_text(PROGRAM)
         with accel_magic.trace_program(path) as t:
@@ -150,7 +150,7 @@ class TestWithoutReader:
         assert any("reader process" in note for note in t.result.notes)
         assert_next_trace_works()
 
-    def test_a_profile_has_no_samples_and_says_so(self):
+    def test_a_profile_has_no_samples_and_a_note(self):
         with accel_magic.flame(rate=499, off_cpu=True) as t:
             time.sleep(0.05)
             kill_reader()
@@ -160,7 +160,7 @@ class TestWithoutReader:
         assert "reader process" in repr(t.result)
         assert t.result._repr_mimebundle_()
 
-    def test_a_playback_shows_what_it_has_played(self, tmp_path):
+    def test_a_replay_shows_what_it_has_played(self, tmp_path):
         saved = tmp_path / "t.parquet"
         with trace(GETPPID, save=saved) as t:
             for _ in range(50):
@@ -190,10 +190,10 @@ class TestWithoutReader:
 
 
 class TestNowhereToSave:
-    """`--save` to a place that cannot be written, or that gets full."""
+    """`--save` to a path that cannot be written or runs out of space."""
 
     @pytest.mark.parametrize("make", ["trace", "flame", "gputrace"])
-    def test_a_place_that_cannot_be_written_is_told_before_the_block_runs(self, tmp_path, make, left_behind):
+    def test_an_unwritable_path_is_an_error_before_the_block_runs(self, tmp_path, make, left_behind):
         asked = {"trace": (GETPPID,), "flame": (), "gputrace": ("threadhist",)}[make]
         options = {"device": "cpu"} if make == "gputrace" else {}
         ran = []
@@ -204,12 +204,12 @@ class TestNowhereToSave:
         assert left_behind() == set()
         assert_next_trace_works()
 
-    def test_so_it_is_before_a_cell_runs(self, shell):
+    def test_an_unwritable_path_is_an_error_before_a_cell_runs(self, shell):
         done, _ = shell(f"%%ktrace {GETPPID} --save /no/such/folder/t.parquet\nran = True")
         assert isinstance(done.error_in_exec, RecordingError)
         assert "ran" not in shell.namespace
 
-    def test_after_a_full_disk_the_result_is_kept_and_the_error_says_how_to_save_it(self, full, tmp_path):
+    def test_after_a_full_disk_the_result_is_kept_and_the_error_explains_how_to_save_it(self, full, tmp_path):
         with pytest.raises(RecordingError) as caught, trace(GETPPID, save=full / "t.parquet") as t:
             os.getppid()
 

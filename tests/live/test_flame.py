@@ -1,4 +1,4 @@
-"""`%%flame` on this kernel: known shares come out, threads add up to their time, and nothing is left behind."""
+"""`%%flame` on this kernel: known shares are measured, thread times add up, and nothing is left behind."""
 
 import os
 import re
@@ -30,7 +30,7 @@ HZ = 1999
 
 
 def spin(seconds):
-    """Use so much CPU time in Python."""
+    """Use this much CPU time in Python."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
@@ -44,7 +44,7 @@ def add_up(seconds):
 
 
 def fill(seconds):
-    """Use so much CPU time inside a system call."""
+    """Use this much CPU time inside a system call."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         os.getrandom(1 << 20)
@@ -55,7 +55,7 @@ def nap(seconds):
 
 
 def shares(profile, state, name_of):
-    """Share of a state's weight by what `name_of` says of each stack; '' counts as well."""
+    """Share of a state's weight by `name_of(stack)`; '' is included."""
     chosen = profile.select(profile.samples.state == state)
     found = Counter()
     for row in profile_stacks(chosen).itertuples():
@@ -63,7 +63,7 @@ def shares(profile, state, name_of):
     return found
 
 
-def test_known_shares_of_processor_time_sleep_and_a_traced_call_come_out():
+def test_known_shares_of_cpu_time_sleep_and_a_traced_call_are_measured():
     measured_ns, away, before_ns = {}, {}, machine_ns()
     with accel_magic.flame("tracepoint:syscalls:sys_enter_getrandom", rate=HZ, off_cpu=True) as t:
         for work, seconds in ((spin, 0.5), (add_up, 0.3), (fill, 0.2)):
@@ -97,7 +97,7 @@ def test_known_shares_of_processor_time_sleep_and_a_traced_call_come_out():
     assert calls.cpu_ns == sampled("fill")
 
 
-def test_processor_and_waiting_time_of_each_thread_add_up_to_its_time():
+def test_cpu_and_waiting_time_of_each_thread_add_up_to_its_time():
     slept_ns, away, ran_ns_of = {}, {}, {}
 
     def work():
@@ -132,7 +132,7 @@ def test_processor_and_waiting_time_of_each_thread_add_up_to_its_time():
         if not untimed:
             assert row["sleep_ns"] >= 0.195e9
             assert row["wall_ns"] >= row["cpu_ns"] + row["sleep_ns"]
-    # Everything has a stack, and nothing is there twice.
+    # Everything has a stack and appears once.
     profile = t.result.profile
     ran = profile.samples.weight[profile.samples.state != State.ACCELERATOR].sum()
     assert ran == rows["wall_ns"].sum()
@@ -158,7 +158,7 @@ work()
 {last}"""
 
 
-def test_the_graph_begins_with_the_cell_and_names_its_lines(ipython):
+def test_the_graph_starts_with_the_cell_and_its_lines(ipython):
     with capture_output():
         done = ipython.run_cell(CELL.format(options="-o f", last="'the value'"), store_history=True)
 
@@ -206,7 +206,7 @@ PTX = """.version 7.0
 \0"""
 
 
-def test_accelerator_time_hangs_under_the_frames_of_the_line_that_launched():
+def test_accelerator_time_is_below_the_frames_of_the_launching_line():
     cu = pytest.importorskip("cuda.bindings.driver")
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("no C compiler to build the stand-in driver with")
@@ -233,7 +233,7 @@ def test_accelerator_time_hangs_under_the_frames_of_the_line_that_launched():
     (launched,) = profile_stacks(worked)["frames"]
     assert (launched[-1].name, launched[-1].kind) == ("idle", Kind.GPU_KERNEL)
     assert launched[-2].line == step.__code__.co_firstlineno + 1
-    # Below the launching line the frames are those that BPF saw of the same function.
+    # Below the launching line, the frames are those that BPF recorded for the same function.
     ran = profile_stacks(profile.select(profile.samples.state == State.CPU))["frames"]
     spun = next(frames for frames in ran if any(frame.name == "spin" for frame in frames))
     below = [frame.name for frame in spun].index("spin") - 1
@@ -252,7 +252,7 @@ ASKED = """for frames in f.stacks["frames"]:
     print(frames[0].kind.name, frames[0].name.partition(" (")[0], frames[1].name, frames[1].module, sep="|")"""
 
 
-def test_in_a_notebook_a_row_shows_samples_and_its_own_threads_are_left_out(notebook):
+def test_in_a_notebook_a_row_shows_samples_without_the_notebooks_threads(notebook):
     answer = notebook(NOTEBOOK)
 
     assert answer.status == "ok"
@@ -271,7 +271,7 @@ def test_in_a_notebook_a_row_shows_samples_and_its_own_threads_are_left_out(note
     assert "left out (--all-frames shows them)" in answer.text
     (shown,) = answer.of("execute_result")
     assert "accel-magic" in shown["data"]["text/html"]
-    # The cell's own thread is the main one; of the notebook's threads none is there.
+    # The cell runs in the main thread; none of the notebook's threads appears.
     begins = {tuple(line.split("|")) for line in notebook(ASKED).text.splitlines()}
     assert {line for line in begins if line[1] == "MainThread"} <= {
         ("THREAD", "MainThread", "<module>", "cell [2]"),
@@ -280,7 +280,7 @@ def test_in_a_notebook_a_row_shows_samples_and_its_own_threads_are_left_out(note
     assert not {name for _, name, *_ in begins} & {"IOPub", "Heartbeat", "Control", "ZMQbg/IO/0"}
 
 
-def test_an_interrupt_keeps_what_was_sampled_and_detaches(nothing_attached):
+def test_an_interrupt_keeps_the_samples_and_detaches(nothing_attached):
     trace = accel_magic.flame(rate=499)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), trace:
@@ -299,7 +299,7 @@ with accel_magic.flame(off_cpu=True):
 """
 
 
-def test_killed_in_the_middle_nothing_stays_attached(in_kernel, left_behind):
+def test_nothing_stays_attached_if_the_process_is_killed(in_kernel, left_behind):
     before = in_kernel()
     with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "running\n"
@@ -308,7 +308,7 @@ def test_killed_in_the_middle_nothing_stays_attached(in_kernel, left_behind):
     assert left_behind() == set()
 
 
-def test_a_thread_that_is_gone_at_the_end_keeps_its_name():
+def test_a_thread_that_ended_keeps_its_name():
     def begin():
         thread = threading.Thread(target=spin, args=(0.5,), name="brief")
         thread.start()

@@ -36,7 +36,7 @@ class Kernel:
         os.close(self.map)
 
     def load(self, code):
-        """Return a descriptor, or None when the verifier refuses the program."""
+        """Return a descriptor, or None if the verifier rejects the program."""
         held, licence = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"GPL")
         attributes = struct.pack(
             "<IIQQIIQII16s",

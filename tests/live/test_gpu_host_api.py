@@ -1,4 +1,4 @@
-"""Host API calls beside a GPU trace, of a library that stands for the CUDA driver: rows say what was asked for."""
+"""Host API calls during a GPU trace, with a mock CUDA driver: rows have the requested operations."""
 
 import ctypes
 import os
@@ -58,7 +58,7 @@ SHAPE = ["grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_
 
 @pytest.fixture(scope="module")
 def driver(build, tmp_path_factory):
-    """The library, loaded: this process then has it mapped as `libcuda.so.1`, which a trace looks for first."""
+    """The library, mapped into this process as `libcuda.so.1`, where a trace searches first."""
     path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
     path.symlink_to(build("driver", "-shared", "-fPIC", "-Wl,-Bsymbolic", output="libcuda.so.1"))
     library = ctypes.CDLL(str(path))
@@ -87,7 +87,7 @@ def same(row, expected):
     return [(a is NA) == (b is NA) and (a is NA or a == b) for a, b in zip(flat(row), flat(expected), strict=True)]
 
 
-def test_each_call_is_one_row_with_what_was_asked_for(driver, nothing_attached):
+def test_each_call_is_one_row_with_its_arguments(driver, nothing_attached):
     before = driver.calls_now()
     result = traced(driver.run_all)
 
@@ -130,7 +130,7 @@ def test_calls_of_child_processes_are_rows_with_their_process(driver):
     assert set(result.api["pid"]) == set(pids)
 
 
-def test_threads_that_this_tool_has_in_a_child_are_not_the_childs(driver):
+def test_the_tools_threads_in_a_child_are_excluded(driver):
     code = (
         "import ctypes, threading\n"
         f"driver = ctypes.CDLL({str(driver.path)!r})\n"
@@ -146,12 +146,12 @@ def test_threads_that_this_tool_has_in_a_child_are_not_the_childs(driver):
     assert result.api["name"].tolist() == ["cuEventQuery"]
 
 
-def test_what_others_ask_of_the_driver_is_not_recorded(driver, tmp_path):
+def test_driver_calls_of_other_processes_are_not_recorded(driver, tmp_path):
     gate, done = tmp_path / "gate", tmp_path / "done"
     os.mkfifo(gate)
     code = (
         "import ctypes, os\n"
-        "if os.fork(): os._exit(0)\n"  # what it leaves behind has another parent
+        "if os.fork(): os._exit(0)\n"  # its child gets another parent
         f"driver = ctypes.CDLL({str(driver.path)!r})\n"
         f"open({str(gate)!r}).read()\n"
         f"driver.run_all()\n"
@@ -180,7 +180,7 @@ def test_every_launch_of_many_threads_is_a_row(driver):
     assert result.api["time_ns"].is_monotonic_increasing
 
 
-def test_records_without_room_are_counted_to_the_last_and_shown(driver, monkeypatch):
+def test_dropped_records_are_counted_exactly_and_shown(driver, monkeypatch):
     monkeypatch.setattr(host_trace, "BUFFER_MIB", 1 / 256)
     result = traced(lambda: driver.run_threads(8, 4000))
 
@@ -190,7 +190,7 @@ def test_records_without_room_are_counted_to_the_last_and_shown(driver, monkeypa
     assert f"because the ring buffer was full: {lost:,}" in repr(result)
 
 
-def test_calls_beyond_the_limit_are_told(driver, monkeypatch):
+def test_calls_beyond_the_limit_are_reported(driver, monkeypatch):
     monkeypatch.setattr(host_trace, "MOST_CALLS", 100)
     result = traced(lambda: driver.run_threads(1, 1000))
 
@@ -198,7 +198,7 @@ def test_calls_beyond_the_limit_are_told(driver, monkeypatch):
     assert "the first 100 of 1,000 host calls were recorded" in repr(result)
 
 
-def test_a_call_that_has_not_returned_at_the_end_is_told(driver):
+def test_a_call_that_has_not_returned_at_the_end_is_reported(driver):
     begun = threading.Event()
 
     def wait():
@@ -241,7 +241,7 @@ def test_an_error_in_the_block_detaches_and_keeps_the_calls(driver, nothing_atta
     assert other.result.recording.outcome == "ok"
 
 
-def test_a_trace_that_is_not_started_for_another_reason_leaves_nothing(driver, monkeypatch, nothing_attached):
+def test_a_trace_that_fails_to_start_leaves_nothing(driver, monkeypatch, nothing_attached):
     def refuse(*_, **__):
         raise MachineError("no memory", code="cuda.out-of-memory")
 
@@ -269,7 +269,7 @@ def test_a_killed_process_leaves_nothing_attached(driver, left_behind):
 
 
 @pytest.mark.parametrize(("mode", "why"), [("off", "--host-api off"), ("auto", "simulated")])
-def test_without_wanting_them_nothing_is_attached(driver, left_behind, mode, why):
+def test_nothing_is_attached_unless_requested(driver, left_behind, mode, why):
     with accel_magic.gputrace("kernelcount", device="cpu", host_api=mode) as trace:
         driver.cuCtxSynchronize()
         assert left_behind() == set()
@@ -340,7 +340,7 @@ def test_calls_of_a_child_on_the_simulated_device_are_joined_with_its_launches(f
     assert result.tools["kernelcount"]["threads"].tolist() == [128]
 
 
-def test_what_this_tool_asks_of_the_driver_is_left_out_here_and_in_children(python, fill):
+def test_the_tools_own_driver_calls_are_excluded_here_and_in_children(python, fill):
     script = """
 import ctypes, os, subprocess, sys, time
 import accel_magic

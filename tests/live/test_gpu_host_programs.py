@@ -1,4 +1,4 @@
-"""Programs of one object on both sides: uprobes in this very kernel and probes in kernels of the simulated device."""
+"""Programs of one object on both sides: uprobes in the running kernel and probes in kernels of the simulated device."""
 
 import ctypes
 import os
@@ -27,7 +27,7 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.live
 
-# fill(out): every thread adds one to its place, with one load and one store.
+# fill(out): every thread adds one to its element, with one load and one store.
 FILL = """
 .version 7.0
 .target sm_80
@@ -87,7 +87,7 @@ def work(library):
 
 @pytest.fixture
 def source(tmp_path):
-    """Write a program; its path."""
+    """Write a program; return its path."""
 
     def write(*parts, licence=LICENSE):
         path = tmp_path / "am_both.bpf.c"
@@ -103,7 +103,7 @@ def kernel_map(name, kind, entries, key, value):
 
 
 def launch(count=1):
-    """Launch `fill` so many times; what it wrote."""
+    """Launch `fill` this many times; return its output."""
     out = np.zeros(GRID, np.int32)
     kernel = nvrtc.CpuKernel(FILL, "fill")
     for _ in range(count):
@@ -171,7 +171,7 @@ def test_a_kernel_reads_when_the_host_called_and_computes_the_delay(source, libr
     assert notes(t) == f"am_on_work ran on the CPU, for all processes' hits of uprobe:{library}:am_work"
 
 
-# Values of 4 and of 12 bytes: the kernel begins each at a multiple of 8.
+# Values of 4 and 12 bytes: the kernel aligns each to 8 bytes.
 BOTH = """
 struct three { u32 gpu, cpu, index; };
 
@@ -218,7 +218,7 @@ int am_begin(struct gpu_ctx *ctx)
 """
 
 
-def test_both_sides_add_to_the_same_values_of_any_size(source, library, work, nothing_attached):
+def test_both_sides_add_to_shared_values_of_any_size(source, library, work, nothing_attached):
     with trace(source(BOTH), f"am_on_work=uprobe:{library}:am_work") as t:
         work.many(10)
         launch(2)
@@ -259,7 +259,7 @@ int am_access(struct gpu_ctx *ctx) { count(); return 0; }
 """
 
 
-def test_additions_of_both_sides_at_the_same_moment_are_all_there(source, library, work, nothing_attached):
+def test_concurrent_additions_of_both_sides_are_all_kept(source, library, work, nothing_attached):
     calls, launches = 40_000, 0
     with trace(source(COUNTER), f"am_on_work=uprobe:{library}:am_work") as t:
         caller = threading.Thread(target=work.many, args=(calls,))
@@ -325,7 +325,7 @@ int BPF_UPROBE(am_on_work, long number)
 )
 
 
-def test_maps_of_the_kernels_own_come_back_with_their_columns(source, library, work, tmp_path, nothing_attached):
+def test_kernel_only_maps_are_returned_with_their_columns(source, library, work, tmp_path, nothing_attached):
     with trace(source(OWN, GPU), f"am_on_work=uprobe:{library}:am_work", save=tmp_path / "r.parquet") as t:
         work.many(9)
         while_running = len(t.maps_now()["am_ring"])
@@ -347,7 +347,7 @@ def test_maps_of_the_kernels_own_come_back_with_their_columns(source, library, w
     assert {name: frame.equals(again[name]) for name, frame in maps.items()} == dict.fromkeys(maps, True)
 
 
-def test_records_beyond_a_rings_room_are_counted_by_the_program(source, library, work, nothing_attached):
+def test_records_that_do_not_fit_in_a_ring_are_counted_by_the_program(source, library, work, nothing_attached):
     program = OWN.replace(str(1 << 18), "4096")
     with trace(source(program, GPU), f"am_on_work=uprobe:{library}:am_work") as t:
         work.many(5000)
@@ -376,7 +376,7 @@ int am_on_work(void *ctx)
 """
 
 
-def test_maps_without_a_table_are_left_out_and_told(source, library, work, nothing_attached):
+def test_maps_without_a_table_are_skipped_with_a_note(source, library, work, nothing_attached):
     program = ODD.replace("FLAGS", "BPF_F_NO_PREALLOC")
     with trace(source(program, GPU), f"am_on_work=uprobe:{library}:am_work") as t:
         work.many(2)
@@ -386,7 +386,7 @@ def test_maps_without_a_table_are_left_out_and_told(source, library, work, nothi
     assert "the map am_queue was not read: maps of this type cannot be listed" in notes(t)
 
 
-def test_a_map_that_the_kernel_refuses_is_named(source, library, left_behind):
+def test_a_map_rejected_by_the_kernel_is_named(source, library, left_behind):
     error = refused(source(ODD.replace("FLAGS", "0"), GPU), f"am_on_work=uprobe:{library}:am_work")
 
     assert isinstance(error, ProgramError)
@@ -411,7 +411,7 @@ int am_end(struct gpu_ctx *ctx)
 """
 
 
-def test_a_ring_of_both_sides_is_one_for_each(source, library, work, nothing_attached):
+def test_a_ring_used_by_both_sides_is_separate_on_each(source, library, work, nothing_attached):
     with trace(source(RINGS), f"am_on_work=uprobe:{library}:am_work") as t:
         work.many(3)
         launch()
@@ -420,7 +420,7 @@ def test_a_ring_of_both_sides_is_one_for_each(source, library, work, nothing_att
     assert sorted(t.result.maps["am_ring"]["value"]) == list(range(0, GRID, 32))
 
 
-def test_sections_say_where_programs_belong(source, library, work, nothing_attached):
+def test_section_names_determine_the_places_of_programs(source, library, work, nothing_attached):
     program = f"""
 u64 am_entries, am_returns, am_sum, am_calls, am_raw;
 #define MINE ((u32)bpf_get_current_pid_tgid() == {threading.get_native_id()})
@@ -451,7 +451,7 @@ SEC("raw_tp/sys_enter") int am_raws(u64 *args) {{ if (MINE && args[1] == 121) am
     }
 
 
-def test_hits_of_other_processes_count_and_static_probes_too(source, build, run, nothing_attached):
+def test_hits_of_other_processes_and_static_probes_are_counted(source, build, run, nothing_attached):
     program = f"""
 u64 am_visits, am_leaves;
 SEC("usdt/{build("places")}:places:visit") int am_visit(void *c) {{ __sync_fetch_and_add(&am_visits, 1); return 0; }}
@@ -500,7 +500,7 @@ int am_on_work(void *ctx)
 """
 
 
-def test_fields_of_the_kernels_structs_are_where_this_kernel_has_them(source, library, work, nothing_attached):
+def test_struct_field_offsets_are_relocated_for_this_kernel(source, library, work, nothing_attached):
     with trace(source(CORE.replace("READ", ""), GPU), f"am_on_work=uprobe:{library}:am_work") as t:
         work.many(1)
 
@@ -508,7 +508,7 @@ def test_fields_of_the_kernels_structs_are_where_this_kernel_has_them(source, li
     assert found == {"am_tgid": os.getpid(), "am_there": 1, "am_not_there": 0, "am_size": 4}
 
 
-def test_a_field_that_this_kernel_has_not_is_named(source, library, nothing_attached):
+def test_a_field_missing_in_this_kernel_is_named(source, library, nothing_attached):
     program = CORE.replace("READ", "bpf_probe_read_kernel(&am_size, 4, &other->am_nothing);")
     with (
         raises("gpu.no-kernel-field", ProgramError, match=r"no task_struct\.am_nothing") as caught,
@@ -519,7 +519,7 @@ def test_a_field_that_this_kernel_has_not_is_named(source, library, nothing_atta
 
 
 def refused(*words, **options):
-    """What a trace says that does not begin."""
+    """The error of a trace that does not start."""
     with pytest.raises(AccelMagicError) as caught, trace(*words, **options):
         pytest.fail("the block must not run")
     error = caught.value
@@ -527,7 +527,7 @@ def refused(*words, **options):
     return error
 
 
-def test_the_kernels_refusal_of_a_program_names_the_source_line(source, library, left_behind):
+def test_a_program_rejected_by_the_kernel_is_reported_with_the_source_line(source, library, left_behind):
     program = """
 GPU_MAP(am_counts, BPF_MAP_TYPE_SHARED_ARRAY, u32, u64, 1);
 
@@ -549,7 +549,7 @@ int am_on_work(void *ctx)
     assert left_behind() == set()
 
 
-def test_helpers_of_the_gpu_are_refused_on_the_cpu_with_the_line(source, library, left_behind):
+def test_gpu_helpers_are_rejected_on_the_cpu_with_the_line(source, library, left_behind):
     program = 'u64 am_block;\nSEC("uprobe")\nint am_on_work(void *ctx)\n{\n\tam_block = gpu_sm_id();\n\treturn 0;\n}\n'
 
     error = refused(source(program, GPU), f"am_on_work=uprobe:{library}:am_work")
@@ -559,7 +559,7 @@ def test_helpers_of_the_gpu_are_refused_on_the_cpu_with_the_line(source, library
     assert left_behind() == set()
 
 
-def test_programs_that_are_not_under_the_gpl_do_not_get_its_helpers(source, library, left_behind):
+def test_programs_without_a_gpl_license_cannot_use_gpl_helpers(source, library, left_behind):
     program = 'SEC("uprobe") int am_on_work(void *ctx) { bpf_printk("here"); return 0; }\n'
     path = source(program, GPU, licence='\nchar LICENSE[] SEC("license") = "Proprietary";\n')
 
@@ -582,7 +582,7 @@ def test_programs_that_are_not_under_the_gpl_do_not_get_its_helpers(source, libr
     ids=["per thread", "hash"],
 )
 @pytest.mark.usefixtures("nothing_attached")
-def test_maps_that_cannot_be_one_memory_are_refused_with_what_to_use_instead(source, library, declaration, why):
+def test_maps_that_cannot_be_shared_are_rejected_with_an_alternative(source, library, declaration, why):
     look = "u32 key = 0; u64 *value = bpf_map_lookup_elem(&am_map, &key); return value ? 1 : 0;"
     program = f"""{declaration}
 SEC("uprobe") int am_on_work(void *ctx) {{ {look} }}
@@ -594,13 +594,13 @@ SEC("gpu/entry") int am_begin(struct gpu_ctx *ctx) {{ {look} }}
     assert isinstance(error, ProgramError)
     assert why in error.why
     assert "BPF_MAP_TYPE_SHARED_ARRAY" in error.fix
-    assert why in str(refused(*words, verify="warn"))  # the line asks for that program
+    assert why in str(refused(*words, verify="warn"))  # the line requests that program
     with trace(words[0], verify="warn") as t:
         launch()
     assert f"am_on_work (uprobe) was not attached: am_on_work (uprobe) cannot run on the CPU ({why}" in notes(t)
 
 
-def test_a_program_without_a_place_is_told_and_the_others_run(source, nothing_attached):
+def test_a_program_without_a_place_is_reported_and_the_others_run(source, nothing_attached):
     with trace(source(DELAY, 'SEC("uprobe/./no_such_file:f") int am_far(void *ctx) { return 0; }\n')) as t:
         launch()
 
@@ -621,7 +621,7 @@ def test_a_program_without_a_place_is_told_and_the_others_run(source, nothing_at
         (["am_on_work=libc"], "'libc' is not a probe"),
     ],
 )
-def test_a_binding_that_cannot_be_is_an_error(source, words, what, nothing_attached):
+def test_an_invalid_binding_is_an_error(source, words, what, nothing_attached):
     error = refused(source(DELAY), *words)
 
     assert isinstance(error, ProbeError)
@@ -629,7 +629,7 @@ def test_a_binding_that_cannot_be_is_an_error(source, words, what, nothing_attac
     assert error.why or error.fix
 
 
-def test_an_object_may_have_programs_for_the_cpu_alone(source, library, work, nothing_attached):
+def test_an_object_may_have_only_cpu_programs(source, library, work, nothing_attached):
     counts = 'u64 am_calls;\nSEC("uprobe")\nint am_on_work(void *c) { __sync_fetch_and_add(&am_calls, 1); return 0; }\n'
     with trace(source(counts), f"am_on_work=uprobe:{library}:am_work") as t:
         work.many(3)
@@ -642,14 +642,14 @@ def test_an_object_may_have_programs_for_the_cpu_alone(source, library, work, no
     assert "its section names no place" in error.why
 
 
-def test_a_kprobe_on_what_may_be_a_gpu_kernel_says_how_to_write_that(source, nothing_attached):
+def test_a_kprobe_that_may_mean_a_gpu_kernel_explains_the_syntax(source, nothing_attached):
     with trace(source('SEC("kprobe/am_matmul") int am_f(void *ctx) { return 0; }\n', GPU)) as t:
         pass
 
     assert 'if am_matmul is a GPU kernel, write SEC("kprobe/cuda_am_matmul")' in notes(t)
 
 
-def test_a_dry_run_tells_the_places_and_attaches_nothing(source, library, left_behind):
+def test_a_dry_run_lists_the_places_and_attaches_nothing(source, library, left_behind):
     words = (source(DELAY), f"am_on_work=uprobe:{library}:am_work")
 
     text = repr(accel_magic.gputrace(*words, device="cpu").examine())
@@ -675,22 +675,22 @@ DROPPED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 
 @pytest.fixture
 def unprivileged(library, python):
-    """Run a program in a process that may not trace."""
+    """Run a program in an unprivileged process."""
     return lambda path: python(
         UNPRIVILEGED, path, f"am_on_work=uprobe:{library}:am_work", Path(__file__).parent, before=DROPPED
     )
 
 
-def test_without_privilege_the_kernels_programs_run_and_the_others_are_told(source, unprivileged):
+def test_without_privilege_gpu_programs_run_and_the_others_are_reported(source, unprivileged):
     printed = unprivileged(source(BOTH))
 
     assert "am_on_work (uprobe) was not attached: this process has no privilege to trace" in printed
     assert "CAP_BPF" in printed
     assert "Traceback" not in printed
-    assert str(7 * GRID) in printed  # what the GPU's program added, in the same layout
+    assert str(7 * GRID) in printed  # the GPU program's sum, in the same layout
 
 
-def test_without_privilege_programs_for_the_cpu_alone_are_an_error(source, unprivileged):
+def test_without_privilege_an_object_with_only_cpu_programs_is_an_error(source, unprivileged):
     counts = 'u64 am_calls;\nSEC("uprobe") int am_on_work(void *c) { __sync_fetch_and_add(&am_calls, 1); return 0; }\n'
 
     printed = unprivileged(source(counts))
@@ -727,12 +727,12 @@ def test_an_error_in_the_cell_keeps_the_result_and_leaves_nothing(source, librar
         raise error
 
     assert t.result.maps["am_stamps"]["value"].tolist()[1] == 2
-    work.many(1)  # it is gone
+    work.many(1)  # detached
     assert t.result.maps["am_stamps"]["value"].tolist()[1] == 2
     assert left_behind() == set()
 
 
-def test_hits_after_detaching_do_not_count_and_missed_ones_are_told(
+def test_hits_after_detaching_are_not_counted_and_missed_ones_are_reported(
     source, library, work, monkeypatch, nothing_attached
 ):
     monkeypatch.setattr(Linker, "misses", lambda _: 1234)
@@ -751,7 +751,7 @@ def test_hits_after_detaching_do_not_count_and_missed_ones_are_told(
     assert frames["am_ring"]["number"].tolist() == [0, 1, 2]
 
 
-def test_what_reading_the_maps_calls_itself_does_not_count(source, library, work, monkeypatch, nothing_attached):
+def test_calls_made_by_reading_the_maps_are_not_counted(source, library, work, monkeypatch, nothing_attached):
     from accel_magic.api import gputrace as module
 
     real = module.recording_of
@@ -813,7 +813,7 @@ def test_a_binary_that_the_cell_starts_is_seen_from_both_sides(source, tmp_path,
 PAGE = ROOT / "docs" / "gputrace.md"
 
 
-def test_the_pages_program_tells_a_delay_for_each_launch(library, work, tmp_path, nothing_attached):
+def test_the_documented_program_reports_a_delay_for_each_launch(library, work, tmp_path, nothing_attached):
     (text,) = [text for text in re.findall(r"```c\n(.*?)```", PAGE.read_text(), re.DOTALL) if "on_call" in text]
     (tmp_path / "delay.bpf.c").write_text(text.replace("on_call", "am_on_call"))
     with trace(str(tmp_path / "delay.bpf.c"), f"am_on_call=uprobe:{library}:am_work") as t:
@@ -839,13 +839,15 @@ LAUNCHER = "_Z16cudaLaunchKernelIcE9cudaErrorPT_4dim3S3_PPvmP11CUstream_st"
 
 @pytest.fixture
 def application(tmp_path, monkeypatch):
-    """An application of one kernel: calls the symbol of a runtime that is linked in, then runs `vectorAdd`."""
+    """An application with one kernel: calls a symbol of a linked runtime, then runs `vectorAdd`."""
     (tmp_path / "vec_add.c").write_text(
         f'int {LAUNCHER}(void) {{ __asm__ volatile("nop"); return 0; }}\nvoid launched(void) {{ {LAUNCHER}(); }}\n'
     )
     monkeypatch.chdir(tmp_path)
     subprocess.run(["gcc", "-O1", "-fno-inline", "-shared", "-fPIC", "-o", "vec_add", "vec_add.c"], check=True)
-    loaded = ctypes.CDLL(str(tmp_path / "vec_add"))  # the loader knows ./vec_add of an earlier test
+    loaded = ctypes.CDLL(
+        str(tmp_path / "vec_add")
+    )  # an absolute path, because the loader has cached ./vec_add of an earlier test
     add = nvrtc.CpuKernel(nvrtc.compile(VECTOR_ADD))
     one, total = np.ones(GRID, np.float32), np.zeros(GRID, np.float32)
 
@@ -860,7 +862,7 @@ def application(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not FOLDER, reason="ACCEL_MAGIC_BPFTIME does not name a checkout of bpftime")
 class TestOthersPrograms:
-    """Programs of both sides that others wrote, unmodified."""
+    """Unmodified third-party programs for both sides."""
 
     def run(self, application, name, *words, **options):
         with trace(str(Path(FOLDER, "example/gpu", name)), *words, **options) as t:
@@ -873,16 +875,16 @@ class TestOthersPrograms:
         assert maps["call_count"]["value"].tolist() == [5 * GRID, 5]
 
     @pytest.mark.parametrize("folder", ["launchlate", "launchlate-kernel-gpu-shared-map"])
-    def test_each_thread_finds_when_its_launch_was_asked_for(self, application, folder, nothing_attached):
+    def test_each_thread_reads_the_time_of_its_launch_call(self, application, folder, nothing_attached):
         bound = f"uprobe_cuda_launch=uprobe:./vec_add:{LAUNCHER}"
         maps = self.run(application, f"{folder}/launchlate.bpf.c", bound)
         histogram = maps["time_histogram"]["value"]
         assert histogram.sum() == 5 * GRID
-        assert histogram[:2].sum() == 0  # no launch takes less than a microsecond here
+        assert histogram[:2].sum() == 0  # no launch takes less than a microsecond
         assert 0 < maps["last_uprobe_time"]["value"][0] < time.monotonic_ns()
 
-    def test_a_shared_map_that_only_the_gpu_uses_stays_there(self, application, nothing_attached):
+    def test_a_shared_map_used_only_by_the_gpu_stays_on_the_gpu(self, application, nothing_attached):
         maps = self.run(application, "gpu_shared_map/gpu_shared_map.bpf.c", verify="warn")
-        # Every thread overwrites the counter with the one that it found plus one, as its source says.
+        # Every thread stores the value it read plus one, as its source does.
         assert maps["counter"]["value"].tolist() == [5]
         assert maps["counter_per_thread"].values.tolist() == [[os.getpid(), 5]]

@@ -1,4 +1,4 @@
-"""An array of the kernel that a uprobe and kernels in several native programs count in, on the stand-in driver."""
+"""One array counted by a uprobe and by kernels of several native programs, on the mock driver."""
 
 import os
 import subprocess

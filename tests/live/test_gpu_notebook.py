@@ -39,7 +39,7 @@ def rows(answer):
     ]
 
 
-def test_a_live_row_counts_launches_under_the_banner_and_goes_with_the_cell(gpu):
+def test_a_live_row_counts_launches_under_the_banner_and_ends_with_the_cell(gpu):
     answer = gpu("%%gputrace kernelcount -o t\n" + LAUNCHES.format(count=20, pause=0.1))
 
     assert answer.status == "ok", answer.reply
@@ -54,15 +54,15 @@ def test_a_live_row_counts_launches_under_the_banner_and_goes_with_the_cell(gpu)
     assert "(20, [20, 160, 5120])" in told.text
 
 
-def test_the_row_shows_records_as_they_come_also_during_one_launch(gpu):
+def test_the_row_shows_records_as_they_arrive_even_during_one_launch(gpu):
     answer = gpu("%%gputrace kernelretsnoop kernelcount -o t\nlong[1, 64](x, 80000)")
 
     assert answer.status == "ok", answer.reply
     shown = rows(answer)
     assert "(1, 64)" in gpu("len(t.launches), len(t.maps['exits'])").text
-    # One launch, which is told when it has ended: yet the row moved meanwhile.
+    # One launch, which is reported when it ends, but the row changed meanwhile.
     assert len([text for text in shown if re.search(r"\b2\s+warps", text)]) >= 3
-    # The exits come all at once at its end, which the last rows may show already.
+    # All exits arrive together at its end, and the last rows may already include them.
     exits = [int(match[1]) for text in shown if (match := re.search(r"(\d+)\s+exits", text))]
     assert exits == sorted(exits)
     assert set(exits) <= {0, 64}
@@ -76,7 +76,7 @@ def test_the_row_shows_records_as_they_come_also_during_one_launch(gpu):
     assert "5120" in gpu("len(t.tools['kernelretsnoop'])").text
 
 
-def test_what_each_launch_added_comes_with_an_option_of_the_line(gpu):
+def test_an_option_shows_what_each_launch_added(gpu):
     answer = gpu("%%gputrace kernelcount --by-launch -o t\nfor i in range(3):\n    scale[2, 32 << i](x, 2.0, 256)")
 
     assert answer.status == "ok", answer.reply
@@ -88,7 +88,7 @@ def test_what_each_launch_added_comes_with_an_option_of_the_line(gpu):
     assert "NameError" in gpu("ran").reply.get("ename", "")
 
 
-def test_an_interrupt_keeps_what_ran_and_the_next_cell_traces(gpu):
+def test_an_interrupt_keeps_finished_launches_and_the_next_cell_traces(gpu):
     answer = gpu("%%gputrace kernelcount -o part\n" + LAUNCHES.format(count=400, pause=0.05), interrupt_after=2.5)
 
     assert (answer.status, answer.reply["ename"]) == ("error", "KeyboardInterrupt")
@@ -101,7 +101,7 @@ def test_an_interrupt_keeps_what_ran_and_the_next_cell_traces(gpu):
     assert "1" in gpu("len(whole.launches)").text
 
 
-def test_what_the_cell_raises_is_raised_and_a_wrong_line_attaches_nothing(gpu):
+def test_the_cells_error_is_raised_and_an_invalid_line_attaches_nothing(gpu):
     failed = gpu("%%gputrace kernelcount -o t\nscale[2, 128](x, 2.0, 256)\n1 / 0")
     assert (failed.status, failed.reply["ename"]) == ("error", "ZeroDivisionError")
     assert "(1, 'error')" in gpu("len(t.launches), t.recording.outcome").text
@@ -128,7 +128,7 @@ def test_a_saved_trace_plays_back_under_both_banners_without_running_the_cell(gp
     assert "[2560]" in gpu("again.tools['kernelcount']['threads'].tolist()").text
 
 
-def test_defaults_come_from_config_and_completion_knows_the_tools(gpu):
+def test_defaults_come_from_config_and_completion_includes_the_tools(gpu):
     assert gpu("%config GpuTrace.threads = 100").status == "ok"
     gpu("%%gputrace threadhist -o t\nscale[2, 128](x, 2.0, 256)")
     assert "(100, 312)" in gpu("len(t.tools['threadhist']), t.lost").text

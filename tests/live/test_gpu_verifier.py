@@ -28,22 +28,22 @@ _PSEUDO_MAP, _PSEUDO_VALUE, _PSEUDO_CALL = 1, 2, 1
 STRICTER = {
     "uninitialised-stack",  # a privileged program may read it
     "pointer-leak",  # a privileged program may
-    "pointer-arithmetic",  # a privileged program may turn addresses into numbers
+    "pointer-arithmetic",  # a privileged program may convert addresses to numbers
     "dangling-stack-pointer",
-    "unbounded-loop",  # the kernel follows ten times as many instructions
+    "unbounded-loop",  # the kernel's limit on instructions is ten times as high
 }
-"""Rules that refuse more than the kernel does for root."""
+"""Rules that are stricter than the kernel's for root."""
 
 ONLY_THE_KERNEL = (
-    "misaligned stack access",  # the stack is followed byte by byte here
+    "misaligned stack access",  # the stack is tracked byte by byte here
     "misaligned value access",  # not atomic: the compiler splits it
     "unreachable insn",  # a note here
-    "invalid shift",  # the distance counts modulo the width, as the instruction set says
-    "math between",  # a pointer may be moved anywhere here: where it is used counts
+    "invalid shift",  # the shift count is modulo the width, as in the instruction set
+    "math between",  # any pointer arithmetic is allowed here: only its use is checked
     "makes map_value pointer be out of bounds",  # the same
     "value is outside of the allowed",
 )
-"""Reasons of the kernel that are no rules here."""
+"""The kernel's reasons for rejection that are not rules here."""
 
 
 def _beside_the_unit_tests(name):
@@ -63,21 +63,21 @@ MAPS = tuple(
     if one.name in ("table", "big", "ring", ".bss")
 )
 DIALECT = generate.Dialect(
-    numbers=(5,),  # of other helpers the kernel knows the range of the result
-    tables=MAPS[:2],  # no arrays: the kernel knows that a constant key is in them, and wants no null check
-    # Fields of struct __sk_buff that have the same place and size as some of struct gpu_ctx, and one beyond both.
+    numbers=(5,),  # for other helpers the kernel knows the range of the result
+    tables=MAPS[:2],  # no arrays: with a constant key in range the kernel needs no null check
+    # Fields of struct __sk_buff with the same offset and size as fields of struct gpu_ctx, and one beyond both.
     fields=((8, 4), (12, 4), (16, 4), (20, 4), (8, 4), (12, 4), (400, 4)),
     data=((".bss", 32),),
     left_out=("text", "outputs"),
-    # The kernel knows nothing of quotients and remainders.
+    # The kernel does not track quotients and remainders.
     operations=tuple(one for one in generate.OPERATIONS if one not in (Alu.DIV, Alu.MOD)),
-    moves=(Alu.ADD,),  # nor of the range of a pointer from which a number is subtracted
+    moves=(Alu.ADD,),  # nor the range of a pointer from which a number is subtracted
 )
 
 
 @pytest.fixture(scope="module")
 def maps():
-    """The maps in the kernel: descriptors by name."""
+    """Descriptors of the maps in the kernel by name."""
     made = {
         spec.name: syscalls.map_create(
             int(spec.type), key=spec.key_size, value=spec.value_size, entries=spec.max_entries, name="am_judged"
@@ -90,7 +90,7 @@ def maps():
 
 
 def linked(program, maps):
-    """Give a program's bytes as the kernel takes them: functions one after the other, maps by descriptor."""
+    """Encode a program for the kernel: functions one after another, maps by descriptor."""
     starts = [sum(len(one.code) for one in program.functions[:place]) for place in range(len(program.functions))]
     code = []
     for start, function in zip(starts, program.functions, strict=True):
@@ -111,7 +111,7 @@ def linked(program, maps):
 
 
 def kernel_says(program, maps):
-    """Give None where the kernel accepts a program, else the end of its verifier's log."""
+    """Return None if the kernel accepts a program, else the end of the verifier's log."""
     try:
         os.close(syscalls.prog_load(_SOCKET_FILTER, linked(program, maps), name="am_judged"))
     except syscalls.VerifierError as refused:
@@ -124,7 +124,7 @@ def kernel_says(program, maps):
 
 @pytest.fixture(scope="module")
 def judged(maps):
-    """Programs, what the kernel says, and the first rule that they break here; None for none."""
+    """Programs, the kernel's verdict, and the first rule that they break here, or None."""
     dice = random.Random(SEED)
     found = []
     for _ in range(PROGRAMS):
@@ -136,13 +136,13 @@ def judged(maps):
             if one and one.opcode == isa.CALL and one.src
         }
         if called != set(range(1, len(program.functions))):
-            continue  # the kernel wants every function to be called
+            continue  # the kernel requires every function to be called
         errors = [one.rule for one in safety.analyse(program, MAPS).findings if one.severity == "error"]
         found.append((program, kernel_says(program, maps), errors[0] if errors else None))
     return found
 
 
-def test_most_programs_are_judged_alike(judged, capsys):
+def test_both_verifiers_agree_on_most_programs(judged, capsys):
     tally = collections.Counter((kernel is None, rule is None) for _, kernel, rule in judged)
     alike = tally[True, True] + tally[False, False]
     with capsys.disabled():
@@ -155,18 +155,18 @@ def test_most_programs_are_judged_alike(judged, capsys):
     assert alike > len(judged) * 0.93
 
 
-def test_what_the_kernel_refuses_and_this_verifier_accepts_breaks_no_rule_here(judged):
+def test_programs_rejected_only_by_the_kernel_break_no_rule_here(judged):
     unexplained = collections.Counter(
         kernel
         for _, kernel, rule in judged
         if kernel is not None and rule is None and not any(reason in kernel for reason in ONLY_THE_KERNEL)
     )
-    # The kernel knows nothing of a shift by a register, nor of two bytes of the stack that are read again: it then
-    # follows paths that are none.
+    # The kernel does not track shifts by a register, nor two stack bytes that are read back: it then follows
+    # impossible paths.
     assert sum(unexplained.values()) <= len(judged) * 0.005, unexplained
 
 
-def test_what_only_this_verifier_accepts_does_not_fault(judged):
+def test_programs_accepted_only_here_do_not_fault(judged):
     dice = random.Random(SEED + 3)
     for program, kernel, rule in judged:
         if kernel is None or rule is not None:
@@ -180,7 +180,7 @@ def test_what_only_this_verifier_accepts_does_not_fault(judged):
                 pytest.fail(f"{fault}; the kernel says: {kernel}")
 
 
-def test_what_only_this_verifier_refuses_breaks_rules_that_are_stricter_here(judged):
+def test_programs_rejected_only_here_break_rules_that_are_stricter_here(judged):
     surplus = collections.Counter(
         rule for _, kernel, rule in judged if kernel is None and rule is not None and rule not in STRICTER
     )

@@ -1,4 +1,4 @@
-"""Recordings handed from one process to another, and programs compiled elsewhere: what the NPU lab is made of."""
+"""Recordings handed over between processes, and programs compiled elsewhere, as in the NPU lab."""
 
 import json
 import os
@@ -24,7 +24,7 @@ GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 
 @pytest.fixture
 def recorded(build, run, tmp_path):
-    """A live recording with three kinds of records, and the file it was handed over in."""
+    """A live recording with three kinds of records, and its handover file."""
     probes = (GETPPID, f"latency:uprobe:{build('calls')}:leaf", "tracepoint:sched:sched_process_exec")
     session = LiveSession(Options().plan(probes))
     session.start()
@@ -36,7 +36,7 @@ def recorded(build, run, tmp_path):
     return recording, path
 
 
-def test_what_is_read_is_what_was_written(recorded):
+def test_a_handed_over_recording_is_read_back_unchanged(recorded):
     recording, path = recorded
     read = handover.read(path)
     path.unlink()
@@ -65,14 +65,14 @@ def test_only_a_fresh_recording_can_be_handed_over(recorded, tmp_path):
 
 
 def damaged(path):
-    """Ways in which a file can be wrong: (what, its bytes)."""
+    """Malformed files: (description, bytes)."""
     data = path.read_bytes()
     line, _, rest = data.partition(b"\n")
     sizes = json.loads(line)
     yield "its end is missing", data[:-1]
     yield "JSON", b"no recording\n" + rest
     yield "", b""
-    yield "", json.dumps(sizes[:-1]).encode() + b"\n" + rest  # a ring too few
+    yield "", json.dumps(sizes[:-1]).encode() + b"\n" + rest  # one ring too few
     yield "", json.dumps([*sizes, 0]).encode() + b"\n" + rest  # one too many
     yield "", json.dumps([sizes[0] + 1, sizes[1] - 1, *sizes[2:]]).encode() + b"\n" + rest
     part = sum(sizes[:2])
@@ -80,7 +80,7 @@ def damaged(path):
     yield "point", line + b"\n" + rest[:part] + b"\xff" * (len(rest) - part)
 
 
-def test_what_is_no_recording_is_refused(recorded):
+def test_files_that_are_not_recordings_are_rejected(recorded):
     _, path = recorded
     for why, data in list(damaged(path)):
         path.write_bytes(data)
@@ -93,7 +93,7 @@ def test_what_is_no_recording_is_refused(recorded):
 
 @pytest.fixture
 def elsewhere(monkeypatch, tmp_path):
-    """A compiler for every connection to a port of this machine, as the lab has it; yields the processes it started."""
+    """Start a compiler for every connection to a local port, as in the lab; yields the started processes."""
     command = compiler.command_for_others(tmp_path / "slots")
     processes = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -119,7 +119,7 @@ def elsewhere(monkeypatch, tmp_path):
         assert process.wait(10) == 0  # it ends with its connection
 
 
-def test_a_compiler_elsewhere_serves_as_well(elsewhere, run, build):
+def test_a_remote_compiler_works(elsewhere, run, build):
     for calls in (3, 4):
         with trace(GETPPID) as t:
             run(build("calls"), 1, calls)
@@ -129,7 +129,7 @@ def test_a_compiler_elsewhere_serves_as_well(elsewhere, run, build):
     assert compiler.start() is None
 
 
-def test_a_users_own_program_is_compiled_here(elsewhere):
+def test_a_users_own_program_is_compiled_locally(elsewhere):
     compiled = compiler.compile_user("BPF_HASH(seen); int f(void *ctx) { return 0; }", "mine.c")
     for map_ in compiled.maps:
         os.close(map_.fd)
@@ -138,7 +138,7 @@ def test_a_users_own_program_is_compiled_here(elsewhere):
     assert elsewhere == []
 
 
-def test_a_compiler_elsewhere_that_is_not_there_is_a_typed_error(monkeypatch, left_behind):
+def test_an_unreachable_compiler_is_a_typed_error(monkeypatch, left_behind):
     compiler.stop()
     compiler.compile_own.cache_clear()
     with socket.create_server(("127.0.0.1", 0)) as listener:

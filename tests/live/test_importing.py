@@ -1,4 +1,4 @@
-"""Output of the real tools, made here and now over a program that counts its own calls, and imported."""
+"""Importing output of the real tools, created here with a program that counts its own calls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PERF = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not inst
 
 
 def told(text):
-    """What the program printed of itself: `getppid 600`."""
+    """Parse the program's own counts: `getppid 600`."""
     return int(re.search(r"getppid (\d+)", text)[1])
 
 
 def saved(tmp_path, command):
-    """Run a tool and keep what it prints, as a user would with `>`."""
+    """Run a tool and store its output, as with `>`."""
     done = subprocess.run(command, capture_output=True, check=True, timeout=240)
     path = tmp_path / "output.txt"
     path.write_bytes(done.stdout)
@@ -155,7 +155,7 @@ def test_a_script_that_prints_tagged_lines_of_two_layers(build, tmp_path):
 
 
 @BPFTRACE
-def test_lines_that_uniq_counted(build, tmp_path):
+def test_lines_counted_by_uniq(build, tmp_path):
     script = 'tracepoint:syscalls:sys_*_getppid /comm == "calls"/ { printf("%s\\n", probe) }'
     path = saved(tmp_path, ["bpftrace", "-e", script, "-c", f"{build('calls')} 1 400"])
     counted = subprocess.run(f"sort {path} | uniq -c | sort -rn", shell=True, capture_output=True, check=True)
@@ -169,7 +169,7 @@ def test_lines_that_uniq_counted(build, tmp_path):
 
 @contextmanager
 def ftrace_instance():
-    """Give a trace buffer of our own, so that nobody else's tracing is touched."""
+    """Create a separate trace buffer, so that other tracing is not affected."""
     folder = TRACING / "instances" / "accel_magic_test"
     try:
         folder.mkdir()
@@ -225,7 +225,7 @@ def test_perf_script(build, tmp_path):
 
 
 @PERF
-def test_perfs_own_data_is_refused_with_the_command_that_helps(tmp_path):
+def test_perf_data_files_are_rejected_with_the_conversion_command(tmp_path):
     data = tmp_path / "perf.data"
     done = subprocess.run(["perf", "record", "-o", data, "true"], capture_output=True, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""An interrupt at any step of a trace: nothing stays attached, and what was traced has a result."""
+"""Interrupts at any step of a trace: nothing stays attached, and traced code has a result."""
 
 import contextlib
 import gc
@@ -35,7 +35,7 @@ TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u64 v = 1; out.ringbuf_output(&v
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Recordings to play: of a trace and of a GPU trace."""
+    """Recordings to replay: a trace and a GPU trace."""
     folder = tmp_path_factory.mktemp("saved")
     with trace(GETPPID, save=folder / "Replay.parquet"):
         os.getppid()
@@ -55,7 +55,7 @@ def shell():
 
 @pytest.fixture
 def interrupted(left_behind, only_new_garbage):
-    """Interrupt `use()` at its steps, each in a run of its own, and check what is left.
+    """Interrupt `use()` at its steps, each in a separate run, and check what is left.
 
     `use` adds to the list it is given once the traced code has begun. But in a thorough run a part of the steps has to
     do; tests/unit/test_block.py tries all of those that every kind of trace shares.
@@ -77,7 +77,7 @@ def interrupted(left_behind, only_new_garbage):
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
             assert not entered or accel_magic.last is not before, f"no result after {raised}"
             assert left_behind("program", "link") == set(), raised
-            with trace(GETPPID, mode="count"):  # nothing claims to be running
+            with trace(GETPPID, mode="count"):  # no trace is registered as running
                 pass
         use(entered)
         gc.collect()
@@ -87,7 +87,7 @@ def interrupted(left_behind, only_new_garbage):
 
 
 @pytest.mark.parametrize("kind", ["trace", "flame", "gputrace", "program"])
-def test_of_a_with_statement_of_any_kind(interrupted, tmp_path, kind):
+def test_interrupts_of_with_statements_of_every_kind(interrupted, tmp_path, kind):
     program = tmp_path / "count.bpf.c"
     program.write_text(COUNT)
     make = {
@@ -105,8 +105,8 @@ def test_of_a_with_statement_of_any_kind(interrupted, tmp_path, kind):
 
 
 @pytest.mark.parametrize("play", [Replay, GpuReplay])
-def test_of_a_playback_of_any_kind(interrupted, saved, play):
-    def use(_):  # nothing is lost where no code was traced: the recording is a file
+def test_interrupts_of_replays_of_every_kind(interrupted, saved, play):
+    def use(_):  # nothing is lost without traced code: the recording is a file
         player = play(saved / f"{play.__name__}.parquet", speed=1000)
         player.prepare()
         try:
@@ -120,7 +120,7 @@ def test_of_a_playback_of_any_kind(interrupted, saved, play):
 
 
 @pytest.mark.parametrize("line", [f"ktrace {GETPPID} -o t", "flame -o t", "gputrace threadhist --device cpu -o t"])
-def test_of_a_cell(interrupted, shell, line):
+def test_interrupts_of_a_cell(interrupted, shell, line):
     magic, _, rest = line.partition(" ")
 
     def use(entered):
@@ -142,7 +142,7 @@ random.seed(int(sys.argv[3]))
 with trace(GETPPID):
     pass
 pressing, over = threading.Event(), threading.Event()
-def press():  # real signals, at moments that have nothing to do with what runs
+def press():  # real signals, at arbitrary moments
     while not over.is_set():
         pressing.wait()
         time.sleep(random.uniform(0, most_s))
@@ -165,7 +165,7 @@ for _ in range(rounds):
             pressing.clear()
     except KeyboardInterrupt:
         interrupted += 1
-    for _ in range(20):  # what is on its way
+    for _ in range(20):  # pending signals
         with contextlib.suppress(KeyboardInterrupt):
             pressing.clear()
             time.sleep(0.002)

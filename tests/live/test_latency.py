@@ -1,4 +1,4 @@
-"""Latencies: which calls are paired with which returns, and how long they took, against the programs' own clocks."""
+"""Latencies: pairing of calls and returns, and durations compared with the programs' own clocks."""
 
 import subprocess
 import threading
@@ -13,7 +13,7 @@ from accel_magic.kernel import buckets
 pytestmark = pytest.mark.live
 
 
-def test_durations_are_those_the_program_measured_around_its_own_calls(build, run):
+def test_durations_agree_with_the_programs_own_measurements(build, run):
     program = build("naps")
 
     with trace(f"latency:uprobe:{program}:nap", args="us=arg0:s32") as t:
@@ -21,7 +21,7 @@ def test_durations_are_those_the_program_measured_around_its_own_calls(build, ru
 
     latency = t.result.latency.iloc[0]
     assert (latency["count"], latency["unfinished"]) == (160, 0)
-    # The program's two clock readings lie just outside of ours, some microseconds of probe included.
+    # The program's two clock readings are just outside the trace's, and include some microseconds of the probe.
     assert np.mean(measured) - 1e6 < latency["mean_ns"] <= np.mean(measured)
     assert latency["max_ns"] <= max(measured)
     for quantile, name in ((50, "p50_ns"), (90, "p90_ns")):
@@ -32,7 +32,7 @@ def test_durations_are_those_the_program_measured_around_its_own_calls(build, ru
     assert (events["retval"] == events["us"].astype("int64")).all()
 
 
-def test_the_kernels_histogram_is_that_of_the_events_when_none_was_lost(build, run):
+def test_the_kernels_histogram_matches_the_events_if_none_was_lost(build, run):
     program = build("naps")
 
     with trace(
@@ -55,7 +55,7 @@ def test_the_kernels_histogram_is_that_of_the_events_when_none_was_lost(build, r
             assert row[name] == pytest.approx(exact, rel=0.032)
 
 
-def test_recursive_calls_of_several_threads_are_each_paired_with_their_own_return(build, run):
+def test_recursive_calls_of_several_threads_are_paired_with_their_returns(build, run):
     program = build("shapes")
 
     with trace(f"latency:uprobe:{program}:factorial", args="n=arg0:s64") as t:
@@ -77,7 +77,7 @@ def test_recursive_calls_of_several_threads_are_each_paired_with_their_own_retur
         assert (calls["duration_ns"] >= calls["n"].astype("int64") * 1_000_000).all()
 
 
-def test_a_call_left_by_a_jump_instead_of_a_call_returns_with_the_one_it_jumped_to(build, run):
+def test_a_tail_call_returns_with_its_target(build, run):
     program = build("shapes")
 
     with trace(f"latency:uprobe:{program}:take_off", f"latency:uprobe:{program}:landing", args="n=arg0:s64") as t:
@@ -91,7 +91,7 @@ def test_a_call_left_by_a_jump_instead_of_a_call_returns_with_the_one_it_jumped_
     assert flights["n"].tolist() == list(range(200))
 
 
-def test_calls_left_by_longjmp_are_counted_as_unfinished_and_spoil_no_other(build, run):
+def test_calls_left_by_longjmp_are_unfinished_and_do_not_affect_others(build, run):
     program = build("shapes")
 
     with trace(f"latency:uprobe:{program}:jumper", args="away=arg0:s32") as t:
@@ -127,7 +127,7 @@ def test_a_thread_that_ends_inside_a_measured_call_leaves_it_unfinished(build, r
     assert (t.result.events["leave"] == 0).all()
 
 
-def test_system_calls_take_as_long_as_the_program_slept(build, run):
+def test_system_call_durations_agree_with_the_sleep_time(build, run):
     program = build("naps")
 
     with trace("latency:tracepoint:syscalls:sys_enter_clock_nanosleep", filter="comm == 'naps'") as t:
@@ -139,11 +139,11 @@ def test_system_calls_take_as_long_as_the_program_slept(build, run):
     assert (t.result.events["retval"] == 0).all()
 
 
-def test_a_call_begun_before_the_trace_is_not_taken_for_one_of_it(build):
+def test_a_call_started_before_the_trace_is_not_counted(build):
     program = build("naps")
     probe = f"latency:uprobe:{program}:nap"
     with trace(probe, scope="self"):
-        pass  # compiled beforehand, so that it attaches at once below
+        pass  # compiled beforehand, so that it attaches quickly below
     with subprocess.Popen([program, "1", "2", "300000"], stdout=subprocess.PIPE) as process:
         time.sleep(0.05)
         with trace(probe, scope=process.pid) as t:
@@ -167,7 +167,7 @@ def test_a_call_that_outlives_the_trace_is_unfinished():
     assert latency["max_ns"] == pytest.approx(0.1e9, rel=0.3)
 
 
-def test_filters_on_the_return_decide_what_is_counted_measured_and_recorded(build, run):
+def test_filters_on_the_return_apply_to_counts_latencies_and_events(build, run):
     program = build("naps")
 
     with trace(

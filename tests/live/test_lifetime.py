@@ -1,4 +1,4 @@
-"""What is attached dies with its holder, whatever happens to that; and nothing grows."""
+"""Attached objects are released when their owner ends, however it ends; and nothing leaks."""
 
 import ctypes
 import multiprocessing
@@ -37,16 +37,14 @@ def ended(pids, seconds=60.0):
     return not any(map(running, pids))
 
 
-def test_while_a_trace_runs_its_programs_maps_and_links_are_in_the_kernel_and_afterwards_none(
-    build, run, in_kernel, left_behind
-):
+def test_kernel_objects_exist_only_while_a_trace_runs(build, run, in_kernel, left_behind):
     before = in_kernel()
     with trace(f"latency:uprobe:{build('naps')}:nap", GETPPID, "t:sched:sched_process_exec") as t:
         held = in_kernel() - before
         run(build("naps"), 1, 1, 10)
 
     assert {kind for kind, _ in held} == {"program", "map", "link"}
-    # nap's entry and return, getppid, exec, and those that follow processes, ends of threads and of programs.
+    # nap's entry and return, getppid, exec, and those that follow forks, thread exits and program replacements.
     assert sum(kind == "program" for kind, _ in held) == 7
     assert sum(kind == "link" for kind, _ in held) == 7
     assert t.result.hits > 0
@@ -67,14 +65,14 @@ def test_a_failure_while_attaching_leaves_nothing(build, left_behind, monkeypatc
     monkeypatch.undo()
 
     assert caught.value.fix
-    del caught  # its frames hold the mapped control block
+    del caught  # its frames keep the control block mapped
     assert left_behind() == set()
     with trace(GETPPID) as t:  # and the next trace works
         os.getppid()
     assert t.result.hits == 1
 
 
-def test_an_exception_in_the_block_is_passed_on_and_the_result_is_kept(left_behind):
+def test_an_exception_in_the_block_propagates_and_the_result_is_kept(left_behind):
     with pytest.raises(ZeroDivisionError), trace(GETPPID) as t:
         os.getppid()
         1 / 0  # noqa: B018
@@ -83,7 +81,7 @@ def test_an_exception_in_the_block_is_passed_on_and_the_result_is_kept(left_behi
     assert left_behind() == set()
 
 
-def test_an_interrupt_in_the_block_is_passed_on_and_the_result_is_kept(left_behind):
+def test_an_interrupt_in_the_block_propagates_and_the_result_is_kept(left_behind):
     with pytest.raises(KeyboardInterrupt), trace(GETPPID) as t:
         os.getppid()
         os.kill(os.getpid(), signal.SIGINT)
@@ -93,7 +91,7 @@ def test_an_interrupt_in_the_block_is_passed_on_and_the_result_is_kept(left_behi
     assert left_behind() == set()
 
 
-def test_a_second_trace_inside_the_first_is_refused_and_the_first_goes_on():
+def test_a_second_trace_inside_the_first_is_an_error_and_the_first_continues():
     with trace(GETPPID) as t:
         os.getppid()
         with raises("trace.already-running", TraceStateError) as caught, trace(GETPPID):
@@ -104,7 +102,7 @@ def test_a_second_trace_inside_the_first_is_refused_and_the_first_goes_on():
     assert t.result.hits == 2
 
 
-def test_asking_for_the_result_too_early_is_a_typed_error():
+def test_accessing_the_result_too_early_is_a_typed_error():
     t = trace(GETPPID)
     with raises("trace.no-result", TraceStateError, match="no result yet"):
         _ = t.result
@@ -122,7 +120,7 @@ with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:ato
 """
 
 
-def test_a_killed_holder_leaves_nothing_in_the_kernel_and_no_helper_processes(in_kernel, left_behind):
+def test_a_killed_process_leaves_nothing_in_the_kernel_and_no_helpers(in_kernel, left_behind):
     with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"ready\n"
         helpers = children_of(holder.pid)
@@ -135,7 +133,7 @@ def test_a_killed_holder_leaves_nothing_in_the_kernel_and_no_helper_processes(in
     assert left_behind() == set()
 
 
-def test_a_killed_compiler_is_started_again():
+def test_a_killed_compiler_is_restarted():
     from accel_magic.kernel.bcc import compiler
 
     pid = compiler.start()
@@ -147,7 +145,7 @@ def test_a_killed_compiler_is_started_again():
     assert t.result.hits == 1
 
 
-def test_a_forked_child_that_lives_on_does_not_keep_the_probes(left_behind):
+def test_a_forked_child_does_not_keep_the_probes(left_behind):
     with trace(GETPPID, "uprobe:libc:atoi", "t:sched:sched_process_exec"):
         child = os.fork()
         if not child:
@@ -163,8 +161,8 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_probes(left_behind):
 
 
 def fork_in_c():
-    """Fork as a C library does: Python does not hear of it in the child, which sleeps; its process id."""
-    libc = ctypes.PyDLL(None)  # nothing of Python may run in the child
+    """Fork like a C library, without Python's knowledge; return the id of the child, which sleeps."""
+    libc = ctypes.PyDLL(None)  # no Python code may run in the child
     child = libc.fork()
     if not child:
         libc.sleep(250)
@@ -173,7 +171,7 @@ def fork_in_c():
 
 
 @pytest.mark.parametrize("kind", ["trace", "program"])
-def test_a_child_that_a_c_library_forks_keeps_the_probes_until_it_ends_and_the_result_says_so(
+def test_a_child_forked_by_a_c_library_keeps_the_probes_and_a_note_reports_it(
     build, in_kernel, left_behind, tmp_path, kind
 ):
     import accel_magic
@@ -196,20 +194,22 @@ def test_a_child_that_a_c_library_forks_keeps_the_probes_until_it_ends_and_the_r
         notes = t.result.plan.notes if kind == "trace" else t.result.notes
         (note,) = [note for note in notes if "stay attached" in note]
         assert f"{child} (" in note
-        with make() as again:  # one that begins later is not concerned
+        with make() as again:  # a later trace is not affected
             os.getppid()
         notes = again.result.plan.notes if kind == "trace" else again.result.notes
         assert not any("stay attached" in note for note in notes)
         if kind == "trace":
             assert (t.result.hits, again.result.hits) == (1, 1)
-            assert {"link", "program"} <= {kind for kind, _ in in_kernel() - before}  # which the test has to see
+            assert {"link", "program"} <= {
+                kind for kind, _ in in_kernel() - before
+            }  # the test must be able to see them
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert left_behind() == set()
 
 
-def test_children_that_python_starts_keep_nothing_and_no_note_says_so():
+def test_children_started_by_python_keep_nothing_and_there_is_no_note():
     with trace(GETPPID) as t:
         sleeping = subprocess.Popen(["sleep", "60"])
         forked = os.fork()
@@ -232,7 +232,7 @@ def _count_in_child(queue):
     time.sleep(0.2)
 
 
-def test_forked_workers_count_and_can_trace_by_themselves_afterwards(left_behind):
+def test_forked_workers_are_counted_and_can_trace_afterwards(left_behind):
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     with trace(GETPPID) as t:
@@ -256,8 +256,8 @@ def _trace_in_child(queue):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_child_process_traces_by_itself(method):
-    with trace(GETPPID):  # the helpers of this process are not for the child
+def test_a_child_process_can_trace(method):
+    with trace(GETPPID):  # the child cannot use this process's helpers
         pass
     context = multiprocessing.get_context(method)
     queue = context.SimpleQueue()
@@ -269,7 +269,7 @@ def test_a_child_process_traces_by_itself(method):
     assert answer == 6
 
 
-def test_a_child_forked_inside_a_trace_can_trace_by_itself():
+def test_a_child_forked_inside_a_trace_can_trace():
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     with trace("t:syscalls:sys_enter_getpgid") as outer:
@@ -319,19 +319,19 @@ print(*first[1], *last[1], len(open("/proc/self/maps").readlines()) - first_maps
 """
 
 
-def test_hundreds_of_traces_leave_descriptors_memory_and_the_kernel_as_they_were(build, python, left_behind):
+def test_hundreds_of_traces_leak_no_descriptors_memory_or_kernel_objects(build, python, left_behind):
     traces = 1000 if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1" else 400
     printed = python(CYCLES, traces, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=280)
 
     descriptors, memory, threads, descriptors_after, memory_after, threads_after, maps = map(int, printed.split())
     assert descriptors_after == descriptors
     assert threads_after == threads
-    assert memory_after - memory < 8 * 1024  # KiB, of all but the first 100
-    assert maps <= 20  # mappings of memory, ours among them
+    assert memory_after - memory < 8 * 1024  # KiB, for all but the first 100
+    assert maps <= 20  # memory mappings, including ours
     assert left_behind() == set()
 
 
-def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path):
+def test_the_reader_process_keeps_no_descriptors_of_an_ended_trace(tmp_path):
     import accel_magic
     from accel_magic.recording.reader import client as reader
 
@@ -369,7 +369,7 @@ def test_the_reader_process_keeps_no_descriptor_of_a_trace_that_is_over(tmp_path
             kind()
 
     end = time.monotonic() + 60
-    while held() and time.monotonic() < end:  # it answers before it lets go
+    while held() and time.monotonic() < end:  # it answers before it closes them
         time.sleep(0.01)
     assert held() == []
 

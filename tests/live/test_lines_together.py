@@ -48,7 +48,7 @@ def ipython():
 
 @pytest.fixture
 def shell(ipython, kernel):
-    """Run a cell as a user does; returns (the shell's result, what was printed)."""
+    """Run a cell as a user does; return (the shell's result, the output)."""
     ipython.user_ns.update(os=os, scale=kernel, x=np.ones(256, np.float32))
     for name in "gtf":
         ipython.user_ns.pop(name, None)
@@ -92,7 +92,7 @@ def test_each_line_has_its_result_in_order_and_the_cell_runs_once(shell, ipython
         assert ipython.user_ns["g"].tools["kernelcount"]["threads"].tolist() == [4 * 256]
     if "f" in names:
         assert ipython.user_ns["f"].duration_s > 0
-    # The last line's is that of the cell, and the newest.
+    # The last line's result is the cell's, and the newest.
     assert done.result is results[-1] is accel_magic.last is ipython.user_ns["_"]
     assert printed.count("'the value'") == 1
     heads = {"g": "kernelcount, 1 of 1", "t": "scope self", "f": "samples at 99 Hz"}
@@ -125,7 +125,7 @@ def test_an_interrupt_in_the_cell_keeps_all_partial_results(shell, ipython, left
     assert left_behind() == set()
 
 
-def test_a_mistake_on_any_line_runs_and_attaches_nothing(shell, ipython, nothing_attached):
+def test_an_error_on_any_line_runs_and_attaches_nothing(shell, ipython, nothing_attached):
     for lines, kind in [
         ([GPU, "%%ktrace t:syscalls:sys_enter_nothing"], ProbeError),
         (["%%gputrace no-such-tool", KERNEL], ProbeError),
@@ -142,7 +142,7 @@ def test_a_mistake_on_any_line_runs_and_attaches_nothing(shell, ipython, nothing
     assert done.error_in_exec.lineno == 4
 
 
-def test_a_line_that_is_no_tracing_magic_is_run_with_the_cell(shell, ipython):
+def test_other_magics_between_the_lines_run_with_the_cell(shell, ipython):
     done, printed = shell(GPU, "%%time", KERNEL, WORK)
 
     assert done.success, printed
@@ -162,7 +162,7 @@ def test_help_and_dry_run_on_one_of_the_lines_run_nothing(shell, ipython, monkey
     assert "ran" not in ipython.user_ns
 
 
-def test_a_semicolon_keeps_all_of_them_quiet(shell, ipython):
+def test_a_semicolon_suppresses_all_output(shell, ipython):
     _, printed = shell(GPU, KERNEL, "os.getppid();")
 
     assert printed.strip() == ""
@@ -198,7 +198,7 @@ def test_recordings_made_together_play_back_together_without_running_the_cell(sh
     assert own(ipython.user_ns["t"]) == 1
 
 
-def test_any_of_these_magics_plays_any_recording(shell, tmp_path):
+def test_each_magic_replays_every_kind_of_recording(shell, tmp_path):
     g, t = tmp_path / "g.parquet", tmp_path / "t.parquet"
     shell(f"{GPU} --save {g}", f"{KERNEL} --save {t}", WORK)
 
@@ -207,7 +207,7 @@ def test_any_of_these_magics_plays_any_recording(shell, tmp_path):
 
 
 def rows(answer):
-    """Texts of each live row, in the order in which the rows came: {its widget: texts}."""
+    """Texts of each live row, in the order in which the rows appeared: {widget: texts}."""
     found = {}
     for kind, content, _ in answer.messages:
         value = content.get("data", {}).get("state", {}).get("value") if kind in ("comm_open", "comm_msg") else None
@@ -216,7 +216,7 @@ def rows(answer):
     return list(found.values())
 
 
-def test_every_line_has_a_live_row_of_its_own_in_a_notebook(notebook, tmp_path):
+def test_every_line_has_its_own_live_row_in_a_notebook(notebook, tmp_path):
     setup = f"import numpy as np, os, time\nfrom accel_magic.gpu.adapters import nvrtc\n%config GpuTrace.device = 'cpu'\nscale = nvrtc.CpuKernel(nvrtc.compile('''{SCALE}'''))\nx = np.ones(256, np.float32)"  # noqa: E501
     assert notebook(setup).status == "ok"
     g, t = tmp_path / "g.parquet", tmp_path / "t.parquet"

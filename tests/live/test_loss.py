@@ -1,4 +1,4 @@
-"""Small rings and limits: what is recorded, lost and counted always adds up."""
+"""Small rings and limits: recorded and lost events always add up to the counts."""
 
 import os
 import time
@@ -29,7 +29,7 @@ def test_with_a_tiny_ring_recorded_and_lost_are_exactly_the_hits(build, run, buf
     assert (result.events["pid"] == told["pid"]).all()
 
 
-def test_losses_are_kept_apart_by_probe_and_never_touch_the_latencies(build, run):
+def test_losses_are_counted_per_probe_and_never_affect_latencies(build, run):
     program = build("naps")
 
     with trace(f"latency:uprobe:{program}:nap", GETPPID, buffer=0.0078125) as t:
@@ -73,16 +73,16 @@ def test_max_events_keeps_exactly_the_first_n_while_counts_go_on(build, run, mod
 
 
 @pytest.mark.parametrize("mode", ["auto", "events"])
-def test_events_take_no_more_than_a_part_of_the_free_memory_and_the_result_says_so(build, run, mode, monkeypatch):
+def test_events_take_only_part_of_the_free_memory_and_a_note_reports_it(build, run, mode, monkeypatch):
     free = 8 << 20
     monkeypatch.setattr(free_memory, "available_bytes", lambda: free)
-    buffer = 0.125  # what is read of the ring at once may come on top
+    buffer = 0.125  # one read of the ring may exceed the limit
     program = build("calls")
 
     told = 0
     with trace(GETPPID, mode=mode, buffer=buffer) as t:
         recording = t._session._attached.control["recording"]
-        while recording[0]:  # so few at once that all fit into the ring
+        while recording[0]:  # few enough at once to fit in the ring
             told += run(program, 2, 500)["getppid"]
         told += run(program, 2, 500)["getppid"]
 
@@ -120,12 +120,12 @@ def test_duration_ends_the_tracing_and_not_the_code():
 
     result = t.result
     assert result.hits == len(result.events)
-    assert done - 1 <= result.hits <= done  # the last may have come too late
+    assert done - 1 <= result.hits <= done  # the last may be too late
     assert 0 < result.duration_s <= ended - began
     assert asked_s <= ended - began
 
 
-def test_only_hits_within_the_block_count():
+def test_only_hits_within_the_block_are_counted():
     for _ in range(50):
         os.getppid()
     with trace(GETPPID) as t:

@@ -1,4 +1,4 @@
-"""Columns read from memory, and totals: a C program says what lay there."""
+"""Columns read from memory, and totals, compared with a C program's output."""
 
 import ctypes
 import subprocess
@@ -113,19 +113,19 @@ def test_memory_behind_a_returned_pointer_is_read(library, probe):
     assert events["size"].tolist() == [0, 3, 6, 9, 12]
 
 
-def test_memory_that_is_not_there_reads_as_zero(library):
+def test_invalid_memory_reads_as_zero(library):
     events = traced(library, "uprobe:{}:fill", args="far=arg0[60000]:u64")
 
     assert events["far"].tolist() == [0] * 5
 
 
-def test_what_only_a_return_shows_needs_a_probe_that_waits_for_it(library):
+def test_values_at_return_need_a_latency_probe(library):
     with raises("capture.no-return", accel_magic.ProbeError):
         traced(library, "uprobe:{}:fill", args="handle=arg1[12]:u32@return")
 
 
 def totals_of(library, probe, monkeypatch, **options):
-    """The kernel's own sum; a preset asks for it, so the plan is given one here."""
+    """The kernel's sum. Only presets use totals, so the plan is modified here."""
     plans = match.make_plan
 
     def with_total(*args, **kwargs):
@@ -146,11 +146,11 @@ def test_the_kernel_adds_up_a_value_of_every_hit(library, monkeypatch, mode):
     assert totals_of(library, "uprobe:{}:fill", monkeypatch, mode=mode) == [4096 * 31]
 
 
-def test_of_measured_calls_those_that_failed_are_not_added_up(library, monkeypatch):
+def test_failed_measured_calls_are_not_added_up(library, monkeypatch):
     assert totals_of(library, "latency:uprobe:{}:fill", monkeypatch) == [4096 * (31 - 8)]
 
 
-def test_what_a_recording_of_several_threads_read_is_each_ones_own(library):
+def test_captures_of_several_threads_are_not_mixed_up(library):
     from threading import Thread
 
     code, path = library
@@ -169,7 +169,7 @@ def test_what_a_recording_of_several_threads_read_is_each_ones_own(library):
 STACKED = "seventh=arg6:u8,eighth=arg7:s32,size=arg8[0]:u64,handle=arg8[12]:u32@return,last=arg11:u64"
 
 
-def test_arguments_beyond_the_sixth_are_read_from_the_stack_at_entry_also_what_they_point_to(library):
+def test_arguments_beyond_the_sixth_and_their_targets_are_read_from_the_stack(library):
     code, path = library
     with accel_magic.trace(f"latency:uprobe:{path}:many", args=STACKED, filter="arg10 == 10 and arg11 >> 40 == 1") as t:
         code.run_many(3)
@@ -182,7 +182,7 @@ def test_arguments_beyond_the_sixth_are_read_from_the_stack_at_entry_also_what_t
     assert events["last"].tolist() == [1 << 40] * 3
 
 
-def test_a_filter_on_the_stack_leaves_out_what_it_does_not_hold_for(library):
+def test_filters_work_on_stack_arguments(library):
     code, path = library
     with accel_magic.trace(f"uprobe:{path}:many", args="eighth=arg7:s32", filter="arg6 == 201") as t:
         code.run_many(3)

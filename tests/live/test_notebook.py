@@ -1,4 +1,4 @@
-"""`%%ktrace` in a Jupyter kernel: replies, live messages, and what the saved notebook keeps."""
+"""`%%ktrace` in a Jupyter kernel: replies, live messages, and the saved notebook."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from nbconvert import HTMLExporter
 
 pytestmark = pytest.mark.live
 
-# Not getppid: ipykernel asks for that by itself, once a second.
+# Not getppid, which ipykernel calls once a second.
 GETPGID = "tracepoint:syscalls:sys_enter_getpgid"
 HEAD = f"%%ktrace {GETPGID}"
 BUSY = """import os, time
@@ -42,11 +42,11 @@ def test_live_counters_arrive_while_a_python_loop_is_busy_and_stop_with_the_cell
     times = {content["text"].strip(): when for kind, content, when in answer.messages if kind == "stream"}
     updates = live_updates(answer)
     during = [html for when, html in updates if times["begin"] < when < times["end"]]
-    assert 5 <= len(during) <= 11  # five a second at most, for two seconds
+    assert 5 <= len(during) <= 11  # at most five a second, for two seconds
     counters = [re.sub("<[^>]+>", " ", html) for html in during]
     assert len(set(counters)) > 3
     assert all("hits" in text for text in counters)
-    # The row is closed with the cell: its widget, and then nothing more.
+    # The row's widget is closed with the cell, and nothing follows.
     closes = [when for kind, _, when in answer.messages if kind == "comm_close"]
     assert closes
     assert updates[-1][0] <= closes[-1]
@@ -61,7 +61,7 @@ def test_no_live_sends_no_widget(notebook):
     assert not [kind for kind, _, _ in answer.messages if kind.startswith("comm")]
 
 
-def test_the_default_of_live_is_configurable(notebook):
+def test_the_default_for_live_is_configurable(notebook):
     notebook("%config KTrace.live = False")
     silent = notebook(f"{HEAD}\n{BUSY.format(seconds=0.3)}")
     asked = notebook(f"{HEAD} --live\n{BUSY.format(seconds=0.3)}")
@@ -71,7 +71,7 @@ def test_the_default_of_live_is_configurable(notebook):
     assert [kind for kind, _, _ in asked.messages if kind == "comm_open"]
 
 
-def test_the_tracers_own_thread_does_not_count(notebook):
+def test_the_tracers_own_thread_is_not_counted(notebook):
     answer = notebook(
         "%%ktrace t:syscalls:sys_enter_* -o traced\nimport threading, os, time\nmain = threading.get_native_id()\n"
         "time.sleep(1)\nos.getpgid(0)"
@@ -84,7 +84,7 @@ def test_the_tracers_own_thread_does_not_count(notebook):
     assert "(1, [])" in told.text
 
 
-def test_an_exception_replies_error_once_after_the_partial_result(notebook):
+def test_an_exception_is_reported_once_after_the_partial_result(notebook):
     answer = notebook(f"{HEAD}\nimport os\nos.getpgid(0)\n1 / 0")
 
     assert answer.status == "error"
@@ -101,7 +101,7 @@ def test_an_exception_replies_error_once_after_the_partial_result(notebook):
     assert "(1, 'error')" in told.text
 
 
-def test_a_typed_error_of_ours_shows_what_why_and_fix_and_no_frames(notebook):
+def test_our_errors_show_what_why_and_fix_without_frames(notebook):
     answer = notebook(f"{HEAD}d\n1")
 
     assert answer.status == "error"
@@ -109,11 +109,11 @@ def test_a_typed_error_of_ours_shows_what_why_and_fix_and_no_frames(notebook):
     assert error["ename"] == "ProbeError"
     shown = "\n".join(error["traceback"])
     assert "fix: " in shown
-    assert "sys_enter_getpgid" in shown  # the near name
+    assert "sys_enter_getpgid" in shown  # the similar name
     assert "ktrace.py" not in shown
 
 
-def test_an_interrupt_replies_error_and_keeps_the_partial_result(notebook, left_behind):
+def test_an_interrupt_is_an_error_reply_and_keeps_the_partial_result(notebook, left_behind):
     answer = notebook(f"{HEAD} -o partial\nimport os, time\nos.getpgid(0)\ntime.sleep(250)", interrupt_after=3.0)
 
     assert (answer.status, answer.reply["ename"]) == ("error", "KeyboardInterrupt")
@@ -125,7 +125,7 @@ def test_an_interrupt_replies_error_and_keeps_the_partial_result(notebook, left_
 
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.15, 0.3, 0.5, 0.8])
 def test_an_interrupt_at_any_moment_leaves_nothing_attached_and_the_next_cell_works(notebook, left_behind, after):
-    # A filter of its own makes the cell compile anew: the interrupt meets compiling, attaching, running, detaching.
+    # A unique filter forces a compilation: the interrupt hits compiling, attaching, running or detaching.
     answer = notebook(
         f"%%ktrace {GETPGID} uprobe:libc:atoi --filter 'pid != {int(after * 100) + 1}'\n"
         "import time\nfor i in range(4): time.sleep(0.1)",
@@ -176,7 +176,7 @@ def test_a_killed_kernel_leaves_nothing_in_the_kernel_and_no_helpers(in_kernel, 
 
 @pytest.fixture(scope="module")
 def executed():
-    """A notebook of four cells, executed as `jupyter execute` does, with its widgets saved."""
+    """A notebook with four cells, executed as by `jupyter execute`, with its widgets saved."""
     cells = [
         "%load_ext accel_magic",
         (
@@ -196,7 +196,7 @@ def shown(cell):
     return [output.get("data", {}) for output in cell.outputs]
 
 
-def test_the_saved_notebook_holds_the_static_result_and_no_widget(executed):
+def test_the_saved_notebook_has_the_static_result_and_no_widget(executed):
     result = executed.cells[1].outputs[-1]
 
     assert result.output_type == "execute_result"
@@ -221,7 +221,7 @@ def test_bokehjs_is_in_the_notebook_exactly_once(executed):
     assert len(nbformat.writes(executed)) < 4_000_000
 
 
-def test_the_notebook_as_html_asks_the_network_for_nothing_of_ours(executed):
+def test_the_exported_html_loads_none_of_our_files_from_the_network(executed):
     for cell in executed.cells:
         for data in shown(cell):
             text = data.get("text/html", "")
@@ -241,7 +241,7 @@ def test_run_all_stops_at_a_traced_cell_that_fails(executed):
     assert [output.output_type for output in book.cells[1].outputs if output.output_type == "error"] == ["error"]
 
 
-def test_a_replay_in_a_notebook_plays_at_its_own_pace_with_a_live_row_and_the_banner(notebook, tmp_path):
+def test_a_replay_in_a_notebook_runs_at_the_recorded_pace_with_live_row_and_banner(notebook, tmp_path):
     path = tmp_path / "recorded.parquet"
     assert notebook(f"{HEAD} --save {path}\n{BUSY.format(seconds=1.2)}").status == "ok"
     answer = notebook(f"%%ktrace --replay {path}\nran = True")
@@ -259,12 +259,12 @@ def test_a_replay_in_a_notebook_plays_at_its_own_pace_with_a_live_row_and_the_ba
 
 
 def played(answer):
-    """When the live row was first and last seen to change."""
+    """Times of the live row's first and last observed change."""
     times = [when for when, _ in live_updates(answer)]
     return times[0], times[-1]
 
 
-def test_an_interrupted_replay_keeps_what_was_played(notebook, tmp_path):
+def test_an_interrupted_replay_keeps_the_replayed_part(notebook, tmp_path):
     path = tmp_path / "recorded.parquet"
     notebook(f"{HEAD} --save {path} -o whole\n{BUSY.format(seconds=1)}")
     answer = notebook(f"%ktrace --replay {path} --speed 0.2 -o part", interrupt_after=1.5)
@@ -278,7 +278,7 @@ def test_an_interrupted_replay_keeps_what_was_played(notebook, tmp_path):
     assert "(True, 'interrupted', True)" in told.text
 
 
-def test_two_notebooks_at_once_count_each_its_own():
+def test_two_concurrent_notebooks_each_count_only_their_own_hits():
     def go(count):
         cells = [
             "%load_ext accel_magic",

@@ -1,4 +1,4 @@
-"""The preset's part `npu:api` on a stand-in for the Level Zero loader: its columns are what the caller gave and got."""
+"""The preset's part `npu:api` with a mock Level Zero loader: columns have the caller's arguments and results."""
 
 import ctypes
 import subprocess
@@ -86,7 +86,7 @@ def traced(tmp_path_factory):
     return t.result, events, dict(zip(names, all_[: len(names)], strict=True))
 
 
-def test_each_call_of_the_loader_is_timed_once_and_what_it_lacks_is_nothing_to_tell(traced):
+def test_each_loader_call_is_timed_once_and_missing_calls_are_not_reported(traced):
     result, events, _ = traced
 
     assert len(events) == 16
@@ -136,7 +136,7 @@ def test_a_calls_arguments_are_its_columns(traced, function, column, value):
         (["zeEventCreate", "zeEventHostSynchronize"], "ze_event", "event"),
     ],
 )
-def test_an_object_is_followed_from_the_call_that_made_it(traced, functions, column, what):
+def test_an_object_is_followed_from_the_call_that_created_it(traced, functions, column, what):
     _, events, made = traced
 
     assert made[what] > 0x7000

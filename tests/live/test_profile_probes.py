@@ -1,4 +1,4 @@
-"""Samples of a clock: as many as the CPU time that programs used, and only of those in scope."""
+"""Clock samples: in proportion to the programs' CPU time, and only in scope."""
 
 import resource
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 HZ = 1999
 
 
-def test_there_are_as_many_samples_as_the_cpu_time_of_each_thread(build, run):
+def test_the_number_of_samples_matches_each_threads_cpu_time(build, run):
     program = build("busy")
     before_ns = machine_ns()
 
@@ -26,7 +26,7 @@ def test_there_are_as_many_samples_as_the_cpu_time_of_each_thread(build, run):
     result = t.result
     sampled = result.events["tid"].value_counts()
     for tid, cpu_ns, away in zip(told["tid"], told["cpu_ns"], told["switches"], strict=True):
-        # Its beginning and its end are not in its own account.
+        # The thread's own measurement does not include its start and end.
         error_ns = sampling_error_ns(HZ, away, before_ns) + 2e6
         assert sampled[tid] / HZ * 1e9 == pytest.approx(cpu_ns, abs=error_ns)
     assert (result.hits, result.lost) == (result.recorded, 0)
@@ -34,7 +34,7 @@ def test_there_are_as_many_samples_as_the_cpu_time_of_each_thread(build, run):
     assert result.plan.points[0].rate_hz == HZ
 
 
-def test_a_busy_loop_of_this_very_thread_is_sampled_for_its_time_and_sleep_is_not():
+def test_a_busy_loop_in_this_thread_is_sampled_and_sleep_is_not():
     before_ns, this = machine_ns(), threading.get_native_id()
     with trace(f"p:hz:{HZ}") as t:
         asleep = time.monotonic_ns()
@@ -48,11 +48,11 @@ def test_a_busy_loop_of_this_very_thread_is_sampled_for_its_time_and_sleep_is_no
     times_ns = events["time_ns"][events["tid"] == this] + t.result.recording.start_ns
     busy_ns = times_ns.between(begin, end).sum() * 1e9 / HZ
     assert busy_ns == pytest.approx(used, abs=sampling_error_ns(HZ, away, before_ns))
-    # On its way into the sleep and out of it; an interrupt on either may take more.
+    # Samples while entering and leaving the sleep; an interrupt may add more.
     assert times_ns.between(asleep, begin).sum() * 1e9 / HZ <= 0.01e9 + machine_ns() - before_ns
 
 
-def test_filters_scopes_and_other_probes_on_the_line_hold_for_samples_too(build, run, tmp_path):
+def test_filters_scopes_and_other_probes_work_with_samples(build, run, tmp_path):
     program = build("busy")
     before_ns, children_ns = machine_ns(), of_children_ns()
 
@@ -65,7 +65,7 @@ def test_filters_scopes_and_other_probes_on_the_line_hold_for_samples_too(build,
     hits = t.result.counts["hits"].droplevel("probe")
     sampled_ns, away = hits[f"{HZ} Hz"] * 1e9 / HZ, told["switches"]
     error_ns = sampling_error_ns(HZ, away, before_ns)
-    # Both programs may begin there, and children_ns is what the first took in all.
+    # Both programs may start there, and children_ns includes the first one's total.
     most_ns = children_ns + 2 * (children_ns - told["cpu_ns"]) + error_ns
     assert told["cpu_ns"] - error_ns <= sampled_ns <= most_ns
     assert hits["99 Hz"] * 1e9 / 99 == pytest.approx(sampled_ns, abs=sampling_error_ns(99, away, before_ns))

@@ -1,4 +1,4 @@
-"""The user's own BCC programs: what they count and record, against programs that count for themselves."""
+"""Users' own BCC programs: their counts and records, compared with programs that count their own calls."""
 
 import ctypes
 import errno
@@ -75,7 +75,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def leaves(source, build, run, nothing_attached):
-    """Four threads of a program call leaf() 500 times each; (the result, what the program printed)."""
+    """Four threads of a program call leaf() 500 times each; returns (the result, the program's output)."""
     with trace_program(source(LEAVES), f"am_on_leaf=uprobe:{build('calls')}:leaf") as t:
         printed = run(build("calls"), 4, 500)
     assert printed["leaf"] == 2000
@@ -124,7 +124,7 @@ def test_a_histogram_has_every_value_in_its_power_of_two(leaves):
         assert row.count == 4 * sum(row.low <= value <= row.high for value in range(500))
 
 
-def test_elements_are_all_read_and_the_least_recently_used_forgotten_by_the_kernel_alone(leaves):
+def test_all_elements_are_read_except_those_evicted_by_an_lru_map(leaves):
     result, _ = leaves
     assert result.maps["am_larges"]["key"].tolist() == [(1 << 40) + i for i in range(500)]
     recent = result.maps["am_recent"]
@@ -132,7 +132,7 @@ def test_elements_are_all_read_and_the_least_recently_used_forgotten_by_the_kern
     assert set(recent["key"]) <= {number % (1 << 32) for number in range(-5, 495)}
 
 
-def test_the_result_says_what_is_not_known_and_whose_the_scope_is(leaves):
+def test_the_result_lists_unknowns_and_the_scope(leaves):
     result, _ = leaves
     text = repr(result)
     assert text.splitlines()[0].startswith("mine.bpf.c, ")
@@ -146,7 +146,7 @@ def test_the_result_says_what_is_not_known_and_whose_the_scope_is(leaves):
 
 
 @pytest.mark.parametrize("batches", ["of 64", "none"])
-def test_maps_are_read_whole_in_small_batches_and_on_kernels_without_any(source, build, run, monkeypatch, batches):
+def test_maps_are_read_completely_in_small_batches_and_without_batch_support(source, build, run, monkeypatch, batches):
     def refuse(*_, **__):
         raise OSError(errno.EINVAL, "Invalid argument")
 
@@ -255,12 +255,12 @@ def test_delivered_and_failed_outputs_add_up_when_the_ring_is_tiny(source, build
     assert len(t.result.rings["am_ring"]) + failed == 40_000
 
 
-def test_records_of_two_sizes_in_one_ring_are_told_apart(source, build, run, nothing_attached):
+def test_records_of_two_sizes_in_one_ring_are_distinguished(source, build, run, nothing_attached):
     with trace_program(ring_program(source, 256, mixed=True), f"am_on_leaf=uprobe:{build('calls')}:leaf") as t:
         run(build("calls"), 1, 3000)
     ring = t.result.rings["am_ring"]
     assert t.result.maps["am_failed"]["value"].tolist() == [0]
-    # BCC knows one of the two structs; the other's records stay bytes, in their places.
+    # BCC knows one of the two structs; records of the other remain bytes, in order.
     numbers = [
         int.from_bytes(raw[:8], "little") if isinstance(raw, bytes) else int(number)
         for raw, number in zip(ring["raw"], ring["number"], strict=True)
@@ -269,7 +269,7 @@ def test_records_of_two_sizes_in_one_ring_are_told_apart(source, build, run, not
     assert any(note.startswith("am_ring: ") and "kept as bytes" in note for note in t.result.notes)
 
 
-def test_a_record_that_is_no_struct_stays_bytes_with_a_note(source, build, run):
+def test_a_record_that_is_not_a_struct_stays_bytes_with_a_note(source, build, run):
     program = source("""
         BPF_RINGBUF_OUTPUT(am_ring, 8);
         int am_hit(void *ctx) { u64 one = 258; am_ring.ringbuf_output(&one, sizeof(one), 0); return 0; }""")
@@ -279,7 +279,7 @@ def test_a_record_that_is_no_struct_stays_bytes_with_a_note(source, build, run):
     assert "pass a struct" in t.result.notes[0]
 
 
-def test_maps_that_have_no_table_are_left_out_with_a_note(source, build, run):
+def test_maps_without_a_table_are_omitted_with_a_note(source, build, run):
     program = source("""
         #include <uapi/linux/ptrace.h>
         BPF_STACK_TRACE(am_stacks, 64);
@@ -291,10 +291,10 @@ def test_maps_that_have_no_table_are_left_out_with_a_note(source, build, run):
     assert "the map am_stacks is left out: it is a stack trace map" in t.result.notes
 
 
-# What lives in the kernel, and how it ends.
+# Lifetime of kernel objects.
 
 
-def test_while_it_runs_its_objects_are_in_the_kernel_and_afterwards_none(source, build, in_kernel, left_behind):
+def test_kernel_objects_exist_only_while_the_program_runs(source, build, in_kernel, left_behind):
     before = in_kernel()
     with trace_program(source(LEAVES), f"am_on_leaf=uprobe:{build('calls')}:leaf"):
         held = Counter(kind for kind, _ in in_kernel() - before)
@@ -360,16 +360,16 @@ def test_programs_and_traces_do_not_nest(source, build):
         pass
     with trace(GETPPID), raises("trace.already-running", TraceStateError), trace_program(program, binding):
         pass
-    with trace_program(program, binding):  # both were given back
+    with trace_program(program, binding):  # both were released
         pass
 
 
-def test_the_result_is_asked_for_after_the_block(source):
+def test_the_result_is_available_after_the_block(source):
     with raises("trace.no-result", TraceStateError, match="no result yet"):
         _ = trace_program(source(LEAVES)).result
 
 
-# What is wrong with a program, said so that it can be mended.
+# Errors in programs, with fixes.
 
 HIT = "int am_hit(void *ctx) { return 0; }"
 
@@ -381,7 +381,7 @@ HIT = "int am_hit(void *ctx) { return 0; }"
         (HIT, ("am_hitt=uprobe:libc:malloc",), ProbeError, ["no function am_hitt", "did you mean am_hit?"]),
         (HIT, ("uprobe:libc:malloc",), ProbeError, ["does not name a function", "=uprobe:libc:malloc"]),
         (HIT, ("am_hit=uprobe:libc:mallocc",), ProbeError, ["matches nothing", "malloc"]),
-        (HIT, ("am_hit=latency:uprobe:libc:malloc",), ProbeError, ["measures latency itself", "uretprobe"]),
+        (HIT, ("am_hit=latency:uprobe:libc:malloc",), ProbeError, ["cannot be used with --program", "uretprobe"]),
         (HIT, ("am_hit=uprobe:libc:malloc", f"am_hit={GETPPID}"), ProbeError, ["tracepoints and to functions"]),
         (HIT, ("am_hit=raw_tracepoint:sched_swich",), ProbeError, ["no raw tracepoint", "sched_switch"]),
         ("static int am_hit(void *ctx) { return 0; }", (), ProbeError, ["nothing to attach"]),
@@ -410,7 +410,7 @@ HIT = "int am_hit(void *ctx) { return 0; }"
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("nothing_attached")
-def test_a_wrong_program_gives_its_typed_error_and_leaves_nothing(source, text, bindings, error, words):
+def test_an_invalid_program_is_a_typed_error_and_leaves_nothing(source, text, bindings, error, words):
     if "linux-headers" in words and Path(f"/lib/modules/{os.uname().release}/build").exists():
         pytest.skip("kernel headers are installed here")
     with pytest.raises(error) as raised, trace_program(source(text), *bindings):
@@ -421,7 +421,7 @@ def test_a_wrong_program_gives_its_typed_error_and_leaves_nothing(source, text, 
 
 
 @pytest.mark.parametrize("name", [r"back\q.bpf.c", r"\g<0>.bpf.c", r"a\1.bpf.c"])
-def test_what_is_wrong_is_named_with_the_file_whatever_characters_its_name_has(tmp_path, name):
+def test_errors_include_the_file_name_with_any_characters(tmp_path, name):
     (tmp_path / name).write_text("int am_hit(void *ctx) {\n return what; }")
 
     with (
@@ -434,7 +434,7 @@ def test_what_is_wrong_is_named_with_the_file_whatever_characters_its_name_has(t
     assert f"{name}:2:" in raised.value.why
 
 
-def test_a_missing_file_and_one_that_is_no_text_are_told(tmp_path):
+def test_missing_and_binary_files_are_errors(tmp_path):
     with raises("program.unreadable", ProgramError) as raised, trace_program(tmp_path / "nothing.bpf.c"):
         pass
     assert "No such file" in raised.value.why
@@ -443,7 +443,7 @@ def test_a_missing_file_and_one_that_is_no_text_are_told(tmp_path):
         pass
 
 
-def test_kernel_functions_are_refused_where_the_kernel_cannot_probe_them(source):
+def test_kernel_functions_are_an_error_if_the_kernel_cannot_probe_them(source):
     if Path("/sys/bus/event_source/devices/kprobe").exists():
         pytest.skip("this kernel has kprobes")
     with (
@@ -483,7 +483,7 @@ def test_the_magic_runs_the_cell_with_the_program(shell, source, build, capsys):
     ["--filter pid==1", "--mode count", "--args a=arg0:u64", "--scope all", "--max-events 3", "--duration 1",
      "--buffer 2", "--save x.parquet", "--live"],
 )  # fmt: skip
-def test_options_of_a_trace_are_refused_with_a_program(shell, source, option, capsys):
+def test_trace_options_are_rejected_with_a_program(shell, source, option, capsys):
     done = shell.run_cell(f"%%ktrace --program {source(LEAVES)} {option}\nran = True", store_history=False)
     assert isinstance(done.error_in_exec, ProbeError)
     assert f"{option.split()[0]} cannot be used with --program" in str(done.error_in_exec)
@@ -502,10 +502,10 @@ def test_a_dry_run_shows_the_places_and_attaches_nothing(shell, source, build, l
     assert left_behind() == set()
 
 
-# The examples that ship.
+# The shipped examples.
 
 
-def test_the_example_of_openings_records_each_file(tmp_path):
+def test_the_example_openings_records_each_file(tmp_path):
     (tmp_path / "file").touch()
     with trace_program(EXAMPLES / "openings.bpf.c") as t:
         for _ in range(100):
@@ -518,7 +518,7 @@ def test_the_example_of_openings_records_each_file(tmp_path):
     assert t.result.maps["failed_outputs"]["value"].tolist() == [0]
 
 
-def test_the_example_of_sizes_adds_up_what_was_asked_for():
+def test_the_example_sizes_adds_up_the_requested_bytes():
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]

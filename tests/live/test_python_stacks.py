@@ -1,4 +1,4 @@
-"""The Python stacks that BPF programs walk are those that Python itself tells at the very same moment."""
+"""Python stacks walked by BPF programs agree with Python's own at the same moment."""
 
 import asyncio
 import functools
@@ -27,7 +27,7 @@ SEEN = defaultdict(list)
 
 
 def note():
-    """Keep the caller's stack as Python tells it, outermost first."""
+    """Store the caller's stack as reported by Python, outermost first."""
     stack = [
         Frame(frame.f_code.co_qualname, Kind.PYTHON, frame.f_code.co_filename, line)
         for frame, line in traceback.walk_stack(sys._getframe(1))
@@ -37,7 +37,7 @@ def note():
 
 @pytest.fixture(scope="module")
 def traced():
-    """Run a function under a trace; returns the stacks of its hits by thread, (those told, those recorded)."""
+    """Run a function under a trace; return the stacks of its hits by thread, (Python's, recorded)."""
 
     def run(work, *probes):
         SEEN.clear()
@@ -120,7 +120,7 @@ def over_many_lines():
 SHAPES = (recursion, generator, coroutines, executed, called_back_from_c, over_many_lines)
 
 
-def test_stacks_are_those_of_traceback_in_calls_of_every_shape_and_in_threads_old_and_new(traced):
+def test_stacks_agree_with_traceback_for_all_shapes_and_threads(traced):
     go, done = threading.Event(), threading.Event()
     older = threading.Thread(target=lambda: (go.wait(), [shape() for shape in SHAPES], done.set()))
     older.start()
@@ -146,14 +146,14 @@ def test_probes_of_other_kinds_see_the_same_stacks(traced, probe):
     assert recorded == told
 
 
-def test_of_a_deep_stack_the_innermost_frames_are_kept_and_the_cut_is_marked(traced):
+def test_a_deep_stack_keeps_the_innermost_frames_and_marks_the_truncation(traced):
     told, recorded = traced(lambda: recursion(depth=300))
     ((full,),), ((cut,),) = told.values(), recorded.values()
     assert cut[1:] == full[-MOST_FRAMES:]
     assert cut[0].name == f"[callers beyond {MOST_FRAMES} frames]"
 
 
-def test_a_thread_that_goes_to_sleep_is_seen_on_the_line_that_sleeps(traced):
+def test_a_sleeping_thread_is_on_the_line_that_sleeps(traced):
     def work():
         for _ in range(5):
             note(), time.sleep(0.01)
@@ -180,7 +180,7 @@ def top():
     return sorted(range(50), key=leaf), total  # calls leaf
 
 
-def test_a_sample_at_any_moment_has_a_stack_that_can_be_and_each_caller_on_the_line_that_calls(traced):
+def test_samples_at_any_moment_have_possible_stacks_and_correct_lines(traced):
     def spin():
         end = time.thread_time() + 0.6
         while time.thread_time() < end:
@@ -193,7 +193,7 @@ def test_a_sample_at_any_moment_has_a_stack_that_can_be_and_each_caller_on_the_l
     for stack in stacks:
         names = [frame.name.rpartition(".")[2] for frame in stack]
         if "spin" not in names:
-            lost.append(stack)  # before and after, or its callers were not known at that moment
+            lost.append(stack)  # the walk was incomplete because the callers were unknown at that moment
             continue
         inner = stack[names.index("spin") :]
         right = all(

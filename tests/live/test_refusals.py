@@ -1,4 +1,4 @@
-"""Bad input: each mistake gives its typed error with a fix, and nothing is attached."""
+"""Invalid input: each mistake is a typed error with a fix, and nothing is attached."""
 
 import subprocess
 
@@ -71,22 +71,22 @@ def test_bad_input_is_a_typed_error_with_a_fix_and_attaches_nothing(probes, opti
     assert value in str(caught.value)
 
 
-def test_a_usdt_probe_that_libc_does_not_have_is_refused():
+def test_a_usdt_probe_missing_in_libc_is_an_error():
     with pytest.raises(ProbeError) as caught, trace("usdt:libc:nobody:nothing"):
         pytest.fail("the block must not run")
 
-    assert caught.value.code in ("probe.no-usdt", "probe.no-match")  # some builds of libc have no USDT probes at all
+    assert caught.value.code in ("probe.no-usdt", "probe.no-match")  # some builds of libc have no USDT probes
     assert caught.value.fix
 
 
-def test_an_unknown_option_of_the_python_call_is_refused_by_name():
+def test_an_unknown_keyword_argument_is_rejected_by_name():
     with pytest.raises(TypeError, match="colour"):
         trace(GETPPID, colour="red")
 
 
 @pytest.mark.skipif(features.has_kprobes(), reason="this kernel has kprobes")
 @pytest.mark.parametrize("probe", ["kprobe:vfs_read", "kretprobe:vfs_*", "latency:kprobe:vfs_read", "intel_vpu:ivpu_*"])
-def test_a_kernel_without_kprobes_says_so_and_offers_what_works(probe, monkeypatch):
+def test_a_kernel_without_kprobes_is_an_error_that_suggests_alternatives(probe, monkeypatch):
     monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     with raises("kernel.no-kprobes", MachineError) as caught, trace(probe):
         pytest.fail("the block must not run")
@@ -114,11 +114,11 @@ kinds = {
 }
 for name, make in kinds.items():
     limit(ENOUGH)
-    with make() as t:  # what is imported or started once is by now
+    with make() as t:  # after one-time imports and process starts
         os.getppid()
     seen = collections.Counter()
     for more in range(1, 40, 3):
-        if more % 13 == 0:  # the helpers have to be started again
+        if more % 13 == 0:  # the helpers must be restarted
             reader.end()
             compiler.stop()
         limit(len(os.listdir("/proc/self/fd")) - 1 + more)
@@ -140,7 +140,7 @@ for name, make in kinds.items():
 """
 
 
-def test_too_few_descriptors_is_a_typed_error_with_the_fix_and_no_count_is_wrong(python, tmp_path):
+def test_running_out_of_descriptors_is_a_typed_error_and_counts_stay_correct(python, tmp_path):
     program = tmp_path / "count.bpf.c"
     program.write_text(
         "BPF_HASH(counts, u32, u64);\nBPF_RINGBUF_OUTPUT(out, 8);\n"
@@ -199,11 +199,11 @@ def test_a_damaged_or_foreign_recording_is_a_typed_error(tmp_path):
         accel_magic.replay(tmp_path / "nowhere.parquet")
 
 
-def test_what_the_verifier_refuses_is_shown_with_the_offending_lines():
+def test_programs_rejected_by_the_verifier_are_shown_with_the_offending_lines():
     from accel_magic.kernel import bpf as syscalls
     from accel_magic.kernel.load import relocation as link
 
-    # r0 = *(u64 *)(r1 + 32512); exit: no tracepoint's record is that long.
+    # r0 = *(u64 *)(r1 + 32512); exit: no tracepoint record is that long.
     code = bytes.fromhex("7910007f00000000") + bytes.fromhex("9500000000000000")
     with raises("program.verifier-refused", ProgramError) as caught:
         link.load(syscalls.PROG_TRACEPOINT, {"am_refused": code}, {}, name="am_refused")
@@ -266,7 +266,7 @@ words = st.one_of(
 
 
 @given(st.lists(words, max_size=7).map(" ".join))
-def test_no_line_does_more_than_a_typed_error(line):
+def test_malformed_lines_only_raise_typed_errors(line):
     try:
         chosen = parse(line)
         if chosen.common.replay is None and chosen.program is None:
@@ -319,7 +319,7 @@ FILTERS = st.recursive(
 
 @settings(max_examples=settings.default.max_examples // 3)
 @given(FILTERS, st.booleans())
-def test_every_filter_that_is_accepted_compiles_and_passes_the_verifier(expression, latency):
+def test_every_accepted_filter_compiles_and_passes_the_verifier(expression, latency):
     probe = "latency:uprobe:libc:atoi" if latency else "uprobe:libc:atoi"
     try:
         with trace(probe, filter=f"{expression} and retval != 3" if latency else expression, buffer=0.25):

@@ -1,4 +1,4 @@
-"""Whose hits count: this process's tree, everybody's, or one process's."""
+"""The scope of traces: this process's tree, all processes, or one process."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ EACH = 200
 
 
 def shares(result, function):
-    """Hits by process id of one function."""
+    """Hits of one function by process id."""
     return result.events.query("function == @function").groupby("pid").size().to_dict()
 
 
@@ -33,7 +33,7 @@ def test_self_follows_threads_forks_programs_and_daemons(build, run, hits_of):
 
     assert t.result.plan.scope_text() == "self"
     for function in ("sys_enter_getppid", "step"):
-        # The parent, its thread, a forked child, a program run anew, and a daemon.
+        # The parent, its thread, a forked child, a re-executed program, and a daemon.
         assert hits_of(t.result)[function] == 5 * EACH
         found = shares(t.result, function)
         daemon = set(found) - {told["parent"], told["forked"], told["executed"]}
@@ -42,7 +42,7 @@ def test_self_follows_threads_forks_programs_and_daemons(build, run, hits_of):
         assert found == {told["parent"]: 2 * EACH, told["forked"]: EACH, told["executed"]: EACH, daemon.pop(): EACH}
 
 
-def test_processes_begun_before_the_trace_belong_to_the_tree(build):
+def test_processes_started_before_the_trace_are_in_the_tree(build):
     script = "read line; exec $0 1 100"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(["sh", "-c", script, build("calls")], **pipes) as early, trace(GETPPID) as t:
@@ -54,10 +54,10 @@ def test_processes_begun_before_the_trace_belong_to_the_tree(build):
 
 @pytest.fixture
 def stranger(build, tmp_path):
-    """A process that is no descendant of this one, waiting in a fifo to run `calls 2 300`; a function lets it go on."""
+    """A process that is not a descendant of this one, waiting on a fifo to run `calls 2 300`; a function resumes it."""
     fifo, done = tmp_path / "go", tmp_path / "done"
     subprocess.run(["mkfifo", fifo, done], check=True)
-    # The shell ends at once, so what it leaves behind is handed to init.
+    # The shell exits immediately, so its child is reparented to init.
     script = 'setsid sh -c \'echo $$ > "$3"; read l < "$1"; "$0" 2 300 > /dev/null; echo > "$2"\' "$0" "$1" "$2" "$3" &'
     pid = tmp_path / "pid"
     subprocess.run(["sh", "-c", script, build("calls"), fifo, done, pid], check=True)
@@ -71,7 +71,7 @@ def stranger(build, tmp_path):
     return int(pid.read_text()), go_on
 
 
-def test_other_processes_do_not_count_by_default(build, run, stranger):
+def test_other_processes_are_not_counted_by_default(build, run, stranger):
     _, go_on = stranger
 
     with trace(GETPPID, f"uprobe:{build('calls')}:leaf") as t:
@@ -82,7 +82,7 @@ def test_other_processes_do_not_count_by_default(build, run, stranger):
     assert set(t.result.events["pid"]) == {told["pid"]}
 
 
-def test_scope_all_counts_everybody(build, run, stranger, hits_of):
+def test_scope_all_counts_all_processes(build, run, stranger, hits_of):
     _, go_on = stranger
 
     with trace(GETPPID, f"uprobe:{build('calls')}:leaf", scope="all") as t:
@@ -95,7 +95,7 @@ def test_scope_all_counts_everybody(build, run, stranger, hits_of):
     assert sorted(ours.groupby("pid").size()) == [10, 600]
 
 
-def test_a_process_id_that_is_used_again_says_nothing_about_its_new_owner(build, run):
+def test_a_reused_process_id_is_not_in_scope(build, run):
     last_pid = Path("/proc/sys/kernel/ns_last_pid")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
     with (
@@ -103,11 +103,11 @@ def test_a_process_id_that_is_used_again_says_nothing_about_its_new_owner(build,
         trace(GETPPID, scope=other.pid) as t,
     ):
         rounds = 0
-        for _ in range(20):  # another process may take the number first
+        for _ in range(20):  # another process may get the id first
             rounds += 1
             other.stdin.write("go\n")
             printed = dict(line.split() for line in (other.stdout.readline() for _ in range(4)))
-            while Path("/proc", printed["pid"]).exists():  # the number is free once the shell has seen its end
+            while Path("/proc", printed["pid"]).exists():  # the id is free once the shell has reaped it
                 time.sleep(0.001)
             last_pid.write_text(str(int(printed["pid"]) - 1))
             if run(build("calls"), 1, 7)["pid"] == int(printed["pid"]):
@@ -119,7 +119,7 @@ def test_a_process_id_that_is_used_again_says_nothing_about_its_new_owner(build,
     assert t.result.hits == 10 * rounds
 
 
-def test_scope_pid_counts_that_process_and_its_children_alone(build, run, stranger):
+def test_scope_pid_counts_only_that_process_and_its_children(build, run, stranger):
     pid, go_on = stranger
 
     with trace(GETPPID, f"uprobe:{build('calls')}:leaf", scope=pid) as t:
@@ -141,7 +141,7 @@ def test_other_tracepoints_count_for_all_by_default(build, stranger):
     assert t.result.events["filename"].tolist() == [str(build("calls"))]
 
 
-def test_threads_started_inside_and_outside_count(build):
+def test_threads_started_inside_and_outside_are_counted(build):
     started, proceed = threading.Event(), threading.Event()
 
     def work():
@@ -164,7 +164,7 @@ def test_threads_started_inside_and_outside_count(build):
     assert t.result.events.groupby("tid").size().tolist() == [30, 30]
 
 
-def test_a_process_that_is_not_there_is_an_error():
+def test_a_scope_with_a_missing_process_is_an_error():
     with raises("scope.no-process", ProbeError, match="no such process") as caught, trace(GETPPID, scope=4_194_303):
         pass
     assert caught.value.fix
@@ -191,7 +191,7 @@ child.kill()
     assert printed.split() == ["225", "refused", "True"]
 
 
-def test_the_tracers_own_processes_never_count(build, run):
+def test_the_tracers_own_processes_are_never_counted(build, run):
     with trace("t:raw_syscalls:sys_enter", scope="all") as t:
         run(build("naps"), 1, 20, 5000)
 
@@ -199,10 +199,10 @@ def test_the_tracers_own_processes_never_count(build, run):
     assert len(t.result.events) > 20
 
 
-def test_reading_cpp_names_meanwhile_does_not_count():
+def test_concurrent_demangling_is_not_counted():
     demangle.end()
     assert demangle.function_name("_ZN5scope5firstEv") == "scope::first"
-    with trace("tracepoint:syscalls:sys_enter_setitimer") as t:  # the process that reads names makes two for each
+    with trace("tracepoint:syscalls:sys_enter_setitimer") as t:  # the demangler makes two calls per name
         assert demangle.function_name("_ZN5scope6secondEv") == "scope::second"
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 

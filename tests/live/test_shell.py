@@ -28,7 +28,7 @@ def ipython():
 
 @pytest.fixture
 def shell(ipython):
-    """Run a cell as a user does; returns (the shell's result, what was printed)."""
+    """Run a cell as a user does; return (the shell's result, the output)."""
     ipython.user_ns["os"] = os
 
     def run_cell(code):
@@ -53,7 +53,7 @@ def test_the_result_is_out_underscore_and_last(shell, ipython):
     assert "100" in printed
 
 
-def test_o_assigns_and_a_semicolon_keeps_quiet(shell, ipython):
+def test_o_assigns_and_a_semicolon_suppresses_output(shell, ipython):
     _, printed = shell(f"{HEAD} -o named\nos.getppid();")
     assert printed.strip() == ""
     assert ipython.user_ns["named"].hits == 1
@@ -82,7 +82,7 @@ def test_an_exception_is_raised_once_with_its_own_traceback_and_the_partial_resu
 
     assert isinstance(done.error_in_exec, ZeroDivisionError)
     assert printed.count("ZeroDivisionError: ") == 1
-    # Lines as in the notebook: the magic's line is 1.
+    # Line numbers as in the notebook: the magic's line is 1.
     assert re.search(r"line:? ?6|----> 6", printed)
     assert "----> 6 inner()" in printed
     assert "----> 4     return 1 / 0" in printed
@@ -105,7 +105,7 @@ def test_an_interrupt_keeps_the_partial_result(shell, ipython, left_behind):
     assert left_behind() == set()
 
 
-def test_leaving_the_shell_from_the_cell_takes_the_probes_down(shell, left_behind):
+def test_exiting_the_shell_from_the_cell_detaches_the_probes(shell, left_behind):
     done, _ = shell(f"{HEAD}\nos.getppid()\nraise SystemExit(3)")
 
     assert isinstance(done.error_in_exec, SystemExit)
@@ -113,7 +113,7 @@ def test_leaving_the_shell_from_the_cell_takes_the_probes_down(shell, left_behin
     assert left_behind() == set()
 
 
-def test_a_syntax_error_attaches_nothing_and_points_at_the_users_line(shell, ipython, monkeypatch):
+def test_a_syntax_error_attaches_nothing_and_points_to_the_users_line(shell, ipython, monkeypatch):
     monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     before = accel_magic.last
     done, printed = shell(f"{HEAD}\nnever_run = 1\ny = (")
@@ -125,7 +125,7 @@ def test_a_syntax_error_attaches_nothing_and_points_at_the_users_line(shell, ipy
     assert "never_run" not in ipython.user_ns
 
 
-def test_await_at_top_level_is_refused_before_anything_is_attached(shell, monkeypatch):
+def test_top_level_await_is_rejected_before_anything_is_attached(shell, monkeypatch):
     monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
     done, printed = shell(f"{HEAD}\nimport asyncio\nawait asyncio.sleep(0)")
 
@@ -134,13 +134,13 @@ def test_await_at_top_level_is_refused_before_anything_is_attached(shell, monkey
     assert "fix: " in printed
 
 
-def test_await_inside_a_function_is_no_top_level_await(shell):
+def test_await_inside_a_function_is_accepted(shell):
     done, _ = shell(f"{HEAD}\nasync def f():\n    await asyncio.sleep(0)\nos.getppid()")
     assert done.success
     assert done.result.hits == 1
 
 
-def test_nested_tracing_is_refused_and_the_outer_trace_is_kept(shell):
+def test_nested_tracing_is_rejected_and_the_outer_trace_is_kept(shell):
     done, printed = shell(f"{HEAD}\nos.getppid()\nget_ipython().run_cell_magic('ktrace', '{GETPPID}', '1')")
 
     assert isinstance(done.error_in_exec, TraceStateError)
@@ -165,7 +165,7 @@ def test_magics_and_commands_inside_the_cell_work(shell, ipython):
     assert files.count("/bin/echo") == 2
 
 
-def test_braces_and_dollars_in_the_line_are_taken_as_written(shell, ipython):
+def test_braces_and_dollars_in_the_line_are_not_expanded(shell, ipython):
     ipython.user_ns["limit"] = 1
     done, _ = shell(f"{HEAD} --filter '{{limit}} > 0'\n1")
     assert isinstance(done.error_in_exec, ProbeError)
@@ -210,7 +210,7 @@ def test_help_lists_every_option_and_runs_nothing(shell, ipython):
         assert word in printed
 
 
-def test_config_sets_defaults_which_the_line_overrules(shell, ipython):
+def test_config_sets_defaults_that_the_line_overrides(shell, ipython):
     shell("%config KTrace.mode = 'count'")
     try:
         counted, _ = shell(f"{HEAD}\nos.getppid()")
@@ -229,10 +229,10 @@ def test_config_sets_defaults_which_the_line_overrules(shell, ipython):
     assert "mode" in shell("%config KTrace")[1]
 
 
-def test_a_wrong_default_is_refused_and_dropped(shell, ipython):
+def test_an_invalid_default_is_rejected_and_dropped(shell, ipython):
     shell("%config KTrace.mode = 'bogus'")
     assert "auto" in shell("%config KTrace.mode")[1]
-    with raises("option.bad-default", ProbeError, match="any of") as caught:  # IPython itself remembers the wrong one
+    with raises("option.bad-default", ProbeError, match="any of") as caught:  # IPython stores the invalid value itself
         load_ipython_extension(ipython)
     assert "%load_ext" in caught.value.fix
     load_ipython_extension(ipython)
@@ -257,7 +257,7 @@ def test_tab_completes_probes_and_options(ipython, line, expected):
     _, matches = ipython.complete(None, line, len(line))
     word = line.split()[-1]
 
-    # The front end puts a match in place of the text that IPython says is being completed.
+    # The front end replaces the text reported by IPython with a match.
     completed = {match for match in matches if match.endswith(expected) or expected in match}
     assert completed, matches
     assert all(isinstance(match, str) for match in matches)
@@ -295,7 +295,7 @@ def test_replay_shows_the_banner_and_runs_the_cell_only_when_asked(shell, ipytho
     assert done.result.value == 42
 
 
-def test_unloading_takes_the_magics_away_and_loading_brings_them_back(shell):
+def test_unloading_removes_the_magics_and_loading_restores_them(shell):
     shell("%unload_ext accel_magic")
     done, printed = shell(f"{HEAD}\n1")
     assert not done.success
@@ -306,13 +306,13 @@ def test_unloading_takes_the_magics_away_and_loading_brings_them_back(shell):
     assert shell(f"{HEAD}\nos.getppid()")[0].result.hits == 1
 
 
-def test_the_doctor_takes_no_word_but_xe(shell):
+def test_the_doctor_accepts_no_argument_except_xe(shell):
     done, _ = shell("%accel_doctor now")
     assert isinstance(done.error_in_exec, ProbeError)
     assert done.error_in_exec.fix
 
 
-def test_the_line_magic_serves_what_needs_no_cell_and_refuses_the_rest(shell, tmp_path):
+def test_the_line_magic_accepts_only_options_that_need_no_cell(shell, tmp_path):
     assert "--max-events" in shell("%ktrace --help")[1]
     assert "nothing was attached" in shell(f"%ktrace {GETPPID} --dry-run")[1]
     path = tmp_path / "saved.parquet"

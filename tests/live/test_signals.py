@@ -1,4 +1,4 @@
-"""Signals that have nothing to do with a trace, as those of a profiler's timer: nothing fails because of them."""
+"""Unrelated signals, such as those of a profiler's timer, cause no failures."""
 
 import errno
 import os
@@ -19,9 +19,9 @@ GETPPID = "t:syscalls:sys_enter_getppid"
 
 @pytest.fixture
 def ticking():
-    """Start a timer that interrupts this process so many times a second; the ticks that came are in a list."""
+    """Start a timer that interrupts this process this many times a second; received ticks are appended to a list."""
     ticks = []
-    timeout = signal.setitimer(signal.ITIMER_REAL, 0)  # pytest's own
+    timeout = signal.setitimer(signal.ITIMER_REAL, 0)  # pytest's timer
     before = signal.signal(signal.SIGALRM, lambda *_: ticks.append(time.monotonic()))
 
     def start(hz):
@@ -34,7 +34,7 @@ def ticking():
     signal.setitimer(signal.ITIMER_REAL, *timeout)
 
 
-def test_a_timer_that_ticks_all_the_time_fails_no_trace(ticking, build):
+def test_a_constantly_firing_timer_does_not_break_traces(ticking, build):
     ticks = ticking(250)
     hits = []
     for _ in range(8):
@@ -43,10 +43,10 @@ def test_a_timer_that_ticks_all_the_time_fails_no_trace(ticking, build):
         hits.append(t.result.hits)
 
     assert hits == [1] * 8
-    assert ticks  # the signals did come
+    assert ticks  # signals were received
 
 
-def test_a_program_is_loaded_under_signals_that_come_faster_than_the_kernel_checks_it(ticking):
+def test_a_program_is_loaded_despite_signals_faster_than_verification(ticking):
     """200,000 instructions take the verifier milliseconds: each try of a plain call would be interrupted."""
     move = bytes.fromhex("b700000000000000")
     program = move * 200_000 + bytes.fromhex("9500000000000000")
@@ -60,7 +60,7 @@ def test_a_program_is_loaded_under_signals_that_come_faster_than_the_kernel_chec
     assert ticks
 
 
-def test_what_a_signal_or_a_limit_cut_short_is_not_taken_for_what_the_kernel_can(monkeypatch):
+def test_interrupted_or_limited_probes_are_not_taken_for_missing_features(monkeypatch):
     features._link_answer.cache_clear()
     known, loops = features.has_uprobe_multi(), shared_functions.has_loops()
     for cut_short in (errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENOMEM):

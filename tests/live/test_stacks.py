@@ -1,4 +1,4 @@
-"""Stacks of events on this very kernel, against chains of calls that are known."""
+"""Stacks of events on the running kernel, compared with known call chains."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.live
 
 GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 HERE = Path(__file__).name
-FRAMED = "-O0"  # where every function keeps a frame pointer
+FRAMED = "-O0"  # every function keeps a frame pointer
 
 
 def names(frames, *kinds):
@@ -52,7 +52,7 @@ def other_way(count):
     by_hand(os.getppid, count)
 
 
-def test_native_chains_of_a_program_with_frame_pointers_are_whole(build, nothing_attached):
+def test_native_stacks_of_a_program_with_frame_pointers_are_complete(build, nothing_attached):
     program = build("chains", FRAMED)
     with trace(GETPPID, stacks="user") as t:
         child = subprocess.Popen([program, "300", "200"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -69,7 +69,7 @@ def test_native_chains_of_a_program_with_frame_pointers_are_whole(build, nothing
 
 
 @pytest.mark.parametrize("kept", ["-O0", "-fomit-frame-pointer"])
-def test_the_caller_of_a_function_that_is_entered_is_never_missing_nor_there_twice(build, kept, nothing_attached):
+def test_the_caller_of_an_entered_function_appears_exactly_once(build, kept, nothing_attached):
     program = build("chains", kept, "-fno-inline", "-fno-optimize-sibling-calls", output=f"chains{kept}")
     with trace(f"uprobe:{program}:leaf", stacks="user", scope="self") as t:
         child = subprocess.Popen([program, "30", "20"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -119,7 +119,7 @@ def on_two_lines():
     os.getppid()
 
 
-def test_stacks_that_differ_in_one_line_or_one_function_are_two(nothing_attached):
+def test_stacks_that_differ_in_one_line_or_function_are_distinct(nothing_attached):
     with trace(GETPPID, stacks="python") as t:
         for function, calls in ((on_two_lines, ()), (one_way, (20,)), (other_way, (30,))):
             function(*calls)
@@ -128,15 +128,15 @@ def test_stacks_that_differ_in_one_line_or_one_function_are_two(nothing_attached
     in_loop = by_hand.__code__.co_firstlineno + 2
 
     assert dict(zip(innermost, t.result.stacks["hits"], strict=True)) == {
-        ("test_stacks_that_differ_in_one_line_or_one_function_are_two", first + 1): 1,
-        ("test_stacks_that_differ_in_one_line_or_one_function_are_two", first + 2): 1,
+        ("test_stacks_that_differ_in_one_line_or_function_are_distinct", first + 1): 1,
+        ("test_stacks_that_differ_in_one_line_or_function_are_distinct", first + 2): 1,
         ("one_way", in_loop): 20,
         ("other_way", in_loop): 30,
     }
 
 
 @pytest.mark.parametrize("loops", ["of the kernel", "of the programs"])
-def test_kernels_without_loops_of_their_own_give_the_same_stacks(monkeypatch, loops, nothing_attached):
+def test_kernels_without_loops_give_the_same_stacks(monkeypatch, loops, nothing_attached):
     if loops == "of the programs":
         monkeypatch.setattr(shared_functions, "has_loops", lambda: False)
     with trace(GETPPID, stacks=True) as t:
@@ -148,11 +148,11 @@ def test_kernels_without_loops_of_their_own_give_the_same_stacks(monkeypatch, lo
     assert table["hits"].tolist() == [1, 50]
     cut, whole = (names(frames, Kind.PYTHON) for frames in table["frames"])
     assert cut == ["[callers beyond 127 frames]", *["deep"] * 127]
-    assert whole[-5:] == ["test_kernels_without_loops_of_their_own_give_the_same_stacks", *["deep"] * 4]
+    assert whole[-5:] == ["test_kernels_without_loops_give_the_same_stacks", *["deep"] * 4]
     assert [names(frames, Kind.KERNEL)[-1] for frames in table["frames"]] == ["do_syscall_64"] * 2
 
 
-def test_many_functions_that_differ_take_all_stacks_in_one_program_where_the_kernel_has_loops(nothing_attached):
+def test_many_different_functions_with_all_stacks_fit_in_one_program_on_kernels_with_loops(nothing_attached):
     if features.kernel_version() < (5, 17):
         pytest.skip("this kernel has no loops for programs")
     plan = Options(stacks=True).plan(("uprobe:libc:str*",))
@@ -161,13 +161,13 @@ def test_many_functions_that_differ_take_all_stacks_in_one_program_where_the_ker
     )
     plan = replace(plan, points=tuple(differing))
 
-    # The verifier looks at a million instructions at most; it took 37,000 for each without them.
+    # The verifier's limit is a million instructions; without loops each part took 37,000.
     assert [program.name for program in generate(plan).programs] == ["am_plain_0"]
     with KernelEngine().attach(plan) as attachment:
         assert attachment.plan.skipped == plan.skipped
 
 
-def test_stacks_that_the_table_has_no_room_for_are_counted(monkeypatch, nothing_attached):
+def test_stacks_that_do_not_fit_in_the_table_are_counted(monkeypatch, nothing_attached):
     monkeypatch.setattr(stack_maps, "MOST_STACKS", 8)
     with trace(GETPPID, stacks="python") as t:
         for depth in range(30):
@@ -180,18 +180,18 @@ def test_stacks_that_the_table_has_no_room_for_are_counted(monkeypatch, nothing_
     assert result.profile().lost == 22
 
 
-def test_looking_at_stacks_is_not_part_of_the_trace(nothing_attached):
+def test_reading_stacks_is_not_part_of_the_trace(nothing_attached):
     calls = ("getppid", "bpf", "process_vm_readv", "openat")
     with trace(*(f"tracepoint:syscalls:sys_enter_{call}" for call in calls), stacks=True) as t:
         os.getppid()
-        time.sleep(0.7)  # it looks several times
+        time.sleep(0.7)  # the watch thread reads several times
     seen = t.result.counts["hits"].groupby("function").sum().to_dict()
 
     assert seen == {f"sys_enter_{call}": int(call == "getppid") for call in calls}
     assert not [thread for thread in threading.enumerate() if thread.name == "accel_magic stacks"]
 
 
-def test_code_that_is_gone_at_the_end_has_the_name_it_had(nothing_attached):
+def test_code_freed_before_the_end_keeps_its_name(nothing_attached):
     with trace(GETPPID, stacks="python") as t:
         space = {"os": os}
         exec("def passing():\n    os.getppid()\npassing()", space)
@@ -202,7 +202,7 @@ def test_code_that_is_gone_at_the_end_has_the_name_it_had(nothing_attached):
     assert names(t.result.stacks["frames"][0], Kind.PYTHON)[-1] == "passing"
 
 
-def test_a_process_that_ends_during_the_trace_has_names_when_it_lived_long_enough(build, nothing_attached):
+def test_a_process_that_ends_during_the_trace_has_names_if_it_lived_long_enough(build, nothing_attached):
     program = build("chains", FRAMED)
     with trace(GETPPID, stacks="user") as t:
         child = subprocess.Popen([program, "5", "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -213,7 +213,7 @@ def test_a_process_that_ends_during_the_trace_has_names_when_it_lived_long_enoug
     assert "leaf" in names(t.result.stacks["frames"][0], Kind.NATIVE)
 
 
-def test_an_interrupt_while_names_are_looked_up_leaves_addresses_and_all_counts(monkeypatch, nothing_attached):
+def test_an_interrupt_during_name_lookup_leaves_addresses_and_all_counts(monkeypatch, nothing_attached):
     def endless(*_):
         os.kill(os.getpid(), signal.SIGINT)
         deadline = time.monotonic() + 60
@@ -234,7 +234,7 @@ def test_an_interrupt_while_names_are_looked_up_leaves_addresses_and_all_counts(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_error_while_names_are_looked_up_leaves_nothing_attached(monkeypatch, nothing_attached):
+def test_an_error_during_name_lookup_leaves_nothing_attached(monkeypatch, nothing_attached):
     monkeypatch.setattr(stack_watch, "resolve", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError), trace(GETPPID, stacks=True):
         one_way(3)
@@ -275,7 +275,7 @@ def test_an_error_in_the_traced_code_keeps_its_stacks_and_leaves_nothing(nothing
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="frames of older Pythons are not known")
-def test_a_cell_says_which_of_its_lines_did_it(notebook):
+def test_stacks_show_the_cells_line(notebook):
     answer = notebook(
         "%%ktrace --stacks tracepoint:syscalls:sys_enter_getppid -o t\n"
         "import os\n"
@@ -298,7 +298,7 @@ USUAL = 127
 
 @pytest.fixture
 def deepest():
-    """Set how many frames the kernel takes: `deepest(300)`; as before at the end."""
+    """Set the kernel's frame limit: `deepest(300)`; restored at the end."""
     before = LIMIT.read_text()
 
     def set_(text):
@@ -306,7 +306,9 @@ def deepest():
         while True:
             try:
                 return LIMIT.write_text(str(text))
-            except OSError as error:  # busy while any program that takes stacks is loaded, ours until a grace period
+            except (
+                OSError
+            ) as error:  # busy while any program that uses stacks is loaded, ours until a grace period ends
                 if error.errno != errno.EBUSY or time.monotonic() > deadline:
                     pytest.skip(f"the limit of the kernel's stacks cannot be changed: {error}")
                 time.sleep(0.1)
@@ -316,7 +318,7 @@ def deepest():
 
 
 def native_of(program, probe, *arguments):
-    """Trace a child; returns the result, and its native stacks as names."""
+    """Trace a child; return the result, and its native stacks as names."""
     with trace(probe, stacks="user", scope="self") as t:
         child = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"done\n"
@@ -325,7 +327,7 @@ def native_of(program, probe, *arguments):
 
 
 @pytest.mark.parametrize("probe", ["syscall", "function"])
-def test_as_many_frames_are_kept_as_the_kernel_is_set_to_take(build, deepest, probe, nothing_attached):
+def test_the_kernels_frame_limit_is_used(build, deepest, probe, nothing_attached):
     program = build("deep", FRAMED)
     probe = GETPPID if probe == "syscall" else f"uprobe:{program}:leaf"
     deepest(300)
@@ -343,7 +345,7 @@ def test_as_many_frames_are_kept_as_the_kernel_is_set_to_take(build, deepest, pr
 
 
 @pytest.mark.parametrize("loops", ["of the kernel", "of the programs"])
-def test_a_stack_that_is_cut_says_so_and_blames_no_library(build, loops, monkeypatch, nothing_attached, tmp_path):
+def test_a_truncated_stack_is_marked_and_no_library_is_blamed(build, loops, monkeypatch, nothing_attached, tmp_path):
     if loops == "of the programs":
         monkeypatch.setattr(shared_functions, "has_loops", lambda: False)
     depth = int(LIMIT.read_text())
@@ -359,7 +361,7 @@ def test_a_stack_that_is_cut_says_so_and_blames_no_library(build, loops, monkeyp
     assert "cut at" in str(saved)
 
 
-def test_a_stack_that_just_fits_is_not_cut(build, monkeypatch, nothing_attached):
+def test_a_stack_that_just_fits_is_not_truncated(build, monkeypatch, nothing_attached):
     program = build("deep", FRAMED)
     _, (whole,) = native_of(program, GETPPID, "20", "5")
     monkeypatch.setattr(stack_maps, "native_frames", lambda: len(whole))
@@ -371,7 +373,7 @@ def test_a_stack_that_just_fits_is_not_cut(build, monkeypatch, nothing_attached)
     assert found == [f"[callers beyond {len(whole) - 1} frames]", *whole[1:]]
 
 
-def test_a_kernel_stack_that_is_cut_says_so(monkeypatch, nothing_attached):
+def test_a_truncated_kernel_stack_is_marked(monkeypatch, nothing_attached):
     with trace(GETPPID, stacks="kernel") as t:
         os.getppid()
     whole = names(t.result.stacks["frames"][0], Kind.KERNEL)

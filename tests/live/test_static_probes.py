@@ -1,4 +1,4 @@
-"""Static probes (USDT) of a program whose notes are written by hand."""
+"""Static probes (USDT) of a program with handwritten notes."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_arguments_can_be_renamed_and_filtered(build, run):
     assert t.result.events["arg0"].tolist() == [-i for i in range(31, 40)]
 
 
-def test_the_c_librarys_own_static_probes_are_found_by_its_name(python):
+def test_the_c_librarys_static_probes_are_found_by_its_name(python):
     script = """
 import accel_magic, ctypes
 jump = ctypes.CDLL(None)

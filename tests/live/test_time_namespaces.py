@@ -1,4 +1,4 @@
-"""Traces of a process whose clock a time namespace has shifted, against that very clock."""
+"""Traces of a process in a time namespace, compared with its shifted clock."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Traces of different kinds inside each other: exact in both, blind to each other's own work, on one base of time."""
+"""Nested traces of different kinds: both exact, not counting each other's work, on one time base."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
 from accel_magic.gpu.adapters import nvrtc  # noqa: E402 - after the skip
 
 GETPPID = "tracepoint:syscalls:sys_enter_getppid"
-# What attaching, detaching and live rows are made of, and a test can do itself a known number of times.
+# Calls used by attaching, detaching and live rows, which a test can make a known number of times.
 OF_THE_TOOL = (
     "socket",
     "memfd_create",
@@ -46,7 +46,7 @@ extern "C" __global__ void scale(float *x, float by, int n) {
 
 @pytest.fixture(scope="module")
 def launch():
-    """Launch a kernel of 256 threads so many times."""
+    """Launch a kernel with 256 threads this many times."""
     try:
         kernel = nvrtc.CpuKernel(nvrtc.compile(SCALE))
     except MachineError as error:
@@ -62,7 +62,7 @@ def launch():
 
 @pytest.fixture(scope="module", autouse=True)
 def _helpers():
-    """Start the helper processes: they are for all traces of this process, and none of a block's."""
+    """Start the helper processes, which serve all traces of this process and do not belong to a block."""
     with accel_magic.trace(GETPPID):
         pass
 
@@ -77,7 +77,7 @@ def calls(times):
 
 
 def own(result):
-    """Hits of this very thread: other threads of the process, such as a notebook's, may call too."""
+    """Hits of this thread; other threads of the process, such as a notebook's, may call too."""
     return int((result.events["tid"] == threading.get_native_id()).sum())
 
 
@@ -111,7 +111,7 @@ def test_a_kernel_trace_inside_a_gpu_trace_and_the_reverse_are_both_exact(launch
 
 
 def do_once_each():
-    """Do some of what the tool does too, once each, by the user's own hand."""
+    """Make each of the tool's kinds of calls once, as the user."""
     socket.socket().close()
     os.close(os.memfd_create("mine"))
     subprocess.run(["true"], check=True)
@@ -122,7 +122,7 @@ def do_once_each():
 
 @pytest.fixture(scope="module")
 def of_the_user():
-    """How often each call comes, as strace would tell: counted by a trace with no other one around."""
+    """Number of calls of each kind, counted by a trace without another trace around it."""
     with accel_magic.trace(*probes_of_the_tool()) as t:
         do_once_each()
     return hits_by_name(t.result)
@@ -137,7 +137,7 @@ def hits_by_name(result):
 
 
 @pytest.mark.parametrize("inner", ["gputrace", "gputrace --host-api on", "flame", "flame --gpu-kernels"])
-def test_what_a_trace_inside_does_for_itself_is_not_in_the_one_around(launch, of_the_user, inner, tmp_path):
+def test_the_inner_traces_own_work_is_not_in_the_outer_trace(launch, of_the_user, inner, tmp_path):
     assert of_the_user["sys_enter_memfd_create"] == of_the_user["sys_enter_socket"] == 1
     made = {
         "gputrace": lambda: gpu(every=0.01),
@@ -145,7 +145,7 @@ def test_what_a_trace_inside_does_for_itself_is_not_in_the_one_around(launch, of
         "flame": lambda: accel_magic.flame(off_cpu=True, save=tmp_path / "f.parquet"),
         "flame --gpu-kernels": lambda: accel_magic.flame(gpu_kernels=True, device="cpu"),
     }[inner]
-    with made():  # what is imported or built once is not what this is about
+    with made():  # exclude one-time imports and builds
         launch(1)
     with accel_magic.trace(*probes_of_the_tool()) as t, made() as other:
         launch(1)
@@ -156,7 +156,7 @@ def test_what_a_trace_inside_does_for_itself_is_not_in_the_one_around(launch, of
     assert other.result is not None
 
 
-def test_what_a_kernel_trace_inside_does_for_itself_is_not_in_a_flame_around(of_the_user):
+def test_an_inner_kernel_traces_own_work_is_not_in_an_outer_flame(of_the_user):
     measured = [f"latency:{probe}" for probe in probes_of_the_tool()]
     with accel_magic.flame(*measured) as f, accel_magic.trace(GETPPID) as t:
         do_once_each()
@@ -164,13 +164,13 @@ def test_what_a_kernel_trace_inside_does_for_itself_is_not_in_a_flame_around(of_
 
     assert own(t.result) == 6
     spans = f.result.spans.set_index("function")["calls"]
-    # A call that never returns, as a program's own replacement, is no span.
+    # A call that never returns, such as exec, is not a span.
     assert {name: int(count) for name, count in spans.items() if count} == {
         name: count for name, count in of_the_user.items() if name != "sys_enter_execve"
     } | {name: count for name, count in spans.items() if name == "sys_enter_execve" and count}
 
 
-def test_three_kinds_run_together_and_each_is_whole(launch):
+def test_three_kinds_run_together_and_each_is_complete(launch):
     with accel_magic.flame(gpu_kernels=True, device="cpu") as f, gpu() as g, accel_magic.trace(GETPPID) as t:
         calls(11)
         launch(6)
@@ -182,7 +182,7 @@ def test_three_kinds_run_together_and_each_is_whole(launch):
 
 
 @pytest.mark.parametrize("outer", ["flame", "gputrace"])
-def test_launches_reach_the_trace_around_also_before_and_after_the_one_inside(launch, outer):
+def test_the_outer_trace_gets_launches_before_during_and_after_the_inner_one(launch, outer):
     flame, gputrace = accel_magic.flame(gpu_kernels=True, device="cpu"), gpu()
     first, second = (flame, gputrace) if outer == "flame" else (gputrace, flame)
     with first:
@@ -196,7 +196,7 @@ def test_launches_reach_the_trace_around_also_before_and_after_the_one_inside(la
     assert threads_of(gputrace.result) == inside["gputrace"] * 256
 
 
-def test_two_traces_of_one_kind_are_refused_and_the_outer_one_goes_on(launch):
+def test_two_traces_of_one_kind_are_an_error_and_the_outer_one_continues(launch):
     for make in (lambda: accel_magic.trace(GETPPID), gpu, accel_magic.flame):
         with make() as outer:
             calls(1)
@@ -230,7 +230,7 @@ def test_an_error_in_the_inner_block_leaves_both_results_and_nothing_attached(la
     assert (t.result.recording.outcome, g.result.recording.outcome) == (outcome, outcome)
 
 
-def test_an_inner_trace_that_cannot_begin_leaves_the_outer_one_running(launch, nothing_attached):
+def test_an_inner_trace_that_cannot_start_leaves_the_outer_one_running(launch, nothing_attached):
     with gpu() as g:
         with raises("probe.no-match", ProbeError), accel_magic.trace("tracepoint:syscalls:sys_enter_nothing"):
             pytest.fail("the block must not run")
@@ -245,7 +245,7 @@ def test_an_inner_trace_that_cannot_begin_leaves_the_outer_one_running(launch, n
 
 
 def test_an_interrupt_while_the_inner_trace_attaches_or_detaches_loses_neither(launch, nothing_attached):
-    """The signal comes at moments spread over the whole life of the inner trace."""
+    """The signals are spread over the whole lifetime of the inner trace."""
     for after in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3):
         with accel_magic.trace(GETPPID) as t:
             calls(5)
@@ -255,14 +255,14 @@ def test_an_interrupt_while_the_inner_trace_attaches_or_detaches_loses_neither(l
                 with gpu():
                     launch(1)
                 timer.join()
-                time.sleep(5)  # it may come a moment after it was sent
+                time.sleep(5)  # it may arrive shortly after it was sent
             timer.join()
             calls(5)
         assert own(t.result) == 10
         assert t.result.recording.outcome == "ok"
 
 
-def test_one_trace_is_read_on_while_another_one_ends(build):
+def test_a_trace_continues_to_be_read_while_another_one_ends(build):
     """A program floods a small ring of the outer trace while inner traces come and go."""
     each = 200_000
     with (
@@ -279,11 +279,11 @@ def test_one_trace_is_read_on_while_another_one_ends(build):
     assert inner
     assert t.result.hits == t.result.recorded + t.result.lost
     assert hits >= 2 * each
-    # Its ring holds a tenth of them: most were taken out meanwhile.
+    # The ring has space for a tenth of them, so most were read meanwhile.
     assert t.result.recorded > each
 
 
-def test_launches_say_which_thread_made_them_in_this_process_and_in_its_children(launch, tmp_path):
+def test_launches_have_their_thread_in_this_process_and_in_children(launch, tmp_path):
     seen = []
 
     def work():
@@ -318,7 +318,7 @@ def test_launches_say_which_thread_made_them_in_this_process_and_in_its_children
     assert accel_magic.open(tmp_path / "g.parquet").launches.equals(launches)
 
 
-def test_launches_and_events_are_on_one_base_of_time(launch):
+def test_launches_and_events_have_one_time_base(launch):
     stamps = []
 
     def stamped(action):
@@ -348,8 +348,8 @@ def test_launches_and_events_are_on_one_base_of_time(launch):
         assert begin <= at <= end
 
 
-def test_an_event_in_the_middle_of_a_launch_knows_it(launch, monkeypatch):
-    """On the CPU device a launch runs in the thread that asks for it, so that a call can be put into it."""
+def test_an_event_during_a_launch_is_assigned_to_it(launch, monkeypatch):
+    """On the CPU device a launch runs in the launching thread, so a call can be made inside it."""
     from accel_magic.devices.sim import Device
 
     run = Device.launch

@@ -1,4 +1,4 @@
-"""Without privilege: a typed error that says what is missing; recordings play all the same."""
+"""Without privilege: a typed error lists what is missing; recordings still replay."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ except accel_magic.MachineError as error:
 
 @pytest.fixture(scope="module", params=[DROPPED, NOBODY], ids=["root without capabilities", "nobody"])
 def before(request):
-    """What runs a command without privilege."""
+    """Command prefix for running without privilege."""
     script = "import os, sys, accel_magic; print(sys.prefix if os.access(sys.executable, os.X_OK) else None)"
     done = subprocess.run(
         [*request.param, sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd="/"
@@ -45,7 +45,7 @@ def test_tracing_without_privilege_is_a_typed_error(python, before, probe):
     assert "Operation not permitted" not in printed
 
 
-def test_the_missing_capabilities_are_named(python):
+def test_the_missing_capabilities_are_listed(python):
     printed = python(TRACE, "uprobe:libc:atoi", before=DROPPED)
 
     assert "no privilege to trace" in printed
@@ -67,7 +67,7 @@ print(*t.result.counts["hits"])
     assert python(script, before=before).split() == ["30", "30"]
 
 
-def test_a_recording_plays_without_privilege_and_without_bcc(python, tmp_path, before):
+def test_a_recording_replays_without_privilege_and_without_bcc(python, tmp_path, before):
     path = tmp_path / "recorded.parquet"
     with trace("tracepoint:syscalls:sys_enter_getppid", "latency:uprobe:libc:usleep", save=path) as t:
         libc = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""Waits of threads: how long and what for, against programs that measure their own waits."""
+"""Waits of threads: durations and reasons, compared with programs that measure their own waits."""
 
 import re
 import threading
@@ -19,7 +19,7 @@ from tests.support.clocks import machine_ns, sampling_error_ns
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 
 ASLEEP = "syscall == 230 and state != 0"
-"""In clock_nanosleep, and not because others have the processor."""
+"""In clock_nanosleep, and not because another thread has the CPU."""
 
 
 def of_thread(result, tid):
@@ -28,7 +28,7 @@ def of_thread(result, tid):
 
 
 def switches_at(tid):
-    """A moment (CLOCK_MONOTONIC, ns), and how often the kernel had taken this thread off a processor until then."""
+    """The time (CLOCK_MONOTONIC, ns), and this thread's number of context switches until then."""
     while True:
         before, at, after = switches_of(tid), time.monotonic_ns(), switches_of(tid)
         if before == after:
@@ -40,7 +40,7 @@ def switches_of(tid):
     return sum(int(count) for count in re.findall(r"voluntary_ctxt_switches:\s+(\d+)", status))
 
 
-def test_every_switch_of_a_thread_is_a_wait_or_one_whose_end_the_kernel_hid():
+def test_every_context_switch_is_a_wait_unless_its_end_is_hidden():
     tid = threading.get_native_id()
 
     with trace("offcpu") as t:
@@ -54,18 +54,18 @@ def test_every_switch_of_a_thread_is_a_wait_or_one_whose_end_the_kernel_hid():
     waits = of_thread(t.result, tid)
     inside = waits["time_ns"].between(start - recording.start_ns, end - recording.start_ns).sum()
     assert after - before >= 300
-    # A kernel that shows no switch away from some process of its host's does not show who goes on after it.
+    # If the kernel hides a switch away from a process of its host, it also hides which thread resumes.
     assert 0 <= after - before - inside <= recording.unpaired[0] < recording.hits[0] / 2
 
 
-def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, run, tmp_path):
+def test_each_kind_of_wait_has_its_reason_and_the_measured_duration(build, run, tmp_path):
     program = build("waits")
 
     with trace("offcpu", stacks="kernel") as t:
         told = run(program, tmp_path / "lock")
 
-    waits = of_thread(t.result, told["pid"]).query("comm == 'waits'")  # not what it was before exec
-    besides_ns = told["ran"] + told["delayed"]  # a part of it lies between the program's clock and the wait
+    waits = of_thread(t.result, told["pid"]).query("comm == 'waits'")  # not before exec
+    besides_ns = told["ran"] + told["delayed"]  # part of it is between the program's clock readings and the wait
     assert (waits["pid"] == told["pid"]).all()
     longest = waits.sort_values("duration_ns").groupby(["wait", "syscall"], observed=True)["duration_ns"].max()
     for reason, call, name in (
@@ -86,7 +86,7 @@ def test_each_kind_of_wait_is_told_and_as_long_as_the_program_measured(build, ru
     assert set(t.result.waits["reason"]) >= {"lock", "IO: read", "poll", "waiting for a child", "sleep"}
 
 
-def test_threads_that_want_one_processor_wait_for_it_or_are_sampled_on_it(build, run):
+def test_threads_sharing_a_cpu_either_wait_for_it_or_are_sampled_on_it(build, run):
     program = build("busy")
     before_ns = machine_ns()
 
@@ -103,7 +103,7 @@ def test_threads_that_want_one_processor_wait_for_it_or_are_sampled_on_it(build,
         waited = own[own["function"] == "wait"]
         assert set(waited["state"]) == {0}
         assert set(waited["wait"]) == {"waiting for a processor"}
-        # Waits whose end the kernel hid are missing; of a thread's last one, none that begins later shows that.
+        # Waits with a hidden end are missing; for a thread's last wait, no later wait shows this.
         hidden = switches - len(waited)
         assert 0 <= hidden <= t.result.recording.unpaired[1] + 1
         measured_ns = waited["duration_ns"].sum()
@@ -112,7 +112,7 @@ def test_threads_that_want_one_processor_wait_for_it_or_are_sampled_on_it(build,
             assert measured_ns >= delay_ns * 0.99 - 1e6
 
 
-def test_threads_that_want_the_interpreter_wait_for_the_gil_also_in_a_saved_recording(tmp_path):
+def test_waits_for_the_gil_are_recognized_also_in_a_saved_recording(tmp_path):
     told, before_ns = {}, machine_ns()
 
     def work(name):
@@ -144,7 +144,7 @@ def test_threads_that_want_the_interpreter_wait_for_the_gil_also_in_a_saved_reco
             assert waited_ns >= (end - start - cpu_ns) * 0.97 - 5e6 - taken_ns
 
 
-def test_waits_under_way_at_the_end_last_until_then_and_those_of_ended_threads_are_forgotten():
+def test_unfinished_waits_last_until_the_end_and_ended_threads_have_none():
     asleep, quick = threading.Event(), threading.Event()
     ids = {}
 
@@ -178,7 +178,7 @@ def test_waits_under_way_at_the_end_last_until_then_and_those_of_ended_threads_a
     assert t.result.recorded == len(t.result.events)
 
 
-def test_of_everybodys_waits_the_tracers_own_are_none_and_kernel_threads_are_in_no_system_call():
+def test_system_wide_waits_exclude_the_tracer_and_kernel_threads_have_no_system_call():
     with trace("offcpu", "profile:hz:999", scope="all") as t:
         time.sleep(0.5)
 
@@ -191,7 +191,7 @@ def test_of_everybodys_waits_the_tracers_own_are_none_and_kernel_threads_are_in_
     assert set(of_kernel["arg0"]) == {0}
 
 
-def test_short_waits_are_measured_and_counted_but_no_events(build, run):
+def test_short_waits_are_measured_and_counted_but_are_not_events(build, run):
     program = build("naps")
 
     with trace("offcpu:us:6000", filter=f"comm == 'naps' and {ASLEEP}") as t:
@@ -201,7 +201,7 @@ def test_short_waits_are_measured_and_counted_but_no_events(build, run):
     latency = t.result.latency.iloc[0]
     unpaired = t.result.recording.unpaired[0]
     assert t.result.hits == latency["count"] + unpaired + latency["unfinished"] == 82
-    assert latency["unfinished"] <= 2  # ends that the kernel hid, of the threads' last naps
+    assert latency["unfinished"] <= 2  # hidden ends of the threads' last naps
     total = latency["mean_ns"] * latency["count"]
     # Naps of 4, 8, 12 and 16 ms in turn, at least; how much longer depends on what else runs.
     assert 0.9 * 800e6 - unpaired * 16e6 < total <= durations.sum()
@@ -210,7 +210,7 @@ def test_short_waits_are_measured_and_counted_but_no_events(build, run):
     assert (t.result.events["syscall"] == NUMBERS["clock_nanosleep"]).all()
 
 
-def test_a_filter_on_the_duration_decides_what_counts_at_all(build, run):
+def test_a_filter_on_the_duration_applies_to_counts(build, run):
     program = build("naps")
 
     with trace("offcpu", filter=f"duration > 6000000 and comm == 'naps' and {ASLEEP}", mode="count") as t:
@@ -222,7 +222,7 @@ def test_a_filter_on_the_duration_decides_what_counts_at_all(build, run):
     assert (t.result.recorded, t.result.latency["unfinished"].item()) == (0, 0)
 
 
-def test_waits_that_the_full_table_did_not_take_are_counted(build, run, monkeypatch):
+def test_waits_dropped_by_a_full_table_are_counted(build, run, monkeypatch):
     monkeypatch.setattr(wait_map, "MOST_WAITS", 4)
     program = build("naps")
 

@@ -86,7 +86,7 @@ def find_place(function: str, specs: Sequence[str]) -> tuple[Place, list[str]]:
     for spec in specs:
         if spec.startswith("latency:"):
             raise ProbeError(
-                f"{function}={spec}: latency: cannot be used with --program",
+                f"{function}={spec}: `latency:` cannot be used with --program",
                 why="your program must measure latency itself, with separate functions for entry and return",
                 fix="bind one function to the entry and one to the return, e.g. "
                 "on_entry=uprobe:libc:malloc on_return=uretprobe:libc:malloc",

@@ -1,6 +1,6 @@
-/* Threads that compute: busy THREADS MILLISECONDS [CPU]. Each stops when it has had so much of a processor's time, by
- * its own clock; all on one CPU where that is given. Prints of each thread its id, its CPU time, when it began and ended,
- * and what the kernel's scheduler counted meanwhile: switches away from it, and how long it waited for a processor. */
+/* Threads that compute: busy THREADS MILLISECONDS [CPU]. Each stops after this much CPU time by its own clock; all run on
+ * CPU if given. Prints for each thread its id, CPU time, start and end, and the scheduler's counts meanwhile: switches
+ * away from it, and how long it waited for a CPU. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -45,7 +45,7 @@ static void *work(void *row)
 	long *own = report[(long)row], away, waited;
 
 	own[0] = gettid();
-	do { /* all three are of the same stretch on a processor */
+	do { /* all three values are from the same time slice */
 		away = switches();
 		waited = delay();
 		own[2] = now(CLOCK_MONOTONIC);

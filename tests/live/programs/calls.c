@@ -41,7 +41,7 @@ static const volatile char even[] = "even", odd[] = "odd";
 
 static void *work(void *unused)
 {
-	/* A program in the kernel reads only memory that is there already. */
+	/* BPF programs can read only memory that is already present. */
 	volatile char touched = even[0] + odd[0];
 
 	(void)touched;

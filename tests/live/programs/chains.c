@@ -1,4 +1,4 @@
-/* Asks for its parent through known chains, N times each, says that it is done, and ends when its input does. */
+/* Calls getppid through known call chains, N times each, reports that it is done, and ends when its input ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 
 static volatile long sum;
 
-/* Without the C library, which keeps no frame pointer. */
+/* Without the C library, which does not keep frame pointers. */
 KEPT void leaf(void)
 {
 	long parent;

@@ -1,9 +1,9 @@
 /*
- * System calls through every entry that 64-bit code has: compat COUNT. Each of these is made COUNT times:
+ * System calls through every entry available to 64-bit code: compat COUNT. Makes each of these COUNT times:
  *   int $0x80 with 64, the 32-bit getppid (64 is semget among the 64-bit calls); with 162, the 32-bit nanosleep (sync)
- *   syscall with 64 and the x32 bit: x32's semget, or no call at all
+ *   syscall with 64 and the x32 bit: x32's semget, or not a valid call
  *   syscall with 64 (semget), then the same with garbage in the upper half of rax, which the kernel ignores
- * Prints what it did: `entry64` are the calls of the 64-bit semget.
+ * Prints its counts: `entry64` is the number of 64-bit semget calls.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

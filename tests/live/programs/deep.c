@@ -1,4 +1,4 @@
-/* Asks for its parent from a function that has called itself DEPTH times, COUNT times in all; ends when its input does. */
+/* Calls getppid COUNT times from a function that has recursed DEPTH times; ends when its input ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -7,7 +7,7 @@
 
 static volatile long sum;
 
-/* Without the C library, which keeps no frame pointer. */
+/* Without the C library, which does not keep frame pointers. */
 KEPT void leaf(void)
 {
 	long parent;

@@ -1,6 +1,6 @@
 /*
- * Stands for libcuda.so.1 in tests of host API calls: functions of cuda.h's signatures that count themselves, and a
- * program of calls to them. Built as a shared library.
+ * Mock libcuda.so.1 for tests of host API calls: functions with cuda.h's signatures that count their calls, and
+ * functions that call them. Built as a shared library.
  */
 #include <pthread.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ struct copy_3d {
 	size_t to_pitch, to_height, width, height, depth;
 };
 
-volatile long calls; /* from outside: an entry that another one goes through does not count */
+volatile long calls; /* only calls from outside, not calls of one entry point by another */
 
 API cuLaunchKernel(void *f, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz, uint32_t shared,
 		   void *stream, void **params, void **extra)
@@ -87,7 +87,7 @@ API cuMemAlloc_v2(pointer *made, size_t bytes)
 	return bytes > 1ull << 40 ? 2 : 0;
 }
 
-/* The version of CUDA before 3.2, which goes through the newer one. */
+/* The version from before CUDA 3.2, which calls the newer one. */
 API cuMemAlloc(uint32_t *made, uint32_t bytes)
 {
 	pointer newer;
@@ -133,7 +133,7 @@ API cuKernelGetFunction(void **made, void *kernel)
 	return 0;
 }
 
-/* One call of everything; the test has the same list with what each is to look like. */
+/* One call of each function; the test has the same list with the expected rows. */
 __attribute__((visibility("default"))) void run_all(void)
 {
 	static char name_a[] = "alpha", name_b[] = "beta";
@@ -145,7 +145,7 @@ __attribute__((visibility("default"))) void run_all(void)
 	size_t pitch;
 	uint32_t old;
 
-	*(volatile char *)name_a = 'a'; /* a page that nobody has read is not in memory */
+	*(volatile char *)name_a = 'a'; /* make the page present */
 	*(volatile char *)name_b = 'b';
 	cuModuleLoadData(&module, name_a);
 	cuModuleGetFunction(&alpha, module, name_a);

@@ -1,11 +1,11 @@
 /*
- * Calls that never return: endings WHAT N [M]. N times WHAT, then M calls of landing() that do. Prints what it did.
+ * Calls that never return: endings WHAT N [M]. Does WHAT N times, then M calls of landing(), which return. Prints counts.
  *   exit       a thread that calls exit inside leaves()
  *   exit_group a child that calls exit_group
  *   killed     a child that is killed while it waits in pause inside leaves()
- *   execute    this program anew, from inside leaves(): by its main thread and by another one in turn
+ *   execute    re-executes this program inside leaves(), alternately from the main thread and from another one
  *   executeat  the same with execveat
- *   reused     a thread that calls exit inside leaves(), while one that has the id of another such is inside stays()
+ *   reused     a thread that calls exit inside leaves(), while a thread that reuses such a thread's id is inside stays()
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -70,7 +70,7 @@ static void *thread_stays(void *times)
 	return times;
 }
 
-/* Gives out the id of a thread that has ended once more: somebody else may be faster. */
+/* Reuses the id of an ended thread, unless another process gets it first. */
 static void reuse(long times)
 {
 	for (int trial = 0; trial < 1000 && !reused; trial++) {
@@ -95,7 +95,7 @@ static void *thread_leaves(void *what)
 	return what;
 }
 
-/* Whether a process is in pause: 34. */
+/* Whether a process is in pause (34). */
 static int pauses(pid_t child)
 {
 	char path[64], text[16] = "";

@@ -1,7 +1,7 @@
 /*
  * A family of processes that all call getppid and `step` N times: family N. The parent, a thread of it, a forked child,
- * a child that runs this program anew, and a grandchild that leaves the session and its parent (a daemon).
- * With `family N quiet` (what is run anew) one process does its share alone. Prints `KIND PID` for each.
+ * a child that re-executes this program, and a grandchild that leaves the session and its parent (a daemon).
+ * With `family N quiet` (used for the re-execution) a single process makes its calls. Prints `KIND PID` for each.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -65,15 +65,15 @@ int main(int count, char **values)
 	if (!child) {
 		setsid();
 		if (fork())
-			_exit(0); /* the grandchild is handed to init */
+			_exit(0); /* the grandchild is reparented to init */
 		close(ends[0]);
-		usleep(20000); /* by then its parent has been waited for */
+		usleep(20000); /* by then its parent has been reaped */
 		share(0);
 		_exit(0);
 	}
 	printf("intermediate %d\n", child);
 	waitpid(child, 0, 0);
 	close(ends[1]);
-	read(ends[0], &byte, 1); /* the end of the stream is the grandchild's end */
+	read(ends[0], &byte, 1); /* the stream ends when the grandchild ends */
 	return 0;
 }

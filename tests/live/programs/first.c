@@ -1,5 +1,5 @@
 /*
- * No library, no start-up code: 1,000 calls of getppid from step(), the first right at the first instructions, and
+ * No library, no startup code: 1,000 calls of getppid from step(), the first within the first instructions, and
  * exit_group(5). So the kernel sees exactly 1,001 system calls of this program.
  */
 static long system_call(long number, long argument)

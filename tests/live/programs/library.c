@@ -1,4 +1,4 @@
-/* A small library: two functions of one family, one alias of the first, and a static one. */
+/* A small library: two similarly named functions, an alias of the first, and a static function. */
 #include <stdint.h>
 
 __attribute__((noinline, used)) static uint64_t amt_hidden(uint64_t value)

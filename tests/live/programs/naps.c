@@ -1,4 +1,4 @@
-/* Sleeps of known length: naps THREADS N MICROSECONDS. Measures each call itself and prints the nanoseconds. */
+/* Sleeps of known duration: naps THREADS N MICROSECONDS. Measures each call itself and prints the nanoseconds. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * A program with a static probe of its own, written as <sys/sdt.h> would: provider `places`, probe `visit` with three
+ * A program with a static probe, written as by <sys/sdt.h>: provider `places`, probe `visit` with three
  * arguments (a signed int in a register, a 64-bit value in memory, a constant) and a semaphore; probe `plain` has none.
- * places N: visits N times and prints how often the semaphore was up.
+ * places N: visits N times and prints how often the semaphore was nonzero.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Calls that are hard to pair up with their returns: shapes recursion|tail|jump|threads|killed. Prints what it did. */
+/* Calls that are hard to pair with their returns: shapes recursion|tail|jump|threads|killed. Prints its counts. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@ static jmp_buf back;
 
 OPAQUE long factorial(long n)
 {
-	volatile long below; /* volatile, or the compiler makes a loop of it */
+	volatile long below; /* volatile, so that the compiler does not turn it into a loop */
 
 	usleep(1000);
 	below = n <= 1 ? 1 : factorial(n - 1);

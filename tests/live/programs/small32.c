@@ -1,4 +1,4 @@
-/* A 32-bit program without any library: CALLS times getppid, which has the number of the 64-bit semget. */
+/* A 32-bit program without libraries: CALLS calls of getppid, which has the number of the 64-bit semget. */
 static long call_32(int number, int first)
 {
 	long result;

@@ -1,5 +1,5 @@
-/* One wait of each kind, one after the other, in the main thread. Prints its own clock's nanoseconds around each; and
- * what the main thread ran and waited for a processor in all, as the kernel's scheduler counted it. */
+/* One wait of each kind, one after another, in the main thread. Prints its own clock in nanoseconds around each; and
+ * the main thread's total run time and waiting time for a CPU according to the kernel's scheduler. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

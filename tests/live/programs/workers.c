@@ -1,4 +1,4 @@
-/* A library whose functions programs on the CPU count: many() calls am_work() so many times. */
+/* A library whose functions are counted by CPU programs: many() calls am_work() the given number of times. */
 __attribute__((noinline)) long am_work(long number)
 {
 	__asm__ volatile("nop" : "+r"(number));

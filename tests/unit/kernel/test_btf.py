@@ -1,4 +1,4 @@
-"""Members of structs, found in hand-made type information."""
+"""Finding struct members in generated type information."""
 
 import struct
 
@@ -47,7 +47,7 @@ def test_the_offset_of_a_member_is_in_bytes(write):
     assert btf.member_offset("other", "pid", path) == 4
 
 
-def test_a_name_that_begins_or_ends_alike_is_another(write):
+def test_names_that_only_share_a_prefix_or_suffix_do_not_match(write):
     path = write(
         type_information({"my_task": [("pid", 8)], "task_of": [("pid", 16)], "task": [("ppid", 24), ("pid", 32)]})
     )
@@ -56,7 +56,7 @@ def test_a_name_that_begins_or_ends_alike_is_another(write):
 
 
 @pytest.mark.parametrize(("structure", "member"), [("task", "nothing"), ("nothing", "pid")])
-def test_what_is_not_there_is_a_typed_error(write, structure, member):
+def test_a_missing_struct_or_member_is_a_typed_error(write, structure, member):
     path = write(type_information({"task": [("pid", 8)]}))
 
     with raises("kernel.no-member", MachineError) as caught:
@@ -71,7 +71,7 @@ def test_damaged_type_information_is_a_typed_error(write, data):
     assert caught.value.fix
 
 
-def test_no_type_information_is_a_typed_error(tmp_path):
+def test_missing_type_information_is_a_typed_error(tmp_path):
     with raises("kernel.no-btf", MachineError) as caught:
         btf.member_offset("task", "pid", tmp_path / "nowhere")
     assert "CONFIG_DEBUG_INFO_BTF" in caught.value.fix

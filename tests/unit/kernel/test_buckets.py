@@ -1,4 +1,4 @@
-"""Latency buckets against counting by hand and numpy's percentiles."""
+"""Latency buckets, compared with manual counting and numpy's percentiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_there_are_640_buckets_and_one_more_edge():
     assert buckets.EDGES[-1] == 2**43
 
 
-def test_edges_rise_and_no_bucket_above_16_ns_is_wider_than_a_sixteenth_of_its_start():
+def test_edges_increase_and_buckets_above_16_ns_are_at_most_a_sixteenth_of_their_start_wide():
     widths = np.diff(buckets.EDGES)
     assert (widths >= 1).all()
     assert (widths[16:] * 16 <= buckets.EDGES[16:-1]).all()
@@ -59,7 +59,7 @@ def test_known_durations_fall_into_known_buckets():
     assert buckets.index_of(np.array(list(known))).tolist() == list(known.values())
 
 
-def test_the_last_bucket_takes_everything_longer():
+def test_the_last_bucket_contains_all_longer_durations():
     values = np.array([LONGEST, LONGEST + 1, 2**62, 2**63 - 1])
     assert buckets.index_of(values).tolist() == [639] * 4
 
@@ -79,7 +79,7 @@ def test_every_duration_lies_between_the_edges_of_its_bucket(value):
 
 
 @pytest.mark.parametrize("exponent", range(4, 43))
-def test_both_sides_of_each_power_of_two_are_told_apart(exponent):
+def test_both_sides_of_each_power_of_two_are_in_different_buckets(exponent):
     below, at = buckets.index_of(np.array([2**exponent - 1, 2**exponent]))
     assert at == below + 1
     assert at == 16 * (exponent - 3)
@@ -98,14 +98,14 @@ def test_quantiles_of_durations_below_32_ns_are_exact(values, q):
     assert buckets.quantile(counted(values), q) == float(np.percentile(values, q * 100, method="inverted_cdf"))
 
 
-def test_quantiles_of_many_calls_follow_numpy():
+def test_quantiles_of_many_calls_agree_with_numpy():
     values = np.random.default_rng(7).lognormal(10, 2, 200_000).astype(np.int64)
     counts = counted(values)
     for q in (0.001, 0.1, 0.5, 0.9, 0.99, 0.999):
         assert buckets.quantile(counts, q) == pytest.approx(np.percentile(values, q * 100), rel=0.032)
 
 
-def test_quantiles_rise_with_the_share():
+def test_quantiles_increase_with_q():
     counts = counted([5, 100, 100, 2000, 2_000_000])
     answers = [buckets.quantile(counts, q) for q in np.linspace(0, 1, 101)]
     assert answers == sorted(answers)

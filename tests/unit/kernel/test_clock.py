@@ -1,4 +1,4 @@
-"""Clocks that sample CPUs: which CPUs they are on, and what is said when one cannot be had or changes."""
+"""Clocks that sample CPUs: their CPUs, and notes and errors if one is unavailable or changes."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from tests.support.errors import raises
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Three CPUs that are online, of which the last goes offline just when its clock is opened; the clocks opened."""
+    """Three online CPUs, the last of which goes offline when its clock is opened; returns the opened clocks."""
     opened = []
 
     def clock(cpu, rate_hz):
@@ -38,14 +38,14 @@ def linker():
     made.links.close()
 
 
-def test_every_cpu_that_is_online_has_a_clock_of_the_rate(machine, linker):
+def test_every_online_cpu_has_a_clock_with_the_rate(machine, linker):
     linker.clock("p", 99, 0)
 
     assert machine == [(0, 99), (2, 99)]
     assert len(list(linker.links)) == 2
 
 
-def test_cpus_that_come_and_go_are_told(machine, linker, monkeypatch):
+def test_cpus_that_come_and_go_are_reported(machine, linker, monkeypatch):
     linker.clock("p", 99, 0)
     assert linker.notes() == ("CPU 5 came online and was not sampled",)
     monkeypatch.setattr(linkers, "online_cpus", lambda: frozenset((2, 3)))
@@ -53,11 +53,11 @@ def test_cpus_that_come_and_go_are_told(machine, linker, monkeypatch):
     assert linker.notes() == ("CPU 3 came online and was not sampled", "CPU 0 went offline and was sampled until then")
 
 
-def test_without_a_clock_nothing_is_said_of_cpus(machine, linker):
+def test_without_a_clock_there_are_no_notes_about_cpus(machine, linker):
     assert linker.notes() == ()
 
 
-def test_a_rate_above_what_the_machine_allows_is_refused_with_the_setting_to_raise(machine, linker):
+def test_a_rate_above_the_limit_is_an_error_with_the_sysctl_to_raise(machine, linker):
     with raises("machine.sample-rate", MachineError, match="cannot sample at 9999 Hz") as caught:
         linker.clock("p", 9999, 0)
 

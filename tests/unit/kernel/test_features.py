@@ -19,7 +19,7 @@ def machine(tmp_path, monkeypatch):
 
 @pytest.fixture
 def able(monkeypatch):
-    """A machine where tracing works, to take one thing away from."""
+    """A machine where tracing works; tests break one thing."""
     held = frozenset({"CAP_BPF", "CAP_PERFMON", "CAP_DAC_READ_SEARCH"})
     monkeypatch.setattr(features.sys, "platform", "linux")
     monkeypatch.setattr(features, "machine", lambda: "x86_64")
@@ -70,14 +70,14 @@ def test_capabilities_are_read_from_the_effective_set(machine, word, held, enoug
     assert capable.enough is enough
 
 
-def test_all_capabilities_of_another_user_namespace_are_not_enough(machine):
+def test_capabilities_in_another_user_namespace_are_not_enough(machine):
     put(machine / "proc/thread-self/status", "CapEff:\t000001ffffffffff\n")
-    put(machine / "proc/self/ns/user")  # any inode but the initial namespace's
+    put(machine / "proc/self/ns/user")  # any inode other than the initial namespace's
 
     assert not features.capabilities().enough
 
 
-def test_a_machine_without_proc_has_no_capabilities_and_no_answers(machine):
+def test_without_proc_there_are_no_capabilities_and_unknown_values(machine):
     assert features.capabilities().held == frozenset()
     assert features.initial_pid_namespace() is None
     assert features.perf_event_paranoid() is None
@@ -103,7 +103,7 @@ def test_tracefs_inside_debugfs_is_found_when_it_has_no_mount_of_its_own(machine
     assert features.tracefs() == Tracefs(machine / "debug/tracing", readable=True)
 
 
-def test_a_mount_without_events_is_no_tracefs(machine):
+def test_a_mount_without_events_is_not_tracefs(machine):
     put(machine / "proc/self/mounts", f"tracefs {machine / 'gone'} tracefs rw 0 0\n")
 
     assert features.tracefs() == Tracefs(None, readable=False)
@@ -150,7 +150,7 @@ def test_sysctls_are_numbers_or_unknown(machine, text, value):
         (features.has_btf, "sys/kernel/btf/vmlinux"),
     ],
 )
-def test_a_kernel_feature_is_there_when_sysfs_shows_it(machine, probe, path):
+def test_kernel_features_are_detected_in_sysfs(machine, probe, path):
     before = probe()
     put(machine / path)
 
@@ -174,14 +174,14 @@ def test_the_kernels_version_is_compared_by_number(monkeypatch, release, version
     assert features.has_ring_buffer() is ring_buffer
 
 
-def test_nothing_is_refused_where_tracing_works(able):
+def test_there_are_no_blockers_if_tracing_works(able):
     features.require_tracing()
 
     assert features.privilege_error() is None
 
 
 @pytest.mark.parametrize(("system", "architecture"), [("darwin", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64")])
-def test_another_platform_is_refused_and_pointed_to_replay(able, system, architecture):
+def test_another_platform_is_an_error_that_suggests_replay(able, system, architecture):
     able.setattr(features.sys, "platform", system)
     able.setattr(features, "machine", lambda: architecture)
 
@@ -192,7 +192,7 @@ def test_another_platform_is_refused_and_pointed_to_replay(able, system, archite
 
 
 @pytest.mark.parametrize(("release", "cookies"), [("5.4.0-200-generic", None), ("5.10.0-30-amd64", False)])
-def test_an_old_kernel_is_refused_by_name(able, release, cookies):
+def test_an_old_kernel_is_an_error_with_its_release(able, release, cookies):
     able.setattr(features, "kernel_release", lambda: release)
     able.setattr(features, "has_attach_cookies", lambda: cookies)
 
@@ -205,7 +205,7 @@ def test_an_old_kernel_with_cookies_backported_is_accepted(able):
     features.require_tracing()
 
 
-def test_missing_capabilities_are_named_with_ways_to_get_them(able):
+def test_missing_capabilities_are_listed_with_ways_to_get_them(able):
     able.setattr(features, "capabilities", lambda: Capabilities(frozenset({"CAP_BPF"}), initial_user_namespace=True))
 
     error = refused()
@@ -215,7 +215,7 @@ def test_missing_capabilities_are_named_with_ways_to_get_them(able):
     assert features.privilege_error() is not None
 
 
-def test_a_user_namespace_is_named_as_the_reason(able):
+def test_a_user_namespace_is_given_as_the_reason(able):
     held = frozenset({"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"})
     able.setattr(features, "capabilities", lambda: Capabilities(held, initial_user_namespace=False))
 
@@ -231,7 +231,7 @@ def test_a_user_namespace_is_named_as_the_reason(able):
         ("perf_event_open", errno.EACCES, 4, "perf_event_paranoid is 4"),
     ],
 )
-def test_a_system_call_that_is_refused_in_spite_of_the_capabilities_is_named(able, call, code, paranoid, reason):
+def test_a_system_call_blocked_despite_capabilities_is_named(able, call, code, paranoid, reason):
     able.setattr(features, "bpf_refusal" if call == "bpf" else "perf_event_refusal", lambda: code)
     able.setattr(features, "perf_event_paranoid", lambda: paranoid)
 
@@ -257,7 +257,7 @@ def test_tracefs_that_cannot_be_read_names_the_capability(able):
     assert "CAP_DAC_READ_SEARCH" in error.why
 
 
-def test_missing_bcc_is_passed_on_as_it_is(able):
+def test_a_missing_bcc_is_reported_unchanged(able):
     missing = MachineError("BCC is not installed", why="w", fix="f", code="bcc.not-installed")
 
     def find():
@@ -268,7 +268,7 @@ def test_missing_bcc_is_passed_on_as_it_is(able):
     assert refused() is missing
 
 
-def test_the_first_blocker_is_raised_and_all_are_listed_in_the_order_of_mending(able):
+def test_the_first_blocker_is_raised_and_all_are_listed_in_the_order_of_fixing(able):
     able.setattr(features, "kernel_release", lambda: "4.19.0")
     able.setattr(features, "capabilities", lambda: Capabilities(frozenset(), initial_user_namespace=True))
     able.setattr(features, "tracefs", lambda: Tracefs(None, readable=False))
@@ -297,7 +297,7 @@ def test_the_first_blocker_is_raised_and_all_are_listed_in_the_order_of_mending(
         (features.has_attach_cookies, -errno.ENOSYS, None, False),
     ],
 )
-def test_a_link_probe_reads_the_kernels_refusal(monkeypatch, probe, program, link, answer):
+def test_link_features_are_detected_by_the_kernels_error(monkeypatch, probe, program, link, answer):
     closed = []
     monkeypatch.setattr(features, "_bpf", lambda command, attributes: program if command == 5 else link)
     monkeypatch.setattr(features.os, "close", closed.append)
@@ -313,14 +313,14 @@ def test_a_link_probe_reads_the_kernels_refusal(monkeypatch, probe, program, lin
 @pytest.mark.parametrize(
     ("answer", "refusal"), [(-errno.EFAULT, 0), (-errno.EACCES, errno.EACCES), (-errno.EPERM, errno.EPERM)]
 )
-def test_a_uprobe_is_allowed_when_the_kernel_goes_on_to_read_its_path(machine, monkeypatch, answer, refusal):
+def test_a_uprobe_is_allowed_if_the_kernel_tries_to_read_its_path(machine, monkeypatch, answer, refusal):
     put(machine / "sys/bus/event_source/devices/uprobe/type", "9\n")
     monkeypatch.setattr(features, "_system_call", lambda *arguments: answer)
 
     assert features.uprobe_refusal() == refusal
 
 
-def test_a_kernel_without_uprobes_refuses_them(machine):
+def test_a_kernel_without_uprobes_reports_enoent(machine):
     assert features.uprobe_refusal() == errno.ENOENT
 
 

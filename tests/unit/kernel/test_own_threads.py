@@ -1,4 +1,4 @@
-"""Who works for the tool, and when: what is written for the kernel's programs to look up."""
+"""Threads that work for the tool: the data written for the kernel programs."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ CONTROL = Layout(cpus=1, points=8, latencies=0, record_sizes=(), point_layouts=(
 
 
 class Trace:
-    """The maps of a kernel trace, in this process's memory only."""
+    """The maps of a kernel trace, in this process's memory."""
 
     def __init__(self, *, follows):
         self.control, self.threads = np.zeros(1, CONTROL), np.zeros(1, scope.BITS)
@@ -34,7 +34,7 @@ class Trace:
 
 @pytest.fixture
 def trace():
-    """Make traces that are closed at the end of the test."""
+    """Create traces that are closed at the end of the test."""
     with ExitStack() as stack:
 
         def make(*, follows=True):
@@ -49,12 +49,12 @@ def me():
     return threading.get_native_id()
 
 
-def test_a_thread_is_left_out_as_long_as_the_outermost_of_its_blocks(trace):
+def test_a_thread_is_excluded_until_its_outermost_block_ends(trace):
     first = trace()
     assert first.at_work == []
     with own_threads.at_work():
         assert first.at_work == [me()]
-        second = trace()  # one that begins meanwhile
+        second = trace()  # one that starts meanwhile
         with own_threads.at_work():
             assert first.at_work == second.at_work == [me()]
         assert first.at_work == second.at_work == [me()]
@@ -68,7 +68,7 @@ def test_an_error_in_a_block_ends_it(trace):
     assert made.at_work == []
 
 
-def test_two_threads_are_left_out_at_a_time_and_a_third_takes_the_place_of_one_that_is_done(trace):
+def test_two_threads_are_excluded_at_a_time_and_a_third_replaces_a_finished_one(trace):
     made = trace()
     gates, inside = [threading.Event() for _ in range(3)], [threading.Event() for _ in range(3)]
     tids = {}
@@ -94,24 +94,24 @@ def test_two_threads_are_left_out_at_a_time_and_a_third_takes_the_place_of_one_t
     assert made.at_work == []
 
 
-def test_a_thread_of_the_tool_is_told_to_the_kernel_while_it_starts_and_to_others_while_it_runs(trace):
+def test_a_thread_of_the_tool_is_announced_at_start_and_marked_while_it_runs(trace):
     followed, alone = trace(follows=True), trace(follows=False)
     go = threading.Event()
     thread = own_threads.Thread(target=go.wait, name="accel_magic test")
     thread.start()
 
     assert alone.own == {thread.native_id}
-    late = trace(follows=True)  # its kernel side has not seen the thread begin
+    late = trace(follows=True)  # its kernel side did not see the thread start
     assert late.own == {thread.native_id}
     assert thread.daemon
     go.set()
     thread.join()
     assert followed.control["starter"].tolist() == [NOBODY]
     assert alone.own == set()
-    assert followed.own == set()  # the kernel's own business
+    assert followed.own == set()  # updated by the kernel
 
 
-def test_the_thread_that_starts_one_of_the_tool_says_so_right_then(trace, monkeypatch):
+def test_the_starting_thread_is_announced_during_the_start(trace, monkeypatch):
     made, seen = trace(), []
     start = threading.Thread.start
 
@@ -127,7 +127,7 @@ def test_the_thread_that_starts_one_of_the_tool_says_so_right_then(trace, monkey
     assert seen == [[me()]]
 
 
-def test_a_closed_trace_is_left_alone(trace):
+def test_a_closed_trace_is_not_updated(trace):
     made = trace()
     made.marks.close()
     made.marks.close()
@@ -156,7 +156,7 @@ def test_time_at_work_is_counted_once_for_nested_blocks():
     assert after < inside + 20e6
 
 
-def test_where_nobody_may_ask_the_kernel_nothing_is_marked_and_all_goes_on(trace, monkeypatch):
+def test_nothing_is_marked_if_the_kernel_cannot_be_queried(trace, monkeypatch):
     def refused():
         raise PermissionError(1, "Operation not permitted")
 

@@ -22,7 +22,7 @@ def family():
         os.kill(grandchild, 9)
 
 
-def test_a_tree_is_the_process_its_children_and_theirs(family):
+def test_a_tree_has_the_process_and_all_descendants(family):
     child, grandchild = family
 
     assert {os.getpid(), child, grandchild} <= scope.tree(os.getpid())
@@ -30,7 +30,7 @@ def test_a_tree_is_the_process_its_children_and_theirs(family):
     assert os.getppid() not in scope.tree(os.getpid())
 
 
-def test_what_is_left_out_takes_its_descendants_along(family):
+def test_excluded_processes_are_excluded_with_their_descendants(family):
     child, grandchild = family
 
     left = scope.tree(os.getpid(), leave_out=[child])
@@ -39,7 +39,7 @@ def test_what_is_left_out_takes_its_descendants_along(family):
     assert not {child, grandchild} & left
 
 
-def test_a_process_whose_name_looks_like_fields_is_read_rightly():
+def test_a_process_name_that_looks_like_fields_is_parsed_correctly():
     name = ") S 1 (x"
     script = f"open('/proc/self/comm', 'w').write({name!r}); print(1, flush=True); import time; time.sleep(30)"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
@@ -50,13 +50,13 @@ def test_a_process_whose_name_looks_like_fields_is_read_rightly():
             child.kill()
 
 
-def test_a_process_that_is_not_there_is_a_typed_error():
+def test_a_missing_process_is_a_typed_error():
     with raises("scope.no-process", ProbeError, match="4194303") as caught:
         scope.tree(4_194_303)
     assert caught.value.fix
 
 
-def test_in_a_container_another_process_cannot_be_named(monkeypatch):
+def test_in_a_container_the_scope_cannot_be_another_process(monkeypatch):
     monkeypatch.setattr(scope, "in_initial_namespace", lambda: False)
 
     with raises("scope.container", MachineError) as caught:

@@ -1,4 +1,4 @@
-"""Numbers of system calls, against the C library's own header."""
+"""Numbers of system calls, compared with the C library's header."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ import pytest
 
 from accel_magic.kernel.syscall_numbers import NUMBERS, number_of
 
-# Where the kernel's tracepoint is not called like the header's constant.
+# Tracepoints whose name differs from the header's constant.
 TRACEPOINT_NAMES = {
     "stat": "newstat",
     "fstat": "newfstat",
@@ -28,14 +28,14 @@ def header():
     return {TRACEPOINT_NAMES.get(name, name): int(number) for name, number in found.items()}
 
 
-def test_every_number_is_the_headers(header):
+def test_every_number_matches_the_header(header):
     common = NUMBERS.keys() & header.keys()
 
     assert len(common) > 300
     assert {name: NUMBERS[name] for name in common} == {name: header[name] for name in common}
 
 
-def test_no_number_is_given_twice():
+def test_numbers_are_unique():
     assert len(set(NUMBERS.values())) == len(NUMBERS)
     assert max(NUMBERS.values()) < 512  # the size of the kernel program's table
 
@@ -54,6 +54,6 @@ def test_entry_and_exit_have_the_number_of_their_call(event, number):
     assert number_of(event) == number
 
 
-def test_an_unknown_call_has_none():
+def test_an_unknown_call_has_no_number():
     assert number_of("sys_enter_from_the_future") is None
     assert number_of("sched_switch") is None

@@ -1,4 +1,4 @@
-"""Offsets of time namespaces, read from a hand-made /proc."""
+"""Offsets of time namespaces, read from a fake /proc."""
 
 import pytest
 
@@ -33,12 +33,12 @@ def proc(tmp_path):
         (OTHER, OTHER, "1 7 3\n7 0 0\n", 7_000_000_003),  # before Linux 5.7
     ],
 )
-def test_the_offset_is_that_of_the_namespace(proc, own, children, offsets, expected):
+def test_the_namespaces_offset_is_read(proc, own, children, offsets, expected):
     assert shift(proc(own, children, offsets)) == Shift(expected)
 
 
 @pytest.mark.parametrize(("children", "offsets"), [(THIRD, "monotonic 5 0\nboottime 0 0\n"), (OTHER, "")])
-def test_an_offset_that_cannot_be_read_is_stated(proc, children, offsets):
+def test_an_unreadable_offset_adds_a_note(proc, children, offsets):
     found = shift(proc(OTHER, children, offsets))
 
     assert found.ns == 0

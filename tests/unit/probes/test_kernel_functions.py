@@ -95,7 +95,7 @@ def test_names_that_occur_twice_are_skipped_and_reported(kernel_root):
     assert names_skipped(skipped) == {"twice": "share"}
 
 
-def test_names_of_one_address_are_one_function_under_the_name_asked_for(kernel_root):
+def test_names_at_one_address_are_one_function_with_the_requested_name(kernel_root):
     known = kernel_functions.load(kernel_root())
     (found,), _ = known.match("", "*_sys_getpid")
     assert (found.name, found.aliases) == ("__do_sys_getpid", ("__ia32_sys_getpid", "__x64_sys_getpid"))
@@ -105,7 +105,7 @@ def test_names_of_one_address_are_one_function_under_the_name_asked_for(kernel_r
     assert found.name == "__ia32_sys_getpid"
 
 
-def test_a_clone_answers_to_its_functions_name_where_nothing_else_does(kernel_root):
+def test_a_clone_matches_its_functions_name_if_nothing_else_does(kernel_root):
     known = kernel_functions.load(kernel_root())
     assert names(known.match("", "split")[0]) == ["split.isra.0"]
     assert names(known.match("", "both")[0]) == ["both"]
@@ -119,19 +119,19 @@ def test_hidden_addresses_do_not_merge_functions(kernel_root):
     assert names(found) == ["one", "two"]
 
 
-def test_ftraces_own_list_is_preferred_to_the_symbol_table(kernel_root):
+def test_the_list_of_ftrace_is_preferred_to_the_symbol_table(kernel_root):
     found, skipped = kernel_functions.load(kernel_root(traceable=TRACEABLE)).match("", "*")
     assert names(found) == ["ivpu_ioctl", "ivpu_open", "vfs_read", "vfs_write"]
     assert names_skipped(skipped) == {"twice": "share"}
 
 
-def test_a_module_that_comes_later_is_seen(kernel_root):
+def test_a_module_loaded_later_is_found(kernel_root):
     assert kernel_functions.load(kernel_root(modules="", kallsyms="00 T a\n")).match("xe", "*")[0] == []
     root = kernel_root(modules="xe 1 0 - Live 0x0\n", kallsyms="00 T a\n00 t xe_go\t[xe]\n")
     assert names(kernel_functions.load(root).match("xe", "*")[0]) == ["xe_go"]
 
 
-def test_a_kernel_whose_functions_cannot_be_listed_is_reported(kernel_root):
+def test_a_kernel_whose_functions_cannot_be_listed_is_an_error(kernel_root):
     with raises("kernel.functions-unreadable", MachineError):
         kernel_functions.load(kernel_root(kallsyms=None))
 
@@ -148,7 +148,7 @@ def test_a_kernel_with_either_kind_of_kprobes_passes(kernel_root):
     assert "uprobe:" in caught.value.fix
 
 
-def test_the_npu_drivers_symbols_are_understood(kernel_root):
+def test_the_npu_drivers_symbols_are_parsed(kernel_root):
     sample = ROOT.parent / "shared/data/intel_vpu_symbols.txt"
     if not sample.exists():
         pytest.skip("the driver's full symbol list is not here")

@@ -22,7 +22,7 @@ def mapped_libc():
 
 
 @pytest.mark.parametrize("name", ["c", "libc", "libc.so", "libc.so.6"])
-def test_the_c_library_goes_by_all_its_names(name):
+def test_the_c_library_is_found_by_all_its_names(name):
     assert libraries.resolve(name, ME) == mapped_libc()
     assert libraries.resolve(name, None) == mapped_libc()
 
@@ -59,13 +59,13 @@ def test_mapped_files_match_by_plain_versioned_and_hashed_names(monkeypatch, fil
     assert libraries.resolve(name, ME) == paths[-1]
 
 
-def test_of_two_mapped_copies_the_bundled_one_wins(monkeypatch):
+def test_the_bundled_one_of_two_mapped_copies_wins(monkeypatch):
     paths = [Path("/usr/lib/x86_64-linux-gnu/libwidget.so.6"), Path("/opt/wheel/libwidget.so.6")]
     monkeypatch.setattr(libraries, "mapped_files", lambda _pid: paths)
     assert libraries.resolve("libwidget", ME) == paths[1]
 
 
-def test_where_the_loader_looks_first_is_looked_first(compiled, tmp_path, monkeypatch):
+def test_the_loaders_search_order_is_followed(compiled, tmp_path, monkeypatch):
     folder = tmp_path / "first"
     folder.mkdir()
     library = compiled("int first(void) { return 1; }", "libz.so.1.9", "-shared", "-fPIC").rename(
@@ -93,7 +93,7 @@ def test_the_running_python_wins_over_the_first_on_the_search_path(monkeypatch):
     assert libraries.resolve("python3", ME) == running
 
 
-def test_paths_are_taken_as_they_are_with_links_resolved(tmp_path):
+def test_paths_are_used_with_links_resolved(tmp_path):
     (tmp_path / "real.so").write_bytes(b"x")
     (tmp_path / "link.so").symlink_to("real.so")
     assert libraries.resolve(str(tmp_path / "link.so"), None) == (tmp_path / "real.so").resolve()
@@ -116,23 +116,23 @@ def test_libraries_of_another_process_are_found():
         ("/nosuch/lib.so", "", "probe.no-file"),
     ],
 )
-def test_unknown_names_suggest_near_ones(name, near, code):
+def test_unknown_names_suggest_similar_ones(name, near, code):
     with raises(code, ProbeError) as caught:
         libraries.resolve(name, ME)
     assert near in caught.value.fix
 
 
-def test_a_folder_is_no_library(tmp_path):
+def test_a_folder_is_not_a_library(tmp_path):
     with raises("probe.not-a-file", ProbeError):
         libraries.resolve(str(tmp_path), None)
 
 
-def test_a_process_that_is_gone_is_named():
+def test_a_missing_process_is_an_error():
     with raises("scope.no-process", ProbeError, match="no process 4194305"):
         libraries.resolve("libc", 4194305)
 
 
-def test_a_foreign_process_is_a_matter_of_privilege(monkeypatch):
+def test_another_users_process_is_a_permission_error(monkeypatch):
     def refuse(*_args, **_kwargs):
         raise PermissionError(13, "Permission denied")
 

@@ -1,4 +1,4 @@
-"""Plans to C: which programs there are, what they share, and what is recorded where."""
+"""Generating C from plans: programs, sharing, and record layouts."""
 
 import re
 from itertools import pairwise
@@ -15,7 +15,7 @@ TEMPLATES = {file.name for file in (bpf_folder() / "kernel").iterdir()}
 
 
 def generate(plan):
-    """What the compiler process would refuse is no text of ours."""
+    """Check that the compiler process would accept the text."""
     made = source.generate(plan)
     assert own_text.foreign_line(made.text, TEMPLATES) is None
     return made
@@ -44,7 +44,7 @@ def parts(*points):
     return {at: part for p in generate(Plan(points)).programs for at, part in zip(p.points, p.parts, strict=True)}
 
 
-def test_functions_that_differ_in_what_is_done_have_parts_of_one_program():
+def test_functions_with_different_constants_are_parts_of_one_program():
     for other in (
         point(1, scope=Scope("self", 5)),
         point(1, filter=Filter("x", "(1)")),
@@ -57,7 +57,7 @@ def test_functions_that_differ_in_what_is_done_have_parts_of_one_program():
 
 
 @pytest.mark.parametrize(("loops", "with_stacks"), [(False, [16, 16, 8]), (True, [40])])
-def test_parts_that_take_stacks_are_split_where_the_verifier_would_not_get_through(monkeypatch, loops, with_stacks):
+def test_parts_with_stacks_are_split_within_the_verifiers_limit(monkeypatch, loops, with_stacks):
     monkeypatch.setattr("accel_magic.kernel.load.shared_functions.has_loops", lambda: loops)
     points = [point(at, captures=(Capture("size", "arg0", "u64", 8 * at),)) for at in range(40)]
 
@@ -66,7 +66,7 @@ def test_parts_that_take_stacks_are_split_where_the_verifier_would_not_get_throu
     assert f"#define AM_LOOPS {int(loops)}\n" in generate(Plan(tuple(points))).text
 
 
-def test_functions_of_the_kernel_and_of_programs_have_programs_of_their_own():
+def test_kernel_and_user_functions_have_separate_programs():
     kernel = point(1, "kprobe", target="m")
 
     assert programs(point(0), kernel) == [("plain", (0,), None), ("plain", (1,), None)]
@@ -78,7 +78,7 @@ def test_every_part_is_called_by_its_number():
     assert "case 0: return am_plain_0_0(ctx, cookie);\n\tcase 1: return am_plain_0_1(ctx, cookie);" in text
 
 
-def test_tracepoints_that_differ_have_programs_of_their_own():
+def test_different_tracepoints_have_separate_programs():
     assert programs(event(0), event(1, scope=Scope("self", 5))) == [("plain", (0,), None), ("plain", (1,), None)]
 
 
@@ -96,7 +96,7 @@ def test_known_system_calls_have_tables_and_unknown_ones_use_perfs_tracepoints()
     assert "AM_SYSCALL" not in generate(Plan((event(0, unknown, "syscalls", fields=READ),))).text
 
 
-def test_entries_and_exits_of_system_calls_are_different_programs_with_tables_of_their_own():
+def test_system_call_entries_and_exits_have_separate_programs_and_tables():
     entry = event(0, "sys_enter_read", "syscalls", fields=READ)
     exit_ = event(1, "sys_exit_read", "syscalls", fields=(Field("ret", "s64", 16, 8),))
     timed = event(2, "sys_enter_write", "syscalls", fields=READ, latency=True)
@@ -108,7 +108,7 @@ def test_entries_and_exits_of_system_calls_are_different_programs_with_tables_of
     assert "AM_SYSCALL_ENTER(AM_TABLE)" in found.text
 
 
-def test_a_function_that_ends_its_thread_is_counted_and_has_no_return():
+def test_a_function_that_ends_its_thread_is_counted_without_a_return():
     plan = Plan((point(0, "kprobe", "do_task_dead", latency=True), point(1, "kprobe", "vfs_read", latency=True)))
 
     found = [(program.role, program.points) for program in generate(plan).programs]
@@ -118,7 +118,7 @@ def test_a_function_that_ends_its_thread_is_counted_and_has_no_return():
 
 @pytest.fixture
 def offsets(monkeypatch):
-    """The kernel's type information, of any kernel: `offsets(6, 18)`."""
+    """Fake the type information of a given kernel: `offsets(6, 18)`."""
 
     def of_kernel(*version):
         monkeypatch.setattr("accel_magic.kernel.features.kernel_version", lambda: version)
@@ -136,7 +136,7 @@ def wait(id_, **fields):
     return point(id_, "offcpu", "wait", target="sched", latency=True, **fields)
 
 
-def test_samples_at_any_rate_share_a_program_and_waits_have_one_of_their_own(offsets):
+def test_samples_share_a_program_and_waits_have_a_separate_one(offsets):
     offsets(6, 18)
 
     assert programs(sample(0), sample(1, 999), wait(2), point(3)) == [
@@ -146,7 +146,7 @@ def test_samples_at_any_rate_share_a_program_and_waits_have_one_of_their_own(off
     ]
 
 
-def test_a_wait_is_of_the_histogram_and_the_point_that_the_plan_says(offsets):
+def test_waits_use_the_plans_point_and_histogram(offsets):
     offsets(6, 18)
     text = generate(Plan((point(0, latency=True), sample(1), wait(2, shortest_ns=5000)))).text
 
@@ -154,14 +154,14 @@ def test_a_wait_is_of_the_histogram_and_the_point_that_the_plan_says(offsets):
     assert "#define AM_LATENCIES 2\n" in text
 
 
-def test_the_state_of_who_stops_is_an_argument_from_the_kernel_that_passes_it_on(offsets):
+def test_the_state_of_the_stopping_task_is_an_argument_if_the_kernel_passes_it(offsets):
     offsets(5, 17)
     assert "#define AM_STATE_OF(ctx) AM_READ_KERNEL(u32, (ctx)[1] + 24)" in generate(Plan((wait(0),))).text
     offsets(5, 18)
     assert "#define AM_STATE_OF(ctx) (u32)(ctx)[3]" in generate(Plan((wait(0),))).text
 
 
-def test_stacks_of_a_wait_are_taken_where_it_begins_and_recorded_where_it_ends(offsets):
+def test_stacks_of_a_wait_are_taken_at_its_start_and_recorded_at_its_end(offsets):
     offsets(6, 18)
     found = generate(Plan((wait(0),), stacks=("kernel", "user")))
 
@@ -179,13 +179,13 @@ def test_stacks_of_a_wait_are_taken_where_it_begins_and_recorded_where_it_ends(o
     assert [item.offset for item in items] == list(range(0, 56, 8))
 
 
-def test_waits_alone_keep_nothing_of_calls(offsets):
+def test_a_plan_with_only_waits_has_no_call_tables(offsets):
     offsets(6, 18)
 
     assert started_size(Plan((wait(0),), stacks=("kernel", "user", "python"))) == 24
 
 
-def test_every_program_has_a_name_of_its_own_that_fits_the_kernel():
+def test_program_names_are_unique_and_short_enough_for_the_kernel():
     names = [
         program.name for program in generate(Plan(tuple(point(i, scope=Scope("pid", i)) for i in range(3)))).programs
     ]
@@ -223,7 +223,7 @@ def test_payloads_never_overlap_and_fit_their_record():
     ]
 
 
-def test_a_field_called_like_a_column_is_renamed():
+def test_a_field_named_like_a_column_is_renamed():
     fields = (Field("pid", "s32", 8, 4), Field("function", "u64", 16, 8), Field("cpu_id", "u32", 24, 4))
     (place,) = generate(Plan((event(0, fields=fields),))).layout.point_layouts
 
@@ -243,14 +243,14 @@ def test_counting_records_nothing():
 
 
 @pytest.mark.parametrize(("count", "room"), [(1, 8), (8, 8), (9, 16), (10_000, 16_384)])
-def test_counters_have_room_for_every_point(count, room):
+def test_counters_have_a_slot_for_every_point(count, room):
     layout = generate(Plan(tuple(point(i) for i in range(count)), mode="count")).layout
 
     assert layout.points == room
     assert layout.cpus & layout.cpus - 1 == 0
 
 
-def test_what_a_latency_saves_at_its_entry_is_as_large_as_the_map_says():
+def test_saved_entry_values_match_the_maps_value_size():
     filter_ = Filter("x", exit="AM_SAVED(0)", saved=("((u64)(AM_ARG5))",))
     captures = (Capture("a", "arg0", "u64"), Capture("b", "arg1", "u64"), Capture("r", "retval", "u64"))
     plan = Plan((point(0, latency=True, filter=filter_, captures=captures),))
@@ -262,7 +262,7 @@ def test_what_a_latency_saves_at_its_entry_is_as_large_as_the_map_says():
     assert "started.saved[0] = (u64)((u64)(AM_ARG5));" in text
 
 
-def test_the_text_is_the_same_for_the_same_shape_so_that_it_is_compiled_once():
+def test_plans_of_the_same_shape_have_the_same_text():
     one = Plan((point(0, scope=Scope("self", 1)),), max_events=5, duration_s=1)
     other = Plan((point(0, function="g", target="/lib/z.so", offset=99, scope=Scope("self", 2)),), max_events=9)
 
@@ -281,14 +281,14 @@ def test_the_text_is_the_same_for_the_same_shape_so_that_it_is_compiled_once():
         ),
     ],
 )
-def test_static_probes_read_their_arguments_where_the_note_says(argument, expected):
+def test_static_probes_read_arguments_from_the_notes_location(argument, expected):
     text = generate(Plan((point(0, "usdt", usdt_arguments=(argument,)),))).text
 
     assert expected in text
 
 
-def test_only_the_functions_of_modules_count_whatever_task_they_interrupt():
-    """The tracer's own hits are told by its process, which an interrupt borrows; no module runs on its behalf."""
+def test_only_module_functions_are_counted_regardless_of_the_interrupted_task():
+    """Hits of the tracer are recognized by process id, which interrupts share; the tracer never calls modules."""
     points = (point(0, "kprobe", target="intel_vpu"), point(1, "kprobe", target=""), event(2, fields=READ))
     text = generate(Plan(points, mode="count")).text
 
@@ -297,7 +297,7 @@ def test_only_the_functions_of_modules_count_whatever_task_they_interrupt():
     assert found == {"am_plain_0": False, "am_plain_1_0": True, "am_plain_1_1": False}
 
 
-def test_text_that_a_field_points_to_is_copied_into_the_record():
+def test_text_behind_a_pointer_field_is_copied_into_the_record():
     fields = (Field("event", "char *", 8, 8), Field("job", "u32", 16, 4))
     source = generate(Plan((event(0, fields=fields),)))
 

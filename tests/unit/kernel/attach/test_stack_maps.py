@@ -1,4 +1,4 @@
-"""How deep native stacks are taken: as the kernel is set, within what its programs and its memory allow."""
+"""Depth of native stacks: the kernel's setting, limited by programs and memory."""
 
 import re
 
@@ -11,7 +11,7 @@ from accel_magic.kernel.load import shared_functions
 
 @pytest.fixture
 def limit(tmp_path, monkeypatch):
-    """Make `kernel.perf_event_max_stack` say something; None for no such setting."""
+    """Set a fake `kernel.perf_event_max_stack`; None: no such setting."""
     (tmp_path / "sys/kernel").mkdir(parents=True)
     monkeypatch.setattr(features, "_PROC", tmp_path)
     monkeypatch.setattr(shared_functions, "has_loops", lambda: True)
@@ -26,19 +26,19 @@ def limit(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "frames"), [(None, 127), (127, 127), (16, 16), (0, 2), (1024, 1024), (655360, 4096)]
 )
-def test_as_many_frames_are_taken_as_the_kernel_is_set_to_take(limit, setting, frames):
+def test_the_number_of_frames_follows_the_kernels_setting(limit, setting, frames):
     limit(setting)
     assert stack_maps.native_frames() == frames
 
 
-def test_a_kernel_that_verifies_every_step_takes_fewer(limit, monkeypatch):
+def test_kernels_without_loops_record_fewer_frames(limit, monkeypatch):
     limit(1024)
     monkeypatch.setattr(shared_functions, "has_loops", lambda: False)
     assert stack_maps.native_frames() == stack_maps.most_frames() == 256
 
 
 @pytest.mark.parametrize("frames", [2, 127, 255, 256, 257, 1024, 4096])
-def test_native_stacks_and_pythons_fit_and_the_table_stays_within_its_memory(frames):
+def test_all_stacks_fit_and_the_table_stays_within_its_memory(frames):
     defined = dict(re.findall(r"#define (\w+) (\d+)", "\n".join(stack_maps.defines(frames))))
     words = int(defined["AM_STACK_WORDS"])
     assert int(defined["AM_STACK_FRAMES"]) == frames <= words

@@ -1,4 +1,4 @@
-"""Waits that nobody saw end: from the kernel's table to records like those of the others."""
+"""Unfinished waits: from the kernel's table to ordinary records."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def under_way():
     return table
 
 
-def test_they_last_until_the_end_of_the_trace(under_way):
+def test_unfinished_waits_last_until_the_end_of_the_trace(under_way):
     records = waits.records(under_way, point(), layout(WITH_STACK), END)
     events = decode(layout(WITH_STACK), [records.view(np.uint8).ravel()], 1_000).columns
 
@@ -50,11 +50,11 @@ def test_they_last_until_the_end_of_the_trace(under_way):
     assert events["point"].values.tolist() == [1, 1]
 
 
-def test_those_shorter_than_asked_for_are_left_out(under_way):
+def test_waits_below_the_minimum_are_omitted(under_way):
     made = waits.records(under_way, point(shortest_ns=8_000), layout(ITEMS), END)
 
     assert made["head"]["tid"].tolist() == [7]
 
 
-def test_a_filter_that_asks_for_the_duration_leaves_all_of_them_out(under_way):
+def test_a_filter_on_the_duration_omits_unfinished_waits(under_way):
     assert len(waits.records(under_way, point(filter=Filter("x", exit="(1)")), layout(ITEMS), END)) == 0

@@ -52,7 +52,7 @@ def put_library(root):
         ("usr/local/lib/python3.12/site-packages/bcc", "usr/local/bin/python3.12"),
     ],
 )
-def test_a_package_is_run_by_the_interpreter_that_its_place_belongs_to(root, folder, interpreter):
+def test_a_package_is_run_by_the_interpreter_of_its_path(root, folder, interpreter):
     put_package(root / folder)
     put_library(root)
     put(root / interpreter)
@@ -65,7 +65,7 @@ def test_a_package_is_run_by_the_interpreter_that_its_place_belongs_to(root, fol
     assert found.version == "0.29.1"
 
 
-def test_without_the_distributions_python_the_running_one_takes_over(root):
+def test_without_the_distributions_python_the_running_one_is_used(root):
     put_package(root / "usr/lib/python3/dist-packages/bcc")
     put_library(root)
 
@@ -88,7 +88,7 @@ def test_bcc_in_the_running_environment_is_used_when_the_distribution_has_none(r
     assert foreign_bcc() is None
 
 
-def test_a_package_that_does_not_tell_its_version_is_found_all_the_same(root):
+def test_a_package_without_a_version_is_found(root):
     put_package(root / "usr/lib/python3/dist-packages/bcc", version="")
     put_library(root)
 
@@ -104,7 +104,7 @@ def test_a_lattice_library_in_the_distributions_folder_is_not_taken_for_bcc(root
 
 
 @pytest.mark.parametrize("part", ["__init__.py", "libbcc.py", "table.py"])
-def test_a_package_with_a_part_missing_or_different_is_not_taken_for_bcc(root, part):
+def test_an_incomplete_or_different_package_is_not_taken_for_bcc(root, part):
     folder = root / "usr/lib/python3/dist-packages/bcc"
     put_library(root)
     put_package(folder)
@@ -112,17 +112,17 @@ def test_a_package_with_a_part_missing_or_different_is_not_taken_for_bcc(root, p
     with raises("bcc.not-installed", MachineError):
         find_bcc()
 
-    if part != "table.py":  # whose text does not matter
+    if part != "table.py":  # its content does not matter
         (folder / part).write_text("x = 1\n")
         with raises("bcc.not-installed", MachineError):
             find_bcc()
 
 
-def test_the_lattice_library_from_pypi_is_named_with_its_version_and_place(root, tmp_path, monkeypatch):
+def test_the_lattice_library_from_pypi_is_reported_with_version_and_path(root, tmp_path, monkeypatch):
     site = tmp_path / "venv/site-packages"
     put_lattice_library(site / "bcc")
     put(site / "bcc-0.1.10.dist-info/METADATA", "Metadata-Version: 2.1\nName: bcc\nVersion: 0.1.10\n")
-    monkeypatch.undo()  # the real find_spec and metadata have to see it
+    monkeypatch.undo()  # the real find_spec and metadata must find it
     monkeypatch.setattr(module, "_ROOT", root)
     monkeypatch.syspath_prepend(str(site))
 
@@ -130,13 +130,13 @@ def test_the_lattice_library_from_pypi_is_named_with_its_version_and_place(root,
 
     assert foreign is not None
     assert (foreign.version, foreign.path) == ("bcc 0.1.10", site / "bcc")
-    assert "bcc" not in sys.modules  # looked at, not imported
+    assert "bcc" not in sys.modules  # inspected, not imported
     with raises("bcc.not-installed", MachineError) as raised:
         find_bcc()
     assert "bcc 0.1.10" in raised.value.why
 
 
-def test_a_users_own_bcc_py_is_named_by_its_file(root, tmp_path, monkeypatch):
+def test_a_users_own_bcc_py_is_reported_with_its_path(root, tmp_path, monkeypatch):
     put(tmp_path / "bcc.py", "x = 1\n")
     monkeypatch.undo()
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -150,7 +150,7 @@ def test_a_users_own_bcc_py_is_named_by_its_file(root, tmp_path, monkeypatch):
     assert (foreign.version, foreign.path) == ("bcc", tmp_path / "bcc.py")
 
 
-def test_a_package_without_its_shared_library_is_reported_as_such(root):
+def test_a_package_without_its_shared_library_is_an_error(root):
     put_package(root / "usr/lib/python3/dist-packages/bcc")
 
     with raises("bcc.not-installed", MachineError, match="libbcc") as raised:
@@ -159,7 +159,7 @@ def test_a_package_without_its_shared_library_is_reported_as_such(root):
     assert "dist-packages/bcc" in raised.value.why
 
 
-def test_a_library_outside_the_usual_folders_counts(root, monkeypatch):
+def test_a_library_outside_the_usual_folders_is_found(root, monkeypatch):
     put_package(root / "usr/lib/python3/dist-packages/bcc")
     monkeypatch.setattr(module.ctypes.util, "find_library", {"bcc": "libbcc.so.0"}.get)
 
@@ -188,7 +188,7 @@ def test_bcc_installed_after_a_failure_is_found_without_a_restart(root):
         ("ID=alpine\n", "apk add py3-bcc"),
     ],
 )
-def test_the_fix_is_the_distributions_own_command(root, release, command):
+def test_the_fix_is_the_distributions_install_command(root, release, command):
     put(root / "etc/os-release", release)
 
     with raises("bcc.not-installed", MachineError) as raised:

@@ -1,4 +1,4 @@
-"""What a process that has confined itself can still do, whatever runs in it."""
+"""What a confined process can still do."""
 
 import json
 import os
@@ -26,7 +26,7 @@ if not maps:
         sandbox.restrict_files([folder + "/inside", os.path.dirname(os.__file__)])
 sandbox.restrict_calls(sandbox.Needs(forks=forks, maps=maps))
 
-# Calls that would do harm have arguments that the kernel itself would find wrong, had the filter let them through.
+# Harmful calls have invalid arguments, so that the kernel would reject them if the filter let them through.
 at, buffer = -100, ctypes.create_string_buffer(4096)
 inside, outside, new = b"inside/kept", b"outside", b"new"
 calls = {
@@ -161,7 +161,7 @@ def readable(path):
 done["readable"] = [path for path in ("inside/kept", "outside", "/etc/passwd", "/proc/self/maps") if readable(path)]
 print(json.dumps(done))
 """
-REFUSED = {1, 13, 38}  # EPERM, EACCES, ENOSYS: what the filter answers; any other number means the kernel looked at it
+REFUSED = {1, 13, 38}  # EPERM, EACCES, ENOSYS: the filter's errors; any other error is from the kernel
 
 
 def confined(folder, *, landlock=True, forks=False, maps=False):
@@ -179,7 +179,7 @@ def confined(folder, *, landlock=True, forks=False, maps=False):
 
 @pytest.mark.parametrize("landlock", [True, False])
 @pytest.mark.parametrize(("forks", "maps"), [(True, False), (False, False), (True, True), (False, True)])
-def test_nothing_is_written_started_connected_or_reached(tmp_path, landlock, forks, maps):
+def test_files_cannot_be_written_nor_programs_started_nor_sockets_created(tmp_path, landlock, forks, maps):
     told = confined(tmp_path, landlock=landlock, forks=forks, maps=maps)
 
     told.pop("readable")
@@ -195,11 +195,11 @@ def test_nothing_is_written_started_connected_or_reached(tmp_path, landlock, for
 
 
 @pytest.mark.skipif(not sandbox.landlock_version(), reason="this kernel has no Landlock")
-def test_only_the_folders_that_were_named_can_be_read(tmp_path):
+def test_only_the_given_folders_can_be_read(tmp_path):
     assert confined(tmp_path)["readable"] == ["inside/kept"]
 
 
-def test_without_landlock_files_can_be_read_and_nothing_else(tmp_path):
+def test_without_landlock_files_can_only_be_read(tmp_path):
     assert set(confined(tmp_path, landlock=False)["readable"]) == {
         "inside/kept",
         "outside",
@@ -209,7 +209,7 @@ def test_without_landlock_files_can_be_read_and_nothing_else(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it has capabilities only as root")
-def test_root_keeps_no_capability_but_that_to_read():
+def test_root_keeps_only_the_capability_to_read():
     program = (
         "import importlib.util, sys\n"
         f"spec = importlib.util.spec_from_file_location('sandbox', {sandbox.__file__!r})\n"
@@ -230,7 +230,7 @@ def test_root_keeps_no_capability_but_that_to_read():
 
 
 def test_32_bit_calls_end_the_process(tmp_path):
-    """`int 0x80` takes other numbers for the same calls, which the filter does not know."""
+    """`int 0x80` uses different call numbers, which the filter does not check."""
     source, program = tmp_path / "a.c", tmp_path / "a"
     source.write_text('int call32(void) { int r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(20)); return r; }\n')
     subprocess.run(["cc", "-shared", "-fPIC", "-o", program, source], check=True)

@@ -1,4 +1,4 @@
-"""The compiler process against whoever sends it requests: the lab's guest is not trusted."""
+"""The compiler process with untrusted clients, such as the lab's guest."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def install():
 
 
 def text(**defines):
-    """A text of ours: one program on a uprobe, with other constants where they are given."""
+    """One of our texts: a program on a uprobe, optionally with other constants."""
     plan = Plan((ProbePoint(id=0, probe="uprobe:a:f", kind="uprobe", target="/bin/true", function="f"),), mode="count")
     made = generate(plan).text
     for name, value in defines.items():
@@ -54,7 +54,7 @@ def text(**defines):
 
 
 class Guest:
-    """A client with nothing but the stream, and the server that a connection from the guest starts."""
+    """A client that has only the stream, and the server started by a connection from the guest."""
 
     def __init__(self, command, **options):
         self.stream, theirs = socket.socketpair()
@@ -67,7 +67,7 @@ class Guest:
         self.stream.sendall(struct.pack("<I", len(body) if size is None else size) + body)
 
     def receive(self):
-        """The next message; None where the server has closed the stream."""
+        """The next message; None if the server closed the stream."""
         head = self.stream.recv(4, socket.MSG_WAITALL)
         if not head:
             return None
@@ -104,13 +104,13 @@ def start(install, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def guest(install, tmp_path_factory):
-    """One server for all requests that it refuses."""
+    """One server for all rejected requests."""
     guest = Guest(compiler.command_for_others(tmp_path_factory.mktemp("slots") / "slots"))
     yield guest
     guest.close()
 
 
-def test_a_text_of_ours_is_compiled_and_the_server_ends_with_the_stream(start):
+def test_our_texts_are_compiled_and_the_server_ends_with_the_stream(start):
     guest = start()
 
     answer = guest.ask({"text": text()})
@@ -130,7 +130,7 @@ def test_a_text_of_ours_is_compiled_and_the_server_ends_with_the_stream(start):
         ["-Xclang", "-diagnostic-log-file", "-Xclang", "{file}"],
     ],
 )
-def test_a_guest_writes_no_file_of_the_host_by_options_of_clang(guest, tmp_path, flags):
+def test_a_guest_cannot_write_host_files_with_clang_options(guest, tmp_path, flags):
     file = tmp_path / "written"
     request = {"text": text(), "kernel_source": str(SERVER.with_name("headers"))}
 
@@ -177,7 +177,7 @@ SECRET = "secret_of_the_host"
         "int main() {{ return 0; }}",
     ],
 )
-def test_a_text_that_is_not_ours_is_refused_and_shows_nothing_of_a_file(guest, tmp_path, line):
+def test_other_texts_are_rejected_and_reveal_no_file(guest, tmp_path, line):
     file = tmp_path / "secret.h"
     file.write_text(f"{SECRET}\n")
 
@@ -204,7 +204,7 @@ def test_a_text_that_is_not_ours_is_refused_and_shows_nothing_of_a_file(guest, t
         b'{"text": "\\ud800"}',
     ],
 )
-def test_a_request_that_is_none_is_refused_and_the_next_one_is_answered(guest, body):
+def test_an_invalid_request_is_rejected_and_the_next_one_is_answered(guest, body):
     guest.send(body)
     answer = guest.receive()
 
@@ -213,7 +213,7 @@ def test_a_request_that_is_none_is_refused_and_the_next_one_is_answered(guest, b
 
 
 @pytest.mark.parametrize("size", [(10 << 20) + 1, 0xFFFFFFFF])
-def test_a_request_that_is_too_large_is_refused_before_it_is_read(start, size):
+def test_a_request_that_is_too_large_is_rejected_before_it_is_read(start, size):
     guest = start()
 
     guest.send(b"", size)
@@ -228,7 +228,7 @@ BOMB = "AM_BOMB_0 (AM_ROUND + 1)\n" + "\n".join(
 """Doubles with every line: 2 to the 39th tokens."""
 
 
-def test_a_text_that_compiles_for_ever_is_ended_and_the_next_one_is_answered(start):
+def test_an_endless_compilation_is_ended_and_the_next_request_is_answered(start):
     guest = start(cpu_s=1, memory=1 << 40)
 
     answer = guest.ask({"text": text(AM_FILTER=f"AM_BOMB_39\n#define {BOMB}")})
@@ -237,7 +237,7 @@ def test_a_text_that_compiles_for_ever_is_ended_and_the_next_one_is_answered(sta
     assert set(guest.ask({"text": text()})["functions"]) == {"am_plain_0"}
 
 
-def test_a_text_that_needs_too_much_memory_is_ended_and_the_next_one_is_answered(start):
+def test_a_compilation_without_enough_memory_is_ended_and_the_next_request_is_answered(start):
     guest = start(cpu_s=60, memory=500 << 20)
 
     answer = guest.ask({"text": text(AM_FILTER=f"AM_BOMB_39\n#define {BOMB}")})
@@ -258,7 +258,7 @@ def wait_for(condition):
     return found
 
 
-def test_a_compilation_that_crashes_is_an_answer_and_the_next_one_is_answered(start):
+def test_a_crashed_compilation_is_reported_and_the_next_request_is_answered(start):
     guest = start(cpu_s=60, memory=1 << 40)
 
     guest.send(json.dumps({"text": text(AM_FILTER=f"AM_BOMB_39\n#define {BOMB}")}).encode())
@@ -279,7 +279,7 @@ def test_a_compilation_ends_with_its_server(start):
     wait_for(lambda: not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text())
 
 
-def test_the_compilers_of_a_lab_are_few_and_their_places_are_used_again(start):
+def test_the_number_of_compilers_per_lab_is_limited_and_slots_are_reused(start):
     first, *others = [start() for _ in range(8)]
     assert [guest.hello for guest in others] == [{"ready": True}] * 7
 
@@ -294,7 +294,7 @@ def test_the_compilers_of_a_lab_are_few_and_their_places_are_used_again(start):
     assert [set(guest.receive()["functions"]) for guest in (*others, last)] == [{"am_plain_0"}] * 8
 
 
-def test_a_compilation_that_takes_long_leaves_the_others_of_its_lab_waiting(start):
+def test_compilations_of_one_lab_run_one_at_a_time(start):
     busy, waiting = start(), start()
     bomb = json.dumps({"text": text(AM_FILTER=f"AM_BOMB_39\n#define {BOMB}")}).encode()
     busy.send(bomb)
@@ -308,8 +308,8 @@ def test_a_compilation_that_takes_long_leaves_the_others_of_its_lab_waiting(star
     assert set(waiting.receive()["functions"]) == {"am_plain_0"}
 
 
-def test_descriptors_of_whoever_starts_it_are_closed(start):
-    """QEMU holds the guest's memory and the sockets of its other devices."""
+def test_inherited_descriptors_are_closed(start):
+    """QEMU has descriptors of the guest's memory and of its other devices' sockets."""
     reading, writing = os.pipe()
     guest = start(pass_fds=(writing,))
     os.close(writing)
@@ -317,10 +317,10 @@ def test_descriptors_of_whoever_starts_it_are_closed(start):
     assert guest.hello == {"ready": True}
     with os.fdopen(reading, "rb") as pipe:
         os.set_blocking(reading, False)
-        assert pipe.read() == b""  # the end of the file: nobody holds the other end
+        assert pipe.read() == b""  # end of file: nobody has the other end open
 
 
-def test_headers_and_variables_of_whoever_starts_it_change_no_text_of_ours(start, tmp_path):
+def test_the_parents_headers_and_variables_do_not_affect_our_texts(start, tmp_path):
     (tmp_path / "common.h").write_text("#error the header of the working folder\n")
     (tmp_path / "linux").mkdir()
     (tmp_path / "linux" / "types.h").write_text("#error the header of the working folder\n")
@@ -341,14 +341,14 @@ def fresh():
     compiler.compile_own.cache_clear()
 
 
-def test_a_header_beside_the_notebook_changes_no_text_of_ours(fresh, tmp_path, monkeypatch):
+def test_a_header_next_to_the_notebook_does_not_affect_our_texts(fresh, tmp_path, monkeypatch):
     (tmp_path / "common.h").write_text("#error the header of the working folder\n")
     monkeypatch.chdir(tmp_path)
 
     assert set(compiler.compile_own(text()).functions) == {"am_plain_0"}
 
 
-def test_what_the_server_refuses_is_a_typed_error(fresh):
+def test_a_rejected_request_is_a_typed_error(fresh):
     with raises("compiler.foreign-text", ProgramError) as caught:
         compiler.compile_own("BPF_HASH(seen);")
     assert caught.value.code == "compiler.foreign-text"
@@ -387,7 +387,7 @@ def test_a_kernel_that_cannot_confine_the_compiler_is_a_typed_error(fresh, monke
     assert "Invalid argument" in caught.value.why
 
 
-def test_a_compiler_that_is_silent_is_a_typed_error(fresh, monkeypatch):
+def test_an_unresponsive_compiler_is_a_typed_error(fresh, monkeypatch):
     monkeypatch.setattr(compiler, "_START_TIMEOUT_S", 0.05)
     monkeypatch.setattr(compiler, "find_bcc", lambda: SimpleNamespace(interpreter="python3", package="nowhere"))
     start = compiler.channel.start_process
@@ -400,7 +400,7 @@ def test_a_compiler_that_is_silent_is_a_typed_error(fresh, monkeypatch):
     assert caught.value.code == "compiler.no-answer"
 
 
-def test_a_compiler_that_dies_is_a_typed_error_with_its_last_words(fresh, monkeypatch):
+def test_a_compiler_that_dies_is_a_typed_error_with_its_last_output(fresh, monkeypatch):
     words = "import sys; sys.exit('the words before its end')"
     monkeypatch.setattr(compiler, "find_bcc", lambda: SimpleNamespace(interpreter=sys.executable, package="nowhere"))
     start = compiler.channel.start_process

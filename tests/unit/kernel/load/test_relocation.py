@@ -1,4 +1,4 @@
-"""Map placeholders in bytecode become descriptors; a verifier's log is cut to its verdict."""
+"""Map placeholders in bytecode become descriptors; a verifier's log is shortened to its verdict."""
 
 import struct
 
@@ -30,18 +30,18 @@ def test_placeholders_of_maps_and_values_become_descriptors():
     assert linked == load_map(1, 1, 77) + instruction(0xB7, 2, 0, 0x414D0001) + load_map(3, 2, 1234, 24) + EXIT
 
 
-def test_plain_64_bit_constants_stay_as_they_are_whatever_they_look_like():
+def test_plain_64_bit_constants_are_not_changed():
     # The upper half of a constant looks like an instruction that loads a map.
     code = load_map(1, 0, 0x414D0001, struct.unpack("<i", b"\x18\x11\0\0")[0]) + EXIT
 
     assert link.relocate(code, {1: 77}) == code
 
 
-def test_a_users_program_names_maps_by_descriptor():
+def test_users_programs_reference_maps_by_descriptor():
     assert link.relocate(load_map(1, 1, 9) + EXIT, {9: 42}) == load_map(1, 1, 42) + EXIT
 
 
-def test_a_map_that_is_not_there_is_an_error():
+def test_a_missing_map_is_an_error():
     with pytest.raises(KeyError):
         link.relocate(load_map(1, 1, 0x414D0005), {1: 3})
 
@@ -55,7 +55,7 @@ def test_the_verdict_is_the_end_of_the_log_without_statistics():
     assert link.verdict("") == ""
 
 
-def test_a_refused_program_is_a_typed_error_with_the_verdict(monkeypatch):
+def test_a_rejected_program_is_a_typed_error_with_the_verdict(monkeypatch):
     def refuse(*_, **__):
         raise syscalls.VerifierError(13, "0: R1=ctx()\ninvalid access to packet\nprocessed 1 insns")
 

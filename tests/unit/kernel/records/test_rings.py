@@ -1,4 +1,4 @@
-"""Draining a ring buffer, on memory laid out as the kernel lays it out."""
+"""Draining a ring buffer, in memory with the kernel's layout."""
 
 import mmap
 import os
@@ -19,7 +19,7 @@ STRIDE = RECORD.itemsize
 
 
 class Kernel:
-    """The producer's side: a consumer page, a producer page, and the data twice in a row."""
+    """The producer's side: a consumer page, a producer page, and the data mapped twice in a row."""
 
     def __init__(self, size=SIZE):
         self.size = size
@@ -68,12 +68,12 @@ def times(file):
     return np.frombuffer(data, RECORD)["head"]["time"].tolist()
 
 
-def test_a_record_is_as_long_as_the_kernel_makes_it():
+def test_record_sizes_match_the_kernels():
     assert STRIDE % 8 == 0
     assert STRIDE == 8 + 40 + 16
 
 
-def test_records_move_in_order_and_their_room_is_given_back(kernel, file):
+def test_records_move_in_order_and_their_space_is_released(kernel, file):
     ring = Ring(kernel.fd, SIZE, RECORD)
     assert ring.drain(file) == 0
     for number in range(10):
@@ -90,7 +90,7 @@ def test_records_move_in_order_and_their_room_is_given_back(kernel, file):
 def test_records_that_wrap_around_the_end_are_whole(file):
     kernel = Kernel(size=SIZE)
     ring = Ring(kernel.fd, SIZE, np.dtype([*RECORD.descr[:-1], ("payload", "V24")]))
-    # A record of 72 bytes does not divide the ring: some lie across its end.
+    # 72-byte records do not divide the ring evenly: some wrap around its end.
     stride = ring.record.itemsize
     written = 0
     for round_ in range(20):
@@ -118,7 +118,7 @@ def test_records_that_wrap_around_the_end_are_whole(file):
     os.close(kernel.fd)
 
 
-def test_a_record_still_being_written_holds_back_itself_and_what_follows(kernel, file):
+def test_an_incomplete_record_holds_back_itself_and_later_records(kernel, file):
     ring = Ring(kernel.fd, SIZE, RECORD)
     kernel.write(0)
     place = kernel.write(1, BUSY)
@@ -133,7 +133,7 @@ def test_a_record_still_being_written_holds_back_itself_and_what_follows(kernel,
     assert ring.waiting == 0
 
 
-def test_a_first_record_still_being_written_moves_nothing(kernel, file):
+def test_nothing_moves_if_the_first_record_is_incomplete(kernel, file):
     kernel.write(0, BUSY)
     ring = Ring(kernel.fd, SIZE, RECORD)
 
@@ -142,7 +142,7 @@ def test_a_first_record_still_being_written_moves_nothing(kernel, file):
     assert ring.waiting == STRIDE
 
 
-def test_more_records_than_are_moved_at_a_time_all_arrive(file):
+def test_more_records_than_one_batch_all_arrive(file):
     size, count = 1 << 22, 60_000
     fd = os.memfd_create("ring")
     os.ftruncate(fd, 2 * PAGE + 2 * size)

@@ -1,4 +1,4 @@
-"""Which stacks a trace takes."""
+"""Choosing the stacks that a trace records."""
 
 import pytest
 
@@ -17,9 +17,7 @@ def plan(mode="auto", scope="self", pid=0):
 @pytest.fixture
 def unknown_python(monkeypatch):
     def layout():
-        raise MachineError(
-            "the frames of this Python cannot be found", why="it is a strange one", code="stacks.unknown-python"
-        )
+        raise MachineError("this Python's frames cannot be found", why="it is unknown", code="stacks.unknown-python")
 
     monkeypatch.setattr(python_layout, "layout", layout)
 
@@ -30,21 +28,21 @@ def known_python(monkeypatch):
 
 
 @pytest.mark.parametrize("asked", [True, "auto"])
-def test_without_names_all_that_can_be_had_are_taken(known_python, asked):
+def test_all_available_stacks_are_recorded_by_default(known_python, asked):
     assert with_stacks(plan(), asked).stacks == ("kernel", "user", "python")
 
 
 @pytest.mark.parametrize("asked", ["user,kernel", ("user", "kernel"), " kernel , user"])
-def test_named_ones_are_taken_in_one_order(asked):
+def test_requested_stacks_have_a_fixed_order(asked):
     assert with_stacks(plan(), asked).stacks == ("kernel", "user")
 
 
 @pytest.mark.parametrize("asked", [False, "", ()])
-def test_a_plan_that_asks_for_none_stays_as_it_is(asked):
+def test_without_stacks_the_plan_is_unchanged(asked):
     assert with_stacks(plan("count"), asked) == plan("count")
 
 
-def test_a_python_that_cannot_be_walked_is_a_note_unless_it_was_named(unknown_python):
+def test_unavailable_python_stacks_are_a_note_unless_requested_by_name(unknown_python):
     taken = with_stacks(plan(), True)
     assert taken.stacks == ("kernel", "user")
     assert taken.notes == ("no Python stacks: this Python's frames cannot be found: it is unknown",)
@@ -53,14 +51,14 @@ def test_a_python_that_cannot_be_walked_is_a_note_unless_it_was_named(unknown_py
 
 
 @pytest.mark.parametrize("elsewhere", [plan(scope="pid", pid=1), plan(scope="self", pid=1)])
-def test_another_processs_python_is_not_walked(known_python, elsewhere):
+def test_python_stacks_of_another_process_are_an_error(known_python, elsewhere):
     assert with_stacks(elsewhere, True).stacks == ("kernel", "user")
     with raises("stacks.python-elsewhere", MachineError) as caught:
         with_stacks(elsewhere, ("python",))
     assert caught.value.code == "stacks.python-elsewhere"
 
 
-def test_unknown_kinds_and_plans_without_events_are_refused():
+def test_unknown_kinds_and_plans_without_events_are_rejected():
     with raises("stacks.unknown-kind", ProbeError, match="no 'native' stacks") as caught:
         with_stacks(plan(), "kernel,native")
     assert "kernel,user,python" in caught.value.fix
@@ -68,9 +66,9 @@ def test_unknown_kinds_and_plans_without_events_are_refused():
         with_stacks(plan("count"), True)
 
 
-def test_a_dry_run_tells_which_stacks_and_shows_the_code_that_takes_them():
+def test_a_dry_run_shows_the_stacks_and_their_code():
     shown = repr(DryRun.of(with_stacks(plan(), "kernel,user")))
     assert "stacks kernel, user; nothing was attached" in shown
     assert "AM_KERNEL_STACK" in shown
-    assert "AM_ENTERED_USER_STACK" in shown  # what calls the function lies on top of its stack
+    assert "AM_ENTERED_USER_STACK" in shown  # the return address is on top of the stack
     assert "stacks" not in repr(DryRun.of(plan()))

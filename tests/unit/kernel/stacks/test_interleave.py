@@ -1,4 +1,4 @@
-"""Kernel, native and Python stacks of one moment become one."""
+"""Merging the kernel, native and Python stacks of one moment."""
 
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.interleave import interleave, is_interpreter
@@ -25,18 +25,18 @@ def names(frames):
     return [frame.name for frame in frames]
 
 
-def test_python_frames_take_the_place_of_the_interpreters():
+def test_python_frames_replace_the_interpreters_frames():
     user = (*START, *EVALUATION, *native(("read", LIBC)))
     assert interleave(KERNEL, user, PYTHON) == (*PYTHON, *native(("read", LIBC)), *KERNEL)
 
 
-def test_only_what_the_innermost_python_function_called_stays():
+def test_only_native_frames_called_by_the_innermost_python_function_remain():
     callback = native(("sort_with", EXTENSION), ("PyObject_CallOneArg", LIBPYTHON))
     user = (*START, *EVALUATION, *callback, *EVALUATION, *native(("compare", EXTENSION), ("memcmp", LIBC)))
     assert names(interleave((), user, PYTHON)) == ["<module>", "work", "compare", "memcmp"]
 
 
-def test_the_interpreters_own_work_stays_without_its_plumbing_and_nameless_pieces():
+def test_interpreter_functions_remain_without_plumbing_and_unnamed_frames():
     called = native(
         ("PyObject_Vectorcall", LIBPYTHON),
         ("cfunction_vectorcall_FASTCALL", LIBPYTHON),
@@ -48,12 +48,12 @@ def test_the_interpreters_own_work_stays_without_its_plumbing_and_nameless_piece
     assert names(interleave((), (*EVALUATION, *called), PYTHON))[2:] == ["list_sort_impl", "gc_collect_main"]
 
 
-def test_plumbing_of_another_library_by_the_same_name_stays():
+def test_functions_of_other_libraries_named_like_plumbing_remain():
     called = native(("vectorcall_like", EXTENSION), ("_ext.so+0x10", EXTENSION))
     assert names(interleave((), (*EVALUATION, *called), PYTHON))[2:] == ["vectorcall_like", "_ext.so+0x10"]
 
 
-def test_a_native_stack_that_does_not_reach_the_interpreter_is_what_python_called():
+def test_a_native_stack_that_does_not_reach_the_interpreter_was_called_by_python():
     assert names(interleave(KERNEL, native(("read", LIBC)), PYTHON)) == [
         "<module>",
         "work",
@@ -63,19 +63,19 @@ def test_a_native_stack_that_does_not_reach_the_interpreter_is_what_python_calle
     ]
 
 
-def test_without_python_frames_nothing_native_is_left_out():
+def test_without_python_frames_all_native_frames_remain():
     user = (*START, *EVALUATION, *native(("read", LIBC)))
     assert interleave(KERNEL, user, ()) == (*user, *KERNEL)
     assert interleave((), (), ()) == ()
 
 
-def test_an_interpreter_inside_another_program_is_known_by_what_runs_bytecode():
+def test_an_embedded_interpreter_is_recognized_by_its_evaluation_function():
     embedded = "/opt/blender/blender"
     user = native(("main", embedded), ("_PyEval_EvalFrameDefault", embedded), ("cfunction_call", embedded))
     assert names(interleave((), (*user, *native(("draw", embedded))), PYTHON))[2:] == ["draw"]
 
 
-def test_interpreters_are_known_by_their_files():
+def test_interpreters_are_recognized_by_file_name():
     known = ("python3", "/usr/bin/python3.12", "/opt/python3.13t", "libpython3.11.so.1.0", "/x/libpython3.so", "python")
     assert all(map(is_interpreter, known))
     others = (

@@ -16,9 +16,9 @@ from tests.support.errors import raises
 from tests.support.paths import ROOT
 
 HEADER = ROOT / "bpf" / "kernel" / "python.h"
-# By offsetof() in C, from CPython's own internal headers: hops to the newest frame and the way outward from where it
-# hangs; fields of a frame (code, previous, instruction); of a code object (flags, first line, file, qualified name,
-# line table, bytecode).
+# From offsetof() in C with CPython's internal headers: hops to the newest frame and the offset of the outer run; fields
+# of a frame (code, previous, instruction); of a code object (flags, first line, file, qualified name, line table,
+# bytecode).
 OFFSETS = {
     (3, 11): ((56, 8), 16, (32, 48, 56), (48, 72, 112, 128, 136, 184)),
     (3, 12): ((56, 0), 8, (0, 8, 56), (48, 68, 112, 128, 136, 192)),
@@ -28,7 +28,7 @@ OFFSETS = {
 }
 
 
-def test_what_is_found_is_what_the_interpreters_own_headers_say():
+def test_the_layout_agrees_with_the_interpreters_headers():
     if sys.version_info[:2] not in OFFSETS:
         pytest.skip("its headers have not been looked at")
     found, fields = layout(), layout().frame
@@ -41,7 +41,7 @@ def test_what_is_found_is_what_the_interpreters_own_headers_say():
     ) == OFFSETS[sys.version_info[:2]]
 
 
-def test_a_thread_whose_stack_was_not_calibrated_with_is_walked_frame_by_frame():
+def test_a_thread_not_used_for_calibration_is_walked_correctly():
     ready, gate, states = threading.Semaphore(0), threading.Lock(), []
 
     class Deep:
@@ -60,7 +60,7 @@ def test_a_thread_whose_stack_was_not_calibrated_with_is_walked_frame_by_frame()
         thread = threading.Thread(target=lambda: Deep().n30)
         thread.start()
         ready.acquire()
-        while True:  # until it stands still
+        while True:  # until it blocks
             frame, known = sys._current_frames()[thread.ident], []
             while frame is not None:
                 known.append((id(frame.f_code), frame.f_lasti))
@@ -72,7 +72,7 @@ def test_a_thread_whose_stack_was_not_calibrated_with_is_walked_frame_by_frame()
     thread.join()
 
 
-def test_each_threads_state_is_found_from_its_control_block():
+def test_thread_states_are_found_from_control_blocks():
     found = []
     threads = [threading.Thread(target=lambda: found.append((threading.get_ident(), thread_state()))) for _ in range(3)]
     for thread in threads:
@@ -83,7 +83,7 @@ def test_each_threads_state_is_found_from_its_control_block():
     assert [own_memory.words(ident + layout().thread_state, 1) for ident, _ in found] == [(s,) for _, s in found]
 
 
-def test_the_header_gets_every_constant_that_it_uses(monkeypatch):
+def test_every_constant_used_by_the_header_is_defined(monkeypatch):
     monkeypatch.setattr(btf, "member_offset", lambda structure, member: {"thread": 3000, "fsbase": 128}[member])
     monkeypatch.setattr(scope, "kernel_pid", lambda pid: 4711)
     text = HEADER.read_text(encoding="utf-8")
@@ -109,14 +109,14 @@ def test_the_header_gets_every_constant_that_it_uses(monkeypatch):
         ),
     ],
 )
-def test_where_frames_cannot_be_found_the_error_says_why(monkeypatch, change, why):
+def test_the_error_explains_why_frames_cannot_be_found(monkeypatch, change, why):
     monkeypatch.setattr(*change)
     with raises("stacks.unknown-python", MachineError, match=why):
         layout.__wrapped__()
 
 
-def test_marks_in_the_lower_bits_of_pointers_to_code_are_passed_over(monkeypatch):
-    # CPython 3.14 marks references that are borrowed so.
+def test_flags_in_the_low_bits_of_code_pointers_are_ignored(monkeypatch):
+    # CPython 3.14 marks borrowed references this way.
     words = own_memory.words
 
     def marked(address, count):
@@ -127,7 +127,7 @@ def test_marks_in_the_lower_bits_of_pointers_to_code_are_passed_over(monkeypatch
     assert layout.__wrapped__() == found
 
 
-def test_memory_that_is_not_there_is_an_answer():
+def test_reading_invalid_memory_returns_nothing():
     assert own_memory.read(8, 8) == b""
     assert own_memory.words(1 << 46, 2) == ()
     assert own_memory.read(id(b"abcdefgh") + bytes.__basicsize__ - 1, 8) == b"abcdefgh"

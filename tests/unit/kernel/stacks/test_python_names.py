@@ -28,12 +28,12 @@ def words_of(code, instruction=0, *, first_line=None):
 
 
 def in_its_first_line(code):
-    """Words of the code at its first instruction that belongs to a line: the beginning of a module has none."""
+    """Words of the code at its first instruction that has a line: the start of a module has none."""
     return words_of(code, next(start for start, _, line in code.co_lines() if line))
 
 
 def raw_of(words, kind=PYTHON):
-    """One stack of these words, and one of the kernel's, whose words are none of ours."""
+    """One Python stack with these words, and one kernel stack."""
     both = np.array([*words, 0xFFFFFFFF81000000, 0xFFFFFFFF82000000, 7], np.uint64)
     return RawStacks(
         np.array([3, 5], np.uint64),
@@ -43,7 +43,7 @@ def raw_of(words, kind=PYTHON):
     )
 
 
-def test_names_files_and_the_line_of_every_instruction_are_those_python_tells():
+def test_names_files_and_lines_agree_with_python():
     codes = {each.__code__ for each in gc.get_objects() if isinstance(each, types.FunctionType)}
     names = PythonNames()
     for code in islice(codes, 400):
@@ -56,31 +56,31 @@ def test_names_files_and_the_line_of_every_instruction_are_those_python_tells():
 
 @pytest.mark.parametrize("intern", [False, True])
 @pytest.mark.parametrize("text", STR)
-def test_texts_of_every_way_of_keeping_them_are_read(text, intern):
+def test_strings_of_every_kind_are_read(text, intern):
     chosen = sys.intern(text) if intern else text[:2] + text[2:]
     code = compile("x", "", "exec").replace(co_filename=chosen, co_qualname=chosen)
     assert PythonNames().frames(in_its_first_line(code)) == [Frame(text, Kind.PYTHON, text, 1)]
 
 
-def test_a_function_that_is_being_entered_is_at_its_first_line():
-    code = test_a_function_that_is_being_entered_is_at_its_first_line.__code__
+def test_a_function_being_entered_is_at_its_first_line():
+    code = test_a_function_being_entered_is_at_its_first_line.__code__
     assert PythonNames().frames(words_of(code, -2))[0].line == code.co_firstlineno
 
 
-def test_frames_keep_their_order_and_a_cut_stack_says_so():
+def test_frames_keep_their_order_and_truncated_stacks_are_marked():
     inner, outer = raw_of.__code__, words_of.__code__
     frames = PythonNames().frames([*words_of(inner), *words_of(outer), 0, 1])
     assert [frame.name for frame in frames] == ["raw_of", "words_of", "[callers beyond 127 frames]"]
     assert PythonNames().frames([0, 2])[0].name == "[callers in memory that cannot be read]"
 
 
-def test_what_is_no_code_object_of_that_line_is_gone():
+def test_an_address_without_a_matching_code_object_is_gone():
     code = raw_of.__code__
     assert PythonNames().frames(words_of(code, first_line=code.co_firstlineno + 1)) == [GONE]
     assert PythonNames().frames([id([]), 0, 8, 0, 1 << 46, 0, id(raw_of), 0]) == [GONE] * 4
 
 
-def test_freed_code_is_gone_unless_its_name_was_learnt_before():
+def test_freed_code_is_gone_unless_its_name_was_read_before():
     names, other = PythonNames(), PythonNames()
     made = [compile("\n" * line + "def f(): pass", f"file {line}", "exec").co_consts[0] for line in range(50)]
     words = [word for code in made for word in words_of(code)]
@@ -91,7 +91,7 @@ def test_freed_code_is_gone_unless_its_name_was_learnt_before():
     assert other.frames(words).count(GONE) == 50
 
 
-def test_code_that_is_executed_once_is_kept_as_long_as_somebody_asks_for_names():
+def test_code_executed_once_is_kept_while_names_are_collected():
     names = PythonNames()
     code = compile("x = 1", "cell", "exec")
     there, words = weakref.ref(code), in_its_first_line(code)

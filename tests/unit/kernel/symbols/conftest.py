@@ -1,4 +1,4 @@
-"""Small libraries made with the system's compiler, and what binutils say of them."""
+"""Small libraries built with the system's compiler, and their functions according to binutils."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def compiled(tmp_path_factory):
 
 @pytest.fixture
 def library(compiled):
-    """A library with two exported functions, another name for each, and a hidden one."""
+    """A library with two exported functions, an alias for each, and a hidden function."""
     return compiled(SOURCE, "named", "-O1", "-falign-functions=64")
 
 
 @pytest.fixture
 def nm():
-    """Functions of a file as binutils read them: {name: (address, size)}."""
+    """Functions of a file according to binutils: {name: (address, size)}."""
 
     def read(path, *options):
         lines = subprocess.run(["nm", "-S", *options, path], capture_output=True, text=True, check=True).stdout
@@ -91,7 +91,7 @@ def elf_file(tmp_path):
             file.write(b"\x7fELF\x02\x01\x01".ljust(16, b"\0"))
             count = len(headers)
             file.write(struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, at, 0, 64, 56, 1, 64, count, count - 1))
-            file.write(struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 1 << 20, 1 << 20, 4096))  # all of it is code
+            file.write(struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 1 << 20, 1 << 20, 4096))  # all of it executable
         return path
 
     return write
@@ -105,7 +105,7 @@ def function_symbols():
 
 @pytest.fixture
 def ends():
-    """Whether work that used to wait without end has ended after a minute: `ends(work)`."""
+    """Whether work that might block forever ends within a minute: `ends(work)`."""
 
     def within_a_minute(work):
         thread = threading.Thread(target=work, daemon=True)

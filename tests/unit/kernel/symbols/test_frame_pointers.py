@@ -1,4 +1,4 @@
-"""Whether code keeps frame pointers is told from the code itself."""
+"""Detecting from machine code whether it keeps frame pointers."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from accel_magic.kernel.stacks import table as stacks
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.symbols.frame_pointers import frame_pointers, kept_share, why_short
 
-# Every function calls another: compilers leave the frame out where none is called.
+# Every function calls another: compilers omit frames in leaf functions.
 MANY = "int shared;\nvoid touch(int *);\n" + "\n".join(
     f"""
 int f{at}(int a, int b) {{ for (int i = 0; i < a; i++) touch(&a), shared += i * {at} + a; return shared % (b + {at}); }}
@@ -19,7 +19,7 @@ int g{at}(int a) {{ int s = 0; for (int i = 0; i < a; i++) s += f{at}(i, a) * f{
 )
 
 
-def test_libraries_built_with_and_without_frame_pointers_are_told_apart(compiled, tmp_path):
+def test_libraries_with_and_without_frame_pointers_are_distinguished(compiled, tmp_path):
     kept = compiled(MANY, "kept", "-O2", "-fno-omit-frame-pointer", "-fno-inline")
     without = compiled(MANY, "without", "-O2", "-fomit-frame-pointer", "-fno-inline")
     assert kept_share(kept) > 0.6
@@ -32,7 +32,7 @@ def test_libraries_built_with_and_without_frame_pointers_are_told_apart(compiled
     assert kept_share(tmp_path / "nowhere.so") is None
 
 
-def test_the_interpreter_is_judged_by_its_own_code():
+def test_the_interpreter_is_judged_by_its_machine_code():
     kept, why = frame_pointers()
     assert why.startswith(("python", "libpython"))
     assert ("do not keep" in why) is (not kept)
@@ -54,10 +54,10 @@ def test_the_reason_names_the_library_where_stacks_end(compiled):
     )
     assert why_short(native(whole, [("[callers beyond 127 frames]", ""), ("f1", without), ("g1", without)])) == ""
     unknown = [("f", "/nowhere/libgone.so")]
-    assert why_short(native(unknown)).endswith("code on the way keeps no frame pointers")
+    assert why_short(native(unknown)).endswith("some of the code does not keep frame pointers")
 
 
-def test_what_is_not_a_regular_file_is_neither_read_nor_waited_for(ends, tmp_path):
+def test_special_files_are_neither_read_nor_block(ends, tmp_path):
     os.mkfifo(tmp_path / "fifo.so")
     found = []
     ended = ends(lambda: found.append(kept_share(tmp_path / "fifo.so")))

@@ -1,4 +1,4 @@
-"""Functions of ELF files by address, with binutils as the second opinion."""
+"""Functions of ELF files by address, compared with binutils."""
 
 import lzma
 import os
@@ -31,23 +31,23 @@ def build_id(library):
     return notes.partition("Build ID: ")[2].split()[0]
 
 
-def test_every_address_of_a_function_has_its_name_and_none_beside_it(library, nm):
+def test_only_addresses_within_a_function_have_its_name(library, nm):
     known = functions.of_file(library)
     for name, shown in (("hidden", "hidden"), ("open_one", "open_one"), ("_open_two", "also_two")):
         address, size = nm(library)[name]
         assert names_at(known, [address, address + size - 1]) == [shown, shown]
     address, size = nm(library)["hidden"]
-    assert names_at(known, [1, address + size, 2**63]) == [None] * 3  # between: what fills up to the next function
+    assert names_at(known, [1, address + size, 2**63]) == [None] * 3  # in between: padding up to the next function
 
 
-def test_of_several_names_the_one_with_the_fewest_underscores_is_shown(library, nm):
+def test_the_name_with_the_fewest_underscores_is_shown(library, nm):
     known = functions.of_file(library)
     address, _ = nm(library)["__also_one"]
     assert address == nm(library)["open_one"][0]
     assert names_at(known, [address]) == ["open_one"]
 
 
-def test_an_offset_in_the_file_becomes_an_address(library, nm):
+def test_file_offsets_become_addresses(library, nm):
     address, _ = nm(library)["open_one"]
     line = next(
         line.split()
@@ -63,7 +63,7 @@ def test_an_offset_in_the_file_becomes_an_address(library, nm):
     assert places.tolist() == [address, functions.NOWHERE]
 
 
-def test_a_stripped_library_still_has_its_exported_names_and_where_the_others_begin(library, nm, tmp_path):
+def test_a_stripped_library_has_exported_names_and_starts_of_other_functions(library, nm, tmp_path):
     known = functions.of_file(stripped(library, tmp_path / "stripped.so"))
     (one, _), (hidden, size) = nm(library)["open_one"], nm(library)["hidden"]
     assert names_at(known, [one, hidden]) == ["open_one", None]
@@ -81,7 +81,7 @@ def test_names_of_a_stripped_library_come_from_its_debug_file(library, nm, tmp_p
     assert names_at(known, [nm(library)["hidden"][0]]) == ["hidden"]
 
 
-def test_names_of_a_stripped_library_come_from_its_packed_section(library, nm, tmp_path):
+def test_names_of_a_stripped_library_come_from_its_compressed_section(library, nm, tmp_path):
     packed = tmp_path / "packed"
     packed.write_bytes(lzma.compress(library.read_bytes()))
     path = stripped(library, tmp_path / "mini.so", "--strip-all", "--add-section", f".gnu_debugdata={packed}")
@@ -100,7 +100,7 @@ def test_a_file_that_changes_is_read_again(compiled, library, nm, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"no library\n" * 100, b"\x7fELF\x02\x01\x01" + b"\xff" * 4000])
-def test_a_file_that_is_no_library_has_no_functions(content, tmp_path):
+def test_a_file_that_is_not_a_library_has_no_functions(content, tmp_path):
     path = tmp_path / "damaged.so"
     path.write_bytes(content)
     assert len(functions.of_file(path).starts) == 0
@@ -139,7 +139,7 @@ print(len(found.starts), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - be
 
 
 def read_apart(path):
-    """Read a file's functions in a process of its own: how many it has, and by how many MiB that process grew."""
+    """Read a file's functions in a separate process; return their number and the process's growth in MiB."""
     done = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True)
     count, grown = map(int, done.stdout.split())
     return count, grown
@@ -151,19 +151,19 @@ def test_a_file_made_for_these_tests_is_read(elf_file, function_symbols):
     assert names_at(functions.of_file(path), [0x2000, 0x300F, 0x3010]) == ["one", "two", None]
 
 
-def test_names_in_a_hole_of_a_file_take_no_memory(elf_file, function_symbols):
+def test_names_in_a_file_hole_take_no_memory(elf_file, function_symbols):
     path = elf_file(symtab=(SYMTAB, function_symbols((1, 0x2000)), 2), strtab=(STRTAB, 300 << 20, 0))
     assert path.stat().st_blocks * 512 < 65536
     assert read_apart(path)[1] < 50
 
 
-def test_a_table_in_a_hole_of_a_file_takes_no_memory(elf_file):
+def test_a_table_in_a_file_hole_takes_no_memory(elf_file):
     path = elf_file(symtab=(SYMTAB, 300 << 20, 2), strtab=(STRTAB, b"\0one\0", 0))
     assert path.stat().st_blocks * 512 < 65536
     assert read_apart(path)[1] < 50
 
 
-def test_a_table_that_is_not_asked_for_takes_no_memory(elf_file, function_symbols):
+def test_an_unused_table_takes_no_memory(elf_file, function_symbols):
     count, grown = read_apart(
         elf_file(
             symtab=(SYMTAB, function_symbols((1, 0x2000)), 2),
@@ -176,7 +176,7 @@ def test_a_table_that_is_not_asked_for_takes_no_memory(elf_file, function_symbol
     assert count == 1
 
 
-def test_a_packed_table_takes_no_more_memory_than_its_size_allows(elf_file, function_symbols):
+def test_decompressing_a_table_takes_limited_memory(elf_file, function_symbols):
     plain = bytes(250 << 20)
     count, grown = read_apart(
         elf_file(
@@ -207,14 +207,14 @@ def test_a_damaged_packed_table_leaves_the_exported_names(content, elf_file, fun
     assert names_at(functions.of_file(path), [0x2000]) == ["one"]
 
 
-def test_names_without_an_end_take_no_memory_each(elf_file, function_symbols):
+def test_unterminated_names_take_limited_memory(elf_file, function_symbols):
     table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
     count, grown = read_apart(elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * (4 << 20), 0)))
     assert count == 500
     assert grown < 100
 
 
-def test_names_that_overlap_do_not_fill_the_memory_of_who_lists_them(elf_file, function_symbols, monkeypatch):
+def test_overlapping_names_take_limited_memory(elf_file, function_symbols, monkeypatch):
     table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
     path = elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * 2000, 0))
     monkeypatch.setattr(symbols, "_MOST_TEXT", 100_000)
@@ -223,7 +223,7 @@ def test_names_that_overlap_do_not_fill_the_memory_of_who_lists_them(elf_file, f
     assert caught.value.code == "probe.not-elf"
 
 
-def test_a_table_that_many_sections_name_is_read_once(elf_file, function_symbols):
+def test_a_table_shared_by_many_sections_is_read_once(elf_file, function_symbols):
     table = function_symbols(*((1, 0x2000 + 16 * at) for at in range(20_000)))
     tables = {f"s{at}": (SYMTAB, table, 1) for at in range(100)}
     count, grown = read_apart(elf_file(strtab=(STRTAB, b"\0" + b"A" * 20 + b"\0", 0), **tables))
@@ -231,7 +231,7 @@ def test_a_table_that_many_sections_name_is_read_once(elf_file, function_symbols
     assert grown < 100
 
 
-def test_what_is_not_a_regular_file_is_neither_read_nor_waited_for(ends, tmp_path):
+def test_special_files_are_neither_read_nor_block(ends, tmp_path):
     fifo = tmp_path / "fifo.so"
     os.mkfifo(fifo)
     found = []
@@ -243,7 +243,7 @@ def test_what_is_not_a_regular_file_is_neither_read_nor_waited_for(ends, tmp_pat
     assert len(functions.of_file(Path("/dev/zero")).starts) == 0
 
 
-def test_a_link_in_the_place_of_a_mapped_file_is_not_followed(library, tmp_path):
+def test_a_link_instead_of_a_mapped_file_is_not_followed(library, tmp_path):
     link = tmp_path / "link.so"
     link.symlink_to(library)
     assert len(functions.of_file(library).starts) > 0

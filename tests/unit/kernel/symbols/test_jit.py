@@ -1,4 +1,4 @@
-"""Maps that just-in-time compilers leave in a folder where everybody may write."""
+"""Perf maps of JIT compilers, in a world-writable folder."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def names(folder, owner=ME, addresses=(0x1000, 0x2000)):
     return [known.name(at) if at >= 0 else None for at in known.at(np.array(addresses, np.uint64)).tolist()]
 
 
-def test_the_later_of_two_functions_counts_and_damaged_lines_do_not(place, tmp_path):
+def test_later_functions_replace_earlier_ones_and_damaged_lines_are_skipped(place, tmp_path):
     place.write_bytes(
         b"1000 20 old\n1000 20 new one\nno number at all\n2000 10 two\n"
         b"ffffffffffffffffff 10 too large\n3000 0 empty\n-5 5 negative\n5000 10 \xff\xfe\n6000 10"
@@ -33,11 +33,11 @@ def test_the_later_of_two_functions_counts_and_damaged_lines_do_not(place, tmp_p
     assert names(tmp_path, addresses=at) == ["new one", "new one", None, "two", None, "\ufffd\ufffd", None]
 
 
-def test_no_map_is_no_function(tmp_path):
+def test_without_a_map_there_are_no_functions(tmp_path):
     assert names(tmp_path) == [None, None]
 
 
-def test_a_map_that_waits_for_a_writer_is_not_waited_for(place, tmp_path, ends):
+def test_opening_a_fifo_as_map_does_not_block(place, tmp_path, ends):
     os.mkfifo(place)
     found = []
     ended = ends(lambda: found.append(names(tmp_path)))
@@ -47,7 +47,7 @@ def test_a_map_that_waits_for_a_writer_is_not_waited_for(place, tmp_path, ends):
 
 
 @pytest.mark.parametrize("link", [os.symlink, None])
-def test_a_link_or_a_folder_in_its_place_is_not_read(place, tmp_path, link):
+def test_a_link_or_folder_instead_of_a_map_is_not_read(place, tmp_path, link):
     (tmp_path / "elsewhere").write_text("1000 20 one\n")
     if link:
         link(tmp_path / "elsewhere", place)
@@ -57,7 +57,7 @@ def test_a_link_or_a_folder_in_its_place_is_not_read(place, tmp_path, link):
 
 
 @pytest.mark.skipif(ME != 0, reason="only root can give a file to somebody else")
-def test_a_map_is_believed_when_it_belongs_to_the_process_user_or_to_root(place, tmp_path):
+def test_only_maps_of_the_processs_user_or_root_are_read(place, tmp_path):
     place.write_text("1000 20 one\n")
     os.chown(place, OTHER, OTHER)
     assert names(tmp_path, owner=OTHER) == ["one", None]
@@ -67,7 +67,7 @@ def test_a_map_is_believed_when_it_belongs_to_the_process_user_or_to_root(place,
     assert names(tmp_path, owner=OTHER) == ["one", None]
 
 
-def test_of_a_process_with_very_many_mappings_the_first_are_read(monkeypatch):
+def test_only_the_first_of_very_many_mappings_are_read(monkeypatch):
     known = mappings.read(os.getpid())
     monkeypatch.setattr(mappings, "_MOST_TEXT", 2000)
     names = mappings.read(os.getpid()).names
@@ -75,7 +75,7 @@ def test_of_a_process_with_very_many_mappings_the_first_are_read(monkeypatch):
     assert names == known.names[: len(names)]
 
 
-def test_a_process_is_read_with_its_user():
+def test_mappings_include_the_processs_user():
     assert mappings.read(os.getpid()).owner == ME
 
 
@@ -90,7 +90,7 @@ print(len(known.starts), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - be
 
 
 @pytest.mark.parametrize("kind", ["hole", "lines"])
-def test_a_large_map_takes_no_more_than_a_part_of_its_size_in_memory(place, tmp_path, kind):
+def test_a_large_map_takes_less_memory_than_its_size(place, tmp_path, kind):
     with place.open("wb") as file:
         if kind == "hole":
             file.truncate(1 << 28)

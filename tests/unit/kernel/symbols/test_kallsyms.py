@@ -1,4 +1,4 @@
-"""Functions of the kernel by address, from files that stand for /proc."""
+"""Functions of the kernel by address, from fake /proc files."""
 
 import numpy as np
 import pytest
@@ -44,20 +44,20 @@ def test_an_address_belongs_to_the_function_before_it_in_the_same_module(root):
     assert names(known, 0xFFFFFFFFC0000021, 0xFFFFFFFFC0000FFF) == [("ivpu_ioctl", "intel_vpu")] * 2
 
 
-def test_what_lies_behind_the_kernel_or_a_module_is_nobodys(root):
+def test_addresses_after_the_kernel_or_a_module_have_no_function(root):
     known = kallsyms.functions(root())
-    # behind _etext, behind the module, in a program that has no name of its own
+    # after _etext, after the module, in an unnamed BPF program
     assert names(known, 0xFFFFFFFF81000200, 0xFFFFFFFFC0001000, 0xFFFFFFFFC0008000, 0) == [None] * 4
 
 
-def test_the_list_is_read_again_when_a_module_comes_but_not_before(root, monkeypatch):
+def test_the_list_is_read_again_only_when_a_module_is_loaded(root, monkeypatch):
     known = kallsyms.functions(root(modules=""))
     assert kallsyms.functions(root(modules="")) is known
     more = kallsyms.functions(root())
     assert names(more, 0xFFFFFFFFC0000021) == [("ivpu_ioctl", "intel_vpu")]
 
 
-def test_hidden_addresses_give_no_function(root):
+def test_hidden_addresses_give_no_functions(root):
     hidden = "\n".join(f"{0:016x}{line[16:]}" for line in KALLSYMS.splitlines())
     assert len(kallsyms.functions(root(hidden, boot="hidden")).starts) == 0
     assert len(kallsyms.functions(root("", boot="unreadable")).starts) == 0

@@ -1,4 +1,4 @@
-"""Stacks of addresses become stacks of names: on this process's own code, and on a made-up kernel."""
+"""Resolving stacks of addresses to names: for this process's own code, and for a fake kernel."""
 
 import ast
 import ctypes
@@ -42,7 +42,7 @@ ENTRY, SYSCALL, READ, ITERATE, RUN, PROGRAM = (
 
 
 def raw(*stacks, pid=None):
-    """RawStacks of (key, kind, words), in the order given."""
+    """RawStacks from (key, kind, words), in the given order."""
     words = [np.array(words, np.uint64) for _, _, words in stacks]
     return RawStacks(
         np.array([key for key, _, _ in stacks], np.uint64),
@@ -60,7 +60,7 @@ def shown(table, key):
 
 @pytest.fixture
 def kernel(tmp_path, monkeypatch):
-    """Make `text` the list of the kernel's functions."""
+    """Use `text` as the list of the kernel's functions."""
 
     def use(text):
         (tmp_path / "proc").mkdir()
@@ -73,13 +73,13 @@ def kernel(tmp_path, monkeypatch):
 
 @pytest.fixture
 def code(library, nm):
-    """Addresses in this process of a library's functions: {name: (address, size)}; and its path."""
+    """Addresses of a library's functions in this process: {name: (address, size)}; and the library's path."""
     loaded = ctypes.CDLL(str(library))
     base = ctypes.cast(loaded.open_one, ctypes.c_void_p).value - nm(library)["open_one"][0]
     return {name: (base + address, size) for name, (address, size) in nm(library).items()}, str(library)
 
 
-def test_frames_are_turned_round_and_found_by_the_stacks_key(code):
+def test_frames_are_reversed_and_found_by_key(code):
     functions, path = code
     one, two = functions["open_one"][0], functions["_open_two"][0]
     table = resolve(raw((9, USER, [one + 4, two + 6]), (5, USER, [two])), None)
@@ -90,7 +90,7 @@ def test_frames_are_turned_round_and_found_by_the_stacks_key(code):
     assert len(table.frames) == 2
 
 
-def test_cpp_functions_have_their_names_which_are_read_all_at_once(compiled, nm, monkeypatch):
+def test_cpp_names_are_demangled_in_one_batch(compiled, nm, monkeypatch):
     text = """
     __attribute__((noinline)) int one(int a) __asm__("_ZN7resolve5namedEi");
     __attribute__((noinline)) int two(int a) __asm__("_ZN7resolve5namedEl");
@@ -112,17 +112,17 @@ def test_cpp_functions_have_their_names_which_are_read_all_at_once(compiled, nm,
     assert len(asked) == 1
 
 
-def test_a_return_address_is_that_of_the_call_before_it_but_the_innermost_is_exact(code):
+def test_return_addresses_belong_to_the_preceding_call_except_the_innermost(code):
     functions, _ = code
     start, size = functions["open_one"]
-    end = start + size  # where a call that is a function's last instruction would return to
+    end = start + size  # return address of a call that is the function's last instruction
     table = resolve(raw((1, USER, [start, end])), None)
 
     assert shown(table, 1) == ["open_one", "open_one"]
     assert shown(resolve(raw((1, USER, [end])), None), 1) != ["open_one"]
 
 
-def test_a_native_stack_ends_where_there_is_no_code(code):
+def test_a_native_stack_ends_at_the_first_address_that_is_not_code(code):
     functions, _ = code
     one = functions["open_one"][0]
     nothing = id(object())  # memory of this process, but no code
@@ -133,7 +133,7 @@ def test_a_native_stack_ends_where_there_is_no_code(code):
     assert len(shown(table, 3)) == 2
 
 
-def test_a_native_stack_of_which_no_more_was_taken_begins_with_a_frame_that_says_so(code, monkeypatch):
+def test_a_truncated_native_stack_has_a_marker_as_outermost_frame(code, monkeypatch):
     functions, path = code
     one, two = (functions[name][0] + 4 for name in ("open_one", "_open_two"))
     nothing = id(object())
@@ -150,14 +150,14 @@ def test_a_native_stack_of_which_no_more_was_taken_begins_with_a_frame_that_says
     blame, cut = notes(table)
     assert blame.startswith("2 of 3 native stacks do not reach")
     assert cut.startswith("1 of 3 native stacks are cut at 3 frames")
-    assert cut.endswith("(sysctl kernel.perf_event_max_stack=6 before the trace keeps more)")
+    assert cut.endswith("(to keep more, run sysctl kernel.perf_event_max_stack=6 before the trace)")
     monkeypatch.setattr(resolving, "most_frames", lambda: 3)
-    assert notes(table)[1].endswith("not known")
+    assert notes(table)[1].endswith("unknown")
     assert resolve(replace(stacks, limit=4), None).starts.tolist() == [0, 3, 5, 7]
     assert shown(without_names(stacks, None), 1)[0] == "[callers beyond 3 frames]"
 
 
-def test_a_stack_that_is_whole_as_it_is_is_not_cut(monkeypatch, kernel):
+def test_a_complete_stack_is_not_marked_as_truncated(monkeypatch, kernel):
     start = "entry_SYSCALL_64_after_hwframe"
     kernel(KERNEL_FUNCTIONS)
     stacks = raw(
@@ -171,7 +171,7 @@ def test_a_stack_that_is_whole_as_it_is_is_not_cut(monkeypatch, kernel):
     assert notes(table)[0].startswith("2 of 3 kernel stacks are cut at 3 frames")
 
 
-def test_the_tracers_own_functions_are_not_part_of_a_kernel_stack(kernel):
+def test_the_tracers_functions_are_removed_from_kernel_stacks(kernel):
     kernel(KERNEL_FUNCTIONS)
     table = resolve(
         raw(
@@ -189,7 +189,7 @@ def test_the_tracers_own_functions_are_not_part_of_a_kernel_stack(kernel):
     assert {frame.kind for frame in table.frames} == {Kind.KERNEL}
 
 
-def test_a_kernel_that_hides_its_functions_is_one_frame_and_a_note(kernel):
+def test_a_kernel_that_hides_addresses_gives_one_frame_and_a_note(kernel):
     kernel("\n".join(f"{0:016x}{line[16:]}" for line in KERNEL_FUNCTIONS.splitlines()))
     table = resolve(raw((1, KERNEL, [READ, SYSCALL])), None)
 
@@ -197,7 +197,7 @@ def test_a_kernel_that_hides_its_functions_is_one_frame_and_a_note(kernel):
     assert any("kptr_restrict" in note for note in notes(table))
 
 
-def test_python_frames_are_asked_for_once_each_whatever_the_stacks():
+def test_each_python_frame_is_resolved_once():
     class Names:
         def __init__(self):
             self.asked = []
@@ -215,8 +215,8 @@ def test_python_frames_are_asked_for_once_each_whatever_the_stacks():
     assert names.asked == [[7, 1, 7, 5, 8, 2, 9, 3]]
 
 
-def test_a_process_that_has_gone_is_said_to_be_unless_it_was_looked_at(monkeypatch):
-    monkeypatch.setattr(scope, "in_initial_namespace", lambda: True)  # a container may have ids of its own
+def test_an_ended_process_is_reported_unless_it_was_read_before(monkeypatch):
+    monkeypatch.setattr(scope, "in_initial_namespace", lambda: True)  # a container may have its own ids
     child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     while (found := mappings.read(child.pid)) is None or not any("libc" in name for name in found.names):
         time.sleep(0.01)
@@ -231,7 +231,7 @@ def test_a_process_that_has_gone_is_said_to_be_unless_it_was_looked_at(monkeypat
     assert all(frame.module.endswith(".so.6") for frame in resolve(stack, None, seen).frames)
 
 
-def test_code_compiled_at_run_time_has_the_names_its_compiler_left(tmp_path, monkeypatch):
+def test_jit_compiled_code_has_names_from_the_perf_map(tmp_path, monkeypatch):
     memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     (tmp_path / f"perf-{os.getpid()}.map").write_text(
@@ -245,7 +245,7 @@ def test_code_compiled_at_run_time_has_the_names_its_compiler_left(tmp_path, mon
     assert shown(table, 2) == ["[compiled code]"]
 
 
-def test_the_functions_that_the_kernel_maps_into_every_process_have_names():
+def test_vdso_functions_have_names():
     vdso = next(line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[vdso]"))
     start, end = (int(text, 16) for text in vdso.split()[0].split("-"))
     image = ctypes.string_at(start, end - start)
@@ -255,20 +255,20 @@ def test_the_functions_that_the_kernel_maps_into_every_process_have_names():
     assert name in (["clock_gettime"], ["__vdso_clock_gettime"])
 
 
-def test_no_stacks_are_no_trouble():
+def test_a_table_without_stacks_is_resolved():
     table = resolve(raw(), None)
     assert (len(table.keys), table.frames, table.starts.tolist()) == (0, (), [0])
     assert notes(table) == ()
 
 
-def test_addresses_do_not_take_python_each():
+def test_resolving_does_not_run_python_code_per_address():
     own = mappings.read(os.getpid())
     sizes = (own.ends - own.starts).astype(np.int64)
     largest = int(np.argmax(sizes))
     words = np.linspace(0, int(sizes[largest]) - 1, 1000).astype(np.uint64) + own.starts[largest]
 
     def resolved(stacks):
-        """As many stacks of the same thousand addresses, a hundred in each."""
+        """This many stacks of 100 addresses each, from the same thousand addresses."""
         raw_stacks = RawStacks(
             np.arange(1, 2 * stacks + 1, 2, dtype=np.uint64),
             np.full(stacks, USER, np.uint8),
@@ -293,10 +293,10 @@ print(ascii((frame.name, frame.module.encode())))
 """
 
 
-def test_a_file_whose_name_is_not_text_can_be_read_and_shown(library, tmp_path):
+def test_a_file_with_a_non_utf8_name_is_read_and_shown(library, tmp_path):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/named\xff.so")
     shutil.copy(library, path)
-    # In a process of its own, which keeps the library mapped.
+    # In a separate process, because the library stays mapped.
     done = subprocess.run([sys.executable, "-c", IN_UNREADABLE, path], capture_output=True, text=True, check=True)
     name, module = ast.literal_eval(done.stdout)
     assert name == "open_one"

@@ -1,4 +1,4 @@
-"""The functions of the driver in the lab's kernels, as those kernels list them."""
+"""The driver's functions in the lab's kernels, as listed by those kernels."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def functions(driver_functions, kernel):
 
 @pytest.fixture
 def machine(kernel_root, functions, monkeypatch):
-    """Build a folder that stands for `/` of a machine with that kernel: `machine(built_in=("drm",))`.
+    """Build a folder used as `/` of a machine with that kernel: `machine(built_in=("drm",))`.
 
     It has the functions and neither tracepoints nor Level Zero.
     """
@@ -60,7 +60,7 @@ def machine(kernel_root, functions, monkeypatch):
 
 @pytest.fixture(scope="session")
 def recorded_run():
-    """Find what is known of the recorded run on a real NPU; skip where it is not at hand."""
+    """Folder of data about a recorded run on a real NPU; skips if it is not available."""
     folder = ROOT.parent / "shared/data"
     if not folder.is_dir():
         pytest.skip("the recorded run is not at hand")

@@ -1,4 +1,4 @@
-"""The preset `cuda` says of each call what CUDA's own header says, where that is installed (Triton brings it)."""
+"""The preset `cuda` agrees with CUDA's own header on each call, if the header is installed (Triton includes it)."""
 
 import importlib.util
 import re
@@ -23,7 +23,7 @@ WORDS = {
     "shared_bytes": r"sharedMemBytes",
     **{f"{part}_{axis.lower()}": rf"{part}Dim{axis}" for part in ("grid", "block") for axis in "XYZ"},
 }
-"""How the parameter of each column is called in the header."""
+"""The header's parameter name for each column."""
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +36,13 @@ def header():
 
 
 def prototypes(header, name):
-    """Parameters of each declaration of a function, the newest first: the header maps the plain name to that one."""
+    """Parameters of each declaration of a function, newest first: the header maps the plain name to the newest."""
     found = re.findall(rf"CUresult\s+CUDAAPI\s+{name}(?:_v\d)?(?:_pt[ds][sz])?\s*\(([^)]*)\)", header)
     return [[re.sub(r"\s+", " ", part).strip() for part in text.split(",")] for text in found]
 
 
 @pytest.mark.parametrize("call", cuda.CALLS, ids=lambda call: call.name)
-def test_arguments_are_those_of_the_header(header, call):
+def test_arguments_agree_with_the_header(header, call):
     newest, *_ = prototypes(header, call.name)
 
     columns = [column for column in captures.parse(call.captures) if column.offset is None or column.at_return]
@@ -54,7 +54,7 @@ def test_arguments_are_those_of_the_header(header, call):
 
 
 @pytest.mark.parametrize("call", [call for call in cuda.CALLS if call.older], ids=lambda call: call.name)
-def test_arguments_of_older_versions_are_theirs(header, call):
+def test_arguments_of_older_versions_agree_with_the_header(header, call):
     _, *older = prototypes(header, call.name)
     if not older:
         pytest.skip("this header has only the newest")
@@ -65,7 +65,7 @@ def test_arguments_of_older_versions_are_theirs(header, call):
         assert (column.type == "u32") == (text.startswith(("unsigned int", "CUdeviceptr_v1")))
 
 
-def test_structs_are_read_where_a_compiler_puts_their_fields(header, tmp_path):
+def test_struct_offsets_agree_with_a_compiler(header, tmp_path):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -94,7 +94,7 @@ def test_structs_are_read_where_a_compiler_puts_their_fields(header, tmp_path):
         assert {column: read[column] for column in of} == {column: int(next(offsets)) for column in of}
 
 
-def test_every_entry_is_a_probe_of_its_own_and_leads_to_its_call():
+def test_every_entry_point_has_its_own_probe_and_maps_to_its_call():
     symbols = [probe.spec.rpartition(":")[2] for probe in cuda.PROBES]
 
     assert len(symbols) == len(set(symbols)) > 150

@@ -1,4 +1,4 @@
-"""The map of Level Zero's calls: everything it names exists, and what it says of submission holds for each kernel."""
+"""The map of Level Zero calls: everything it names exists, and submission is described correctly for each kernel."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DRM_HANDLERS = {
 }
 
 
-def test_the_map_names_no_call_twice_and_no_way_into_the_driver_that_it_does_not_have():
+def test_calls_are_unique_and_use_only_known_entries():
     assert len(BY_NAME) == len(CALLS)
     assert {entry for call in CALLS for entry in call.ever} <= set(ENTRIES)
     assert len(HANDLERS) == len(ENTRIES)
 
 
-def test_the_functions_below_an_ioctl_are_the_drivers(driver_functions):
+def test_functions_below_an_ioctl_exist_in_the_driver(driver_functions):
     known = {name.partition(".")[0] for functions in driver_functions.values() for name in functions}
     known |= {"ivpu_bo_pin", "dma_fence_init", "dma_fence_signaled", "dma_fence_wait_start", "dma_fence_wait_end"}
 
@@ -32,7 +32,7 @@ def test_the_functions_below_an_ioctl_are_the_drivers(driver_functions):
         assert entry.handler in known | DRM_HANDLERS
 
 
-def test_what_an_ioctl_always_calls_is_in_every_kernel_that_has_the_ioctl(functions):
+def test_functions_always_called_by_an_ioctl_exist_in_every_kernel_with_it(functions):
     known = {name.partition(".")[0] for name in functions} | {"dma_fence_init"}
 
     for entry in ENTRIES.values():
@@ -41,7 +41,7 @@ def test_what_an_ioctl_always_calls_is_in_every_kernel_that_has_the_ioctl(functi
 
 
 @pytest.mark.parametrize(("managed", "submit"), [(True, "CMDQ_SUBMIT"), (False, "SUBMIT")])
-def test_work_is_submitted_the_way_the_kernel_knows(managed, submit):
+def test_work_is_submitted_by_the_kernels_ioctl(managed, submit):
     execute = BY_NAME["zeCommandQueueExecuteCommandLists"]
 
     assert execute.always(managed=managed) == (submit,)
@@ -55,7 +55,7 @@ def test_only_functions_of_the_loader_are_traced():
         assert call.traced or not call.captures
 
 
-def test_the_calls_columns_do_not_take_names_that_other_events_give_another_meaning():
+def test_column_names_do_not_conflict_with_those_of_other_events():
     columns = {capture.name for call in CALLS for capture in captures.parse(call.captures)}
 
     assert {name for name in columns if not name.startswith("ze_")} == {"size", "ptr", "lists"}

@@ -1,4 +1,4 @@
-"""The table of the preset against the functions of each kernel, and what is left out where."""
+"""The preset's table against the functions of each kernel."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def columns(point):
     }
 
 
-def test_the_parts_are_those_of_the_documentation():
+def test_the_parts_are_the_documented_ones():
     assert presets.parts("npu") == PARTS
 
 
-def test_every_probe_is_one_of_the_languages_and_gives_its_columns():
+def test_every_probe_is_valid_and_can_provide_its_columns():
     for probe in PROBES:
         spec = grammar.parse(probe.spec)
         given = captures.parse(probe.args)
@@ -58,7 +58,7 @@ def test_every_probe_is_one_of_the_languages_and_gives_its_columns():
         assert not probe.total or probe.total in {one.name for one in given}
 
 
-def test_columns_of_one_name_have_one_type_throughout():
+def test_columns_with_one_name_have_one_type():
     types = {}
     for probe in PROBES:
         for one in captures.parse(probe.args):
@@ -67,7 +67,7 @@ def test_columns_of_one_name_have_one_type_throughout():
     assert {name: found for name, found in types.items() if len(found) > 1} == {}
 
 
-def test_what_a_kernel_lacks_is_told_and_other_names_of_what_it_has_are_not(plan, kernel):
+def test_missing_probes_are_reported_unless_an_alternative_is_present(plan, kernel):
     skipped = {left.function for left in plan.skipped}
 
     assert {name for name in skipped if name.startswith("intel_vpu:")} == set()
@@ -77,11 +77,11 @@ def test_what_a_kernel_lacks_is_told_and_other_names_of_what_it_has_are_not(plan
     assert f"libze_loader.so.1:zeInit and {sum(call.traced for call in CALLS) - 1} more" in skipped
 
 
-def test_every_name_that_is_no_glob_is_a_function_of_some_kernel(driver_functions):
+def test_every_plain_name_is_a_function_of_some_kernel(driver_functions):
     known = {name.partition(".")[0] for functions in driver_functions.values() for name in functions}
     named = {spec.name for probe in PROBES if (spec := grammar.parse(probe.spec)).target == "intel_vpu"}
 
-    # Of other builds than Debian's: the first is newer kernels' ivpu_bo_bind, the second is inlined there.
+    # Not in Debian's builds: the first is called ivpu_bo_bind in newer kernels, the second is inlined.
     assert {name for name in named if not is_glob(name)} - known == {"ivpu_bo_pin", "ivpu_suspend"}
 
 
@@ -111,7 +111,7 @@ def test_submission_is_found_under_the_names_of_each_kernel(points, kernel):
     assert points[thread[kernel]].latency
 
 
-def test_buffers_carry_what_they_are_known_by(points, kernel):
+def test_buffer_probes_have_the_buffers_identifiers(points, kernel):
     made = points["ivpu_bo_create_ioctl"]
 
     assert made.total == "size"
@@ -128,7 +128,7 @@ def test_buffers_carry_what_they_are_known_by(points, kernel):
     assert ("ivpu_bo_create_from_userptr_ioctl" in points) == (kernel == "7.2")
 
 
-def test_what_costs_and_says_nothing_is_left_out(points):
+def test_redundant_functions_are_not_traced(points):
     assert not set(SILENT) & set(points)
 
 
@@ -137,7 +137,7 @@ def test_everything_traced_is_in_a_family_and_a_part(plan):
     assert {point.probe for point in plan.points} == set(PARTS) - {"npu:api"}
 
 
-def test_a_part_has_its_own_and_an_exclusion_takes_it_out(machine):
+def test_a_part_has_its_own_points_and_can_be_excluded(machine):
     root = machine()
     whole = {point.function for point in make_plan(["npu"], root=root).points}
     boot = make_plan(["npu:boot"], root=root).points
@@ -149,7 +149,7 @@ def test_a_part_has_its_own_and_an_exclusion_takes_it_out(machine):
     assert not {"ivpu_boot", "ivpu_wait_for_ready"} & without
 
 
-def test_a_recovery_is_seen_with_the_jobs_alone_and_with_the_power_alone(machine):
+def test_the_parts_jobs_and_power_both_trace_recovery(machine):
     root = machine()
     for part in ("npu:jobs", "npu:power"):
         points = make_plan([part], root=root).points
@@ -164,6 +164,6 @@ def test_drm_may_be_built_in(machine):
     assert columns(points["drm_gem_close_ioctl"]) == {"handle=arg1[0]:u32", "file=arg2:u64"}
 
 
-def test_the_api_alone_needs_no_driver_but_the_loader(machine):
+def test_the_part_api_needs_the_loader_but_no_driver(machine):
     with raises("probe.no-library", ProbeError, match="libze_loader"):
         make_plan(["npu:api"], root=machine())

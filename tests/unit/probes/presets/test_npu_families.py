@@ -1,4 +1,4 @@
-"""Families of the driver's functions: all of them are in one, and the recorded run adds up."""
+"""Families of the driver's functions: every function has one, and the recorded run adds up."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def test_every_function_of_the_machine_of_the_recorded_run_is_in_a_family(record
     assert [name for name in names if family_of(name) not in FAMILIES] == []
 
 
-def test_the_recorded_run_adds_up_to_what_was_counted_of_each_category(recorded_run):
-    told = json.loads((recorded_run / "npu_counts.json").read_text())
+def test_counts_of_the_recorded_run_add_up_per_category(recorded_run):
+    recorded = json.loads((recorded_run / "npu_counts.json").read_text())
     categories = {"mmu": ["MMU"], "ipc": ["IPC", "JSM"], "irq": ["interrupt"]}
     totals = Counter()
-    for name, count in told["counts"].items():
+    for name, count in recorded["counts"].items():
         totals[family_of(name)] += count
 
     assert {
         category: sum(totals.pop(family) for family in categories.get(category, [category.replace("_", " ")]))
-        for category in told["category_totals"]
-    } == told["category_totals"]
+        for category in recorded["category_totals"]
+    } == recorded["category_totals"]
     assert not totals
 
 
@@ -74,22 +74,22 @@ def test_all_families_but_the_presets_own_have_functions_in_each_kernel(function
         ("pm", "power"),
     ],
 )
-def test_a_function_is_in_the_family_of_what_it_works_on(function, family):
+def test_functions_belong_to_the_expected_families(function, family):
     assert family_of(function) == family
 
 
 @pytest.mark.parametrize("function", ["vfs_read", "i915_gem_create", "zebra", "fw_done_show", "jobs", "ivpu_newer", ""])
-def test_what_no_rule_knows_is_in_no_family(function):
+def test_functions_without_a_rule_have_no_family(function):
     assert family_of(function) == OTHER
     assert OTHER not in FAMILIES
 
 
-def test_what_the_interrupts_handler_calls_may_run_in_an_interrupt():
+def test_functions_called_by_the_interrupt_handler_may_run_in_an_interrupt():
     for function in ("ivpu_hw_irq_handler", "ivpu_mmu_irq_evtq_handler", "ivpu_ipc_irq_handler", "ivpu_ipc_msg_dump"):
         assert in_interrupt(function)
 
 
-def test_the_drivers_own_threads_and_the_callers_are_not_taken_for_interrupts():
+def test_functions_of_threads_do_not_run_in_an_interrupt():
     for function in (
         "ivpu_irq_thread_handler",
         "ivpu_ipc_irq_thread_handler",
@@ -103,7 +103,7 @@ def test_the_drivers_own_threads_and_the_callers_are_not_taken_for_interrupts():
         assert not in_interrupt(function)
 
 
-def test_functions_of_interrupts_exist_and_always_and_sometimes_exclude_each_other(driver_functions):
+def test_interrupt_functions_exist_and_are_in_only_one_set(driver_functions):
     known = {name.partition(".")[0] for functions in driver_functions.values() for name in functions}
 
     assert known >= npu_families.ALWAYS_IN_INTERRUPT | npu_families.SOMETIMES_IN_INTERRUPT

@@ -1,4 +1,4 @@
-/* The few options BCC's own headers ask about. */
+/* The few options that BCC's own headers test. */
 #define CONFIG_64BIT 1
 #define CONFIG_X86 1
 #define CONFIG_X86_64 1

@@ -1,4 +1,4 @@
-/* The kernel's integer names, and no more: enough for BPF helpers, registers and tracepoint records. */
+/* The kernel's integer types, only those needed for BPF helpers, registers and tracepoint records. */
 #ifndef ACCEL_MAGIC_LINUX_TYPES_H
 #define ACCEL_MAGIC_LINUX_TYPES_H
 

@@ -1,1 +1,1 @@
-/* BCC brings its own copy. */
+/* Empty: BCC has its own copy. */

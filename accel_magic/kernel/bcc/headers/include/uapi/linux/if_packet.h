@@ -1,1 +1,1 @@
-/* Nothing of it is needed. */
+/* Empty: nothing from it is needed. */
