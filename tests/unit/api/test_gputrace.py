@@ -465,7 +465,7 @@ def test_an_unsafe_program_is_rejected_with_its_line_and_nothing_is_attached(tmp
 def test_an_unknown_tool_name_lists_the_tools():
     with pytest.raises(ProbeError, match="did you mean threadhist"), accel_magic.gputrace("threadhits"):
         pass
-    with pytest.raises(ProbeError, match="no such file"), accel_magic.gputrace("nowhere/mine.bpf.c"):
+    with pytest.raises(ProbeError, match="nowhere/mine"), accel_magic.gputrace("nowhere/mine.bpf.c"):
         pass
     with pytest.raises(ProbeError, match="twice"), accel_magic.gputrace("threadhist", "threadhist"):
         pass
