@@ -94,7 +94,7 @@ def test_what_is_carried_is_there(script):
         assert (SCRIPT.parents[1] / name).exists(), name
 
 
-def test_benchmarks_of_a_gpu_are_left_out_where_there_is_none(capsys, monkeypatch):
+def test_gpu_benchmarks_are_skipped_without_a_gpu(capsys, monkeypatch):
     from accel_magic.devices.cuda import gpus
     from accel_magic.errors import MachineError
     from benchmarks import run
@@ -110,7 +110,7 @@ def test_benchmarks_of_a_gpu_are_left_out_where_there_is_none(capsys, monkeypatc
     assert "needs an NVIDIA GPU: no NVIDIA driver was found; why: libcuda.so.1" in capsys.readouterr().err
 
 
-def test_benchmarks_of_a_gpu_refuse_the_simulated_one(capsys, monkeypatch):
+def test_gpu_benchmarks_are_skipped_on_the_simulated_device(capsys, monkeypatch):
     from accel_magic.devices.cuda import gpus
     from benchmarks import run
 
@@ -118,4 +118,4 @@ def test_benchmarks_of_a_gpu_refuse_the_simulated_one(capsys, monkeypatch):
     monkeypatch.setattr(gpus, "chosen", lambda: simulated)
 
     assert run.main(["--only", "gpu-device"]) == 1
-    assert "mean nothing" in capsys.readouterr().err
+    assert "mock CUDA driver" in capsys.readouterr().err
