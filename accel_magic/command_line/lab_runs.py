@@ -17,7 +17,7 @@ from accel_magic import terminal
 from accel_magic.api.options import TRACE_OPTIONS, add_trace_options, given_of
 from accel_magic.errors import ProbeError
 from accel_magic.lab.vm.connection import Completed, GuestGoneError
-from accel_magic.lab.vm.lab import THE_GUESTS_OWN, Lab
+from accel_magic.lab.vm.lab import GUEST_FOLDERS, Lab
 from accel_magic.lab.vm.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 def _settings(options: argparse.Namespace) -> Settings:
     return Settings(
         kernel=options.kernel,
-        share=tuple(dict.fromkeys([*({Path.cwd()} - THE_GUESTS_OWN), *(path.resolve() for path in options.share)])),
+        share=tuple(dict.fromkeys([*({Path.cwd()} - GUEST_FOLDERS), *(path.resolve() for path in options.share)])),
         scheduler=options.scheduler,
         module_options=dict(_pair(text) for text in options.driver_option),
         job_us=options.job_us,

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom as a newcomer would run them: live, and where nothing can be traced."""
+"""The notebooks, run from top to bottom as by a new user: live, and on a machine where tracing is impossible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accel_magic.api.doctor import report
 from tests.support.paths import ROOT
 
 GPUTRACE = ROOT / "notebooks/gputrace.ipynb"
-NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path != GPUTRACE]  # it needs no machine
+NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path != GPUTRACE]  # runs everywhere
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
@@ -23,7 +23,7 @@ FAULTS = ROOT / "notebooks/npu_faults.ipynb"
 FLAME = ROOT / "notebooks/flame.ipynb"
 MAGICS = ("%%ktrace", "%%flame")
 RECORDINGS = sorted((ROOT / "notebooks/recordings").glob("*.parquet"))
-# Replaces the notebook's question whether this machine can be traced.
+# Makes the notebook believe that this machine cannot be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.api.doctor\naccel_magic.doctor.Report.exit_status = 1"
 
 
@@ -70,30 +70,30 @@ def test_the_quickstart_runs_live():
 
 @pytest.fixture(scope="module")
 def played():
-    """A notebook where nothing can be traced, run once: with its outputs."""
+    """A function that runs a notebook once, as if tracing were impossible; returns it with its outputs."""
     return cache(lambda path: executed(path, NOTHING_CAN_BE_TRACED))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_plays_labelled_recordings_where_nothing_can_be_traced(path, played):
+def test_a_notebook_plays_labeled_recordings_if_tracing_is_impossible(path, played):
     notebook = played(path)
 
     assert "REPLAY: " in printed(notebook)
     results = traced(notebook)
     assert len(results) >= 4
     for source, html in results:
-        if not source.endswith(";"):  # it leaves its result to the next cells
+        if not source.endswith(";"):  # otherwise later cells use its result
             assert '<div class="am-banner">REPLAY: recorded on Linux' in html
             assert hits(html) > 0
     for cell in notebook.cells:
-        opened = cell.source.startswith("profile.")  # another tool's file, which nothing plays
+        opened = cell.source.startswith("profile.")  # another tool's file, not a replayed recording
         if cell.source.endswith((".diagnose()", ".timeline()")) and not opened:
             assert "REPLAY: recorded on Linux" in html_of(cell)
 
 
 @pytest.fixture(scope="module")
 def replayed(played):
-    """The outputs of a notebook that plays its recordings, as text, by the beginnings of its cells' code."""
+    """A function that returns the output of a notebook's cell as text, by notebook and start of the cell's code."""
     return lambda path, beginning: shown(played(path), beginning)
 
 
@@ -104,7 +104,7 @@ def shown(notebook, beginning):
 
 @pytest.mark.live
 @pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
-def test_inference_is_taken_apart_live_on_the_device_that_is_there():
+def test_inference_is_broken_down_live_on_the_available_device():
     pytest.importorskip("openvino")
 
     notebook = executed(OPENVINO)
@@ -114,41 +114,41 @@ def test_inference_is_taken_apart_live_on_the_device_that_is_there():
     for _, html in traced(notebook):
         assert 'class="am-banner"' not in html
         assert hits(html) > 0
-    inference_is_taken_apart(lambda beginning: shown(notebook, beginning))
+    check_inference(lambda beginning: shown(notebook, beginning))
 
 
-def test_inference_is_taken_apart_from_recordings(replayed):
-    inference_is_taken_apart(lambda beginning: replayed(OPENVINO, beginning))
+def test_inference_is_broken_down_from_recordings(replayed):
+    check_inference(lambda beginning: replayed(OPENVINO, beginning))
 
 
-def test_where_openvino_is_missing_its_recordings_are_played():
+def test_recordings_are_played_if_openvino_is_missing():
     notebook = executed(OPENVINO, "import sys\nsys.modules['openvino'] = None")
 
     assert "REPLAY: no OpenVINO" in printed(notebook)
     assert all("REPLAY: recorded on Linux" in html for _, html in traced(notebook))
 
 
-def inference_is_taken_apart(said):
-    """What the notebook's tables say, on any machine's CPU."""
+def check_inference(output_of):
+    """Check the notebook's tables, on any machine's CPU."""
     total, inside = map(
-        float, re.search(r"compile_model: ([\d.]+) ms, .* ([\d.]+) ms", said("events = compiled")).groups()
+        float, re.search(r"compile_model: ([\d.]+) ms, .* ([\d.]+) ms", output_of("events = compiled")).groups()
     )
     assert 0 < inside < total
-    opened, vain = map(int, re.search(r"files opened: +(\d+) and (\d+)", said("names = ")).groups())
-    assert (opened > 10, vain > 0) == (True, True)
+    opened, failed = map(int, re.search(r"files opened: +(\d+) and (\d+)", output_of("names = ")).groups())
+    assert (opened > 10, failed > 0) == (True, True)
     for beginning, other in (("def during", "malloc"), ("first_and_later", "page_fault_user")):
-        rows = dict(re.findall(r"^(first|later \(median\)) +\d+ +(\d+)$", said(beginning), re.MULTILINE))
+        rows = dict(re.findall(r"^(first|later \(median\)) +\d+ +(\d+)$", output_of(beginning), re.MULTILINE))
         assert int(rows["first"]) > int(rows["later (median)"]), other
     for name in ("infer", "execute"):
-        assert re.search(rf"^{name} +([\d.]+)", said("RUNS = 300"), re.MULTILINE)[1] == "1.00"
-    shares = [float(share) for _, share in re.findall(r"^(\d+) +([\d.]+)$", said("def under_way"), re.MULTILINE)]
+        assert re.search(rf"^{name} +([\d.]+)", output_of("RUNS = 300"), re.MULTILINE)[1] == "1.00"
+    shares = [float(share) for _, share in re.findall(r"^(\d+) +([\d.]+)$", output_of("def under_way"), re.MULTILINE)]
     assert sum(shares) == pytest.approx(100, abs=1)
-    rates = re.findall(r"^(?:one after the other|asynchronous) +([\d.]+)$", said("alone, done"), re.MULTILINE)
+    rates = re.findall(r"^(?:one after the other|asynchronous) +([\d.]+)$", output_of("alone, done"), re.MULTILINE)
     assert len(rates) == 2
     assert all(float(rate) > 0 for rate in rates)
 
 
-def test_the_tutorial_tells_polls_from_messages_and_buffers_from_mappings_in_recordings(replayed):
+def test_the_tutorial_distinguishes_polls_from_messages_and_buffers_from_mappings_in_recordings(replayed):
     messages = replayed(TUTORIAL, "trace.npu.messages").splitlines()
     polled = re.search(r"^\d+ +(\d+) +(\d+) *$", replayed(TUTORIAL, "imported.npu.polls"), re.MULTILINE)
     mapped = replayed(TUTORIAL, "mapped = ")
@@ -178,14 +178,14 @@ CAUSES = {
 
 
 @pytest.mark.parametrize(("name", "causes"), CAUSES.items())
-def test_each_recorded_fault_is_found_by_its_cause_and_nothing_else(replayed, name, causes):
+def test_each_recorded_fault_is_found_with_exactly_its_causes(replayed, name, causes):
     rows = re.findall(rf"^{name}\b *(.*?) *$", replayed(FAULTS, "results = "), re.MULTILINE)
     assert rows[-1] == causes  # the columns come one after the other
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up its privileges")
 def test_the_quickstart_needs_no_privilege_to_play_its_recordings(tmp_path):
-    """A kernel without any capability, as on Binder."""
+    """Runs in a kernel without any capability, as on Binder."""
     give_up = "import ctypes\nfor capability in range(41): ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)\n"
     drop = (
         "class Head(ctypes.Structure): _fields_ = [('version', ctypes.c_uint32), ('pid', ctypes.c_int)]\n"
@@ -198,7 +198,7 @@ def test_the_quickstart_needs_no_privilege_to_play_its_recordings(tmp_path):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_are_kept_without_outputs(path):
+def test_notebooks_are_stored_without_outputs(path):
     notebook = nbformat.read(path, as_version=4)
 
     nbformat.validate(notebook)
@@ -208,7 +208,7 @@ def test_notebooks_are_kept_without_outputs(path):
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_recordings_name_neither_host_nor_folders(path):
+def test_recordings_contain_neither_host_name_nor_folders(path):
     result = accel_magic.open(path)
 
     assert result.recording.hits.sum() > 0
@@ -232,7 +232,7 @@ def test_recordings_are_small_enough_for_the_repository():
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_has_a_recording_for_each_traced_cell_and_no_other(path):
+def test_a_notebook_has_exactly_one_recording_per_traced_cell(path):
     code = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
     (stem,) = re.findall(r'"recordings/(\S+)\{output\}\.parquet"', code)
     lines = [line for line in re.findall(r"^%%(?:ktrace|flame) .*", code, re.MULTILINE) if "--replay" not in line]
@@ -243,7 +243,7 @@ def test_a_notebook_has_a_recording_for_each_traced_cell_and_no_other(path):
 
 
 @pytest.mark.parametrize("kernel", ["6.12", "7.2"])
-def test_recordings_of_the_lab_say_where_they_are_from(kernel):
+def test_recordings_from_the_lab_name_its_kernel_and_the_emulated_npu(kernel):
     recordings = [path for path in RECORDINGS if path.stem.startswith(f"npu_lab_{kernel}-")]
     assert {path.stem.partition("-")[2] for path in recordings} == {"calls", "ioctls", "hang", "wake"}
     for path in recordings:
@@ -258,7 +258,7 @@ def hits(html):
 
 @pytest.mark.live
 @pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
-def test_the_flame_graphs_show_what_the_text_says_live():
+def test_the_flame_graphs_match_the_text_live():
     pytest.importorskip("openvino")
 
     notebook = executed(FLAME)
@@ -270,30 +270,30 @@ def test_the_flame_graphs_show_what_the_text_says_live():
         assert "REPLAY" not in html
         assert hits(html) > 0
         assert "accel-magic-figure" in html
-    time_is_where_the_text_says(lambda beginning: shown(notebook, beginning))
+    check_times(lambda beginning: shown(notebook, beginning))
 
 
-def test_the_flame_graphs_show_what_the_text_says_from_recordings(replayed):
-    time_is_where_the_text_says(lambda beginning: replayed(FLAME, beginning))
+def test_the_flame_graphs_match_the_text_from_recordings(replayed):
+    check_times(lambda beginning: replayed(FLAME, beginning))
 
 
-def time_is_where_the_text_says(said):
-    """What the tables of the notebook about flame graphs show, on any machine's CPU."""
-    shares = dict(re.findall(r"^(\S+) +([\d.]+)%$", said("def share"), re.MULTILINE))
-    before, after = map(float, re.search(r"([\d.]+)% before, ([\d.]+)% after", said("print(f")).groups())
+def check_times(output_of):
+    """Check the tables of the flame graph notebook, on any machine's CPU."""
+    shares = dict(re.findall(r"^(\S+) +([\d.]+)%$", output_of("def share"), re.MULTILINE))
+    before, after = map(float, re.search(r"([\d.]+)% before, ([\d.]+)% after", output_of("print(f")).groups())
     assert float(shares["preprocess"]) == before > 5 * after
     assert float(shares["InferRequest.infer"]) > 5
     first, *others = re.findall(
-        r"^\d+ +(.+?) +work \(cell \[\d+\]:(\d+)\) +(\d+) +(\d+)", said("waits ="), re.MULTILINE
+        r"^\d+ +(.+?) +work \(cell \[\d+\]:(\d+)\) +(\d+) +(\d+)", output_of("waits ="), re.MULTILINE
     )
     assert first[0] == "lock"
     (sleep,) = [row for row in others if row[0] == "sleep"]
     assert int(first[2]) > 20
     assert int(sleep[3]) >= 4 * 40 * 2_000_000
-    launches = dict(re.findall(r"^(row_by_row|at_once) +(\d+) +\d+$", said("stacks = "), re.MULTILINE))
+    launches = dict(re.findall(r"^(row_by_row|at_once) +(\d+) +\d+$", output_of("stacks = "), re.MULTILINE))
     assert launches == {"row_by_row": "640", "at_once": "10"}
-    assert "13,156 samples" in said("import accel_magic\n\nprofile")
-    assert "the same sum of all samples: True" in said("import tempfile")
+    assert "13,156 samples" in output_of("import accel_magic\n\nprofile")
+    assert "the same sum of all samples: True" in output_of("import tempfile")
 
 
 @pytest.fixture(scope="module")
@@ -320,17 +320,17 @@ FOUND = {
     "split": ("branches-diverge",),
     "whole": (),
 }
-"""What each tool finds in the kernel that has its problem, and in the mended one."""
+"""Findings of each tool for the kernel with its problem, and for the fixed kernel."""
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_a_gpu_tool_finds_its_problem_and_nothing_in_the_mended_kernel(gpu, name):
-    said = shown(gpu, f"{name}.diagnose()")
+def test_a_gpu_tool_finds_its_problem_and_nothing_in_the_fixed_kernel(gpu, name):
+    diagnosis = shown(gpu, f"{name}.diagnose()")
 
-    assert tuple(re.findall(r"\[([a-z]+-[a-z-]+)\]", said)) == FOUND[name]
+    assert tuple(re.findall(r"\[([a-z]+-[a-z-]+)\]", diagnosis)) == FOUND[name]
 
 
-def test_every_gpu_result_says_that_the_device_is_simulated_and_loses_nothing(gpu):
+def test_every_gpu_result_shows_that_the_device_is_simulated_and_loses_nothing(gpu):
     cells = [cell for cell in gpu.cells if cell.source.startswith("%%gputrace")]
 
     assert len(cells) == len(FOUND)

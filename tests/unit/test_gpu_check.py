@@ -118,4 +118,4 @@ def test_gpu_benchmarks_reject_the_simulated_gpu(capsys, monkeypatch):
     monkeypatch.setattr(gpus, "chosen", lambda: simulated)
 
     assert run.main(["--only", "gpu-device"]) == 1
-    assert "mean nothing" in capsys.readouterr().err
+    assert "mock CUDA driver" in capsys.readouterr().err
