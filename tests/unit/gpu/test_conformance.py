@@ -83,7 +83,7 @@ def test_with_elf_the_program_is_an_object(plugin):
         (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("0g",), "the memory is not a list of hex bytes"),
         (hexadecimal(ebpf.assemble("mov %r0, 0")), (), "slot 1, which is outside the function"),
         (hexadecimal(ebpf.assemble("call local +7\nexit")), (), "a local call goes to slot 8"),
-        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("--elf",), "no ELF object"),
+        (hexadecimal(ebpf.assemble("mov %r0, 0\nexit")), ("--elf",), "not an ELF object"),
         (hexadecimal(elf(b"\0" * 8, flags=0)), ("--elf",), "no section with instructions"),
         ("", (), "slot 0, which is outside the function"),
     ],
