@@ -60,7 +60,7 @@ def test_only_a_fresh_recording_can_be_handed_over(recorded, tmp_path):
 
     from accel_magic.recording.store import load
 
-    with pytest.raises(TypeError, match="just been made"):
+    with pytest.raises(TypeError, match="raw events"):
         handover.write(load(saved), tmp_path / "other")
 
 
@@ -69,7 +69,7 @@ def damaged(path):
     data = path.read_bytes()
     line, _, rest = data.partition(b"\n")
     sizes = json.loads(line)
-    yield "its end is missing", data[:-1]
+    yield "truncated", data[:-1]
     yield "JSON", b"no recording\n" + rest
     yield "", b""
     yield "", json.dumps(sizes[:-1]).encode() + b"\n" + rest  # one ring too few

@@ -39,7 +39,7 @@ GRACE_S: Final = 5.0
 _POLL_S: Final = 0.01
 _FILLING: Final = 100
 """Intervals until iaprof's output buffer of 4 KiB is full if nothing is sampled."""
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _MATCHED: Final = re.compile(r"matched: (\d+) unmatched: (\d+)")
 
 
@@ -257,7 +257,7 @@ class IaprofRun:
 
     def _messages(self) -> str:
         path = self._place("messages.txt")
-        return _COLOURS.sub("", path.read_text("utf-8", "replace")) if path.exists() else ""
+        return _COLORS.sub("", path.read_text("utf-8", "replace")) if path.exists() else ""
 
     def _place(self, name: str) -> Path:
         if self._scratch is None:
