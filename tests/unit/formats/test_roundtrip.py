@@ -125,7 +125,7 @@ def test_an_import_with_times_is_played_back_with_both_banners(sample):
     result = accel_magic.replay(sample("events.txt"), speed=100)
 
     lines = result.summary().splitlines()
-    assert lines[0] == "REPLAY: recorded on a machine that the file does not name"
+    assert lines[0] == "REPLAY: recorded on an unknown machine"
     assert lines[1] == "IMPORTED from ftrace output"
     assert result.hits == 78
 
