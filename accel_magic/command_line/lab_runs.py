@@ -99,7 +99,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         kernel=options.kernel,
         share=tuple(dict.fromkeys([*({Path.cwd()} - GUEST_FOLDERS), *(path.resolve() for path in options.share)])),
         scheduler=options.scheduler,
-        module_options=dict(_pair(text) for text in options.driver_option),
+        driver_options=dict(_pair(text) for text in options.driver_option),
         job_us=options.job_us,
         faults=tuple(options.fault),
         memory_mib=options.memory,

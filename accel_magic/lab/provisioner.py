@@ -111,7 +111,7 @@ class LabProvisioner(LocalProvisioner):
             kernel=env.get(KERNEL_VARIABLE) or self.kernel,
             share=self._shared(cwd),
             scheduler=cast("Scheduler", self.scheduler),
-            module_options=dict(self.driver_options),
+            driver_options=dict(self.driver_options),
             job_us=self.job_us,
             faults=tuple(self.faults),
             ports=ports,

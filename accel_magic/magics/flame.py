@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import Bool, CaselessStrEnum, Int
+from traitlets import Bool, CaselessStrEnum, Float, Int, Union
 
 from accel_magic.api import options
 from accel_magic.api.flame_options import Sampler
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
-from accel_magic.magics.traced import TracedCells
+from accel_magic.magics.traced import TracedCells, setting
 from accel_magic.recording.session import warm_up
 
 if TYPE_CHECKING:
@@ -27,16 +27,26 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.views.live.trace import Row
 
+_XE_ONLY = ("interval", "eu_stall_subsample")
+
 
 @magics_class
 class Flame(TracedCells):
     """Defaults of `%%flame`: `%config Flame.rate = 499`."""
 
     magic = "flame"
-    rate = Int(99, help="--rate").tag(config=True)
-    off_cpu = Bool(False, help="--off-cpu").tag(config=True)
-    by_thread = Bool(False, help="--by-thread").tag(config=True)
-    sampler = CaselessStrEnum(("auto", "bpf", "thread"), "auto", help="--sampler").tag(config=True)
+    rate = setting(Int)
+    off_cpu = setting(Union, [Bool(), Float()])
+    by_thread = setting(Bool)
+    gpu_kernels = setting(Bool)
+    device = setting(CaselessStrEnum, ("auto", "cuda", "cpu"))
+    xe = setting(Bool)
+    interval = setting(Int)
+    eu_stall_subsample = setting(Int)
+    sampler = setting(CaselessStrEnum, get_args(Sampler))
+    all_frames = setting(Bool)
+    max_events = setting(Int)
+    buffer = setting(Float)
 
     @no_var_expand
     @output_can_be_silenced
@@ -57,8 +67,10 @@ class Flame(TracedCells):
 
         if not chosen.common.dry_run:
             warm_up()  # the helper processes start while the probes are matched
-        defaults = {name: getattr(self, name) for name in ("rate", "off_cpu", "by_thread", "sampler")}
-        options = FlameOptions(**{**defaults, **chosen.given})
+        given = {**self.defaults(), **chosen.given}
+        if not given.get("xe"):  # defaults of iaprof's own options are not for other cells
+            given = {name: value for name, value in given.items() if name in chosen.given or name not in _XE_ONLY}
+        options = FlameOptions(**given)
         trace = FlameTrace(options, save=chosen.common.save)
         return trace, lambda: _dry_run(trace)
 

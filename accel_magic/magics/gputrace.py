@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import CaselessStrEnum, Int
+from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode
 
 from accel_magic.api import options
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.magics import line as lines
-from accel_magic.magics.traced import TracedCells
+from accel_magic.magics.traced import TracedCells, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,15 @@ class GpuTrace(TracedCells):
     """Defaults of `%%gputrace`: `%config GpuTrace.device = "cpu"`."""
 
     magic = "gputrace"
-    device = CaselessStrEnum(("", "auto", "cuda", "cpu"), "", help="--device; empty: auto").tag(config=True)
-    threads = Int(0, help="--threads; 0: the default").tag(config=True)
+    kernel = setting(Unicode)
+    per = setting(CaselessStrEnum, ("thread", "warp"))
+    verify = setting(CaselessStrEnum, ("strict", "warn", "off"))
+    device = setting(CaselessStrEnum, ("auto", "cuda", "cpu"))
+    gpu = setting(Int)
+    threads = setting(Int)
+    every = setting(Float)
+    by_launch = setting(Bool)
+    host_api = setting(CaselessStrEnum, ("auto", "on", "off"))
 
     @no_var_expand
     @output_can_be_silenced
@@ -47,8 +54,10 @@ class GpuTrace(TracedCells):
         """See `TracedCells.tracer`."""
         from accel_magic.api import gputrace as gpu
 
-        defaults = {"device": self.device or None, "threads": self.threads or None}
-        given = {**{name: value for name, value in defaults.items() if value}, **chosen.given}
+        defaults = self.defaults()
+        if {"every", "by_launch"} & chosen.given.keys():  # one excludes the other
+            defaults = {name: value for name, value in defaults.items() if name not in ("every", "by_launch")}
+        given = {**defaults, **chosen.given}
         trace = gpu.GpuTrace(chosen.programs, gpu.GpuOptions(**given), save=chosen.common.save)
         return trace, trace.examine
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import CaselessStrEnum, Float, Int, Unicode
+from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode, Union
 
 from accel_magic.api import options
 from accel_magic.api.replay import Player
@@ -14,7 +14,7 @@ from accel_magic.api.trace import Options, Trace
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
-from accel_magic.magics.traced import TracedCells
+from accel_magic.magics.traced import TracedCells, setting
 from accel_magic.probes import bpftrace
 from accel_magic.recording.session import warm_up
 
@@ -33,19 +33,14 @@ class KTrace(TracedCells):
     """Defaults of `%%ktrace`: `%config KTrace.mode = "count"`."""
 
     magic = "ktrace"
-    mode = CaselessStrEnum(("auto", "count", "events"), "auto", help="--mode").tag(config=True)
-    scope = Unicode("", help="--scope; empty: by the kind of probe").tag(config=True)
-    max_events = Int(0, help="--max-events; 0: the default of the mode").tag(config=True)
-    buffer = Float(64.0, help="--buffer, MiB").tag(config=True)
-
-    def _options(self, line: Line) -> Options:
-        defaults = {
-            "mode": self.mode,
-            "scope": self.scope or None,
-            "max_events": self.max_events or None,
-            "buffer": self.buffer,
-        }
-        return Options(**{**defaults, **line.given})
+    mode = setting(CaselessStrEnum, ("auto", "count", "events"))
+    scope = setting(Union, [Int(), Unicode()])
+    filter = setting(Unicode)
+    args = setting(Unicode)
+    max_events = setting(Int)
+    duration = setting(Float)
+    buffer = setting(Float)
+    stacks = setting(Union, [Bool(), Unicode()])
 
     @no_var_expand
     @output_can_be_silenced
@@ -71,7 +66,7 @@ class KTrace(TracedCells):
             more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
             program = ProgramTrace(chosen.program, chosen.probes, {**chosen.given, **more})
             return program, program.dry_run
-        trace = Trace(chosen.probes, self._options(chosen), save=common.save)
+        trace = Trace(chosen.probes, Options(**{**self.defaults(), **chosen.given}), save=common.save)
         return trace, lambda: _dry_run(trace)
 
     def rows(self, steps: Steps[Any]) -> Callable[[Plan], LiveRow] | None:

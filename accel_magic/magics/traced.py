@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from IPython.core.magic import Magics
 from IPython.display import display
-from traitlets import Bool, Unicode
+from traitlets import Bool, TraitType, Unicode
 from traitlets.config import Configurable
 
 from accel_magic.api.block import add_note, keep
@@ -68,6 +68,11 @@ class Ran:
     came: tuple[BaseException, ...]
 
 
+def setting(kind: Callable[..., TraitType[Any, Any]], *arguments: Any) -> Any:
+    """Make a trait for the default of an option; None, its initial value, is the default of the option itself."""
+    return kind(*arguments, default_value=None, allow_none=True).tag(config=True)
+
+
 class TracedCells(Magics, Configurable):
     """Base of the magics that trace a cell."""
 
@@ -79,6 +84,11 @@ class TracedCells(Magics, Configurable):
     shell: Any
     magic: ClassVar[str]
     """Name of the magic."""
+
+    def defaults(self) -> dict[str, Any]:
+        """Return the defaults that `%config` has set, by the names of the options; the line overrides them."""
+        own = {name: getattr(self, name) for name in self.trait_names(config=True) if name not in ("live", "replay")}
+        return {name: value for name, value in own.items() if value is not None}
 
     @abstractmethod
     def parse(self, line: str) -> Any:

@@ -216,7 +216,7 @@ def test_config_sets_defaults_that_the_line_overrides(shell, ipython):
         counted, _ = shell(f"{HEAD}\nos.getppid()")
         recorded, _ = shell(f"{HEAD} --mode events\nos.getppid()")
     finally:
-        shell("%config KTrace.mode = 'auto'")
+        shell("%config KTrace.mode = None")
 
     assert (counted.result.hits, counted.result.recorded) == (1, 0)
     assert (recorded.result.hits, recorded.result.recorded) == (1, 1)
@@ -224,7 +224,7 @@ def test_config_sets_defaults_that_the_line_overrides(shell, ipython):
     try:
         limited, _ = shell(f"{HEAD}\nfor i in range(9): os.getppid()\nimport time; time.sleep(0.05)")
     finally:
-        shell("%config KTrace.max_events = 0")
+        shell("%config KTrace.max_events = None")
     assert (limited.result.hits, limited.result.recorded) == (9, 3)
     assert "mode" in shell("%config KTrace")[1]
 

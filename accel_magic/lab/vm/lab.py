@@ -427,7 +427,7 @@ def _configuration(settings: Settings, shares: Sequence[Path]) -> str:
         "PYTHON": sys.executable,
         "AGENT": str(_AGENT),
         "SHARES": str(len(shares)),
-        "OPTIONS_intel_vpu": settings.driver_options(),
+        "OPTIONS_intel_vpu": settings.module_parameters(),
         **{f"SHARE_{number}": str(folder) for number, folder in enumerate(shares)},
     }
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())

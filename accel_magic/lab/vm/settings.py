@@ -31,7 +31,7 @@ class Settings:
             but its changes to them are discarded when it ends.
         scheduler: What schedules jobs: "hardware" is the (emulated) firmware, "os" the driver, "auto" the driver's
             default.
-        module_options: Further intel_vpu module parameters, such as `{"tdr_timeout_ms": "500"}`.
+        driver_options: Further intel_vpu module parameters, such as `{"tdr_timeout_ms": "500"}`.
         job_us: Duration of a job on the emulated NPU, in µs.
         faults: Faults of the device, in the syntax of its `--fault` option: "no-boot=1", "hang-job=3".
         ports: Ports forwarded from this machine's loopback: host port -> guest port.
@@ -47,7 +47,7 @@ class Settings:
     kernel: str = "6.12"
     share: tuple[Path, ...] = ()
     scheduler: Scheduler = "auto"
-    module_options: dict[str, str] = field(default_factory=dict)
+    driver_options: dict[str, str] = field(default_factory=dict)
     job_us: int = 500
     faults: tuple[str, ...] = ()
     ports: dict[int, int] = field(default_factory=dict)
@@ -58,14 +58,14 @@ class Settings:
     boot_timeout_s: float = 90.0
     kernel_options: str = ""
 
-    def driver_options(self) -> str:
+    def module_parameters(self) -> str:
         """Module parameters of intel_vpu, in the syntax of `insmod`.
 
         Raises:
             MachineError: A name or value contains other characters than those allowed.
 
         """
-        options = {**_SCHED_MODE[self.scheduler], **self.module_options}
+        options = {**_SCHED_MODE[self.scheduler], **self.driver_options}
         for name, value in options.items():
             if not re.fullmatch(r"\w+", name) or not re.fullmatch(r"[\w./,+-]+", value):
                 raise MachineError(

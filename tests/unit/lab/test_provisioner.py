@@ -173,7 +173,7 @@ def test_the_lab_is_started_with_the_kernelspecs_config(labs, tmp_path):
         scheduler="os",
         job_us=70,
         faults=("hang-job=3",),
-        module_options={"tdr_timeout_ms": "500"},
+        driver_options={"tdr_timeout_ms": "500"},
         memory_mib=1024,
         cpus=1,
         share=(tmp_path, tmp_path / "more"),

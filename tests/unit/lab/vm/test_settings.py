@@ -23,20 +23,20 @@ IMAGE = Image("6.12", "6.12.1", Path("/k/vmlinuz"), Path("/k/cpio"), ("ld.so", "
     ("settings", "options"),
     [
         (Settings(), ""),
-        (Settings(scheduler="hardware", module_options={"sched_mode": "-1"}), "sched_mode=-1"),
+        (Settings(scheduler="hardware", driver_options={"sched_mode": "-1"}), "sched_mode=-1"),
         (Settings(scheduler="hardware"), "sched_mode=1"),
         (Settings(scheduler="os"), "sched_mode=0"),
-        (Settings(module_options={"tdr_timeout_ms": "500", "dbg_mask": "0xff"}), "tdr_timeout_ms=500 dbg_mask=0xff"),
+        (Settings(driver_options={"tdr_timeout_ms": "500", "dbg_mask": "0xff"}), "tdr_timeout_ms=500 dbg_mask=0xff"),
     ],
 )
 def test_driver_options_have_the_syntax_of_insmod(settings, options):
-    assert settings.driver_options() == options
+    assert settings.module_parameters() == options
 
 
 @pytest.mark.parametrize("option", [{"a b": "1"}, {"a": "$(reboot)"}, {"a": "1 2"}, {"a": ""}, {"a;b": "1"}])
 def test_invalid_driver_options_are_rejected(option):
     with raises("lab.bad-driver-option", MachineError):
-        Settings(module_options=option).driver_options()
+        Settings(driver_options=option).module_parameters()
 
 
 @pytest.fixture
