@@ -1,11 +1,12 @@
 """Fixtures and settings for all tests, including less frequent garbage collection for long runs."""
 
 import gc
-import os
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.thorough import THOROUGH
 
 pytest_plugins = [
     "tests.support.any_profile",
@@ -14,8 +15,6 @@ pytest_plugins = [
     "tests.support.ptx_kernels",
     "tests.support.traced",
 ]
-
-THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 
 # Number of examples in generated tests; without deadlines, because the machine may be busy.
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]

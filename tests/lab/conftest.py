@@ -25,11 +25,11 @@ from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.settings import Settings
 from accel_magic.recording import handover
 from tests.support.paths import ROOT
+from tests.support.thorough import THOROUGH
 
 GUEST = Path(__file__).with_name("guest")
-THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 KERNELS = ("6.12", "6.18", "7.2") if THOROUGH else ("6.12", "7.2")
-ON_EVERY_KERNEL = {"test_counts.py", "test_npu_analysis.py", "test_npu_preset.py"}
+ON_EVERY_KERNEL = {"test_npu_preset.py"}
 """Tests of what differs among drivers; others run only on the newest kernel, and in a thorough run on all."""
 DEADLINE_S = 3 * 3600.0
 """For a guest that serves many tests; no test should reach it."""

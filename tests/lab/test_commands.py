@@ -59,6 +59,7 @@ def test_trace_prints_the_result_and_saves_it(tmp_path):
     assert (result.events["comm"] == "npu_load").all()
 
 
+@pytest.mark.thorough  # boots its own virtual machine
 def test_an_interrupt_ends_the_command_in_the_guest(tmp_path):
     script = "trap 'echo interrupted; exit 9' INT; echo on; while :; do sleep 0.1; done"
     with subprocess.Popen(
@@ -98,6 +99,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
+@pytest.mark.thorough  # boots its own virtual machine
 def test_a_shell_accepts_input_and_interrupts(tmp_path):
     terminal = Terminal(*LAB, "shell", folder=tmp_path)
     terminal.wait_for(b"starting")

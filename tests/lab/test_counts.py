@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from accel_magic.lab.npu import Load
+from tests.support.thorough import THOROUGH
 
-JOBS, PROCESSES = 300, 8
+JOBS, PROCESSES = 300 if THOROUGH else 60, 8
 SLOW_US = 200_000
 
 
@@ -20,7 +21,7 @@ def ioctls(outcome):
     return {name: calls for name, calls in outcome.functions.to_dict().items() if name.startswith("ivpu_")}
 
 
-def test_ioctls_of_300_jobs_from_8_processes_are_counted_exactly_by_either_submit(guest, load, hits_of):
+def test_ioctls_of_many_jobs_from_8_processes_are_counted_exactly_by_either_submit(guest, load, hits_of):
     for submit in submits(guest.kernel):
         result = guest.trace(
             "intel_vpu:ivpu_*_ioctl", command=load(jobs=JOBS, processes=PROCESSES, submit=submit), mode="count"
@@ -33,7 +34,7 @@ def test_ioctls_of_300_jobs_from_8_processes_are_counted_exactly_by_either_submi
         assert {name: hits for name, hits in hits_of(result).items() if hits} == ioctls(outcome)
 
 
-@pytest.mark.parametrize("mode", ["count", "events"])
+@pytest.mark.parametrize("mode", ["count", pytest.param("events", marks=pytest.mark.thorough)])
 def test_counts_of_every_function_match_the_kernels_function_tracer(guest, load, counted, hits_of, mode):
     command = counted("count_calls", ["ivpu_*"], load(jobs=JOBS, processes=PROCESSES))
 

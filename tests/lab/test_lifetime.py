@@ -93,6 +93,7 @@ def test_killing_the_process_that_started_a_lab_ends_the_whole_lab(image_of):
     wait_until_gone(processes, Path(folder))
 
 
+@pytest.mark.thorough  # boots its own virtual machine
 def test_closing_ends_the_whole_lab_and_closing_again_is_harmless(start):
     lab = start()
     processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
@@ -108,6 +109,7 @@ def test_closing_ends_the_whole_lab_and_closing_again_is_harmless(start):
     assert caught.value.code == "lab.guest-gone"
 
 
+@pytest.mark.thorough  # boots its own virtual machine
 def test_a_hanging_guest_is_ended_at_its_deadline(start):
     for deadline_s in (20, 60, 180):  # the time to boot depends on the machine
         with contextlib.suppress(MachineError):
@@ -124,6 +126,7 @@ def test_a_hanging_guest_is_ended_at_its_deadline(start):
     wait_until_gone(processes, folder)
 
 
+@pytest.mark.thorough  # boots its own virtual machine
 def test_a_panic_of_the_guests_kernel_is_reported_and_its_console_kept(start):
     lab = start()
 
@@ -171,6 +174,7 @@ def test_killing_the_device_ends_the_lab_and_is_reported(start, load):
     wait_until_gone(processes, folder)
 
 
+@pytest.mark.thorough  # boots its own virtual machine
 def test_two_labs_at_once_do_not_disturb_each_other(guest, start, load):
     other = start()
 
@@ -183,6 +187,7 @@ def test_two_labs_at_once_do_not_disturb_each_other(guest, start, load):
     assert guest.trace("intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=4)).hits == 4
 
 
+@pytest.mark.thorough  # moves many megabytes
 def test_large_output_arrives_completely(guest):
     text = (
         "import sys\nfor n in range(200_000): sys.stdout.write(f'{n:060d}\\n'); n % 1000 or sys.stderr.write(f'{n}\\n')"

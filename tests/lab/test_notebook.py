@@ -10,7 +10,10 @@ from nbclient import NotebookClient
 
 from tests.support.paths import ROOT
 
-pytestmark = pytest.mark.lab
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.thorough,  # other tests play the notebooks' recordings, and show live what the notebooks do
+]
 
 FOLDER = ROOT / "notebooks"
 BANNER = "NPU LAB: the real driver on an emulated NPU"
@@ -116,7 +119,6 @@ def values(notebook, beginning):
     }
 
 
-@pytest.mark.thorough
 def test_the_tutorial_is_live_and_shows_that_the_npu_is_emulated(tutorial):
     assert re.search(r"LIVE: the driver of Linux 7\.2\.\d+\S* on the lab's emulated NPU", shown(tutorial, "import os"))
     for beginning in ("%%ktrace intel_vpu:ivpu_* -o trace", "%%ktrace npu -o api"):
@@ -125,7 +127,6 @@ def test_the_tutorial_is_live_and_shows_that_the_npu_is_emulated(tutorial):
     assert "REPLAY" not in "".join(texts)
 
 
-@pytest.mark.thorough
 def test_the_tutorial_counts_what_the_job_did(tutorial):
     counts = values(tutorial, "buffer_calls")
 
@@ -133,7 +134,6 @@ def test_the_tutorial_counts_what_the_job_did(tutorial):
     assert "ivpu_bo_pin" not in counts  # 7.2 binds
 
 
-@pytest.mark.thorough
 def test_the_imported_lines_count_the_same_and_have_no_times(tutorial):
     assert "IMPORTED from bpftrace output, no times" in shown(tutorial, "lines = ")
     said = shown(tutorial, "same = ")
@@ -141,7 +141,6 @@ def test_the_imported_lines_count_the_same_and_have_no_times(tutorial):
     assert "there are no rates in this trace" in said
 
 
-@pytest.mark.thorough
 def test_the_tutorial_distinguishes_polls_from_messages(tutorial):
     calls = values(tutorial, "names = ")
     polls = shown(tutorial, "imported.npu.polls")
@@ -161,7 +160,6 @@ def missed(notebook):
     return " missed" in shown(notebook, "%%ktrace intel_vpu:ivpu_* -o trace")
 
 
-@pytest.mark.thorough
 def test_the_tutorial_finds_the_four_large_mappings(tutorial):
     said = shown(tutorial, "mapped = ")
 
@@ -171,7 +169,6 @@ def test_the_tutorial_finds_the_four_large_mappings(tutorial):
     assert int(mappings) == 7  # the driver's own mappings: a preemption buffer, and two for the queue
 
 
-@pytest.mark.thorough
 def test_freeing_page_tables_does_not_depend_on_the_number_of_pages(tutorial):
     rows = dict(re.findall(r"^(ivpu_\w+) +(\d+ +\d+)$", shown(tutorial, "page_calls"), re.MULTILINE))
     mapped, freed = (tuple(map(int, rows[name].split())) for name in sorted(rows))
@@ -180,13 +177,11 @@ def test_freeing_page_tables_does_not_depend_on_the_number_of_pages(tutorial):
     assert freed[0] < 2 * freed[1]
 
 
-@pytest.mark.thorough
 def test_the_tutorial_counts_a_message_for_each_job(tutorial):
     # The kernel may miss a few hits in interrupts.
     assert 55 <= values(tutorial, 'messages.groupby(["direction", "name"]')["JOB_DONE"] <= 60
 
 
-@pytest.mark.thorough
 def test_the_tutorial_follows_level_zero_down_to_the_ioctls(tutorial):
     said = shown(tutorial, "steps = ")
 
@@ -198,7 +193,6 @@ def test_the_tutorial_follows_level_zero_down_to_the_ioctls(tutorial):
     assert re.search(r"ivpu_cmdq_submit_ioctl +20$", said, re.MULTILINE)
 
 
-@pytest.mark.thorough
 def test_the_tutorial_follows_a_job_through_the_interrupt_to_the_wait(tutorial):
     layers = re.findall(r" (API|ioctl|fence|interrupt) +(\S+)", shown(tutorial, "job = "))
     names = [name for _, name in layers]
@@ -211,7 +205,6 @@ def test_the_tutorial_follows_a_job_through_the_interrupt_to_the_wait(tutorial):
     assert "interrupt" in {layer for layer, _ in layers}
 
 
-@pytest.mark.thorough
 def test_the_tutorial_draws_compares_and_diagnoses(tutorial):
     (page,) = [output["data"]["text/html"] for output in outputs(tutorial, "api.npu.timeline()")]
     assert "accel-magic-figure" in page
@@ -245,7 +238,6 @@ BY_LOAD = {"jobs-slow", "hits-missed", "allocation-tail"}
 """Additional findings if a busy machine delays a job long enough."""
 
 
-@pytest.mark.thorough
 def test_each_fault_is_found_with_its_cause(faults):
     said = shown(faults, "results = ")
     rows = {name: re.findall(rf"^{name}\b.*$", said, re.MULTILINE) for name in FOUND}
@@ -256,7 +248,6 @@ def test_each_fault_is_found_with_its_cause(faults):
         assert found - set(causes) <= BY_LOAD, (name, rows[name])
 
 
-@pytest.mark.thorough
 def test_the_evidence_of_each_finding_is_shown(faults):
     assert re.search(r"engine reset +1$", shown(faults, "hang.npu.recoveries"), re.MULTILINE)
     assert re.search(r"timed out +256 +0 +1$", shown(faults, "lost.npu.jobs"), re.MULTILINE)
@@ -268,7 +259,6 @@ def test_the_evidence_of_each_finding_is_shown(faults):
     assert "CREATE_CMD_QUEUE_RSP" not in shown(faults, "messages = lost_ipc")
 
 
-@pytest.mark.thorough
 def test_every_diagnosis_shows_that_the_npu_is_emulated(faults):
     cells = [cell for cell in faults.cells if cell.source.endswith(".diagnose()")]
 
