@@ -18,7 +18,7 @@ pytest_plugins = [
 
 # Number of examples in generated tests; without deadlines, because the machine may be busy.
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-settings.register_profile("plain", max_examples=30, deadline=None, suppress_health_check=_CHECKS)
+settings.register_profile("plain", max_examples=12, deadline=None, suppress_health_check=_CHECKS)
 settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=_CHECKS)
 settings.load_profile("thorough" if THOROUGH else "plain")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +107,15 @@ SHAPES = {
     "three dimensions": Shape((3, 2, 2), (8, 5, 2), 950),
     "many blocks": Shape((97, 1, 1), (64, 1, 1), 6200),
 }
+
+
+MOCK = os.environ.get("ACCEL_MAGIC_GPU") == "standin"
+TOOL_SHAPES = [
+    # The mock driver runs the same code for any number of blocks.
+    pytest.param(shape, marks=[pytest.mark.thorough] if MOCK and shape == "many blocks" else [])
+    for shape in SHAPES
+]
+"""Shapes for the tests of every tool."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tests.support import ebpf
 
 pytestmark = pytest.mark.live
 
-PROGRAMS, AT_ONCE = (3000 if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1" else 1000), 100
+PROGRAMS, AT_ONCE = (3000 if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1" else 300), 100
 _PROG_TYPE_SYSCALL, _F_SLEEPABLE = 31, 1 << 4
 _MAP_LOOKUP, _MAP_UPDATE, _PROG_LOAD, _TEST_RUN = 1, 2, 5, 10
 

@@ -13,6 +13,7 @@ import pytest
 
 from accel_magic import TraceStateError, trace
 from tests.support.errors import raises
+from tests.support.thorough import THOROUGH
 
 pytestmark = pytest.mark.live
 
@@ -320,7 +321,7 @@ print(*first[1], *last[1], len(open("/proc/self/maps").readlines()) - first_maps
 
 
 def test_hundreds_of_traces_leak_no_descriptors_memory_or_kernel_objects(build, python, left_behind):
-    traces = 1000 if os.environ.get("ACCEL_MAGIC_THOROUGH") == "1" else 400
+    traces = 1000 if THOROUGH else 200
     printed = python(CYCLES, traces, GETPPID, f"latency:uprobe:{build('naps')}:nap", timeout=280)
 
     descriptors, memory, threads, descriptors_after, memory_after, threads_after, maps = map(int, printed.split())

@@ -74,7 +74,15 @@ def played():
     return cache(lambda path: executed(path, NOTHING_CAN_BE_TRACED))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        # As another user, below, where root can switch to one.
+        pytest.param(path, marks=[pytest.mark.thorough] if path == QUICKSTART and os.geteuid() == 0 else [])
+        for path in NOTEBOOKS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_a_notebook_plays_labeled_recordings_if_tracing_is_impossible(path, played):
     notebook = played(path)
 
@@ -102,6 +110,7 @@ def shown(notebook, beginning):
     return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
 
 
+@pytest.mark.thorough  # the live quickstart and the recordings cover the same code
 @pytest.mark.live
 @pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
 def test_inference_is_broken_down_live_on_the_available_device():
@@ -121,6 +130,7 @@ def test_inference_is_broken_down_from_recordings(replayed):
     check_inference(lambda beginning: replayed(OPENVINO, beginning))
 
 
+@pytest.mark.thorough  # the same recordings as without privilege
 def test_recordings_are_played_if_openvino_is_missing():
     notebook = executed(OPENVINO, "import sys\nsys.modules['openvino'] = None")
 
@@ -256,6 +266,7 @@ def hits(html):
     return int(re.search(r"([\d,]+) (?:hits?<|samples at )", html)[1].replace(",", ""))
 
 
+@pytest.mark.thorough  # the live quickstart and the recordings cover the same code
 @pytest.mark.live
 @pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
 def test_the_flame_graphs_match_the_text_live():

@@ -81,10 +81,10 @@ def test_views_are_loaded_only_by_the_command_line_and_by_methods_that_draw_a_re
 def named_by(node, modules):
     """The modules of the package that an import statement names."""
     if isinstance(node, ast.Import):
-        return {name.name for name in node.names} & modules
+        return {name.name for name in node.names} & modules.keys()
     if isinstance(node, ast.ImportFrom):
         inside = {name.name: f"{node.module}.{name.name}" for name in node.names}
-        return {full if full in modules else node.module for full in inside.values()} & modules
+        return {full if full in modules else node.module for full in inside.values()} & modules.keys()
     return set()
 
 
@@ -99,8 +99,8 @@ def graph():
         module: {
             name
             for node in ast.walk(ast.parse(path.read_text("utf-8")))
-            for name in named_by(node, paths.keys() - {module})
-            if module != "accel_magic"  # it re-exports names of its modules
+            for name in named_by(node, paths)
+            if module not in (name, "accel_magic")  # which re-exports names of its modules
         }
         for module, path in paths.items()
     }

@@ -1,6 +1,7 @@
 """Every error has a code, all codes have the same form, and docs/errors.md lists them all."""
 
 import ast
+import functools
 import re
 from collections import Counter
 from pathlib import Path
@@ -91,6 +92,7 @@ def stated(node):
         )
 
 
+@functools.cache
 def codes():
     """Find every code in the sources."""
     return {

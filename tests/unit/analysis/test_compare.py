@@ -135,6 +135,7 @@ def few(random, count):
     return random.poisson(0.2, (20, count)), random.lognormal(8, 2, (count, 12))
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("draw", [steady, bursty, few])
 def test_two_runs_of_the_same_thing_rarely_show_a_sure_change(make_recording, draw):
     random = np.random.default_rng(7)
@@ -148,6 +149,7 @@ def test_two_runs_of_the_same_thing_rarely_show_a_sure_change(make_recording, dr
     assert table["confident"].mean() <= 0.045
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_intervals_of_quantiles_hold_what_they_promise_and_not_much_more(make_recording):
     random = np.random.default_rng(11)
     ours, theirs = (

@@ -158,6 +158,7 @@ def test_averages_and_texts_are_not_counts(imported, notes):
         assert name in notes(result)
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_a_map_with_more_keys_than_a_recording_can_have_is_rejected(imported):
     from accel_magic.errors import RecordingError
 

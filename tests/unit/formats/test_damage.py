@@ -169,6 +169,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.timeout(240)  # a parser that backtracks takes hours, or all memory
 @pytest.mark.parametrize(("name", "content"), HOSTILE.values(), ids=HOSTILE)
 def test_the_cost_of_reading_grows_linearly_with_the_size(tmp_path, name, content):

@@ -57,6 +57,7 @@ def alike(count):
     return found
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize(
     "keys_of",
     [lambda: [7] * 128, lambda: [thread % 40 for thread in range(128)], lambda: alike(32) * 4],
@@ -84,6 +85,7 @@ def test_keys_that_do_not_fit_are_rejected_and_counted(gpu):
     assert gpu.raw(HASH)[:8].view(np.uint32).tolist() == [40, 0]
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_threads_that_delete_and_create_the_same_keys_leave_each_key_once_or_not_at_all(gpu):
     keys = each(gpu, np.arange(128) % 16, np.uint32)
     for turn in range(4):

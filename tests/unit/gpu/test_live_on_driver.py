@@ -70,6 +70,7 @@ def _library():
         pytest.skip(str(error))
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_rings_are_drained_and_maps_read_live_and_by_launch_with_a_driver(tmp_path):
     for name, text in (("records", test_live_maps.RECORDS), ("counts", test_live_history.COUNTS)):
         (tmp_path / f"{name}.bpf.c").write_text(text)

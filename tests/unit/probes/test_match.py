@@ -300,6 +300,7 @@ def test_a_kernel_without_kprobes_still_has_tracepoints(root):
     assert make_plan(["t:sched:sched_switch"], root=root).points
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_too_many_places_are_rejected(kernel_root, root, compiled, monkeypatch):
     monkeypatch.setattr(match, "MOST_POINTS", 3)
     with raises("probe.too-many", ProbeError, match="4 places") as caught:

@@ -156,6 +156,7 @@ def test_a_file_without_gpu_code_is_rejected(tmp_path):
         fatbin.read(shutil.which("true"))
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @needs_nvcc
 def test_a_binary_for_several_architectures_has_the_ptx_that_nvcc_writes(tmp_path):
     other = tmp_path / "other.cu"

@@ -134,6 +134,7 @@ def with_text(saved, target, text, **options):
     return forged(target, store.KIND, described(saved, store.KIND), table.set_column(place, "comm", column), **options)
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("when", ["in the dictionary", "in the rows"])
 def test_a_text_that_unpacks_to_more_than_the_limit_is_rejected(saved, tmp_path, monkeypatch, when):
     monkeypatch.setenv(LIMIT, "16")
@@ -176,6 +177,7 @@ def gpu_file(target, contents, **options):
     return forged(target, gpu_store.KIND, description, table, **options)
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("encoding", ["dictionary", "DELTA_BYTE_ARRAY", "PLAIN"])
 def test_one_long_value_in_many_rows_is_rejected(tmp_path, monkeypatch, encoding):
     monkeypatch.setenv(LIMIT, "16")
@@ -202,6 +204,7 @@ def test_a_compressed_table_in_a_recording_is_rejected(tmp_path):
     assert "plain rows" in refused(bomb).why
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("compression", ["zstd", "none"])
 @pytest.mark.parametrize("dictionary", [True, False])

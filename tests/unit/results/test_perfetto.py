@@ -163,6 +163,7 @@ def test_times_keep_their_nanoseconds(traced, tmp_path):
     assert [int(event["ts"] * 1000) for event in events] == times.tolist()
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("rows", [1, 65_535, 65_536, 65_537, 140_000])
 def test_every_event_is_written_once_whatever_their_number(traced, tmp_path, rows):
     times = np.arange(rows, dtype=np.int64) * 7
@@ -229,6 +230,7 @@ def test_events_without_names_and_samples_are_valid(traced, tmp_path):
     assert [entry["ph"] for entry in exported(recording, tmp_path)["traceEvents"]] == ["i", "i"]
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_a_million_events_take_little_memory(traced, tmp_path):
     rows = 1_000_000
     generator = np.random.default_rng(3)

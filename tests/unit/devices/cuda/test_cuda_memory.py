@@ -33,6 +33,7 @@ def numbers(size, seed=1):
     return np.random.default_rng(seed).integers(0, 256, size, np.uint8)
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_opening_and_closing_leaves_nothing(books, driver):
     for _ in range(200):
         CudaMemory.open(driver=driver).close()

@@ -191,6 +191,7 @@ class TestClock:
         assert accel_magic.open(tmp_path / "t.parquet").recording.clock == recording.clock
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_many_traces_leave_nothing_behind(user, server):
     with traced("kernelcount"):
         pass

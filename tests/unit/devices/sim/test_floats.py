@@ -77,6 +77,7 @@ def check(template, kind, columns, model, mode):
     assert not bad, (template, len(bad), bad[:2])
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_sums_products_and_quotients_are_rounded_once_in_every_mode(kind, mode):

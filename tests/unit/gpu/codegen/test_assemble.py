@@ -88,6 +88,7 @@ def cases():
 CASES = sorted(cases(), key=str)
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_every_sample_assembles_with_programs_at_all_its_places(assembler, name, number):
     injection = inject(sample(name), EVERYWHERE)

@@ -232,6 +232,7 @@ def test_generic_and_named_addresses_are_reported(ptx):
     assert {one.size for one in ran.records} == {4}
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize(
     ("kernel", "arguments", "block"),
     [

@@ -144,6 +144,7 @@ def test_a_function_called_through_an_address_is_not_instrumented_if_other_kerne
     ]  # fmt: skip
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("traced", [["first"], ["first", "through_address"], ["second", "upwards"]])
 @pytest.mark.parametrize("architecture", [75, 80, 86, 89, 90, 100, 120])
 def test_modules_with_several_versions_assemble(ptx, architecture, traced):

@@ -176,6 +176,7 @@ def test_an_unused_table_takes_no_memory(elf_file, function_symbols):
     assert count == 1
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_decompressing_a_table_takes_limited_memory(elf_file, function_symbols):
     plain = bytes(250 << 20)
     count, grown = read_apart(

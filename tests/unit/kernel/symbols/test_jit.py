@@ -89,6 +89,7 @@ print(len(known.starts), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - be
 """
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("kind", ["hole", "lines"])
 def test_a_large_map_takes_less_memory_than_its_size(place, tmp_path, kind):
     with place.open("wb") as file:

@@ -249,6 +249,7 @@ def other(supplied):
         process.wait()
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_two_concurrent_builds_give_the_same_image_and_unpack_once(other, cache):
     processes = [other(0.5), other(0.5)]
     outputs = [process.communicate(timeout=60)[0].split("\n") for process in processes]

@@ -139,6 +139,7 @@ def test_killing_the_keeper_kills_both(kept):
     assert all(map(gone, pids))
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_a_terminated_keeper_ends_both_and_cleans_up(kept):
     one = kept()
     pids = one.wait_for_qemu()
@@ -149,6 +150,7 @@ def test_a_terminated_keeper_ends_both_and_cleans_up(kept):
     assert not one.folder.exists()
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_the_keeper_ignores_interrupts(kept):
     one = kept()
     one.wait_for_qemu()

@@ -148,6 +148,7 @@ def large(samples, seconds, longest_ns):
     return Profile(builder.build().frames, parents, rng.integers(0, names, nodes).astype(np.int32), made, "ns")
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize(
     ("samples", "seconds", "longest_ns", "most"),
     [(50_000, 90, 10**8, 1_000_000), (400_000, 3600, 300 * 10**9, 1_500_000)],

@@ -313,6 +313,7 @@ def test_the_title_says_how_much_is_left_out(trace, monkeypatch):
     assert re.fullmatch(r"800 steps; \d+ of them, shorter than .*, drawn as \d+ blocks: .*; 97 jobs left out", text)
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_many_steps_take_only_a_few_megabytes(trace):
     rng = np.random.default_rng(1)
     names = [f"ivpu_function_number_{number}" for number in range(150)]
