@@ -117,7 +117,7 @@ def test_the_profile_of_hits_has_every_event_that_has_a_stack_or_none(result):
         (Frame("[no stack]"), leaf): 1,
     }
     assert profile.unit == "calls"
-    assert profile.lost == (Lost(1, "events had a stack that the full table of stacks did not take"),)
+    assert profile.lost == (Lost(1, "events have no stack: the stack table was full"),)
     assert profile.samples.time_ns.tolist() == [1, 2, 3, 4, 5, 6, 8]
     assert set(profile.samples.state.tolist()) == {State.CPU}
 

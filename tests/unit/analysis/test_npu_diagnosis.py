@@ -438,7 +438,7 @@ def test_an_end_that_is_told_twice_is_found(story):
     run(s, 6)
     s.answer(3 * MS, 100)
 
-    assert found(diagnosed(s)) == {"completion-duplicated": {"told_twice": 1, "jobs": 6}}
+    assert found(diagnosed(s)) == {"completion-duplicated": {"duplicated": 1, "jobs": 6}}
 
 
 def test_an_end_that_is_told_twice_is_found_without_captured_numbers(story):
@@ -448,7 +448,7 @@ def test_an_end_that_is_told_twice_is_found_without_captured_numbers(story):
     for row in s.events:
         row.pop("job_id", None)
 
-    assert found(diagnosed(s)) == {"completion-duplicated": {"told_twice": 1, "jobs": 6}}
+    assert found(diagnosed(s)) == {"completion-duplicated": {"duplicated": 1, "jobs": 6}}
 
 
 def test_jobs_that_take_far_longer_than_the_others_are_found_with_their_places(story):

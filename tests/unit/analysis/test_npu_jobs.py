@@ -548,7 +548,7 @@ def test_jobs_whose_end_nothing_would_show_are_never_in_flight(story):
 
 @pytest.mark.parametrize("freq", ["soon", "-1s", "0s", "", "5", "1ME"])
 def test_an_interval_that_is_none_is_an_error_with_a_fix(story, freq):
-    with raises("rates.bad-step", ProbeError, match="no length of an interval") as caught:
+    with raises("rates.bad-step", ProbeError) as caught:
         throughput(story().trace(), freq)
 
     assert "100ms" in caught.value.fix

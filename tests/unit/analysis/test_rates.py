@@ -83,7 +83,7 @@ def test_all_hits_are_accounted_for_whatever_the_step(make_recording, steps):
 
 @pytest.mark.parametrize("freq", ["", "fast", "0s", "-1ms", "1ME", None, 5])
 def test_what_is_no_width_of_time_is_refused(make_recording, freq):
-    with raises("rates.bad-step", ProbeError, match="no width of time") as error:
+    with raises("rates.bad-step", ProbeError) as error:
         rates(make_recording(), freq)
 
     assert "10ms" in error.value.fix

@@ -130,7 +130,7 @@ def test_every_sample_has_a_stack_or_is_counted_as_lost_with_the_reason(maker, s
 
     assert stacks_of(profile) == {PATH: 10 * MS, "other:[no stack]": 10 * MS}
     assert {lost.why.split(":")[0]: lost.count for lost in profile.lost} == {
-        "samples and waits had a stack that the full table of stacks did not take": 1,
+        "samples and waits have no stack: the stack table was full": 1,
         "hits were missed": 1,
         "samples were lost": 4,
         "waits were lost": 2,
@@ -146,7 +146,7 @@ def test_a_launch_hangs_as_accelerator_time_under_the_line_that_made_it(maker, s
 
     assert stacks_of(profile, State.ACCELERATOR) == {"python:<module> > gpu_kernel:matmul": 7 * MS}
     assert stacks_of(profile, State.CPU) == {PATH: 10 * MS}
-    assert any(note.startswith("1 launches are without accelerator time") for note in profile.notes)
+    assert any(note.startswith("1 launches have no accelerator time") for note in profile.notes)
     (frame,) = [frame for frame in profile.frames if frame.kind == Kind.GPU_KERNEL]
     assert frame.module == "CPU device (simulated)"
 
