@@ -74,7 +74,7 @@ def find(
         longer = np.repeat(length, sizes) > longest_at[at]
         longest_at[at[longer]] = np.repeat(length, sizes)[longer]
         owner[at[longer]] = np.repeat(number, sizes)[longer]
-    return _stretches(owner, np.concatenate([*periods, np.zeros(0, np.intp)]), least)
+    return _intervals(owner, np.concatenate([*periods, np.zeros(0, np.intp)]), least)
 
 
 def _repeating(
@@ -98,7 +98,7 @@ def _cut(first: NDArray[np.intp], length: NDArray[np.intp]) -> tuple[NDArray[np.
     return begin, end - begin
 
 
-def _stretches(owner: NDArray[np.intp], periods: NDArray[np.intp], least: int) -> Cycles:
+def _intervals(owner: NDArray[np.intp], periods: NDArray[np.intp], least: int) -> Cycles:
     """Cut the runs of equal owners to complete cycles, and drop those with too few."""
     begins = np.flatnonzero(_begins(owner))
     sizes = np.diff(np.append(begins, len(owner)))

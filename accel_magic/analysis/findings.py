@@ -58,7 +58,7 @@ class Findings(Sequence[Finding]):
         """One row per finding, indexed by `id`.
 
         Columns: `code`, `severity`, `title`, `evidence`, `meaning`, `advice`, `start_ns`. `evidence` is a dict;
-        `start_ns` (Int64) is the first place's, NA where it is about the whole trace.
+        `start_ns` (Int64) is that of the first place, NA if the finding concerns the whole trace.
         """
         first = [finding.where[0].start_ns if finding.where else pd.NA for finding in self.items]
         return pd.DataFrame(

@@ -131,7 +131,7 @@ def _of_model(result: ToolFrames) -> pd.DataFrame:
         return pd.DataFrame()
     table = result.launches.dropna(subset=["device_ns"]).sort_values("time_ns", kind="stable")
     length = table["device_ns"].to_numpy(np.int64)
-    # Minus the durations of all earlier kernels, a start is the maximum of its own and all earlier ones.
+    # Minus the durations of all earlier kernels, each start is the maximum of its own time and all earlier ones.
     before = np.cumsum(length) - length
     start = np.maximum.accumulate(table["time_ns"].to_numpy(np.int64) - before) + before
     return table.assign(launch=table.index, start_ns=start, end_ns=start + length)

@@ -80,7 +80,7 @@ def _events(gpu: GpuFrames, other: Beside) -> pd.DataFrame:
     time_ns = events["time_ns"].to_numpy(np.int64) + before_ns
     took = events["duration_ns"] if "duration_ns" in events else pd.Series(np.nan, events.index)
     tid = events["tid"].to_numpy(np.int64)
-    launch = under_way(gpu.launches, tid, time_ns)
+    launch = launch_calls(gpu.launches, tid, time_ns)
     return pd.DataFrame(
         {
             "time_ns": time_ns,
@@ -95,7 +95,7 @@ def _events(gpu: GpuFrames, other: Beside) -> pd.DataFrame:
     )
 
 
-def under_way(launches: pd.DataFrame, tid: NDArray[np.int64], time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+def launch_calls(launches: pd.DataFrame, tid: NDArray[np.int64], time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     """Find the launch call during which each event of the same thread occurred.
 
     Args:

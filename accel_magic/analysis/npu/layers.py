@@ -95,7 +95,7 @@ def _steps(trace: NpuTrace, rows: _Rows) -> tuple[NDArray[np.intp], NDArray[np.i
     cpu_or_tid = np.where(rows.where.interrupt, NONE - trace.events["cpu"].to_numpy(), trace.events["tid"].to_numpy())
     thread = pd.factorize(cpu_or_tid[kept])[0].astype(np.uint16)
     order = kept[np.argsort(thread, kind="stable")]
-    # A hit with its own job or buffer, that encloses others, or that was measured, is a step of its own.
+    # A hit that has its own job or buffer, encloses others, or was measured is a separate step.
     single = ~np.isnan(rows.duration) | rows.where.opener | carries_ids(trace)
     again = np.zeros(len(order), np.bool_)
     before, this = order[:-1], order[1:]

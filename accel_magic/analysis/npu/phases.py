@@ -139,7 +139,7 @@ def phases(trace: NpuTrace, idle_ns: int = IDLE_NS) -> pd.DataFrame:
     calls = _calls(trace)
     waits = calls.phase == _CODE[WAIT]
     measured = bool((waits & (calls.end > calls.start)).any())
-    table = _stretches(trace, calls, (~waits | measured) & trace.timed, idle_ns)
+    table = _intervals(trace, calls, (~waits | measured) & trace.timed, idle_ns)
     comm = trace.events["comm"].iloc[table.pop("first").to_numpy()].astype("str").to_numpy()
     device = (table["track"].to_numpy() == DEVICE_PID) & trace.timed
     table["comm"] = pd.Series(np.where(device, DEVICE, comm), table.index, dtype="str")
@@ -253,7 +253,7 @@ def _phases_of(
     return np.where(by >= 0, begins[by], _CODE[OTHER]).astype(np.int8)
 
 
-def _stretches(trace: NpuTrace, calls: _Calls, may_idle: NDArray[np.bool_], idle_ns: int) -> pd.DataFrame:
+def _intervals(trace: NpuTrace, calls: _Calls, may_idle: NDArray[np.bool_], idle_ns: int) -> pd.DataFrame:
     """Cut the tracks where the phase changes or nothing happens, and fill in the time in between.
 
     Args:

@@ -103,7 +103,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "problem",
         "the firmware did not boot: {failed} of {boots:attempt|attempts}",
         "The firmware's first message did not arrive within the driver's timeout. The driver resets the NPU and tries "
-        "once more from the start; if that fails too, the device is unusable (while the driver loads: not created).",
+        "once more from the start. If that fails too, the device is unusable; if the driver was loading, there is none.",
         "Look in `dmesg` for the driver's own report, and check the firmware file's version. Reload the driver.",
         needs=("ivpu_wait_for_ready", "ivpu_boot"),
     ),
@@ -321,8 +321,8 @@ RULES: Final[tuple[Rule, ...]] = (
         "ipc-storm",
         "warning",
         "{requests:request|requests} to the firmware for {jobs:job|jobs}",
-        "A job needs a doorbell and no request. Requests belong to opening, closing, booting and queues; this many "
-        "mean that something keeps sending them.",
+        "A job needs a doorbell and no request. Requests belong to opening, closing, booting and queues; so many of "
+        "them mean that something keeps sending requests.",
         "See what sends them, and of which kind: `result.npu.messages.groupby(['name', 'tid']).size()`. Common causes "
         "are queues created for each job, and monitoring tools.",
         threshold=3,
