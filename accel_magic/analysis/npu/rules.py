@@ -103,7 +103,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "problem",
         "the firmware did not boot: {failed} of {boots:attempt|attempts}",
         "The firmware's first message did not arrive within the driver's timeout. The driver resets the NPU and tries "
-        "once more from the start. If that fails too, the device is unusable; if the driver was loading, there is none.",
+        "once more from the start. If that fails too, the device is unusable, or missing if the driver was loading.",
         "Look in `dmesg` for the driver's own report, and check the firmware file's version. Reload the driver.",
         needs=("ivpu_wait_for_ready", "ivpu_boot"),
     ),
