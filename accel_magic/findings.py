@@ -1,4 +1,4 @@
-"""One finding about a trace, and the rules that findings come from."""
+"""A finding about a trace, and the base class of the rules that produce findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Severity = Literal["problem", "warning", "note"]
 
 
 SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "note")
-"""Worst first: something went wrong; something costs or misleads; worth knowing."""
+"""Most severe first: something failed; something is slow or misleading; worth knowing."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Stretch:
     """A place in the trace.
 
     Attributes:
-        start_ns: Since the start of the trace; 0 where it has no times.
-        end_ns: The same; not before `start_ns`.
-        first_row: Of `TraceResult.events`; -1 where it is not one event's.
-        last_row: The last of them, included.
+        start_ns: Since the start of the trace; 0 if it has no times.
+        end_ns: Since the start of the trace; not before `start_ns`.
+        first_row: First row of `TraceResult.events`; -1 if the place is not given as events.
+        last_row: Last row, inclusive; -1 likewise.
 
     """
 
@@ -42,17 +42,17 @@ class Finding:
 
     Attributes:
         id: Name of the rule, e.g. `job-hung`; the key to the documentation.
-        code: The same with its area in front, e.g. `npu.job-hung`: unique among the codes of findings and errors.
+        code: The id prefixed with its area, e.g. `npu.job-hung`: unique among the codes of findings and errors.
         severity: `problem`, `warning` or `note`.
-        title: What was found, with its count, one line.
+        title: One line: what was found, with its count.
         evidence: Numbers from this trace by name. Names end in their unit: `_ns`, `_bytes`, `_share` (0..1), `_ratio`;
             plain counts have none.
-        meaning: What it says about the work that was traced.
+        meaning: What it means for the traced work.
         advice: What to try.
-        threshold: The rule's limit that was passed; NaN where one occurrence is enough.
-        unit: Of the threshold, in words.
+        threshold: The rule's limit; NaN if one occurrence is enough.
+        unit: Unit of the threshold, in words.
         source: Where the limit comes from.
-        where: Places in the trace, in order of time; empty where it is about all of it.
+        where: Places in the trace, in order of time; empty if it concerns the whole trace.
 
     """
 
@@ -71,17 +71,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class BaseRule:
-    """One thing to look for; each kind of trace adds what its own rules need.
+    """One thing to look for; each kind of trace adds fields for its own rules.
 
     Attributes:
         AREA: First word of the codes of its findings.
-        id: Its name.
+        id: Name of the rule.
         severity: As in `Finding`.
-        title: What is said when it is found, with names in braces for what was found: `{lost}`.
-        meaning: What it says about the work; braces as in the title.
-        advice: What to try; likewise.
-        threshold: The limit; NaN where one occurrence is enough.
-        unit: Of the limit, in words.
+        title: Title of the finding, with placeholders for its numbers: `{lost}`.
+        meaning: What it means for the traced work; placeholders as in the title.
+        advice: What to try; placeholders as in the title.
+        threshold: The limit; NaN if one occurrence is enough.
+        unit: Unit of the limit, in words.
         source: Where the limit comes from.
 
     """
@@ -100,11 +100,11 @@ class BaseRule:
     def finding(
         self, evidence: Mapping[str, float], shown: Mapping[str, object], where: tuple[Stretch, ...] = ()
     ) -> Finding:
-        """Say that it was found.
+        """Create the finding.
 
         Args:
             evidence: As in `Finding`.
-            shown: What stands in the braces of the texts.
+            shown: Values of the placeholders in the texts.
             where: As in `Finding`.
 
         """

@@ -1,1 +1,1 @@
-"""Meaning from recorded events: frames in, frames and findings out. Nothing here draws, traces or asks the machine."""
+"""Analysis of recorded events: frames in, frames and findings out. Nothing here draws, traces or asks the machine."""

@@ -1,4 +1,4 @@
-"""Events grouped by the stack that they came from: kernel, native and Python stacks of each, merged into one."""
+"""Events grouped by stack: the kernel, native and Python stacks of each event, merged into one."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
 
 NONE: Final = -1
-"""Number of an event that has no stack."""
+"""Number of an event without a stack."""
 LOST: Final = -2
-"""Number of an event of whose stack the table had no room for a part."""
+"""Number of an event whose stack, or a part of it, did not fit into the stack table."""
 STACKS: Final = (
     *("stack", "hits", "share", "total_ns", "mean_ns", "p50_ns", "p99_ns", "total_bytes", "where", "text", "frames"),
 )
-"""Columns of every table of stacks: `stack` int32, the number that events have; `hits` int64, events or samples;
-`share` of all hits, of a profile of all weight; `total_ns` Int64, `mean_ns`, `p50_ns`, `p99_ns` float64, of what was
-measured (NA, NaN if nothing was); `total_bytes` Int64 (NA but in profiles of bytes); `where`, the innermost line of the
-user's own code, else the innermost Python, native or other frame; `text`, labels of the frames with `;` between;
-`frames`, a tuple of `Frame`, the outermost first."""
+"""Columns of every table of stacks: `stack` int32, the number that events refer to; `hits` int64, events or samples;
+`share` of all hits, in profiles of the total weight; `total_ns` Int64, `mean_ns`, `p50_ns`, `p99_ns` float64, of the
+measured durations (NA, NaN if none); `total_bytes` Int64 (NA except in profiles of bytes); `where`, the innermost line
+of the user's own code, else the innermost Python, native or other frame; `text`, labels of the frames separated by `;`;
+`frames`, a tuple of `Frame`, outermost first."""
 _QUANTILES: Final = (("p50_ns", 0.5), ("p99_ns", 0.99))
 _LIBRARY: Final = re.compile(r"/(site|dist)-packages/|/lib/python[\d.]+/|^<frozen ")
 
 
 @dataclass(frozen=True)
 class CombinedStacks:
-    """Different merged stacks, the most frequent first.
+    """Distinct merged stacks, the most frequent first.
 
     Attributes:
-        of_events: (events,) int32, number of each event's stack: a place in `frames`, or `NONE`, `LOST`.
+        of_events: (events,) int32, number of each event's stack: an index into `frames`, or `NONE`, `LOST`.
         frames: Of each stack, outermost first.
 
     """
@@ -56,12 +56,12 @@ class CombinedStacks:
 
     @property
     def lost(self) -> int:
-        """How many events have no stack because the table of stacks was full."""
+        """Number of events without a stack because the stack table was full."""
         return int((self.of_events == LOST).sum())
 
 
 def combine(recording: Recording) -> CombinedStacks | None:
-    """Merge the stacks of every event; None where the recording has none."""
+    """Merge the stacks of every event; None if the recording has none."""
     table = recording.stacks
     if table is None:
         return None
@@ -78,7 +78,7 @@ def combine(recording: Recording) -> CombinedStacks | None:
     order = np.argsort(-np.bincount(of_events[of_events >= 0], minlength=len(merged)), kind="stable")
     rank = np.empty(len(order) + 2, np.int32)
     rank[order] = np.arange(len(order))
-    rank[[NONE, LOST]] = NONE, LOST  # which count from the end
+    rank[[NONE, LOST]] = NONE, LOST  # negative: the last two elements
     stacks = tuple(merged)
     return CombinedStacks(rank[of_events], tuple(stacks[number] for number in order.tolist()))
 
@@ -110,7 +110,7 @@ def stack_table(combined: CombinedStacks, durations: NDArray[np.float64] | None)
 
     Args:
         combined: Stacks of the events.
-        durations: (events,) ns, NaN where not measured; None where nothing was.
+        durations: (events,) ns, NaN where not measured; None if nothing was measured.
 
     Returns:
         The columns `STACKS`.
@@ -122,10 +122,10 @@ def stack_table(combined: CombinedStacks, durations: NDArray[np.float64] | None)
 
 
 def profile_stacks(profile: Profile) -> pd.DataFrame:
-    """One row per stack of a profile, the most weight first, with the columns `STACKS`.
+    """One row per stack of a profile, sorted by weight, descending, with the columns `STACKS`.
 
-    `stack` is the number of the stack's leaf, as in `Profile.sample_table`. Samples with a weight of N samples or calls
-    are N hits.
+    `stack` is the number of the stack's leaf, as in `Profile.sample_table`. A sample with a weight of N samples or
+    calls counts as N hits.
     """
     samples = profile.samples
     leaves, groups = np.unique(samples.stack, return_inverse=True)
@@ -138,7 +138,7 @@ def profile_stacks(profile: Profile) -> pd.DataFrame:
     if profile.unit == "bytes":
         columns["total_bytes"] = pd.array(weights, "Int64")
     if durations is not None:
-        columns["total_ns"] = pd.array(weights, "Int64")  # exact, where floats are not
+        columns["total_ns"] = pd.array(weights, "Int64")  # exact, unlike floats
     columns["share"] = weights / max(profile.total, 1)
     frames = tuple(profile.path(int(leaf)) for leaf in leaves)
     table = pd.DataFrame({"stack": np.arange(len(leaves), dtype=np.int32), **columns})
@@ -147,12 +147,12 @@ def profile_stacks(profile: Profile) -> pd.DataFrame:
 
 
 def grouped(combined: CombinedStacks, functions: pd.Categorical, durations: NDArray[np.float64] | None) -> pd.DataFrame:
-    """One row per function and stack, by function, the most frequent stack of each first.
+    """One row per function and stack, by function, each function's most frequent stack first.
 
     Args:
         combined: Stacks of the events.
         functions: (events,) the probed function.
-        durations: As of `stack_table`.
+        durations: As in `stack_table`.
 
     Returns:
         Columns `function`, then `STACKS`; shares are of the function's hits.
@@ -177,7 +177,7 @@ def grouped(combined: CombinedStacks, functions: pd.Categorical, durations: NDAr
 
 
 def _numbers(groups: NDArray[np.integer], count: int, durations: NDArray[np.float64] | None) -> dict[str, Any]:
-    """Hits of each group, and of its durations sum, mean and quantiles (NaN where it has none)."""
+    """Hits of each group, and the sum, mean and quantiles of its durations (NaN if it has none)."""
     hits = np.bincount(groups[groups >= 0], minlength=count).astype(np.int64)
     columns: dict[str, Any] = {
         "hits": hits,
@@ -206,7 +206,7 @@ def _numbers(groups: NDArray[np.integer], count: int, durations: NDArray[np.floa
 
 
 def _with_frames(table: pd.DataFrame, frames: Sequence[tuple[Frame, ...]], *before: str) -> pd.DataFrame:
-    """Add what the stacks are; `stack` is a place in `frames`."""
+    """Add the descriptions of the stacks; `stack` is an index into `frames`."""
     stacks = table["stack"].tolist()
     places = [where(each) for each in frames]
     texts = [";".join(map(label, each)) for each in frames]
@@ -219,7 +219,7 @@ def _with_frames(table: pd.DataFrame, frames: Sequence[tuple[Frame, ...]], *befo
 
 
 def where(frames: tuple[Frame, ...]) -> str:
-    """Label of the innermost line of the user's own Python code, else of the innermost Python, native, other frame."""
+    """Label of the innermost line of the user's own Python code, else of the innermost Python, native or any frame."""
     python = [frame for frame in frames if frame.kind is Kind.PYTHON]
     own = [frame for frame in python if not _LIBRARY.search(frame.module)]
     native = [frame for frame in frames if frame.kind is Kind.NATIVE]

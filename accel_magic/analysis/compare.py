@@ -1,4 +1,4 @@
-"""Two traces side by side: hits, rates and latencies per function and family, and which of the changes are sure."""
+"""Two traces side by side: hits, rates and latencies per function and family, and which changes are confident."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _POINT = ("probe", "function")
 
 
 def compare(recording: Recording, baseline: Recording) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Set a recording beside its baseline, matching probe points by probe and function.
+    """Compare a recording with its baseline, matching probe points by probe and function.
 
-    Points that share both (static functions of one name) are added up, their histograms too.
+    Points that share both (static functions with one name) are added up, including their histograms.
 
     Returns:
         By function and by family: `table` and `families` of `accel_magic.results.comparison.TraceComparison`.
@@ -51,7 +51,7 @@ def _of_ratio(name: str) -> list[str]:
 
 
 class _Side:
-    """One trace's numbers, added up by a key for each probe point; points whose key is None are left out."""
+    """One trace's numbers, added up by key; each probe point has a key, and points with key None are left out."""
 
     def __init__(self, recording: Recording, keys: Sequence[tuple[str, ...] | None]) -> None:
         self.recording = recording
@@ -74,12 +74,12 @@ class _Side:
         return self.hits / max(self.seconds, 1e-9) if self.recording.timed else np.full(len(self.keys), np.nan)
 
     def spread(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """(keys,) how unevenly the hits came, and the degrees of freedom of that."""
+        """(keys,) how unevenly the hits arrived, and the degrees of freedom of that estimate."""
         samples = self.recording.samples
         return dispersion(np.diff(self.added(samples.hits), axis=0), np.diff(samples.times_ns).astype(np.float64))
 
     def histograms(self) -> dict[tuple[str, ...], tuple[NDArray[np.uint64], int]]:
-        """Of each measured key: (buckets.COUNT,) calls, and the longest in ns."""
+        """For each measured key: (buckets.COUNT,) calls, and the longest call in ns."""
         found: dict[tuple[str, ...], tuple[NDArray[np.uint64], int]] = {}
         measured = self.recording.histograms
         for row, point in enumerate(self.recording.plan.latency_points):
@@ -90,7 +90,7 @@ class _Side:
 
 
 def _side_by_side(traces: Sequence[_Side], names: list[str]) -> pd.DataFrame:
-    """Hits and rates of both, and the interval of their ratio, indexed by the keys of either."""
+    """Hits and rates of both, and the interval of their ratio, indexed by the union of their keys."""
     frames = [
         pd.DataFrame(
             {"hits": side.hits, "rate": side.rate, "spread": side.spread()[0], "freedom": side.spread()[1]},
@@ -117,14 +117,14 @@ def _add_rate_interval(both: pd.DataFrame, seconds: tuple[float, float]) -> None
         (ours[1], theirs[1]),
         (np.nan_to_num(ours[2], nan=1).astype(np.int64), np.nan_to_num(theirs[2], nan=1).astype(np.int64)),
     )
-    # Nothing is known of a function that one of them did not trace; nor did anything change where neither hit it.
+    # Unknown if only one trace has the function; no change if neither hit it.
     known = np.isfinite(ours[0]) & np.isfinite(theirs[0]) & (ours[0] + theirs[0] > 0)
     both["rate_ratio"] = both["rate"] / both["baseline_rate"]
     _add_interval(both, "rate", np.where(known, low, np.nan), np.where(known, high, np.nan))
 
 
 def _add_quantiles(table: pd.DataFrame, traces: Sequence[_Side], name: str, share: float) -> None:
-    """Add a quantile of both, their ratio and its interval."""
+    """Add a quantile of both, their ratio and the ratio's interval."""
     ours, theirs = (side.histograms() for side in traces)
     for prefix, found in (("", ours), ("baseline_", theirs)):
         # A quantile read from a bucket may lie above the longest call; NaN (nothing measured) passes through min.
@@ -176,7 +176,7 @@ def _families(recordings: tuple[Recording, Recording]) -> pd.DataFrame:
 
 
 LEVEL: Final = 0.99
-"""Of each interval. A comparison has hundreds of them: at 0.95 every one of two equal runs would have false changes."""
+"""Level of each interval. A comparison has hundreds; at 0.95 any two identical runs would show false changes."""
 _DRAWS: Final = 4000
 _SEED: Final = 2026
 _FEWEST_STEPS: Final = 5
@@ -186,15 +186,15 @@ _TAILS: Final = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 def dispersion(
     increments: NDArray[np.float64], width: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Estimate how much more unevenly hits came than independent ones would, at the time scale where it is most.
+    """Estimate how much more unevenly hits arrived than independent ones would, at the time scale with the most.
 
     Args:
         increments: (steps, series) hits of each series in each step.
-        width: (steps,) length of the steps, any unit.
+        width: (steps,) length of the steps, in any unit.
 
     Returns:
-        (series,) variance of the hits of a stretch over their mean, 1 at least, infinite where there are fewer than 5
-        steps; (series,) degrees of freedom that it stands on.
+        (series,) variance of the hits per interval divided by their mean, at least 1, infinite with fewer than 5 steps;
+        (series,) degrees of freedom of that estimate.
 
     """
     series = increments.shape[1]
@@ -202,7 +202,7 @@ def dispersion(
     total = increments.sum(axis=0)
     size = 1
     while len(width) // size >= _FEWEST_STEPS:
-        starts = np.arange(len(width) // size) * size  # the last one takes what is left
+        starts = np.arange(len(width) // size) * size  # the last one takes the remainder
         counts, lengths = np.add.reduceat(increments, starts, axis=0), np.add.reduceat(width, starts)
         expected = np.outer(lengths / lengths.sum(), total)
         excess = np.divide((counts - expected) ** 2, expected, where=expected > 0, out=np.zeros_like(expected))
@@ -219,14 +219,14 @@ def rate_ratio(
     """Interval of the ratio of two rates.
 
     Args:
-        hits: (series,) of the trace and of its baseline.
-        seconds: Lengths of both.
+        hits: (series,) of the trace and its baseline.
+        seconds: Durations of both.
         spread: `dispersion` of both.
-        freedom: The degrees of freedom of both.
+        freedom: Degrees of freedom of both.
 
     Returns:
-        (series,) lower and upper limit; 0 and infinity where nothing can be said. A series without hits counts as one
-        with half a hit.
+        (series,) lower and upper limit; 0 and infinity if unknown. A series without hits counts as one with half a
+        hit.
 
     """
     ours, theirs = (np.maximum(count, 0.5) for count in hits)
@@ -240,14 +240,14 @@ def rate_ratio(
 
 
 def quantile_ratio(ours: NDArray[np.uint64], theirs: NDArray[np.uint64], q: float) -> tuple[float, float]:
-    """Interval of the ratio of two quantiles that are known from histograms only.
+    """Interval of the ratio of two quantiles that are only known from histograms.
 
-    How many of n calls lie below the true quantile is binomial; so the call of that rank, read from its bucket's far
-    edge, bounds it, whatever the distribution. Where a histogram has too few calls, that bound is 0 or infinity.
+    The number of n calls below the true quantile is binomial, so the call of that rank, read from its bucket's far
+    edge, bounds it, for any distribution. If a histogram has too few calls, that bound is 0 or infinity.
 
     Args:
         ours: (buckets.COUNT,) calls.
-        theirs: The same, of the baseline.
+        theirs: The same for the baseline.
         q: Share, between 0 and 1.
 
     """
@@ -263,12 +263,12 @@ def quantile_ratio(ours: NDArray[np.uint64], theirs: NDArray[np.uint64], q: floa
 
 
 def excludes_one(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether an interval of a ratio says that something changed."""
+    """Whether the interval of a ratio excludes 1, so that something changed."""
     return (low > 1) | (high < 1)
 
 
 def _quantile_draws(counts: NDArray[np.uint64], q: float, random: np.random.Generator) -> Pair:
-    """(draws,) bounds of the true quantile, ns, from the calls on both sides of it."""
+    """(draws,) bounds of the true quantile, ns, from the calls on either side of it."""
     cumulative = np.cumsum(counts, dtype=np.int64)
     total = int(cumulative[-1])
     below = random.binomial(total, q, _DRAWS)
@@ -286,6 +286,6 @@ def _t_quantile(freedom: NDArray[np.int64]) -> NDArray[np.float64]:
 
 @cache
 def _t_limit(freedom: int) -> float:
-    """Draw the limit: numpy has the distribution's random numbers and no quantiles."""
+    """Draw the limit: numpy has random numbers of the distribution, but no quantiles."""
     random = np.random.default_rng(_SEED)
     return float(np.quantile(np.abs(random.standard_t(freedom, 40_000)), LEVEL))

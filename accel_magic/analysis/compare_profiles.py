@@ -1,4 +1,4 @@
-"""Two profiles side by side: weights and shares per function and stack, brought to the same total."""
+"""Two profiles side by side: weights and shares per function and stack, scaled to the same total."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FUNCTION: Final = ("name", "kind", "module")
 
 
 def aligned(*profiles: Profile) -> list[Profile]:
-    """Give profiles the same frames and stacks, without what differs between any two runs of the same."""
+    """Give profiles common frames and stacks, without details that differ between any two runs."""
     frames: dict[Frame, int] = {}
     nodes: dict[tuple[int, int], int] = {}
     stacks = [_renumbered(profile, frames, nodes) for profile in profiles]
@@ -40,7 +40,7 @@ def aligned(*profiles: Profile) -> list[Profile]:
 
 
 def _renumbered(profile: Profile, frames: dict[Frame, int], nodes: dict[tuple[int, int], int]) -> NDArray[np.int32]:
-    """Common number of each node; ids of processes are left out, unless they are all there is."""
+    """Common number of each node; process ids are dropped unless a stack has nothing else."""
     lasting = [frames.setdefault(_lasting(frame), len(frames)) for frame in profile.frames]
     ids = [_is_id(frame) for frame in profile.frames]
     numbers = np.empty(len(profile.parents), np.int32)
@@ -58,7 +58,7 @@ def _is_id(frame: Frame) -> bool:
 
 
 def _lasting(frame: Frame) -> Frame:
-    """Frame without its line, and without ids of threads and processes."""
+    """The frame without its line, and without ids of threads and processes."""
     if _is_id(frame):
         return Frame("process", Kind.PROCESS)
     name = _ID.sub("", frame.name) if frame.kind in (Kind.PROCESS, Kind.THREAD) else frame.name
@@ -66,7 +66,7 @@ def _lasting(frame: Frame) -> Frame:
 
 
 def frames(ours: Profile, theirs: Profile) -> pd.DataFrame:
-    """Set the functions of two profiles side by side: `ProfileComparison.frames`. Both as `aligned` gives them."""
+    """Compare the functions of two profiles: `ProfileComparison.frames`. Both must be from `aligned`."""
     tables = [
         profile.frame_table()
         .astype({"kind": "str"})
@@ -78,7 +78,7 @@ def frames(ours: Profile, theirs: Profile) -> pd.DataFrame:
 
 
 def stacks(ours: Profile, theirs: Profile) -> pd.DataFrame:
-    """Set the stacks of two profiles side by side: `ProfileComparison.stacks`. Both as `aligned` gives them."""
+    """Compare the stacks of two profiles: `ProfileComparison.stacks`. Both must be from `aligned`."""
     import pandas as pd
 
     weights, baseline = ours.own(), theirs.own()
@@ -96,7 +96,7 @@ def stacks(ours: Profile, theirs: Profile) -> pd.DataFrame:
 
 
 def _with_shares(both: pd.DataFrame, names: tuple[str, ...], ours: Profile, theirs: Profile) -> pd.DataFrame:
-    """Add the shares of all weights, and the changes of the shares as weights of ours."""
+    """Add each weight's share of its profile, and the change in share, scaled to our total weight."""
     for name in names:
         for column, profile in ((name, ours), (f"baseline_{name}", theirs)):
             both[f"{column}_share"] = both[f"{column}_{profile.unit}"] / max(profile.total, 1)

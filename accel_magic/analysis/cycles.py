@@ -1,4 +1,4 @@
-"""Loops in a sequence of calls: stretches that repeat one short cycle."""
+"""Loops in a sequence of calls: runs that repeat one short cycle."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class Cycles:
-    """Stretches of a sequence that repeat a cycle, in order; they do not overlap.
+    """Runs in a sequence that repeat a cycle, in order; they do not overlap.
 
     Attributes:
-        first: (stretches,) intp: place of the stretch's first call.
-        period: (stretches,) intp: calls in the cycle.
-        repeats: (stretches,) intp: how often the stretch has the whole cycle.
+        first: (runs,) intp: index of the run's first call.
+        period: (runs,) intp: calls in the cycle.
+        repeats: (runs,) intp: number of complete cycles in the run.
 
     """
 
@@ -32,7 +32,7 @@ class Cycles:
 
     @property
     def calls(self) -> NDArray[np.intp]:
-        """(stretches,) intp: calls of each stretch."""
+        """(runs,) intp: calls in each run."""
         return self.period * self.repeats
 
     def __len__(self) -> int:
@@ -48,15 +48,15 @@ def find(
 ) -> Cycles:
     """Find where a sequence repeats one cycle of calls.
 
-    A stretch is as long as its cycle goes on, cut to whole cycles at its end, and its cycle is the shortest that does.
-    Where two overlap, each call belongs to the longer one; of two of one length to that with the shorter cycle, then to
-    the earlier one. What is left of the other counts if it still repeats often enough.
+    A run lasts as long as its cycle continues, cut to complete cycles at its end, and its cycle is the shortest
+    possible. If two runs overlap, each call belongs to the longer one; if they are equally long, to the one with the
+    shorter cycle, then to the earlier one. The rest of the other counts if it still repeats often enough.
 
     Args:
         codes: (n,) what was called.
-        groups: (n,) a stretch lies within one run of equal values; None for a single one.
-        longest: Calls that a cycle may have.
-        least: Repeats that make a stretch, 2 or more.
+        groups: (n,) a run lies within consecutive equal values; None for a single group.
+        longest: Most calls in a cycle.
+        least: Fewest repeats of a run, 2 or more.
 
     """
     codes = np.asarray(codes)
@@ -74,13 +74,13 @@ def find(
         longer = np.repeat(length, sizes) > longest_at[at]
         longest_at[at[longer]] = np.repeat(length, sizes)[longer]
         owner[at[longer]] = np.repeat(number, sizes)[longer]
-    return _stretches(owner, np.concatenate([*periods, np.zeros(0, np.intp)]), least)
+    return _intervals(owner, np.concatenate([*periods, np.zeros(0, np.intp)]), least)
 
 
 def _repeating(
     codes: NDArray[np.integer], runs: NDArray[np.integer], period: int, at_least: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Start and length of each longest run in which every call equals the one `period` before it."""
+    """Start and length of each maximal run in which every call equals the one `period` before it."""
     same = (codes[period:] == codes[:-period]) & (runs[period:] == runs[:-period])
     edges = np.flatnonzero(np.diff(np.concatenate([[0], same.view(np.int8), [0]])))
     start, equal = edges[::2], edges[1::2] - edges[::2]
@@ -89,7 +89,7 @@ def _repeating(
 
 
 def _cut(first: NDArray[np.intp], length: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Give what two neighbours of one period share to the longer one, else to the earlier."""
+    """Give the overlap of two neighbors with one period to the longer one, else to the earlier."""
     begin, end = first.copy(), first + length
     shared = np.maximum(end[:-1] - first[1:], 0)
     earlier = length[:-1] >= length[1:]
@@ -98,8 +98,8 @@ def _cut(first: NDArray[np.intp], length: NDArray[np.intp]) -> tuple[NDArray[np.
     return begin, end - begin
 
 
-def _stretches(owner: NDArray[np.intp], periods: NDArray[np.intp], least: int) -> Cycles:
-    """Cut the runs of equal owners to whole cycles, and leave out what is too short."""
+def _intervals(owner: NDArray[np.intp], periods: NDArray[np.intp], least: int) -> Cycles:
+    """Cut the runs of equal owners to complete cycles, and drop those with too few."""
     begins = np.flatnonzero(_begins(owner))
     sizes = np.diff(np.append(begins, len(owner)))
     owned = owner[begins] >= 0
@@ -111,7 +111,7 @@ def _stretches(owner: NDArray[np.intp], periods: NDArray[np.intp], least: int) -
 
 
 def _begins(values: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """(n,) bool: is the first, or differs from the one before."""
+    """(n,) bool: is the first, or differs from the previous one."""
     begins = np.ones(len(values), np.bool_)
     begins[1:] = values[1:] != values[:-1]
     return begins

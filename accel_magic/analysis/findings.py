@@ -1,4 +1,4 @@
-"""What an analysis has to say about a trace: findings, each with its evidence, its meaning and what to try."""
+"""Findings of an analysis: each has its evidence, its meaning and what to try."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Findings(Sequence[Finding]):
-    """All findings about a trace, worst first. Empty and so false for a trace with nothing to tell.
+    """All findings about a trace, most severe first. Empty, and therefore false, if nothing was found.
 
     Attributes:
         items: The findings.
-        checked: Names of the rules that were looked at.
-        unchecked: Names of those that could not be, with what the trace lacks for them.
-        recording: What the trace's banners are made from; None for none.
+        checked: Names of the rules that were checked.
+        unchecked: Names of the rules that could not be checked, with what the trace lacks for them.
+        recording: Source of the trace's banners; None if there are none.
 
     """
 
@@ -45,12 +45,12 @@ class Findings(Sequence[Finding]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Finding, ...]: ...
     def __getitem__(self, index: int | slice) -> Finding | tuple[Finding, ...]:
-        """Return a finding by its place."""
+        """Return a finding by its index."""
         return self.items[index]
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Names of what was found, worst first."""
+        """Names of the findings, most severe first."""
         return tuple(finding.id for finding in self.items)
 
     @property
@@ -58,7 +58,7 @@ class Findings(Sequence[Finding]):
         """One row per finding, indexed by `id`.
 
         Columns: `code`, `severity`, `title`, `evidence`, `meaning`, `advice`, `start_ns`. `evidence` is a dict;
-        `start_ns` (Int64) is the first place's, NA where it is about the whole trace.
+        `start_ns` (Int64) is that of the first place, NA if the finding concerns the whole trace.
         """
         first = [finding.where[0].start_ns if finding.where else pd.NA for finding in self.items]
         return pd.DataFrame(

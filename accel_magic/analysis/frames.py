@@ -25,16 +25,16 @@ LEADING = ("time_ns", "pid", "tid", "cpu", "comm", "duration_ns")
 
 
 def events_frame(recording: Recording, stacks: CombinedStacks | None = None) -> pd.DataFrame:
-    """Lay out the recorded events, one row each, in order of time.
+    """One row per recorded event, in order of time.
 
     Args:
-        recording: Whose.
-        stacks: Of the events, where they have any.
+        recording: Source of the events.
+        stacks: The events' stacks, if they have any.
 
     Returns:
         `time_ns` int64 (ns since the start), `probe`, `function` categories, `pid`, `tid` int32, `cpu` int16, `comm`
         category, `duration_ns` float64 (ns, NaN where not measured; only with a latency probe), `stack` Int32 (only
-        with stacks; NA where an event has none), `wait` category (only with an `offcpu` probe), then every other column
+        with stacks; NA if an event has none), `wait` category (only with an `offcpu` probe), then every other column
         of the recording as nullable integers or categories. The frame owns its memory.
 
     """
@@ -61,7 +61,7 @@ def events_frame(recording: Recording, stacks: CombinedStacks | None = None) -> 
 
 
 def counts_frame(recording: Recording) -> pd.DataFrame:
-    """Lay out the exact counts: as `TraceResult.counts`."""
+    """The exact counts: see `TraceResult.counts`."""
     points = recording.plan.points
     frame = pd.DataFrame(
         {
@@ -72,7 +72,7 @@ def counts_frame(recording: Recording) -> pd.DataFrame:
             "rate": recording.hits / max(recording.duration_ns / 1e9, 1e-9),
         }
     )
-    # A USDT probe has a point for each place it was compiled into.
+    # A USDT probe has a point for each place that it was compiled into.
     summed = frame.groupby(["probe", "function"], sort=False).sum()
     if not recording.timed:
         summed["rate"] = np.nan
@@ -80,7 +80,7 @@ def counts_frame(recording: Recording) -> pd.DataFrame:
 
 
 def latency_frame(recording: Recording) -> pd.DataFrame:
-    """Lay out the latencies measured in the kernel: as `TraceResult.latency`."""
+    """The latencies measured in the kernel: see `TraceResult.latency`."""
     histograms = recording.histograms
     rows: list[dict[str, Any]] = []
     for row, point in enumerate(recording.plan.latency_points):
@@ -108,10 +108,10 @@ def latency_frame(recording: Recording) -> pd.DataFrame:
 
 
 def _by_point(ids: NDArray[np.generic], names: Iterable[str]) -> pd.Categorical:
-    """Category of each row from its point's id: one table look-up for all rows."""
+    """Category of each row from its point's id: one table lookup for all rows."""
     numbers: dict[str, int] = {}
     table = [numbers.setdefault(name, len(numbers)) for name in names]
-    # The narrowest code type, so that pandas takes the looked-up array as it is.
+    # The narrowest code type, so that pandas uses the array without a copy.
     codes = np.array(table, dtype=np.min_scalar_type(-max(len(numbers), 1)))
     return pd.Categorical.from_codes(codes[ids], categories=pd.Index(list(numbers), dtype="str"))
 
@@ -124,7 +124,7 @@ def _duration(column: Column) -> NDArray[np.float64]:
 
 
 def _extra(column: Column) -> Any:
-    """Turn a column into categories, or into a nullable array of its own width; missing rows are NA."""
+    """Convert a column to categories, or to a nullable array of the same width; missing rows are NA."""
     values, valid = column.values, column.valid
     if column.categories is not None:
         codes: Any = values if valid is None else np.where(valid, values, -1)

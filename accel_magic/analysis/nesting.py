@@ -1,4 +1,4 @@
-"""Lanes for what overlaps in time, so that each can be drawn below the others."""
+"""Lanes for intervals that overlap in time, so that they can be drawn below each other; and enclosing calls."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def lanes(begin: NDArray[Any], end: NDArray[Any]) -> NDArray[np.int64]:
-    """Give each stretch the first lane that is free when it begins.
+    """Assign each interval the first lane that is free when it begins.
 
     Args:
-        begin: (stretches,) when each begins, ascending.
-        end: (stretches,) when each ends; one that begins then may have its lane.
+        begin: (intervals,) start times, ascending.
+        end: (intervals,) end times; an interval that begins at that time may reuse the lane.
 
     Returns:
-        (stretches,) int64 lane, from 0. As many as there are stretches under way at once. One step of a loop for each:
-        for jobs, not for events.
+        (intervals,) int64 lane, from 0. There are as many lanes as intervals overlap at most. This is a Python loop
+        over the intervals: fit for jobs, not for events.
 
     """
     free: list[int] = []
@@ -48,18 +48,18 @@ def enclosing(
     at_tid: NDArray[np.integer],
     at: NDArray[np.integer],
 ) -> NDArray[np.intp]:
-    """Find the innermost call that is under way at each moment, on that moment's thread.
+    """Find the innermost call that contains each moment, on that moment's thread.
 
     Args:
         tid: (calls,) thread of each call. Calls of one thread must nest.
         start: (calls,) when it was entered, ns.
         end: (calls,) when it returned, ns.
-        at_tid: (moments,) thread that is asked for.
-        at: (moments,) the moment, ns. One that is a call's own entry lies outside that call, so calls can be asked for
-            their callers.
+        at_tid: (moments,) thread of each moment.
+        at: (moments,) the moment, ns. A call's own entry lies outside that call, so passing entries returns the
+            callers.
 
     Returns:
-        (moments,) index of the call, -1 where there is none.
+        (moments,) index of the call, -1 if there is none.
 
     """
     calls, moments = len(start), len(at)
@@ -67,11 +67,11 @@ def enclosing(
         return np.full(moments, _NONE, np.intp)
     thread, threads = pd.factorize(np.asarray(tid))
     asked_thread = pd.Index(threads).get_indexer(pd.Index(np.asarray(at_tid)))
-    # One number for thread and time, so that one search finds both.
+    # Combine thread and time into one number, so that one search finds both.
     first = min(int(start.min()), int(at.min()))
     span = max(int(start.max()), int(at.max())) - first + 2
     entered = thread * span + (start - first)
-    order = np.lexsort((-end, entered))  # of two entered at one time the longer is the outer
+    order = np.lexsort((-end, entered))  # of two calls entered at one time, the longer is the outer
     thread, entered, left = thread[order], entered[order], np.asarray(end)[order]
     caller = _settled(_before(np.arange(calls), thread), left, left, None)
     last = np.searchsorted(entered, asked_thread * span + (at - first), side="left") - 1
@@ -81,7 +81,7 @@ def enclosing(
 
 
 def _before(places: NDArray[np.intp], thread: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Place of the call before on the same thread, -1 for a thread's first."""
+    """Index of the previous call on the same thread, -1 for a thread's first."""
     before = places - 1
     before[1:][thread[1:] != thread[:-1]] = _NONE
     return before
@@ -93,9 +93,9 @@ def _settled(
     until: NDArray[np.integer],
     caller: NDArray[np.intp] | None,
 ) -> NDArray[np.intp]:
-    """Go outwards from a call that was entered before to the first that had not returned `until` then.
+    """Go outward from a call that was entered earlier to the first that had not returned at `until`.
 
-    Without the callers of all calls it finds them: what is known of a call's caller so far leads to the caller's own.
+    If `caller` is None, this computes the callers themselves, from those found so far.
     """
     open_ = np.flatnonzero(found >= 0)
     while len(open_):

@@ -1,4 +1,4 @@
-"""Hits per second over time, from the events where all were recorded, else from the sampled counters."""
+"""Hits per second over time, from the events if every hit was recorded, else from the sampled counters."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _STEPS = 'write it as "10ms" or "1s"'
 
 
 def rates(recording: Recording, freq: str, source: Literal["auto", "samples"] = "auto") -> pd.DataFrame:
-    """Hits per second in steps of `freq`, which together cover the whole duration.
+    """Hits per second in steps of `freq` that cover the whole duration.
 
     Args:
         recording: What was traced.
         freq: Width of a step, a pandas offset such as `"10ms"`.
-        source: `"auto"` bins the events where every hit was recorded as one, and spreads the counter samples evenly
-            between them where not; `"samples"` never decodes the events.
+        source: `"auto"` bins the events if every hit was recorded as one, else distributes each increase of the
+            counter samples evenly over its interval; `"samples"` never decodes the events.
 
     Returns:
         float64 hits/s, indexed by the start of each step (Timedelta since the start of the trace), one column per
-        probe point, named by `point_labels`. The last step ends with the trace and is divided by its own, perhaps
+        probe point, named by `point_labels`. The last step ends with the trace and is divided by its own, possibly
         shorter, width.
 
     Raises:
-        ProbeError: `freq` is not a positive width, or so small that the frame would hold over 20 million numbers.
+        ProbeError: `freq` is not a positive width, or so small that the frame would have over 20 million values.
         ResultError: The trace was imported and has no times.
 
     """
@@ -72,7 +72,7 @@ def check_timed(recording: Recording, what: str) -> None:
 
 
 def point_labels(plan: Plan) -> tuple[str, ...]:
-    """Name each probe point by its function; where functions share a name, with the probe, then the id as well."""
+    """Label each probe point with its function; if functions share a name, add the probe, then the id."""
     labels = [point.function for point in plan.points]
     for tails in ([f" ({point.probe})" for point in plan.points], [f" #{point.id}" for point in plan.points]):
         seen = Counter(labels)
@@ -84,9 +84,9 @@ def _step_ns(freq: str) -> int:
     try:
         step = pd.Timedelta(to_offset(freq)).value  # type: ignore[arg-type]  # raises for calendar offsets
     except (ValueError, TypeError) as error:
-        raise ProbeError(f"no width of time: {freq!r}", why=str(error), fix=_STEPS, code="rates.bad-step") from None
+        raise ProbeError(f"invalid time step {freq!r}", why=str(error), fix=_STEPS, code="rates.bad-step") from None
     if step <= 0:
-        raise ProbeError(f"no width of time: {freq!r}", why="it is not positive", fix=_STEPS, code="rates.bad-step")
+        raise ProbeError(f"invalid time step {freq!r}", why="it is not positive", fix=_STEPS, code="rates.bad-step")
     return int(step)
 
 
@@ -100,7 +100,7 @@ def _binned(recording: Recording, edges: NDArray[np.int64], step: int) -> NDArra
 
 
 def _spread(recording: Recording, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Hits of each point between `edges`, each sampled increase spread evenly over its stretch: (steps, points)."""
+    """Hits of each point between `edges`, each sampled increase spread evenly over its interval: (steps, points)."""
     times = np.minimum(recording.samples.times_ns, edges[-1])
     return np.stack(
         [np.diff(np.interp(edges, times, counter)) for counter in recording.samples.hits.T.astype(np.float64)], axis=1

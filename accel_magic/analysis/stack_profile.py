@@ -1,4 +1,4 @@
-"""The events of a trace as a profile: who called what was traced, how often or for how long."""
+"""The events of a trace as a profile: who called the traced functions, how often or for how long."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _ORIGIN: Final = "%%ktrace --stacks"
 
 
 def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profile:
-    """Make a profile: each event a sample, its stack that of the event with the traced function as its leaf.
+    """Make a profile in which each event is a sample; the traced function is the leaf of its stack.
 
     Args:
-        recording: Of the events.
-        stacks: Of each event.
-        weight: `hits`, each event 1; or `duration`, measured events by their ns, the others left out.
+        recording: Source of the events.
+        stacks: Stack of each event.
+        weight: `hits`: each event counts 1; or `duration`: measured events count their ns, others are left out.
 
     Raises:
-        ProbeError: No such weight.
+        ProbeError: Unknown weight.
         ResultError: Nothing was measured.
 
     """
@@ -75,18 +75,16 @@ def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profil
 
 
 def _weights(recording: Recording, weight: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Weight of each event, and which count."""
+    """Weight of each event, and a mask of the events that count."""
     if weight not in WEIGHTS:
-        raise ProbeError(
-            f"there is no weight {weight!r}", fix=f"use one of {', '.join(WEIGHTS)}", code="profile.no-weight"
-        )
+        raise ProbeError(f"unknown weight {weight!r}", fix=f"use one of {', '.join(WEIGHTS)}", code="profile.no-weight")
     count = len(recording.events)
     if weight == "hits":
         return np.ones(count, np.int64), np.ones(count, np.bool_)
     column = recording.events.columns.get("duration_ns")
     if column is None:
         raise ResultError(
-            "nothing was measured in this trace",
+            "this trace has no durations",
             why="only latency: probes have durations",
             fix='use profile("hits"), or trace again with latency: before the probe',
             code="result.not-measured",
@@ -96,7 +94,7 @@ def _weights(recording: Recording, weight: str) -> tuple[NDArray[np.int64], NDAr
 
 
 def _node(builder: ProfileBuilder, point: ProbePoint, stacks: CombinedStacks, place: int) -> int:
-    """Stack of an event at a point; `place` is one more than the number of its stack, 0 where it has none."""
+    """Stack of an event at a point; `place` is the number of its stack plus one, 0 if it has none."""
     frames = stacks.frames[place - 1] if place else (_NO_STACK,)
     name = function_name(point.function)
     if frames[-1].name != name:
@@ -104,10 +102,10 @@ def _node(builder: ProfileBuilder, point: ProbePoint, stacks: CombinedStacks, pl
     return builder.stack(builder.frame(*frame) for frame in frames)
 
 
-def _losses(recording: Recording, without_room: int) -> tuple[Lost, ...]:
+def _losses(recording: Recording, no_stack: int) -> tuple[Lost, ...]:
     events = int(recording.lost.sum())
     losses = (
-        Lost(without_room, "events had a stack that the full table of stacks did not take"),
-        Lost(events, "events found no room in the ring buffer"),
+        Lost(no_stack, "events have no stack: the stack table was full"),
+        Lost(events, "events were lost: the ring buffer was full"),
     )
     return tuple(lost for lost in losses if lost.count)

@@ -1,7 +1,7 @@
-"""Where an Intel GPU's execution units wait, and for what: an iaprof profile by kernel, instruction and reason.
+"""Where an Intel GPU's execution units stall, and why: an iaprof profile by kernel, instruction and reason.
 
-A sample names the instruction that could not go on, not the one it waited for: with `sbid` and `dist_acc` the cause
-stands earlier in the kernel, often a load.
+A sample names the instruction that could not proceed, not the one it waited for: with `sbid` and `dist_acc` the cause
+is an earlier instruction of the kernel, often a load.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ XE: Final = "Linux, drivers/gpu/drm/xe/xe_eu_stall.c: the counter's name only"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What one of the ten counters says.
+    """Meaning of one of the ten counters.
 
     Attributes:
         name: As in `REASONS`.
-        short: What the sampled instruction did, in few words.
-        meaning: The same in more words.
-        advice: What to try where it is large; '' where nothing follows from it.
+        short: What happened to the sampled instruction, in a few words.
+        meaning: The same in more detail.
+        advice: What to try if the count is large; '' if nothing.
         source: Where the meaning comes from.
 
     """
@@ -52,17 +52,18 @@ class Reason:
 MEANINGS: Final = {
     reason.name: reason
     for reason in (
-        Reason("active", "went into a pipeline: no stall", "went into a pipeline: that is work, no stall", ""),
+        Reason("active", "entered a pipeline: no stall", "entered a pipeline: work, not a stall", ""),
         Reason(
             "control",
             "waited for the branch unit",
             "waited for the branch unit to become free",
-            "Branch less: unroll short loops, and let lanes of a thread take the same way.",
+            "Branch less: unroll short loops, and make the lanes of a thread take the same branch.",
         ),
         Reason(
             "pipestall",
-            "was not taken by its pipeline",
-            "was next, but its arithmetic pipeline could not take it, as when operands share a register bank",
+            "not accepted by its pipeline",
+            "was next, but its arithmetic pipeline could not accept it, for example because operands share a register "
+            "bank",
             "Mix kinds of instructions that use different pipelines; use fewer registers.",
         ),
         Reason(
@@ -73,22 +74,22 @@ MEANINGS: Final = {
         ),
         Reason(
             "dist_acc",
-            "waited for a result right before it",
-            "waited for a result of an instruction right before it, or for an architecture register (accumulator)",
-            "Put independent instructions between: unroll, and work on several values at once.",
+            "waited for the previous result",
+            "waited for the result of an instruction right before it, or for an architecture register (accumulator)",
+            "Put independent instructions in between: unroll, and process several values at once.",
         ),
         Reason(
             "sbid",
             "waited for a load, matrix or math result",
-            "waited for an instruction of no fixed duration (a load, a matrix or math operation) through the software "
+            "waited for an instruction of variable duration (a load, a matrix or math operation), through the software "
             "scoreboard",
-            "Start loads earlier (prefetch, several in flight), make them hit the caches, or have more threads.",
+            "Start loads earlier (prefetch, several in flight), make them hit the caches, or run more threads.",
         ),
         Reason(
             "sync",
             "waited for other threads",
             "waited for other threads: a barrier or a fence",
-            "Use fewer barriers, smaller work-groups, and even work for all threads between two barriers.",
+            "Use fewer barriers and smaller work-groups, and distribute work evenly between barriers.",
         ),
         Reason(
             "inst_fetch",
@@ -96,12 +97,12 @@ MEANINGS: Final = {
             "waited for instructions to come from the instruction cache",
             "Make the kernel's loops smaller than the instruction cache: unroll and inline less.",
         ),
-        Reason("other", "waited for something else", "waited for something that has no counter of its own", ""),
+        Reason("other", "waited for something else", "waited for something without its own counter", ""),
         Reason(
             "tdr",
             "not documented",
-            "waited, on Xe2, for what no public text says (TDR is a thread dependency register in Intel's instruction "
-            "set)",
+            "waited, on Xe2, for something not publicly documented (TDR is a thread dependency register in Intel's "
+            "instruction set)",
             "",
             XE,
         ),
@@ -110,7 +111,7 @@ MEANINGS: Final = {
 
 
 class StallTables:
-    """Tables of a profile's stalls, made when first asked for."""
+    """Tables of a profile's stalls, created on first use."""
 
     def __init__(self, profile: IaprofProfile) -> None:
         self._profile = profile
@@ -142,15 +143,15 @@ class StallTables:
 
     @cached_property
     def findings(self) -> Findings:
-        """What the profile shows, worst first."""
+        """What the profile shows, most severe first."""
         return findings(self._profile)
 
 
 def by_reason(profile: IaprofProfile) -> pd.DataFrame:
-    """One row per reason, in the file's order, with samples or not.
+    """One row per reason, in the file's order, including reasons without samples.
 
-    Columns: `reason`, `samples` int64, `share` of all samples, `stall_share` of those that are stalls (NaN for
-    `active`), `short` and `meaning` (what the sampled instruction did), `advice`, `source`.
+    Columns: `reason`, `samples` int64, `share` of all samples, `stall_share` of all stalls (NaN for `active`), `short`
+    and `meaning` (what happened to the sampled instruction), `advice`, `source`.
     """
     samples = np.array(profile.by_reason, np.int64)
     stalled = int(samples[1:].sum())
@@ -169,10 +170,11 @@ def by_reason(profile: IaprofProfile) -> pd.DataFrame:
 
 
 def by_kernel(profile: IaprofProfile) -> pd.DataFrame:
-    """One row per kernel (its symbol and file, from wherever it was launched), the most samples first.
+    """One row per kernel (symbol and file, wherever it was launched), sorted by samples, descending.
 
-    Columns: `symbol`, `file`, `samples` int64, `share` of all samples, `active_share` of its own, `stall` (the most
-    frequent reason but `active`; '' for none) and `stall_share` of its own samples, then the ten reasons int64.
+    Columns: `symbol`, `file`, `samples` int64, `share` of all samples, `active_share` of the kernel's own samples,
+    `stall` (its most frequent reason other than `active`; '' if none) and that reason's `stall_share` of its own
+    samples, then the ten reasons, int64.
     """
     groups, names = _kernel_groups(profile)
     counts = np.zeros((len(names), len(REASONS)), np.int64)
@@ -182,7 +184,7 @@ def by_kernel(profile: IaprofProfile) -> pd.DataFrame:
 
 
 def by_instruction(profile: IaprofProfile) -> pd.DataFrame:
-    """One row per instruction of a kernel, the most samples first.
+    """One row per instruction of a kernel, sorted by samples, descending.
 
     Columns: `symbol`, `file`, `offset` uint64, `instruction`, then as in `by_kernel`.
     """
@@ -250,21 +252,21 @@ class Rule(BaseRule):
     """One thing to look for in a profile.
 
     Attributes:
-        evidence: Numbers of a profile by name, of which the first is held to the limit, and words for the texts; None
-            where the profile cannot tell.
-        above: Whether it is found at the limit and above it, or below it.
+        evidence: Returns the numbers of a profile by name, the first of which is compared with the limit, and words for
+            the texts; None if the profile lacks the data.
+        above: Whether the finding applies at the limit and above, or below it.
 
     """
 
     AREA = "iaprof"
 
-    source: str = "our choice: what is worth a look first"
+    source: str = "our choice of what deserves a first look"
     evidence: Callable[[IaprofProfile], _Evidence | None] = field(kw_only=True)
     above: bool = True
 
 
 ENOUGH: Final = 100
-"""Samples below which no share of them says anything: a share of one half then has an error of a tenth."""
+"""Fewer samples are too few for any share: at 100, a share of one half has an error of a tenth."""
 _Evidence = tuple[dict[str, float], dict[str, str]]
 
 
@@ -276,7 +278,7 @@ def _worst_reason(profile: IaprofProfile) -> _Evidence | None:
     reason = MEANINGS[REASONS[place]]
     return (
         {"of_all_share": profile.by_reason[place] / profile.total, "samples": profile.by_reason[place]},
-        {"name": reason.name, "meaning": reason.meaning, "advice": reason.advice or "See which instructions it is at."},
+        {"name": reason.name, "meaning": reason.meaning, "advice": reason.advice or "See which instructions wait."},
     )
 
 
@@ -335,7 +337,7 @@ def _of_kernels(profile: IaprofProfile, wanted: Sequence[bool]) -> _Evidence | N
 
 
 def _named_share(profile: IaprofProfile, numbers: NDArray[np.int32], wanted: Sequence[bool]) -> _Evidence | None:
-    """Share of samples whose number is among the wanted ones."""
+    """Share of the samples whose number is among the wanted ones."""
     if profile.total < ENOUGH:
         return None
     chosen = int(profile.stalls.counts[np.array(wanted, np.bool_)[numbers]].sum())
@@ -346,7 +348,7 @@ RULES: Final = (
     Rule(
         "stall-dominates",
         "warning",
-        "{of_all_share:.0%} of the samples wait for one reason: {name}",
+        "{of_all_share:.0%} of the samples have one stall reason: {name}",
         "The sampled instruction {meaning}.",
         "{advice}",
         0.5,
@@ -357,8 +359,8 @@ RULES: Final = (
         "kernel-dominates",
         "note",
         "{of_all_share:.0%} of the samples are in {name}",
-        "Of its own samples {active_share:.0%} are work; its most frequent stall: {stall}.",
-        "Begin with this kernel: the others together take less.",
+        "{active_share:.0%} of its own samples are work; its most frequent stall: {stall}.",
+        "Start with this kernel: all others together take less.",
         0.5,
         "of all samples",
         evidence=_worst_kernel,
@@ -367,9 +369,9 @@ RULES: Final = (
         "instruction-dominates",
         "note",
         "{of_all_share:.0%} of the samples are at {name}",
-        "This instruction waits, {stall_share:.0%} of the time for {stall}; with sbid and dist_acc the cause is an "
+        "This instruction waits; {stall_share:.0%} of its samples are {stall}. With sbid and dist_acc the cause is an "
         "earlier instruction whose result it needs.",
-        "Look up this offset in the kernel's assembly, and from there the instruction that makes its operands.",
+        "Look up this offset in the kernel's assembly, and from there the instruction that produces its operands.",
         0.25,
         "of all samples",
         evidence=_worst_instruction,
@@ -378,30 +380,31 @@ RULES: Final = (
         "gpu-idle",
         "warning",
         "the GPU was busy {busy_share:.0%} of the time",
-        "Stalls are about the time when kernels ran; most of the time none did.",
-        "Look at the CPU first: the stacks that launch kernels, `%%flame --off-cpu`, larger batches.",
+        "Stalls only describe the time when kernels ran; most of the time none did.",
+        "Look at the CPU first: the stacks that launch kernels, `%%flame --off-cpu`. Try larger batches.",
         0.5,
-        "of the time, by iaprof's busy-percent",
+        "of the time, from iaprof's busy-percent",
         evidence=_idle,
         above=False,
     ),
     Rule(
         "frequency-varies",
         "note",
-        "while busy, the GPU's frequency fell to {of_highest_share:.0%} of its highest",
-        "Power or temperature limits, or a clock that had not risen yet: times of different stretches do not compare.",
-        "Warm up first, and compare stretches of the same frequency.",
+        "while busy, the GPU's frequency fell to {of_highest_share:.0%} of its maximum",
+        "Caused by power or temperature limits, or by a clock that was still ramping up: times measured at different "
+        "frequencies are not comparable.",
+        "Warm up first, and compare intervals with the same frequency.",
         0.8,
-        "of the highest frequency, in intervals that are busy for half of their time",
+        "of the highest frequency, in intervals at least half busy",
         evidence=_slower,
         above=False,
     ),
     Rule(
         "instructions-unread",
         "note",
-        "{of_all_share:.0%} of the samples are at instructions that iaprof could not read",
-        "iaprof did not get these kernels' code, so their instructions have no names.",
-        "Start iaprof before the kernels are compiled, with the patched Level Zero runtime.",
+        "{of_all_share:.0%} of the samples are at instructions that iaprof could not decode",
+        "iaprof did not get the code of these kernels, so their instructions have no names.",
+        "Start iaprof before the kernels are compiled, and use the patched Level Zero runtime.",
         0.05,
         "of all samples",
         evidence=_undecoded,
@@ -409,9 +412,9 @@ RULES: Final = (
     Rule(
         "kernels-unnamed",
         "note",
-        "{of_all_share:.0%} of the samples are in kernels without a name",
+        "{of_all_share:.0%} of the samples are in unnamed kernels",
         "iaprof got no debug information for these kernels.",
-        "Start iaprof before the kernels are compiled, with the patched Level Zero runtime.",
+        "Start iaprof before the kernels are compiled, and use the patched Level Zero runtime.",
         0.05,
         "of all samples",
         evidence=_unnamed,
@@ -419,7 +422,7 @@ RULES: Final = (
     Rule(
         "launches-without-stack",
         "note",
-        "{of_all_share:.0%} of the samples have no CPU stack to speak of",
+        "{of_all_share:.0%} of the samples have no usable CPU stack",
         "The launching program or its libraries have no frame pointers, or no symbols.",
         "Build them with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer; in Python 3.12 and later set "
         "PYTHONPERFSUPPORT=1.",
@@ -431,15 +434,15 @@ RULES: Final = (
 
 
 def findings(profile: IaprofProfile) -> Findings:
-    """What the profile shows by the rules above, worst first. Rules that it has no data for are named as unchecked."""
+    """What the profile shows by the rules above, most severe first; rules without data are listed in `unchecked`."""
     found: list[Finding] = []
     unchecked: dict[str, str] = {}
     for rule in RULES:
-        told = rule.evidence(profile)
-        if told is None:
+        evidence = rule.evidence(profile)
+        if evidence is None:
             unchecked[rule.id] = f"too few samples (under {ENOUGH}) or no metrics in the profile"
         else:
-            found += _finding(rule, *told)
+            found += _finding(rule, *evidence)
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return Findings(tuple(found), tuple(rule.id for rule in RULES if rule.id not in unchecked), unchecked)
 

@@ -1,4 +1,4 @@
-"""Why threads did not run: each wait of a recording in a word, from the system call and the kernel's stack."""
+"""Why threads did not run: the reason of each wait in a recording, from the system call and the kernel's stack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOCK: Final = "lock"
 PAGE_FAULT: Final = "page fault"
 STOPPED: Final = "stopped"
 ELSEWHERE: Final = "in the kernel"
-"""Waits outside system calls and page faults, of whose cause nothing is known."""
+"""Waits outside system calls and page faults, with unknown cause."""
 
 WAITS: Final = {
     "reason": "str",
@@ -38,7 +38,7 @@ WAITS: Final = {
     "threads": "int64",
 }
 """Columns of every table of waits: `where` is the innermost line of the user's own code, else the innermost frame, ''
-without stacks; `waits` and `threads` count."""
+without stacks; `waits` and `threads` are counts."""
 
 _STOPPED_STATES = 0x4 | 0x8  # TASK_STOPPED and TASK_TRACED, include/linux/sched.h
 _LOCKING_COMMANDS = (7, 38)  # F_SETLKW and F_OFD_SETLKW of fcntl
@@ -63,7 +63,7 @@ _FUTEXES: Final = np.array([NUMBERS[name] for name in ("futex", "futex_wait", "f
 _FAULTS: Final = frozenset({"exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "handle_mm_fault"})
 _STORAGE: Final = frozenset({"io_schedule", "io_schedule_timeout"})
 
-# Parts of a number that stands for all that decides about a wait.
+# Fields of a key that combines everything that determines the reason of a wait.
 _PLAIN, _IN_FAULT, _IN_STORAGE = 0, 1, 2
 _RUNNABLE, _HALTED, _WAITING = 0, 1, 2
 _DETAIL_BITS, _CALL_BITS, _CAUSE_BITS = 33, 16, 2
@@ -78,15 +78,15 @@ def reason(
     gil: bool = False,
     file: str = "",
 ) -> str:
-    """Tell in words why a thread waited.
+    """Return why a thread waited.
 
     Args:
-        state: The kernel's task state; 0 where it could have gone on.
-        syscall: Number of the call that it was in, -1 where in none.
+        state: The kernel's task state; 0 if the thread was runnable.
+        syscall: Number of the system call it was in, -1 if none.
         arg1: The call's second argument.
         frames: Functions of the kernel's stack, in any order.
-        gil: The word that a futex call waits on is the GIL's.
-        file: What an ioctl is on, where that is known.
+        gil: Whether a futex call waits on the GIL's futex.
+        file: The file of an ioctl, if known.
 
     """
     return _reason(_state_of(state), syscall, arg1, _cause_of(frozenset(frames)), gil=gil, file=file)
@@ -123,13 +123,13 @@ def _of_call(name: str, arg1: int, cause: int, file: str) -> str:
 
 
 def reasons(recording: Recording, events: Ints | None = None) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Tell why threads waited, in bulk: what decides is looked at once for each different combination.
+    """Return why threads waited, in bulk: the reason is computed once per distinct combination.
 
-    Without the kernel's stacks page faults and storage cannot be told from what else happens in the kernel.
+    Without kernel stacks, page faults and storage cannot be distinguished from other waits in the kernel.
 
     Args:
-        recording: With a point of the kind `offcpu`.
-        events: (N,) rows of events that are waits; None: all of them.
+        recording: With a point of kind `offcpu`.
+        events: (N,) rows of events that are waits; None: all.
 
     Returns:
         (N,) int32 codes, and the reasons that they index.
@@ -152,7 +152,7 @@ def reasons(recording: Recording, events: Ints | None = None) -> tuple[NDArray[n
 
 
 def wait_column(recording: Recording) -> dict[str, Column]:
-    """The reasons as a column `wait` of the events, missing where one is no wait; {} where waits were not traced."""
+    """The reasons as a column `wait` of the events, missing for other events; {} if waits were not traced."""
     if not any(point.kind == "offcpu" for point in recording.plan.points):
         return {}
     rows = waits_of(recording)
@@ -174,17 +174,17 @@ def waits_table(recording: Recording, stacks: CombinedStacks | None) -> pd.DataF
     """Sum up the waits of a recording, by reason and place.
 
     Args:
-        recording: With a point of the kind `offcpu`, or without: the table is then empty.
-        stacks: Of its events; None without any: the places are then ''.
+        recording: With or without a point of kind `offcpu`; without one, the table is empty.
+        stacks: Stacks of its events; None if there are none: the places are then ''.
 
     Returns:
-        As `summed`.
+        See `summed`.
 
     """
     from accel_magic.analysis.by_stack import where
 
     rows = waits_of(recording)
-    if not len(rows):  # events are decoded on first use: not for nothing
+    if not len(rows):  # do not decode events for nothing
         texts_of_none = np.zeros(0, dtype=object)
         return summed(texts_of_none, texts_of_none, rows, rows, rows)
     codes, texts = reasons(recording, rows)
@@ -209,9 +209,9 @@ def summed(
     """Sum up waits by reason and place, the longest total first.
 
     Args:
-        reason: (N,) texts, of each piece of a wait.
-        where: (N,) texts, the place in the code.
-        wait: (N,) which wait the piece is of; pieces with one reason, place and thread are one wait.
+        reason: (N,) text, for each piece of a wait.
+        where: (N,) text, the place in the code.
+        wait: (N,) wait that the piece belongs to; pieces with the same reason, place and thread count as one wait.
         tid: (N,) thread.
         duration_ns: (N,) int64.
 
@@ -239,7 +239,7 @@ def summed(
 
 
 def _details(recording: Recording, rows: Ints, call: Ints, arg0: NDArray[np.uint64], arg1: NDArray[np.uint64]) -> Ints:
-    """What of a call's arguments matters: whether a futex is the GIL's, an ioctl's descriptor + 1, fcntl's command."""
+    """The relevant argument of a call: whether a futex is the GIL's, an ioctl's descriptor + 1, fcntl's command."""
     details = np.where(call == NUMBERS["fcntl"], (arg1 & np.uint64(0xFFFFFFFF)).astype(np.int64), 0)
     own = recording.process
     if own is None:

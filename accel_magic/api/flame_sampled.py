@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.analysis.flame.accelerator import untold
+from accel_magic.analysis.flame.accelerator import launch_notes
 from accel_magic.analysis.flame.folding import folded
 from accel_magic.analysis.flame.merge import LEFT_OUT
 from accel_magic.banners import banners
@@ -90,7 +90,7 @@ def shown(
         started=profile.started,
         machine=machine,
         lost=[each for each in lost if each.count],
-        notes=(*watched.notes, *untold(watched.launches, watched.more), *profile.notes),
+        notes=(*watched.notes, *launch_notes(watched.launches, watched.more), *profile.notes),
         banners=banners(machine),
     )
 

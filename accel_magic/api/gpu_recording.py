@@ -66,7 +66,12 @@ def recording_of(
     lost_prints = sum(int(each.losses()[-1]) for each in shared)
     all_notes = [*notes, *_exact_to(clock), *dict.fromkeys(each.unread for each in shared if each.unread)]
     all_notes += [f"{lost_prints:,} printed lines were lost: the print ring was full"] if lost_prints else []
-    all_notes += [*on_cpu.told(), *live.notes(), *calls.notes, *(note for each in processes for note in each.notes)]
+    all_notes += [
+        *on_cpu.all_notes(),
+        *live.notes(),
+        *calls.notes,
+        *(note for each in processes for note in each.notes),
+    ]
     own = (replace(content, pid=os.getpid()) for content in contents)
     launches = _launches(seen, start_ns)
     return GpuRecording(

@@ -144,7 +144,7 @@ def test_a_lost_completion_is_found(awake, load):
 def test_a_duplicated_completion_is_found(awake, load):
     findings, done = traced(awake, load(jobs=10, fault="duplicate", every=5))
 
-    assert evidence_of(findings, "duplicate") == {"told_twice": done.faulty, "jobs": 10}
+    assert evidence_of(findings, "duplicate") == {"duplicated": done.faulty, "jobs": 10}
     assert done.faulty == 2
 
 

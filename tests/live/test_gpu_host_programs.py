@@ -744,7 +744,7 @@ def test_hits_after_detaching_are_not_counted_and_missed_ones_are_reported(
     on_cpu.detach()
     work.many(4)
 
-    assert "am_both.bpf.c: 1,234 hits were missed because a program was running on that CPU" in on_cpu.told()
+    assert "am_both.bpf.c: 1,234 hits were missed because a program was running on that CPU" in on_cpu.all_notes()
     frames = {each.spec.name: map_views.frame(each.spec, each.raw, 1) for each in on_cpu.contents()}
     on_cpu.close()
     assert frames[".bss"]["am_seen"].tolist() == [3]

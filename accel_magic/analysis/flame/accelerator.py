@@ -1,4 +1,4 @@
-"""Time of accelerators, under the Python line that launched the work."""
+"""Accelerator time, under the Python line that launched the work."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
 
 NPU_DRIVER: Final = "intel_vpu"
-_NPU_NOTE: Final = "an NPU job's time is from its doorbell, or the end of the job before it on that engine, to its end"
+_NPU_NOTE: Final = "an NPU job's time is from its doorbell, or the end of the engine's previous job, to its own end"
 
 
 def add(builder: ProfileBuilder, recording: Recording, facts: FlameFacts, stacks: Stacks) -> list[str]:
-    """Add launches and jobs; returns what the user must know of them."""
+    """Add launches and jobs; returns notes for the user."""
     return [*_add_launches(builder, recording, facts, stacks), *_add_jobs(builder, recording, stacks)]
 
 
 def _add_launches(builder: ProfileBuilder, recording: Recording, facts: FlameFacts, stacks: Stacks) -> list[str]:
-    launches = [launch for launch in facts.launches if launch.time_ns <= recording.duration_ns]  # of a playback cut off
+    launches = [launch for launch in facts.launches if launch.time_ns <= recording.duration_ns]  # for partial playback
     keys = np.array([launch.stack for launch in launches], np.uint64)
     rows = recording.stacks.rows(keys).tolist() if recording.stacks is not None else [-1] * len(launches)
     for launch, row in zip(launches, rows, strict=True):
         if launch.device_ns >= 0:
             node = stacks.of_python(row, launch.tid, (Frame(launch.kernel, Kind.GPU_KERNEL, facts.device),))
             builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=State.ACCELERATOR)
-    return untold(launches, facts.more_launches)
+    return launch_notes(launches, facts.more_launches)
 
 
-def untold(launches: Sequence[Launch], more: int) -> list[str]:
-    """Say which launches have no accelerator time, and how many are not kept."""
+def launch_notes(launches: Sequence[Launch], more: int) -> list[str]:
+    """Notes on launches without accelerator time, and on launches that were not kept."""
     untimed = sum(launch.device_ns < 0 for launch in launches)
-    notes = [f"{untimed:,} launches are without accelerator time: the device did not tell how long they took"]
-    rest = [f"{more:,} launches came after as many as are kept, and are not shown"]
+    notes = [f"{untimed:,} launches have no accelerator time: the device did not report it"]
+    rest = [f"{more:,} later launches are not shown: the limit of kept launches was reached"]
     return (notes if untimed else []) + (rest if more else [])
 
 
@@ -64,10 +64,10 @@ def _add_jobs(builder: ProfileBuilder, recording: Recording, stacks: Stacks) -> 
 
 
 def busy(jobs: pd.DataFrame) -> pd.DataFrame:
-    """When the NPU worked at each job: `tid`, `engine` (-1 unknown), `submitted_ns`, `begun_ns`, `busy_ns`, all int64.
+    """When the NPU worked on each job: `tid`, `engine` (-1 unknown), `submitted_ns`, `begun_ns`, `busy_ns`, all int64.
 
     Args:
-        jobs: As `result.npu.jobs`; those without a beginning or an end are left out.
+        jobs: As `result.npu.jobs`; those without a start or an end are left out.
 
     """
     begun = jobs["doorbell_ns"].fillna(jobs["queued_ns"]).fillna(jobs["submitted_ns"])
@@ -80,7 +80,7 @@ def busy(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacks_at(recording: Recording, jobs: pd.DataFrame) -> list[int]:
-    """Row of the Python stack of the call that submitted each job, found by its thread and time; -1 without one."""
+    """Row of the Python stack of each job's submitting call, found by thread and time; -1 if none."""
     columns = recording.events.columns
     if "python_stack" not in columns or recording.stacks is None:
         return [-1] * len(jobs)

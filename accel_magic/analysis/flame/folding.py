@@ -1,4 +1,4 @@
-"""Which Python frames below the traced code say nothing of it: the notebook's, and the tracer's own."""
+"""Which Python frames below the traced code are irrelevant: the notebook's, and the tracer's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from accel_magic.kernel.stacks.frames import Frame, Kind
 
 TRACER: Final = Frame("[accel_magic]")
-"""Stands for what the tracer itself did in the traced stretch."""
+"""Replaces the frames of the tracer's own work during the trace."""
 _RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell\.py")
 _CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
 _TRACER: Final = re.compile(r"(.*/)?accel_magic/(?!lab/).*")
@@ -18,23 +18,23 @@ _NOTEBOOK: Final = re.compile(r"(.*/)?(ipykernel|IPython|tornado|zmq|jupyter_cli
 _BELOW: Final = re.compile(
     r"(.*/)?(threading|selectors|runpy|queue|socket|asyncio/.*|concurrent/futures/.*|contextlib)(\.py)?|<frozen runpy>"
 )
-"""Modules of the standard library that stand below anybody's code."""
+"""Modules of the standard library that can be below any code."""
 
 
 def notebooks_own(thread: str) -> bool:
-    """Whether a thread that runs no Python is the notebook's, by the kernel's name of it: those of ZeroMQ."""
+    """Whether a thread without Python is the notebook's, by its kernel name: ZeroMQ's threads."""
     return thread.startswith("ZMQbg/")
 
 
 def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
-    """Leave out what lies below the traced code.
+    """Leave out the frames below the traced code.
 
     Args:
         frames: Of a stack, outermost first; Python's come first.
 
     Returns:
-        From the cell's own `<module>`, or in a thread from its first frame of a cell, inwards; `TRACER` alone for what
-        the tracer itself did; None for the notebook's own threads; other stacks as they are.
+        The frames from the cell's own `<module>` inward, or in a thread from its first frame of a cell; only `TRACER`
+        for the tracer's own work; None for the notebook's own threads; other stacks unchanged.
 
     """
     if any(frame.name in _TRACES and _OWN_TRACE.fullmatch(frame.module) for frame in frames):

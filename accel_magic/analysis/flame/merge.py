@@ -1,4 +1,4 @@
-"""From a flame recording to a profile: samples, waits and accelerator time, each under the stack that it belongs to."""
+"""From a flame recording to a profile: samples, waits and accelerator time, each under its stack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(recording: Recording) -> FlameFacts:
-    """What was asked of a recording; of one that no flame trace made what its points tell."""
+    """Settings of a flame recording; for other recordings, derived from their probe points."""
     if recording.flame is not None:
         return recording.flame
     return FlameFacts(rate=next((point.rate_hz for point in recording.plan.points if point.kind == "profile"), 0))
@@ -29,12 +29,12 @@ def facts_of(recording: Recording) -> FlameFacts:
 
 @dataclass(frozen=True)
 class Merged:
-    """A flame recording put together.
+    """A flame recording as a profile, with the data behind it.
 
     Attributes:
-        profile: All of it that is shown.
-        rows: The samples and waits among it.
-        reasons: Of the waits.
+        profile: Everything that is shown.
+        rows: Its samples and waits.
+        reasons: Reasons of the waits.
         spans: Measured calls, by thread and time.
 
     """
@@ -46,22 +46,22 @@ class Merged:
 
 
 def profile_of(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Profile:
-    """Make the profile of a flame recording; arguments as of `merged`."""
+    """Make the profile of a flame recording; arguments as in `merged`."""
     return merged(recording, threads=threads, all_frames=all_frames).profile
 
 
 def merged(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Merged:
-    """Merge everything that a flame recording knows.
+    """Merge all data of a flame recording.
 
-    A stack is, from its root: the process where it is not the notebook's, the thread (with `threads`), Python frames,
-    native frames that they called, the measured calls that the moment lies in, kernel frames, the reason of a wait. A
-    wait that lies partly inside a measured call is cut there. Nothing counts twice: samples and waits of a thread add
-    up to its time in the trace, and accelerator time has a state of its own.
+    A stack is, from its root: the process unless it is the notebook's, the thread (with `threads`), Python frames,
+    native frames that they called, the enclosing measured calls, kernel frames, the reason of a wait. A wait that is
+    partly inside a measured call is cut there. Nothing counts twice: samples and waits of a thread add up to its time
+    in the trace, and accelerator time has its own state.
 
     Args:
-        recording: Events of `profile` and `offcpu` points, and of whatever else was traced with them.
-        threads: A root for each thread; None: as was asked for when it was recorded.
-        all_frames: Keep the frames of the notebook and of the tracer below the cell; None: likewise.
+        recording: Events of `profile` and `offcpu` points, and of anything else traced with them.
+        threads: A root for each thread; None: as chosen when it was recorded.
+        all_frames: Keep the frames of the notebook and of the tracer below the cell; None: as recorded.
 
     """
     facts = facts_of(recording)
@@ -89,7 +89,7 @@ def merged(recording: Recording, *, threads: bool | None = None, all_frames: boo
             shown.state.astype(np.uint8),
         )
     )
-    told = accelerator.add(builder, recording, facts, stacks)
+    notes = accelerator.add(builder, recording, facts, stacks)
     profile = builder.build(
         unit="ns",
         origin=f"%%flame at {facts.rate} Hz",
@@ -101,29 +101,29 @@ def merged(recording: Recording, *, threads: bool | None = None, all_frames: boo
             not_taken=len(np.unique(rows.event[~rows.taken])),
             left_out=len(np.unique(taken.event[nodes < 0])),
         ),
-        notes=tuple(dict.fromkeys([*recording.plan.notes, *facts.notes, *told])),
+        notes=tuple(dict.fromkeys([*recording.plan.notes, *facts.notes, *notes])),
         banners=banners_of(recording),
     )
     return Merged(profile, shown, reasons, spans)
 
 
 LEFT_OUT: Final = "samples and waits of the notebook's own threads are left out (--all-frames shows them)"
-_UNTIMED: Final = "could not be timed: their end was not seen, or too many threads waited at once"
+_UNTIMED: Final = "could not be timed: their end was not recorded, or too many threads waited at once"
 _WHAT = {"profile": "samples", "offcpu": "waits"}
 
 
 def losses_of(recording: Recording, *, not_taken: int, left_out: int) -> tuple[Lost, ...]:
-    """Count what is in no stack.
+    """Count samples and waits that are in no stack.
 
     Args:
         recording: Of a flame trace.
-        not_taken: Events with a stack that the full table did not take.
+        not_taken: Events whose stack did not fit into the stack table.
         left_out: Samples and waits of the notebook's own threads.
 
     """
-    why = "nothing was read of the buffer" if recording.unread else "the buffer was full"
+    why = "the buffer was not read" if recording.unread else "the buffer was full"
     found = [
-        Lost(not_taken, "samples and waits had a stack that the full table of stacks did not take"),
+        Lost(not_taken, "samples and waits have no stack: the stack table was full"),
         Lost(left_out, LEFT_OUT, "left out"),
         Lost(recording.missed, "hits were missed: the kernel could not run the probe", "missed"),
     ]
@@ -143,7 +143,7 @@ def _not_kept(recording: Recording, point: int) -> int:
 
 def _not_kept_why(recording: Recording, point: int, what: str) -> tuple[str, Loss]:
     if recording.limit_reached:
-        return f"{what} came after as many events as are kept", "left out"
+        return f"{what} came after the event limit", "left out"
     shortest = recording.plan.points[point].shortest_ns
     if shortest:
         return f"{what} were shorter than {shortest / 1e3:,.0f} us", "left out"

@@ -1,4 +1,4 @@
-"""Stretches of threads' time that a recording tells of: samples, and waits cut where measured calls begin or end."""
+"""Intervals of threads' time in a recording: samples, and waits cut where measured calls begin or end."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 NO_REASON: Final = -1
 _NO_STACK, _NOT_TAKEN = -1, -2
-"""Rows of no stack, and of one that the full table did not take, as `StackTable.rows` has them."""
+"""Numbers of no stack, and of a stack that did not fit into the table, as in `StackTable.rows`."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """N stretches.
+    """N intervals: samples and waits.
 
     Attributes:
-        event: (N,) int64, the event that tells of it.
+        event: (N,) int64, the event it comes from.
         time_ns: (N,) int64, when it began.
         weight: (N,) int64, ns.
         pid: (N,) int64.
         tid: (N,) int64.
         state: (N,) int64, of `State`.
-        stacks: (N, 3) int64, rows of the table of stacks: kernel, native, Python.
+        stacks: (N, 3) int64, rows of the stack table: kernel, native, Python.
         path: (N,) int64, index into `Nesting.paths`.
-        reason: (N,) int64, index into the reasons of waits; `NO_REASON` of a sample.
+        reason: (N,) int64, index into the reasons of waits; `NO_REASON` for a sample.
 
     """
 
@@ -55,22 +55,22 @@ class Rows:
     reason: Ints
 
     def take(self, rows: NDArray[np.bool_] | Ints) -> Rows:
-        """Some of them."""
+        """Select rows."""
         return Rows(*(values[rows] for values in vars(self).values()))
 
     @property
     def taken(self) -> NDArray[np.bool_]:
-        """(N,) bool: the table took all of its stacks."""
+        """(N,) bool: all of its stacks fit into the table."""
         return np.asarray((self.stacks != _NOT_TAKEN).all(axis=1))
 
 
 def rows_of(recording: Recording, spans: Nesting, period_ns: int) -> tuple[Rows, tuple[str, ...]]:
-    """Lay out samples and waits; also the reasons that `Rows.reason` counts by.
+    """Lay out samples and waits; also returns the reasons that `Rows.reason` indexes.
 
     Args:
         recording: With points of the kinds `profile` and `offcpu`.
-        spans: What it measured besides.
-        period_ns: What a sample stands for.
+        spans: Its measured calls.
+        period_ns: Time between samples.
 
     """
     columns = recording.events.columns
@@ -108,7 +108,7 @@ def _waits(recording: Recording, events: Ints, spans: Nesting) -> tuple[Rows, tu
 
 
 def _plain(recording: Recording, events: Ints, state: State) -> Rows:
-    """What every event tells; weight, path and reason are to come."""
+    """Columns copied from the events; weight, path and reason are filled in later."""
     columns, count = recording.events.columns, len(events)
     time_ns, pid, tid = (columns[name].values[events].astype(np.int64) for name in ("time_ns", "pid", "tid"))
     return Rows(
@@ -135,16 +135,16 @@ def _stack_rows(recording: Recording, name: str, events: Ints) -> Ints:
 
 
 OUTSIDE = 0
-"""Number of the path of a thread that is in no span."""
+"""Index of the path of a thread outside all spans."""
 
 
 class Pieces(NamedTuple):
-    """Stretches of time cut where a span begins or ends.
+    """Intervals cut where a span begins or ends.
 
     Attributes:
-        row: (P,) int64, the stretch that each piece is of.
+        row: (P,) int64, the interval that each piece belongs to.
         start_ns: (P,) int64.
-        duration_ns: (P,) int64; the pieces of a stretch add up to it.
+        duration_ns: (P,) int64; the pieces of an interval add up to its duration.
         path: (P,) int64, index into `Nesting.paths`.
 
     """
@@ -157,15 +157,15 @@ class Pieces(NamedTuple):
 
 @dataclass(frozen=True)
 class Nesting:
-    """Time of every thread divided where its spans begin and end; between two such moments the path is one.
+    """Time of every thread, divided where its spans begin and end; between two such moments the path is constant.
 
     Attributes:
-        paths: Points of the spans that enclose each other, the outermost first; `OUTSIDE` is the empty path.
+        paths: Points of the spans that enclose each other, outermost first; `OUTSIDE` is the empty path.
         threads: Known threads.
-        first_ns: What times are counted from in `begins`.
-        width_ns: How far the times of two threads are apart in `begins`.
+        first_ns: Origin of the times in `begins`.
+        width_ns: Distance between the times of two threads in `begins`.
         begins: (B,) int64, ascending: thread number x `width_ns` + time.
-        path: (B,) int64, path from each beginning on.
+        path: (B,) int64, path from each of `begins` on.
 
     """
 
@@ -182,7 +182,7 @@ class Nesting:
         return np.where(interval >= 0, self.path[interval], OUTSIDE) if len(self.path) else np.zeros(len(tid), np.int64)
 
     def cut(self, tid: Ints, start_ns: Ints, duration_ns: Ints) -> Pieces:
-        """Cut N stretches of threads where spans begin or end."""
+        """Cut N intervals of threads where spans begin or end."""
         rows = np.arange(len(tid), dtype=np.int64)
         if not len(self.path):
             return Pieces(rows, start_ns, duration_ns, np.zeros(len(tid), np.int64))
@@ -198,19 +198,19 @@ class Nesting:
         return Pieces(row, begin, end - begin, path)
 
     def _thread(self, tid: Ints) -> Ints:
-        """Number of each thread; of one that has no spans the number after the last, where nothing lies."""
+        """Number of each thread; for a thread without spans, the number after the last, which has no intervals."""
         if not len(self.threads):
             return np.zeros(len(tid), np.int64)
         at = np.minimum(np.searchsorted(self.threads, tid), len(self.threads) - 1)
         return np.where(self.threads[at] == tid, at, len(self.threads)).astype(np.int64)
 
     def _interval(self, thread: Ints, time_ns: Ints) -> Ints:
-        """Row of `begins` of each moment. What follows a thread's last span is outside, so is what precedes a first."""
+        """Row of `begins` of each moment. Before a thread's first span and after its last, the path is outside."""
         at = np.clip(time_ns - self.first_ns, 0, self.width_ns - 1)
         return np.searchsorted(self.begins, thread * self.width_ns + at, side="right") - 1
 
     def _time(self, interval: Ints, thread: Ints) -> Ints:
-        """Beginning of an interval, ns; those asked for are never before the first nor after the last."""
+        """Start of an interval, ns; intervals must not be before the first or after the last."""
         return self.begins[np.clip(interval, 0, len(self.begins) - 1)] - thread * self.width_ns + self.first_ns
 
 
@@ -229,7 +229,7 @@ def nesting(tid: Ints, start_ns: Ints, end_ns: Ints, point: Ints) -> Nesting:
     threads, thread = np.unique(tid, return_inverse=True)
     first = int(start_ns.min()) - 1
     width = int(end_ns.max()) - first + 2
-    # Twice as fine, so that a call that begins in the nanosecond in which another ends lies beside it.
+    # Doubled, so that a call that begins in the nanosecond in which another ends lies after it, not inside.
     entered, left = 2 * start_ns, 2 * end_ns - 1
     parent = enclosing(tid, entered, left, tid, entered)
     paths, path = _paths(parent, point)
@@ -239,7 +239,7 @@ def nesting(tid: Ints, start_ns: Ints, end_ns: Ints, point: Ints) -> Nesting:
 
 
 def _paths(parent: NDArray[np.intp], point: Ints) -> tuple[tuple[tuple[int, ...], ...], Ints]:
-    """Every different path, and the number of each span's own, level by level from the outside."""
+    """Every distinct path, and the index of each span's own, level by level from the outside."""
     depth, above = np.zeros(len(parent), np.int64), parent
     while (above >= 0).any():
         depth += above >= 0
@@ -256,7 +256,7 @@ def _paths(parent: NDArray[np.intp], point: Ints) -> tuple[tuple[tuple[int, ...]
 
 
 def spans_of(recording: Recording) -> Nesting:
-    """Divide time by the calls that a recording measured, waits left out."""
+    """Divide time by a recording's measured calls, without waits."""
     columns = recording.events.columns
     if "duration_ns" not in columns:
         return nesting(*(np.zeros(0, np.int64) for _ in range(4)))

@@ -1,4 +1,4 @@
-"""Whole stacks of a flame profile, each different one put together once."""
+"""Complete stacks of a flame profile, each distinct one built once."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 NO_STACK: Final = Frame("[no stack]")
-"""Root of what has no stack at all."""
+"""Root of samples without any stack."""
 LEFT_OUT: Final = -1
 _CALL: Final = "sys_enter_"
 _SCHEDULER: Final = re.compile(r"(__|preempt_)?schedule(_\w+)?$|asm_sysvec_\w+|irqentry_exit\w*|exit_to_user_mode\w*")
 
 
 class Stacks:
-    """Makes stacks of a recording in a profile.
+    """Builds the stacks of a recording in a profile.
 
     Args:
-        builder: Of the profile.
-        recording: Whose stacks they are.
+        builder: Builder of the profile.
+        recording: Source of the stacks.
         spans: Its measured calls.
-        reasons: Of its waits.
-        names: Python's names of threads by their ids.
+        reasons: Reasons of its waits.
+        names: Python's thread names by thread id.
         threads: Begin each stack with its thread.
         all_frames: Keep the frames of the notebook and of the tracer below the cell.
 
@@ -70,7 +70,7 @@ class Stacks:
         self._merged: dict[tuple[int, int, int], tuple[tuple[Frame, ...], tuple[Frame, ...]] | None] = {}
 
     def nodes(self, rows: Rows) -> Ints:
-        """(N,) int64 node of each row's stack; `LEFT_OUT` of the notebook's own threads."""
+        """(N,) int64 node of each row's stack; `LEFT_OUT` for the notebook's own threads."""
         threads = rows.tid if self._threads else np.zeros(len(rows.tid), np.int64)
         processes = np.where(np.isin(rows.pid, list(self._processes)), rows.pid, 0)
         table = [*rows.stacks.T, rows.path, rows.reason, threads, processes]
@@ -81,7 +81,7 @@ class Stacks:
         return np.where(np.isin(rows.tid, self._left_out), LEFT_OUT, shown)
 
     def of_python(self, row: int, tid: int, inner: Iterable[Frame]) -> int:
-        """Node of a Python stack, a row of the table or -1, of one of our threads, with frames inward of it."""
+        """Node of a Python stack (a row of the table, or -1) of one of our threads, with `inner` frames added."""
         merged = self._of((-1, -1, row))
         outer = merged[0] if merged is not None else ()
         return self._stack((*self._roots(tid if self._threads else 0, 0), *outer, *inner))
@@ -105,7 +105,7 @@ class Stacks:
         return (*process, Frame(f"{self._names.get(tid, 'thread')} ({tid})", Kind.THREAD)) if tid else process
 
     def _of(self, rows: tuple[int, int, int]) -> tuple[tuple[Frame, ...], tuple[Frame, ...]] | None:
-        """Frames of user code and of the kernel; None where they are left out."""
+        """Frames of user code and of the kernel; None if they are left out."""
         if rows not in self._merged:
             self._merged[rows] = self._merge(rows)
         return self._merged[rows]
@@ -118,7 +118,7 @@ class Stacks:
 
 
 def until_scheduled(kernel: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Leave out what every wait has inside: the scheduler, and the interrupt by which it took the processor away."""
+    """Drop what every wait ends with: the scheduler, and the interrupt through which it took the CPU away."""
     first = next((at for at, frame in enumerate(kernel) if _SCHEDULER.match(frame.name)), len(kernel))
     return kernel[:first]
 
@@ -130,12 +130,12 @@ def span_frame(recording: Recording, point: int) -> Frame:
 
 
 def span_name(function: str) -> str:
-    """Name that a measured call is shown by: `ioctl` for `sys_enter_ioctl`, C++ as people write it."""
+    """Display name of a measured call: `ioctl` for `sys_enter_ioctl`, C++ names demangled."""
     return readable(function.removeprefix(_CALL))
 
 
 def distinct(columns: list[Ints]) -> tuple[Ints, Ints]:
-    """First row of every different row of columns, and the number of each row's kind. Values are -2 or more."""
+    """First row of each distinct combination of columns, and each row's combination. Values must be -2 or more."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         shifted = column + 2
@@ -146,18 +146,18 @@ def distinct(columns: list[Ints]) -> tuple[Ints, Ints]:
 
 
 def thread_names(recording: Recording, names: dict[int, str]) -> dict[int, str]:
-    """Names of all threads in a recording: Python's where it has one, else what the kernel calls it."""
+    """Names of all threads in a recording: Python's name if it has one, else the kernel's."""
     columns = recording.events.columns
     tids, first = np.unique(columns["tid"].values, return_index=True)
     comm = columns["comm"]
     known = comm.categories or ()
     codes = comm.values[first].tolist()
-    told = {tid: known[code] for tid, code in zip(tids.tolist(), codes, strict=True) if 0 <= code < len(known)}
-    return told | names
+    comms = {tid: known[code] for tid, code in zip(tids.tolist(), codes, strict=True) if 0 <= code < len(known)}
+    return comms | names
 
 
 def own_pid(recording: Recording) -> int:
-    """Process id of the notebook in the events: that of whoever has Python stacks, else that of the scope."""
+    """Process id of the notebook in the events: the process with Python stacks, else the scope's."""
     columns = recording.events.columns
     if "python_stack" in columns and columns["python_stack"].values.any():
         pids = columns["pid"].values[columns["python_stack"].values != 0]
@@ -182,11 +182,11 @@ _names: Callable[[], Mapping[str, str]] = dict
 
 
 def use(names: Callable[[], Mapping[str, str]]) -> None:
-    """Have `names` give the name of each cell by its file, from now on; `dict` for none."""
+    """Set the function that returns the name of each cell by its file; `dict` for no names."""
     global _names  # noqa: PLW0603 - a process has one notebook
     _names = names
 
 
 def names() -> Mapping[str, str]:
-    """`cell [12]` by file; empty where there is no notebook."""
+    """`cell [12]` by file; empty outside a notebook."""
     return _names()

@@ -1,4 +1,4 @@
-"""Tables of a flame recording: threads, waits by reason, measured calls. Sums are exact over what is shown."""
+"""Tables of a flame recording: threads, waits by reason, measured calls. Sums are exact for what is shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEXTS: Final = ("probe", "function")
 
 
 def sampled_threads(profile: Profile) -> pd.DataFrame:
-    """Make a row for each thread of a profile: see `SampledResult.threads`."""
+    """One row per thread of a profile: see `SampledResult.threads`."""
     samples = profile.sample_table().dropna(subset=["tid"])
     by_state = samples.groupby(["tid", "state"], observed=True)["weight_ns"].sum().unstack("state")  # noqa: PD010
     sums = by_state.rename(columns=_STATES).reindex(columns=list(_STATES.values())).fillna(0).astype("int64")
@@ -41,7 +41,7 @@ def sampled_threads(profile: Profile) -> pd.DataFrame:
 
 
 def threads(recording: Recording, found: Merged) -> pd.DataFrame:
-    """Make a row for each thread: see `FlameResult.threads`."""
+    """One row per thread: see `FlameResult.threads`."""
     rows = found.rows
     table = sampled_threads(found.profile)
     pids = pd.Series(rows.pid, index=rows.tid)
@@ -60,7 +60,7 @@ def threads(recording: Recording, found: Merged) -> pd.DataFrame:
 
 
 def waits(recording: Recording, found: Merged) -> pd.DataFrame:
-    """Make a row for each reason and place: see `FlameResult.waits`."""
+    """One row per reason and place: see `FlameResult.waits`."""
     rows = found.rows.take(found.rows.state == State.OFF_CPU)
     return summed(
         np.array([*found.reasons, ""], dtype=object)[rows.reason],
@@ -72,7 +72,7 @@ def waits(recording: Recording, found: Merged) -> pd.DataFrame:
 
 
 def spans(recording: Recording, found: Merged) -> pd.DataFrame:
-    """Make a row for each measured function: see `FlameResult.spans`."""
+    """One row per measured function: see `FlameResult.spans`."""
     inside = _inside(found, len(recording.plan.points))
     measured = []
     for row, point in enumerate(recording.plan.latency_points):
@@ -115,13 +115,13 @@ def _dtype(name: str) -> str:
 
 
 def _places(recording: Recording, rows: Rows) -> list[str]:
-    """Where each of them was: the innermost line of the user's own, where there is one; '' without a stack."""
+    """Place of each row: the innermost line of the user's own code, else the innermost frame; '' without a stack."""
     first, number = distinct(list(rows.stacks.T))
-    told = []
+    labels = []
     for key in rows.stacks[first].tolist():
         kernel, user, python = (
             recording.stacks.of(row) if recording.stacks is not None and row >= 0 else () for row in key
         )
         frames = interleave((), user, python) or kernel
-        told.append(where(frames) if frames else "")
-    return [told[each] for each in number.tolist()]
+        labels.append(where(frames) if frames else "")
+    return [labels[each] for each in number.tolist()]

@@ -30,7 +30,7 @@ class GpuAnalysis(ToolFrames):
 
     @cached_property
     def findings(self) -> Findings:
-        """Problems and what is worth knowing, the worst first."""
+        """Problems and notes, most severe first."""
         return diagnose(self)
 
 

@@ -59,16 +59,16 @@ _SUMS: Final[Mapping[str, tuple[Sequence[str], Mapping[str, tuple[str, str]]]]] 
         "branchdiv": (_LINE, {name: (name, "sum") for name in ("warps", "split", "lanes", "taken")}),
     }
 )
-"""By tool: the columns that its rows are matched by, and what each column of the comparison sums up, and how."""
+"""By tool: the columns that identify a row, and for each column of the comparison, its source column and aggregate."""
 
 
 def kernels(ours: ToolFrames, baseline: ToolFrames) -> pd.DataFrame:
-    """Set the launches of each kernel side by side: `GpuComparison.table`."""
+    """Compare the launches of each kernel: `GpuComparison.table`."""
     return _beside(_launched(ours), _launched(baseline))
 
 
 def tools(ours: ToolFrames, baseline: ToolFrames) -> dict[str, pd.DataFrame]:
-    """Set the tables of the tools that both were traced with side by side: `GpuComparison.tools`."""
+    """Compare the tables of the tools that ran in both traces: `GpuComparison.tools`."""
     return {
         name: _beside(_summed(name, table), _summed(name, baseline.tools[name]))
         for name, table in ours.tools.items()
@@ -77,7 +77,7 @@ def tools(ours: ToolFrames, baseline: ToolFrames) -> dict[str, pd.DataFrame]:
 
 
 def api(ours: ToolFrames, baseline: ToolFrames) -> pd.DataFrame:
-    """Set the calls of the driver side by side: `GpuComparison.api`."""
+    """Compare the calls of the driver: `GpuComparison.api`."""
     return _beside(*(summary(each.api).set_index("name") for each in (ours, baseline)))
 
 
@@ -95,7 +95,7 @@ def _summed(tool: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _beside(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """Join two tables with the same columns; those that only one has are NA in the other, counts stay integers."""
+    """Join two tables with the same columns; rows in only one are NA in the other, counts stay integers."""
     names = [str(name) for name in ours.columns]
     counted = [name for name in names if pd.api.types.is_integer_dtype(ours[name])]
     ours, theirs = (table.astype(dict.fromkeys(counted, "Int64")) for table in (ours, theirs))

@@ -1,4 +1,4 @@
-"""What programs cost the kernels that they were put into: registers, spills, occupancy, before and after."""
+"""Cost of programs to the kernels they are injected into: registers, spills, occupancy, before and after."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def costs(recording: GpuRecording) -> pd.DataFrame:
 
     Raises:
         MachineError: There is no assembler.
-        ProgramError: It refuses a module.
+        ProgramError: The assembler rejects a module.
 
     """
     names = ["name", *(what.format(when) for what in _OF for when in ("before", "after"))]

@@ -1,4 +1,4 @@
-"""A GPU recording as data frames: what analyses and views of it take."""
+"""A GPU recording as DataFrames: the input of analyses and views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class GpuFrames:
-    """Frames of one GPU recording, or of one process's part of it; built on first use and kept."""
+    """DataFrames of one GPU recording, or of one process's part of it; built on first use and kept."""
 
     def __init__(self, recording: GpuRecording) -> None:
         self.recording = recording
@@ -73,7 +73,7 @@ class GpuFrames:
         }
 
     def maps_of(self, source: str) -> dict[str, pd.DataFrame]:
-        """Give the maps of one tool or file, by their names in it."""
+        """The maps of one tool or file, by name."""
         return self._frames[source]
 
     @cached_property
@@ -89,12 +89,12 @@ class GpuFrames:
 
     @cached_property
     def by_process(self) -> dict[int, Self]:
-        """The part of each process in whose kernels programs ran, by its number; of one process all of this."""
+        """The part of each process with instrumented kernels, by process id; for a single process, everything."""
         parts = processes.apart(self.recording)
         return {pid: self if part is self.recording else type(self)(part) for pid, part in parts.items()}
 
     def lost_by_programs(self) -> Iterator[tuple[str, int]]:
-        """What programs count themselves in a variable `lost`: their tool or file, and the count."""
+        """The counts in programs' own `lost` variables: tool or file, and count."""
         for source in self.recording.sources:
             for name, frame in self.maps_of(source).items():
                 if name.startswith(".bss") and "lost" in frame:
@@ -108,7 +108,7 @@ class GpuFrames:
 
 
 class ToolFrames(GpuFrames):
-    """The same with the table of each tool."""
+    """GpuFrames with the table of each tool."""
 
     @cached_property
     def tools(self) -> dict[str, pd.DataFrame]:

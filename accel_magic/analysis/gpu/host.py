@@ -1,4 +1,4 @@
-"""What the host did beside the device: the driver's calls summed up, and kernels and blocks on the host's time."""
+"""The host's side: driver calls summed up, and kernels and blocks on the host's time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _SUCCESS: Final = "CUDA_SUCCESS"
 _NOT_READY: Final = "CUDA_ERROR_NOT_READY"
-"""What a query says of work that has not ended: an answer, not a failure."""
+"""Result of a query about unfinished work: an answer, not a failure."""
 SPANS: Final = {"launch": "int64", "name": "str", "start_ns": "int64", "end_ns": "Int64"}
-"""Columns of `kernel_spans`, times since the start of the trace; the end is NA where only the beginning was seen."""
+"""Columns of `kernel_spans`, times since the start of the trace; the end is NA if only the start is known."""
 
 
 EVENTS: Final = {
@@ -36,7 +36,7 @@ EVENTS: Final = {
 
 
 def events(gpu: ToolFrames) -> pd.DataFrame:
-    """Put the driver's calls and the launches that no recorded call made in order of time; columns EVENTS."""
+    """The driver's calls, and launches without a recorded call, in order of time; columns EVENTS."""
     calls = gpu.api[[name for name in EVENTS if name != "device_ns"]]
     unseen = unseen_launches(gpu)
     launches = pd.DataFrame(
@@ -62,7 +62,7 @@ def events(gpu: ToolFrames) -> pd.DataFrame:
 def summary(api: pd.DataFrame) -> pd.DataFrame:
     """Sum up calls, the costliest first: `name`, `calls`, `total_ns`, `mean_ns`, `longest_ns`, `bytes`, `failed`.
 
-    `bytes` are all that copies, fills and allocations name, 0 for other calls.
+    `bytes` is the total of copies, fills and allocations, 0 for other calls.
     """
     failed = ~api["result"].isin((_SUCCESS, _NOT_READY))
     groups = api.assign(failed=failed, bytes=api["bytes"].fillna(0).astype("int64")).groupby("name", sort=False)
@@ -79,7 +79,7 @@ def summary(api: pd.DataFrame) -> pd.DataFrame:
 
 
 def block_spans(result: ToolFrames) -> pd.DataFrame:
-    """One row per block that `blocktime` saw: SPANS, `block`, `sm`; times on the host's clock."""
+    """One row per block recorded by `blocktime`: SPANS, `block`, `sm`; times on the host's clock."""
     if "blocktime" not in result.recording.sources:
         return _empty({**SPANS, "block": "int64", "sm": "int64"})
     return pd.concat([_spans_of(part) for part in result.by_process.values()], ignore_index=True)
@@ -97,9 +97,9 @@ def _spans_of(result: ToolFrames) -> pd.DataFrame:
 
 
 def kernel_spans(result: ToolFrames) -> pd.DataFrame:
-    """When each kernel ran, columns SPANS: as its blocks say, else its first instruction, else the device's own model.
+    """When each kernel ran, columns SPANS: from its blocks, else its first instruction, else the device's own model.
 
-    A kernel of a real GPU of which neither was traced has no row: only the call is known.
+    On a real GPU, a kernel with neither has no row: only its call is known.
     """
     for known in (_of_blocks, _of_firsts, _of_model):
         spans = known(result)
@@ -126,18 +126,18 @@ def _of_firsts(result: ToolFrames) -> pd.DataFrame:
 
 
 def _of_model(result: ToolFrames) -> pd.DataFrame:
-    """On the simulated device a kernel begins when it was asked for, or when the last one has ended."""
+    """On the simulated device a kernel starts when it was launched, or when the previous one has ended."""
     if "simulated" not in result.recording.machine:
         return pd.DataFrame()
     table = result.launches.dropna(subset=["device_ns"]).sort_values("time_ns", kind="stable")
     length = table["device_ns"].to_numpy(np.int64)
-    # Less the lengths of all before it, a start is the latest of its own and of those before.
+    # Minus the durations of all earlier kernels, each start is the maximum of its own time and all earlier ones.
     before = np.cumsum(length) - length
     start = np.maximum.accumulate(table["time_ns"].to_numpy(np.int64) - before) + before
     return table.assign(launch=table.index, start_ns=start, end_ns=start + length)
 
 
 def unseen_launches(result: ToolFrames) -> pd.DataFrame:
-    """Launches of adapters that no call of the driver made, columns LAUNCHES: all, where calls were not recorded."""
+    """Launches recorded by adapters without a driver call, columns LAUNCHES; all launches if no calls were recorded."""
     seen = result.launches.index.isin(result.api["launch"].dropna().astype("int64"))
     return result.launches.loc[~seen, list(LAUNCHES)]

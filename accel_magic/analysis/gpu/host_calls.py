@@ -1,4 +1,4 @@
-"""From the kernel engine's events to one row for each call of the driver: what it asked for, in the user's terms."""
+"""From the kernel engine's events to one row per driver call, in the user's terms."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 _MEMORY_TYPES: Final = {1: "H", 2: "D", 3: "A"}
 """CU_MEMORYTYPE_HOST, _DEVICE, _ARRAY; unified memory (4) may be either."""
 _OWN_STREAM: Final = 2
-"""CU_STREAM_PER_THREAD: what the stream 0 is in entries for default streams of each thread's own."""
+"""CU_STREAM_PER_THREAD: the meaning of stream 0 in entry points with per-thread default streams."""
 OWN_THREAD: Final = "accel_magic"
-"""Name of the threads that this tool has in other processes."""
+"""Name of this tool's threads in other processes."""
 _SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes")
 _LARGEST = np.iinfo(np.int64).max
 
 
 def calls_of(recording: Recording, own: Stretches, shim: str = "") -> pd.DataFrame:
-    """Make a row of each call that came from outside the driver and from outside this tool.
+    """One row per call that came neither from the driver itself nor from this tool.
 
     Args:
         recording: Of the preset `cuda`.
         own: When this tool itself called.
-        shim: The library of ours that stands before the driver in child processes; '' for none.
+        shim: Our library that is loaded in front of the driver in child processes; '' if none.
 
     Returns:
         Columns as in `accel_magic.recording.gpu.API`, in order of time, with `time_ns` on CLOCK_MONOTONIC; `launch` is
@@ -47,7 +47,7 @@ def calls_of(recording: Recording, own: Stretches, shim: str = "") -> pd.DataFra
 
     """
     events = events_frame(recording)
-    if not len(events):  # it has not the columns that only calls bring
+    if not len(events):  # the columns that come with calls are missing
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in API.items()})
     events["time_ns"] += recording.start_ns
     tid, time_ns = events["tid"].to_numpy(np.int64), events["time_ns"].to_numpy(np.int64)
@@ -83,18 +83,18 @@ def _rows(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _each(events: pd.DataFrame, name: str) -> pd.Series:
-    """What the table of calls says of each."""
+    """A property of each call, from the table of calls."""
     known = {symbol: getattr(call_of(symbol), name) for symbol in events["function"].cat.categories}
     return events["function"].map(known).astype("object")
 
 
 def _codes(events: pd.DataFrame) -> pd.Series:
-    """Results: an int, which is the lower half of the register."""
+    """Results: an int, the lower half of the register."""
     return pd.Series(events["retval"].to_numpy(np.int64).astype(np.int32), events.index)
 
 
 def _column(events: pd.DataFrame, name: str) -> pd.Series:
-    """A captured column as Int64; what no such number holds is missing, as it is in other calls."""
+    """A captured column as Int64; values that do not fit are missing, and so are those of other calls."""
     if name not in events:
         return pd.Series(pd.NA, index=events.index, dtype="Int64")
     values = events[name].astype("UInt64")
@@ -102,7 +102,7 @@ def _column(events: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _streams(events: pd.DataFrame, kind: pd.Series) -> pd.Series:
-    """Streams; copies and fills that name none are on the default stream."""
+    """Streams; copies and fills without one are on the default stream."""
     stream = _column(events, "stream")
     stream = stream.mask(stream.isna() & kind.isin(("copy", "memset")), 0)
     own = events["function"].map({symbol: has_own_stream(symbol) for symbol in events["function"].cat.categories})
@@ -128,14 +128,14 @@ def _directions(events: pd.DataFrame, given: pd.Series) -> pd.Series:
 
 
 def _waits(name: pd.Series, kind: pd.Series) -> pd.Series:
-    """Whether a call waits for the device: True for synchronisation and plain copies, NA for what may and may not."""
+    """Whether a call waits for the device: True for synchronization and plain copies, NA if it may or may not."""
     queued = name.str.endswith("Async") | kind.isin(("launch", "event", "poll"))
     waits = kind.isin(("sync", "copy")) & ~queued
     return waits.astype("boolean").mask(~waits & ~queued)
 
 
 def _kernels(events: pd.DataFrame) -> pd.Series:
-    """Names of the kernels that calls are about, as they were looked up before; '' where that was not seen."""
+    """Kernel names of calls, from the earlier lookup of the kernel; '' if that was not recorded."""
     if "handle" not in events or "kernel" not in events:
         return pd.Series("", events.index, dtype="object")
     name = events["kernel"].astype("object").fillna("")
@@ -150,7 +150,7 @@ def _kernels(events: pd.DataFrame) -> pd.Series:
 
 
 def _latest(rows: pd.DataFrame, key: str, made: pd.DataFrame, made_key: str, value: str) -> pd.Series:
-    """What the newest of `made`, of the same process and key, says before each row; NA where there is none."""
+    """Value of the newest earlier row of `made` with the same process and key, for each row; NA if there is none."""
     columns = made.dropna(subset=[made_key])
     right = pd.DataFrame(
         {
@@ -175,20 +175,20 @@ def _latest(rows: pd.DataFrame, key: str, made: pd.DataFrame, made_key: str, val
 
 _MATCHED: Final = ("pid", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _NAME_BYTES: Final = 63
-"""Of a name that the kernel engine reads."""
+"""Length of a name that the kernel engine reads, bytes."""
 
 
 def matched(api: pd.DataFrame, launches: pd.DataFrame, *, complete: bool) -> pd.DataFrame:
-    """Fill `launch`, and the kernel's full name, of the calls that made a launch.
+    """Fill in `launch`, and the kernel's full name, for calls that made a launch.
 
-    Process, shape and, where both are known, the kernel's name have to be the same. Then the call lies between the
-    adapter's two time stamps; or, where the adapter notes launches as the device begins them, they are in the order of
-    the calls: whichever joins more. Each call makes one launch.
+    Process, shape and, if both are known, the kernel's name must match. Then a launch is matched with a call between
+    the adapter's two time stamps; or, if the adapter records launches when the device starts them, in order: whichever
+    matches more. Each call makes one launch.
 
     Args:
         api: Columns as in `recording.API`, times on the same base as those of the launches.
         launches: Columns as in `recording.LAUNCHES`.
-        complete: Whether all calls are there; if not, their order says nothing.
+        complete: Whether all calls are present; if not, their order is not used.
 
     Returns:
         A copy.
@@ -214,7 +214,7 @@ def matched(api: pd.DataFrame, launches: pd.DataFrame, *, complete: bool) -> pd.
             same = columns[known[columns] == name]
             taken = _around(start[own], end[own], when[same])
             if complete and name:
-                # A kernel that runs for long lies around calls that came after its own.
+                # A long-running kernel's interval also contains later calls.
                 taken = max(taken, _in_order(start[own], when[same]), key=lambda found: int((found >= 0).sum()))
             launch[same[taken >= 0]] = own[taken[taken >= 0]]
     found = pd.Series(pd.NA, index=api.index, dtype="Int64")
@@ -224,7 +224,7 @@ def matched(api: pd.DataFrame, launches: pd.DataFrame, *, complete: bool) -> pd.
 
 
 def _around(start: Times, end: Times, when: Times) -> Times:
-    """(calls,) place of the launch whose stretch each call, in order of time, is the first one left in; -1 for none."""
+    """(calls,) index of the launch whose interval contains each call as its first free one, in order; -1 if none."""
     found = np.full(len(when), -1)
     free = 0
     for place, first in enumerate(np.searchsorted(when, start)):
@@ -236,7 +236,7 @@ def _around(start: Times, end: Times, when: Times) -> Times:
 
 
 def _in_order(start: Times, when: Times) -> Times:
-    """(calls,) place of the launch of each call, where each launch begins after its call; -1 from where that fails."""
+    """(calls,) index of each call's launch, matched in order; -1 from the first launch that starts before its call."""
     count = min(len(start), len(when))
     follows = np.logical_and.accumulate(start[:count] >= when[:count])
     return np.append(np.where(follows, np.arange(count), -1), np.full(len(when) - count, -1))
@@ -279,20 +279,20 @@ NAMES: Final = {
     int(code): "CUDA_SUCCESS" if code == "0" else f"CUDA_ERROR_{name}"
     for code, name in (entry.split() for entry in _CODES.split(",") if entry.strip())
 }
-"""Name of each code."""
+"""Name of each result code."""
 
 
 def name_of(code: int) -> str:
-    """What a code is called; its number where a newer driver has made it up."""
+    """Name of a result code; the number if it is unknown, as from newer drivers."""
     return NAMES.get(code, str(code))
 
 
 def outermost(tid: Times, start: Times, duration: Times) -> NDArray[np.bool_]:
-    """(calls,) whether a call was made by no other call: one entry of the driver may go through another."""
+    """(calls,) whether a call was not made inside another: one entry point of the driver may call another."""
     end = start + duration
     order = np.lexsort((-end, start, tid))
     first = np.diff(tid[order], prepend=-1) != 0
-    # The ends of a thread's earlier calls; a thread's own times are made larger than those of the thread before it.
+    # Latest end of a thread's earlier calls; an offset puts each thread's times after those of the previous thread.
     groups = np.cumsum(first)
     base = int(start.min()) if len(start) else 0
     span = int(end.max()) - base + 1 if len(end) else 1
@@ -306,17 +306,16 @@ def outermost(tid: Times, start: Times, duration: Times) -> NDArray[np.bool_]:
 def asked_for(
     tid: Times, start: Times, duration: Times, *, names: Names, kinds: Names, wrappers: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """(calls,) whether the program asked for a call.
+    """(calls,) whether the program itself made a call.
 
     Args:
         tid: The calls' threads.
-        start: When they began, ns.
-        duration: How long they took, ns.
-        names: What they are called.
-        kinds: What they are about.
-        wrappers: Whether it is a function that stands before the driver's in a traced process. Of what the driver is
-            asked in there only the call that was wrapped is the program's; where there is none, the wrapper stands for
-            it.
+        start: Start times, ns.
+        duration: Durations, ns.
+        names: Names of the calls.
+        kinds: Kinds of the calls.
+        wrappers: Whether it is a function in front of the driver's, in a traced process. Of the driver's calls inside
+            a wrapper, only the wrapped call is the program's; if it was not recorded, the wrapper itself is kept.
 
     """
     kept = np.zeros(len(tid), np.bool_)

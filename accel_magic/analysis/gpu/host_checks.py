@@ -1,4 +1,4 @@
-"""Problems in how a host calls the GPU driver. Calls that failed are not evidence."""
+"""Problems in the host's calls of the GPU driver. Failed calls are not used as evidence."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 FEWEST_CALLS: Final = 5
 AS_SHORT_AS: Final = 2.0
-"""A copy is small when it takes no more than so many times a launch, which carries nothing but its arguments."""
+"""A copy is small if it takes at most this many times as long as a launch, which only carries its arguments."""
 
 
 def _launches_awaited(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
-    """Launches after which the same thread waits for the device before it launches again."""
+    """Launches followed by a wait for the device before the same thread launches again."""
     calls = _good(api)
     calls = calls[calls["kind"].isin(("launch", "sync"))].sort_values(["pid", "tid", "time_ns"], kind="stable")
     is_launch = (calls["kind"] == "launch").to_numpy()
     if not is_launch.any():
         return
-    # Stretches from one launch to the next; a last launch of a thread has none, so what follows it does not matter.
+    # Intervals from one launch to the next; a thread's last launch has none, so what follows it does not matter.
     stretch = np.cumsum(is_launch)
     thread = calls["pid"].to_numpy(np.int64) << 32 | calls["tid"].to_numpy(np.int64)
     launches = np.flatnonzero(is_launch)
@@ -40,7 +40,7 @@ def _launches_awaited(api: pd.DataFrame, threshold: float, _run: Run) -> Iterato
 
 
 def _copies_small(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
-    """Copies as short as launches that together take most of the time in calls, waiting apart."""
+    """Copies as short as launches that together take most of the time in calls other than waits."""
     calls = _good(api)
     calls = calls[calls["kind"] != "sync"]
     copies, total = calls[calls["kind"] == "copy"], float(calls["duration_ns"].sum())
@@ -58,7 +58,7 @@ def _copies_small(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Ev
 
 
 def _copies_staged(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
-    """Copies that should only be queued, and hold their caller much longer than launches, which are queued too."""
+    """Copies that should only be queued, but block the caller much longer than launches, which are queued too."""
     calls = _good(api)
     queued = calls[(calls["kind"] == "copy") & ~calls["waits"].fillna(value=True) & (calls["direction"] != "DtoD")]
     usual = _usual_launch(calls)
@@ -79,7 +79,7 @@ def _good(api: pd.DataFrame) -> pd.DataFrame:
 
 
 def _usual_launch(calls: pd.DataFrame) -> float:
-    """Median time of a launch's call, ns: what the driver takes to queue something; 0 where there are too few."""
+    """Median duration of a launch call, ns: the time to queue something; 0 if there are too few."""
     launches = calls[calls["kind"] == "launch"]["duration_ns"]
     return float(launches.median()) if len(launches) >= FEWEST_CALLS else 0.0
 
@@ -89,34 +89,34 @@ API_RULES: Final = (
         "launches-awaited",
         "warning",
         "{share:.0%} of the launches are waited for before the next one",
-        "The device stands still from the end of a kernel until the next launch has reached it.",
-        "Launch without waiting, and synchronise where the host needs a result: a stream keeps its order by itself.",
+        "The device is idle from the end of a kernel until the next launch has reached it.",
+        "Launch without waiting, and synchronize only when the host needs a result: a stream keeps its own order.",
         threshold=0.5,
-        unit="of the launches that another of the same thread follows, 5 at least",
-        source="at half, the device stands still after every second kernel",
+        unit="of the launches followed by another from the same thread, at least 5",
+        source="at half, the device is idle after every second kernel",
         check=_launches_awaited,
     ),
     Rule(
         "copies-small",
         "warning",
         "{copies:,.0f} small copies take {share:.0%} of the time in host calls",
-        "Each takes about as long as a launch, which carries nothing: it is the call that costs, not the bytes.",
-        "Put what is copied together into one piece, or keep it on the device between kernels.",
+        "Each takes about as long as a launch, which carries no data: the cost is the call, not the bytes.",
+        "Combine small copies into a larger one, or keep the data on the device between kernels.",
         threshold=0.5,
-        unit="of the time in calls that do not wait, in copies no longer than 2 median launches, 5 at least",
-        source="more than half: nothing else can matter as much",
+        unit="of the time in calls that do not wait, in copies no longer than 2 median launches, at least 5",
+        source="above half, nothing else can matter as much",
         check=_copies_small,
     ),
     Rule(
         "copies-staged",
         "warning",
-        "copies that should only be queued hold the host {ratio:.1f} times as long as launches",
-        "From or to pageable memory the driver copies through a buffer of its own, and the call returns only then.",
+        "copies that should only be queued block the host {ratio:.1f} times as long as launches",
+        "For pageable memory the driver copies through its own buffer, and the call returns only after that.",
         "Use page-locked memory (cuMemHostAlloc, pin_memory() in PyTorch), or fewer and larger copies.",
         threshold=4.0,
-        unit="times a launch's call, medians over 5 of each at least",
-        source="both are only queued: what takes several times as long does more than that",
+        unit="times a launch call, medians over at least 5 of each",
+        source="both should only be queued: a call that takes several times as long does more",
         check=_copies_staged,
     ),
 )
-"""What to look for in `GpuResult.api`."""
+"""Rules for `GpuResult.api`."""

@@ -1,4 +1,4 @@
-"""The processes of a recording: each in whose kernels programs ran has maps of its own."""
+"""The processes of a recording: each process with instrumented kernels has its own maps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAMES = ("pid", "process")
 
 
 def apart(recording: GpuRecording) -> dict[int, GpuRecording]:
-    """Divide a recording by process: kernels, launches and maps of each with instrumented kernels.
+    """Divide a recording by process: kernels, launches and maps of each process with instrumented kernels.
 
-    Frames keep their row numbers. Of a single process it is the recording itself; without any instrumented kernel that
-    of the first process, which is the notebook's.
+    Frames keep their row numbers. For a single process this is the recording itself; without any instrumented kernel,
+    the first process's part, which is the notebook's.
     """
     having = list(dict.fromkeys(content.pid for content in recording.maps)) or [0]
     if len(having) == 1:
@@ -29,13 +29,13 @@ def apart(recording: GpuRecording) -> dict[int, GpuRecording]:
 
 
 def chosen(recording: GpuRecording) -> list[MapContent]:
-    """Maps of the processes with instrumented kernels, and once those that there are only once."""
+    """Maps of the processes with instrumented kernels; shared maps are included once."""
     having = list(dict.fromkeys(content.pid for content in recording.maps)) or [0]
     return _maps_of(recording, _ran(recording, having))
 
 
 def together(frames: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
-    """Put the frames of processes one below the other, with a column `pid` first; of one process it is as it is."""
+    """Concatenate the frames of processes, with `pid` as the first column; a single frame is returned unchanged."""
     if len(frames) == 1:
         return next(iter(frames.values()))
     column = next(name for name in _NAMES if all(name not in frame for frame in frames.values()))
@@ -48,14 +48,14 @@ def together(frames: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _ran(recording: GpuRecording, having: list[int]) -> list[int]:
-    """Those of the processes with maps whose kernels have programs in them."""
+    """Processes with maps whose kernels have programs in them."""
     kernels = recording.kernels
     owners = {pid if pid in having else having[0] for pid in kernels.loc[kernels["instrumented"], "pid"].tolist()}
     return [pid for pid in having if pid in owners] or having[:1]
 
 
 def _maps_of(recording: GpuRecording, pids: list[int]) -> list[MapContent]:
-    """Maps of some processes, and once those that all share: as the first process, which reads them last, has them."""
+    """Maps of some processes; shared maps once, as read by the first process, which reads them last."""
     own = {_name(content) for content in recording.maps if content.pid in pids and not _common(content)}
     found: list[MapContent] = []
     once: set[tuple[str, str]] = set()
@@ -72,7 +72,7 @@ def _name(content: MapContent) -> tuple[str, str]:
 
 
 def _common(content: MapContent) -> bool:
-    """Whether it is an array of the kernel, the same in all processes."""
+    """Whether it is an array in the kernel, the same for all processes."""
     return content.spec.used_by == "both"
 
 

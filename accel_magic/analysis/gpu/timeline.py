@@ -1,4 +1,4 @@
-"""Launches and what other traces of the same time recorded, on one axis of time."""
+"""Launches and the events of simultaneous traces on one time axis."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ TIMELINE: Final = {
 
 @dataclass(frozen=True)
 class Beside:
-    """Another trace of the same time: its recording, and its events as a frame."""
+    """A simultaneous trace: its recording, and its events as a DataFrame."""
 
     recording: Recording
     events: pd.DataFrame
 
 
 def timeline(gpu: GpuFrames, *others: Beside) -> pd.DataFrame:
-    """Put launches and the events of other traces in one order of time; columns as of `GpuResult.timeline`.
+    """Launches and the events of other traces, in order of time; columns as in `GpuResult.timeline`.
 
     Raises:
-        ResultError: Another trace ran at another time.
+        ResultError: Another trace did not run at the same time.
 
     """
     parts = [_launches(gpu), *(_events(gpu, other) for other in others)]
@@ -72,15 +72,15 @@ def _events(gpu: GpuFrames, other: Beside) -> pd.DataFrame:
     if not recording.timed or not -recording.duration_ns < before_ns < gpu.recording.duration_ns:
         raise ResultError(
             "these traces did not run at the same time",
-            why="there is no moment that is in both recordings",
-            fix="trace with both lines over one cell: %%gputrace, and %%ktrace or %%flame below it",
+            why="the two recordings do not overlap in time",
+            fix="put both lines on one cell: %%gputrace, and %%ktrace or %%flame below it",
             code="result.not-together",
         )
     events = other.events
     time_ns = events["time_ns"].to_numpy(np.int64) + before_ns
     took = events["duration_ns"] if "duration_ns" in events else pd.Series(np.nan, events.index)
     tid = events["tid"].to_numpy(np.int64)
-    launch = under_way(gpu.launches, tid, time_ns)
+    launch = launch_calls(gpu.launches, tid, time_ns)
     return pd.DataFrame(
         {
             "time_ns": time_ns,
@@ -95,16 +95,16 @@ def _events(gpu: GpuFrames, other: Beside) -> pd.DataFrame:
     )
 
 
-def under_way(launches: pd.DataFrame, tid: NDArray[np.int64], time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the launch during whose call each event of the same thread came.
+def launch_calls(launches: pd.DataFrame, tid: NDArray[np.int64], time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the launch call during which each event of the same thread occurred.
 
     Args:
         launches: Columns as in `recording.LAUNCHES`.
         tid: (events,) thread of each.
-        time_ns: (events,) when, on the base of the launches.
+        time_ns: (events,) time of each, on the same base as the launches.
 
     Returns:
-        (events,) row of `launches`, -1 for none.
+        (events,) row of `launches`, -1 if none.
 
     """
     found = np.full(len(tid), -1, np.int64)

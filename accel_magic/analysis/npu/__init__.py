@@ -1,4 +1,4 @@
-"""What the NPU driver did: families, phases, buffers, jobs, and what is wrong."""
+"""Analysis of an NPU trace: families, phases, buffers, jobs, and problems."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class NpuTables:
-    """A trace of the NPU driver, taken apart.
+    """Tables of a trace of the NPU driver.
 
-    Every table is computed on first use and kept. What the trace cannot tell (no times, no captured values, functions
+    Every table is computed on first use and kept. What the trace does not contain (times, captured values, functions
     that were not traced) is missing in the tables, never guessed.
     """
 
     def __init__(self, recording: Recording, events: pd.DataFrame) -> None:
-        """Take apart a recording; `events` is the frame of its events, as `TraceResult.events` has it."""
+        """`events` is the DataFrame of the recording's events, as in `TraceResult.events`."""
         self.recording = recording
         self.trace = NpuTrace.of(recording, events)
 
@@ -35,28 +35,28 @@ class NpuTables:
 
     @cached_property
     def phases(self) -> pd.DataFrame:
-        """The trace divided into boot, open, query, allocation, submission, wait, cleanup, idle: a row per stretch."""
+        """The trace divided into boot, open, query, allocation, submission, wait, cleanup, idle: a row per interval."""
         from accel_magic.analysis.npu.phases import phases
 
         return phases(self.trace)
 
     @cached_property
     def phase_totals(self) -> pd.DataFrame:
-        """Stretches, calls and time of each phase."""
+        """Intervals, calls and time of each phase."""
         from accel_magic.analysis.npu.phases import phase_totals
 
         return phase_totals(self.phases)
 
     @cached_property
     def polls(self) -> pd.DataFrame:
-        """Poll loops: who polls, the cycle of calls, how often, for how long."""
+        """Polling loops: the polling function, the cycle of calls, repeats, duration."""
         from accel_magic.analysis.npu.polls import polls
 
         return polls(self.trace)
 
     @cached_property
     def messages(self) -> pd.DataFrame:
-        """Messages to and from the firmware, polls left out."""
+        """Messages to and from the firmware, without polls."""
         from accel_magic.analysis.npu.messages import messages
 
         return messages(self.trace, self.polls)
@@ -77,14 +77,14 @@ class NpuTables:
 
     @cached_property
     def churn(self) -> pd.DataFrame:
-        """Each process's buffers beside its jobs: how many were made for one job alone, and what that cost."""
+        """Each process's buffers and jobs: how many buffers were created for a single job, and their cost."""
         from accel_magic.analysis.npu.buffers import churn
 
         return churn(self.trace, self.buffers)
 
     @cached_property
     def leaks(self) -> pd.DataFrame:
-        """Processes that closed the device, or ended, and left buffers behind; facts to judge."""
+        """Processes that closed the device, or ended, and left buffers behind."""
         from accel_magic.analysis.npu.buffers import leaks
 
         return leaks(self.trace, self.buffers)
@@ -104,35 +104,35 @@ class NpuTables:
         return recoveries(self.trace, self.jobs)
 
     def throughput(self, freq: str = "100ms") -> pd.DataFrame:
-        """Jobs submitted and done per second and in flight, over time; `freq` is a pandas offset."""
+        """Jobs submitted and completed per second, and in flight, over time; `freq` is a pandas offset."""
         from accel_magic.analysis.npu.throughput import throughput
 
         return throughput(self.trace, freq, self.jobs)
 
     @cached_property
     def concurrency(self) -> pd.DataFrame:
-        """How long each number of jobs was under way at once."""
+        """How long each number of jobs was in flight at once."""
         from accel_magic.analysis.npu.throughput import concurrency
 
         return concurrency(self.trace, self.jobs)
 
     @cached_property
     def calls(self) -> pd.DataFrame:
-        """Level Zero call, ioctl, driver functions, IPC, interrupt and completion, joined: a row per step."""
+        """Level Zero call, ioctl, driver functions, IPC, interrupt and completion, linked: a row per step."""
         from accel_magic.analysis.npu.layers import layers
 
         return layers(self.trace, self.jobs)
 
     @cached_property
     def api(self) -> pd.DataFrame:
-        """Each Level Zero call: how often, how long, and where its time went."""
+        """Each Level Zero call: count, duration, and where its time went."""
         from accel_magic.analysis.npu.api import api_summary
 
         return api_summary(self.trace, self.calls)
 
     @cached_property
     def findings(self) -> Findings:
-        """What is wrong or worth knowing, with evidence; `TraceResult.diagnose`."""
+        """Problems and notes, with evidence; see `TraceResult.diagnose`."""
         from accel_magic.analysis.npu.diagnosis import diagnose
 
         return diagnose(self)

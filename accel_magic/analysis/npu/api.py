@@ -1,4 +1,4 @@
-"""Where the time of a program's calls goes, and whether they did below them what they should."""
+"""Where the time of a program's calls goes, and whether they did what the API map says."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from accel_magic.analysis.npu.trace import NpuTrace
 
 ENTRIES: Final = ("ivpu_open", "ivpu_postclose")
-"""Ways into the driver that are no ioctl and have a function of their own."""
-NOT_READY: Final = 1  # ze_result_t: the answer "not yet" is no failure
+"""Entries to the driver that are not ioctls and have their own function."""
+NOT_READY: Final = 1  # ze_result_t: "not ready" is not a failure
 EXTRA, MISSING = "not expected", "missing"
 
 
 def api_summary(trace: NpuTrace, steps: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Sum up the calls that a program made: of Level Zero, and the ioctls that it made without it.
+    """Sum up the calls that a program made: Level Zero calls, and ioctls made without Level Zero.
 
     Args:
         trace: A trace with times.
-        steps: Its steps (`layers`), found here when not given.
+        steps: Its steps (`layers`); computed if not given.
 
     Returns:
         One row per call, most time first; index `call`. `layer` category; `calls`, `failed` int64; `total_ns`,
-        `p50_ns`, `p99_ns` float64 of its duration, and where the total went: `user_ns` in the program and its
-        libraries, `ioctl_ns` in the driver (opening and closing it included), `device_ns` waiting there for the device
-        (a job's end, an answer of the firmware). A wait of which nothing more is traced counts whole. `ioctls`, `jobs`
-        int64: how many were below. What is below a call inside a call counts for both.
+        `p50_ns`, `p99_ns` float64 of its duration, and the parts of the total: `user_ns` in the program and its
+        libraries, `ioctl_ns` in the driver (including opening and closing the device), `device_ns` waiting there for
+        the device (a job's end, a reply of the firmware). A wait without further details counts as a whole. `ioctls`,
+        `jobs` int64: number below the call. What is below a nested call counts for both.
 
     """
     if steps is None:
@@ -69,16 +69,16 @@ def api_summary(trace: NpuTrace, steps: pd.DataFrame | None = None) -> pd.DataFr
 
 
 def unexpected(trace: NpuTrace, steps: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Compare what was below each call with the map of Level Zero (`probes.presets.level_zero`).
+    """Compare what happened below each call with the map of Level Zero (`probes.presets.level_zero`).
 
     Args:
         trace: A trace with times.
-        steps: Its steps (`layers`), found here when not given.
+        steps: Its steps (`layers`); computed if not given.
 
     Returns:
-        One row per difference; none means that all is as the map says. `call` and `below` str; `kind`: "not expected"
-        (`seen` times there, and the map knows no reason) or "missing" (`seen` of the calls were without it, although it
-        was traced and they succeeded; not told when events were lost); `calls` int64: how many were looked at.
+        One row per difference; none if everything matches the map. `call` and `below` str; `kind`: "not expected"
+        (occurred `seen` times, but is not in the map) or "missing" (`seen` of the calls did not have it, although it
+        was traced and they succeeded; not reported if events were lost); `calls` int64: number of calls checked.
 
     """
     if steps is None:
@@ -129,19 +129,19 @@ def _missing(trace: NpuTrace, steps: pd.DataFrame) -> Iterator[tuple[str, str, s
 
 
 def _layers(steps: pd.DataFrame) -> NDArray[np.int8]:
-    """(steps,) int8: code of each step's layer."""
+    """(steps,) int8: layer code of each step."""
     return np.asarray(steps["layer"].cat.codes, np.int8)
 
 
 def _named(steps: pd.DataFrame, *names: str) -> NDArray[np.bool_]:
-    """(steps,) bool: steps of these names."""
+    """(steps,) bool: steps with these names."""
     wanted = np.append(steps["name"].cat.categories.isin(names), False)
     chosen: NDArray[np.bool_] = wanted[steps["name"].cat.codes.to_numpy()]
     return chosen
 
 
 def _around(inside: NDArray[np.intp], layer: NDArray[np.int8], steps: NDArray[np.intp], to: int) -> NDArray[np.intp]:
-    """(steps,) innermost step of layer `to` that each ran inside of, -1 for none."""
+    """(steps,) innermost enclosing step of layer `to`, -1 if none."""
     found = inside[steps]
     while len(wrong := np.flatnonzero((found >= 0) & (layer[found] != to))):
         found[wrong] = inside[found[wrong]]
@@ -151,10 +151,10 @@ def _around(inside: NDArray[np.intp], layer: NDArray[np.int8], steps: NDArray[np
 def _waiting(
     trace: NpuTrace, steps: pd.DataFrame, layer: NDArray[np.int8], duration: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(steps,) float64 ns: what each step itself adds to the time that an ioctl waits for the device."""
+    """(steps,) float64 ns: what each step adds to the time that an ioctl waits for the device."""
     start, inside = steps["start_ns"].to_numpy(np.int64), steps["inside"].to_numpy(np.intp)
     waited = np.where((layer == IPC) & _named(steps, RECEIVE), duration, 0.0)
-    # A wait begins and ends in one ioctl, one at a time.
+    # A wait begins and ends in one ioctl, and waits do not overlap.
     for edge, sign in ((STARTS_WAIT, -1.0), (ENDS_WAIT, 1.0)):
         rows = np.flatnonzero((layer == FENCE) & _named(steps, edge) & (inside >= 0))
         waited[rows] = sign * start[rows]
@@ -170,7 +170,7 @@ def _submissions(steps: pd.DataFrame, layer: NDArray[np.int8]) -> NDArray[np.int
 
 
 def _summed_outwards(parts: pd.DataFrame, inside: NDArray[np.intp]) -> pd.DataFrame:
-    """Add what each step has to everything that it ran inside of."""
+    """Add each step's values to everything that encloses it."""
     totals = parts.to_numpy(np.float64)
     sums = totals.copy()
     rows = np.flatnonzero(totals.any(axis=1))

@@ -1,4 +1,4 @@
-"""The NPU's buffers: each one's size, kind, cost and life, and what processes do with theirs."""
+"""The NPU's buffers: size, kind, cost and lifetime of each, and how processes use theirs."""
 
 from __future__ import annotations
 
@@ -43,28 +43,27 @@ _CACHE = {0x0: "cached", 0x10000: "uncached", 0x20000: "write-combined"}
 
 
 def kind(flags: int) -> str:
-    """What DRM_IVPU_BO_* flags mean, e.g. `mappable, cached`."""
+    """Meaning of DRM_IVPU_BO_* flags, e.g. `mappable, cached`."""
     words = [word for bit, word in _PLACES if flags & bit]
     return ", ".join([*words, _CACHE.get(flags & _CACHE_MASK, "cache mode not known")])
 
 
 def buffers(trace: NpuTrace) -> pd.DataFrame:
-    """Describe every buffer object that the trace tells of, in the order of their creation.
+    """Describe every buffer object in the trace, in order of creation.
 
     Returns:
-        One row per object. What the trace does not tell is NA: an address comes from `ivpu_gem_create_object`'s
-        return value, and everything that happens to a buffer is known by it.
+        One row per object. What the trace does not contain is NA: an address comes from `ivpu_gem_create_object`'s
+        return value, and identifies the buffer in all other events.
 
         `bo` UInt64 address of the kernel's object, `handle` Int64 of its ioctl, `size_bytes` Int64, `flags` Int64,
-        `kind` text, `owner` "user", or "driver" for what the driver made for itself (firmware, job queues,
-        preemption), `pid` Int64, `comm`, `file` UInt64 address of the open device, `vpu_addr` UInt64 where
-        the NPU sees it;
+        `kind` text, `owner` "user", or "driver" for the driver's own buffers (firmware, job queues, preemption),
+        `pid` Int64, `comm`, `file` UInt64 address of the open device, `vpu_addr` UInt64 address on the NPU;
         `created_ns` (entry of the ioctl, or of the creation), `create_ns` (duration of the ioctl), `bound_ns` first
-        pin or bind, `bind_ns` its duration, `last_used_ns` the newest, `closed_ns` when the program gave the handle
-        back, `freed_ns`, `lifetime_ns` from `created_ns` to `freed_ns`: Int64 ns;
+        pin or bind, `bind_ns` its duration, `last_used_ns` the newest, `closed_ns` when the program closed the handle,
+        `freed_ns`, `lifetime_ns` from `created_ns` to `freed_ns`: Int64 ns;
         `pages` Int64 pages that its binds mapped, `jobs` Int64 submissions it was part of (not the driver's own
         buffers; a lower bound if events were lost);
-        `state` one of `STATES`: that a buffer is alive, or older than the trace, is told only if no hit was lost or
+        `state` one of `STATES`: whether a buffer is alive, or older than the trace, is only known if no hit was lost or
         missed.
 
     """
@@ -80,21 +79,21 @@ def buffers(trace: NpuTrace) -> pd.DataFrame:
 
 
 def leaks(trace: NpuTrace, frame: pd.DataFrame) -> pd.DataFrame:
-    """Find the processes that lost track of buffers.
+    """Find the processes that leave buffers behind.
 
-    A buffer that is alive while its process has the device open is no leak, so a row is a fact to judge, not a verdict.
-    A buffer counts as given back when its handle was closed, even if a job or a mapping kept it a little longer.
+    A buffer that is alive while its process has the device open is not a leak, so a row is a fact, not a verdict. A
+    buffer counts as given back once its handle was closed, even if a job or a mapping kept it a little longer.
 
     Args:
         trace: The trace.
-        frame: What `buffers` gave.
+        frame: Result of `buffers`.
 
     Returns:
-        Indexed by `pid`, one row per process with anything to tell: `comm`, `created` user's buffers, `bytes` of them;
-        `left`, `left_bytes`: freed only because the device was closed (NA where closing handles was not traced, or hits
-        were lost or missed);
+        Indexed by `pid`, one row per process with such buffers: `comm`, `created` user's buffers, `bytes` of them;
+        `left`, `left_bytes`: only freed by closing the device (NA if closing handles was not traced, or hits were lost
+        or missed);
         `outlived`, `outlived_bytes`: still there although the process closed the device;
-        `kept`, `kept_bytes`: alive, used by one job, and never again although the process submitted more.
+        `kept`, `kept_bytes`: alive, used by one job, and never again although the process submitted more jobs.
         All Int64.
 
     """
@@ -118,16 +117,16 @@ def leaks(trace: NpuTrace, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def churn(trace: NpuTrace, frame: pd.DataFrame) -> pd.DataFrame:
-    """Measure how each process's buffers relate to its jobs.
+    """Relate each process's buffers to its jobs.
 
     Args:
         trace: The trace.
-        frame: What `buffers` gave.
+        frame: Result of `buffers`.
 
     Returns:
-        Indexed by `pid`: `comm`, `created` user's buffers, `bytes` of them, `freed`, `jobs` submissions that the
-        driver took, `created_per_job` float64 (NaN without jobs), `single_use` buffers that were freed after one job,
-        `single_use_bytes`, and what that life cost: `create_ns`, `bind_ns`, sums over the single-use buffers. Int64.
+        Indexed by `pid`: `comm`, `created` user's buffers, `bytes` of them, `freed`, `jobs` submissions accepted by the
+        driver, `created_per_job` float64 (NaN without jobs), `single_use` buffers freed after one job,
+        `single_use_bytes`, and their cost: `create_ns`, `bind_ns`, sums over the single-use buffers. Int64.
 
     """
     users = frame[(frame["owner"] == USER) & frame["pid"].notna()]
@@ -146,7 +145,7 @@ def churn(trace: NpuTrace, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _describe(frame: pd.DataFrame, found: Objects) -> None:
-    """Add what is known from the creation."""
+    """Add the columns known from the creation."""
     trace, made, ioctl = found.trace, found.made, found.ioctl
     asked = ioctl >= 0
     answered = np.where(asked, ioctl, NONE)
@@ -173,7 +172,7 @@ def _describe(frame: pd.DataFrame, found: Objects) -> None:
 
 
 def _size(found: Objects) -> pd.Series[int]:
-    """Bytes of the object, which are whole pages; without them those that were asked for, rounded up."""
+    """Size of the object in bytes, whole pages; if unknown, the requested size, rounded up."""
     trace, made, ioctl = found.trace, found.made, found.ioctl
     own = pd.Series(captured(trace, "size", made))
     asked = pd.Series(captured(trace, "size", ioctl))
@@ -182,7 +181,7 @@ def _size(found: Objects) -> pd.Series[int]:
 
 
 def _owner(found: Objects) -> pd.Series[Any]:
-    """Who asked for each: known where ioctls were traced, and threads can be told apart."""
+    """Owner of each: known if ioctls were traced and threads can be distinguished."""
     trace = found.trace
     others = 1 if trace.timed and trace.saw(*CREATE_IOCTLS) else NONE
     codes = np.where(found.users, 0, others)
@@ -190,7 +189,7 @@ def _owner(found: Objects) -> pd.Series[Any]:
 
 
 def _add_binds(frame: pd.DataFrame, found: Objects) -> None:
-    """Add the first and the newest bind, the pages that binds mapped, and the jobs that binds were for."""
+    """Add the first and the newest bind, the pages that binds mapped, and the jobs that the binds were for."""
     trace, count = found.trace, len(frame)
     binds = trace.rows(*BINDS)
     which = found.of(binds)
@@ -226,7 +225,7 @@ def _add_binds(frame: pd.DataFrame, found: Objects) -> None:
 
 
 def _add_end(frame: pd.DataFrame, found: Objects) -> None:
-    """Add when each was given back and freed, how long it lived and what became of it."""
+    """Add when each was closed and freed, its lifetime and its final state."""
     trace = found.trace
     gone, given_back = freed(found), closed(found)
     time = trace.events["time_ns"].to_numpy()
@@ -242,12 +241,12 @@ def _add_end(frame: pd.DataFrame, found: Objects) -> None:
 
 
 def incomplete(trace: NpuTrace) -> bool:
-    """Whether hits may be missing, so that what is not in the trace may have happened all the same."""
+    """Whether hits may be missing, so that absence from the trace proves nothing."""
     return bool(trace.lost or trace.missed)
 
 
 def _address_given_again(found: Objects) -> NDArray[np.bool_]:
-    """(objects,) bool: another object was made at the same address, so this one was freed before."""
+    """(objects,) bool: another object was created at the same address, so this one was freed before."""
     order = np.lexsort((found.born, found.bo[: len(found.made)]))
     again = np.zeros(len(found.bo), np.bool_)
     this, after = found.bo[order[:-1]], found.bo[order[1:]]
@@ -256,7 +255,7 @@ def _address_given_again(found: Objects) -> NDArray[np.bool_]:
 
 
 def _by_process(users: pd.DataFrame) -> pd.DataFrame:
-    """Per process: `comm`, `created` and `bytes` of the buffers that it made."""
+    """Per process: `comm`, `created` and `bytes` of its buffers."""
     groups = users.groupby("pid")
     table = pd.DataFrame(
         {"comm": groups["comm"].first(), "created": groups.size(), "bytes": groups["size_bytes"].sum()}
@@ -265,7 +264,7 @@ def _by_process(users: pd.DataFrame) -> pd.DataFrame:
 
 
 def _submissions(trace: NpuTrace) -> pd.DataFrame:
-    """Per process: `jobs` submissions that the driver took, `last_ns` when the last was made."""
+    """Per process: `jobs` submissions accepted by the driver, `last_ns` time of the last."""
     rows = trace.rows(*SUBMITS)
     rows = rows[~refused(trace, rows)]
     groups = trace.events[["pid", "time_ns"]].iloc[rows].groupby("pid")["time_ns"]
@@ -273,7 +272,7 @@ def _submissions(trace: NpuTrace) -> pd.DataFrame:
 
 
 def _closed_device(trace: NpuTrace, users: pd.DataFrame) -> pd.Series[int]:
-    """(users' buffers,) Int64 ns: when the device that each was made through was closed; NA for not."""
+    """(users' buffers,) Int64 ns: when the device was closed through which each was created; NA if it was not."""
     time, pid = (trace.events[name].to_numpy() for name in ("time_ns", "pid"))
     opens, closes = trace.rows(OPEN), trace.rows(CLOSE)
     if known_at(trace, "file", closes).any():

@@ -1,12 +1,12 @@
-"""What each recorded hit ran inside of: a measured call of its thread, a handler, or an interrupt.
+"""What contained each recorded hit: a measured call of its thread, a handler, or an interrupt.
 
-Three ways to know it, each where it holds:
+There are three ways to find out:
 
-- A measured call (one with a duration) encloses what its thread does until it returns.
-- An interrupt runs on a CPU, under the thread number of whatever it interrupted. From its handler's entry on, what may
-  run in an interrupt and comes next on that CPU is the interrupt's, and never the thread's.
-- Handlers on the kernel's own threads (the interrupt's thread, work functions) often have no measured end. What such a
-  thread does next is theirs, until the next of them.
+- A measured call (one with a duration) contains everything that its thread does until it returns.
+- An interrupt runs on a CPU, under the thread number of whatever it interrupted. From its handler's entry on, the next
+  hits on that CPU that may run in an interrupt belong to the interrupt, never to the thread.
+- Handlers on the kernel's own threads (the interrupt thread, work functions) often have no measured end. The next hits
+  of such a thread belong to it, until the next handler.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ MESSAGES_CAME: Final = ("ivpu_ipc_irq_handler", "ivpu_hw_ip_ipc_rx_count_get", "
 POLLS: Final = "ivpu_wait_for_ready"
 
 INTERRUPT_THREADS: Final = re.compile(r"ivpu_irq_thread_handler|ivpu_ipc_irq_(thread_handler|work_fn)")
-"""What the interrupt leaves to a thread."""
+"""Work that the interrupt defers to a thread."""
 OPENERS: Final = (
     re.compile(r"ivpu_irq_thread_handler|ivpu_\w+_work(_fn)?"),
     re.compile(r"ivpu_ipc_irq_thread_handler"),
     re.compile(r"ivpu_job_done_callback"),
 )
-"""Handlers without a measured end, outer ones first: each lasts until the next of its own kind or an outer one."""
+"""Handlers without a measured end, outer ones first: each lasts until the next of the same kind or an outer one."""
 CLOSES_LAST: Final = "ivpu_ipc_rx_msg_del"
-"""Called for each message when its callback is over."""
+"""Called for each message after its callback."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Contexts:
     """Where the hits of a trace ran.
 
     Attributes:
-        inside: (events,) intp: row of the call, handler or interrupt that each hit ran inside of, -1 for none.
+        inside: (events,) intp: row of the call, handler or interrupt that contains each hit, -1 if none.
         interrupt: (events,) bool: ran in the interrupt itself.
-        deferred: (events,) bool: ran on a thread, in a handler of what the interrupt left to do.
-        opener: (events,) bool: is a handler or an interrupt, with no measured end of its own.
+        deferred: (events,) bool: ran on a thread, in a handler of work deferred by the interrupt.
+        opener: (events,) bool: is a handler or an interrupt without a measured end.
 
     """
 
@@ -66,7 +66,7 @@ class Contexts:
 
 
 def contexts(trace: NpuTrace) -> Contexts:
-    """Find for each hit what it ran inside of. Needs a trace with times."""
+    """Find what contained each hit. Needs a trace with times."""
     events = trace.events
     time = events["time_ns"].to_numpy()
     tid = events["tid"].to_numpy()
@@ -83,7 +83,7 @@ def contexts(trace: NpuTrace) -> Contexts:
     unmeasured = np.zeros(len(events), np.bool_)
     unmeasured[threads] = np.isnan(duration)
     opened, openers = _handlers(trace, tid, interrupt, unmeasured)
-    # Inside the same call as its handler: the handler's. Else in a call that the handler made, or after the handler.
+    # In the same call as its handler: the handler's. Otherwise in a call made by the handler, or after the handler.
     handled = np.flatnonzero(opened >= 0)
     handled = handled[inside[handled] == inside[opened[handled]]]
     inside[handled] = opened[handled]
@@ -93,7 +93,7 @@ def contexts(trace: NpuTrace) -> Contexts:
 
 
 def durations(trace: NpuTrace) -> NDArray[np.float64]:
-    """(events,) float64: ns, NaN where the hit was not measured."""
+    """(events,) float64: ns, NaN if the hit was not measured."""
     if "duration_ns" not in trace.events.columns:
         return np.full(len(trace.events), np.nan)
     return trace.events["duration_ns"].to_numpy(np.float64)
@@ -105,10 +105,10 @@ def matching(trace: NpuTrace, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
 
 
 def interrupts(trace: NpuTrace, tid: NDArray[np.integer]) -> NDArray[np.intp]:
-    """(events,) row of the interrupt's entry for what ran in an interrupt, itself included; -1 for all else.
+    """(events,) row of the interrupt's entry for hits in an interrupt, including the entry itself; -1 for others.
 
-    `tid` is the trace's column of that name. The answer is kept with the trace, for every analysis asks; do not write
-    into it.
+    `tid` is the trace's column of that name. The result is cached in the trace, because every analysis needs it; do
+    not modify it.
     """
     kept: dict[str, NDArray[np.intp]] = vars(trace)
     if "interrupts" not in kept:
@@ -122,13 +122,13 @@ def _interrupts(trace: NpuTrace, tid: NDArray[np.integer]) -> NDArray[np.intp]:
     if not (entry.any() or inner.any()):
         return found
     may = np.array([in_interrupt(name) for name in trace.names], np.bool_)[trace.codes] | entry
-    # What else runs on the CPU ends a stretch: then the places of these are not next to each other.
+    # Other hits on the CPU end an interrupt: then the indices of its hits are not consecutive.
     order = np.argsort(trace.events["cpu"].to_numpy(), kind="stable")
     places = np.flatnonzero(may[order])
     rows = order[places]
     first = entry[rows] | _elsewhere(trace, tid, rows, places)
     found[rows] = _begun(rows, first, entry)
-    # The entry may not be traced, or its hit is missed: it came while the kernel ran another probe on this CPU.
+    # The entry may be untraced, or its hit missed because the kernel was running another probe on this CPU.
     left = found[rows] == NONE
     rows, places = rows[left], places[left]
     new = _elsewhere(trace, tid, rows, places)
@@ -139,19 +139,19 @@ def _interrupts(trace: NpuTrace, tid: NDArray[np.integer]) -> NDArray[np.intp]:
 def _headless(
     trace: NpuTrace, rows: NDArray[np.intp], new: NDArray[np.bool_], inner: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """(rows,) bool: hits that an interrupt without an entry begins with."""
-    told = np.cumsum(inner)
-    before = np.maximum.accumulate(np.where(new, told - inner, 0))
+    """(rows,) bool: the first hits of interrupts without an entry."""
+    count = np.cumsum(inner)
+    before = np.maximum.accumulate(np.where(new, count - inner, 0))
     handler = inner & trace.names.isin(MESSAGES_CAME[:1])[trace.codes[rows]]
     after_outer = np.append(False, trace.names.isin(list(ALWAYS_IN_INTERRUPT))[trace.codes[rows[:-1]]])[: len(rows)]
-    first: NDArray[np.bool_] = (inner & (told - before == 1)) | (handler & ~after_outer)
+    first: NDArray[np.bool_] = (inner & (count - before == 1)) | (handler & ~after_outer)
     return first
 
 
 def _elsewhere(
     trace: NpuTrace, tid: NDArray[np.integer], rows: NDArray[np.intp], places: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """(rows,) bool: hits that are not in one interrupt with the one before: another CPU or thread, or after its end."""
+    """(rows,) bool: hits not in the same interrupt as the previous: another CPU or thread, or after its end."""
     new = np.ones(len(rows), np.bool_)
     before, this, cpu = rows[:-1], rows[1:], trace.events["cpu"].to_numpy()
     new[1:] = (np.diff(places) != 1) | (cpu[this] != cpu[before]) | (tid[this] != tid[before])
@@ -160,7 +160,7 @@ def _elsewhere(
 
 
 def _begun(rows: NDArray[np.intp], first: NDArray[np.bool_], entry: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """(rows,) the first hit of each one's stretch where that is an entry, else -1."""
+    """(rows,) the first hit of each one's group if that is an entry, else -1."""
     if not len(rows):
         return rows
     begins = rows[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))]
@@ -168,7 +168,7 @@ def _begun(rows: NDArray[np.intp], first: NDArray[np.bool_], entry: NDArray[np.b
 
 
 def _only_in_interrupts(trace: NpuTrace) -> NDArray[np.bool_]:
-    """(events,) bool: hits that only an interrupt can have made. No thread but one that polls reads messages."""
+    """(events,) bool: hits that only an interrupt can make. The only thread that reads messages is one that polls."""
     only = trace.mask(*ALWAYS_IN_INTERRUPT, *MESSAGES_CAME)
     came = trace.rows(*MESSAGES_CAME)
     only[came] = calls_around(trace, trace.rows(POLLS), came) == NONE
@@ -178,7 +178,7 @@ def _only_in_interrupts(trace: NpuTrace) -> NDArray[np.bool_]:
 def _handlers(
     trace: NpuTrace, tid: NDArray[np.integer], interrupt: NDArray[np.bool_], unmeasured: NDArray[np.bool_]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """(events,) row of the innermost open handler of each hit, -1 for none; (events,) which hits are handlers."""
+    """(events,) row of the innermost open handler of each hit, -1 if none; (events,) which hits are handlers."""
     opened = np.full(len(tid), NONE, np.intp)
     openers = np.zeros(len(tid), np.bool_)
     tables = [matching(trace, pattern) for pattern in OPENERS]
@@ -209,7 +209,7 @@ def _handlers(
 def _deferred(
     trace: NpuTrace, tid: NDArray[np.integer], interrupt: NDArray[np.bool_], inside: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """(events,) bool: what interrupts left to threads, and what ran inside of that."""
+    """(events,) bool: work that interrupts deferred to threads, and everything inside it."""
     deferred = matching(trace, INTERRUPT_THREADS)[trace.codes] & ~interrupt
     within = np.flatnonzero(np.isin(tid, np.unique(tid[deferred])) & (inside >= 0) & ~deferred)
     while (found := deferred[inside[within]]).any():

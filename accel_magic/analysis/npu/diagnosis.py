@@ -1,8 +1,4 @@
-"""The rules of diagnosis, as data: what is looked for, from which limit on, where the limit is from, and what to say.
-
-Limits are ratios within one trace, or shares of the driver's own time-outs, so that they hold on a real NPU, under
-emulation and on a busy machine alike. `accel_magic.analysis.npu.evidence` has one function per rule.
-"""
+"""Runs the NPU rules (`rules.py`) on a trace: collects each rule's evidence and turns it into findings."""
 
 from __future__ import annotations
 
@@ -52,27 +48,26 @@ CHECKS: Final[Mapping[str, Callable[[Analysed, Rule], Evidence | None]]] = Mappi
         "ipc-storm": firmware.ipc_storm,
     }
 )
-"""The function that looks for each rule's evidence."""
+"""The function that collects each rule's evidence."""
 
 
 def diagnose(npu: Analysed) -> Findings:
-    """Look for everything that the rules know.
+    """Check all rules.
 
     Args:
-        npu: The trace, taken apart: `TraceResult.npu`.
+        npu: The analyzed trace: `TraceResult.npu`.
 
     Returns:
-        What was found, problems first; which rules were looked at, and what the trace lacks for the others. Nothing
-        found is a trace in which nothing is wrong that the rules know of.
-
+        What was found, problems first; which rules were checked, and what the trace lacks for the others. No findings
+        means that none of the checked rules applies.
     """
     lacking = {rule.id: why for rule in RULES if (why := _lacking(npu, rule))}
     checked = [rule for rule in RULES if rule.id not in lacking]
     evidence = {rule.id: found for rule in checked if (found := CHECKS[rule.id](npu, rule)) is not None}
-    told = [rule for rule in checked if rule.id in evidence and not evidence.keys() & set(rule.explained_by)]
-    told.sort(key=lambda rule: SEVERITIES.index(rule.severity))
+    reported = [rule for rule in checked if rule.id in evidence and not evidence.keys() & set(rule.explained_by)]
+    reported.sort(key=lambda rule: SEVERITIES.index(rule.severity))
     return Findings(
-        items=tuple(_finding(rule, evidence[rule.id]) for rule in told),
+        items=tuple(_finding(rule, evidence[rule.id]) for rule in reported),
         checked=tuple(rule.id for rule in checked),
         unchecked=MappingProxyType(lacking),
         recording=npu.recording,
@@ -80,7 +75,7 @@ def diagnose(npu: Analysed) -> Findings:
 
 
 def _lacking(npu: Analysed, rule: Rule) -> str:
-    """Say what this trace lacks for a rule; '' for nothing."""
+    """What this trace lacks for a rule; '' if nothing."""
     if rule.timed and not npu.trace.timed:
         return "times"
     if not rule.counted and not len(npu.trace.events) and npu.trace.counts.any():
@@ -97,7 +92,7 @@ def _finding(rule: Rule, evidence: Evidence) -> Finding:
 
 
 class _Count(float):
-    """A number of a title; its format may name what is counted, for one and for several: `{jobs:job|jobs}`."""
+    """A number in a title; its format may give the noun, singular and plural: `{jobs:job|jobs}`."""
 
     def __format__(self, words: str) -> str:
         one, _, several = words.partition("|")

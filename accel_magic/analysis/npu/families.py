@@ -1,4 +1,4 @@
-"""How often each part of the driver was called."""
+"""Hits of each part of the driver, and the layers of its functions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ _NS_PER_S = 1e9
 
 
 def families(trace: NpuTrace) -> pd.DataFrame:
-    """Count the hits of each family of functions; exact, also where events were lost.
+    """Count the hits of each family of functions; exact even if events were lost.
 
     Returns:
-        Index `family`: those that any traced function belongs to, most hits first. `hits` (int64); `share` of all hits
-        (float64, NaN where there are none); `rate` (float64, hits/s, NaN without times); `functions` that were hit
-        (int64).
+        Index `family`: those with any traced function, most hits first. `hits` (int64); `share` of all hits (float64,
+        NaN if there are none); `rate` (float64, hits/s, NaN without times); `functions` that were hit (int64).
 
     """
     names = trace.counts.index.astype(str)
@@ -55,23 +54,23 @@ _OF_FAMILY: Final = {
     of_npu.OTHER: LEFT_OUT,
 }
 _IOCTL: Final = re.compile(r"\w+_ioctl")
-# Tracepoints ask for these to print themselves: what they tell is that somebody traces.
+# Tracepoints call these to print themselves; they only show that something is being traced.
 _BY_TRACING: Final = re.compile(r"ivpu_fence_get_\w+_name|ivpu_jsm_msg_type_to_str")
 _TRACEPOINTS: Final = {"job": "vpu:job", "jsm": "vpu:jsm", "pm": "vpu:pm"}
 
 
 def layer_of(name: str) -> int:
-    """Place in `LAYERS` of a plain name; -1 for what is no step: other drivers' functions, and what tracing calls."""
+    """Index in `LAYERS` of a plain name; -1 for other drivers' functions, and those called by tracing."""
     if _BY_TRACING.fullmatch(name):
         return LEFT_OUT
     return IOCTL if _IOCTL.fullmatch(name) else _OF_FAMILY.get(of_npu.family_of(name), DRIVER)
 
 
 def layer_codes(trace: NpuTrace) -> NDArray[np.int8]:
-    """(names,) int8: layer of each of the trace's functions."""
+    """(names,) int8: layer of each function in the trace."""
     return np.array([layer_of(name) for name in trace.names], np.int8)
 
 
 def shown_name(name: str) -> str:
-    """Name of a step: tracepoints of the driver with their category, which is no function's name."""
+    """Display name of a step: the driver's tracepoints with their category."""
     return _TRACEPOINTS.get(name, name)

@@ -1,8 +1,8 @@
-"""The NPU's jobs: each one from its submission to its end, put together from whatever tells of it.
+"""The NPU's jobs, each from its submission to its end, reconstructed from everything that shows them.
 
-What tells, best first: the job's fence (`dma_fence:*`; its context and sequence number are the job's on every kernel),
-the driver's own tracepoint (`vpu:job`, Linux 6.16 and newer), the firmware's answer (`ivpu_job_done_callback`). A trace
-with the driver's functions alone tells of submissions only: with several jobs under way nothing says whose an end is.
+The sources, best first: the job's fence (`dma_fence:*`; its context and sequence number identify the job on every
+kernel), the driver's own tracepoint (`vpu:job`, Linux 6.16 and newer), the firmware's reply (`ivpu_job_done_callback`).
+A trace of only the driver's functions shows only submissions: with several jobs in flight, an end cannot be assigned.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ COLUMNS = (
 
 
 def jobs(trace: NpuTrace) -> pd.DataFrame:
-    """Describe every job that the trace tells of, in the order in which they are first seen.
+    """Describe every job in the trace, in order of first appearance.
 
     Returns:
-        One row per call of a submit ioctl, and per job that was begun before the trace and ended in it. What the trace
-        does not tell is NA.
+        One row per call of a submit ioctl, and per job that was started before the trace and ended in it. What the
+        trace does not contain is NA.
 
         - Who: `pid`, `tid` Int64, `comm`, `file` UInt64 address of the open device, `ctx_id` Int64 its number;
-          `context`, `seqno` Int64 of its fence; `job_id` Int64, the driver's number, used again when the job is over;
+          `context`, `seqno` Int64 of its fence; `job_id` Int64, the driver's number, reused after the job;
           `engine`, `cmdq_id`, `priority` Int64; `bo` UInt64 address of its command buffer, `buffer_count` Int64.
-        - When, Int64 ns: `submitted_ns` entry of the ioctl, `submit_ns` its duration, `queued_ns` fence made,
-          `doorbell_ns` the NPU told, `done_ns` fence signalled (else the driver's tracepoint, else the firmware's
-          answer), `latency_ns` from `submitted_ns` to `done_ns`; `wait_start_ns`, `wait_ns` entry and duration of the
-          BO_WAIT that saw its end, else of the last that gave up.
-        - How: `status`; `code` Int64: what the driver told, 0 for success, 256 for aborted, a negative errno for a
-          refusal; `completions` Int64 answers of the firmware with its number (2: told twice); `wait_timeouts` Int64
-          BO_WAITs that gave up; `begun_before` bool.
+        - When, Int64 ns: `submitted_ns` entry of the ioctl, `submit_ns` its duration, `queued_ns` fence created,
+          `doorbell_ns` doorbell rung, `done_ns` fence signaled (else the driver's tracepoint, else the firmware's
+          reply), `latency_ns` from `submitted_ns` to `done_ns`; `wait_start_ns`, `wait_ns` entry and duration of the
+          BO_WAIT that returned its completion, else of the last that timed out.
+        - How: `status`; `code` Int64: as reported by the driver, 0 for success, 256 for aborted, a negative errno for a
+          rejection; `completions` Int64 replies of the firmware with its number (2: reported twice); `wait_timeouts`
+          Int64 BO_WAITs that timed out; `begun_before` bool.
 
-        `status` is category: `ok`; `error` (`code` tells); `aborted` by the driver; `done`: it ended, nothing tells
-        how; `refused`: not submitted; `timed out`: a wait gave up, and no end was seen but at most the abortion by the
-        process itself, with its queue; `unfinished`: no end was seen; `not known`: nothing would show an end.
+        `status` is category: `ok`; `error` (see `code`); `aborted` by the driver; `done`: ended, result unknown;
+        `refused`: not submitted; `timed out`: a wait timed out, and no end was seen, or only the abort by the process
+        itself, with its queue; `unfinished`: no end was seen; `not known`: the trace cannot show an end.
 
     """
     tracks = find_tracks(trace)
@@ -80,15 +80,15 @@ def recoveries(trace: NpuTrace, frame: pd.DataFrame | None = None) -> pd.DataFra
 
     Args:
         trace: The trace.
-        frame: What `jobs` gave; found here when not given.
+        frame: Result of `jobs`; computed if not given.
 
     Returns:
-        One row per event, in order of time: `time_ns` Int64; `kind`: "timeout" (no job ended for long; the driver looks
-        whether the engine's heart beats), "engine reset" (contexts with hung jobs are aborted) or "device reset" (all
-        jobs are); `reason` text, NA where not captured; of resets: `jobs_lost` Int64 jobs that the driver aborted
-        between it and the next reset, `pids` tuple of their processes, `refused` Int64 submissions of the same stretch
-        that it refused because their context had been aborted, `lost_ns` Int64 from the submission of the first job
-        lost to the end of the last.
+        One row per event, in order of time: `time_ns` Int64; `kind`: "timeout" (no job ended for long; the driver
+        checks the engine's heartbeat), "engine reset" (contexts with hung jobs are aborted) or "device reset" (all jobs
+        are aborted); `reason` text, NA if not captured; for resets: `jobs_lost` Int64 jobs that the driver aborted
+        between it and the next reset, `pids` tuple of their processes, `refused` Int64 submissions in the same interval
+        that it rejected because their context had been aborted, `lost_ns` Int64 from the submission of the first lost
+        job to the end of the last.
 
     """
     frame = jobs(trace) if frame is None else frame
@@ -107,7 +107,7 @@ def recoveries(trace: NpuTrace, frame: pd.DataFrame | None = None) -> pd.DataFra
 
 
 def _add_losses(table: pd.DataFrame, frame: pd.DataFrame, timed: bool) -> pd.DataFrame:
-    """Add to each reset what was lost between it and the next."""
+    """Add the losses between each reset and the next."""
     resets = np.flatnonzero(table["kind"] != "timeout")
     starts = table["time_ns"].to_numpy(np.int64, na_value=0)[resets]
 
@@ -134,7 +134,7 @@ def _add_losses(table: pd.DataFrame, frame: pd.DataFrame, timed: bool) -> pd.Dat
 
 
 def _add_owner(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks) -> None:
-    """Add who submitted each job, and its numbers."""
+    """Add the submitter of each job, and the job's numbers."""
     events, here = trace.events, (tracks.start >= 0) & trace.timed
     for name in ("pid", "tid"):
         frame[name] = nullable(events[name].to_numpy()[tracks.start], here)
@@ -143,13 +143,13 @@ def _add_owner(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks) -> None:
     for name in ("context", "seqno"):
         frame[name] = captured(trace, name, tracks.fence)
     frame["ctx_id"] = captured(trace, "ctx_id", tracks.point)
-    number, told = (pd.Series(captured(trace, "job_id", rows)) for rows in (tracks.point, tracks.opener))
-    frame["job_id"] = number.fillna(told)
+    number, reply = (pd.Series(captured(trace, "job_id", rows)) for rows in (tracks.point, tracks.opener))
+    frame["job_id"] = number.fillna(reply)
     frame["begun_before"] = tracks.start == NONE
 
 
 def _add_submission(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks, waits: Waits) -> None:
-    """Add what was submitted, where to, and when the NPU was told."""
+    """Add what was submitted, where to, and when the doorbell rang."""
     submit = tracks.submit
     frame["submitted_ns"] = _time(trace, submit)
     frame["submit_ns"] = captured(trace, "duration_ns", submit)
@@ -170,7 +170,7 @@ def _add_submission(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks, waits:
 
 
 def _priority_of_queue(frame: pd.DataFrame, trace: NpuTrace) -> pd.Series[int]:
-    """Priority that each job's queue was made with; NA where queues of that number were given several."""
+    """Priority of each job's queue at its creation; NA if queues with that number have several."""
     made = trace.rows(QUEUE_CREATE)
     made = made[~refused(trace, made)]
     keys = ["pid", "file", "cmdq_id"]
@@ -184,8 +184,8 @@ def _priority_of_queue(frame: pd.DataFrame, trace: NpuTrace) -> pd.Series[int]:
 def _add_end(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks, waits: Waits) -> None:
     """Add when and how each job ended, and the waits for it."""
     over = np.where(waits.over, waits.wait, NONE)
-    told = pd.Series(captured(trace, "job_status", over))
-    code = told.fillna(pd.Series(captured(trace, "job_status", tracks.opener)))
+    status = pd.Series(captured(trace, "job_status", over))
+    code = status.fillna(pd.Series(captured(trace, "job_status", tracks.opener)))
     turned_away = np.zeros(len(frame), np.bool_)
     turned_away[tracks.submit >= 0] = refused(trace, tracks.submit[tracks.submit >= 0])
     errno = signed32(trace.column("retval", tracks.submit, np.int64))
@@ -219,7 +219,7 @@ def _add_end(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks, waits: Waits)
 
 
 def _completions(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks) -> pd.arrays.IntegerArray:
-    """How often the firmware told each job's end; NA where its number is not known."""
+    """How often the firmware reported each job's completion; NA if its number is unknown."""
     number = frame["job_id"].to_numpy(np.int64, na_value=NONE)
     rows = answers_of_firmware(trace)
     known = np.flatnonzero((number >= 0) & (tracks.start >= 0))
@@ -232,5 +232,5 @@ def _completions(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks) -> pd.arr
 
 
 def _time(trace: NpuTrace, rows: Rows) -> pd.arrays.IntegerArray:
-    """(rows,) ns, NA for -1 and where the trace has no times."""
+    """(rows,) ns, NA for -1 and if the trace has no times."""
     return nullable(np.append(trace.events["time_ns"].to_numpy(), 0)[rows], (rows >= 0) & trace.timed)

@@ -1,7 +1,7 @@
 """From a Level Zero call down to the interrupt that completes it: every step with the step that caused it.
 
-Steps of one thread are joined by nesting (`contexts`), steps of different threads by what they carry: a job's fence
-leads from the submission to the completion and on to the wait that it ends, a message's request to its answer.
+Steps of one thread are linked by nesting (`contexts`), steps of different threads by their contents: a job's fence
+links the submission to the completion and to the wait that it ends, a message's number links a request to its reply.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ COLUMNS: Final = (
 )
 AT_ONCE_NS: Final = 100_000
 NO_THREAD: Final = "interrupt"
-"""`comm` of steps that ran in an interrupt: what they interrupted has nothing to do with them."""
+"""`comm` of steps that ran in an interrupt, which are unrelated to the thread they interrupted."""
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of every hit that is a step or part of one. All (events,), rows as in `NpuTrace.events`."""
+    """Data of every hit that is a step or part of one. All (events,), rows as in `NpuTrace.events`."""
 
     where: Contexts
     layer: NDArray[np.int8]
@@ -47,23 +47,23 @@ class _Rows:
 
 
 def layers(trace: NpuTrace, jobs: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Lay out what happened as steps, each with its cause.
+    """Divide a trace into steps, each with its cause.
 
     Args:
-        trace: A trace with times; one without gives no steps.
-        jobs: The jobs of this trace (`analysis.npu.jobs.jobs`), found here when not given.
+        trace: A trace with times; one without has no steps.
+        jobs: The jobs of this trace (`analysis.npu.jobs.jobs`); computed if not given.
 
     Returns:
-        One row per step, in order of time; hits of one function right after each other are one step (a buffer's pages).
+        One row per step, in order of time; consecutive hits of one function are one step (a buffer's pages).
 
-        - `id` int64: 0..n-1, the index. `parent` int64: the step that caused it; `inside` int64: the step that it ran
-          inside of, the same where both are on one thread; `root` int64: the program's own call that it all began with;
-          -1 for none that is known.
-        - `layer` category, one of `LAYERS`; to "interrupt" belongs what it leaves to a thread.
+        - `id` int64: 0..n-1, the index. `parent` int64: the step that caused it; `inside` int64: the step that contains
+          it, equal to `parent` if both are on one thread; `root` int64: the program's own call that started it all; -1
+          if unknown.
+        - `layer` category, one of `LAYERS`; work that an interrupt defers to a thread is also in "interrupt".
         - `name` category: the Level Zero call, the function or the tracepoint.
-        - `start_ns` int64 since the start; `duration_ns` float64: measured, or for handlers that were not measured, and
-          several hits in one step, up to the last thing known of it; NaN for instants. `calls` int64: hits in the step.
-        - `pid`, `tid` int32, `comm` category: who; -1 and "interrupt" for steps in an interrupt.
+        - `start_ns` int64 since the start; `duration_ns` float64: measured, or for unmeasured handlers and steps of
+          several hits, up to the last known hit; NaN for instants. `calls` int64: hits in the step.
+        - `pid`, `tid` int32, `comm` category; -1 and "interrupt" for steps in an interrupt.
         - `job` int64: row of `jobs`, -1 for none or several. `bo` UInt64: address of the buffer object. `row` int64:
           its first hit in `trace.events`.
 
@@ -95,14 +95,14 @@ def _steps(trace: NpuTrace, rows: _Rows) -> tuple[NDArray[np.intp], NDArray[np.i
     cpu_or_tid = np.where(rows.where.interrupt, NONE - trace.events["cpu"].to_numpy(), trace.events["tid"].to_numpy())
     thread = pd.factorize(cpu_or_tid[kept])[0].astype(np.uint16)
     order = kept[np.argsort(thread, kind="stable")]
-    # What carries a job or a buffer of its own, encloses others or was measured is a step by itself.
+    # A hit that has its own job or buffer, encloses others, or was measured is a separate step.
     single = ~np.isnan(rows.duration) | rows.where.opener | carries_ids(trace)
     again = np.zeros(len(order), np.bool_)
     before, this = order[:-1], order[1:]
     again[1:] = (trace.codes[before] == trace.codes[this]) & ~single[this] & ~single[before]
     again[1:] &= (rows.parent[before] == rows.parent[this]) & (cpu_or_tid[before] == cpu_or_tid[this])
     again[1:] &= rows.where.inside[before] == rows.where.inside[this]
-    # Of what is inside of nothing known, nothing tells that it belongs together, but that it follows at once.
+    # Hits outside any known call only belong together if they follow each other at once.
     time = trace.events["time_ns"].to_numpy()
     again[1:] &= (rows.where.inside[this] >= 0) | (time[this] - time[before] < AT_ONCE_NS)
     first = order[~again]
@@ -114,7 +114,7 @@ def _steps(trace: NpuTrace, rows: _Rows) -> tuple[NDArray[np.intp], NDArray[np.i
 
 
 def _ends(trace: NpuTrace, rows: _Rows) -> NDArray[np.int64]:
-    """(events,) int64 ns: return of what was measured, last known thing of unmeasured handlers, else the hit itself."""
+    """(events,) int64 ns: the return if measured, the last known hit of unmeasured handlers, else the hit itself."""
     time = trace.events["time_ns"].to_numpy()
     end = time + np.nan_to_num(rows.duration).astype(np.int64)
     inner = np.flatnonzero(rows.where.opener[rows.where.inside] & (rows.where.inside >= 0))
@@ -157,7 +157,7 @@ def _frame(trace: NpuTrace, rows: _Rows | None, first: NDArray[np.intp], step: N
             "bo": nullable(rows.bo[first], rows.bo[first] != 0, "UInt64"),
             "row": first,
         },
-        copy=False,  # a million rows of each kind of column would be copied together
+        copy=False,  # otherwise pandas copies all columns of each dtype into one block
     )
 
 
@@ -173,7 +173,7 @@ def _step_of(step: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.intp]
 
 
 def _roots(parent: NDArray[np.intp], layer: NDArray[np.int8]) -> NDArray[np.intp]:
-    """(steps,) the step that each chain of parents begins with, -1 where that is no call of a program."""
+    """(steps,) the first step of each chain of parents, -1 if that is not a program's call."""
     root = np.where(parent >= 0, parent, np.arange(len(parent)))
     while True:
         further = root[root]
@@ -200,13 +200,13 @@ _WITH_IDS = (CALLBACK, *DOORBELLS, MESSAGE, "job", "pm", "ivpu_job_signal", "ivp
 
 
 def carries_ids(trace: NpuTrace) -> NDArray[np.bool_]:
-    """(events,) bool: hits that stand for one certain job, message, fence or buffer, however many follow each other."""
+    """(events,) bool: hits about one particular job, message, fence or buffer, which are never merged into one step."""
     ids = trace.mask(*_WITH_IDS) | np.char.startswith(np.array(trace.names, str), "dma_fence_")[trace.codes]
     return ids | trace.events["bo"].notna().to_numpy() if "bo" in trace.events else ids
 
 
 def buffers(trace: NpuTrace, where: Contexts, layer: NDArray[np.int8]) -> NDArray[np.uint64]:
-    """(events,) uint64: address of the buffer object that each hit is about, 0 where not known."""
+    """(events,) uint64: address of the buffer object of each hit, 0 if unknown."""
     bo: NDArray[np.uint64] = trace.column("bo", np.arange(len(trace.events)), np.uint64)
     found = objects(trace)
     bo[found.made] = found.bo[: len(found.made)]
@@ -225,7 +225,8 @@ def jobs_and_causes(
     Fences of other drivers are marked as left out in `layer`.
 
     Returns:
-        (events,) int64 row of `jobs`, -1 for none or several; (events,) row of the hit that caused this one, -1.
+        (events,) int64 row of `jobs`, -1 for none or several; (events,) row of the hit that caused this one, -1 if
+        unknown.
 
     """
     job = np.full(len(trace.events), NONE, np.int64)
@@ -248,7 +249,7 @@ def jobs_and_causes(
 
 
 def climb(where: Contexts, layer: NDArray[np.int8], rows: Rows, to: int = IOCTL) -> Rows:
-    """(rows,) innermost step of layer `to` that each of these ran inside of, -1 for none."""
+    """(rows,) innermost enclosing step of layer `to`, -1 if none."""
     found = where.inside[rows]
     while len(wrong := np.flatnonzero((found >= 0) & (layer[found] != to))):
         found[wrong] = where.inside[found[wrong]]
@@ -256,7 +257,7 @@ def climb(where: Contexts, layer: NDArray[np.int8], rows: Rows, to: int = IOCTL)
 
 
 def inherited(values: NDArray[Any], inside: Rows, missing: Any) -> NDArray[Any]:
-    """Give what ran inside of something the value of that, where it has none of its own."""
+    """Pass values on to the hits inside, where those have none of their own."""
     open_ = np.flatnonzero((values == missing) & (inside >= 0))
     while len(open_):
         given = values[inside[open_]] != missing
@@ -268,7 +269,7 @@ def inherited(values: NDArray[Any], inside: Rows, missing: Any) -> NDArray[Any]:
 
 
 def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.int64]:
-    """(jobs,) int64: a column of the jobs, -1 where it is missing."""
+    """(jobs,) int64: a column of the jobs, -1 if missing."""
     if column not in jobs:
         return np.full(len(jobs), NONE, np.int64)
     numbers: NDArray[np.int64] = jobs[column].to_numpy(np.int64, na_value=NONE)
@@ -276,7 +277,7 @@ def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.int64]:
 
 
 def _places(keys: NDArray[np.int64], asked: NDArray[np.int64]) -> Rows:
-    """(asked,) place of each in `keys`, of the first where there are several; -1 for none and for negative ones."""
+    """(asked,) first index of each in `keys`; -1 if there is none, and for negative values."""
     order = np.argsort(keys, kind="stable")
     place = np.searchsorted(keys[order], asked)
     found = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(asked), np.intp)
@@ -294,7 +295,7 @@ def _job_of_fence(trace: NpuTrace, fences: Rows, jobs: pd.DataFrame) -> Rows:
 def _ioctls(
     trace: NpuTrace, where: Contexts, layer: NDArray[np.int8], jobs: pd.DataFrame, job: NDArray[np.int64]
 ) -> None:
-    """Give submissions and waits their jobs: by the fence that they make or wait for, else by when they began."""
+    """Assign jobs to submissions and waits: by the fence that they create or wait for, else by their start."""
     fences = trace.rows(CREATES_FENCE, STARTS_WAIT, ENDS_WAIT)
     fences = fences[job[fences] >= 0]
     ioctls = climb(where, layer, fences)
@@ -306,7 +307,7 @@ def _ioctls(
 
 
 def _completions(trace: NpuTrace, where: Contexts, jobs: pd.DataFrame, job: NDArray[np.int64]) -> Rows:
-    """Give callbacks their jobs; rows of those that have one."""
+    """Assign jobs to callbacks; returns the rows of those that have one."""
     signals = trace.rows(COMPLETES)
     of = where.inside[signals]
     within = (of >= 0) & (job[signals] >= 0)
@@ -326,7 +327,7 @@ def _outermost(where: Contexts, rows: Rows) -> Rows:
 
 
 def _begun(trace: NpuTrace, job: NDArray[np.int64], jobs: int) -> Rows:
-    """(jobs,) the hit that gave each job to the device: its doorbell, else its submission; -1 for none."""
+    """(jobs,) the hit that passed each job to the device: its doorbell, else its submission; -1 if none."""
     begun = np.full(jobs, NONE, np.intp)
     for names in ((CREATES_FENCE,), SUBMITS, DOORBELLS):
         rows = trace.rows(*names)
@@ -343,7 +344,7 @@ def _caused(parent: Rows, rows: Rows, begun: Rows, job: NDArray[np.int64]) -> No
 
 
 def _wakes(trace: NpuTrace, parent: Rows, job: NDArray[np.int64], jobs: int) -> None:
-    """The end of a wait is the doing of the completion that came before it."""
+    """Make a job's completion the cause of the end of the wait for it."""
     done = np.full(jobs, NONE, np.intp)
     signals = trace.rows(COMPLETES)
     signals = signals[job[signals] >= 0]
@@ -352,11 +353,11 @@ def _wakes(trace: NpuTrace, parent: Rows, job: NDArray[np.int64], jobs: int) -> 
 
 
 def _messages(trace: NpuTrace, where: Contexts, parent: Rows) -> Rows:
-    """Make requests the cause of their answers; rows of the calls that received one."""
-    told = trace.rows(MESSAGE)
-    if len(told) and "event" in trace.events:
-        direction = trace.events["event"].iloc[told].astype("str").to_numpy()
-        sent, got = (told[np.char.find(direction.astype(str), word) >= 0] for word in ("tx", "rx"))
+    """Make requests the cause of their replies; returns the rows of the calls that received one."""
+    passed = trace.rows(MESSAGE)
+    if len(passed) and "event" in trace.events:
+        direction = trace.events["event"].iloc[passed].astype("str").to_numpy()
+        sent, got = (passed[np.char.find(direction.astype(str), word) >= 0] for word in ("tx", "rx"))
         ids = [trace.column("request_id", rows, np.int64) for rows in (sent, got)]
         request = np.where(ids[1] >= 0, answers(ids[0], sent, ids[1], got)[1], NONE)
         parent[got[request >= 0]] = sent[request[request >= 0]]
@@ -371,14 +372,14 @@ def _messages(trace: NpuTrace, where: Contexts, parent: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class _Found:
-    """Each hit's job and cause as far as they are known: (events,) both, written into."""
+    """Each hit's job and cause as far as known: (events,) both, modified in place."""
 
     job: NDArray[np.int64]
     parent: Rows
 
 
 def _interrupts(trace: NpuTrace, where: Contexts, found: _Found, callbacks: Rows, replies: Rows) -> None:
-    """Lead from an interrupt to the thread that it wakes, and to it from what it answers, where that is one thing."""
+    """Link an interrupt to the thread that it wakes, and to what it answers, if that is a single thing."""
     job, parent = found.job, found.parent
     entries = np.flatnonzero(where.interrupt & where.opener)
     if not len(entries):
@@ -388,12 +389,12 @@ def _interrupts(trace: NpuTrace, where: Contexts, found: _Found, callbacks: Rows
     known = (woken_by < deferred) & (woken_by > np.append(NONE, deferred[:-1])[: len(deferred)])
     parent[deferred[known]] = woken_by[known]
     handlers = _outermost(where, callbacks)
-    told_by = np.where(handlers >= 0, parent[handlers], NONE)
-    told_by = np.where(where.interrupt[told_by], told_by, NONE)
-    # The last interrupt before a wait for an answer is over brought the answer.
+    caused_by = np.where(handlers >= 0, parent[handlers], NONE)
+    caused_by = np.where(where.interrupt[caused_by], caused_by, NONE)
+    # The last interrupt before the end of a wait for a reply brought the reply.
     latest = np.searchsorted(trace.events["time_ns"].to_numpy()[entries], end_ns(trace, replies), side="right") - 1
     brought_by = np.where((latest >= 0) & (entries[latest] > replies), entries[latest], NONE)
-    only, cause = _only(np.concatenate([told_by, brought_by]), parent[np.concatenate([callbacks, replies])])
+    only, cause = _only(np.concatenate([caused_by, brought_by]), parent[np.concatenate([callbacks, replies])])
     parent[only], job[only] = cause, job[cause]
     handler, its_job = _only(handlers, job[callbacks])
     job[handler] = its_job
@@ -401,7 +402,7 @@ def _interrupts(trace: NpuTrace, where: Contexts, found: _Found, callbacks: Rows
 
 
 def _upwards(where: Contexts, layer: NDArray[np.int8], job: NDArray[np.int64]) -> None:
-    """Give a program's call the job of the ioctls below it, where that is one job."""
+    """Assign the job of the ioctls below a program's call to the call, if it is a single job."""
     rows = np.flatnonzero((layer == IOCTL) & (job >= 0))
     calls, jobs = climb(where, layer, rows, API), job[rows]
     owners, owned = [calls], [jobs]
@@ -415,7 +416,7 @@ def _upwards(where: Contexts, layer: NDArray[np.int8], job: NDArray[np.int64]) -
 
 
 def _only(owner: Rows, value: Rows) -> tuple[Rows, Rows]:
-    """Owners (-1 is none) that have one value alone, however often, and that value."""
+    """Owners (-1: none) with a single distinct value, and that value."""
     known = (owner >= 0) & (value >= 0)
     grouped = pd.Series(value[known]).groupby(owner[known]).agg(["min", "max"])
     one = grouped[grouped["min"] == grouped["max"]]

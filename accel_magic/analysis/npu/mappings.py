@@ -1,4 +1,4 @@
-"""Mappings of buffers into the NPU's address spaces, and the pages that each took."""
+"""Mappings of buffers into the NPU's address spaces, and their pages."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 MAP: Final = "ivpu_mmu_context_map_sgt"
 BIND: Final = ("ivpu_bo_pin", "ivpu_bo_bind")
-"""Binds a buffer and maps it; what there is where the mapping itself was not traced."""
+"""Binds a buffer and maps it; used if the mapping itself was not traced."""
 PAGE: Final = "ivpu_mmu_context_map_page"
-"""Called once for each page that a mapping enters, of 4 KiB also where the device is given larger ones."""
+"""Called once per page that a mapping enters, always 4 KiB, even if the device gets larger ones."""
 
 
 def mappings(trace: NpuTrace) -> pd.DataFrame:
-    """List what was mapped, in order of time.
+    """List the mappings, in order of time.
 
     Returns:
-        One row per mapping. `vpu_addr` (UInt64, NA where not captured), `bo` (UInt64, the buffer it is of, NA where not
-        known), `pages`, `bytes` (Int64, NA where pages were not traced), `start_ns`, `duration_ns` (Int64, NA without
-        times), `pid`, `tid` (Int64, NA without times), `first_row` (int64).
+        One row per mapping. `vpu_addr` (UInt64, NA if not captured), `bo` (UInt64, its buffer, NA if unknown), `pages`,
+        `bytes` (Int64, NA if pages were not traced), `start_ns`, `duration_ns` (Int64, NA without times), `pid`, `tid`
+        (Int64, NA without times), `first_row` (int64).
 
     """
     rows, pages = _counted(trace)
@@ -54,12 +54,12 @@ def mappings(trace: NpuTrace) -> pd.DataFrame:
 
 
 def _counted(trace: NpuTrace) -> tuple[Rows, NDArray[np.int64]]:
-    """Rows of the mappings, and the pages that each entered."""
+    """Rows of the mappings, and the number of pages that each entered."""
     pages = trace.rows(PAGE)
     if trace.saw(MAP):
         rows = trace.rows(MAP)
         return rows, _calls_in(trace, rows, pages)
-    # A buffer that is bound already is not mapped again.
+    # A buffer that is already bound is not mapped again.
     rows = trace.rows(*BIND)
     each = _calls_in(trace, rows, pages)
     mapped = each > 0 if trace.saw(PAGE) else np.ones(len(rows), np.bool_)
@@ -67,14 +67,14 @@ def _counted(trace: NpuTrace) -> tuple[Rows, NDArray[np.int64]]:
 
 
 def _calls_in(trace: NpuTrace, rows: Rows, calls: Rows) -> NDArray[np.int64]:
-    """(rows,) int64: how many of the calls each of the rows made."""
+    """(rows,) int64: number of these calls that each row made."""
     owner = _around(trace, rows, calls)
     return np.bincount(owner[owner >= 0], minlength=len(rows)).astype(np.int64)
 
 
 def _around(trace: NpuTrace, rows: Rows, moments: Rows) -> Rows:
-    """(moments,) place in `rows` of the call that each moment lies in, -1 for none.
+    """(moments,) index into `rows` of the call that contains each moment, -1 if none.
 
-    In a list without times it is the newest before: such a list was printed call by call.
+    In a list without times it is the newest earlier call, because such a list was printed call by call.
     """
     return inside(trace, rows, moments) if trace.timed else np.searchsorted(rows, moments) - 1

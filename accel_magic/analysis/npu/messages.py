@@ -1,7 +1,7 @@
-"""Messages between driver and firmware, by number: the names of the firmware's interface ("JSM").
+"""Messages between driver and firmware, with the type names of the firmware's interface ("JSM").
 
-Source: Linux, drivers/accel/ivpu/vpu_jsm_api.h (interface 3.33 and older), the names without their common beginning;
-which of the driver's functions asks for what: ivpu_jsm_msg.c of Linux 6.12 to 7.2.
+Source: Linux, drivers/accel/ivpu/vpu_jsm_api.h (interface 3.33 and older), names without their common prefix; which
+driver function sends which request: ivpu_jsm_msg.c of Linux 6.12 to 7.2.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """A request of the driver, and the firmware's answer.
+    """A request of the driver, and the firmware's reply.
 
     Attributes:
         number: Its type.
         name: Name of the type.
-        reply: Type of the answer.
+        reply: Type of the reply.
         reply_name: Name of that type.
-        function: The driver's function that sends it; '' where there is none of its own.
+        function: The driver's function that sends it; '' if it has no function of its own.
 
     """
 
@@ -63,7 +63,7 @@ REQUESTS: Final = (
     Request(0x1110, "METRIC_STREAMER_STOP", 0x2210, "METRIC_STREAMER_STOP_DONE", "ivpu_jsm_metric_streamer_stop"),
     Request(0x1111, "METRIC_STREAMER_UPDATE", 0x2211, "METRIC_STREAMER_UPDATE_DONE", "ivpu_jsm_metric_streamer_update"),
     Request(0x1112, "METRIC_STREAMER_INFO", 0x2212, "METRIC_STREAMER_INFO_DONE", "ivpu_jsm_metric_streamer_info"),
-    # From here on the numbers of requests and answers are one apart: a notification sits in between.
+    # From here on the numbers of requests and replies differ by one, because of a notification in between.
     Request(
         0x1113, "SET_PRIORITY_BAND_SETUP", 0x2214, "SET_PRIORITY_BAND_SETUP_RSP", "ivpu_jsm_hws_setup_priority_bands"
     ),
@@ -76,7 +76,7 @@ REQUESTS: Final = (
         "SET_CONTEXT_SCHED_PROPERTIES_RSP",
         "ivpu_jsm_hws_set_context_sched_properties",
     ),
-    # Doorbells of either scheduler have the same answer.
+    # Doorbells of both schedulers have the same reply.
     Request(0x1117, "HWS_REGISTER_DB", 0x2202, "REGISTER_DB_DONE", "ivpu_jsm_hws_register_db"),
     Request(0x1118, "HWS_SET_SCHEDULING_LOG", 0x2218, "HWS_SET_SCHEDULING_LOG_RSP", "ivpu_jsm_hws_set_scheduling_log"),
     Request(0x1119, "HWS_SUSPEND_CMDQ", 0x221A, "HWS_SUSPEND_CMDQ_DONE"),
@@ -93,7 +93,7 @@ REQUESTS: Final = (
 
 JOB_DONE: Final = 0x2100
 BOOT: Final = "BOOT"
-"""The firmware's first message, which says that it is ready. It is none of the interface's types and has no number."""
+"""The firmware's first message: it has booted. This message is not one of the interface's types and has no number."""
 
 NAMES: Final[dict[int, str]] = (
     {request.number: request.name for request in REQUESTS}
@@ -104,51 +104,51 @@ NAMES: Final[dict[int, str]] = (
         0x2219: "HWS_SCHEDULING_LOG_NOTIFICATION",
     }
 )
-"""Name of each type, requests and answers."""
+"""Name of each type, requests and replies."""
 
 REPLIES: Final[dict[int, int]] = {request.number: request.reply for request in REQUESTS}
-"""Type of the answer to each type of request."""
+"""Type of the reply to each type of request."""
 
 SENDERS: Final[dict[str, int]] = {request.function: request.number for request in REQUESTS if request.function}
-"""Type of the request that each of the driver's functions sends."""
+"""Type of the request that each driver function sends."""
 
 
 def name_of(number: int) -> str:
-    """Name of a type; one that is not known is shown by its number."""
+    """Name of a type; its number if unknown."""
     return NAMES.get(number, f"0x{number:04x}")
 
 
 TO, FROM = "to NPU", "from NPU"
 
 OF_FIRMWARE: Final = 0x2000
-"""Types from here on are the firmware's, those below the driver's."""
+"""Types from here on are the firmware's; smaller ones are the driver's."""
 
 HAND_OVER: Final = "ivpu_hw_ip_ipc_tx_set"
 """Puts a message into the device's queue."""
 TAKE: Final = "ivpu_hw_ip_ipc_rx_addr_get"
-"""Takes a message out of the queue of those that came."""
+"""Takes a message out of the queue of received messages."""
 LOOK: Final = "ivpu_hw_ip_ipc_rx_count_get"
-"""Looks whether there is one, before the first and after each."""
+"""Checks whether there is one, before the first and after each."""
 SEEN: Final = "ivpu_jsm_msg_dump"
-"""Called with each message of the interface, on its way out and right after it was taken."""
+"""Called with each message of the interface, when it is sent and right after it was taken."""
 ASKS: Final = ("ivpu_ipc_send", "ivpu_ipc_send_receive_internal")
-"""Called with a request on its way out; compilers leave out one or the other."""
+"""Called with each outgoing request; compilers inline one or the other."""
 RECEIVE: Final = "ivpu_ipc_receive"
 ANSWERED: Final = "ivpu_ipc_consumer_del"
-"""Ends what waits for an answer, with or without one."""
+"""Ends the wait for a reply, with or without one."""
 JOB_CALLBACK: Final = "ivpu_job_done_callback"
 
 _REPLIES: Final = np.array(sorted(set(REPLIES.values())))
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What messages said, each array with one element per message.
+class _Content:
+    """Contents of messages; each array has one element per message.
 
     Attributes:
-        kind: Type, -1 not known.
-        request: Number of the request, -1 not known.
-        asker: Row of a call of the thread that asked, -1 not known.
+        kind: Type, -1 if unknown.
+        request: Number of the request, -1 if unknown.
+        asker: Row of a call of the requesting thread, -1 if unknown.
 
     """
 
@@ -162,13 +162,13 @@ def messages(trace: NpuTrace, loops: pd.DataFrame | None = None) -> pd.DataFrame
 
     Args:
         trace: The trace.
-        loops: Its poll loops, where they are known already.
+        loops: Its polling loops, if already known.
 
     Returns:
         One row per message. `time_ns` (Int64, NA without times), `direction` ("to NPU", "from NPU"), `msg_type` (Int64,
-        NA where not known, and for the firmware's first message, which has none), `name` ("BOOT" for that one; NA where
-        not known), `request_id` (Int64; answers carry their request's; NA where not captured), `pid` and `tid` (Int64)
-        of the thread that asked, for answers too; NA for what came unasked and without times; `in_poll`: taken by a
+        NA if unknown, and for the firmware's first message, which has none), `name` ("BOOT" for that one; NA if
+        unknown), `request_id` (Int64; replies carry their request's; NA if not captured), `pid` and `tid` (Int64) of
+        the requesting thread, also for replies; NA for unsolicited messages and without times; `in_poll`: taken by a
         loop that polled for it; `first_row` (int64).
 
     """
@@ -201,9 +201,9 @@ def messages(trace: NpuTrace, loops: pd.DataFrame | None = None) -> pd.DataFrame
 
 
 def _sent(trace: NpuTrace) -> tuple[Rows, Rows]:
-    """Rows of requests, in order, and (requests,) rows of the calls that saw what each says, -1 for none.
+    """Rows of requests, in order, and (requests,) rows of the calls that captured their contents, -1 if none.
 
-    A hit can be missed: what one of the two calls did not tell, the other does.
+    A hit of either call can be missed; the other then provides the contents.
     """
     given, passed = trace.rows(HAND_OVER), trace.rows(SEEN, *ASKS)
     kind = trace.column("msg_type", passed, np.int64)
@@ -215,9 +215,9 @@ def _sent(trace: NpuTrace) -> tuple[Rows, Rows]:
 
 
 def _taken(trace: NpuTrace) -> tuple[Rows, Rows]:
-    """Rows of messages that came, in order, and (messages,) rows of the calls that saw each, -1 for none.
+    """Rows of received messages, in order, and (messages,) rows of the calls that captured them, -1 if none.
 
-    A message is seen by what its CPU and thread do before they look for more.
+    A message's contents are captured by what its CPU and thread do before they check for more.
     """
     given, seen = trace.rows(TAKE), trace.rows(SEEN)
     both = np.union1d(trace.rows(TAKE, LOOK), seen)
@@ -233,50 +233,50 @@ def _taken(trace: NpuTrace) -> tuple[Rows, Rows]:
 
 
 def _in_order(rows: Rows, by: Rows) -> tuple[Rows, Rows]:
-    """Sort both by the first."""
+    """Sort both by `rows`."""
     order = np.argsort(rows)
     return rows[order], by[order]
 
 
-def _requests(trace: NpuTrace, sent: Rows, passed: Rows) -> _Said:
-    """Say what was sent: as captured, else by the function that asked for it."""
+def _requests(trace: NpuTrace, sent: Rows, passed: Rows) -> _Content:
+    """Contents of requests: as captured, else from the function that sent them."""
     askers = trace.rows(*SENDERS)
-    # Of several requests after one such function only the first is what it is for.
+    # If several requests follow one such function, only the first is its own.
     function = np.append(trace.codes, NONE)[newest(trace, np.union1d(askers, sent), sent)]
     by_function = np.array([SENDERS.get(name, NONE) for name in trace.names] + [NONE])[function]
     kind = _at(trace, "msg_type", passed)
-    return _Said(np.where(kind >= 0, kind, by_function), _at(trace, "request_id", passed), sent)
+    return _Content(np.where(kind >= 0, kind, by_function), _at(trace, "request_id", passed), sent)
 
 
-def _arrivals(trace: NpuTrace, asked: _Said, taken: Rows, seen: Rows, first: NDArray[np.bool_]) -> _Said:
-    """Say what came: as captured, else by what was done about it."""
+def _arrivals(trace: NpuTrace, asked: _Content, taken: Rows, seen: Rows, first: NDArray[np.bool_]) -> _Content:
+    """Contents of received messages: as captured, else from how they were handled."""
     kind, request = _at(trace, "msg_type", seen), _at(trace, "request_id", seen)
     asker = _askers(asked, taken, np.where(np.isin(kind, _REPLIES), request, NONE))
     unknown = np.flatnonzero((kind < 0) & ~first)
-    told = _done_about(trace, asked, taken[~first])
+    handled = _done_about(trace, asked, taken[~first])
     place = np.cumsum(~first) - 1
     kind[unknown], request[unknown], asker[unknown] = (
-        values[place[unknown]] for values in (told.kind, told.request, told.asker)
+        values[place[unknown]] for values in (handled.kind, handled.request, handled.asker)
     )
-    return _Said(kind, np.where(np.isin(kind, _REPLIES), request, NONE), asker)
+    return _Content(kind, np.where(np.isin(kind, _REPLIES), request, NONE), asker)
 
 
-def _askers(asked: _Said, taken: Rows, request: Numbers) -> Rows:
-    """(taken,) row of the newest request with each answer's number, -1 for none."""
+def _askers(asked: _Content, taken: Rows, request: Numbers) -> Rows:
+    """(taken,) row of the newest request with each reply's number, -1 if none."""
     found = newest_before(asked.request, asked.asker, request, taken)
     return np.where((request >= 0) & (found >= 0), np.append(asked.asker, NONE)[found], NONE)
 
 
 def _at(trace: NpuTrace, name: str, rows: Rows) -> Numbers:
-    """(rows,) values of a column, -1 where it is missing or the row is -1."""
+    """(rows,) values of a column, -1 if it is missing or the row is -1."""
     values = captured(trace, name, rows)
     return values.to_numpy(np.int64, na_value=NONE)
 
 
-def _done_about(trace: NpuTrace, asked: _Said, taken: Rows) -> _Said:
-    """Tell what came from what was done next, where just one thing was done before the next message came.
+def _done_about(trace: NpuTrace, asked: _Content, taken: Rows) -> _Content:
+    """Infer contents from what was done next, if exactly one thing was done before the next message arrived.
 
-    A job's end is called back; an answer is received, in traces that captured that, else the wait for it ends.
+    A completed job is called back; a reply is received, in traces that captured that, else the wait for it ends.
     """
     ended, answers = _endings(trace, asked)
     callbacks = trace.rows(JOB_CALLBACK)
@@ -287,15 +287,15 @@ def _done_about(trace: NpuTrace, asked: _Said, taken: Rows) -> _Said:
     before = np.append(1, each)[: len(each)]
     which = np.append(order, NONE)[np.where((each == 1) & (before >= 1), done[:-1], len(order))]
     unasked = np.full(len(callbacks) + 1, NONE)
-    return _Said(
+    return _Content(
         np.concatenate([answers.kind, np.full(len(callbacks), JOB_DONE), [NONE]])[which],
         np.concatenate([answers.request, unasked])[which],
         np.concatenate([answers.asker, unasked])[which],
     )
 
 
-def _endings(trace: NpuTrace, asked: _Said) -> tuple[NDArray[np.float64], _Said]:
-    """Where requests were answered, as rows that it happened before; and the answers."""
+def _endings(trace: NpuTrace, asked: _Content) -> tuple[NDArray[np.float64], _Content]:
+    """Positions of replies to requests, as the rows that follow them; and the replies."""
     receives = trace.rows(RECEIVE)
     kind = _at(trace, "msg_type", receives)
     if trace.timed and (kind >= 0).any():
@@ -304,25 +304,25 @@ def _endings(trace: NpuTrace, asked: _Said) -> tuple[NDArray[np.float64], _Said]
         rows = receives[answered]
         time = trace.events["time_ns"].to_numpy()
         ended = np.searchsorted(time, time[rows] + took[answered].astype(np.int64), side="right")
-        return ended - 0.5, _Said(kind[answered], _at(trace, "request_id", rows), rows)
+        return ended - 0.5, _Content(kind[answered], _at(trace, "request_id", rows), rows)
     ends = trace.rows(ANSWERED)
     by = newest(trace, np.union1d(ends, asked.asker), ends)
     waited = np.isin(by, asked.asker)
     ends, by = ends[waited], by[waited]
     request = asked.kind[np.searchsorted(asked.asker, by)]
     replies = np.asarray(pd.Series(request).map(REPLIES).fillna(NONE), np.int64)
-    return ends.astype(np.float64), _Said(replies, np.full(len(ends), NONE, np.int64), by)
+    return ends.astype(np.float64), _Content(replies, np.full(len(ends), NONE, np.int64), by)
 
 
 def _by_thread(trace: NpuTrace, taken: Rows) -> NDArray[np.bool_]:
-    """(taken,) bool: may be the firmware's first message, for which a thread looks; others come with an interrupt."""
+    """(taken,) bool: may be the firmware's first message, which a thread polls for; others come with an interrupt."""
     if not trace.timed:
         return np.full(len(taken), trace.saw(SEEN))
     return np.asarray(interrupts(trace, trace.events["tid"].to_numpy())[taken] == NONE, np.bool_)
 
 
 def _taken_by_loops(trace: NpuTrace, loops: pd.DataFrame, taken: Rows) -> Rows:
-    """Rows of those messages that the last round of a poll loop took."""
+    """Rows of the messages that the last round of a polling loop took."""
     rows, groups, _ = reads(trace)
     of_row = np.full(len(trace.events) + 1, NONE, np.intp)
     of_row[rows] = groups
@@ -332,6 +332,6 @@ def _taken_by_loops(trace: NpuTrace, loops: pd.DataFrame, taken: Rows) -> Rows:
 
 
 def _names(kind: Numbers, boot: NDArray[np.bool_]) -> pd.Series[str]:
-    """(messages,) names of types."""
+    """(messages,) type names."""
     names = {number: name_of(number) for number in np.unique(kind).tolist() if number >= 0}
     return pd.Series(kind).map(names).astype("str").mask(boot, BOOT)

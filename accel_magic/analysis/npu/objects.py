@@ -1,4 +1,4 @@
-"""Which buffer an address means at a moment: the kernel gives the address of a freed object to the next one."""
+"""Which buffer an address refers to at a given time: the kernel reuses the addresses of freed objects."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _LARGEST_PID = 1 << 22
 
 @dataclass(frozen=True)
 class Objects:
-    """Every buffer object of a trace: those that it saw being made, then those that are only spoken of.
+    """Every buffer object of a trace: those created during the trace, then those that events only refer to.
 
     Attributes:
         trace: The trace.
-        made: (made,) rows of the calls that made them: of `ivpu_gem_create_object`; where that hit was missed of
-            `ivpu_gem_bo_open`, where it was not traced of the ioctl.
-        ioctl: (made,) rows of the ioctls that asked for them; -1: the driver made it for itself, or it was imported.
+        made: (made,) rows of the calls that created them: `ivpu_gem_create_object`; if that hit was missed,
+            `ivpu_gem_bo_open`; if it was not traced, the ioctl.
+        ioctl: (made,) rows of the ioctls that requested them; -1: created by the driver for itself, or imported.
         imported: (made,) bool: another driver's memory.
         users: (made,) bool: a program has a handle of it.
-        bo: (objects,) uint64 addresses; 0 where not known.
-        born: (made,) float64 ns: from when on the address means this object.
+        bo: (objects,) uint64 addresses; 0 if unknown.
+        born: (made,) float64 ns: time from which the address refers to this object.
 
     """
 
@@ -62,14 +62,14 @@ class Objects:
     born: NDArray[np.float64]
 
     def of(self, rows: Rows) -> Rows:
-        """(rows,) place of the object that each of these events has as `bo`; -1 where it has none."""
+        """(rows,) index of the object that each event refers to in `bo`; -1 if none."""
         bo = self.trace.column("bo", rows, np.uint64)
         at = self.trace.events["time_ns"].to_numpy()[rows]
         found = newest_before(self.bo[: len(self.made)], self.born, bo, at)
         earlier = self.bo[len(self.made) :]
         place = np.searchsorted(earlier, bo)
-        spoken_of = np.append(earlier, np.uint64(0))[place] == bo
-        found = np.where((found == NONE) & spoken_of, len(self.made) + place, found)
+        known = np.append(earlier, np.uint64(0))[place] == bo
+        found = np.where((found == NONE) & known, len(self.made) + place, found)
         return np.where(bo == 0, NONE, found)
 
 
@@ -83,17 +83,17 @@ def objects(trace: NpuTrace) -> Objects:
     bo = _addresses(trace, made)
     born = end_ns(trace, made)
     time = trace.events["time_ns"].to_numpy()[made]
-    # The address is given again only after the free returned, so it is this object's from the return of its creation.
+    # An address is reused only after the free returned, so it refers to this object once its creation returned.
     users = (ioctl >= 0) | imported
     found = Objects(trace, made, ioctl, imported, users, bo, np.where(np.isinf(born), time, born))
-    found = replace(found, bo=np.concatenate([bo, _spoken_of_before(found)]))
-    opened = found.of(trace.rows(OPEN_OBJECT))  # which gives it a handle
+    found = replace(found, bo=np.concatenate([bo, _created_before(found)]))
+    opened = found.of(trace.rows(OPEN_OBJECT))  # opening gives it a handle
     users[opened[(opened >= 0) & (opened < len(made))]] = True
     return found
 
 
 def freed(found: Objects) -> Rows:
-    """(objects,) row of the call that freed each; -1 for none."""
+    """(objects,) row of the call that freed each; -1 if none."""
     frees = found.trace.rows(FREE)
     which = found.of(frees)
     rows = np.full(len(found.bo), NONE, np.intp)
@@ -102,9 +102,9 @@ def freed(found: Objects) -> Rows:
 
 
 def closed(found: Objects) -> Rows:
-    """(objects,) row of the GEM_CLOSE that gave its handle back: the one that freed it, else the first of its handle.
+    """(objects,) row of the GEM_CLOSE of its handle: the one that freed it, else the first with its handle.
 
-    Where the open file was not captured, another driver's handle of the same number may be taken for the NPU's.
+    If the open file was not captured, another driver's handle with the same number may be taken for the NPU's.
     """
     trace = found.trace
     closes, (which, keys, given) = trace.rows(CLOSE_HANDLE), _handles(found)
@@ -121,9 +121,9 @@ def closed(found: Objects) -> Rows:
 
 
 def objects_of_handles(found: Objects, rows: Rows) -> Rows:
-    """(rows,) object that each event's `handle` means; -1 where it has none, or where nothing tells which it is.
+    """(rows,) object that each event's `handle` refers to; -1 if it has none, or if that is ambiguous.
 
-    Handles are numbers of an open device: where that was not captured, a process may have one for two buffers.
+    Handles belong to an open device: if that was not captured, a process may use one number for two buffers.
     """
     trace = found.trace
     which, keys, given = _handles(found)
@@ -140,7 +140,7 @@ def objects_of_handles(found: Objects, rows: Rows) -> Rows:
 
 
 def refused(trace: NpuTrace, rows: Rows) -> NDArray[np.bool_]:
-    """(rows,) bool: calls of functions that return an int, which are known to have returned an error."""
+    """(rows,) bool: calls of functions that return an int, and are known to have returned an error."""
     return known_at(trace, "retval", rows) & (signed32(trace.column("retval", rows, np.int64)) < 0)
 
 
@@ -149,9 +149,9 @@ def _without_errors(trace: NpuTrace, rows: Rows) -> Rows:
 
 
 def _made_in_ioctls(trace: NpuTrace) -> tuple[Rows, Rows, NDArray[np.bool_]]:
-    """Rows of `ivpu_gem_create_object`, of the ioctl around each (-1 for none), and whether it imports memory."""
+    """Rows of `ivpu_gem_create_object`, of the ioctl around each (-1 if none), and whether it imports memory."""
     made = trace.rows(CREATE_OBJECT)
-    if "retval" in trace.events:  # the address of the object, or an error in the place of one
+    if "retval" in trace.events:  # the address of the object, or an error code
         address = trace.column("retval", made, np.int64)
         error = known_at(trace, "retval", made) & (address < 0) & (address >= -_LARGEST_ERRNO)
         made = made[~error]
@@ -175,14 +175,14 @@ def _made_in_ioctls(trace: NpuTrace) -> tuple[Rows, Rows, NDArray[np.bool_]]:
 
 
 def _addresses(trace: NpuTrace, made: Rows) -> NDArray[np.uint64]:
-    """(made,) uint64 addresses: what creations returned, or what is opened; 0 where not known."""
+    """(made,) uint64 addresses: returned by the creation, or opened; 0 if unknown."""
     returned = trace.column("retval", made, np.int64).view(np.uint64)
     known = trace.mask(CREATE_OBJECT)[made] & known_at(trace, "retval", made)
     return np.where(known, returned, trace.column("bo", made, np.uint64))
 
 
-def _spoken_of_before(made: Objects) -> NDArray[np.uint64]:
-    """Addresses that events have before an object was made there: it is older than the trace. Ascending."""
+def _created_before(made: Objects) -> NDArray[np.uint64]:
+    """Addresses that occur in events before an object was created there: older than the trace. Ascending."""
     trace = made.trace
     if "bo" not in trace.events:
         return np.zeros(0, np.uint64)
@@ -194,22 +194,22 @@ def _spoken_of_before(made: Objects) -> NDArray[np.uint64]:
 
 
 def _handles(found: Objects) -> tuple[Rows, NDArray[np.int64], NDArray[np.float64]]:
-    """Objects that have a handle; each one's open device and handle as one number; when the program was told it, ns.
+    """Objects with a handle; open device and handle of each as one number; when the program received it, ns.
 
-    The number goes to the next object as soon as it is closed: during the call that closes it, while the object that
-    gets it may have been made before. What the program was told when, and when it closed what, is in order.
+    The kernel reuses the number as soon as it is closed, during the closing call, and the object that gets it may have
+    been created earlier. The times at which the program receives and closes handles are in order.
     """
     trace = found.trace
     which = np.flatnonzero(found.ioctl >= 0)
     which = which[~refused(trace, found.ioctl[which])]
     keys = _handle_key(trace, found.ioctl[which])
     which, keys = which[keys >= 0], keys[keys >= 0]
-    told = end_ns(trace, found.ioctl[which])
-    return which, keys, np.where(np.isinf(told), found.born[which], told)
+    received = end_ns(trace, found.ioctl[which])
+    return which, keys, np.where(np.isinf(received), found.born[which], received)
 
 
 def device_key(trace: NpuTrace, rows: Rows) -> NDArray[np.int64]:
-    """(rows,) int64: which open device an ioctl is of, as a number; where that was not captured which process."""
+    """(rows,) int64: the open device of each ioctl as a number; if not captured, the process."""
     pid = trace.events["pid"].to_numpy()[rows].astype(np.int64)
     if "file" not in trace.events:
         return pid
@@ -219,7 +219,7 @@ def device_key(trace: NpuTrace, rows: Rows) -> NDArray[np.int64]:
 
 
 def _handle_key(trace: NpuTrace, rows: Rows) -> NDArray[np.int64]:
-    """(rows,) int64: open device and handle as one number, negative where there is no handle."""
+    """(rows,) int64: open device and handle as one number, negative if there is no handle."""
     handle = trace.column("handle", rows, np.int64)
     return np.where(handle < 0, NONE, device_key(trace, rows) << 32 | handle)
 

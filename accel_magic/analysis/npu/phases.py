@@ -1,8 +1,8 @@
-"""The trace divided into what went on: boot, open, allocation, submission, wait and so on, process by process.
+"""The trace divided into phases: boot, open, allocation, submission, wait and so on, by process.
 
-A few functions begin a phase: system calls, the callbacks of power management, the handlers of interrupts. A call that
-was measured is in its phase until it returns, inner ones before outer ones. Where nothing was measured, a phase lasts
-until the thread begins another.
+Some functions start a phase: system calls, power-management callbacks, interrupt handlers. A measured call is in its
+phase until it returns; inner calls take precedence. Outside measured calls, a phase lasts until the thread starts
+another.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ PHASES: Final[dict[str, str]] = {
     POWER_UP: "the NPU is switched on and set up, before and after its firmware boots",
     BOOT: "the driver waits for the firmware's first message",
     OPEN: "a program opens the device",
-    QUERY: "a program asks for parameters of the device or sets them",
-    ALLOCATION: "buffers and command queues are made",
-    MAPPING: "their pages are entered into the NPU's page tables",
-    SUBMISSION: "jobs are handed to the NPU",
+    QUERY: "a program reads or sets parameters of the device",
+    ALLOCATION: "buffers and command queues are created",
+    MAPPING: "pages of buffers are entered into the NPU's page tables",
+    SUBMISSION: "jobs are submitted to the NPU",
     WAIT: "a program waits for a job",
-    CLEANUP: "buffers are given back, queues and files closed",
-    INTERRUPT: "the NPU's interrupts, and what they leave to a thread: answers and the ends of jobs",
-    RECOVERY: "time-outs and aborted jobs are dealt with",
+    CLEANUP: "buffers are freed, queues and files are closed",
+    INTERRUPT: "the NPU's interrupts, and the work they defer to a thread: replies and job completions",
+    RECOVERY: "timeouts and aborted jobs are handled",
     POWER_DOWN: "the NPU is suspended",
-    IDLE: "nothing is called",
-    OTHER: "calls before anything that tells what they are for",
+    IDLE: "no function of the driver is called",
+    OTHER: "calls before the first one that identifies a phase",
 }
-"""The phases, and what goes on in each."""
+"""The phases, and what happens in each."""
 
 BEGINS: Final = (
     (OPEN, r"ivpu_open"),
@@ -61,33 +61,33 @@ BEGINS: Final = (
     (POWER_UP, r"ivpu_pm_(runtime_)?resume_cb|ivpu_(probe|resume|hw_power_up|hw_irq_enable|hw_ip_irq_clear)"),
     (BOOT, r"ivpu_wait_for_ready"),
     (POWER_DOWN, r"ivpu_pm_(runtime_)?suspend_cb|ivpu_(suspend|shutdown)"),
-    # Steps of it: a call that had not returned when the trace ended is not among its events.
+    # Its steps: a call that had not returned when the trace ended is not among the events.
     (POWER_DOWN, r"ivpu_(mmu_disable|jsm_pwr_d0i3_enter|prepare_for_reset|hw_power_down)"),
     (RECOVERY, r"ivpu_(pm_recovery|job_timeout|context_abort)_work(_fn)?|ivpu_pm_reset_(prepare|done)_cb"),
 )
-"""Functions that begin a phase."""
+"""Functions that start a phase."""
 
 BEGINS_IN_KERNEL: Final = (
     (INTERRUPT, r"ivpu_irq_thread_handler|ivpu_ipc_irq_(thread_handler|work_fn)"),
     (CLEANUP, r"ivpu_(rpm_put|file_priv_put|job_destroy\w*)"),
 )
-"""The same on threads that are no program's: what an interrupt leaves to a thread, and what is left of a job."""
+"""The same for kernel threads: work deferred by an interrupt, and the cleanup after a job."""
 
 MAPS: Final = (
     r"ivpu_bo_(pin|bind)|ivpu_pgtable_alloc\w+|"
     r"ivpu_mmu_(context_map_\w+|invalidate_tlb|cmdq_\w+|cd_set|cdtab_entry_set)"
 )
-"""What maps pages; a phase of its own where allocation and submission do it."""
+"""Functions that map pages; a separate phase inside allocation and submission."""
 
 USES: Final = r"\w+_ioctl|ivpu_open"
-"""Called by programs only: a process that calls one has a track of its own, all others are the device's."""
+"""Only called by programs: a process that calls one has its own track, all others are on the device's."""
 
 IDLE_NS: Final = 10_000_000
-"""Time without a call that is a phase. After as long without work the driver itself takes the NPU for idle and suspends
-it (autosuspend of the first generation; drivers/accel/ivpu/ivpu_hw.c)."""
+"""Time without a call that counts as a phase. After this time without work, the driver itself considers the NPU idle
+and suspends it (autosuspend of the first generation; drivers/accel/ivpu/ivpu_hw.c)."""
 
 DEVICE: Final = "device"
-"""The track of what no process asked for: interrupts, power management, clean-up by the kernel's threads."""
+"""Track of work that no process requested: interrupts, power management, cleanup by kernel threads."""
 DEVICE_PID: Final = 0
 
 _NAMES: Final = tuple(PHASES)
@@ -97,15 +97,15 @@ _NONE: Final = -1
 
 @dataclass(frozen=True)
 class _Calls:
-    """The calls that phases are made of, track by track, each in order of time.
+    """The calls that make up the phases, by track, each in order of time.
 
     Attributes:
         rows: (calls,) their rows.
         track: (calls,) int64: process id, 0 for the device.
-        phase: (calls,) int8: place in `PHASES`.
-        fresh: (calls,) bool: is an interrupt's first.
+        phase: (calls,) int8: index in `PHASES`.
+        fresh: (calls,) bool: is the first call of an interrupt.
         start: (calls,) int64: ns.
-        end: (calls,) int64: ns; the start of what was not measured.
+        end: (calls,) int64: ns; equal to the start if not measured.
 
     """
 
@@ -120,26 +120,26 @@ class _Calls:
 def phases(trace: NpuTrace, idle_ns: int = IDLE_NS) -> pd.DataFrame:
     """Divide the trace into phases.
 
-    Every process that uses the device has phases of its own, side by side with those of others; what no process asked
-    for is on the track "device", process 0. A list without times is taken as one track.
+    Every process that uses the device has its own phases, in parallel with others; what no process requested is on the
+    track "device", process 0. A list without times is one track.
 
     Args:
         trace: The trace.
-        idle_ns: Time without a call that makes a stretch of its own.
+        idle_ns: Time without a call that counts as idle.
 
     Returns:
-        One row per stretch of one phase, in order of time. `phase` (categorical, all of `PHASES`), `start_ns`, `end_ns`
-        (Int64, NA without times; a process is in a phase until it calls the driver for something else, the device until
-        its last call of the phase), `duration_ns` (Int64), `calls` (int64; 0 where nothing is called: "idle", or the
-        phase of another thread's call that goes on), `pid` (Int64, NA without times), `comm` (NA where not recorded),
-        `first_row`, `last_row` (int64, exclusive; other tracks' events may lie between), `top`: the function called
-        most, '' for none.
+        One row per interval of one phase, in order of time. `phase` (categorical, all of `PHASES`), `start_ns`,
+        `end_ns` (Int64, NA without times; a process is in a phase until it calls the driver for something else, the
+        device until its last call of the phase), `duration_ns` (Int64), `calls` (int64; 0 for "idle", and for the rest
+        of another thread's call that is still running), `pid` (Int64, NA without times), `comm` (NA if not recorded),
+        `first_row`, `last_row` (int64, exclusive; other tracks' events may be in between), `top`: the function called
+        most, '' if none.
 
     """
     calls = _calls(trace)
     waits = calls.phase == _CODE[WAIT]
     measured = bool((waits & (calls.end > calls.start)).any())
-    table = _stretches(trace, calls, (~waits | measured) & trace.timed, idle_ns)
+    table = _intervals(trace, calls, (~waits | measured) & trace.timed, idle_ns)
     comm = trace.events["comm"].iloc[table.pop("first").to_numpy()].astype("str").to_numpy()
     device = (table["track"].to_numpy() == DEVICE_PID) & trace.timed
     table["comm"] = pd.Series(np.where(device, DEVICE, comm), table.index, dtype="str")
@@ -156,14 +156,15 @@ def phases(trace: NpuTrace, idle_ns: int = IDLE_NS) -> pd.DataFrame:
 
 
 def phase_totals(table: pd.DataFrame) -> pd.DataFrame:
-    """Add the stretches of each phase up, over all processes; what several do at once counts for each.
+    """Sum up the intervals of each phase, over all processes; simultaneous phases count for each.
 
     Args:
         table: Of `phases`.
 
     Returns:
-        Index `phase`, those that occur, in the order of `PHASES`. `stretches`, `calls` (int64), `duration_ns` and
-        `longest_ns` (Int64, NA without times), `processes` (int64; the device's own track is none).
+        Index `phase`, those that occur, in the order of `PHASES`. `stretches` (intervals), `calls` (int64),
+        `duration_ns` and `longest_ns` (Int64, NA without times), `processes` (int64; the device's track does not
+        count).
 
     """
     groups = table.groupby("phase", observed=True)
@@ -184,7 +185,7 @@ def phase_totals(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _calls(trace: NpuTrace) -> _Calls:
-    """Give each call of the driver a track and a phase."""
+    """Assign a track and a phase to each call of the driver."""
     time = trace.events["time_ns"].to_numpy()
     duration = trace.column("duration_ns", np.arange(len(time)))
     driver = np.array([family_of(name) != API and not BY_TRACING.fullmatch(name) for name in trace.names], np.bool_)
@@ -202,7 +203,7 @@ def _calls(trace: NpuTrace) -> _Calls:
     rows = _sorted_by(tid, np.flatnonzero(kept & (entries < 0)))
     phase = np.full(len(time), _CODE[INTERRUPT], np.int8)
     phase[rows] = _phases_of(trace, own[rows], tid[rows], time[rows], duration[rows])
-    # An interrupt's beginning can be missed, in the middle of another hit.
+    # The start of an interrupt can be missed, during another hit.
     late = np.array([in_interrupt(name) for name in trace.names], np.bool_)[trace.codes]
     phase[late & (phase == _CODE[OTHER]) & (track == DEVICE_PID) & trace.timed] = _CODE[INTERRUPT]
     maps = (_table(trace, ((MAPPING, MAPS),)) >= 0)[trace.codes]
@@ -213,7 +214,7 @@ def _calls(trace: NpuTrace) -> _Calls:
 
 
 def _table(trace: NpuTrace, rules: tuple[tuple[str, str], ...]) -> Codes:
-    """(names,) int8: phase that the first rule for each function names, -1 for none."""
+    """(names,) int8: phase of the first rule that matches each function, -1 if none."""
     found = np.full(len(trace.names), _NONE, np.int8)
     for phase, pattern in reversed(rules):
         found[np.asarray(trace.names.str.fullmatch(pattern), np.bool_)] = _CODE[phase]
@@ -221,7 +222,7 @@ def _table(trace: NpuTrace, rules: tuple[tuple[str, str], ...]) -> Codes:
 
 
 def _sorted_by(key: NDArray[np.int64], rows: Rows) -> Rows:
-    """Sort rows by the key at them, and keep their order within it."""
+    """Sort rows by their key, stably."""
     number, keys = pd.factorize(key[rows])
     if len(keys) < 1 << 16:
         number = number.astype(np.uint16)  # sorted by counting
@@ -235,7 +236,7 @@ def _phases_of(
     time: NDArray[np.int64],
     duration: NDArray[np.float64],
 ) -> Codes:
-    """(calls,) int8: phase of calls that lie thread by thread, from the phases that some begin (-1 for the others)."""
+    """(calls,) int8: phase of calls sorted by thread, from the phases that some of them start (-1 for the others)."""
     inside = np.full(len(begins), _NONE, np.intp)
     marks = np.flatnonzero((begins >= 0) & ~np.isnan(duration))
     if trace.timed and len(marks):
@@ -243,7 +244,7 @@ def _phases_of(
         found = enclosing(tid[marks], time[marks], ends, tid, time)
         inside = np.where(found >= 0, marks[found], _NONE)
     inside[marks] = marks
-    # Outside of measured calls a phase goes on until the thread begins another.
+    # Outside measured calls, a phase continues until the thread starts another.
     place = np.arange(len(begins))
     outer = (inside < 0) | (inside == place)
     newest = np.maximum.accumulate(np.where((begins >= 0) & outer, place, 0))
@@ -252,14 +253,14 @@ def _phases_of(
     return np.where(by >= 0, begins[by], _CODE[OTHER]).astype(np.int8)
 
 
-def _stretches(trace: NpuTrace, calls: _Calls, may_idle: NDArray[np.bool_], idle_ns: int) -> pd.DataFrame:
-    """Cut the tracks where the phase changes or nothing happens, and fill in what goes on in between.
+def _intervals(trace: NpuTrace, calls: _Calls, may_idle: NDArray[np.bool_], idle_ns: int) -> pd.DataFrame:
+    """Cut the tracks where the phase changes or nothing happens, and fill in the time in between.
 
     Args:
         trace: The trace.
         calls: Its calls.
-        may_idle: (calls,) bool: nothing goes on after this call as long as no call is measured that does.
-        idle_ns: Time without a call that is a stretch.
+        may_idle: (calls,) bool: nothing happens after this call unless a measured call is still running.
+        idle_ns: Time without a call that counts as idle.
 
     """
     count = len(calls.rows)
@@ -271,7 +272,7 @@ def _stretches(trace: NpuTrace, calls: _Calls, may_idle: NDArray[np.bool_], idle
     last = np.append(begin, count)[1:] - 1
     following = np.where(np.append(new_track, True)[last + 1], last, last + 1)
     device = (calls.track[begin] == DEVICE_PID) & trace.timed
-    # Own calls return; then another thread's call may go on; then there may be nothing; then comes the next stretch.
+    # Own calls return; then another thread's call may still run; then there may be nothing; then the next interval.
     returned = np.maximum.reduceat(calls.end, begin) if count else calls.end
     until = np.where(following > last, calls.start[following], reached[last])
     quiet = np.minimum(reached[last], until)
@@ -300,7 +301,7 @@ def _stretches(trace: NpuTrace, calls: _Calls, may_idle: NDArray[np.bool_], idle
 
 
 def _reached(calls: _Calls) -> tuple[NDArray[np.int64], Rows]:
-    """(calls,) ns: latest return of this call and those before it on its track; (calls,) which call that is."""
+    """(calls,) ns: latest return of this call and earlier ones on its track; (calls,) which call that is."""
     number = np.cumsum(np.diff(calls.track, prepend=_NONE) != 0)
     base = number * (int(calls.end.max(initial=0)) + 1)
     latest = np.maximum.accumulate(calls.end + base)
@@ -309,7 +310,7 @@ def _reached(calls: _Calls) -> tuple[NDArray[np.int64], Rows]:
 
 
 def _most_called(codes: NDArray[np.int32], begin: Rows, calls: Rows, names: int) -> NDArray[np.int64]:
-    """(stretches,) code of the function called most in each stretch, the first in `NpuTrace.names` of several."""
+    """(intervals,) code of the function called most in each interval; on ties the first in `NpuTrace.names`."""
     stretch = np.repeat(np.arange(len(begin)), calls)
     pairs, counts = np.unique(stretch * max(names, 1) + codes, return_counts=True)
     order = np.lexsort((pairs, -counts, pairs // max(names, 1)))

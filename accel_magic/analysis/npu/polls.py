@@ -1,8 +1,8 @@
-"""Poll loops: who asks the same over and over, what, how often, for how long.
+"""Polling loops: what polls, the repeated calls, how often, for how long.
 
-What is polled is a state: a loop counts as polling only if each of its calls reads one. Work that is done once for each
-page, buffer or message repeats as well, but changes something with each call. Calls that can do either count where what
-they were asked and what they answered is known: the same question, and not the hoped-for answer.
+What is polled is a state: a loop counts as polling only if each of its calls reads one. Work done once per page, buffer
+or message repeats as well, but changes something with each call. Calls that can do either only count if their arguments
+and results are known: the same question, and no success.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """A function that may be part of a poll loop.
+    """A function that may be part of a polling loop.
 
     Attributes:
-        subject: Captured columns that say what is asked about. The loop ends where they change; where they are not
-            known, the call is no poll.
-        answers: Its return value says whether the wait is over: 0 ends the loop.
+        subject: Captured columns that identify what is polled. The loop ends when they change; if they are unknown,
+            the call is not a poll.
+        answers: Its return value shows whether the wait is over: 0 ends the loop.
 
     """
 
@@ -61,28 +61,28 @@ READS: Final[dict[str, Read]] = {
     "zeCommandQueueSynchronize": Read(("ze_queue",), answers=True),
     "zeCommandListHostSynchronize": Read(("ze_list",), answers=True),
 }
-"""The functions of which every call of a poll loop is one."""
+"""Every call of a polling loop is to one of these functions."""
 
 BY_TRACING: Final = re.compile(r"ivpu_fence_get_\w+|ivpu_jsm_msg_type_to_str")
-"""Called by the kernel's tracepoints to print themselves; they come between the calls of any loop."""
+"""Called by the kernel's tracepoints to print themselves; they occur between the calls of any loop."""
 
 HOSTS: Final = re.compile(r"ivpu_(wait_for_\w+|boot|resume|\w+_cb|\w+_ioctl|\w+_work(_fn)?|\w+_thread_handler)")
-"""Functions that have loops in them, for traces that do not tell which call lies in which."""
+"""Functions that contain loops, for traces that do not show which call contains which."""
 
 USER_SPACE: Final = "user space"
-"""The host of a loop of system calls or of a library's calls that no measured call encloses."""
+"""Host of a loop of system calls or library calls outside all measured calls."""
 _BY_USER_SPACE: Final = re.compile(r"\w+_ioctl|ze\w+")
 
 
 def polls(trace: NpuTrace) -> pd.DataFrame:
-    """Find the poll loops, in order of time.
+    """Find the polling loops, in order of time.
 
     Returns:
-        One row per loop. `host`: who polls, the innermost call around the loop; without measured calls the newest
-        before it that has loops; "user space" for a program's own. `cycle`: the calls of one round, "a -> b -> c".
-        `repeats`, `calls` (int64): rounds, and calls in them. `start_ns`, `end_ns` (Int64, NA without times),
-        `period_ns` (float64, median from round to round, NaN without times), `pid`, `tid` (Int64, NA without times),
-        `comm` (NA where not recorded), `first_row`, `last_row` (int64, exclusive; other threads' events may lie
+        One row per loop. `host`: the polling function, the innermost call around the loop; without measured calls, the
+        newest earlier call to a function with loops; "user space" for a program's own. `cycle`: the calls of one round,
+        "a -> b -> c". `repeats`, `calls` (int64): rounds, and calls in them. `start_ns`, `end_ns` (Int64, NA without
+        times), `period_ns` (float64, median from round to round, NaN without times), `pid`, `tid` (Int64, NA without
+        times), `comm` (NA if not recorded), `first_row`, `last_row` (int64, exclusive; other threads' events may be in
         between).
 
     """
@@ -111,11 +111,11 @@ def polls(trace: NpuTrace) -> pd.DataFrame:
 
 
 def reads(trace: NpuTrace) -> tuple[Rows, NDArray[np.intp], NDArray[np.int64]]:
-    """Find the calls that may be part of a loop, thread by thread.
+    """Find the calls that may be part of a loop, by thread.
 
     Returns:
-        Their rows; (rows,) a number that changes wherever another call of the thread, or another thread, comes between;
-        (rows,) what was called, about what.
+        Their rows; (rows,) a number that changes whenever another call of the thread, or another thread, comes in
+        between; (rows,) a code for the function and its subject.
 
     """
     asks, codes = _questions(trace)
@@ -137,7 +137,7 @@ def reads(trace: NpuTrace) -> tuple[Rows, NDArray[np.intp], NDArray[np.int64]]:
 
 
 def _questions(trace: NpuTrace) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """(events,) bool: may be part of a loop; (events,) int64: equal for the same function asked about the same."""
+    """(events,) bool: may be part of a loop; (events,) int64: equal for the same function with the same subject."""
     reads, codes = np.zeros(len(trace.events), np.bool_), trace.codes.astype(np.int64)
     for name in trace.names.intersection(list(READS)):
         rows, read = trace.rows(name), READS[name]
@@ -146,7 +146,7 @@ def _questions(trace: NpuTrace) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
             columns = [column for column in read.subject if column in trace.events]
             values = trace.events[columns].iloc[rows]
             asked &= values.notna().to_numpy().all(axis=1) & bool(columns)
-            # Numbers from 1 on, above those of functions: each question is one of its own.
+            # Numbers from 1, above those of functions: each subject gets its own code.
             codes[rows] += len(trace.names) * (values.groupby(columns, dropna=False).ngroup() + 1) if columns else 0
         if read.answers:
             answer = trace.column("retval", rows)
@@ -156,7 +156,7 @@ def _questions(trace: NpuTrace) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
 
 
 def _texts(trace: NpuTrace, rows: Rows, found: Cycles) -> list[str]:
-    """Give the calls of each cycle in words."""
+    """The calls of each cycle as text."""
     names = trace.names[trace.codes[rows]]
     at = zip(found.first.tolist(), found.period.tolist(), strict=True)
     return [" -> ".join(names[first : first + period]) for first, period in at]
@@ -173,7 +173,7 @@ def _periods(time: NDArray[np.int64], rows: Rows, found: Cycles) -> NDArray[np.f
 
 
 def _hosts(trace: NpuTrace, rows: Rows) -> NDArray[np.object_]:
-    """(rows,) name of the function that each of these calls is made by."""
+    """(rows,) name of the function that makes each of these calls."""
     names = np.append(trace.names.to_numpy(object), USER_SPACE)
     codes = np.append(trace.codes, len(names) - 1)
     host = np.full(len(rows), NONE, np.intp)
@@ -192,13 +192,13 @@ def _hosts(trace: NpuTrace, rows: Rows) -> NDArray[np.object_]:
 
 
 def newest(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
-    """(moments,) row of the newest of the calls that the moment's thread made before, -1 for none.
+    """(moments,) row of the newest of the calls that the moment's thread made earlier, -1 if none.
 
-    Calls are rows in order. A list without times is taken for one thread's.
+    Calls are rows in order. A list without times is treated as one thread.
     """
     if not trace.timed:
         return np.append(calls, NONE)[np.searchsorted(calls, moments) - 1]
-    # One number for thread and row, so that one search finds both.
+    # Combine thread and row into one number, so that one search finds both.
     thread = pd.factorize(trace.events["tid"].to_numpy()[np.concatenate([calls, moments])])[0]
     rows, own = max(len(trace.events), 1), thread[len(calls) :]
     keys = np.sort(thread[: len(calls)] * rows + calls)

@@ -1,7 +1,7 @@
-"""The rules of diagnosis, as data: what is looked for, from which limit on, where the limit is from, and what to say.
+"""The diagnosis rules as data: what to look for, the limit and its source, and the texts of the finding.
 
-Limits are ratios within one trace, or shares of the driver's own time-outs, so that they hold on a real NPU, under
-emulation and on a busy machine alike. `accel_magic.analysis.npu.evidence` has one function per rule.
+Limits are ratios within one trace, or fractions of the driver's own timeouts, so they apply to a real NPU, to emulation
+and to a busy machine alike. `accel_magic.analysis.npu.evidence` has one function per rule.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ BOOT_TIMEOUT_NS: Final = 1_000_000_000
 
 
 EMULATION_STALL_NS: Final = 60_000_000
-"""For how long an emulated NPU may be held up: it is a program among others. Measured with three on each processor."""
+"""How long the host may delay an emulated NPU, which is an ordinary process. Measured with three per processor."""
 
 
 @dataclass(frozen=True)
 class Rule(BaseRule):
-    """One thing to look for; a name in the braces may have the word for what is counted, `{jobs:job|jobs}`.
+    """One thing to look for; placeholders in the texts may give the noun, singular and plural: `{jobs:job|jobs}`.
 
     Attributes:
         limits: Further limits by name.
-        needs: Functions of which at least one must have been traced; empty: none in particular.
-        timed: Whether it needs times.
-        counted: Whether counts are enough; all others need events.
-        explained_by: Rules whose finding makes this one a mere consequence, not told again.
+        needs: Functions, at least one of which must have been traced; empty: no requirement.
+        timed: Whether the rule needs times.
+        counted: Whether counts are enough; all other rules need events.
+        explained_by: Rules whose finding already explains this one, which is then not reported.
 
     """
 
@@ -50,8 +50,8 @@ SUBMITS: Final = ("ivpu_submit_ioctl", "ivpu_cmdq_submit_ioctl")
 
 
 _NOISE = (
-    "An outlier must also last twice as long as the longest of the calls that wait for nothing: "
-    "what a busy machine does to any call is no fault of the NPU's"
+    "An outlier must also last twice as long as the longest call that does not wait for anything, because a busy "
+    "machine can delay any call"
 )
 
 
@@ -59,9 +59,9 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "nothing-traced",
         "warning",
-        "no call of the NPU driver was seen",
-        "The probes were in place or there were none; either way nothing here says anything about the NPU.",
-        "Trace with `%%ktrace npu`, check with `%accel_doctor` that the driver is loaded, and that the cell uses the "
+        "no call to the NPU driver was recorded",
+        "This trace says nothing about the NPU: either nothing was probed, or the probed functions were never called.",
+        "Trace with `%%ktrace npu`. Check with `%accel_doctor` that the driver is loaded, and that the cell uses the "
         "NPU and not the CPU.",
         timed=False,
         counted=True,
@@ -70,18 +70,18 @@ RULES: Final[tuple[Rule, ...]] = (
         "events-lost",
         "warning",
         "{lost} of {hits:hit|hits} were counted but not recorded",
-        "Counts stay exact. Jobs, buffers and phases are put together from events, so some of them are missing, and "
-        "some of what is shown as unfinished may have ended.",
-        "Raise `--buffer`, trace a part (`npu:jobs`), or a shorter stretch.",
+        "Counts are still exact. Jobs, buffers and phases are reconstructed from events, so some of them are missing, "
+        "and some that appear unfinished may have ended.",
+        "Raise `--buffer`, trace only a part (`npu:jobs`), or trace for a shorter time.",
         timed=False,
         counted=True,
     ),
     Rule(
         "event-limit",
         "warning",
-        "recording ended early: the limit of events was reached",
-        "What came later was counted, not recorded: jobs, buffers and phases end where the events do.",
-        "Raise `--max-events`, or trace a part (`npu:jobs`).",
+        "recording ended early: the event limit was reached",
+        "Later hits were counted but not recorded: jobs, buffers and phases end where the events do.",
+        "Raise `--max-events`, or trace only a part (`npu:jobs`).",
         timed=False,
         counted=True,
     ),
@@ -89,11 +89,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "hits-missed",
         "warning",
         "{missed:hit|hits} missed",
-        "The kernel could not run the probe for them. Counts are low by as much, and pairs of events may lack a half.",
+        "The kernel could not run the probe for these hits. Counts are too low by this number, and event pairs may be "
+        "incomplete.",
         "Trace fewer functions: a part (`npu:jobs`) instead of all.",
         threshold=0.05,
         unit="of all hits",
-        source="below it, counts and joins of the lab's runs stayed right",
+        source="below this, counts and joins in the lab's runs stayed correct",
         timed=False,
         counted=True,
     ),
@@ -101,113 +102,113 @@ RULES: Final[tuple[Rule, ...]] = (
         "boot-failed",
         "problem",
         "the firmware did not boot: {failed} of {boots:attempt|attempts}",
-        "The driver waited for the firmware's first message until its time-out. It resets the NPU and tries once more "
-        "from the start; when that fails too, the device is unusable, and on loading the driver there is no device.",
-        "Look at `dmesg` for the driver's own report, and at the version of the firmware file. Load the driver again.",
+        "The firmware's first message did not arrive within the driver's timeout. The driver resets the NPU and tries "
+        "once more from the start. If that fails too, the device is unusable, or missing if the driver was loading.",
+        "Look in `dmesg` for the driver's own report, and check the firmware file's version. Reload the driver.",
         needs=("ivpu_wait_for_ready", "ivpu_boot"),
     ),
     Rule(
         "boot-slow",
         "warning",
-        "{slow} of {boots:boot|boots} of the firmware took long",
-        "The driver polls until the firmware answers. Whoever uses the NPU first after it slept waits for all of it.",
-        "Keep the NPU awake where its first answer matters (`power/control` of the PCI device), and compare with "
-        "another version of the firmware.",
+        "{slow} of {boots:firmware boot|firmware boots} took long",
+        "The driver polls until the firmware answers. The first user of the NPU after it slept waits for all of it.",
+        "Keep the NPU awake if its first answer matters (`power/control` of the PCI device), and compare with another "
+        "firmware version.",
         threshold=0.2,
-        unit="of the driver's time-out for booting (1 s)",
-        source="the driver gives up at all of it (drivers/accel/ivpu/ivpu_hw.c); a boot takes a few percent, under "
-        "emulation too",
+        unit="of the driver's boot timeout (1 s)",
+        source="at 100 % the driver gives up (drivers/accel/ivpu/ivpu_hw.c); a boot takes a few percent, also under "
+        "emulation",
         needs=("ivpu_wait_for_ready",),
     ),
     Rule(
         "request-unanswered",
         "problem",
         "{unanswered} of {requests:request|requests} to the firmware went unanswered",
-        "The driver asked the firmware and gave up waiting for the answer, so the answer was lost or never sent. What "
-        "the request was for (a queue, a doorbell, a power state) is not in place, and what comes next may fail.",
-        "Look at `dmesg`. If it repeats, load the driver again, or use another version of the firmware.",
+        "The driver sent a request and gave up waiting for the reply, so the reply was lost or never sent. What was "
+        "requested (a queue, a doorbell, a power state) is not set up, and later operations may fail.",
+        "Look at `dmesg`. If it happens again, reload the driver, or use another firmware version.",
         needs=("ivpu_ipc_send_receive_internal",),
     ),
     Rule(
         "reply-duplicated",
         "warning",
-        "{unclaimed:message|messages} of the firmware came that nobody waited for",
-        "More messages came than requests had answers and jobs had ends: answers came twice, or so late that the "
-        "driver had given up. It throws them away, so nothing is wrong with the results; each costs an interrupt.",
-        "Compare with another version of the firmware.",
-        source="every message is the answer to a request, the end of a job, or of a boot",
+        "{unclaimed:firmware message|firmware messages} arrived that nothing waited for",
+        "The firmware sent more messages than requests and completed jobs explain: replies arrived twice, or after the "
+        "driver had given up. The driver discards them, so results are correct; each costs an interrupt.",
+        "Compare with another firmware version.",
+        source="every message is the reply to a request, the completion of a job, or part of a boot",
         needs=("ivpu_hw_ip_ipc_rx_addr_get",),
     ),
     Rule(
         "job-hung",
         "problem",
         "{hung} of {jobs:job|jobs} hung",
-        "The NPU was still at work on the job when the driver's time-out for jobs had passed, and did not get on. The "
-        "driver resets the engine or all of the NPU; jobs that wait behind are lost or begun again.",
+        "The NPU was still working on the job when the driver's job timeout expired, without making progress. The "
+        "driver resets the engine or the whole NPU; jobs queued behind it are lost or restarted.",
         "Find the job by its process and time. Look at `dmesg` and the driver's core dump, and try the same model with "
-        "another version of the compiler or the firmware.",
-        source="the driver's own time-out (`tdr_timeout_ms`, 2 s)",
+        "another compiler or firmware version.",
+        source="the driver's own timeout (`tdr_timeout_ms`, 2 s)",
         needs=("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl"),
     ),
     Rule(
         "completion-lost",
         "problem",
-        "the end of {lost} of {jobs:job|jobs} was never told",
-        "The job was out for longer than the driver waits, while the NPU said that it was idle or went on with other "
-        "jobs: the job was done, and the message or its interrupt was lost.",
-        "Look at `dmesg`. Compare the interrupts of the NPU in /proc/interrupts with the jobs, and try another version "
-        "of the firmware.",
-        source="the driver's own time-out (`tdr_timeout_ms`, 2 s), or the program's",
+        "the completion of {lost} of {jobs:job|jobs} was never reported",
+        "The job was in flight for longer than the driver waits, while the NPU reported idle or completed other jobs: "
+        "the job was done, and its message or interrupt was lost.",
+        "Look at `dmesg`. Compare the NPU's interrupts in /proc/interrupts with the jobs, and try another firmware "
+        "version.",
+        source="the driver's own timeout (`tdr_timeout_ms`, 2 s), or the program's",
         needs=("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl"),
     ),
     Rule(
         "job-timeout",
         "problem",
-        "{stuck} of {jobs:job|jobs} not done in time",
-        "The driver or the program stopped waiting. Whether the job hung, its end was lost or it merely takes that "
-        "long, this trace does not tell.",
-        "Trace `npu` as a whole, for longer than the driver's time-out of 2 s: what the driver finds out then tells.",
-        source="the driver's own time-out (`tdr_timeout_ms`, 2 s), or the program's",
+        "{stuck} of {jobs:job|jobs} did not complete in time",
+        "The driver or the program stopped waiting. This trace does not show whether the job hung, its completion was "
+        "lost, or it just takes that long.",
+        "Trace all of `npu`, for longer than the driver's timeout of 2 s: the driver's checks then show the cause.",
+        source="the driver's own timeout (`tdr_timeout_ms`, 2 s), or the program's",
         needs=("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl"),
     ),
     Rule(
         "npu-reset",
         "problem",
         "the NPU was reset {resets:time|times}",
-        "The driver gave up on the NPU's state and started it again. Jobs that were out were aborted; newer drivers "
-        "take no more jobs from the process whose job caused it.",
-        "Find the cause: what else was found here, `dmesg`, the driver's core dump.",
+        "The driver gave up on the NPU's state and restarted it. Jobs in flight were aborted; newer drivers reject "
+        "further jobs from the process whose job caused it.",
+        "Find the cause: the other findings, `dmesg`, the driver's core dump.",
         needs=("ivpu_pm_recovery_work", "ivpu_pm_trigger_recovery", "ivpu_jsm_reset_engine"),
     ),
     Rule(
         "jobs-failed",
         "problem",
         "{failed:job|jobs} failed",
-        "The NPU ended them with an error, or the driver did not take them (`refused`). Their results are not there.",
-        "Look at the `code` in `result.npu.jobs`: of the NPU, or a negative errno of the driver (-77: this process's "
-        "earlier job hung; -16: too many jobs are under way).",
+        "The NPU ended them with an error, or the driver rejected them (`refused`). They have no results.",
+        "Look at `code` in `result.npu.jobs`: the NPU's error, or a negative errno of the driver (-77: an earlier job "
+        "of this process hung; -16: too many jobs in flight).",
         needs=SUBMITS,
     ),
     Rule(
         "completion-duplicated",
         "warning",
-        "the end of {told_twice} of {jobs:job|jobs} was told more than once",
-        "The driver ignores the second message, or takes it for an error of a job that it does not know. If the number "
-        "of the job is in use again by then, the wrong job ends.",
-        "Compare with another version of the firmware.",
+        "the completion of {duplicated} of {jobs:job|jobs} was reported more than once",
+        "The driver ignores the second message, or treats it as an error of an unknown job. If the job number has been "
+        "reused by then, the wrong job ends.",
+        "Compare with another firmware version.",
         needs=("ivpu_job_done_callback",),
     ),
     Rule(
         "jobs-slow",
         "warning",
         "{slow} of {jobs:job|jobs} took far longer on the NPU than the others",
-        "The NPU had the job and sent no message all that time: it was not the program, the driver or the queue. All "
-        "jobs behind it waited too.",
-        "See whether they have something in common (`result.npu.jobs`: process, size, time), whether the NPU was "
-        "clocked down, and whether another process had it.",
+        "The NPU had the job and sent no message all that time, so neither the program, the driver nor the queue is "
+        "the cause. All jobs behind it waited too.",
+        "Check whether the slow jobs have something in common (`result.npu.jobs`: process, size, time), whether the "
+        "NPU was clocked down, and whether another process was using it.",
         threshold=20,
         unit="times a typical job's time on the NPU (mean of the shorter three quarters)",
-        source=f"clean runs of the lab stay below it but for what holds up the whole machine. {_NOISE}",
+        source=f"clean runs of the lab stay below it unless the whole machine is delayed. {_NOISE}",
         limits=MappingProxyType({"jobs": 5, "stalls": 2, "emulation_ns": EMULATION_STALL_NS}),
         needs=SUBMITS,
     ),
@@ -215,10 +216,10 @@ RULES: Final[tuple[Rule, ...]] = (
         "boot-in-region",
         "note",
         "{jobs:job|jobs} waited for the NPU to wake",
-        "The NPU slept, and the first use of it had to wait until the firmware was up. A measurement over this stretch "
-        "has the boot in it.",
-        "Use the NPU once before the cell that measures, or leave the first job out.",
-        source="the stretch of the trace in which a submission waited for the driver to resume",
+        "The NPU was asleep, and its first use had to wait until the firmware had booted. A measurement over this "
+        "interval includes the boot.",
+        "Use the NPU once before the measured cell, or exclude the first job.",
+        source="the part of the trace in which a submission waited for the driver to resume",
         needs=("ivpu_pm_runtime_resume_cb", "ivpu_boot"),
         timed=False,
         explained_by=("boot-failed", "boot-slow", "wake-per-job"),
@@ -227,13 +228,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "wake-per-job",
         "note",
         "{woken} of {jobs:job|jobs} had to wait for the NPU to wake",
-        "The driver puts the NPU to sleep when it has been idle for some 10 ms or more. Jobs come further apart than "
-        "that, so each pays for a boot of the firmware.",
-        "Keep the NPU awake (`echo on > /sys/bus/pci/devices/.../power/control`), raise `autosuspend_delay_ms` beside "
-        "it, or submit jobs in batches.",
+        "The driver suspends the NPU after it has been idle for about 10 ms or more. Jobs are further apart than that, "
+        "so each pays for a firmware boot.",
+        "Keep the NPU awake (`echo on > /sys/bus/pci/devices/.../power/control`), raise `autosuspend_delay_ms` in the "
+        "same folder, or submit jobs in batches.",
         threshold=0.2,
         unit="of the jobs",
-        source="from one in five on, waking is part of the typical job",
+        source="from one job in five, waking is part of the typical job",
         limits=MappingProxyType({"wakes": 3}),
         needs=("ivpu_pm_runtime_resume_cb",),
         explained_by=("boot-failed", "boot-slow"),
@@ -241,51 +242,51 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "jobs-serialised",
         "note",
-        "{pairs:time|times} a job was ready and waited for the one before",
-        "A thread submits, waits, and submits again with nothing to prepare in between. The NPU idles from one job's "
-        "end until the thread has woken and the next job has come through.",
-        "Have two or more jobs under way: asynchronous inference requests, several command lists or fences, and wait "
-        "for the oldest.",
+        "{pairs:time|times} a job was ready but waited for the previous one",
+        "A thread submits, waits, and submits again with nothing to prepare in between. The NPU idles from the end of "
+        "one job until the thread has woken and the next job has arrived.",
+        "Keep two or more jobs in flight: use asynchronous inference requests or several command lists or fences, and "
+        "wait for the oldest.",
         threshold=0.2,
-        unit="of the time from the first such job to the last, in which the NPU idled",
-        source="less than a fifth is not worth a change of the program",
+        unit="of the time from the first such job to the last, during which the NPU idled",
+        source="less than a fifth is not worth changing the program",
         limits=MappingProxyType({"pairs": 10, "pairs_share": 0.5}),
         needs=SUBMITS,
     ),
     Rule(
         "pages-remapped",
         "warning",
-        "{buffers:buffer|buffers} mapped again",
-        "More pages were written into the NPU's page tables than the buffers have: the same buffers were mapped, taken "
-        "out and mapped again.",
-        "Keep buffers bound between jobs: keep the objects that own them, and the device open.",
+        "{buffers:buffer was|buffers were} mapped again",
+        "More pages were written into the NPU's page tables than the buffers have: the same buffers were mapped, "
+        "unmapped and mapped again.",
+        "Keep buffers bound between jobs: keep the objects that own them, and keep the device open.",
         threshold=1,
         unit="times the buffers' own pages",
-        source="each page needs one entry for as long as the buffer lives",
+        source="each page needs one entry during the buffer's lifetime",
         needs=("ivpu_mmu_context_map_page",),
     ),
     Rule(
         "buffers-churned",
         "note",
-        "{single_use:buffer|buffers} served one job each, at a higher cost than the job's",
-        "Buffers are made, mapped, used once and freed. That takes longer than the jobs themselves.",
-        "Make buffers once and use them again: tensors that are set up before the loop, a pool.",
+        "{single_use:buffer|buffers} served a single job each, and cost more than the job",
+        "Buffers are created, mapped, used once and freed. That takes longer than the jobs themselves.",
+        "Create buffers once and reuse them: allocate tensors before the loop, or use a pool.",
         threshold=1,
-        unit="times the median time of a job on the NPU, for its buffers' creation, mapping and freeing",
-        source="from there on the buffers are more work than the job",
+        unit="times a job's median time on the NPU, for creating, mapping and freeing its buffers",
+        source="above this, the buffers cost more than the job",
         limits=MappingProxyType({"jobs": 20}),
         needs=("ivpu_bo_create_ioctl",),
     ),
     Rule(
         "buffers-leaked",
         "warning",
-        "{leaked} of {created:buffer|buffers} not given back",
-        "They outlived the device's closing, or there is one more with each job: memory that the NPU's jobs no longer "
-        "use and nobody else gets.",
-        "Free them, or let go of what owns them: requests, tensors, command lists.",
+        "{leaked} of {created:buffer|buffers} not freed",
+        "They outlived the closing of the device, or every job leaves another one behind: memory that the NPU's jobs "
+        "no longer use and that nothing else can use.",
+        "Free them, or release what owns them: requests, tensors, command lists.",
         threshold=0.5,
-        unit="buffers per job that stay",
-        source="a buffer kept on purpose does not come once per job. One that outlives the device's closing is enough",
+        unit="buffers left per job",
+        source="buffers kept on purpose do not grow with each job. One that outlives closing the device is enough",
         limits=MappingProxyType({"buffers": 10}),
         needs=("ivpu_bo_create_ioctl",),
     ),
@@ -293,24 +294,24 @@ RULES: Final[tuple[Rule, ...]] = (
         "allocation-tail",
         "warning",
         "the slowest of {allocations:allocation|allocations} took far longer than most",
-        "Most buffers are made quickly; some had to wait, as a rule for memory: the kernel reclaims or compacts it.",
-        "Make large buffers once and early, and look at the machine's free memory (`vmstat`, /proc/pressure/memory).",
+        "Most buffers are created quickly; some had to wait, usually for memory that the kernel reclaims or compacts.",
+        "Create large buffers once and early, and check the machine's free memory (`vmstat`, /proc/pressure/memory).",
         threshold=20,
         unit="times the median, at the 99th percentile",
-        source=f"page clearing differs by less between buffers of one size. {_NOISE}",
+        source=f"the time to clear pages varies less between buffers of one size. {_NOISE}",
         limits=MappingProxyType({"allocations": 100, "stalls": 2}),
         needs=("ivpu_bo_create_ioctl",),
     ),
     Rule(
         "ipc-polling",
         "note",
-        "{calls:call|calls} of polling beside {messages:message|messages}",
-        "A loop of the driver asked again and again whether a message had come. These calls say how long the wait was, "
-        "not how much was said: counts of `ivpu_ipc_*` are no measure of the traffic.",
-        "Count messages with `result.npu.messages`; keep the boot out of the cell that measures.",
+        "{calls:polling call|polling calls} for {messages:message|messages}",
+        "A loop in the driver kept checking whether a message had arrived. These calls show how long the wait was, not "
+        "how many messages there were: counts of `ivpu_ipc_*` do not measure the traffic.",
+        "Count messages with `result.npu.messages`; keep the boot out of the measured cell.",
         threshold=10,
-        unit="calls of polling per message",
-        source="a message that is waited for with an interrupt takes fewer than ten calls",
+        unit="polling calls per message",
+        source="waiting for a message with an interrupt takes fewer than ten calls",
         limits=MappingProxyType({"calls": 100}),
         needs=("ivpu_ipc_receive", "ivpu_ipc_irq_handler"),
         timed=False,
@@ -320,13 +321,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "ipc-storm",
         "warning",
         "{requests:request|requests} to the firmware for {jobs:job|jobs}",
-        "A job needs a doorbell and no request. Requests belong to opening, closing, booting and to queues; so many "
-        "more mean that something asks all the time.",
-        "See who sends them and of what kind: `result.npu.messages.groupby(['name', 'tid']).size()`. Queues that are "
-        "made for each job and monitoring tools are the usual ones.",
+        "A job needs a doorbell and no request. Requests belong to opening, closing, booting and queues; so many of "
+        "them mean that something keeps sending requests.",
+        "See what sends them, and of which kind: `result.npu.messages.groupby(['name', 'tid']).size()`. Common causes "
+        "are queues created for each job, and monitoring tools.",
         threshold=3,
         unit="requests per job, beyond 10 for each opening, boot and recovery",
-        source="drivers/accel/ivpu: a context with its queues takes six to eight requests from beginning to end",
+        source="drivers/accel/ivpu: a context with its queues takes six to eight requests during its lifetime",
         limits=MappingProxyType({"requests": 100, "per_context": 10}),
         needs=("ivpu_ipc_send",),
         timed=False,
@@ -334,4 +335,4 @@ RULES: Final[tuple[Rule, ...]] = (
         explained_by=("request-unanswered",),
     ),
 )
-"""In the order in which they are told, within a severity."""
+"""Reported in this order within a severity."""

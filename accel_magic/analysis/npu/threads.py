@@ -1,6 +1,6 @@
-"""Which call of a thread an event lies in, and which request an answer belongs to: positions in order of time.
+"""Which call of a thread contains an event, and which request a reply belongs to.
 
-Rows are places in `NpuTrace.events`, which lie in order of time. Both searches sort and never loop over events.
+Rows are indices into `NpuTrace.events`, which is ordered by time. Both searches sort and never loop over events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIGN_BIT = 0x80000000
 
 
 def latest(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
-    """Find what each thread did last, of some calls, before some moments.
+    """Find each moment's newest earlier call on the same thread.
 
     Args:
         trace: The trace.
@@ -31,8 +31,8 @@ def latest(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
         moments: (moments,) rows of the moments.
 
     Returns:
-        (moments,) place in `calls` of the newest that the moment's thread entered before it; -1 where there is none,
-        and everywhere when the trace has no times: a list of calls does not tell threads apart.
+        (moments,) index into `calls` of the newest that the moment's thread entered before it; -1 if there is none, and
+        everywhere if the trace has no times, because a list of calls does not distinguish threads.
 
     """
     found = np.full(len(moments), NONE, np.intp)
@@ -56,9 +56,9 @@ def latest(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
 
 
 def inside(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
-    """Find the call that each moment lies in. The calls of one thread must not lie in each other.
+    """Find the call that contains each moment. Calls of one thread must not be nested.
 
-    Args and result are those of `latest`. A call whose duration is not known is taken to last until the thread's next.
+    Args and result are those of `latest`. A call of unknown duration is assumed to last until the thread's next.
     """
     found = latest(trace, calls, moments)
     ends = end_ns(trace, calls)
@@ -68,7 +68,7 @@ def inside(trace: NpuTrace, calls: Rows, moments: Rows) -> Rows:
 
 
 def end_ns(trace: NpuTrace, rows: Rows) -> NDArray[np.float64]:
-    """(rows,) float64 ns: when these calls returned; infinite where their duration is not known."""
+    """(rows,) float64 ns: when these calls returned; infinite if their duration is unknown."""
     duration = trace.column("duration_ns", rows)
     start = trace.events["time_ns"].to_numpy()[rows]
     return np.where(np.isnan(duration), np.inf, start + duration)
@@ -77,17 +77,17 @@ def end_ns(trace: NpuTrace, rows: Rows) -> NDArray[np.float64]:
 def answers(
     asked_id: NDArray[Any], asked_at: NDArray[Any], answer_id: NDArray[Any], answer_at: NDArray[Any]
 ) -> tuple[Rows, Rows]:
-    """Pair requests with answers that carry the same id, which may be used again.
+    """Pair requests with replies that carry the same id; ids may be reused.
 
     Args:
         asked_id: (requests,) integer ids.
-        asked_at: (requests,) when, in any one unit.
+        asked_at: (requests,) times, in any common unit.
         answer_id: (answers,) integer ids.
-        answer_at: (answers,) when.
+        answer_at: (answers,) times.
 
     Returns:
-        (requests,) place of the first answer after each request and before the next request with its id, -1 for none;
-        (answers,) place of the newest request before each answer, -1 for none: several answers may have the same.
+        (requests,) index of the first answer after each request and before the next request with its id, -1 if none;
+        (answers,) index of the newest request before each answer, -1 if none: several answers may have the same.
 
     """
     asked, given = len(asked_id), len(answer_id)
@@ -109,23 +109,23 @@ def answers(
 
 
 def newest_before(key: NDArray[Any], at: NDArray[Any], asked_key: NDArray[Any], asked_at: NDArray[Any]) -> Rows:
-    """(asked,) place of the newest thing with the asked key at or before the asked time, -1 for none."""
+    """(asked,) index of the newest item with the asked key at or before the asked time, -1 if none."""
     return answers(key, at, asked_key, asked_at)[1]
 
 
 def pick(values: Rows, places: Rows) -> Rows:
-    """(places,) the values at these places; -1 where a place is -1."""
+    """(places,) the values at these indices; -1 where the index is -1."""
     return np.where(places >= 0, np.append(values, NONE)[places], NONE)
 
 
 def signed32(register: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(n,) what a function that returns `int` returned: its upper half of the register is not part of it."""
+    """(n,) return values of functions that return `int`: the upper half of the register is not part of them."""
     low = register & INT_BITS
     return low - ((low & SIGN_BIT) << 1)
 
 
 def nullable(values: NDArray[Any], known: NDArray[np.bool_] | bool, dtype: str = "Int64") -> pd.arrays.IntegerArray:
-    """Integers with NA where they are not known."""
+    """Integers with NA where unknown."""
     numbers = np.asarray(values)
     missing = ~np.broadcast_to(known, numbers.shape)
     plain = np.where(missing, 0, numbers).astype(dtype.lower())
@@ -133,14 +133,14 @@ def nullable(values: NDArray[Any], known: NDArray[np.bool_] | bool, dtype: str =
 
 
 def known_at(trace: NpuTrace, name: str, rows: Rows) -> NDArray[np.bool_]:
-    """(rows,) bool: whether these events have a value in a column."""
+    """(rows,) bool: whether these events have a value in this column."""
     if name not in trace.events:
         return np.zeros(len(rows), np.bool_)
     return trace.events[name].iloc[rows].notna().to_numpy()
 
 
 def captured(trace: NpuTrace, name: str, rows: Rows, dtype: str = "Int64") -> pd.arrays.IntegerArray:
-    """(rows,) values of a column as nullable integers; NA where it is missing, or a row is -1."""
+    """(rows,) values of a column as nullable integers; NA if it is missing or the row is -1."""
     if name not in trace.events or not len(trace.events):
         return nullable(np.zeros(len(rows)), known=False, dtype=dtype)
     here = trace.events[name].iloc[rows]

@@ -1,4 +1,4 @@
-"""Jobs over time: how many are submitted and done in each interval, and how many are under way at once."""
+"""Jobs over time: how many are submitted and completed in each interval, and how many are in flight at once."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ def throughput(trace: NpuTrace, freq: str = "100ms", jobs: pd.DataFrame | None =
     Args:
         trace: The trace.
         freq: Length of an interval, as a pandas offset (`"100ms"`, `"1s"`).
-        jobs: What `jobs` gave; found here when not given.
+        jobs: Result of `jobs`; computed if not given.
 
     Returns:
-        One row per interval from the start of the trace to its end; the last may be shorter, and its rates are over
-        what there is of it. Indexed by `time_ns` int64, its start: `submitted`, `done` int64 jobs; `submitted_per_s`,
+        One row per interval from the start of the trace to its end; the last may be shorter, and its rates are over its
+        actual length. Indexed by `time_ns` int64, its start: `submitted`, `done` int64 jobs; `submitted_per_s`,
         `done_per_s` float64; `in_flight` int64 at its start, `in_flight_mean` float64 over its time, `in_flight_max`
-        int64. Jobs of which nothing would show the end are submitted, and never in flight. No rows without times.
+        int64. Jobs whose completion the trace cannot show count as submitted, but never as in flight. No rows without
+        times.
 
     Raises:
-        ProbeError: `freq` is no length of time, or makes more than 10 million intervals.
+        ProbeError: `freq` is not a duration, or results in more than 10 million intervals.
 
     """
     step = _length(freq)
@@ -45,9 +46,9 @@ def throughput(trace: NpuTrace, freq: str = "100ms", jobs: pd.DataFrame | None =
     count = -(-duration // step)
     if count > _MOST_INTERVALS:
         raise ProbeError(
-            f"{freq!r} makes {count:,} intervals",
+            f"{freq!r} would make {count:,} intervals",
             why=f"the trace is {duration / _SECOND:.1f} s long",
-            fix="take a longer interval",
+            fix="use a longer interval",
             code="rates.too-many-steps",
         )
     starts = np.arange(count) * step
@@ -77,15 +78,15 @@ def throughput(trace: NpuTrace, freq: str = "100ms", jobs: pd.DataFrame | None =
 
 
 def in_flight(trace: NpuTrace, jobs: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many jobs are under way, from the entry of their submission to their end, as a step function.
+    """Number of jobs in flight, from the entry of their submission to their completion, as a step function.
 
     Args:
         trace: The trace.
-        jobs: What `jobs` gave.
+        jobs: Result of `jobs`.
 
     Returns:
-        (changes,) int64 ns, ascending without repeats, the first 0; (changes,) int64 jobs from each to the next. A job
-        begun before the trace is under way from 0 on, one whose end was not seen until the end of the trace.
+        (changes,) int64 ns, ascending and distinct, the first 0; (changes,) int64 jobs from each to the next. Jobs
+        started before the trace are in flight from 0 on, jobs without a recorded end until the end of the trace.
 
     """
     start, end = _spans(trace, jobs)
@@ -97,15 +98,15 @@ def in_flight(trace: NpuTrace, jobs: pd.DataFrame) -> tuple[NDArray[np.int64], N
 
 
 def concurrency(trace: NpuTrace, jobs: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Measure for how long each number of jobs was under way at once.
+    """Measure how long each number of jobs was in flight at once.
 
     Args:
         trace: The trace.
-        jobs: What `jobs` gave; found here when not given.
+        jobs: Result of `jobs`; computed if not given.
 
     Returns:
-        Indexed by `in_flight` int64, from 0 to the most: `time_ns` int64, `share` float64 of the trace. The times are
-        those of the whole trace, so their sum is its duration. No rows without times.
+        Indexed by `in_flight` int64, from 0 to the maximum: `time_ns` int64, `share` float64 of the trace. The times
+        add up to the trace's duration. No rows without times.
 
     """
     frame = find_jobs(trace) if jobs is None else jobs
@@ -119,16 +120,16 @@ def concurrency(trace: NpuTrace, jobs: pd.DataFrame | None = None) -> pd.DataFra
 
 
 def deepest(trace: NpuTrace, jobs: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Find the most jobs that each context, an open device, had under way at once.
+    """Find the most jobs that each context, an open device, had in flight at once.
 
     Args:
         trace: The trace.
-        jobs: What `jobs` gave; found here when not given.
+        jobs: Result of `jobs`; computed if not given.
 
     Returns:
-        Indexed by `pid` and `file`, the open device (NA where it was not captured: then all that a process opened count
-        together): `jobs`, `most_in_flight` int64, `at_ns` int64 when it was first reached. Jobs that were refused or
-        begun before the trace are left out.
+        Indexed by `pid` and `file`, the open device (NA if not captured: then all devices that a process opened count
+        together): `jobs`, `most_in_flight` int64, `at_ns` int64 when the maximum was first reached. Rejected jobs and
+        jobs started before the trace are left out.
 
     """
     frame = find_jobs(trace) if jobs is None else jobs
@@ -142,7 +143,7 @@ def deepest(trace: NpuTrace, jobs: pd.DataFrame | None = None) -> pd.DataFrame:
     step = np.repeat([1, -1], len(start))
     owner = np.concatenate([number, number])
     order = np.lexsort((step, times, owner))
-    depth = np.cumsum(step[order])  # every job ends, so it is 0 again where the next context's begin
+    depth = np.cumsum(step[order])  # every job ends, so it is 0 again where the next context's jobs begin
     steps = pd.DataFrame({"owner": owner[order], "depth": depth, "time": times[order]})
     top = steps.loc[steps.groupby("owner")["depth"].idxmax()]
     return pd.DataFrame(
@@ -159,23 +160,23 @@ def _length(freq: str) -> int:
         step = to_offset(freq).nanos
     except ValueError as error:
         raise ProbeError(
-            f"{freq!r} is no length of an interval",
+            f"invalid interval {freq!r}",
             why=str(error),
             fix="write it like '100ms' or '1s'",
             code="rates.bad-step",
         ) from None
     if step <= 0:
         raise ProbeError(
-            f"{freq!r} is no length of an interval",
+            f"invalid interval {freq!r}",
             why="it is not positive",
-            fix="write it like '100ms'",
+            fix="write it like '100ms' or '1s'",
             code="rates.bad-step",
         )
     return int(step)
 
 
 def _duration(trace: NpuTrace) -> int:
-    """The length of the trace, or until its last event where that is later; 0 without times."""
+    """Duration of the trace, or time of its last event if that is later; 0 without times."""
     if not trace.timed:
         return 0
     last = int(trace.events["time_ns"].iloc[-1]) + 1 if len(trace.events) else 0
@@ -187,7 +188,7 @@ def _has_span(jobs: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _spans(trace: NpuTrace, jobs: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When each job began to be under way and when it ended, ns."""
+    """When each job was submitted and when it ended, ns."""
     jobs = jobs[_has_span(jobs)]
     start = jobs["submitted_ns"].fillna(jobs["queued_ns"]).fillna(jobs["doorbell_ns"]).to_numpy(np.int64, na_value=0)
     return start, jobs["done_ns"].to_numpy(np.int64, na_value=_duration(trace))
@@ -198,7 +199,7 @@ def _per_interval(times: pd.Series[int], step: int, count: int) -> NDArray[np.in
 
 
 def _highest(at: NDArray[np.int64], depth: NDArray[np.int64], step: int, count: int) -> NDArray[np.int64]:
-    """(intervals,) the most that a change within each interval leads to, 0 where nothing changes."""
+    """(intervals,) the maximum after any change within each interval, 0 if nothing changes."""
     most = np.zeros(count, np.int64)
     inside = at < count * step
     np.maximum.at(most, at[inside] // step, depth[inside])

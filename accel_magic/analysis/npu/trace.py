@@ -1,4 +1,4 @@
-"""What the NPU analyses are given: a trace's events and counts, with the driver's functions under their plain names."""
+"""Input of the NPU analyses: a trace's events and counts, with plain names of the driver's functions."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def plain_name(function: str) -> str:
-    """Name of the function that a compiler's clone (`ivpu_cmdq_fini.isra.0`) is made of."""
+    """Name of the function that a compiler's clone (`ivpu_cmdq_fini.isra.0`) was made from."""
     return function.partition(".")[0]
 
 
 @dataclass(frozen=True)
 class NpuTrace:
-    """One trace as the analyses see it.
+    """A trace as the input of the analyses.
 
     Attributes:
         events: `TraceResult.events`: one row per recorded hit, in order of time, index 0..n-1.
-        counts: Exact hits by plain function name (int64), functions without a hit included.
-        duration_ns: Length of the trace; 0 where it has no times.
+        counts: Exact hits by plain function name (int64), including functions without hits.
+        duration_ns: Duration of the trace; 0 if it has no times.
         timed: Whether events have times. Imported lists of calls have an order only.
         lost: Hits whose event could not be stored.
-        missed: Hits that no program ran for.
-        kernel: Release of the traced kernel, '' where not known.
+        missed: Hits for which the kernel could not run the probe.
+        kernel: Release of the traced kernel, '' if unknown.
         pages: Bytes of a page of the device's tables.
 
     """
@@ -47,7 +47,7 @@ class NpuTrace:
 
     @classmethod
     def of(cls, recording: Recording, events: pd.DataFrame) -> NpuTrace:
-        """Take what the analyses need from a recording and the frame of its events (`TraceResult.events`)."""
+        """Create it from a recording and the DataFrame of its events (`TraceResult.events`)."""
         names = [plain_name(point.function) for point in recording.plan.points]
         return cls(
             events=events,
@@ -64,13 +64,13 @@ class NpuTrace:
 
     @cached_property
     def names(self) -> pd.Index[str]:
-        """Plain names of the functions that events have, in the order of `codes`."""
+        """Plain names of the functions in the events, in the order of `codes`."""
         names = [plain_name(str(name)) for name in self.events["function"].cat.categories]
         return pd.Index(dict.fromkeys(names), dtype="str")
 
     @cached_property
     def codes(self) -> NDArray[np.int32]:
-        """(events,) int32: place of each event's function in `names`."""
+        """(events,) int32: index of each event's function in `names`."""
         categories = [plain_name(str(name)) for name in self.events["function"].cat.categories]
         table = self.names.get_indexer(pd.Index(categories, dtype="str")).astype(np.int32)
         codes = np.asarray(self.events["function"].cat.codes)
@@ -86,9 +86,9 @@ class NpuTrace:
         return np.flatnonzero(self.mask(*functions))
 
     def column(self, name: str, rows: NDArray[np.intp], dtype: Any = np.float64) -> NDArray[Any]:
-        """Values of a column at these rows; where it is missing NaN for floats, -1 for signed, 0 for unsigned integers.
+        """Values of a column at these rows; if missing, NaN for floats, -1 for signed, 0 for unsigned integers.
 
-        A column that this trace does not have at all is missing everywhere.
+        A column that this trace does not have is missing everywhere.
         """
         missing = {"f": np.nan, "i": -1}.get(np.dtype(dtype).kind, 0)
         if name not in self.events.columns:

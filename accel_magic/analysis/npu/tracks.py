@@ -1,4 +1,4 @@
-"""Which job a BO_WAIT waited for: that of the fence inside it, or where it was over by then of its command buffer."""
+"""Hits of each job, and the waits for it: by the fence in the wait, or if already signaled, by its command buffer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TIMED_OUT = -110
 
 @dataclass(frozen=True)
 class Waits:
-    """What is known of each job's command buffer and of the waits for it.
+    """Each job's command buffer and the waits for it.
 
     Attributes:
-        bo: (jobs,) uint64 address of the command buffer, 0 where not known.
-        wait: (jobs,) row of the BO_WAIT that saw the job's end, else of the last that gave up; -1 for none.
-        over: (jobs,) bool: that wait saw the end, and the job's status.
+        bo: (jobs,) uint64 address of the command buffer, 0 if unknown.
+        wait: (jobs,) row of the BO_WAIT that returned the completion, else of the last that timed out; -1 if none.
+        over: (jobs,) bool: that wait returned the completion, and the job's status.
         timeouts: (jobs,) BO_WAITs that timed out.
 
     """
@@ -55,7 +55,7 @@ def find_waits(trace: NpuTrace, tracks: Tracks) -> Waits:
     known = known_at(trace, "retval", calls)
     returned = signed32(trace.column("retval", calls, np.int64))
     over = known & (returned == 0)
-    order = np.lexsort((np.where(over, calls, -calls), ~over, job))  # the first that saw the end, or the last other
+    order = np.lexsort((np.where(over, calls, -calls), ~over, job))  # first successful wait, else the last wait
     jobs, first = np.unique(job[order], return_index=True)
     wait = np.full(len(tracks.start), NONE, np.intp)
     saw = np.zeros(len(tracks.start), np.bool_)
@@ -65,7 +65,7 @@ def find_waits(trace: NpuTrace, tracks: Tracks) -> Waits:
 
 
 def _by_fence(trace: NpuTrace, tracks: Tracks, calls: Rows) -> Rows:
-    """(calls,) job whose fence the kernel began to wait for inside each call; -1 for none."""
+    """(calls,) job whose fence the kernel started to wait for inside each call; -1 if none."""
     jobs = np.flatnonzero(tracks.fence >= 0)
     keys = fence_key(trace, tracks.fence[jobs])
     order = np.argsort(keys)
@@ -74,16 +74,16 @@ def _by_fence(trace: NpuTrace, tracks: Tracks, calls: Rows) -> Rows:
     place = np.searchsorted(keys[order], waited)
     match = np.append(keys[order], np.uint64(0))[place] == waited
     call = inside(trace, calls, waits)
-    here = np.flatnonzero(match & (call >= 0) & (place < len(keys)))[::-1]  # the first fence of a call stays
+    here = np.flatnonzero(match & (call >= 0) & (place < len(keys)))[::-1]  # a call keeps its first fence
     job = np.full(len(calls), NONE, np.intp)
     job[call[here]] = jobs[order[place[here]]]
     return job
 
 
 def _commands(found: Objects, tracks: Tracks) -> Rows:
-    """(jobs,) object of each job's command buffer, -1 not known.
+    """(jobs,) object of each job's command buffer, -1 if unknown.
 
-    The driver binds a job's buffers first thing, the command buffer first; a buffer of its own only after them.
+    The driver binds a job's buffers first, starting with the command buffer, and its own buffers only after them.
     """
     trace, binds = found.trace, found.trace.rows(*BINDS)
     order = np.argsort(tracks.submit, kind="stable")
@@ -99,7 +99,7 @@ def _commands(found: Objects, tracks: Tracks) -> Rows:
 
 
 def _by_handle(found: Objects, tracks: Tracks, calls: Rows, command: Rows) -> Rows:
-    """(calls,) newest job before each call whose command buffer has the handle that is waited for; -1 for none."""
+    """(calls,) newest earlier job whose command buffer has the handle that is waited for; -1 if none."""
     buffer = objects_of_handles(found, calls)
     jobs = np.flatnonzero(command >= 0)
     newest = newest_before(command[jobs], tracks.start[jobs], buffer, calls)
@@ -124,12 +124,12 @@ ABORTS = (
 
 @dataclass(frozen=True)
 class Fences:
-    """The driver's fences, one per job, in the order in which they are first seen.
+    """The driver's fences, one per job, in order of first appearance.
 
     Attributes:
         key: (fences,) uint64: context and sequence number.
-        init: (fences,) row of its creation, -1 before the trace.
-        done: (fences,) row of its signal, -1 for none.
+        init: (fences,) row of its creation, -1 if before the trace.
+        done: (fences,) row of its signal, -1 if none.
 
     """
 
@@ -144,7 +144,7 @@ class Points:
 
     Attributes:
         submitted: Rows of submissions, with the job's number and context.
-        done: Rows of ends.
+        done: Rows of completions.
 
     """
 
@@ -154,16 +154,16 @@ class Points:
 
 @dataclass(frozen=True)
 class Tracks:
-    """The rows of each job, in the order in which jobs are first seen.
+    """The rows of each job, in order of first appearance.
 
     Attributes:
-        start: (jobs,) row of its ioctl, else of its fence or tracepoint; -1 before the trace.
-        submit: (jobs,) row of its submit ioctl, -1 for none.
-        fence: (jobs,) row of its fence's creation, else of its signal; -1 for none.
-        queued: (jobs,) row of its fence's creation, -1 for none.
-        ended: (jobs,) row of its end, -1 for none.
-        opener: (jobs,) row of what ended it: an answer of the firmware or what aborts jobs; -1 not known.
-        point: (jobs,) row of its `vpu:job` hit at its submission, else at its end; -1 for none.
+        start: (jobs,) row of its ioctl, else of its fence or tracepoint; -1 if before the trace.
+        submit: (jobs,) row of its submit ioctl, -1 if none.
+        fence: (jobs,) row of its fence's creation, else of its signal; -1 if none.
+        queued: (jobs,) row of its fence's creation, -1 if none.
+        ended: (jobs,) row of its end, -1 if none.
+        opener: (jobs,) row of what ended it: a reply of the firmware or an abort; -1 if unknown.
+        point: (jobs,) row of its `vpu:job` hit at its submission, else at its end; -1 if none.
 
     """
 
@@ -184,18 +184,18 @@ def fence_key(trace: NpuTrace, rows: Rows) -> NDArray[np.uint64]:
 
 
 def find_fences(trace: NpuTrace) -> Fences:
-    """Find the driver's fences; other drivers' are left out."""
+    """Find the driver's fences, without those of other drivers."""
     init, done = (_of_driver(trace, trace.rows(name)) for name in (FENCE_INIT, FENCE_DONE))
     key, place = np.unique(fence_key(trace, np.concatenate([init, done])), return_inverse=True)
-    made, signalled = np.full(len(key), NONE, np.intp), np.full(len(key), NONE, np.intp)
+    made, signaled = np.full(len(key), NONE, np.intp), np.full(len(key), NONE, np.intp)
     made[place[: len(init)]] = init
-    signalled[place[len(init) :][::-1]] = done[::-1]  # of several the first stays
-    order = np.argsort(np.where(made >= 0, made, signalled))
-    return Fences(key[order], made[order], signalled[order])
+    signaled[place[len(init) :][::-1]] = done[::-1]  # keep the first of several
+    order = np.argsort(np.where(made >= 0, made, signaled))
+    return Fences(key[order], made[order], signaled[order])
 
 
 def find_points(trace: NpuTrace) -> Points:
-    """Find the hits of `vpu:job` that tell of submissions and ends."""
+    """Find the hits of `vpu:job` at submissions and completions."""
     rows = trace.rows(JOB_POINT)
     if not {"event", "job_id", "ctx_id"} <= set(trace.events.columns):
         return Points(rows[:0], rows[:0])
@@ -204,7 +204,7 @@ def find_points(trace: NpuTrace) -> Points:
 
 
 def find_tracks(trace: NpuTrace) -> Tracks:
-    """Find the jobs of a trace: its submit ioctls, and fences and tracepoints that belong to none of them."""
+    """Find the jobs of a trace: submit ioctls, and fences and tracepoints that do not belong to any of them."""
     fences, points = find_fences(trace), find_points(trace)
     calls = trace.rows(*SUBMITS)
     begun = np.flatnonzero(fences.init >= 0)
@@ -243,7 +243,7 @@ def find_tracks(trace: NpuTrace) -> Tracks:
 
 
 def answers_of_firmware(trace: NpuTrace) -> Rows:
-    """Rows of the firmware's answers whose job number was captured."""
+    """Rows of the firmware's replies with a captured job number."""
     rows = trace.rows(CALLBACK)
     return rows[trace.column("job_id", rows, np.int64) >= 0]
 
@@ -255,7 +255,7 @@ def _of_driver(trace: NpuTrace, rows: Rows) -> Rows:
 
 
 def _once(call: Rows) -> Rows:
-    """Let a call have one fence: a second one shows that its own call is missing in the trace."""
+    """Keep one fence per call: a second one means that its own call is missing in the trace."""
     _, first = np.unique(call, return_index=True)
     kept = np.full(len(call), NONE, np.intp)
     kept[first] = call[first]
@@ -263,7 +263,7 @@ def _once(call: Rows) -> Rows:
 
 
 def _pair(trace: NpuTrace, points: Points) -> tuple[Rows, Rows]:
-    """Ends of submissions and submissions of ends, by the job's number."""
+    """Match submissions and completions by job number: completions of submissions, and submissions of completions."""
     asked, given = (trace.column("job_id", rows, np.int64) for rows in (points.submitted, points.done))
     return answers(asked, points.submitted, given, points.done)
 
@@ -279,7 +279,7 @@ def _points_of(trace: NpuTrace, start: Rows, submitted: Rows) -> Rows:
 
 
 def _point_at_end(trace: NpuTrace, ended: Rows, done: Rows) -> Rows:
-    """(jobs,) row of the tracepoint that the driver passes right after it signalled each job's fence."""
+    """(jobs,) row of the tracepoint that the driver passes right after signaling each job's fence."""
     order = np.argsort(ended, kind="stable")
     order = order[ended[order] >= 0]
     point = np.full(len(ended), NONE, np.intp)
@@ -289,10 +289,10 @@ def _point_at_end(trace: NpuTrace, ended: Rows, done: Rows) -> Rows:
 
 
 def _openers(trace: NpuTrace, ended: Rows) -> Rows:
-    """(jobs,) row of what ended each: what its thread did last. An answer of the firmware ends one job only."""
+    """(jobs,) row of what ended each: its thread's last such call. A reply of the firmware ends only one job."""
     signals = trace.rows(*SIGNALS)
-    told = signals[trace.column("job_status", signals, np.int64) >= 0]
-    answer = np.concatenate([trace.rows(CALLBACK), told])
+    reported = signals[trace.column("job_status", signals, np.int64) >= 0]
+    answer = np.concatenate([trace.rows(CALLBACK), reported])
     openers = np.sort(np.concatenate([answer, trace.rows(*ABORTS)]))
     opener = np.full(len(ended), NONE, np.intp)
     order = np.argsort(ended, kind="stable")
@@ -305,7 +305,7 @@ def _openers(trace: NpuTrace, ended: Rows) -> Rows:
 
 
 def _answered(trace: NpuTrace, point: Rows, ended: Rows, opener: Rows) -> tuple[Rows, Rows]:
-    """Complete ends and openers of jobs with a known number by the firmware's answers."""
+    """Fill in ends and openers of jobs with a known number from the firmware's replies."""
     given = answers_of_firmware(trace)
     jobs = np.flatnonzero((point >= 0) & ((ended == NONE) | (opener == NONE) & (point < ended)))
     asked = trace.column("job_id", point[jobs], np.int64)

@@ -219,7 +219,7 @@ class HostPrograms:
             for content in loaded.maps.contents(known=[spec.name for spec in loaded.source.object.maps])
         ]
 
-    def told(self) -> list[str]:
+    def all_notes(self) -> list[str]:
         """Return all notes, including those on reading the maps."""
         return [*self.notes, *(note for loaded in self._loaded for note in loaded.maps.notes())]
 

@@ -46,7 +46,7 @@ _TEXTS: Final[Mapping[Unit, Callable[[Any], str]]] = {
 
 
 def tool_figure(tool: str, table: pd.DataFrame) -> Plot:
-    """Draw the figure of a tool, about 380 x 240, as wide as the page allows.
+    """Draw the figure of a tool, about 380 x 240, or as wide as the page allows.
 
     Args:
         tool: One of `TOOLS`.
@@ -69,7 +69,7 @@ def timeline_figure(gpu: GpuAnalysis, beside: Beside | None = None) -> Plot:
     """Draw host calls, kernels and blocks over time.
 
     Raises:
-        ResultError: There were no calls, launches or blocks.
+        ResultError: There were no calls, launches or blocks to draw.
 
     """
     return displayed(timeline(gpu, beside))
@@ -204,7 +204,7 @@ _DRAW: Final[Mapping[type, Callable[[Any], Any]]] = {
 
 
 def _by_kernel(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Rows of the first few kernels, those with most rows first."""
+    """Rows of the first few kernels, by number of rows, descending."""
     groups = [(str(name), rows) for name, rows in table.groupby("name", observed=True)]
     return sorted(groups, key=lambda group: -len(group[1]))[:_TOP_KERNELS]
 

@@ -1,4 +1,4 @@
-"""A GPU result as text and static HTML: what ran, what the tools saw, what was found, what was left out."""
+"""A GPU result as text and static HTML: kernels, tables of the tools, findings, notes."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ _OUTCOMES = {"error": "the traced code failed", "interrupted": "interrupted"}
 
 
 def gpu_headline(gpu: GpuAnalysis) -> tuple[Note, ...]:
-    """Items of the first line."""
+    """Items of the headline."""
     recording, kernels = gpu.recording, _ran(gpu)
     done = int(kernels["instrumented"].sum())
     hint = "\n".join(f"{row.name}: {row.reason}" for row in kernels[~kernels["instrumented"]].head(20).itertuples())
     notes = [
         Note(duration_text(recording.duration_ns)),
-        Note(_plural(len(gpu.launches), "launch", "launches"), hint="as the host asked for them"),
+        Note(_plural(len(gpu.launches), "launch", "launches"), hint="as requested by the host"),
         Note(", ".join(recording.sources)),
         Note(f"{exact_text(done)} of {_plural(len(kernels), 'kernel', 'kernels')} instrumented", hint=hint),
         Note(recording.device),
         Note(
             f"{exact_text(gpu.lost)} lost",
             alarm=gpu.lost > 0,
-            hint="they did not fit: more entries in the program, or --threads; see result.losses" if gpu.lost else "",
+            hint="dropped: use more map entries in the program, or --threads; see result.losses" if gpu.lost else "",
         ),
     ]
     if recording.api is not None:
-        lost = f"the records of {exact_text(recording.api_lost)} more were lost" if recording.api_lost else ""
-        hint = lost or "of the CUDA driver, by this process and its children: result.api"
+        lost = f"{exact_text(recording.api_lost)} more calls were lost" if recording.api_lost else ""
+        hint = lost or "driver calls by this process and its children: result.api"
         notes.append(Note(_plural(len(gpu.api), "host call", "host calls"), alarm=bool(lost), hint=hint))
     if recording.outcome in _OUTCOMES:
-        notes.append(Note(_OUTCOMES[recording.outcome], alarm=True, hint="the result is what was there by then"))
+        notes.append(Note(_OUTCOMES[recording.outcome], alarm=True, hint="the result covers the time until then"))
     return tuple(notes)
 
 
 def gpu_text(gpu: GpuAnalysis) -> str:
-    """Banners, headline, findings, and each table in aligned columns."""
+    """Banners, headline, notes, findings, and each table in aligned columns."""
     recording = gpu.recording
     lines = [*banners_of(recording), ", ".join(note.text for note in gpu_headline(gpu))]
     lines += [f"note: {note}" for note in _notes(gpu)]
@@ -69,7 +69,7 @@ def gpu_text(gpu: GpuAnalysis) -> str:
 
 
 def gpu_html(gpu: GpuAnalysis) -> str:
-    """The same as one self-contained element, with the figures of the tools where a notebook shows them."""
+    """The same as one self-contained HTML element, including the tools' figures in notebooks."""
     recording = gpu.recording
     tables = [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(gpu, LIMIT)]
     printed = "\n".join(gpu.recording.printed[:LIMIT])
@@ -93,12 +93,12 @@ def gpu_html(gpu: GpuAnalysis) -> str:
 
 
 def comparison_text(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str], banners: tuple[str, ...]) -> str:
-    """What is compared, and each table of a comparison.
+    """A comparison as text: what is compared, and each table.
 
     Args:
-        tables: By title, with the columns that rows are matched by as their index.
-        devices: What the trace and its baseline ran on.
-        banners: Of both.
+        tables: By title, indexed by the columns that identify a row.
+        devices: Devices of the trace and its baseline.
+        banners: Banners of both.
 
     """
     lines = [*banners, _compared(devices)]
@@ -108,7 +108,7 @@ def comparison_text(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str]
 
 
 def comparison_html(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str], banners: tuple[str, ...]) -> str:
-    """Show the same as one self-contained element."""
+    """A comparison as one self-contained HTML element."""
     parts = [
         f"<div><b>{escape(title)}</b>{table_html(frame_table(_changes(table), LIMIT))}</div>"
         for title, table in tables.items()
@@ -127,11 +127,11 @@ def comparison_html(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str]
 
 def _compared(devices: tuple[str, str]) -> str:
     ours, theirs = devices
-    return f"{ours} beside a baseline on {theirs}; ratios are this trace over the baseline"
+    return f"{ours} compared with a baseline on {theirs}; ratios are this trace divided by the baseline"
 
 
 def _changes(table: pd.DataFrame) -> pd.DataFrame:
-    """As many columns as fit: what is compared, its baseline and the ratio, the first few numbers of a row."""
+    """As many columns as fit: identifying columns, then value, baseline and ratio of the first few numbers."""
     return _shown(table.reset_index())
 
 
@@ -151,20 +151,20 @@ def _notes(gpu: GpuAnalysis) -> list[str]:
     notes += [f"and {more:,} more kernels, see result.kernels"] if more > 0 else []
     with_rest = ran[ran["instrumented"] & (ran["reason"] != "")]
     notes += [f"{row.name}: {row.reason}" for row in with_rest.head(3).itertuples()]
-    # Where nothing can call a driver, it is no news that nothing did.
+    # If nothing can call a driver, do not report that nothing did.
     if gpu.recording.api_off and gpu.recording.api_off != NOT_WANTED and "simulated" not in gpu.recording.machine:
         notes.append(f"host calls were not recorded: {gpu.recording.api_off}")
     return [*gpu.recording.notes, *notes, *gpu.recording.findings]
 
 
 def _ran(gpu: GpuAnalysis) -> pd.DataFrame:
-    """Kernels that were launched or could not be traced; a module may hold many that nobody uses."""
+    """Kernels that were launched or could not be traced; a module may contain many unused ones."""
     kernels = gpu.kernels
     return kernels[(kernels["launches"] > 0) | (kernels["kernel"] < 0)]
 
 
 def _tables(gpu: GpuAnalysis, limit: int) -> list[tuple[str, Table]]:
-    """Tables of the tools; of the user's own programs their maps."""
+    """Tables of the tools, and the maps of the user's own programs."""
     tables = [(f"{name}, {_plural(len(frame), 'row', 'rows')}", frame) for name, frame in gpu.tools.items()]
     for source in gpu.recording.sources:
         if source not in gpu.tools:
@@ -178,7 +178,7 @@ def _tables(gpu: GpuAnalysis, limit: int) -> list[tuple[str, Table]]:
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """Files without their folders: a column is narrow."""
+    """Show files without their folders, to keep the column narrow."""
     return frame.assign(file=frame["file"].str.rpartition("/")[2]) if "file" in frame else frame
 
 

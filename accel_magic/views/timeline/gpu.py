@@ -1,4 +1,4 @@
-"""Host calls of each thread, kernels and blocks on one axis of time."""
+"""Host calls of each thread, kernels and blocks on one time axis."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MOST_BARS: Final = 20_000
 MOST_THREADS, MOST_MULTIPROCESSORS = 8, 8
-"""Rows of threads that called the driver, and as many of those that another trace saw; rows of multiprocessors."""
+"""Most rows of threads that called the driver, and of threads in another trace; most rows of multiprocessors."""
 _ROW, _AROUND = 22, 110
-"""Pixels of a row, and of everything that is not rows."""
+"""Height of a row, and of everything else, pixels."""
 _KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "launch": PALETTE[0],
@@ -41,7 +41,7 @@ _KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "flame": GREY,
     }
 )
-"""Colours of bars by what they are, in the legend's order."""
+"""Colors of bars by kind, in the legend's order."""
 _SAME: Final = MappingProxyType(
     {"memset": "copy", "alloc": "memory", "free": "memory", "poll": "event", "context": "module"}
 )
@@ -49,14 +49,14 @@ _COLUMNS: Final = ("row", "kind", "left", "right", "what", "about")
 
 
 def timeline(gpu: GpuAnalysis, beside: Beside | None = None) -> Any:
-    """Draw the figure: a row for each thread that called the driver, for launches, kernels and multiprocessors.
+    """Draw the figure: rows for each thread that called the driver, for launches, kernels and multiprocessors.
 
     Args:
-        gpu: What to draw.
-        beside: Another trace of the same time: a row for each thread that it saw.
+        gpu: The trace to draw.
+        beside: A simultaneous trace: adds a row for each of its threads.
 
     Raises:
-        ResultError: Nothing was called, launched or run; the other trace ran at another time.
+        ResultError: Nothing was called, launched or run; or the other trace did not run at the same time.
 
     """
     others, thinned = (pd.DataFrame(columns=_COLUMNS), "") if beside is None else _beside(gpu, beside)
@@ -113,7 +113,7 @@ def _draw(plot: Any, bars: pd.DataFrame, rows: list[str]) -> None:
                 "took": [duration_text(value) for value in (own["right"] - own["left"]) * 1e6],
             }
         )
-        # The line keeps bars visible that are narrower than a pixel.
+        # The outline keeps bars narrower than a pixel visible.
         glyph = Quad(left="left", right="right", top="top", bottom="bottom", fill_color=color, line_color=color)
         drawn.append((kind, [plot.add_glyph(source, glyph)]))
     hover(plot, [bars for _, (bars,) in drawn], [("", "@what"), ("took", "@took"), ("", "@about")])
@@ -127,7 +127,7 @@ def _bars(left: Any, right: Any, **columns: Any) -> pd.DataFrame:
 
 
 def _beside(gpu: GpuAnalysis, other: Beside) -> tuple[pd.DataFrame, str]:
-    """Draw what another trace recorded of each thread, those with most events apart; and say what is left out."""
+    """Draw each thread of another trace, the busiest in separate rows; also returns a text about what is left out."""
     whole = together(gpu, other)
     events = whole[whole["trace"] != "gputrace"]
     step = max(-(-len(events) // (MOST_BARS // 2)), 1)  # a hit has no length by which some could be left out
@@ -166,9 +166,9 @@ def _about(kernel: str, direction: str, size: Any, code: str) -> str:
 
 
 def _launches(gpu: GpuAnalysis) -> pd.DataFrame:
-    """Draw launches that an adapter saw and no call of the driver made, as on the simulated device.
+    """Draw launches recorded by an adapter without a driver call, as on the simulated device.
 
-    Those of several threads, which overlap, have a row for each of the threads that launched most.
+    Launches of several threads overlap, so the threads with the most launches have separate rows.
     """
     own = unseen_launches(gpu)
     busiest = own["tid"].value_counts().index[:MOST_THREADS]
@@ -196,7 +196,7 @@ def _kernels(gpu: GpuAnalysis) -> pd.DataFrame:
         kind="kernel",
         what=[readable(name) for name in spans["name"]],
         about=[
-            f"launch {at}" + ("" if known else "; only its beginning is known")
+            f"launch {at}" + ("" if known else "; only its start is known")
             for at, known in zip(spans["launch"], ends, strict=True)
         ],
     )

@@ -1,4 +1,4 @@
-"""A story of the NPU's driver, told event by event: what really happened is known, so analyses can be held to it."""
+"""A simulated history of the NPU driver, event by event: what happened is known, so analyses can be checked."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ KINDS = {
 
 
 class Story:
-    """Events of the preset, in any order of telling; `trace()` puts them in order of time.
+    """Events of the preset, added in any order; `trace()` sorts them by time.
 
-    Times are ns. A buffer and a job each take fixed steps from the moment they are told to begin at.
+    Times are ns. A buffer and a job each take fixed steps from the given start.
     """
 
     def __init__(self, kernel="7.2"):
@@ -39,7 +39,7 @@ class Story:
         self.events.append(row | {"duration_ns": np.nan if lasts is None else float(lasts)} | columns)
 
     def buffer(self, at, bo, *, tid=1, handle=1, size=8192, asked=None, flags=2, retval=0, **file):
-        """A program makes a buffer, in 50 ns."""
+        """A program creates a buffer, in 50 ns."""
         address = 0x1000_0000 + bo
         self.hit(
             "ivpu_bo_create_ioctl", at, tid=tid, lasts=50, retval=retval, size=size if asked is None else asked,
@@ -49,7 +49,7 @@ class Story:
         self.hit("ivpu_gem_bo_open", at + 30, tid=tid, bo=bo, **file)
 
     def object(self, at, bo, *, tid=1, size=8192):
-        """The driver makes an object, in 10 ns. Addresses of the kernel are negative as signed numbers."""
+        """The driver creates an object, in 10 ns. Kernel addresses are negative as signed numbers."""
         retval = bo - (1 << 64) if bo >= 1 << 63 else bo
         self.hit("ivpu_gem_create_object", at, tid=tid, lasts=10, size=size, retval=retval)
 
@@ -59,7 +59,7 @@ class Story:
             self.hit("ivpu_mmu_context_map_page", at + 1 + number, tid=tid, vpu_addr=number << 12)
 
     def close(self, at, handle, bo=None, *, tid=1, **file):
-        """A program gives a handle back; with `bo`, its object is freed by that."""
+        """A program closes a handle; with `bo`, this frees its object."""
         self.hit("drm_gem_close_ioctl", at, tid=tid, lasts=20, retval=0, handle=handle, **file)
         if bo is not None:
             self.free(at + 5, bo, tid=tid)
@@ -89,7 +89,7 @@ class Story:
             self.point("submit", at + 80, job_id, ctx_id, tid=tid)
 
     def done(self, at, context, *, job_id=None, ctx_id=None, status=0, tid=KERNEL_THREAD):
-        """The firmware says that a job is done: its answer, and 4 ns later the fence's signal."""
+        """The firmware reports that a job is done: its reply, and 4 ns later the fence's signal."""
         self.answer(at - 4, job_id, status, tid=tid)
         self.fence("dma_fence_signaled", at, context, tid=tid)
         if self.kernel != "6.12" and job_id is not None:
@@ -107,36 +107,36 @@ class Story:
         self.hit("job", at, tid=tid, event=event, job_id=job_id, ctx_id=ctx_id, engine_id=0)
 
     def wait(self, at, until, *, handle=1, context=None, tid=1, status=0, retval=0, **file):
-        """A program waits; with `context`, for a fence that is not signalled yet."""
-        told = file if retval else {"job_status": status, **file}
+        """A program waits; with `context`, for a fence that is not signaled yet."""
+        captured = file if retval else {"job_status": status, **file}
         self.hit(
-            "ivpu_bo_wait_ioctl", at, tid=tid, lasts=until - at, handle=handle, timeout_ns=0, retval=retval, **told
+            "ivpu_bo_wait_ioctl", at, tid=tid, lasts=until - at, handle=handle, timeout_ns=0, retval=retval, **captured
         )
         if context is not None:
             self.fence("dma_fence_wait_start", at + 5, context, tid=tid)
             self.fence("dma_fence_wait_end", until - 5, context, tid=tid, driver="detached-driver")
 
     def trace(self, *, without=(), columns=True, timed=True, duration_ns=None, **options):
-        """The trace of it, without some functions, or without everything that was captured."""
-        told = sorted(
+        """The trace, without some functions, or without any captured columns."""
+        rows = sorted(
             (row for row in self.events if plain(row["function"]) not in without), key=lambda row: row["time_ns"]
         )
         kinds = {"time_ns": "int64", "function": "category", "pid": "int32", "tid": "int32", "cpu": "int16"}
         kinds["comm"] = "category"
-        if told and columns:
+        if rows and columns:
             kinds["duration_ns"] = "float64"
-            kinds |= {name: kind for name, kind in KINDS.items() if any(name in row for row in told)}
+            kinds |= {name: kind for name, kind in KINDS.items() if any(name in row for row in rows)}
         frame = pd.DataFrame(
             {
-                name: pd.Series([row.get(name, None if kind == "category" else pd.NA) for row in told], dtype=kind)
+                name: pd.Series([row.get(name, None if kind == "category" else pd.NA) for row in rows], dtype=kind)
                 for name, kind in kinds.items()
             }
         )
-        names = pd.Series([plain(row["function"]) for row in told], dtype="str")
+        names = pd.Series([plain(row["function"]) for row in rows], dtype="str")
         counts = names.value_counts().astype("int64")
         idle = {name for name in self.traced if name not in counts.index and name not in without}
         counts = pd.concat([counts, pd.Series(0, index=sorted(idle), dtype="int64")])
-        end = max((row["time_ns"] for row in told), default=0) + 1000
+        end = max((row["time_ns"] for row in rows), default=0) + 1000
         duration = (end if duration_ns is None else duration_ns) if timed else 0
         return NpuTrace(frame, counts.rename_axis("function"), duration, timed=timed, **options)
 
@@ -147,11 +147,11 @@ def plain(function):
 
 @pytest.fixture
 def story():
-    """Begin a story on a kernel."""
+    """Start a story on a kernel version."""
     return Story
 
 
 @pytest.fixture(scope="session")
 def story_type():
-    """The same, for tests that draw examples."""
+    """The same for property-based tests."""
     return Story

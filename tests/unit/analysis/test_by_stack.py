@@ -1,4 +1,4 @@
-"""Events grouped by where they came from."""
+"""Events grouped by stack."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ ROWS = (
     (4, 1, None, 11, 0, 31),
     (5, 0, 200, 11, 21, 35),  # another key, the same frames
     (6, 0, 50, 0, 0, 0),
-    (7, 0, 60, 11, 21, 99),  # its Python stack found no room
+    (7, 0, 60, 11, 21, 99),  # its Python stack did not fit
     (8, 1, None, 11, 0, 31),
 )
 
@@ -72,7 +72,7 @@ def test_stacks_are_counted_and_measured_the_most_frequent_first(result):
     assert table["where"].tolist() == ["work (cell.py:3)", "work (cell.py:3)", "main (cell.py:10)"]
 
 
-def test_functions_are_grouped_apart_and_can_be_chosen(result):
+def test_stacks_are_grouped_by_function_and_can_be_filtered(result):
     table = result.by_stack()
     assert list(zip(table["function"], table["stack"], table["hits"], strict=True)) == [
         ("sys_enter_read", 0, 3),
@@ -86,7 +86,7 @@ def test_functions_are_grouped_apart_and_can_be_chosen(result):
     assert "sys_enter_read" in caught.value.fix
 
 
-def test_hits_of_stacks_lost_and_missing_ones_are_all_events(result):
+def test_hits_with_lost_and_missing_stacks_add_up_to_all_events(result):
     missing = int(result.events["stack"].isna().sum())
     assert result.stacks["hits"].sum() + missing == len(result.events)
     assert "1 stack lost" in result.summary()
@@ -94,7 +94,7 @@ def test_hits_of_stacks_lost_and_missing_ones_are_all_events(result):
     assert "work (cell.py:3)" in result._repr_mimebundle_()["text/html"]
 
 
-def test_a_trace_without_stacks_says_how_to_get_them(make_recording):
+def test_a_trace_without_stacks_explains_how_to_get_them(make_recording):
     result = TraceResult(make_recording([CLOSE], [(1, 0)]))
     assert combine(result.recording) is None
     assert result.stacks_lost == 0
@@ -105,7 +105,7 @@ def test_a_trace_without_stacks_says_how_to_get_them(make_recording):
         assert "--stacks" in caught.value.fix
 
 
-def test_the_profile_of_hits_has_every_event_that_has_a_stack_or_none(result):
+def test_the_profile_of_hits_has_every_event_with_a_stack_or_without(result):
     profile = result.profile().profile
     leaf = Frame("sys_enter_read", Kind.DRIVER, "syscalls")
     found = {profile.path(int(node)): int(weight) for node, weight in enumerate(profile.own()) if weight}
@@ -117,20 +117,20 @@ def test_the_profile_of_hits_has_every_event_that_has_a_stack_or_none(result):
         (Frame("[no stack]"), leaf): 1,
     }
     assert profile.unit == "calls"
-    assert profile.lost == (Lost(1, "events had a stack that the full table of stacks did not take"),)
+    assert profile.lost == (Lost(1, "events have no stack: the stack table was full"),)
     assert profile.samples.time_ns.tolist() == [1, 2, 3, 4, 5, 6, 8]
     assert set(profile.samples.state.tolist()) == {State.CPU}
 
 
-def test_the_profile_of_durations_has_measured_events_alone(result):
+def test_the_profile_of_durations_has_only_measured_events(result):
     profile = result.profile("duration").profile
     assert profile.unit == "ns"
     assert profile.total == 100 + 300 + 7 + 200 + 50
-    with raises("profile.no-weight", ProbeError, match="no weight 'time'"):
+    with raises("profile.no-weight", ProbeError):
         result.profile("time")
 
 
-def test_durations_that_nobody_measured_are_an_error(make_recording):
+def test_a_profile_of_durations_without_any_is_an_error(make_recording):
     keys = {name: Column(np.zeros(1, np.uint64)) for name in stacks.COLUMNS}
     result = TraceResult(make_recording([CLOSE], [(1, 0)], columns=keys, stacks=TABLE))
     assert result.profile().total == 1
@@ -139,7 +139,7 @@ def test_durations_that_nobody_measured_are_an_error(make_recording):
     assert caught.value.code == "result.not-measured"
 
 
-def test_events_are_drawn_as_a_flame_graph_by_time_where_all_were_measured(result, monkeypatch):
+def test_the_flame_graph_shows_time_if_all_events_were_measured(result, monkeypatch):
     drawn = []
     monkeypatch.setattr(
         "accel_magic.views.flame.profile.flame_figure", lambda made: drawn.append((made.unit, made.total))
@@ -151,7 +151,7 @@ def test_events_are_drawn_as_a_flame_graph_by_time_where_all_were_measured(resul
 
 
 def only(events, point):
-    """Events of one point."""
+    """The events of one point."""
     rows = events.columns["point"].values == point
     kept = {
         name: Column(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
@@ -160,13 +160,13 @@ def only(events, point):
     return Events(kept)
 
 
-def test_a_function_that_is_the_innermost_frame_is_not_there_twice(make_recording):
+def test_a_function_that_is_the_innermost_frame_does_not_appear_twice(make_recording):
     columns = {"user_stack": Column(np.array([21], np.uint64))}
     result = TraceResult(make_recording(["uprobe:/lib/libc.so.6:read"], [(1, 0)], columns=columns, stacks=TABLE))
     assert result.profile().stacks["frames"].tolist() == [(READ,)]
 
 
-def test_where_is_the_innermost_line_of_ones_own():
+def test_where_is_the_innermost_line_of_the_users_own_code():
     assert where((MAIN, PACKED, READ)) == "main (cell.py:10)"
     assert where((PACKED, READ)) == "pack (lib.py:7)"
     assert where((READ, SYSCALL)) == "read"

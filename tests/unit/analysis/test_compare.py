@@ -35,7 +35,7 @@ def test_latency_ratios_are_this_trace_over_the_baseline(comparison):
     assert row["p99_ratio"] == pytest.approx(2.0, rel=0.07)
 
 
-def test_a_function_of_one_trace_only_is_missing_in_the_other_not_zero(comparison):
+def test_a_function_in_one_trace_is_missing_in_the_other_not_zero(comparison):
     only_here, only_there = comparison.table.loc[(G, "g")], comparison.table.loc[(H, "<b>h")]
 
     assert only_here["hits"] == 10
@@ -49,7 +49,7 @@ def test_rows_come_most_hits_first(comparison):
     assert [function for _, function in comparison.table.index] == ["f", "g", "<b>h"]
 
 
-def test_hits_where_the_baseline_had_none_are_infinitely_more(make_recording):
+def test_hits_without_any_in_the_baseline_have_an_infinite_ratio(make_recording):
     result, baseline = (TraceResult(make_recording([G], hits=[hits])) for hits in (3, 0))
 
     assert result.compare(baseline).table["rate_ratio"].iloc[0] == float("inf")
@@ -88,7 +88,7 @@ def test_the_html_escapes_names(comparison):
     assert "<td>4x</td>" in html
 
 
-# How sure
+# Confidence
 
 
 def traced(make_recording, per_step, *, step_ns=50_000_000, durations=None, probe=F):
@@ -126,7 +126,7 @@ def steady(random, count):
 
 
 def bursty(random, count):
-    """Phases of some 400 ms in which hits come ten times as fast."""
+    """Phases of about 400 ms with ten times the rate."""
     phases = np.repeat(random.random((12, count)) < 0.3, 8, axis=0)
     return random.poisson(np.where(phases, 100, 10)), np.full((count, 1), 1000)
 
@@ -137,7 +137,7 @@ def few(random, count):
 
 @pytest.mark.thorough  # takes long, or repeats at a large size what others test
 @pytest.mark.parametrize("draw", [steady, bursty, few])
-def test_two_runs_of_the_same_thing_rarely_show_a_sure_change(make_recording, draw):
+def test_two_runs_of_the_same_workload_rarely_show_a_confident_change(make_recording, draw):
     random = np.random.default_rng(7)
     ours, theirs = (many(make_recording, *draw(random, 1000)) for _ in range(2))
 
@@ -150,7 +150,7 @@ def test_two_runs_of_the_same_thing_rarely_show_a_sure_change(make_recording, dr
 
 
 @pytest.mark.thorough  # takes long, or repeats at a large size what others test
-def test_intervals_of_quantiles_hold_what_they_promise_and_not_much_more(make_recording):
+def test_intervals_of_quantiles_have_their_nominal_coverage_and_not_much_more(make_recording):
     random = np.random.default_rng(11)
     ours, theirs = (
         many(make_recording, np.full((20, 500), 20), random.lognormal(8, 0.5, (500, 400)) * factor)
@@ -164,7 +164,7 @@ def test_intervals_of_quantiles_hold_what_they_promise_and_not_much_more(make_re
     assert table["p50_confident"].mean() >= 0.95
 
 
-def test_a_real_change_of_the_rate_is_sure_in_steady_traces_and_not_in_bursts(make_recording):
+def test_a_real_change_of_the_rate_is_confident_in_steady_traces_but_not_in_bursty_ones(make_recording):
     random = np.random.default_rng(3)
     slow, fast = (traced(make_recording, random.poisson(mean, 60)) for mean in (20, 30))
     row = fast.compare(slow).table.iloc[0]
@@ -177,7 +177,7 @@ def test_a_real_change_of_the_rate_is_sure_in_steady_traces_and_not_in_bursts(ma
 
 
 def test_the_interval_of_a_steady_rate_is_that_of_poisson_counts(make_recording):
-    even = [40, 40] * 30  # never more uneven than chance: the counts' own error remains
+    even = [40, 40] * 30  # never more uneven than chance: only the counts' own error remains
     row = traced(make_recording, even).compare(traced(make_recording, even)).table.iloc[0]
 
     error = np.sqrt(2 / 2400)
@@ -185,7 +185,7 @@ def test_the_interval_of_a_steady_rate_is_that_of_poisson_counts(make_recording)
     assert np.log(row["rate_ratio_low"]) == pytest.approx(-2.66 * error, rel=0.03)
 
 
-def test_too_few_samples_say_nothing_about_a_rate(make_recording):
+def test_with_too_few_samples_a_rate_has_no_interval(make_recording):
     ours, theirs = traced(make_recording, [100] * 4), traced(make_recording, [10] * 4)
     row = ours.compare(theirs).table.iloc[0]
 
@@ -193,7 +193,7 @@ def test_too_few_samples_say_nothing_about_a_rate(make_recording):
     assert not row["rate_confident"]
 
 
-def test_a_p99_of_few_calls_is_never_sure(make_recording):
+def test_a_p99_of_few_calls_is_never_confident(make_recording):
     ours, theirs = (traced(make_recording, [50] * 20, durations=[lasts] * 50) for lasts in (100_000, 1000))
     row = ours.compare(theirs).table.iloc[0]
 
@@ -202,7 +202,7 @@ def test_a_p99_of_few_calls_is_never_sure(make_recording):
     assert not row["p99_confident"]
 
 
-def test_neighbouring_buckets_are_no_change(make_recording):
+def test_neighboring_buckets_are_not_a_change(make_recording):
     edge = 1024
     ours, theirs = (traced(make_recording, [50] * 20, durations=[lasts] * 1000) for lasts in (edge, edge - 1))
     row = ours.compare(theirs).table.iloc[0]
@@ -211,7 +211,7 @@ def test_neighbouring_buckets_are_no_change(make_recording):
     assert not row["p50_confident"]
 
 
-def test_a_function_that_one_trace_lacks_is_not_said_to_have_changed(comparison):
+def test_a_function_missing_from_one_trace_is_not_reported_as_changed(comparison):
     assert not comparison.table.loc[(G, "g"), "confident"]
     assert pd.isna(comparison.table.loc[(G, "g"), "rate_ratio_low"])
 
@@ -228,7 +228,7 @@ def test_the_same_traces_always_give_the_same_intervals(make_recording):
 
 @pytest.fixture
 def drivers(make_recording):
-    """Two traces of the NPU's driver: three times the messages at the same number of buffers."""
+    """Two traces of the NPU driver: three times the messages with the same number of buffers."""
     names = ["ivpu_ipc_send", "ivpu_ipc_receive", "ivpu_bo_create_ioctl", "sys_enter_read"]
     steps = np.arange(61)
     return [
@@ -245,7 +245,7 @@ def drivers(make_recording):
     ]
 
 
-def test_families_add_up_the_drivers_functions_and_leave_out_the_others(drivers):
+def test_families_add_up_the_drivers_functions_and_leave_out_others(drivers):
     ours, theirs = drivers
     table = ours.compare(theirs).families
 
@@ -262,7 +262,7 @@ def test_traces_without_the_driver_have_no_families(comparison):
     assert comparison.families.empty
 
 
-def test_what_changed_for_sure_is_shown_first_and_named(drivers, make_recording):
+def test_confident_changes_are_shown_first_and_named(drivers, make_recording):
     quiet, loud = (
         TraceResult(
             make_recording(
@@ -300,7 +300,7 @@ def test_a_comparison_carries_the_banners_of_both_traces(make_recording):
     assert "recorded on Linux 7.2 &lt;b&gt;</div>" in shown._repr_mimebundle_()["text/html"]
 
 
-def test_traces_without_times_have_counts_and_no_sure_change(make_recording):
+def test_traces_without_times_have_counts_and_no_confident_change(make_recording):
     listed = Imported("x", "bpftrace output", timed=False)
     ours, theirs = (
         TraceResult(make_recording([G], hits=[hits], duration_ns=0, imported=listed)) for hits in (3000, 10)

@@ -46,7 +46,7 @@ def test_stacks_are_compared_too(comparison):
     assert comparison.stacks["weight_share"].sum() == pytest.approx(1)
 
 
-def test_lines_and_ids_do_not_keep_the_same_apart(build):
+def test_stacks_that_differ_only_in_lines_and_ids_are_matched(build):
     def run(pid, tid, line):
         thread = Frame(f"Main ({tid})", Kind.THREAD)
         python = Frame("f", Kind.PYTHON, "/a.py", line)
@@ -68,7 +68,7 @@ def test_lines_of_one_function_are_added_up(build):
     assert profile.samples.time_ns.tolist() == [5, 6]
 
 
-def test_an_empty_baseline_is_no_error(build):
+def test_an_empty_baseline_is_not_an_error(build):
     comparison = compare(build([((MAIN,), 5)]), build([]))
 
     assert comparison.frames[["own_samples", "baseline_own_samples", "own_change_samples"]].to_numpy().tolist() == [

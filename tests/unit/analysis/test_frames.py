@@ -26,7 +26,7 @@ def many_events(make_recording, rows, functions=300):
     return make_recording(points, columns=columns, event_count=rows)
 
 
-def test_each_row_carries_its_points_probe_and_function_in_order_of_time(make_recording):
+def test_each_row_has_its_points_probe_and_function_in_time_order(make_recording):
     frame = events_frame(
         make_recording(["tracepoint:a:x", "kprobe:m:f", "tracepoint:a:y"], [(30, 2), (10, 1), (20, 2)])
     )
@@ -69,7 +69,7 @@ def test_duration_is_nan_where_a_probe_measures_none_and_absent_without_a_latenc
     ("dtype", "expected"),
     [("u8", "UInt64"), ("i8", "Int64"), ("u4", "UInt32"), ("i2", "Int16"), ("f8", "Float64"), ("?", "boolean")],
 )
-def test_extra_numbers_keep_their_width_and_miss_where_invalid(make_recording, dtype, expected):
+def test_extra_numbers_keep_their_width_and_are_missing_where_invalid(make_recording, dtype, expected):
     values = np.array([1, 0, 1], dtype)
     column = Column(values, valid=np.array([True, False, True]))
 
@@ -110,7 +110,7 @@ def test_default_columns_take_at_most_40_bytes_a_row(make_recording):
     assert frame.memory_usage(index=True, deep=False).sum() / 100_000 <= 40
 
 
-def test_changing_the_frame_leaves_the_recording_as_it_was(make_recording):
+def test_changing_the_frame_does_not_change_the_recording(make_recording):
     times, sizes = np.array([1, 2]), np.array([5, 6])
     columns = {"time_ns": Column(times), "size": Column(sizes)}
     frame = events_frame(make_recording(events=[(1, 0), (2, 0)], columns=columns))
@@ -123,7 +123,7 @@ def test_changing_the_frame_leaves_the_recording_as_it_was(make_recording):
     assert list(sizes) == [5, 6]
 
 
-def test_rows_do_not_take_python_each(make_recording):
+def test_frames_are_built_without_python_code_per_row(make_recording):
     recordings = {rows: many_events(make_recording, rows) for rows in (1000, 20_000)}
 
     assert lines_per_row(lambda rows: events_frame(recordings[rows]), 1000, 20_000) < 0.01

@@ -19,18 +19,18 @@ def test_the_innermost_call_of_the_thread_is_found():
     ]  # fmt: skip
 
 
-def test_a_calls_own_entry_lies_in_its_caller():
+def test_a_calls_own_entry_is_inside_its_caller():
     assert asked([(1, 0, 100), (1, 10, 20)], [(1, 0), (1, 10)]) == [-1, 0]
 
 
-def test_without_calls_nothing_encloses():
+def test_without_calls_nothing_encloses_a_moment():
     assert asked([], [(1, 5)]) == [-1]
     assert asked([(1, 0, 1)], []) == []
 
 
 @st.composite
 def nested_calls(draw):
-    """Calls of two threads that nest, with all their times different, from a random walk."""
+    """Nested calls of two threads with distinct times, from a random walk."""
     calls, time = [], 0
     for tid in (7, 8):
         open_calls = []
@@ -48,7 +48,7 @@ def nested_calls(draw):
 
 
 @given(nested_calls())
-def test_it_agrees_with_looking_at_every_call(case):
+def test_enclosing_calls_match_a_plain_search(case):
     calls, moments = case
 
     def slowly(tid, at):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from accel_magic.analysis.npu.buffers import buffers, churn, kind, leaks
 
-KERNEL = 0xFFFF_8881_0000_0000  # objects lie in the upper half of the address space
+KERNEL = 0xFFFF_8881_0000_0000  # objects are in the upper half of the address space
 FILE = KERNEL + 0xF000
 A, B, C = KERNEL + 0x1000, KERNEL + 0x2000, KERNEL + 0x3000
 
@@ -15,7 +15,7 @@ def row(frame, number=0):
     return {name: None if pd.isna(value) else value for name, value in frame.iloc[number].items()}
 
 
-def test_a_buffers_life_is_told_from_its_creation_to_its_end(story):
+def test_a_buffer_is_described_from_creation_to_end(story):
     s = story()
     s.buffer(1000, A, tid=11, handle=7, size=8192, asked=5000, flags=0x20003, file=FILE)
     s.submit(2000, 1, tid=11, buffers=[A])
@@ -45,7 +45,7 @@ def test_flags_have_the_kernels_meanings(flags, words):
     assert kind(flags) == words
 
 
-def test_an_address_that_is_used_again_is_another_buffer(story):
+def test_a_reused_address_is_another_buffer(story):
     s = story()
     for number, at in enumerate((1000, 2000, 3000)):
         s.buffer(at, A, handle=1, size=4096 * (number + 1))
@@ -58,18 +58,18 @@ def test_an_address_that_is_used_again_is_another_buffer(story):
     assert table["freed_ns"].tolist() == [1205, 2205, 3205]
 
 
-def test_an_address_belongs_to_the_next_buffer_only_when_its_creation_returned(story):
+def test_an_address_belongs_to_the_next_buffer_only_once_its_creation_returned(story):
     s = story()
     s.buffer(1000, A, tid=11)
     s.hit("ivpu_gem_create_object", 2000, tid=21, lasts=500, size=4096, retval=A - (1 << 64))  # waits for the memory
-    s.free(2100, A, tid=11)  # that this gives back
+    s.free(2100, A, tid=11)  # that this frees
 
     table = buffers(s.trace())
     assert table["state"].tolist() == ["freed", "alive at the end"]
     assert table["freed_ns"].dropna().to_dict() == {0: 2100}
 
 
-def test_what_the_driver_makes_for_itself_is_its_own_even_inside_a_submission(story):
+def test_the_driver_owns_buffers_it_creates_for_itself_even_inside_a_submission(story):
     s = story()
     s.buffer(1000, A, handle=1)
     s.submit(2000, 1, buffers=[A])
@@ -84,7 +84,7 @@ def test_what_the_driver_makes_for_itself_is_its_own_even_inside_a_submission(st
     assert pd.isna(table.loc[B, "handle"])
 
 
-def test_imported_memory_is_the_users(story):
+def test_imported_memory_is_owned_by_the_user(story):
     s = story()
     s.hit("ivpu_bo_create_ioctl", 100, lasts=50, retval=0, size=4096, flags=0, handle=1, vpu_addr=0)
     s.object(105, A)
@@ -112,7 +112,7 @@ def test_buffers_older_than_the_trace_are_listed_with_what_is_known(story):
     assert table[["created_ns", "size_bytes", "pid"]].iloc[:2].isna().all(axis=None)
 
 
-def test_a_creation_that_failed_has_no_object_and_one_refused_later_no_handle(story):
+def test_a_failed_creation_has_no_object_and_one_rejected_later_no_handle(story):
     s = story()
     s.hit("ivpu_bo_create_ioctl", 1000, lasts=50, retval=-12, size=4096, flags=2)
     s.hit("ivpu_gem_create_object", 1005, lasts=10, size=4096, retval=-12)
@@ -125,7 +125,7 @@ def test_a_creation_that_failed_has_no_object_and_one_refused_later_no_handle(st
     assert row(table)["state"] == "freed"
 
 
-def test_a_job_that_was_refused_used_no_buffer(story):
+def test_a_rejected_job_used_no_buffer(story):
     s = story()
     s.buffer(1000, A)
     s.submit(2000, 1, buffers=[A], retval=-16)
@@ -141,8 +141,8 @@ def test_a_buffer_that_is_bound_twice_in_one_job_was_part_of_one_job(story):
     assert buffers(s.trace())["jobs"].tolist() == [1]
 
 
-def test_handles_that_threads_give_back_and_get_at_once_are_told_apart(story):
-    # The number 1 goes to thread 12's buffer while thread 11's close is under way; that object was made before.
+def test_handles_that_threads_close_and_reuse_simultaneously_are_distinguished(story):
+    # Thread 12's buffer, created earlier, gets the number 1 during thread 11's close.
     s = story()
     s.buffer(1000, A, tid=11, handle=1)
     s.hit("ivpu_bo_create_ioctl", 2000, tid=12, lasts=200, retval=0, size=8192, flags=2, handle=1, vpu_addr=0)
@@ -155,7 +155,7 @@ def test_handles_that_threads_give_back_and_get_at_once_are_told_apart(story):
     assert buffers(s.trace()).set_index("bo")["closed_ns"].to_dict() == {A: 2050, B: 3000}
 
 
-def test_handles_of_two_open_devices_are_told_apart_by_the_device(story):
+def test_handles_of_two_open_devices_are_distinguished_by_the_device(story):
     s = story()
     s.buffer(1000, A, tid=11, handle=1, file=FILE)
     s.buffer(1100, B, tid=11, handle=1, file=FILE + 1)
@@ -166,7 +166,7 @@ def test_handles_of_two_open_devices_are_told_apart_by_the_device(story):
     assert buffers(s.trace())["closed_ns"].dropna().to_dict() == {0: 2000, 1: 2100}
 
 
-def test_a_creation_that_was_missed_shows_when_its_handle_is_made(story):
+def test_a_missed_creation_is_found_when_its_handle_is_created(story):
     s = story()
     s.buffer(1000, A)
     s.free(2000, A)
@@ -183,11 +183,11 @@ def test_a_creation_that_was_missed_shows_when_its_handle_is_made(story):
     assert table["owner"].dropna().to_dict() == {1: "user", 2: "user", 3: "user", 4: "driver"}
     assert table["size_bytes"].dropna().to_dict() == dict.fromkeys((1, 2, 3, 4), 8192)
     assert table["jobs"].dropna().to_dict() == {0: 0, 1: 0, 2: 1, 3: 0}
-    # What is not in the trace may have been missed: a creation, or an end; an address given again shows the end.
+    # A creation or an end may have been missed; a reused address shows the end.
     assert table["state"].tolist() == ["not known", "freed", "not known", "not known", "not known"]
 
 
-def test_functions_alone_tell_how_many_buffers_there_were_and_whose(story):
+def test_the_drivers_functions_alone_show_the_number_and_owner_of_buffers(story):
     s = story()
     s.buffer(1000, A)
     s.submit(2000, 1, buffers=[A])
@@ -213,7 +213,7 @@ def test_functions_alone_tell_how_many_buffers_there_were_and_whose(story):
     assert table[unknown].isna().all(axis=None)
 
 
-def test_a_list_of_calls_without_times_tells_how_many_buffers_there_were(story):
+def test_a_list_of_calls_without_times_shows_the_number_of_buffers(story):
     s = story()
     s.buffer(1000, A)
     s.submit(2000, 1, buffers=[A])
@@ -224,7 +224,7 @@ def test_a_list_of_calls_without_times_tells_how_many_buffers_there_were(story):
     assert table.drop(columns="state").isna().all(axis=None)
 
 
-def test_ioctls_alone_tell_the_users_buffers(story):
+def test_ioctls_alone_show_the_users_buffers(story):
     s = story()
     s.buffer(1000, A, handle=7, asked=5000)
     s.buffer(2000, B, retval=-12)
@@ -235,24 +235,24 @@ def test_ioctls_alone_tell_the_users_buffers(story):
     assert row(table)["bo"] is None
 
 
-def test_nothing_at_all_gives_no_buffers(story):
+def test_an_empty_trace_has_no_buffers(story):
     table = buffers(story().trace())
 
     assert len(table) == 0
     assert len(leaks(story().trace(), table)) == len(churn(story().trace(), table)) == 0
 
 
-def test_buffers_that_nobody_gave_back_are_leaks_of_their_process(story):
+def test_buffers_that_are_never_freed_are_leaks_of_their_process(story):
     s = story()
     for tid in (11, 21, 31, 41):
         s.hit("ivpu_open", 10 + tid, tid=tid)
         s.buffer(1000 + tid, KERNEL + tid * 0x1000, tid=tid, handle=1, size=4096 * tid)
         s.hit("ivpu_open", 20 + tid, tid=tid) if tid == 41 else None
-    s.close(2000, 1, KERNEL + 11 * 0x1000, tid=11)  # given back
+    s.close(2000, 1, KERNEL + 11 * 0x1000, tid=11)  # closed
     s.hit("ivpu_postclose", 3000, tid=11)
     s.free(2900, KERNEL + 21 * 0x1000, tid=21)  # freed because the device is closed
     s.hit("ivpu_postclose", 3000, tid=21)
-    s.hit("ivpu_postclose", 3000, tid=31)  # closed, and still there
+    s.hit("ivpu_postclose", 3000, tid=31)  # closed, but the buffer remains
     s.hit("ivpu_postclose", 3000, tid=41)  # one of two is closed
 
     table = leaks(s.trace(), buffers(s.trace()))
@@ -269,14 +269,14 @@ def test_a_process_may_close_one_device_and_leak_there_while_another_is_open(sto
     for number, bo in enumerate((A, B)):
         s.hit("ivpu_open", 100 + number, tid=11, file=FILE + number)
         s.buffer(1000 + 100 * number, bo, tid=11, handle=1, file=FILE + number)
-    s.hit("ivpu_postclose", 900, tid=11, file=FILE)  # the address was another's before
+    s.hit("ivpu_postclose", 900, tid=11, file=FILE)  # the address belonged to another device before
     s.hit("ivpu_postclose", 3000, tid=11, file=FILE + 1)
 
     table = leaks(s.trace(), buffers(s.trace()))
     assert table[["outlived", "left", "kept"]].to_numpy().tolist() == [[1, 0, 0]]
 
 
-def test_a_buffer_for_each_job_that_stays_is_told_from_buffers_that_are_used_again(story):
+def test_buffers_kept_per_job_are_distinguished_from_reused_ones(story):
     s = story()
     s.traced |= {"ivpu_gem_bo_free"}
     for number in range(5):
@@ -288,10 +288,10 @@ def test_a_buffer_for_each_job_that_stays_is_told_from_buffers_that_are_used_aga
 
     table = leaks(s.trace(), buffers(s.trace()))
     assert table.index.tolist() == [10]
-    assert table[["kept", "kept_bytes"]].to_numpy().tolist() == [[4, 4 * 8192]]  # the last one may be used yet
+    assert table[["kept", "kept_bytes"]].to_numpy().tolist() == [[4, 4 * 8192]]  # the last one may still be used
 
 
-def test_where_hits_were_missed_nobody_is_accused_of_a_leak(story):
+def test_with_missed_hits_no_leak_is_reported(story):
     s = story()
     s.traced |= {"ivpu_gem_bo_free", "drm_gem_close_ioctl"}
     s.buffer(1000, A, tid=11)
@@ -304,7 +304,7 @@ def test_where_hits_were_missed_nobody_is_accused_of_a_leak(story):
         assert len(leaks(s.trace(**missing), buffers(s.trace(**missing)))) == 0
 
 
-def test_without_closing_of_handles_nobody_is_said_to_have_left_any(story):
+def test_without_closed_handles_no_left_buffers_are_reported(story):
     s = story()
     s.buffer(1000, A)
     s.free(2000, A)
@@ -313,7 +313,7 @@ def test_without_closing_of_handles_nobody_is_said_to_have_left_any(story):
     assert len(leaks(trace, buffers(trace))) == 0
 
 
-def test_churn_is_told_by_process_with_what_it_cost(story):
+def test_churn_is_reported_per_process_with_its_cost(story):
     s = story()
     for number in range(4):
         at = 1000 * (number + 1)
@@ -339,28 +339,28 @@ def test_churn_is_told_by_process_with_what_it_cost(story):
 @st.composite
 def lives(draw):
     """Buffers of a few threads that share few addresses and handles, each address used by one at a time."""
-    time, alive, told = 1000, {}, []
+    time, alive, buffers_made = 1000, {}, []
     for _ in range(draw(st.integers(0, 40))):
         time += draw(st.integers(100, 400))
         slot = draw(st.integers(0, 4))
         if slot not in alive:
             alive[slot] = {"created": time, "bo": KERNEL + slot * 0x1000, "tid": draw(st.sampled_from([11, 12, 21])),
                            "handle": slot + 1, "binds": [], "freed": None, "closed": None}  # fmt: skip
-            told.append(alive[slot])
+            buffers_made.append(alive[slot])
         elif draw(st.booleans()):
             alive[slot]["binds"].append((time, draw(st.integers(0, 5))))
         else:
             life = alive.pop(slot)
             life["closed"] = time
             life["freed"] = time + 5
-    return told
+    return buffers_made
 
 
 @given(lives())
-def test_every_buffer_of_any_story_is_found_with_its_own_events(story_type, told):
+def test_every_buffer_of_a_random_story_is_found_with_its_own_events(story_type, buffers_made):
     s = story_type()
     s.traced |= {"ivpu_bo_bind", "ivpu_mmu_context_map_page", "ivpu_gem_bo_free", "drm_gem_close_ioctl"}
-    for life in told:
+    for life in buffers_made:
         s.buffer(life["created"], life["bo"], tid=life["tid"], handle=life["handle"])
         for at, pages in life["binds"]:
             s.bind(at, life["bo"], tid=life["tid"], pages=pages)
@@ -374,5 +374,5 @@ def test_every_buffer_of_any_story_is_found_with_its_own_events(story_type, told
             life["created"], life["bo"], life["tid"] // 10 * 10, life["binds"][0][0] if life["binds"] else None,
             sum(pages for _, pages in life["binds"]), life["closed"], life["freed"],
         ]
-        for life in told
+        for life in buffers_made
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Diagnosis: stories in which one thing is wrong give that finding with its numbers; the same without it give none."""
+"""Diagnosis: a story with one problem gives that finding with its numbers; the same story without it gives none."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ EVERYTHING = {name for rule in RULES for name in rule.needs} | {
 
 
 class Npu:
-    """The tables of a trace, as the rules see them."""
+    """The tables of a trace, as read by the rules."""
 
     def __init__(self, trace, *, limit_reached=False, machine=None):
         self.trace = trace
@@ -50,7 +50,7 @@ def found(findings):
 
 
 def run(story, count, *, took=MS, every=10 * MS, begin=0, tid=11, number=100, after=US):
-    """Jobs of one thread, each on the NPU for `took`; the driver's thread hears of the end 2 us after the message."""
+    """Jobs of one thread, each on the NPU for `took`; the driver's thread runs 2 us after the message."""
     for place in range(count):
         at, lasts = begin + place * every, took[place] if isinstance(took, list) else took
         story.submit(at, number + place, tid=tid, job_id=number + place, ctx_id=3)
@@ -60,7 +60,7 @@ def run(story, count, *, took=MS, every=10 * MS, begin=0, tid=11, number=100, af
         story.wait(at + after, ended + 10 * US, context=number + place, tid=tid)
 
 
-def test_every_rule_is_looked_for_by_a_function():
+def test_every_rule_has_a_function():
     assert list(CHECKS) == [rule.id for rule in RULES]
     assert {reason for rule in RULES for reason in rule.explained_by} <= set(CHECKS)
     assert {rule.severity for rule in RULES} == set(SEVERITIES)
@@ -80,7 +80,7 @@ def recorded_run():
 
 
 @pytest.mark.parametrize("kernel", ["6.12", "7.2"])
-def test_jobs_that_are_well_give_no_finding(story, kernel):
+def test_jobs_without_problems_have_no_finding(story, kernel):
     s = story(kernel)
     for place in range(30):
         s.buffer(place * 10 * MS - 200, A, tid=11, handle=7)
@@ -97,7 +97,7 @@ def test_jobs_that_are_well_give_no_finding(story, kernel):
     assert not findings
 
 
-def test_a_trace_without_a_call_of_the_driver_says_so(story):
+def test_a_trace_without_a_call_of_the_driver_is_reported(story):
     s = story()
     s.hit("sys_enter_read", 10)
 
@@ -106,7 +106,7 @@ def test_a_trace_without_a_call_of_the_driver_says_so(story):
     }
 
 
-def test_rules_that_need_what_was_not_traced_are_named_with_what_is_missing(story):
+def test_rules_that_need_untraced_functions_are_listed_with_what_is_missing(story):
     s = story()
     s.hit("ivpu_open", 10)
 
@@ -117,7 +117,7 @@ def test_rules_that_need_what_was_not_traced_are_named_with_what_is_missing(stor
     assert set(findings.checked) | set(findings.unchecked) == set(CHECKS)
 
 
-def test_a_list_of_calls_without_times_is_looked_at_as_far_as_order_goes(story):
+def test_a_list_of_calls_without_times_is_checked_as_far_as_order_allows(story):
     s = story()
     s.hit("ivpu_boot", 10)
     s.submit(100, 1)
@@ -131,7 +131,7 @@ def test_a_list_of_calls_without_times_is_looked_at_as_far_as_order_goes(story):
 # The recording
 
 
-def test_lost_events_are_told_with_their_share(story):
+def test_lost_events_are_reported_with_their_share(story):
     s = story()
     run(s, 3)
     trace_hits = len(s.events)
@@ -139,20 +139,20 @@ def test_lost_events_are_told_with_their_share(story):
     assert found(diagnosed(s, lost=2)) == {"events-lost": {"lost": 2, "hits": trace_hits, "lost_share": 2 / trace_hits}}
 
 
-def test_a_reached_limit_is_told(story):
+def test_a_reached_event_limit_is_reported(story):
     s = story()
     run(s, 3)
 
     assert list(found(diagnosed(s, limit_reached=True))) == ["event-limit"]
 
 
-@pytest.mark.parametrize(("missed", "told"), [(4, False), (5, True)])
-def test_missed_hits_are_told_from_one_in_twenty_on(story, missed, told):
+@pytest.mark.parametrize(("missed", "reported"), [(4, False), (5, True)])
+def test_missed_hits_are_reported_from_one_in_twenty_on(story, missed, reported):
     s = story()
     for at in range(95):
         s.hit("ivpu_rpm_get", at)
 
-    assert ("hits-missed" in found(diagnosed(s, missed=missed))) is told
+    assert ("hits-missed" in found(diagnosed(s, missed=missed))) is reported
 
 
 # The firmware
@@ -166,15 +166,15 @@ def test_firmware_that_does_not_boot_is_found_with_the_time_waited(story):
     assert found(diagnosed(s)) == {"boot-failed": {"failed": 1, "boots": 2, "waited_ns": S}}
 
 
-def test_the_boots_own_result_tells_where_the_wait_for_it_was_not_traced(story):
+def test_the_boots_own_result_is_used_if_the_wait_for_it_was_not_traced(story):
     s = story()
     s.hit("ivpu_boot", 100, lasts=S, retval=-5 & 0xFFFFFFFF)
 
     assert found(diagnosed(s)) == {"boot-failed": {"failed": 1, "boots": 1, "waited_ns": S}}
 
 
-@pytest.mark.parametrize(("lasts", "told"), [(199 * MS, False), (200 * MS, True)])
-def test_a_boot_is_slow_from_a_fifth_of_the_drivers_time_out_on(story, lasts, told):
+@pytest.mark.parametrize(("lasts", "reported"), [(199 * MS, False), (200 * MS, True)])
+def test_a_boot_is_slow_from_a_fifth_of_the_drivers_timeout_on(story, lasts, reported):
     s = story()
     s.hit("ivpu_wait_for_ready", 100, lasts=3 * MS, retval=0)
     s.hit("ivpu_wait_for_ready", S, lasts=lasts, retval=0)
@@ -182,8 +182,8 @@ def test_a_boot_is_slow_from_a_fifth_of_the_drivers_time_out_on(story, lasts, to
     findings = diagnosed(s)
 
     values = {"slow": 1, "boots": 2, "longest_ns": 200 * MS, "timeout_share": 0.2}
-    assert found(findings) == ({"boot-slow": values} if told else {})
-    if told:
+    assert found(findings) == ({"boot-slow": values} if reported else {})
+    if reported:
         assert [(place.start_ns, place.end_ns) for place in findings[0].where] == [(S, S + 200 * MS)]
 
 
@@ -208,7 +208,7 @@ def test_waking_before_the_first_job_is_not_noted(story):
 
 
 @pytest.mark.parametrize(("sleepy", "rule"), [(3, "wake-per-job"), (2, "boot-in-region")])
-def test_jobs_that_pay_for_waking_again_and_again_are_told_apart_from_a_first_one(story, sleepy, rule):
+def test_jobs_that_wake_the_npu_repeatedly_are_distinguished_from_a_first_one(story, sleepy, rule):
     s = story()
     for place in range(10):
         at = place * 100 * MS
@@ -231,7 +231,7 @@ def test_jobs_that_pay_for_waking_again_and_again_are_told_apart_from_a_first_on
         }
 
 
-def test_jobs_that_wait_for_one_and_the_same_waking_are_told_once(story):
+def test_jobs_that_wait_for_the_same_wakeup_are_reported_once(story):
     s = story()
     for tid in (11, 21, 31, 41):
         s.submit(1000, tid, tid=tid)
@@ -241,7 +241,7 @@ def test_jobs_that_wait_for_one_and_the_same_waking_are_told_once(story):
     assert found(diagnosed(s)) == {"boot-in-region": {"jobs": 4, "boots": 1, "boot_ns": 40, "submission_ns": 100}}
 
 
-def test_a_request_without_an_answer_is_found(story):
+def test_a_request_without_a_reply_is_found(story):
     s = story()
     s.hit("ivpu_ipc_send_receive_internal", 100, lasts=500 * MS, retval=TIMED_OUT & 0xFFFFFFFF)
     s.hit("ivpu_ipc_send_receive_internal", S, lasts=MS, retval=0)
@@ -258,14 +258,14 @@ def replies(s, copies):
             s.hit("ivpu_hw_ip_ipc_rx_addr_get", at + 200 * US + copy, tid=0)
 
 
-def test_answers_that_come_twice_are_found(story):
+def test_duplicated_replies_are_found(story):
     s = story()
     replies(s, copies=2)
 
     assert found(diagnosed(s)) == {"reply-duplicated": {"unclaimed": 5, "messages": 10, "requests": 5}}
 
 
-def test_answers_that_come_once_polls_and_late_answers_are_no_duplicates(story):
+def test_single_replies_polls_and_late_replies_are_not_duplicates(story):
     s = story()
     replies(s, copies=1)
     s.hit("ivpu_ipc_receive", S, tid=11, lasts=10, retval=TIMED_OUT)  # a poll in which nothing came
@@ -275,7 +275,7 @@ def test_answers_that_come_once_polls_and_late_answers_are_no_duplicates(story):
     assert list(found(diagnosed(s))) == ["request-unanswered"]
 
 
-def test_a_message_that_is_being_received_at_the_end_is_no_duplicate(story):
+def test_a_message_being_received_at_the_end_is_not_a_duplicate(story):
     s = story()
     replies(s, copies=1)
     s.hit("ivpu_hw_ip_ipc_rx_addr_get", S, tid=0)
@@ -300,8 +300,8 @@ def test_polling_that_outnumbers_the_messages_is_noted(story):
     assert findings["ipc-polling"]["calls"] == pytest.approx(600, abs=6)
 
 
-@pytest.mark.parametrize(("requests", "told"), [(100, False), (101, True)])
-def test_requests_that_nothing_explains_are_a_storm(story, requests, told):
+@pytest.mark.parametrize(("requests", "reported"), [(100, False), (101, True)])
+def test_unexplained_requests_are_a_storm(story, requests, reported):
     s = story()
     for place in range(30):
         s.submit(place * MS, place + 1, tid=11)
@@ -309,16 +309,16 @@ def test_requests_that_nothing_explains_are_a_storm(story, requests, told):
     for place in range(requests):
         s.hit("ivpu_ipc_send", place * 100, tid=21, lasts=10, retval=0)
 
-    # 3 for each of 30 jobs, 10 for the process that was there before
+    # 3 for each of 30 jobs, and 10 for the process that existed before the trace
     expected = {"requests": 101, "jobs": 30, "expected": 100, "per_job_ratio": 101 / 30}
-    assert found(diagnosed(s)) == ({"ipc-storm": expected} if told else {})
+    assert found(diagnosed(s)) == ({"ipc-storm": expected} if reported else {})
 
 
-# Jobs that were not done in time
+# Jobs that do not complete in time
 
 
 def stuck_job(s, *, begin=S):
-    """A job that is out for 2 s when the driver's time-out passes; the one behind it waits."""
+    """A job in flight for 2 s when the driver's timeout expires; the one behind it waits."""
     run(s, 6)
     s.submit(begin, 1, tid=21, job_id=1, ctx_id=4)
     s.submit(begin + MS, 2, tid=31, job_id=2, ctx_id=5)
@@ -335,25 +335,25 @@ def recovered(s, at):
 
 
 @pytest.mark.parametrize(
-    ("idle", "told"),
+    ("idle", "reported"),
     [(0xED000, ("job-hung", "hung")), (0xED001, ("completion-lost", "lost")), (None, ("job-timeout", "stuck"))],
 )
-def test_at_the_reset_the_npu_itself_tells_a_hung_job_from_a_lost_end(story, idle, told):
+def test_the_npus_state_at_the_reset_distinguishes_a_hung_job_from_a_lost_completion(story, idle, reported):
     s = story("6.12")
     at = stuck_job(s)
     recovered(s, at)
-    if idle is not None:  # a bool in the lowest byte; the rest of the register is whatever it was
+    if idle is not None:  # a bool in the lowest byte; the rest of the register is arbitrary
         s.hit("ivpu_hw_btrs_is_idle", at + 40 * MS, tid=900, lasts=10, retval=idle)
 
     findings = found(diagnosed(s))
 
-    rule, name = told
+    rule, name = reported
     assert list(findings) == [rule, "npu-reset"]
     assert findings[rule] == {name: 1, "jobs": 8, "out_ns": pytest.approx(2.06 * S, rel=1e-3)}
     assert findings["npu-reset"] == {"resets": 1, "aborted": 2, "reset_ns": 100 * MS}
 
 
-def test_a_heartbeat_that_stands_tells_a_hung_job_on_newer_kernels(story):
+def test_on_newer_kernels_a_stopped_heartbeat_means_a_hung_job(story):
     s = story("7.2")
     at = stuck_job(s)
     s.hit("ivpu_jsm_get_heartbeat", at + 10, tid=900, lasts=MS, retval=0)
@@ -368,7 +368,7 @@ def test_a_heartbeat_that_stands_tells_a_hung_job_on_newer_kernels(story):
     assert findings["job-hung"]["hung"] == 1
 
 
-def test_a_job_that_is_out_while_the_npu_goes_on_with_others_lost_its_end(story):
+def test_a_job_in_flight_while_the_npu_completes_others_lost_its_completion(story):
     s = story("7.2")
     at = stuck_job(s)
     s.hit("ivpu_jsm_get_heartbeat", at + 10, tid=900, lasts=MS, retval=0)
@@ -391,7 +391,7 @@ def test_a_long_job_that_ends_after_all_is_not_stuck(story):
     assert findings["jobs-slow"]["longest_ns"] == pytest.approx(2.1 * S, rel=1e-4)
 
 
-def test_a_program_that_gave_up_waiting_before_the_driver_did_is_told(story):
+def test_a_program_that_gave_up_waiting_before_the_driver_is_reported(story):
     s = story("7.2")
     run(s, 6)
     s.submit(S, 1, tid=21, job_id=1, ctx_id=4)
@@ -400,7 +400,7 @@ def test_a_program_that_gave_up_waiting_before_the_driver_did_is_told(story):
     assert found(diagnosed(s, duration_ns=2 * S)) == {"job-timeout": {"stuck": 1, "jobs": 7, "out_ns": S - 70}}
 
 
-def test_a_recovery_that_is_still_going_on_at_the_end_counts(story):
+def test_a_recovery_still_running_at_the_end_counts(story):
     s = story("6.12")
     at = stuck_job(s)
     s.hit("ivpu_pm_trigger_recovery", at, tid=900, reason="TDR")
@@ -411,7 +411,7 @@ def test_a_recovery_that_is_still_going_on_at_the_end_counts(story):
 # Jobs that ended
 
 
-def test_jobs_with_an_error_and_submissions_that_were_refused_are_failures(story):
+def test_jobs_with_an_error_and_rejected_submissions_are_failures(story):
     s = story("7.2")
     run(s, 4)
     s.submit(S, 1, tid=21, job_id=1, ctx_id=4)
@@ -421,7 +421,7 @@ def test_jobs_with_an_error_and_submissions_that_were_refused_are_failures(story
     assert found(diagnosed(s)) == {"jobs-failed": {"failed": 2, "error": 1, "refused": 1, "jobs": 6}}
 
 
-def test_submissions_refused_because_of_a_reset_are_not_told_again(story):
+def test_submissions_rejected_because_of_a_reset_are_not_reported_again(story):
     s = story("7.2")
     at = stuck_job(s)
     s.hit("ivpu_hw_btrs_is_idle", at + 1, tid=900, lasts=10, retval=0)
@@ -433,22 +433,22 @@ def test_submissions_refused_because_of_a_reset_are_not_told_again(story):
     assert list(found(diagnosed(s))) == ["job-hung", "npu-reset"]
 
 
-def test_an_end_that_is_told_twice_is_found(story):
+def test_a_completion_reported_twice_is_found(story):
     s = story("7.2")
     run(s, 6)
     s.answer(3 * MS, 100)
 
-    assert found(diagnosed(s)) == {"completion-duplicated": {"told_twice": 1, "jobs": 6}}
+    assert found(diagnosed(s)) == {"completion-duplicated": {"duplicated": 1, "jobs": 6}}
 
 
-def test_an_end_that_is_told_twice_is_found_without_captured_numbers(story):
+def test_a_completion_reported_twice_is_found_without_captured_numbers(story):
     s = story("7.2")
     run(s, 6)
     s.answer(3 * MS, 100)
     for row in s.events:
         row.pop("job_id", None)
 
-    assert found(diagnosed(s)) == {"completion-duplicated": {"told_twice": 1, "jobs": 6}}
+    assert found(diagnosed(s)) == {"completion-duplicated": {"duplicated": 1, "jobs": 6}}
 
 
 def test_jobs_that_take_far_longer_than_the_others_are_found_with_their_places(story):
@@ -472,7 +472,7 @@ def test_a_slow_job_needs_twenty_times_the_others(story):
     assert found(diagnosed(s)) == {}
 
 
-def test_what_holds_up_any_call_on_a_busy_machine_makes_no_job_slow(story):
+def test_delays_of_any_call_on_a_busy_machine_do_not_make_a_job_slow(story):
     s = story()
     run(s, 20, took=[200 * MS if place == 4 else 2 * MS for place in range(20)], every=300 * MS)
     s.hit("ivpu_bo_info_ioctl", 30 * MS, tid=31, lasts=101 * MS, retval=0)
@@ -480,20 +480,20 @@ def test_what_holds_up_any_call_on_a_busy_machine_makes_no_job_slow(story):
     assert found(diagnosed(s)) == {}
 
 
-@pytest.mark.parametrize(("lasts", "told"), [(119 * MS, False), (120 * MS, True)])
-def test_an_emulated_npu_may_be_held_up_itself(story, lasts, told):
+@pytest.mark.parametrize(("lasts", "reported"), [(119 * MS, False), (120 * MS, True)])
+def test_an_emulated_npu_may_itself_be_delayed(story, lasts, reported):
     s = story()
     run(s, 20, took=[lasts if place == 4 else 2 * MS for place in range(20)], every=300 * MS)
 
-    assert ("jobs-slow" in found(diagnosed(s, machine={"emulated": "Intel NPU, emulated"}))) is told
+    assert ("jobs-slow" in found(diagnosed(s, machine={"emulated": "Intel NPU, emulated"}))) is reported
     assert "jobs-slow" in found(diagnosed(s))
 
 
-def test_an_end_that_the_drivers_thread_tells_late_makes_no_job_slow(story):
+def test_a_completion_reported_late_by_the_drivers_thread_does_not_make_a_job_slow(story):
     s = story()
     run(s, 20, every=300 * MS)
     s.submit(10 * S, 1, tid=11, job_id=1, ctx_id=3)
-    for place in range(100):  # messages go on all the while
+    for place in range(100):  # messages keep arriving
         s.hit("ivpu_hw_ip_ipc_rx_addr_get", 10 * S + place * 2 * MS, tid=0)
         s.hit("ivpu_ipc_receive", 10 * S + place * 2 * MS, tid=41, lasts=10, retval=0)
     s.done(10 * S + 200 * MS, 1, job_id=1, ctx_id=3)
@@ -513,7 +513,7 @@ def test_jobs_behind_a_slow_one_are_not_slow(story):
     assert found(diagnosed(s))["jobs-slow"]["slow"] == 1
 
 
-def test_the_longest_gap_of_each_stretch_is_that_of_a_plain_search():
+def test_the_longest_gap_of_each_interval_matches_a_plain_search():
     random = np.random.default_rng(5)
     for _ in range(50):
         borders = np.sort(random.choice(1000, 20, replace=False)).astype(float)
@@ -526,7 +526,7 @@ def test_the_longest_gap_of_each_stretch_is_that_of_a_plain_search():
         assert longest_gap(start, end, moments).tolist() == plain
 
 
-def test_submitting_right_after_each_wait_is_noted_while_the_npu_idles(story):
+def test_submitting_right_after_each_wait_is_noted_if_the_npu_idles(story):
     s = story()
     run(s, 30, took=MS, every=1_500 * US)
 
@@ -538,7 +538,7 @@ def test_submitting_right_after_each_wait_is_noted_while_the_npu_idles(story):
     assert evidence["idle_share"] == pytest.approx(1 / 3, abs=0.02)
 
 
-def test_a_program_that_does_other_things_between_its_jobs_is_not_serialised(story):
+def test_a_program_that_does_other_work_between_its_jobs_is_not_serialized(story):
     s = story()
     run(s, 30, took=MS, every=4 * MS)
 
@@ -546,8 +546,8 @@ def test_a_program_that_does_other_things_between_its_jobs_is_not_serialised(sto
 
 
 @pytest.mark.parametrize("took", [2 * MS, 500 * US])
-def test_jobs_that_overlap_are_not_serialised(story, took):
-    """Two under way: the next is submitted when the one before the last has ended, though all may have by then."""
+def test_jobs_that_overlap_are_not_serialized(story, took):
+    """Two in flight: the next is submitted when the second to last has ended, although all may have by then."""
     s = story()
     for place in range(30):
         at = place * MS
@@ -559,7 +559,7 @@ def test_jobs_that_overlap_are_not_serialised(story, took):
     assert found(diagnosed(s)) == {}
 
 
-def test_threads_that_keep_the_npu_busy_together_are_not_serialised(story):
+def test_threads_that_together_keep_the_npu_busy_are_not_serialized(story):
     s = story()
     for thread in range(4):
         begin, number = thread * 300 * US, 1000 * (thread + 1)
@@ -568,7 +568,7 @@ def test_threads_that_keep_the_npu_busy_together_are_not_serialised(story):
     assert found(diagnosed(s)) == {}
 
 
-def test_a_thread_that_prepares_each_job_is_not_serialised(story):
+def test_a_thread_that_prepares_each_job_is_not_serialized(story):
     s = story()
     run(s, 30, took=MS, every=1_500 * US)
     for place in range(30):
@@ -602,22 +602,22 @@ def churning(s, *, cost, count=25):
         s.close(at + 8 * MS, 7, A, tid=11)
 
 
-@pytest.mark.parametrize(("cost", "told"), [(MS + US, True), (MS - US, False)])
-def test_buffers_for_one_job_each_are_noted_where_they_cost_more_than_the_job(story, cost, told):
+@pytest.mark.parametrize(("cost", "reported"), [(MS + US, True), (MS - US, False)])
+def test_buffers_for_a_single_job_are_noted_if_they_cost_more_than_the_job(story, cost, reported):
     s = story()
     churning(s, cost=cost)
 
     findings = found(diagnosed(s))
 
-    assert list(findings) == (["buffers-churned"] if told else [])
-    if told:
+    assert list(findings) == (["buffers-churned"] if reported else [])
+    if reported:
         evidence = findings["buffers-churned"]
         assert (evidence["single_use"], evidence["jobs"], evidence["processes"]) == (25, 25, 1)
         assert evidence["cost_ns"] == pytest.approx(cost + 20)  # 10 ns each for the bind and the freeing
         assert evidence["job_ns"] == MS - 70  # from the doorbell on
 
 
-def test_a_few_jobs_with_buffers_of_their_own_are_no_churn(story):
+def test_a_few_jobs_with_their_own_buffers_are_not_churn(story):
     s = story()
     churning(s, cost=4 * MS, count=19)
 
@@ -632,17 +632,17 @@ def leaking(s, count):
         s.done(at + 6 * MS, place + 1)
 
 
-def test_a_buffer_more_with_each_job_is_a_leak(story):
+def test_one_more_buffer_per_job_is_a_leak(story):
     s = story()
     leaking(s, 20)
 
     evidence = found(diagnosed(s))["buffers-leaked"]
 
-    # The last job's may still be in use.
+    # The last job's buffer may still be in use.
     assert evidence == {"leaked": 19, "created": 20, "leaked_bytes": 19 * 8192, "processes": 1}
 
 
-def test_a_few_buffers_that_are_kept_are_no_leak(story):
+def test_keeping_a_few_buffers_is_not_a_leak(story):
     s = story()
     leaking(s, 10)
 
@@ -663,15 +663,15 @@ def test_a_buffer_that_outlives_the_closing_of_the_device_is_a_leak(story):
     assert found(diagnosed(s)) == {"buffers-leaked": expected}
 
 
-def test_a_freeing_that_may_have_been_missed_is_no_leak(story):
+def test_a_possibly_missed_free_is_not_a_leak(story):
     s = story()
     outliving(s)
 
     assert "buffers-leaked" not in found(diagnosed(s, missed=1))
 
 
-@pytest.mark.parametrize(("slow", "stall", "told"), [(3, 0, True), (0, 0, False), (3, 600 * US, False)])
-def test_allocations_with_a_tail_are_found_unless_the_machine_held_up_everything(story, slow, stall, told):
+@pytest.mark.parametrize(("slow", "stall", "reported"), [(3, 0, True), (0, 0, False), (3, 600 * US, False)])
+def test_slow_allocations_are_found_unless_the_machine_delayed_everything(story, slow, stall, reported):
     s = story()
     for place in range(100):
         s.hit(
@@ -682,15 +682,15 @@ def test_allocations_with_a_tail_are_found_unless_the_machine_held_up_everything
 
     findings = found(diagnosed(s))
 
-    assert list(findings) == (["allocation-tail"] if told else [])
-    if told:
+    assert list(findings) == (["allocation-tail"] if reported else [])
+    if reported:
         assert findings["allocation-tail"]["p99_ratio"] == pytest.approx(50, rel=0.03)
 
 
 # Together
 
 
-def test_findings_come_problems_first_and_numbers_stand_in_titles(story):
+def test_findings_start_with_problems_and_titles_contain_numbers(story):
     s = story()
     run(s, 1500, took=[200 * MS if place == 4 else 2 * MS for place in range(1500)], every=300 * MS, number=10_000)
     s.hit("ivpu_ipc_send_receive_internal", 100, lasts=500 * MS, retval=TIMED_OUT)
@@ -705,7 +705,7 @@ def test_findings_come_problems_first_and_numbers_stand_in_titles(story):
     assert table["severity"].is_monotonic_increasing
 
 
-def test_a_consequence_is_not_told_beside_its_cause(story):
+def test_a_consequence_is_not_reported_with_its_cause(story):
     s = story()
     s.submit(1000, 1, tid=11)
     s.hit("ivpu_pm_runtime_resume_cb", 1010, tid=11, lasts=40, retval=0)
@@ -714,7 +714,7 @@ def test_a_consequence_is_not_told_beside_its_cause(story):
     assert list(found(diagnosed(s))) == ["boot-slow"]
 
 
-def test_a_result_diagnoses_itself(make_recording):
+def test_a_result_can_be_diagnosed(make_recording):
     result = TraceResult(make_recording(["kprobe:intel_vpu:ivpu_open"], [(10, 0)], lost=[1]))
 
     findings = result.diagnose()
@@ -723,7 +723,7 @@ def test_a_result_diagnoses_itself(make_recording):
     assert findings.recording is result.recording
 
 
-def test_a_hundred_thousand_events_are_diagnosed_without_python_for_each():
+def test_a_hundred_thousand_events_are_diagnosed_without_python_code_per_event():
     jobs_count = 10_000
     at = np.arange(jobs_count, dtype=np.int64) * MS
     steps = [  # (function, after ns, lasts, tid)
@@ -757,7 +757,7 @@ def test_a_hundred_thousand_events_are_diagnosed_without_python_for_each():
     assert found(findings[0]) == {}
 
 
-def test_the_recorded_run_is_noted_for_its_boot_and_its_one_poll(recorded_run):
+def test_the_recorded_run_has_notes_about_its_boot_and_its_poll(recorded_run):
     """8,198 calls of a real NPU in order, without times: 941 rounds of one poll, three requests, five answers."""
     findings = diagnose(Npu(recorded_run))
 
@@ -769,12 +769,12 @@ def test_the_recorded_run_is_noted_for_its_boot_and_its_one_poll(recorded_run):
 
 
 def test_traces_of_any_kind_can_be_diagnosed(make_recording):
-    """Counts alone, no event at all, entries without durations or captured values, another driver's functions."""
+    """Only counts, no events, entries without durations or captured values, another driver's functions."""
     every = [f"kprobe:intel_vpu:{name}" for name in sorted(EVERYTHING) if name.startswith("ivpu")]
     hit = [(number * 1000, number) for number in range(len(every))]
     counted = make_recording(every, hits=[5] * len(every), event_count=0, plan={"mode": "count"})
 
-    # One hit each: a submission, the driver's time-out, a reset.
+    # One hit each: a submission, the driver's timeout, a reset.
     assert TraceResult(make_recording(every, hit)).diagnose().ids == ("job-timeout", "npu-reset")
     findings = TraceResult(counted).diagnose()
     assert findings.ids == ()

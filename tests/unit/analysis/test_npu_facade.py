@@ -1,4 +1,4 @@
-"""`result.npu`: every table out of one recording, each made once."""
+"""`result.npu`: every table of one recording, each computed once."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def npu(result):
     return result.npu
 
 
-def test_every_table_is_made_once(npu):
+def test_every_table_is_computed_once(npu):
     for name in (*TABLES, *MORE):
         assert getattr(npu, name) is getattr(npu, name), name
 

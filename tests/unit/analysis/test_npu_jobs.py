@@ -24,14 +24,14 @@ def row(frame, number=0):
     return {name: None if pd.isna(value) else value for name, value in frame.iloc[number].items()}
 
 
-def told(frame, *names):
+def values_of(frame, *names):
     """Columns as plain lists of rows, None for NA."""
     chosen = frame[list(names)].astype(object)
     return chosen.where(chosen.notna(), None).to_numpy().tolist()
 
 
 @KERNELS
-def test_a_job_is_told_from_its_submission_to_its_end(story, kernel):
+def test_a_job_is_described_from_submission_to_end(story, kernel):
     s = story(kernel)
     s.buffer(1000, A, tid=11, handle=7, file=FILE)
     s.buffer(1100, B, tid=11, handle=8)
@@ -54,7 +54,7 @@ def test_a_job_is_told_from_its_submission_to_its_end(story, kernel):
 
 @st.composite
 def histories(draw):
-    """Jobs of several processes and threads at once, each thread's submissions one after the other."""
+    """Simultaneous jobs of several processes and threads; each thread submits sequentially."""
     history, time_of = [], dict.fromkeys((11, 12, 21, 31), 1000)
     for number in range(draw(st.integers(1, 25))):
         tid = draw(st.sampled_from(sorted(time_of)))
@@ -64,7 +64,7 @@ def histories(draw):
                 "tid": tid,
                 "at": at,
                 "context": draw(st.integers(0, 1)) * 1_000_000 + number,
-                # The driver has a block of 256 numbers for each open device, and uses them again.
+                # The driver has a block of 256 numbers for each open device, and reuses them.
                 "job_id": tid // 10 * 256 + number % 256,
                 "ctx_id": tid // 10 + 1,
                 "done": at + 200 + 16 * draw(st.integers(0, 4000)),
@@ -72,7 +72,7 @@ def histories(draw):
                 "handle": number + 1,
             }
         )
-    # The thread that signals does one thing after the other.
+    # The signaling thread works sequentially.
     last = 0
     for job in sorted(history, key=lambda job: job["done"]):
         last = job["done"] = max(job["done"], last + 16)
@@ -97,7 +97,7 @@ def test_every_job_of_any_history_gets_its_own_end(story_type, kernel, history):
     frame = jobs(written_down(story_type, kernel, history).trace())
 
     words = {0: "ok", 0x100: "aborted", 0x202: "error"}
-    assert told(frame, "submitted_ns", "tid", "context", "job_id", "done_ns", "code", "status", "bo") == [
+    assert values_of(frame, "submitted_ns", "tid", "context", "job_id", "done_ns", "code", "status", "bo") == [
         [
             job["at"], job["tid"], job["context"], job["job_id"], job["done"], job["status"], words[job["status"]],
             A + 0x1000 * job["handle"],
@@ -108,13 +108,13 @@ def test_every_job_of_any_history_gets_its_own_end(story_type, kernel, history):
 
 @given(history=histories())
 @settings(max_examples=settings.default.max_examples // 3)
-def test_fences_tracepoints_and_the_firmwares_answers_agree(story_type, history):
+def test_fences_tracepoints_and_the_firmwares_replies_agree(story_type, history):
     s = written_down(story_type, "7.2", history)
     all_of_it = jobs(s.trace())
 
     for without, later in [(FENCES, 2), (("job",), 0), (ANSWERS, 0), ((*FENCES, *ANSWERS), 2)]:
         frame = jobs(s.trace(without=without))
-        assert told(frame, "submitted_ns", "tid") == told(all_of_it, "submitted_ns", "tid"), without
+        assert values_of(frame, "submitted_ns", "tid") == values_of(all_of_it, "submitted_ns", "tid"), without
         assert frame["done_ns"].tolist() == (all_of_it["done_ns"] + later).tolist(), without
         assert frame["job_id"].tolist() == all_of_it["job_id"].tolist(), without
         if without in {FENCES, ("job",)}:
@@ -124,18 +124,18 @@ def test_fences_tracepoints_and_the_firmwares_answers_agree(story_type, history)
 
 
 @KERNELS
-def test_without_the_ioctls_fences_tell_the_jobs(story, kernel):
+def test_jobs_are_found_from_fences_without_the_ioctls(story, kernel):
     s = story(kernel)
     s.submit(1000, 5, tid=11, job_id=256, ctx_id=2)
     s.done(2000, 5, job_id=256, ctx_id=2)
 
-    (job,) = told(
+    (job,) = values_of(
         jobs(s.trace(without=SUBMITS)), "submitted_ns", "queued_ns", "doorbell_ns", "done_ns", "tid", "status"
     )
     assert job == [None, 1010, 1070, 2000, 11, "ok"]
 
 
-def test_the_drivers_tracepoint_alone_tells_the_jobs(story):
+def test_jobs_are_found_from_the_drivers_tracepoint_alone(story):
     s = story()
     s.done(500, 4, job_id=255, ctx_id=1)
     s.submit(1000, 5, tid=11, job_id=256, ctx_id=2)
@@ -143,14 +143,14 @@ def test_the_drivers_tracepoint_alone_tells_the_jobs(story):
     s.done(2000, 6, job_id=257, ctx_id=2)
 
     frame = jobs(s.trace(without=(*FENCES, *ANSWERS, *SUBMITS)))
-    assert told(frame, "job_id", "ctx_id", "done_ns", "status", "begun_before") == [
+    assert values_of(frame, "job_id", "ctx_id", "done_ns", "status", "begun_before") == [
         [255, 1, 502, "done", True],
         [256, 2, None, "unfinished", False],
         [257, 2, 2002, "done", False],
     ]
 
 
-def test_other_drivers_fences_are_no_jobs(story):
+def test_other_drivers_fences_are_not_jobs(story):
     s = story()
     s.submit(1000, 5)
     for function in ("dma_fence_init", "dma_fence_signaled"):
@@ -161,12 +161,12 @@ def test_other_drivers_fences_are_no_jobs(story):
 
 
 @KERNELS
-def test_a_job_that_was_begun_before_the_trace_is_told_by_its_end(story, kernel):
+def test_a_job_started_before_the_trace_is_found_by_its_end(story, kernel):
     s = story(kernel)
     s.done(1000, 5, job_id=256, ctx_id=2)
 
     frame = jobs(s.trace())
-    assert told(
+    assert values_of(
         frame, "context", "job_id", "done_ns", "status", "begun_before", "pid", "submitted_ns", "latency_ns"
     ) == [[5, 256, 1000, "ok", True, None, None, None]]
 
@@ -181,13 +181,13 @@ def test_jobs_without_an_end_are_unfinished_or_timed_out(story, kernel):
         s.wait(at, at + 1000, context=6, tid=12, retval=-110 & 0xFFFF_FFFF)  # an int's bits of the register
 
     frame = jobs(s.trace())
-    assert told(frame, "status", "wait_timeouts", "wait_start_ns", "wait_ns", "done_ns", "code") == [
+    assert values_of(frame, "status", "wait_timeouts", "wait_start_ns", "wait_ns", "done_ns", "code") == [
         ["unfinished", 0, None, None, None, None],
         ["timed out", 2, 4000, 1000, None, None],
     ]
 
 
-def test_a_job_that_ends_after_a_wait_gave_up_is_told_by_the_wait_that_saw_it(story):
+def test_a_job_that_ends_after_a_wait_timed_out_is_described_by_the_wait_that_returned_it(story):
     s = story()
     s.submit(1000, 5)
     s.wait(2000, 2900, context=5, retval=-4)
@@ -196,33 +196,33 @@ def test_a_job_that_ends_after_a_wait_gave_up_is_told_by_the_wait_that_saw_it(st
     s.wait(5000, 5900, context=5, status=0)
     s.done(4800, 5, job_id=256)
 
-    assert told(jobs(s.trace()), "status", "wait_timeouts", "wait_start_ns") == [["ok", 1, 4000]]
+    assert values_of(jobs(s.trace()), "status", "wait_timeouts", "wait_start_ns") == [["ok", 1, 4000]]
 
 
 @KERNELS
-def test_refused_submissions_are_no_jobs_with_an_end(story, kernel):
+def test_rejected_submissions_have_no_end(story, kernel):
     s = story(kernel)
     s.submit(1000, 5, retval=-77)
-    s.submit(2000, 6, retval=-16)  # its fence is signalled and thrown away
+    s.submit(2000, 6, retval=-16)  # its fence is signaled and discarded
     s.fence("dma_fence_signaled", 2090, 6)
 
-    assert told(jobs(s.trace()), "status", "code", "done_ns", "queued_ns") == [
+    assert values_of(jobs(s.trace()), "status", "code", "done_ns", "queued_ns") == [
         ["refused", -77, None, None],
         ["refused", -16, None, 2010],
     ]
 
 
 @KERNELS
-def test_what_the_program_was_told_counts_more_than_what_the_firmware_said(story, kernel):
+def test_the_status_reported_to_the_program_overrides_the_firmwares(story, kernel):
     s = story(kernel)
-    s.submit(1000, 5, job_id=256)  # in a context that made an MMU fault, the driver turns success into aborted
+    s.submit(1000, 5, job_id=256)  # in a context with an MMU fault, the driver turns success into aborted
     s.wait(1200, 2100, context=5, status=0x100)
     s.done(2000, 5, job_id=256, status=0)
 
-    assert told(jobs(s.trace()), "status", "code") == [["aborted", 256]]
+    assert values_of(jobs(s.trace()), "status", "code") == [["aborted", 256]]
 
 
-def test_jobs_that_recovery_ends_were_aborted_even_if_nobody_waits(story):
+def test_jobs_ended_by_recovery_are_aborted_even_without_a_wait(story):
     s = story("6.12")
     for context, tid in ((5, 11), (6, 21)):
         s.submit(1000 + tid, context, tid=tid)
@@ -231,11 +231,11 @@ def test_jobs_that_recovery_ends_were_aborted_even_if_nobody_waits(story):
     s.hit("ivpu_jobs_abort_all", 3010, tid=905)
     s.fence("dma_fence_signaled", 3020, 6, tid=905)
 
-    assert told(jobs(s.trace()), "status", "code", "done_ns") == [["ok", 0, 2000], ["aborted", None, 3020]]
+    assert values_of(jobs(s.trace()), "status", "code", "done_ns") == [["ok", 0, 2000], ["aborted", None, 3020]]
 
 
 @pytest.mark.parametrize("signal_tells", [True, False])
-def test_a_job_that_a_process_gave_up_and_threw_away_with_its_queue_timed_out(story, signal_tells):
+def test_a_job_that_a_process_abandons_with_its_queue_timed_out(story, signal_tells):
     s = story()
     for context, tid in ((5, 11), (6, 21)):
         s.submit(1000 + tid, context, tid=tid, job_id=context, ctx_id=2)
@@ -246,23 +246,23 @@ def test_a_job_that_a_process_gave_up_and_threw_away_with_its_queue_timed_out(st
             s.hit("ivpu_job_signal", 4003 + tid, tid=tid, job_id=context, job_status=0x100)
         s.fence("dma_fence_signaled", 4005 + tid, context, tid=tid)
 
-    assert told(jobs(s.trace()), "status", "wait_timeouts") == [["timed out", 1], ["aborted", 0]]
+    assert values_of(jobs(s.trace()), "status", "wait_timeouts") == [["timed out", 1], ["aborted", 0]]
 
 
 @KERNELS
-def test_answers_that_come_twice_or_never_are_counted_with_the_job(story, kernel):
+def test_duplicated_and_missing_replies_are_counted_per_job(story, kernel):
     s = story(kernel)
     s.traced |= {"dma_fence_signaled"}
     for number in range(3):
         s.submit(1000 + 500 * number, number + 1, job_id=256 + number, ctx_id=2)
     s.done(1400, 1, job_id=256, ctx_id=2)
-    s.answer(1450, 256)  # again; its number is not another job's
+    s.answer(1450, 256)  # again; no other job has its number
     s.done(1900, 2, job_id=257, ctx_id=2)
     s.submit(5000, 4, job_id=256, ctx_id=2)
     s.done(5400, 4, job_id=256, ctx_id=2)
 
     expected = [2, 1, 0 if kernel == "7.2" else None, 1]
-    assert [*told(jobs(s.trace()), "completions")] == [[count] for count in expected]
+    assert [*values_of(jobs(s.trace()), "completions")] == [[count] for count in expected]
 
 
 def test_the_first_of_several_ends_is_the_end(story):
@@ -271,37 +271,40 @@ def test_the_first_of_several_ends_is_the_end(story):
     s.done(2000, 5, job_id=256, ctx_id=2)
     s.done(2500, 5, job_id=256, ctx_id=2)
 
-    assert told(jobs(s.trace()), "done_ns", "completions") == [[2000, 2]]
-    assert told(jobs(s.trace(without=FENCES)), "done_ns", "completions") == [[2002, 2]]
+    assert values_of(jobs(s.trace()), "done_ns", "completions") == [[2000, 2]]
+    assert values_of(jobs(s.trace(without=FENCES)), "done_ns", "completions") == [[2002, 2]]
 
 
-def test_an_answer_tells_of_one_job_only(story):
+def test_a_reply_completes_only_one_job(story):
     s = story()
     for context, tid in ((5, 11), (6, 21)):
         s.submit(1000 + tid, context, tid=tid)
     s.done(2000, 5, job_id=256, status=0x202)
-    s.fence("dma_fence_signaled", 2100, 6, tid=900)  # its own answer was missed
+    s.fence("dma_fence_signaled", 2100, 6, tid=900)  # its own reply was missed
 
-    assert told(jobs(s.trace(missed=1)), "job_id", "code", "status") == [[256, 0x202, "error"], [None, None, "done"]]
+    assert values_of(jobs(s.trace(missed=1)), "job_id", "code", "status") == [
+        [256, 0x202, "error"],
+        [None, None, "done"],
+    ]
 
 
-def test_a_job_that_the_driver_aborted_after_a_wait_gave_up_was_aborted(story):
+def test_a_job_aborted_by_the_driver_after_a_wait_timed_out_is_aborted(story):
     s = story()
     s.submit(1000, 5, tid=11)
     s.wait(2000, 2500, context=5, tid=11, retval=-110)
     s.hit("ivpu_context_abort_work_fn", 3000, tid=905)
     s.fence("dma_fence_signaled", 3100, 5, tid=905)
 
-    assert told(jobs(s.trace()), "status", "wait_timeouts", "done_ns") == [["aborted", 1, 3100]]
+    assert values_of(jobs(s.trace()), "status", "wait_timeouts", "done_ns") == [["aborted", 1, 3100]]
 
 
-def test_the_newest_call_before_a_moment_is_one_of_its_own_thread(story):
+def test_the_newest_call_before_a_moment_is_of_the_same_thread(story):
     s = story()
     for number, tid in enumerate((11, 12, 11, 21, 12)):
         s.hit("ivpu_open", 100 * number, tid=tid)
     for number, tid in enumerate((11, 12, 21, 22)):
         s.hit("ivpu_rpm_get", 1000 + number, tid=tid)
-    s.hit("ivpu_rpm_get", 1100, tid=11, pid=77)  # another process that got the number
+    s.hit("ivpu_rpm_get", 1100, tid=11, pid=77)  # another process that reuses the number
     trace = s.trace()
 
     assert latest(trace, trace.rows("ivpu_open"), trace.rows("ivpu_rpm_get")).tolist() == [2, 4, 3, -1, -1]
@@ -313,7 +316,7 @@ pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=12, 
 
 
 @given(asked=pairs, given_=pairs)
-def test_requests_and_answers_are_paired_as_by_looking_at_each(asked, given_):
+def test_pairs_of_requests_and_replies_match_a_plain_search(asked, given_):
     ids, at, answer_ids, answered_at = (
         np.array([pair[place] for pair in pairs_], np.int64) for pairs_ in (asked, given_) for place in (0, 1)
     )
@@ -332,7 +335,7 @@ def test_requests_and_answers_are_paired_as_by_looking_at_each(asked, given_):
     assert to_answer.tolist() == [firsts.get(place, -1) for place in range(len(asked))]
 
 
-def test_a_wait_for_a_job_that_is_over_is_found_by_its_buffer(story):
+def test_a_wait_for_a_completed_job_is_found_by_its_buffer(story):
     s = story()
     s.buffer(100, A, tid=11, handle=1)
     s.buffer(200, B, tid=11, handle=2)
@@ -344,10 +347,10 @@ def test_a_wait_for_a_job_that_is_over_is_found_by_its_buffer(story):
     s.wait(3100, 3110, handle=2, tid=12)  # no job's command buffer
     s.wait(3200, 3210, handle=1, tid=21)  # another process's
 
-    assert told(jobs(s.trace()), "wait_start_ns", "status") == [[None, "ok"], [3000, "ok"]]
+    assert values_of(jobs(s.trace()), "wait_start_ns", "status") == [[None, "ok"], [3000, "ok"]]
 
 
-def test_a_handle_that_two_open_devices_of_a_process_have_tells_nothing(story):
+def test_a_handle_shared_by_two_open_devices_of_a_process_is_ambiguous(story):
     s = story()
     s.buffer(100, A, tid=11, handle=1)
     s.buffer(200, B, tid=11, handle=1)
@@ -360,17 +363,17 @@ def test_a_handle_that_two_open_devices_of_a_process_have_tells_nothing(story):
     assert jobs(s.trace())["wait_start_ns"].isna().all()
 
 
-def test_a_wait_tells_how_a_job_ended_whose_end_was_not_traced(story):
+def test_a_wait_shows_how_a_job_ended_whose_end_was_not_traced(story):
     s = story()
     s.buffer(100, A, handle=1)
     s.submit(1000, 5, buffers=[A])
     s.wait(1200, 1900, handle=1, status=0)
 
-    (job,) = told(jobs(s.trace(without=(*FENCES, *ANSWERS, "job"))), "status", "done_ns", "wait_ns")
+    (job,) = values_of(jobs(s.trace(without=(*FENCES, *ANSWERS, "job"))), "status", "done_ns", "wait_ns")
     assert job == ["ok", None, 700]
 
 
-def test_a_fence_whose_submission_is_missing_is_not_given_to_an_older_one(story):
+def test_a_fence_whose_submission_is_missing_is_not_assigned_to_an_older_one(story):
     s = story()
     s.submit(1000, 5, tid=11)
     s.submit(2000, 6, tid=11)
@@ -379,30 +382,30 @@ def test_a_fence_whose_submission_is_missing_is_not_given_to_an_older_one(story)
         event for event in s.events if (event["function"], event["time_ns"]) != ("ivpu_cmdq_submit_ioctl", 2000)
     ]
 
-    assert told(jobs(s.trace(lost=1)), "context", "submitted_ns", "queued_ns", "status") == [
+    assert values_of(jobs(s.trace(lost=1)), "context", "submitted_ns", "queued_ns", "status") == [
         [5, 1000, 1010, "unfinished"],
         [6, None, 2010, "ok"],
     ]
 
 
-def test_a_queues_priority_is_not_told_where_a_process_has_two_of_that_number(story):
+def test_the_priority_of_an_ambiguous_queue_number_is_missing(story):
     s = story()
     for tid, priority in ((11, 1), (12, 4), (21, 3), (31, 2)):
         s.hit("ivpu_cmdq_create_ioctl", 100 + tid, tid=tid, lasts=5, retval=0, cmdq_id=3, priority=priority)
         s.submit(1000 + tid, tid, tid=tid)
     s.hit("ivpu_cmdq_create_ioctl", 300, tid=31, lasts=5, retval=-12, cmdq_id=3, priority=9)
 
-    assert told(jobs(s.trace()), "priority") == [[None], [None], [3], [2]]
+    assert values_of(jobs(s.trace()), "priority") == [[None], [None], [3], [2]]
 
 
-def test_functions_alone_tell_submissions_and_nothing_of_ends(story):
+def test_the_drivers_functions_alone_show_submissions_but_no_ends(story):
     s = story("6.12")
     s.submit(1000, 5, tid=11)
     s.submit(1001, 6, tid=12)
     s.done(2000, 6, job_id=256)
 
     frame = jobs(s.trace(columns=False, without=FENCES))
-    assert told(frame, "submitted_ns", "doorbell_ns", "tid", "status") == [
+    assert values_of(frame, "submitted_ns", "doorbell_ns", "tid", "status") == [
         [1000, 1070, 11, "not known"],
         [1001, 1071, 12, "not known"],
     ]
@@ -410,7 +413,7 @@ def test_functions_alone_tell_submissions_and_nothing_of_ends(story):
     assert frame[unknown].isna().all(axis=None)
 
 
-def test_a_list_of_calls_without_times_tells_how_many_were_submitted(story):
+def test_a_list_of_calls_without_times_shows_the_number_of_submissions(story):
     s = story("6.12")
     s.submit(1000, 5)
     s.done(2000, 5)
@@ -422,7 +425,7 @@ def test_a_list_of_calls_without_times_tells_how_many_were_submitted(story):
     assert len(throughput(trace)) == len(concurrency(trace)) == len(deepest(trace)) == 0
 
 
-def test_nothing_at_all_gives_no_jobs(story):
+def test_an_empty_trace_has_no_jobs(story):
     trace = story().trace()
 
     assert len(jobs(trace)) == len(recoveries(trace)) == 0
@@ -430,7 +433,7 @@ def test_nothing_at_all_gives_no_jobs(story):
     assert throughput(trace, "1us")["in_flight_max"].tolist() == [0]
 
 
-def test_recoveries_tell_why_and_what_was_lost(story):
+def test_recoveries_have_a_reason_and_the_jobs_lost(story):
     s = story("6.12")
     for number, tid in enumerate((11, 21, 22, 31)):
         s.submit(1000 + tid, number + 1, tid=tid)
@@ -445,7 +448,7 @@ def test_recoveries_tell_why_and_what_was_lost(story):
     s.submit(4000, 9, tid=21, retval=-77)
     s.hit("ivpu_pm_trigger_recovery", 5000, tid=905, reason="MMU event")
 
-    assert told(recoveries(s.trace()), "time_ns", "kind", "reason", "jobs_lost", "pids", "refused", "lost_ns") == [
+    assert values_of(recoveries(s.trace()), "time_ns", "kind", "reason", "jobs_lost", "pids", "refused", "lost_ns") == [
         [2000, "timeout", None, None, (), None, None],
         [3000, "timeout", None, None, (), None, None],
         [3010, "device reset", "TDR", 3, (10, 20), 1, 3042 - 1011],
@@ -462,11 +465,13 @@ def test_an_engine_reset_loses_the_jobs_of_the_contexts_it_aborts(story):
     s.fence("dma_fence_signaled", 3100, 1, tid=905)
     s.done(3500, 2, job_id=512, ctx_id=3)
 
-    assert told(recoveries(s.trace()), "time_ns", "kind", "jobs_lost", "pids") == [[3000, "engine reset", 1, (10,)]]
+    assert values_of(recoveries(s.trace()), "time_ns", "kind", "jobs_lost", "pids") == [
+        [3000, "engine reset", 1, (10,)]
+    ]
 
 
 def spans_of(story, spans, duration):
-    """A trace of jobs that are under way in these stretches; None: begun before, or no end."""
+    """A trace of jobs that are in flight in these intervals; None: started before, or no end."""
     s = story()
     s.traced |= {"dma_fence_signaled"}
     for number, (start, end) in enumerate(spans):
@@ -500,7 +505,7 @@ moments = st.integers(0, 4999)
 
 
 @given(spans=st.lists(st.tuples(st.none() | moments, st.none() | moments), max_size=10), step=st.integers(90, 3000))
-def test_counts_over_time_agree_with_looking_at_every_moment(story_type, spans, step):
+def test_counts_over_time_match_a_plain_search(story_type, spans, step):
     spans = [(start, end) for start, end in spans if start is not None or end is not None]
     spans = [(min(pair), max(pair) + 120) if None not in pair else pair for pair in spans]
     trace = spans_of(story_type, spans, 6000)
@@ -521,7 +526,7 @@ def test_counts_over_time_agree_with_looking_at_every_moment(story_type, spans, 
 
 
 @pytest.mark.parametrize("captured", [True, False])
-def test_most_jobs_at_once_are_told_by_open_device_where_it_is_known(story, captured):
+def test_the_most_jobs_in_flight_are_counted_per_open_device_if_known(story, captured):
     s = story()
     for number, (tid, device, at, end) in enumerate(
         [(11, 0, 1000, 4000), (12, 0, 1500, 2000), (13, 1, 1600, 5000), (21, 2, 1000, 1200), (21, 2, 1300, 1500)]
@@ -530,14 +535,14 @@ def test_most_jobs_at_once_are_told_by_open_device_where_it_is_known(story, capt
         s.done(end, number + 1)
 
     table = deepest(s.trace()).reset_index()
-    assert told(table, "pid", "file", "jobs", "most_in_flight", "at_ns") == (
+    assert values_of(table, "pid", "file", "jobs", "most_in_flight", "at_ns") == (
         [[10, FILE, 2, 2, 1500], [10, FILE + 1, 1, 1, 1600], [20, FILE + 2, 2, 1, 1000]]
         if captured
         else [[10, None, 3, 3, 1600], [20, None, 2, 1, 1000]]
     )
 
 
-def test_jobs_whose_end_nothing_would_show_are_never_in_flight(story):
+def test_jobs_whose_end_the_trace_cannot_show_are_never_in_flight(story):
     s = story("6.12")
     s.submit(1000, 5)
 
@@ -547,8 +552,8 @@ def test_jobs_whose_end_nothing_would_show_are_never_in_flight(story):
 
 
 @pytest.mark.parametrize("freq", ["soon", "-1s", "0s", "", "5", "1ME"])
-def test_an_interval_that_is_none_is_an_error_with_a_fix(story, freq):
-    with raises("rates.bad-step", ProbeError, match="no length of an interval") as caught:
+def test_an_invalid_interval_is_an_error_with_a_fix(story, freq):
+    with raises("rates.bad-step", ProbeError) as caught:
         throughput(story().trace(), freq)
 
     assert "100ms" in caught.value.fix
@@ -559,7 +564,7 @@ def test_too_many_intervals_are_an_error(story):
         throughput(story().trace(duration_ns=3_600 * 10**9), "1ns")
 
 
-def test_a_hundred_thousand_events_are_joined_without_python_for_each(story):
+def test_a_hundred_thousand_events_are_joined_without_python_code_per_event(story):
     s = story()
     for number in range(100):
         at, tid, bo = 1000 * (number + 1), 11 + number % 7, A + 0x1000 * number

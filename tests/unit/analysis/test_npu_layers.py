@@ -1,4 +1,4 @@
-"""The join of calls, ioctls, driver, messages, interrupts and completions, on stories whose causes are known."""
+"""Links between calls, ioctls, driver, messages, interrupts and completions, in stories with known causes."""
 
 from dataclasses import replace
 
@@ -16,21 +16,21 @@ KWORKER = 800
 
 
 class Steps:
-    """The steps of a trace, asked for by name and time."""
+    """The steps of a trace, by name and time."""
 
     def __init__(self, trace):
         self.jobs = jobs(trace)
         self.frame = layers(trace, self.jobs)
 
     def at(self, name, start=None):
-        """The one step of that name, or the one that begins then."""
+        """The only step with that name, or the one that starts at that time."""
         found = self.frame[self.frame["name"] == name]
         found = found if start is None else found[found["start_ns"] == start]
         assert len(found) == 1, found
         return found.iloc[0]
 
     def chain(self, step, column="parent"):
-        """Names from a step outwards, itself first."""
+        """Names from a step outward, including its own."""
         names = [step["name"]]
         while step[column] >= 0:
             step = self.frame.iloc[step[column]]
@@ -39,21 +39,21 @@ class Steps:
 
 
 def interrupt(s, at, *, tid, messages=1, cpu=0, traced=("ivpu_hw_irq_handler",)):
-    """The device interrupts a thread: 8 ns and 4 for each message."""
+    """The device interrupts a thread: 8 ns, and 4 ns per message."""
     steps = [*traced, "ivpu_ipc_irq_handler", *["ivpu_hw_ip_ipc_rx_count_get", "ivpu_hw_ip_ipc_rx_addr_get"] * messages]
     for number, function in enumerate([*steps, "ivpu_hw_ip_ipc_rx_count_get"]):
         s.hit(function, at + 2 * number, tid=tid, cpu=cpu, comm="innocent")
 
 
 def handler(s, at, contexts, *, tid=IRQ, lasts=None):
-    """The interrupt's thread works off the ends of some jobs, 20 ns each."""
+    """The interrupt thread handles the completions of some jobs, 20 ns each."""
     s.hit("ivpu_ipc_irq_thread_handler", at, tid=tid, lasts=lasts, comm="irq/33")
     for number, context in enumerate(contexts):
         s.done(at + 10 + 20 * number, context, job_id=context, ctx_id=1, tid=tid)
         s.hit("ivpu_ipc_rx_msg_del", at + 18 + 20 * number, tid=tid, comm="irq/33")
 
 
-def test_a_call_leads_to_its_ioctls_and_those_to_the_drivers_functions(story):
+def test_a_call_links_to_its_ioctls_and_those_to_the_drivers_functions(story):
     s = story()
     s.hit("zeMemAllocHost", 1000, tid=11, lasts=500, retval=0)
     s.buffer(1100, 0xA000, tid=11)
@@ -74,7 +74,7 @@ def test_a_call_leads_to_its_ioctls_and_those_to_the_drivers_functions(story):
     }  # fmt: skip
 
 
-def test_an_interrupt_is_nobodys_child_on_the_thread_that_it_interrupts(story):
+def test_an_interrupt_has_no_parent_on_the_thread_that_it_interrupts(story):
     s = story()
     s.hit("zeMemFree", 1000, tid=11, lasts=900)
     s.hit("drm_gem_close_ioctl", 1010, tid=11, lasts=800, handle=5, retval=0)
@@ -87,13 +87,13 @@ def test_an_interrupt_is_nobodys_child_on_the_thread_that_it_interrupts(story):
     assert (entry["pid"], entry["tid"], entry["comm"]) == (-1, -1, "interrupt")
     assert steps.chain(steps.at("ivpu_hw_ip_ipc_rx_addr_get")) == ["ivpu_hw_ip_ipc_rx_addr_get", "ivpu_hw_irq_handler"]
     assert (steps.frame["layer"] == "interrupt").sum() == 5
-    assert entry["duration_ns"] == 8  # to the last thing known of it
+    assert entry["duration_ns"] == 8  # to its last known hit
     assert steps.chain(steps.at("ivpu_bo_unbind_locked")) == [
         "ivpu_bo_unbind_locked", "drm_gem_close_ioctl", "zeMemFree",
     ]  # fmt: skip
 
 
-def test_interrupts_of_two_cpus_at_once_are_two(story):
+def test_simultaneous_interrupts_on_two_cpus_are_two(story):
     s = story()
     interrupt(s, 1000, tid=0, cpu=0)
     interrupt(s, 1001, tid=0, cpu=1)
@@ -104,7 +104,7 @@ def test_interrupts_of_two_cpus_at_once_are_two(story):
     assert frame[frame["inside"] >= 0].groupby("inside").size().to_dict() == dict.fromkeys(entries["id"], 4)
 
 
-def test_what_threads_call_too_is_the_interrupts_only_in_an_interrupt(story):
+def test_functions_that_threads_also_call_belong_to_an_interrupt_only_inside_one(story):
     s = story()
     s.hit("ivpu_ipc_send", 1000, tid=11, lasts=50)
     s.hit("ivpu_ipc_msg_dump", 1010, tid=11)
@@ -120,7 +120,7 @@ def test_what_threads_call_too_is_the_interrupts_only_in_an_interrupt(story):
 
 
 @pytest.mark.parametrize("missed", [1, 2])
-def test_an_interrupt_whose_entry_was_missed_is_nobodys_child_either(story, missed):
+def test_an_interrupt_whose_entry_was_missed_has_no_parent_either(story, missed):
     s = story()
     interrupt(s, 1000, tid=31)
     s.hit("ivpu_bo_info_ioctl", 1500, tid=11, lasts=500, retval=0)
@@ -146,7 +146,7 @@ def test_two_interrupts_without_entries_are_two(story):
     assert (frame["layer"] == "interrupt").all()
 
 
-def test_the_interrupt_ends_where_another_thread_goes_on(story):
+def test_an_interrupt_ends_where_another_thread_continues(story):
     s = story()
     s.hit("ivpu_ipc_send", 1000, tid=12, lasts=500)
     interrupt(s, 1100, tid=31)
@@ -156,7 +156,7 @@ def test_the_interrupt_ends_where_another_thread_goes_on(story):
     assert steps.chain(steps.at("ivpu_ipc_msg_dump")) == ["ivpu_ipc_msg_dump", "ivpu_ipc_send"]
 
 
-def test_the_interrupt_does_not_go_on_on_another_cpu(story):
+def test_an_interrupt_does_not_continue_on_another_cpu(story):
     s = story()
     s.hit("ivpu_ipc_send", 1000, tid=12, lasts=500)
     interrupt(s, 1100, tid=12)
@@ -166,7 +166,7 @@ def test_the_interrupt_does_not_go_on_on_another_cpu(story):
     assert steps.chain(steps.at("ivpu_ipc_msg_dump")) == ["ivpu_ipc_msg_dump", "ivpu_ipc_send"]
 
 
-def test_handlers_without_an_end_last_until_the_next_and_what_they_call_is_inside_of_that(story):
+def test_handlers_without_an_end_last_until_the_next_and_contain_their_calls(story):
     s = story("6.12")
     s.hit("ivpu_irq_thread_handler", 1000, tid=IRQ)
     s.hit("ivpu_ipc_irq_thread_handler", 1010, tid=IRQ)
@@ -193,7 +193,7 @@ def test_handlers_without_an_end_last_until_the_next_and_what_they_call_is_insid
 
 
 @pytest.mark.parametrize("handler_traced", [True, False])
-def test_a_thread_that_polls_for_the_firmware_is_no_interrupt(story, handler_traced):
+def test_a_thread_that_polls_for_the_firmware_is_not_an_interrupt(story, handler_traced):
     s = story()
     if handler_traced:
         s.traced.add("ivpu_hw_irq_handler")
@@ -210,7 +210,7 @@ def test_a_thread_that_polls_for_the_firmware_is_no_interrupt(story, handler_tra
 
 @pytest.mark.parametrize("kernel", ["6.12", "7.2"])
 @pytest.mark.parametrize("lasts", [None, 60], ids=["handler not measured", "handler measured"])
-def test_a_job_leads_from_its_submission_over_the_interrupt_to_the_wait_that_it_ends(story, kernel, lasts):
+def test_a_job_links_its_submission_through_the_interrupt_to_the_wait_that_it_ends(story, kernel, lasts):
     s = story(kernel)
     s.hit("zeCommandQueueExecuteCommandLists", 1000, tid=11, lasts=200, retval=0)
     s.submit(1050, 7, tid=11, job_id=7, ctx_id=1)
@@ -251,7 +251,7 @@ def test_jobs_of_several_threads_that_end_in_one_interrupt_keep_their_own_causes
     for number, (context, tid) in enumerate(contexts.items()):
         s.submit(1000 + 30 * number, context, tid=tid, job_id=context, ctx_id=1)
         s.wait(1200 + number, 2100 + number, context=context, tid=tid, handle=number)
-    interrupt(s, 1900, tid=11, messages=3)  # under the number of a thread that waits for one of them
+    interrupt(s, 1900, tid=11, messages=3)  # with the id of a thread that waits for one of them
     handler(s, 1950, [9, 7, 8])
     steps = Steps(s.trace())
 
@@ -266,12 +266,12 @@ def test_jobs_of_several_threads_that_end_in_one_interrupt_keep_their_own_causes
         assert steps.chain(signaled) == [
             "dma_fence_signaled", "ivpu_job_done_callback", "ivpu_hw_ip_db_set", "ivpu_cmdq_submit_ioctl",
         ]  # fmt: skip
-    # One interrupt for three jobs was caused by none of them alone.
+    # One interrupt for three jobs has no single cause.
     assert (steps.at("ivpu_hw_irq_handler")["parent"], steps.at("ivpu_hw_irq_handler")["job"]) == (-1, -1)
     assert steps.at("ivpu_ipc_irq_thread_handler")["job"] == -1
 
 
-def test_a_handler_belongs_to_the_newest_interrupt_and_one_without_to_none(story):
+def test_a_handler_belongs_to_the_newest_interrupt_if_there_is_one(story):
     s = story()
     for context, at in ((7, 1000), (8, 2000)):
         s.submit(at, context, tid=11, job_id=context, ctx_id=1)
@@ -287,7 +287,7 @@ def test_a_handler_belongs_to_the_newest_interrupt_and_one_without_to_none(story
     assert [steps.at("ivpu_hw_irq_handler", at)["job"] for at in (1300, 2300)] == [0, 1]
 
 
-def test_an_aborted_job_is_ended_by_what_aborts_it(story):
+def test_an_aborted_job_is_ended_by_the_abort(story):
     s = story()
     s.submit(1000, 7, tid=11, job_id=7, ctx_id=1)
     s.wait(1200, 9100, context=7, tid=11)
@@ -307,7 +307,7 @@ def test_an_aborted_job_is_ended_by_what_aborts_it(story):
     assert steps.chain(steps.at("ivpu_rpm_put")) == ["ivpu_rpm_put", "ivpu_job_destroy_work_fn"]
 
 
-def test_an_answer_is_caused_by_its_request_and_comes_with_the_newest_interrupt(story):
+def test_a_reply_is_caused_by_its_request_and_arrives_with_the_newest_interrupt(story):
     s = story()
     s.hit("ivpu_cmdq_create_ioctl", 1000, tid=11, lasts=900, retval=0)
     s.hit("ivpu_ipc_send_receive_internal", 1010, tid=11, lasts=800, retval=0)
@@ -317,7 +317,7 @@ def test_an_answer_is_caused_by_its_request_and_comes_with_the_newest_interrupt(
     interrupt(s, 1200, tid=31)
     interrupt(s, 1400, tid=31)
     s.hit("jsm", 1650, tid=11, event="[rx]", request_id=5)
-    s.hit("jsm", 1660, tid=11, event="[rx]", request_id=4)  # of before the trace
+    s.hit("jsm", 1660, tid=11, event="[rx]", request_id=4)  # for a request before the trace
     steps = Steps(s.trace())
 
     assert steps.chain(steps.at("ivpu_ipc_receive")) == [
@@ -332,10 +332,10 @@ def test_an_answer_is_caused_by_its_request_and_comes_with_the_newest_interrupt(
     assert steps.at("ivpu_hw_irq_handler", 1400)["parent"] == steps.at("ivpu_ipc_send")["id"]
 
 
-def test_hits_of_a_function_right_after_each_other_are_one_step(story):
+def test_consecutive_hits_of_a_function_are_one_step(story):
     s = story()
     s.submit(1000, 7, tid=11, buffers=[0xA000], job_id=7, ctx_id=1)
-    s.hit("ivpu_mmu_context_map_page", 1021, tid=21)  # by somebody else in between
+    s.hit("ivpu_mmu_context_map_page", 1021, tid=21)  # by another thread in between
     for at in (5000, 5010, 900_000):
         s.hit("ivpu_rpm_put", at, tid=KWORKER)
     steps = Steps(s.trace())
@@ -345,10 +345,10 @@ def test_hits_of_a_function_right_after_each_other_are_one_step(story):
     assert own["duration_ns"].tolist()[0] == 1
     assert np.isnan(own["duration_ns"].tolist()[1])
     put = steps.frame[steps.frame["name"] == "ivpu_rpm_put"]
-    assert put["calls"].tolist() == [2, 1]  # nothing tells that the late one belongs to them
+    assert put["calls"].tolist() == [2, 1]  # nothing shows that the late one belongs to them
 
 
-def test_steps_tell_which_buffer_they_are_about(story):
+def test_steps_have_the_address_of_their_buffer(story):
     s = story()
     s.buffer(1000, 0xFFFF_8881_0000_1000, tid=11, handle=3)
     s.buffer(1100, 0xFFFF_8881_0000_2000, tid=21, handle=3)
@@ -366,7 +366,7 @@ def test_steps_tell_which_buffer_they_are_about(story):
     assert steps.at("ivpu_cmdq_submit_ioctl")["bo"] is pd.NA
 
 
-def test_fences_of_other_drivers_are_no_steps(story):
+def test_fences_of_other_drivers_are_not_steps(story):
     s = story()
     s.submit(1000, 7, tid=11, job_id=7, ctx_id=1)
     s.fence("dma_fence_init", 1020, 99, tid=11, driver="i915")
@@ -376,7 +376,7 @@ def test_fences_of_other_drivers_are_no_steps(story):
     assert frame[frame["layer"] == "fence"]["start_ns"].tolist() == [1010]
 
 
-def test_what_tracing_itself_calls_is_no_step(story):
+def test_functions_called_by_tracing_itself_are_not_steps(story):
     s = story()
     s.hit("ivpu_get_param_ioctl", 1000, tid=11, lasts=10, retval=0)
     s.hit("ivpu_fence_get_driver_name", 1005, tid=11)
@@ -397,7 +397,7 @@ def test_without_fences_and_ids_submissions_still_have_their_jobs(story):
     assert steps.frame[steps.frame["name"] == "ivpu_hw_ip_db_set"]["job"].tolist() == [0, 1, 2]
 
 
-def test_a_call_that_submits_several_jobs_has_none_of_its_own(story):
+def test_a_call_that_submits_several_jobs_has_no_job(story):
     s = story()
     s.hit("zeCommandQueueExecuteCommandLists", 1000, tid=11, lasts=900)
     s.submit(1050, 7, tid=11, job_id=7, ctx_id=1)
@@ -411,7 +411,7 @@ def test_a_call_that_submits_several_jobs_has_none_of_its_own(story):
 @pytest.mark.parametrize(
     "options", [{"timed": False}, {"without": ("ivpu_get_param_ioctl",)}], ids=["untimed", "empty"]
 )
-def test_nothing_to_join_gives_no_steps_and_the_same_columns(story, options):
+def test_a_trace_without_links_has_no_steps_but_the_same_columns(story, options):
     s = story()
     s.hit("ivpu_get_param_ioctl", 1000, tid=11, lasts=10, retval=0)
     full, none = layers(s.trace()), layers(s.trace(**options))
@@ -427,7 +427,7 @@ def test_the_time_of_calls_is_split_into_program_driver_and_device(story):
     s = story()
     s.hit("zeFenceHostSynchronize", 1000, tid=11, lasts=1000, retval=0)
     s.submit(500, 7, tid=11, job_id=7, ctx_id=1)
-    s.wait(1100, 1900, context=7, tid=11)  # in the kernel 800, of which it waits 790
+    s.wait(1100, 1900, context=7, tid=11)  # 800 in the kernel, of which 790 waiting
     s.done(1800, 7, job_id=7, ctx_id=1)
     s.hit("zeFenceHostSynchronize", 3000, tid=11, lasts=100, retval=0x78000004)
     table = api_summary(s.trace())
@@ -442,7 +442,7 @@ def test_the_time_of_calls_is_split_into_program_driver_and_device(story):
     ]  # fmt: skip
 
 
-def test_waiting_for_the_firmware_is_waiting_for_the_device(story):
+def test_waiting_for_the_firmware_counts_as_waiting_for_the_device(story):
     s = story()
     s.hit("zeCommandQueueCreate", 1000, tid=11, lasts=1000, retval=0)
     s.hit("ivpu_cmdq_create_ioctl", 1100, tid=11, lasts=700, retval=0)
@@ -452,7 +452,7 @@ def test_waiting_for_the_firmware_is_waiting_for_the_device(story):
     assert (row["user_ns"], row["ioctl_ns"], row["device_ns"]) == (300, 200, 500)
 
 
-def test_opening_the_device_is_time_in_the_driver(story):
+def test_opening_the_device_counts_as_time_in_the_driver(story):
     s = story()
     s.hit("zeContextCreate", 1000, tid=11, lasts=1000, retval=0)
     s.hit("ivpu_open", 1100, tid=11, lasts=700, retval=0)
@@ -461,7 +461,7 @@ def test_opening_the_device_is_time_in_the_driver(story):
     assert (row["user_ns"], row["ioctl_ns"], row["ioctls"]) == (300, 700, 0)
 
 
-def test_without_fences_a_wait_counts_whole(story):
+def test_without_fences_a_wait_counts_as_a_whole(story):
     s = story()
     s.hit("zeFenceHostSynchronize", 1000, tid=11, lasts=1000, retval=0)
     s.wait(1100, 1900, tid=11)
@@ -469,7 +469,7 @@ def test_without_fences_a_wait_counts_whole(story):
     assert api_summary(s.trace()).loc["zeFenceHostSynchronize", "device_ns"] == 800
 
 
-def test_calls_that_do_as_the_map_says_are_not_told(story):
+def test_calls_that_match_the_map_are_not_reported(story):
     s = story()
     s.hit("zeMemAllocHost", 1000, tid=11, lasts=500, retval=0)
     s.buffer(1100, 0xA000, tid=11)
@@ -478,7 +478,7 @@ def test_calls_that_do_as_the_map_says_are_not_told(story):
     assert len(unexpected(s.trace())) == 0
 
 
-def test_what_the_map_does_not_know_and_what_is_missing_is_told(story):
+def test_unexpected_and_missing_calls_are_reported(story):
     s = story()
     s.hit("zeMemAllocHost", 1000, tid=11, lasts=500, retval=0)
     s.buffer(1100, 0xA000, tid=11)
@@ -496,7 +496,7 @@ def test_what_the_map_does_not_know_and_what_is_missing_is_told(story):
     assert unexpected(replace(trace, lost=1))["kind"].tolist() == ["not expected"]
 
 
-def test_a_hundred_thousand_hits_are_joined_without_python_for_each(story):
+def test_a_hundred_thousand_hits_are_joined_without_python_code_per_hit(story):
     s = story()
     for context in range(1, 9):
         at = context * 3000
@@ -513,7 +513,7 @@ def test_a_hundred_thousand_hits_are_joined_without_python_for_each(story):
     events["context"] += pd.array(turn * 10, dtype="UInt32")
     trace = replace(small, events=events)
     of = jobs(trace)
-    layers(small, jobs(small))  # what happens once only
+    layers(small, jobs(small))  # warm-up
     lines = lines_run(lambda: layers(trace, of))
     frame = layers(trace, of)
 

@@ -1,4 +1,4 @@
-"""Rates over time: from events, from samples, and what is refused."""
+"""Rates over time: from events, from samples, and invalid steps."""
 
 import numpy as np
 import pandas as pd
@@ -60,7 +60,7 @@ def test_counting_mode_never_decodes_events(make_recording):
     assert rates(recording, "1s")["sys_enter_read"].iloc[0] == pytest.approx(10)
 
 
-def test_samples_can_be_asked_for_when_every_hit_was_recorded(make_recording):
+def test_samples_can_be_requested_even_if_every_hit_was_recorded(make_recording):
     recording = make_recording(events=[(0, 0)] * 10)
 
     assert rates(recording, "500ms")["sys_enter_read"].iloc[0] == pytest.approx(20)
@@ -68,7 +68,7 @@ def test_samples_can_be_asked_for_when_every_hit_was_recorded(make_recording):
 
 
 @pytest.mark.parametrize("steps", [1, 3, 7, 64])
-def test_all_hits_are_accounted_for_whatever_the_step(make_recording, steps):
+def test_all_hits_are_counted_for_any_step(make_recording, steps):
     rng = np.random.default_rng(steps)
     duration = 987_654_321
     events = [(int(time), int(time) % 2) for time in rng.integers(0, duration, 500)]
@@ -82,14 +82,14 @@ def test_all_hits_are_accounted_for_whatever_the_step(make_recording, steps):
 
 
 @pytest.mark.parametrize("freq", ["", "fast", "0s", "-1ms", "1ME", None, 5])
-def test_what_is_no_width_of_time_is_refused(make_recording, freq):
-    with raises("rates.bad-step", ProbeError, match="no width of time") as error:
+def test_an_invalid_time_step_is_an_error(make_recording, freq):
+    with raises("rates.bad-step", ProbeError) as error:
         rates(make_recording(), freq)
 
     assert "10ms" in error.value.fix
 
 
-def test_a_step_too_small_for_memory_is_refused(make_recording):
+def test_a_step_too_small_for_memory_is_an_error(make_recording):
     with raises("rates.too-many-steps", ProbeError, match="1,000,000,000 rows") as error:
         rates(make_recording(), "1ns")
 

@@ -1,4 +1,4 @@
-"""Stalls of profiles with known counts: sums are worked out by hand."""
+"""Stalls of profiles with known counts, with sums computed by hand."""
 
 import io
 import subprocess
@@ -61,7 +61,7 @@ def test_every_reason_has_a_meaning_and_a_source():
         assert len(reason.short) <= 40
 
 
-def test_kernels_are_put_together_by_name_wherever_they_were_launched():
+def test_kernels_are_grouped_by_name_wherever_they_were_launched():
     table = by_kernel(profile(*ROWS))
 
     assert table[["symbol", "file", "samples", "stall"]].values.tolist() == [
@@ -74,7 +74,7 @@ def test_kernels_are_put_together_by_name_wherever_they_were_launched():
     assert table[list(REASONS)].sum().sum() == 200
 
 
-def test_instructions_of_different_kernels_at_one_offset_stay_apart():
+def test_instructions_of_different_kernels_at_one_offset_stay_separate():
     table = by_instruction(profile(*ROWS))
 
     assert table[["symbol", "offset", "instruction", "samples", "stall"]].values.tolist() == [
@@ -112,7 +112,7 @@ def test_a_profile_without_samples_has_empty_tables_and_no_findings():
         ("launches-without-stack", 1.0, profile((1, 0, "mad", {"active": 100}), stack="main;0x7f00;0x7f08")),
     ],
 )
-def test_each_rule_finds_what_it_is_about_with_its_number(found, value, given):
+def test_each_rule_reports_its_finding_with_its_number(found, value, given):
     [finding] = [one for one in findings(given) if one.id == found]
 
     assert next(iter(finding.evidence.values())) == pytest.approx(value)
@@ -121,7 +121,7 @@ def test_each_rule_finds_what_it_is_about_with_its_number(found, value, given):
     assert "{" not in finding.title + finding.meaning + finding.advice
 
 
-def test_rules_stay_silent_below_their_limits_and_without_enough_samples():
+def test_rules_report_nothing_below_their_limits_or_with_too_few_samples():
     balanced = profile(
         *((1 + place % 2, 0x10 * place, "mad", {reason: 10}) for place, reason in enumerate(REASONS)),
         metrics=[(2000, 95)] * 10,
@@ -155,7 +155,7 @@ def test_the_result_shows_reasons_kernels_instructions_and_findings():
     assert result.kernels["samples"].tolist() == [140, 60]
 
 
-def test_the_figure_of_stalls_cuts_each_kernels_bar_by_reason():
+def test_the_figure_of_stalls_divides_each_kernels_bar_by_reason():
     plot = IaprofResult(profile(*ROWS)).figure("stalls")
 
     assert isinstance(plot, Plot)
@@ -166,7 +166,7 @@ def test_the_figure_of_stalls_cuts_each_kernels_bar_by_reason():
     assert bars["sync"]["right"].tolist() == [140, 60]
 
 
-def test_the_figure_of_utilisation_draws_both_metrics_over_time_and_thins_long_ones():
+def test_the_utilization_figure_draws_both_metrics_over_time_and_thins_long_ones():
     plot = IaprofResult(profile(metrics=[(2000, 90), (1000, 30)])).figure("utilisation")
     busy, frequency = (glyph.data_source.data for glyph in plot.renderers)
     assert (busy["time"].tolist(), busy["value"].tolist()) == ([0, 0.01], [90, 30])
@@ -179,13 +179,13 @@ def test_the_figure_of_utilisation_draws_both_metrics_over_time_and_thins_long_o
 
 
 @pytest.mark.parametrize(("kind", "given"), [("stalls", profile(metrics=[(1, 1)])), ("utilisation", profile(ROWS[0]))])
-def test_a_figure_of_nothing_says_why(kind, given):
+def test_a_figure_without_data_is_an_error_that_explains_why(kind, given):
     with raises("result.empty-figure", ResultError) as error:
         IaprofResult(given).figure(kind)
     assert error.value.code == "result.empty-figure"
 
 
-def test_tables_are_made_once():
+def test_tables_are_computed_once():
     tables = StallTables(profile(*ROWS))
 
     assert tables.by_kernel is tables.by_kernel

@@ -1,4 +1,4 @@
-"""Why threads waited, in a word."""
+"""Reasons of waits."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_a_wait_in_a_system_call_is_named_by_what_the_call_waits_for(call, expec
     assert reason(ASLEEP, NUMBERS[call]) == expected
 
 
-def test_what_happened_in_the_kernel_decides_where_the_call_does_not():
+def test_the_kernel_stack_decides_if_the_call_does_not():
     assert reason(0, NUMBERS["futex"]) == "waiting for a processor"
     assert reason(4, NUMBERS["read"]) == "stopped"
     assert reason(DISK, -1, frames=FAULT) == "page fault"
@@ -49,7 +49,7 @@ def test_what_happened_in_the_kernel_decides_where_the_call_does_not():
     assert reason(ASLEEP, 500) == "system call 500"
 
 
-def test_arguments_tell_locks_of_files_the_gil_and_devices():
+def test_arguments_identify_file_locks_the_gil_and_devices():
     assert reason(ASLEEP, NUMBERS["fcntl"], 7) == "lock"
     assert reason(ASLEEP, NUMBERS["fcntl"], 1) == "fcntl"
     assert reason(ASLEEP, NUMBERS["futex"], gil=True) == "the GIL"
@@ -120,7 +120,7 @@ def recording():
     )
 
 
-def test_waits_of_a_recording_are_told_in_bulk(recording):
+def test_reasons_of_a_recordings_waits_are_computed_in_bulk(recording):
     codes, texts = reasons(recording)
 
     assert [texts[code] for code in codes] == [row[-1] for row in ROWS if row[0] == 1]
@@ -129,15 +129,15 @@ def test_waits_of_a_recording_are_told_in_bulk(recording):
     assert [names[code] for code in some] == ["page fault", "the GIL"]
 
 
-def test_without_stacks_and_without_the_process_what_is_left_is_told(recording):
+def test_without_stacks_or_the_process_reasons_use_the_remaining_data(recording):
     codes, texts = reasons(replace(recording, stacks=None, process=None))
 
-    told = [texts[code] for code in codes]
-    assert told[:4] == ["lock"] * 4
-    assert told[4:10] == ["ioctl", "ioctl", "ioctl", "ioctl", "in the kernel", "IO: openat"]
+    found = [texts[code] for code in codes]
+    assert found[:4] == ["lock"] * 4
+    assert found[4:10] == ["ioctl", "ioctl", "ioctl", "ioctl", "in the kernel", "IO: openat"]
 
 
-def test_sums_are_those_of_the_waits_the_longest_first(recording):
+def test_waits_are_summed_with_the_longest_first(recording):
     table = waits_table(recording, None)
 
     assert dict(table.dtypes.astype("str")) == WAITS

@@ -355,7 +355,7 @@ def test_the_result_shows_its_calls_and_lost_calls(result):
 
     assert "2 host calls" in repr(shown)
     assert "cuMemcpyHtoD" in repr(shown)
-    assert "the records of 1,234 more were lost" in shown._repr_mimebundle_()["text/html"]
+    assert "1,234 more calls were lost" in shown._repr_mimebundle_()["text/html"]
 
 
 def test_the_reason_for_unrecorded_calls_is_shown_for_a_gpu_but_not_for_the_simulated_device(result):
@@ -459,7 +459,7 @@ def test_a_kernel_with_an_unknown_end_is_drawn_at_its_start(ran):
 
     bars = bars_of(result.figure("timeline"))["kernels"]
     assert [(left == right, about) for _, left, right, _, about in bars] == [
-        (True, f"launch {number}; only its beginning is known") for number in (0, 1)
+        (True, f"launch {number}; only its start is known") for number in (0, 1)
     ]
 
 

@@ -76,7 +76,7 @@ def test_a_comparison_has_one_row_per_kernel_with_both_values_and_their_ratio(gp
     assert set(found.tools["memtrace"]["sectors_ratio"].dropna().round(6)) <= {1.5, 1.0}
     assert found.tools["blocktime"]["blocks"].to_dict() == {"add": 12, "thirds": 2}
     text = repr(found)
-    assert text.count("ratios are this trace over the baseline") == 1
+    assert text.count("ratios are this trace divided by the baseline") == 1
     assert all(name in text for name in TOOLS)
     assert found.banners == tuple(dict.fromkeys(found.banners))
 

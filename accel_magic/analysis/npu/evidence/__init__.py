@@ -1,1 +1,1 @@
-"""What shows that a rule applies: one small function per rule, from tables and events to numbers, or to nothing."""
+"""Evidence for each rule: one small function that returns numbers from tables and events, or None."""

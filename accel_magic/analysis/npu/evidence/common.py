@@ -1,4 +1,4 @@
-"""What all evidence is made of, and what several rules ask of a trace."""
+"""The `Evidence` type, and what several rules need from a trace."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 ETIMEDOUT = -110
 MOST_PLACES = 100
-"""Stretches that a finding names; the evidence has the count of all."""
+"""Most places listed in a finding; the evidence has the full count."""
 
-# Calls of the driver that neither wait for the NPU nor for a lock that is held for long.
+# Calls of the driver that wait neither for the NPU nor for a lock that is held for long.
 _QUICK = ("ivpu_bo_info_ioctl", "ivpu_gem_create_object", "ivpu_mmu_context_map_sgt", "ivpu_ipc_send")
 
 
 class Analysed(Protocol):
-    """What the rules look at: `accel_magic.analysis.npu.NpuTables` has it."""
+    """What the rules read; `accel_magic.analysis.npu.NpuTables` implements it."""
 
     @property
     def trace(self) -> NpuTrace:
@@ -59,19 +59,19 @@ class Analysed(Protocol):
 
 @dataclass(frozen=True)
 class Evidence:
-    """That a rule applies: `values` by name as in `Finding.evidence`, and where."""
+    """Evidence that a rule applies: `values` by name as in `Finding.evidence`, and places."""
 
     values: Mapping[str, float]
     where: tuple[Stretch, ...] = ()
 
 
 def hits(trace: NpuTrace, *functions: str) -> int:
-    """Exact hits of these functions together."""
+    """Exact total hits of these functions."""
     return int(trace.counts.reindex(list(functions), fill_value=0).sum())
 
 
 def times(trace: NpuTrace, rows: Rows) -> NDArray[np.int64]:
-    """(rows,) int64 ns: when these events began."""
+    """(rows,) int64 ns: start times of these events."""
     moments: NDArray[np.int64] = trace.events["time_ns"].to_numpy(np.int64)[rows]
     return moments
 
@@ -83,7 +83,7 @@ def durations(trace: NpuTrace, *functions: str) -> NDArray[np.float64]:
 
 
 def returned(trace: NpuTrace, rows: Rows) -> tuple[Rows, NDArray[np.int64]]:
-    """Those of the calls of functions returning `int` whose return was seen, and what they returned."""
+    """Calls (of functions returning `int`) whose return was recorded, and their return values."""
     if "retval" not in trace.events:
         return rows[:0], np.zeros(0, np.int64)
     known = rows[trace.events["retval"].notna().to_numpy()[rows]]
@@ -91,7 +91,7 @@ def returned(trace: NpuTrace, rows: Rows) -> tuple[Rows, NDArray[np.int64]]:
 
 
 def places(trace: NpuTrace, rows: Rows) -> tuple[Stretch, ...]:
-    """Where these calls are, from entry to return where that was seen."""
+    """Places of these calls, from entry to return if the return was recorded."""
     chosen = rows[:MOST_PLACES]
     start = times(trace, chosen)
     length = np.nan_to_num(trace.column("duration_ns", chosen)).astype(np.int64)
@@ -102,12 +102,12 @@ def places(trace: NpuTrace, rows: Rows) -> tuple[Stretch, ...]:
 
 
 def spans(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[Stretch, ...]:
-    """Stretches from their borders, (n,) ns each."""
+    """Places with these starts and ends, (n,) ns each."""
     return tuple(Stretch(int(a), int(b)) for a, b in zip(start[:MOST_PLACES], end[:MOST_PLACES], strict=True))
 
 
 def stall_ns(trace: NpuTrace) -> float:
-    """Longest time of a call that has nothing to wait for: what this machine does to any call; 0 without any."""
+    """Longest call that has nothing to wait for: how long this machine delays any call; 0 if there are none."""
     return float(durations(trace, *_QUICK).max(initial=0.0))
 
 

@@ -1,4 +1,4 @@
-"""Evidence about power: submissions that had to wait until the NPU was awake."""
+"""Evidence about power, losses and the firmware: waking, lost events, boots, requests, polling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESUME = "ivpu_pm_runtime_resume_cb"
 
 
 def boot_in_region(npu: Analysed, _: Rule) -> Evidence | None:
-    """A submission had to wait until the driver had resumed; in a list of calls: a boot before the first submission."""
+    """A submission waited for the driver to resume; in a trace without times: a boot before the first submission."""
     if not npu.trace.timed:
         return _boot_in_list(npu)
     waited, resumes = _woken(npu)
@@ -37,7 +37,7 @@ def boot_in_region(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def wake_per_job(npu: Analysed, rule: Rule) -> Evidence | None:
-    """A good part of the submissions had to wait until the driver had resumed."""
+    """Many of the submissions waited for the driver to resume."""
     waited, resumes = _woken(npu)
     woken, jobs = int(waited.sum()), len(waited)
     if len(resumes) < rule.limits["wakes"] or woken < rule.threshold * jobs:
@@ -55,12 +55,12 @@ def wake_per_job(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def _woken(npu: Analysed) -> tuple[NDArray[np.bool_], Rows]:
-    """(jobs,) bool: those whose submission waited for the driver to resume; and the rows of these resumes."""
+    """(jobs,) bool: submissions that waited for the driver to resume; and the rows of these resumes."""
     trace = npu.trace
     submitted, lasted = numbers(npu.jobs["submitted_ns"]), numbers(npu.jobs["submit_ns"])
     resumes = trace.rows(RESUME)
     resumes = resumes[np.isfinite(trace.column("duration_ns", resumes))]
-    # Resumes never overlap, so they end in the order in which they begin.
+    # Resumes never overlap, so they end in the order in which they start.
     end = times(trace, resumes) + trace.column("duration_ns", resumes)
     first = np.searchsorted(end, submitted, side="left")
     waited = np.isfinite(lasted) & (np.searchsorted(end, submitted + lasted, side="right") > first)
@@ -87,13 +87,13 @@ def nothing_traced(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def events_lost(npu: Analysed, _: Rule) -> Evidence | None:
-    """The buffer was full."""
+    """Events were dropped by a full ring buffer."""
     lost, total = npu.trace.lost, int(npu.trace.counts.sum())
     return Evidence({"lost": lost, "hits": total, "lost_share": lost / max(total, 1)}) if lost else None
 
 
 def event_limit(npu: Analysed, _: Rule) -> Evidence | None:
-    """The limit that the user set, or the default one, was reached."""
+    """The event limit, set by the user or the default, was reached."""
     if not npu.recording.limit_reached:
         return None
     recorded, total = len(npu.trace.events), int(npu.trace.counts.sum())
@@ -101,7 +101,7 @@ def event_limit(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def hits_missed(npu: Analysed, rule: Rule) -> Evidence | None:
-    """The kernel ran no program for them."""
+    """The kernel could not run the probe for some hits."""
     missed, total = npu.trace.missed, int(npu.trace.counts.sum())
     share = missed / max(missed + total, 1)
     return Evidence({"missed": missed, "hits": total, "missed_share": share}) if share >= rule.threshold else None
@@ -128,7 +128,7 @@ def boot_failed(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def boot_slow(npu: Analysed, rule: Rule) -> Evidence | None:
-    """The firmware's first message took a large part of the time that the driver would wait for it."""
+    """The firmware's first message took a large part of the driver's timeout."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(READY))
     good = calls[codes == 0]
@@ -147,7 +147,7 @@ def boot_slow(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def request_unanswered(npu: Analysed, _: Rule) -> Evidence | None:
-    """A request for which the driver waited until its time-out."""
+    """Requests for which the driver waited until its timeout."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(REQUEST))
     alone = calls[codes == ETIMEDOUT]
@@ -159,19 +159,19 @@ def request_unanswered(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def reply_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
-    """More messages were taken from the NPU than were waited for or told the end of a job."""
+    """More messages were taken from the NPU than were waited for or completed a job."""
     trace = npu.trace
     if not trace.saw(RECEIVE) or not trace.saw(CALLBACK) or trace.lost:
         return None
     taken = trace.rows(TAKEN)
     received, codes = returned(trace, trace.rows(RECEIVE))
-    running = hits(trace, RECEIVE) - len(received)  # each may have a message by now
+    running = hits(trace, RECEIVE) - len(received)  # each may have received a message by now
     ends = len(trace.rows(CALLBACK))
     claimed = int((~np.isin(codes, _NO_MESSAGE)).sum()) + running + ends
     requests, results = returned(trace, trace.rows(REQUEST))
-    late = int((results == ETIMEDOUT).sum())  # the answer may have come after all
+    late = int((results == ETIMEDOUT).sum())  # the reply may have arrived after all
     unclaimed = len(taken) - claimed - late
-    # Missed hits are of any function; of those that claim a message three times their share is allowed for.
+    # Any function's hits may be missed; allow three times the share of those that claim a message.
     unseen = 3 * trace.missed * (len(received) + ends) / max(int(trace.counts.sum()), 1)
     if unclaimed <= unseen:
         return None
@@ -179,7 +179,7 @@ def reply_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def ipc_polling(npu: Analysed, rule: Rule) -> Evidence | None:
-    """Loops that ask for a message, beside the messages themselves."""
+    """Loops that check for a message, compared with the actual messages."""
     polls, messages = npu.polls, npu.messages
     calls, real = int(polls["calls"].sum()), len(messages)
     if calls < rule.limits["calls"] or calls < rule.threshold * real:

@@ -1,4 +1,4 @@
-"""Evidence about jobs that ended: failed, told twice, slow, one at a time."""
+"""Evidence about jobs: failed, reported twice, slow, one at a time, hung, lost."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _BANNED = -77  # EBADFD: the process's earlier job made the driver reset an engi
 
 
 def jobs_failed(npu: Analysed, _: Rule) -> Evidence | None:
-    """Jobs with a status of their own that is an error, and submissions that the driver did not take.
+    """Jobs whose own status is an error, and submissions that the driver rejected.
 
-    What a reset takes with it is the reset's evidence.
+    Jobs lost in a reset count as evidence of the reset.
     """
     status = npu.jobs["status"]
     trace = npu.trace
@@ -43,24 +43,24 @@ def jobs_failed(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def completion_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
-    """More messages about a job's end than one."""
+    """More than one message about a job's completion."""
     trace, jobs = npu.trace, npu.jobs
     completions = numbers(jobs["completions"])
     if np.isfinite(completions).any():
-        told_twice = int((completions > 1).sum())
-        return Evidence({"told_twice": told_twice, "jobs": len(jobs)}) if told_twice else None
+        duplicated = int((completions > 1).sum())
+        return Evidence({"duplicated": duplicated, "jobs": len(jobs)}) if duplicated else None
     answers, ended = len(trace.rows(CALLBACK)), int(jobs["status"].isin(["ok", "done", "error"]).sum())
     if not trace.saw("dma_fence_signaled") or answers - ended <= trace.missed:
         return None
-    return Evidence({"told_twice": answers - ended, "jobs": len(jobs)})
+    return Evidence({"duplicated": answers - ended, "jobs": len(jobs)})
 
 
 def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
     """Jobs during which the NPU was silent for far longer than during the others.
 
-    A job's time on the NPU is at most from its doorbell, or from the end of the job before, to its own end. Under load
-    the driver's thread may tell the ends much later than the messages came; the longest time without a message in
-    between bounds it better.
+    A job's time on the NPU is at most the time from its doorbell, or from the end of the previous job, to its own end.
+    Under load the driver's thread may report completions long after the messages arrived; the longest time without a
+    message in between is a better bound.
     """
     took, start, end = _on_device(npu)
     if len(took) < rule.limits["jobs"]:
@@ -86,13 +86,13 @@ def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def _on_device(npu: Analysed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Of each job that ended: the longest silence of the NPU while it had the job, and from when to when it had it."""
+    """For each job that ended: the NPU's longest silence while it had the job, and when it got and ended the job."""
     trace, out = npu.trace, out_of(npu)
     good = np.flatnonzero(out.well & np.isfinite(out.begin) & np.isfinite(out.end))
     good = good[np.argsort(out.end[good], kind="stable")]
     end = out.end[good]
     start = np.maximum(out.begin[good], np.append(-np.inf, end[:-1])[: len(end)])
-    if (~out.well & np.isfinite(out.begin)).any():  # others may have waited for one that never ended
+    if (~out.well & np.isfinite(out.begin)).any():  # others may have waited for a job that never ended
         timeouts = times(trace, trace.rows(TIMEOUT))
         late = np.searchsorted(timeouts, end) > np.searchsorted(timeouts, start)
         start, end = start[~late], end[~late]
@@ -102,11 +102,11 @@ def _on_device(npu: Analysed) -> tuple[NDArray[np.float64], NDArray[np.float64],
 def longest_gap(
     start: NDArray[np.float64], end: NDArray[np.float64], moments: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Longest stretch without a moment in each of some stretches, their borders included.
+    """Longest time without a moment in each interval; its borders count as moments.
 
     Args:
-        start: (stretches,) ns, ascending; no two overlap.
-        end: (stretches,) ns.
+        start: (intervals,) ns, ascending; intervals do not overlap.
+        end: (intervals,) ns.
         moments: (moments,) ns, ascending.
 
     """
@@ -125,7 +125,7 @@ def longest_gap(
 
 
 def jobs_serialised(npu: Analysed, rule: Rule) -> Evidence | None:
-    """Threads that submit right after a wait for their job before, while the NPU has nothing to do."""
+    """Threads that submit right after waiting for their previous job, while the NPU has nothing to do."""
     trace = npu.trace
     pairs = _ready_after_wait(npu)
     submissions = len(trace.rows(*SUBMITS))
@@ -149,10 +149,10 @@ def jobs_serialised(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def _ready_after_wait(npu: Analysed) -> Rows:
-    """Rows of submissions that were ready while their thread waited for the job before, successfully.
+    """Rows of submissions that were ready while their thread waited, successfully, for the previous job.
 
-    The thread made no other ioctl since that wait, which was for its newest job, and needed less time than that job to
-    come back.
+    The thread made no other ioctl since that wait, the wait was for its newest job, and the thread submitted again
+    sooner than that job had taken.
     """
     trace = npu.trace
     ioctls = trace.rows(*trace.names[trace.names.str.endswith("_ioctl")])
@@ -166,7 +166,7 @@ def _ready_after_wait(npu: Analysed) -> Rows:
     turn = end[:-1] - start[newest]
     after = submits[1:] & _good_waits(trace, ordered)[:-1] & (tid[1:] == tid[:-1])
     after &= submits[newest] & (tid[newest] == tid[1:]) & (start[1:] - end[:-1] < turn)
-    # A thread with several jobs under way waits for an older one.
+    # A thread with several jobs in flight waits for an older one.
     before = _job_of(npu, ordered[newest])
     waited = np.append(numbers(npu.jobs["wait_start_ns"]), np.nan)[before]
     after &= (waited == start[:-1]) | (np.isnan(waited) & (np.append(out_of(npu).end, np.inf)[before] <= start[1:]))
@@ -174,7 +174,7 @@ def _ready_after_wait(npu: Analysed) -> Rows:
 
 
 def _good_waits(trace: NpuTrace, rows: Rows) -> NDArray[np.bool_]:
-    """(rows,) bool: waits for a job that saw its end."""
+    """(rows,) bool: waits that returned because the job completed."""
     if "retval" not in trace.events:
         return np.zeros(len(rows), np.bool_)
     known = trace.events["retval"].notna().to_numpy()[rows]
@@ -183,7 +183,7 @@ def _good_waits(trace: NpuTrace, rows: Rows) -> NDArray[np.bool_]:
 
 
 def _job_of(npu: Analysed, submits: Rows) -> Rows:
-    """(submits,) place in `NpuTables.jobs` of the job with this submission, -1 for none."""
+    """(submits,) place in `NpuTables.jobs` of the job with this submission, -1 if none."""
     entered = numbers(npu.jobs["submitted_ns"])
     tids = numbers(npu.jobs["tid"])
     order = np.lexsort((tids, entered))
@@ -195,13 +195,13 @@ def _job_of(npu: Analysed, submits: Rows) -> Rows:
 
 
 def _busy(npu: Analysed, moments: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(moments,) ns for which any job had been out until then."""
+    """(moments,) ns during which at least one job had been in flight up to each moment."""
     out = out_of(npu)
     known = np.isfinite(out.begin)
     start, end = out.begin[known], np.minimum(out.end[known], npu.trace.duration_ns)
     order = np.argsort(start)
     start, end = start[order], np.maximum.accumulate(end[order])
-    fresh = np.maximum(start, np.append(-np.inf, end[:-1])[: len(end)])  # begun when all before it had ended, or cut
+    fresh = np.maximum(start, np.append(-np.inf, end[:-1])[: len(end)])  # the part not covered by earlier jobs
     length = np.maximum(end - fresh, 0)
     total = np.append(0.0, np.cumsum(length))
     place = np.searchsorted(fresh, moments, side="right")
@@ -214,7 +214,7 @@ def _busy(npu: Analysed, moments: NDArray[np.float64]) -> NDArray[np.float64]:
 TIMEOUT, HEARTBEAT, IDLE = "ivpu_job_timeout_work", "ivpu_jsm_get_heartbeat", "ivpu_hw_btrs_is_idle"
 RESETS = ("ivpu_hw_reset", "ivpu_jsm_reset_engine")
 ENGINE_RESET = "ivpu_jsm_reset_engine"
-# One of each for a recovery of the whole NPU; a trace's end may cut off the first, which is only seen when it returns.
+# A recovery of the whole NPU calls each once; the trace may end before the first, recorded on return, appears.
 RECOVERY = ("ivpu_pm_recovery_work", "ivpu_pm_reset_complete", "ivpu_pm_trigger_recovery")
 RECOVERIES = (*RECOVERY, ENGINE_RESET)
 ENDED_WELL = ("ok", "done", "error")
@@ -225,12 +225,12 @@ HUNG, LOST, UNKNOWN = "hung", "lost", "unknown"
 
 @dataclass(frozen=True)
 class _Out:
-    """When jobs were out.
+    """When jobs were in flight.
 
     Attributes:
-        begin: (jobs,) float64 ns: the NPU was told of it; else the submission.
-        end: (jobs,) float64 ns; infinite where no end was seen.
-        well: (jobs,) bool: it came to its own end.
+        begin: (jobs,) float64 ns: the doorbell if known, else the queueing or the submission.
+        end: (jobs,) float64 ns; infinite if no end was recorded.
+        well: (jobs,) bool: the job completed by itself, with or without an error.
 
     """
 
@@ -240,22 +240,22 @@ class _Out:
 
 
 def job_hung(npu: Analysed, _: Rule) -> Evidence | None:
-    """The NPU was at work on the job, and its heartbeat stood, until the driver reset it."""
+    """The NPU was busy with the job, or its heartbeat did not advance, until the driver reset it."""
     return _verdict(npu, HUNG, "hung")
 
 
 def completion_lost(npu: Analysed, _: Rule) -> Evidence | None:
-    """The NPU was idle, or went on with other jobs, while the job was out."""
+    """The NPU was idle, or completed other jobs, while the job was in flight."""
     return _verdict(npu, LOST, "lost")
 
 
 def job_timeout(npu: Analysed, _: Rule) -> Evidence | None:
-    """Nothing tells what the job was doing."""
+    """Nothing in the trace shows what the job was doing."""
     return _verdict(npu, UNKNOWN, "stuck")
 
 
 def npu_reset(npu: Analysed, _: Rule) -> Evidence | None:
-    """The driver's recovery, of an engine or of all of the NPU."""
+    """The driver's recovery of an engine or of the whole NPU."""
     trace = npu.trace
     whole = next((rows for name in RECOVERY if len(rows := trace.rows(name))), trace.rows(ENGINE_RESET)[:0])
     rows = np.sort(np.concatenate([whole, trace.rows(ENGINE_RESET)]))
@@ -272,7 +272,7 @@ def npu_reset(npu: Analysed, _: Rule) -> Evidence | None:
 def _verdict(npu: Analysed, wanted: str, name: str) -> Evidence | None:
     out = out_of(npu)
     suspects = _suspects(npu, out)
-    which = np.array([job for job, since in suspects.items() if _told(npu, out, job, since) == wanted], np.intp)
+    which = np.array([job for job, since in suspects.items() if _cause(npu, out, job, since) == wanted], np.intp)
     if not len(which):
         return None
     end = np.minimum(out.end[which], npu.trace.duration_ns)
@@ -282,7 +282,7 @@ def _verdict(npu: Analysed, wanted: str, name: str) -> Evidence | None:
 
 
 def out_of(npu: Analysed) -> _Out:
-    """When each job was out, from `NpuTables.jobs`; those that the driver did not take were never."""
+    """When each job was in flight, from `NpuTables.jobs`; jobs that the driver rejected never were."""
     jobs = npu.jobs
     begin = numbers(jobs["doorbell_ns"])
     for other in ("queued_ns", "submitted_ns"):
@@ -293,7 +293,7 @@ def out_of(npu: Analysed) -> _Out:
 
 
 def _suspects(npu: Analysed, out: _Out) -> dict[int, float]:
-    """Jobs that did not come to their own end though somebody's time for them had passed -> when it had, ns."""
+    """Jobs that did not complete by themselves before a timeout expired -> when it expired, ns."""
     found: dict[int, float] = {}
     for moment in times(npu.trace, npu.trace.rows(TIMEOUT)):
         here = np.flatnonzero((out.begin < moment) & (out.end > moment))
@@ -308,8 +308,8 @@ def _suspects(npu: Analysed, out: _Out) -> dict[int, float]:
     return {job: since for job, since in found.items() if not out.well[job]}
 
 
-def _told(npu: Analysed, out: _Out, job: int, since: float) -> str:
-    """What the time from `since` until the driver's reset or the job's end tells about the job."""
+def _cause(npu: Analysed, out: _Out, job: int, since: float) -> str:
+    """What happened to the job, judged from `since` until the driver's reset or the job's end."""
     trace = npu.trace
     resets = times(trace, trace.rows(*RESETS))
     reset = resets[(resets >= since) & (resets <= out.end[job])][:1]
@@ -326,7 +326,7 @@ def _told(npu: Analysed, out: _Out, job: int, since: float) -> str:
 
 
 def _idle(npu: Analysed, rows: Rows) -> NDArray[np.bool_]:
-    """What the NPU answered; the function returns a C bool, so the lowest byte alone is its."""
+    """Whether the NPU reported idle; the function returns a C bool, so only the lowest byte is valid."""
     if "retval" not in npu.trace.events:
         return np.zeros(0, np.bool_)
     known = rows[npu.trace.events["retval"].notna().to_numpy()[rows]]
@@ -335,7 +335,7 @@ def _idle(npu: Analysed, rows: Rows) -> NDArray[np.bool_]:
 
 
 def _heartbeat_asked(npu: Analysed, since: float, until: float) -> bool:
-    """Whether the driver's time-out asked for the heartbeat: it resets only where that stood."""
+    """Whether the driver's timeout handler queried the heartbeat: it then resets only if that did not advance."""
     trace = npu.trace
     asked, timeouts = trace.rows(HEARTBEAT), trace.rows(TIMEOUT)
     tid = trace.events["tid"].to_numpy()

@@ -1,4 +1,4 @@
-"""Evidence about buffers: mapped again, made for one job each, never given back, slow to make."""
+"""Evidence about buffers: mapped again, created for a single job, never freed, slow to create."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREATE, FREE, MAP = "ivpu_bo_create_ioctl", "ivpu_gem_bo_free", "ivpu_mmu_contex
 
 
 def pages_remapped(npu: Analysed, rule: Rule) -> Evidence | None:
-    """More pages mapped for a buffer than it has."""
+    """More pages were mapped for a buffer than it has."""
     pages, size = numbers(npu.buffers["pages"]), numbers(npu.buffers["size_bytes"])
     own = np.ceil(size / npu.trace.pages)
     again = pages > own * rule.threshold
@@ -36,15 +36,15 @@ def pages_remapped(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def buffers_churned(npu: Analysed, rule: Rule) -> Evidence | None:
-    """Processes whose buffers served one job each, where a job's buffers took longer than the job.
+    """Processes whose buffers served one job each, and where a job's buffers took longer than the job.
 
-    Medians of a buffer's creation, mapping and freeing are compared with the median job, since one call that was held
-    up by something else would outweigh a hundred that were not.
+    Medians of creation, mapping and freeing are compared with the median job, because a single delayed call would
+    outweigh a hundred others.
     """
     trace = npu.trace
     table = churn(trace, npu.buffers)
     once, jobs = (numbers(table[name]) for name in ("single_use", "jobs"))
-    # At least one buffer for each job; long-lived ones beside them do not matter.
+    # At least one buffer per job; additional long-lived ones do not matter.
     busy = table[(jobs >= rule.limits["jobs"]) & (once >= jobs)]
     freeing = _median(durations(trace, FREE))
     values = [_churned(npu, pid, freeing) for pid in busy.index]
@@ -57,11 +57,11 @@ def buffers_churned(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def _churned(npu: Analysed, pid: int, freeing_ns: float) -> dict[str, float]:
-    """Count a process's single-use buffers and jobs; say what a job's buffers cost, and the job (NaN: not known)."""
+    """A process's single-use buffers and jobs, the time for a job's buffers, and for the job (NaN: unknown)."""
     buffers, jobs = _of(npu.buffers, pid), _of(npu.jobs, pid)
     once = buffers[((buffers["jobs"] == 1) & buffers["freed_ns"].notna()).fillna(value=False).to_numpy(bool)]
     each = _median(numbers(once["create_ns"])) + _median(numbers(once["bind_ns"])) + freeing_ns
-    # Buffers are mapped while their job is submitted: that time is theirs, so the job's begins with the doorbell.
+    # Buffers are mapped during submission; that time belongs to them, so the job starts at the doorbell.
     begun = jobs["doorbell_ns"].fillna(jobs["submitted_ns"])
     return {
         "single_use": len(once),
@@ -81,7 +81,7 @@ def _median(values: np.ndarray) -> float:
 
 
 def buffers_leaked(npu: Analysed, rule: Rule) -> Evidence | None:
-    """Buffers that outlived the closing of the device, or one more that stays with each job."""
+    """Buffers that outlived the closing of the device, or that accumulate with each job."""
     table, per_process = leaks(npu.trace, npu.buffers), churn(npu.trace, npu.buffers)
     if table.empty:
         return None
@@ -104,7 +104,7 @@ def buffers_leaked(npu: Analysed, rule: Rule) -> Evidence | None:
 
 
 def allocation_tail(npu: Analysed, rule: Rule) -> Evidence | None:
-    """The 99th percentile of allocations against their median, and against what holds up any call."""
+    """The 99th percentile of allocations, compared with their median and with the longest delay of any call."""
     took = durations(npu.trace, CREATE)
     if len(took) < rule.limits["allocations"]:
         return None

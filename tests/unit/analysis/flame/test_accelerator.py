@@ -1,4 +1,4 @@
-"""NPU jobs of a real recording as accelerator time, under the Python line that submitted each."""
+"""NPU jobs of a recording as accelerator time, under the Python lines that submitted them."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ RECORDING = ROOT / "notebooks/recordings/npu_faults_7.2-parallel.parquet"
 LINES = [(Frame("infer", Kind.PYTHON, "cell [5]", line),) for line in (10, 20)]
 
 
-def test_the_npu_is_busy_with_one_job_of_an_engine_at_a_time():
+def test_an_engine_of_the_npu_is_busy_with_one_job_at_a_time():
     jobs = pd.DataFrame(
         {
             "tid": [7, 7, 8, 8, 7],
@@ -61,7 +61,7 @@ def test_jobs_of_a_recording_add_up_to_the_time_that_the_npu_was_busy(recorded, 
     assert set(profile.samples.state.tolist()) == {State.ACCELERATOR}
 
 
-def test_each_job_hangs_under_the_line_that_submitted_it(recorded, stacks_of):
+def test_each_job_is_under_the_line_that_submitted_it(recorded, stacks_of):
     recording, jobs = recorded
     columns = recording.events.columns
     keys = np.zeros(len(recording.events), np.uint64)

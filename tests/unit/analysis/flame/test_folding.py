@@ -1,4 +1,4 @@
-"""What lies below the traced code is folded away: the notebook's frames and the tracer's."""
+"""Frames below the traced code are left out: the notebook's and the tracer's."""
 
 import pytest
 
@@ -24,9 +24,9 @@ def stack(*modules):
         pytest.param([*NOTEBOOK, "cell [4]", *MAGIC], ["cell [4]", "/home/u/model.py"], id="the magic's cell"),
         pytest.param(NOTEBOOK, ["/tmp/ipykernel_77/1234.py", "/home/u/model.py"], id="a with block in a cell"),
         pytest.param(NOTEBOOK, ["<ipython-input-3-abc>", f"{SITE}/numpy/x.py"], id="a cell of the terminal"),
-        pytest.param(THREAD, ["cell [4]"], id="a thread of the cell's"),
+        pytest.param(THREAD, ["cell [4]"], id="a thread of the cell"),
         pytest.param([], ["/home/u/script.py", f"{SITE}/IPython/lib/x.py"], id="a script"),
-        pytest.param([], [*THREAD, "/home/u/pool.py"], id="a thread of a library's"),
+        pytest.param([], [*THREAD, "/home/u/pool.py"], id="a thread of a library"),
         pytest.param([], [], id="no Python at all"),
     ],
 )
@@ -45,11 +45,11 @@ def test_the_notebooks_own_threads_are_left_out(modules):
     "modules",
     [[*NOTEBOOK, "cell [4]", *MAGIC], [*THREAD, f"{SITE}/accel_magic/recording/live.py", f"{SITE}/IPython/x.py"]],
 )
-def test_what_the_tracer_itself_does_stands_under_its_name(modules):
+def test_the_tracers_own_work_is_shown_under_its_name(modules):
     assert folded(stack(*modules)) == (TRACER,)
 
 
-def test_beginning_and_ending_the_trace_is_the_tracers_own_doing_and_a_decorated_call_is_not():
+def test_starting_and_stopping_the_trace_is_the_tracers_own_work_and_a_decorated_call_is_not():
     around = (*stack("cell [4]"), Frame("FlameTrace.stop", Kind.PYTHON, f"{SITE}/accel_magic/api/flame.py", 9))
     called = Frame("FlameTrace.__call__.<locals>.profiled", Kind.PYTHON, f"{SITE}/accel_magic/api/flame.py", 9)
     decorated = (*stack("/home/u/script.py"), called, *stack("/home/u/model.py"))
@@ -59,7 +59,7 @@ def test_beginning_and_ending_the_trace_is_the_tracers_own_doing_and_a_decorated
 
 
 @pytest.mark.parametrize("file", sorted(RECORDINGS.glob("flame-*.parquet")), ids=lambda file: file.stem)
-def test_the_notebooks_recordings_hold_no_folder_and_show_no_frame_of_the_notebook_itself(file):
+def test_the_notebooks_recordings_contain_no_folders_and_no_frames_of_the_notebook_itself(file):
     result = accel_magic.open(file)
     frames = {frame for stack in result.stacks["frames"] for frame in stack}
 

@@ -1,4 +1,4 @@
-"""From a recording to a profile: what ran, waited and was launched, each under its stack, nothing twice."""
+"""From a recording to a profile: samples, waits and launches, each under its stack, nothing twice."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ SUBMIT = "ivpu_submit_ioctl"
 
 @pytest.fixture
 def submit(make_point):
-    """A measured call of the NPU's driver."""
+    """A measured call of the NPU driver."""
     return make_point(2, f"latency:kprobe:intel_vpu:{SUBMIT}", function=SUBMIT)
 
 
@@ -44,7 +44,7 @@ def test_a_sample_weighs_its_period_under_python_native_and_kernel_frames(maker,
     assert (profile.duration_ns, profile.lost) == (1_000 * MS, ())
 
 
-def test_a_wait_weighs_its_length_and_ends_in_its_reason(maker, stacks_of):
+def test_a_wait_weighs_its_duration_and_its_leaf_is_its_reason(maker, stacks_of):
     maker.wait(0, 30 * MS, python=MAIN, syscall=FUTEX)
     maker.wait(40 * MS, 5 * MS, python=MAIN, kernel=["do_nanosleep"], syscall=SLEEP)
     maker.wait(50 * MS, 2 * MS, python=MAIN, state=0, syscall=-1)
@@ -58,7 +58,7 @@ def test_a_wait_weighs_its_length_and_ends_in_its_reason(maker, stacks_of):
     assert profile.samples.time_ns.tolist() == [0, 40 * MS, 50 * MS]
 
 
-def test_a_wait_does_not_show_the_scheduler_that_every_wait_ends_in(maker, stacks_of):
+def test_a_wait_does_not_show_the_scheduler(maker, stacks_of):
     maker.wait(0, 3 * MS, python=MAIN, kernel=["do_futex", "futex_do_wait", "schedule", "__schedule"], syscall=FUTEX)
     maker.wait(5 * MS, MS, python=MAIN, kernel=["asm_sysvec_apic_timer_interrupt", "schedule"], state=0, syscall=-1)
     maker.wait(7 * MS, MS, kernel=["schedule", "__schedule"], syscall=SLEEP)
@@ -73,7 +73,7 @@ def test_a_wait_does_not_show_the_scheduler_that_every_wait_ends_in(maker, stack
     }
 
 
-def test_what_happens_in_a_measured_call_of_the_same_thread_is_inside_its_frame(maker, submit, stacks_of):
+def test_samples_and_waits_in_a_measured_call_of_the_same_thread_are_inside_its_frame(maker, submit, stacks_of):
     maker.call(2, 10 * MS, 20 * MS)
     maker.sample(9 * MS, python=MAIN)
     maker.sample(15 * MS, python=MAIN, kernel=["ivpu_cmd"])
@@ -88,7 +88,7 @@ def test_what_happens_in_a_measured_call_of_the_same_thread_is_inside_its_frame(
     }
 
 
-def test_a_wait_that_is_partly_in_a_call_is_cut_there_and_keeps_its_length(maker, submit, stacks_of):
+def test_a_wait_partly_in_a_call_is_cut_there_and_keeps_its_duration(maker, submit, stacks_of):
     maker.call(2, 10 * MS, 20 * MS).wait(5 * MS, 40 * MS, python=MAIN, syscall=FUTEX)
     profile = profile_of(maker.make(submit))
 
@@ -103,7 +103,7 @@ def test_a_wait_that_is_partly_in_a_call_is_cut_there_and_keeps_its_length(maker
     ]
 
 
-def test_with_threads_each_thread_is_a_root_with_pythons_name_or_the_kernels(maker, stacks_of):
+def test_with_threads_each_thread_is_a_root_with_its_python_or_kernel_name(maker, stacks_of):
     maker.sample(1, tid=100, python=MAIN).sample(2, tid=101, python=MAIN, comm="omp-1")
     recording = maker.make(facts=FlameFacts(rate=100, threads=True, names=((100, "MainThread"),)))
 
@@ -116,7 +116,7 @@ def test_with_threads_each_thread_is_a_root_with_pythons_name_or_the_kernels(mak
     assert stacks_of(FlameResult(recording).by(threads=True)) == stacks_of(FlameResult(recording).profile)
 
 
-def test_other_processes_in_the_scope_are_roots_of_their_own(maker, stacks_of):
+def test_other_processes_in_the_scope_have_their_own_roots(maker, stacks_of):
     maker.sample(1, python=MAIN).sample(2, tid=900, pid=900, comm="gcc", native=["main"])
 
     assert stacks_of(profile_of(maker.make())) == {PATH: 10 * MS, "process:gcc (900) > native:main": 10 * MS}
@@ -125,12 +125,12 @@ def test_other_processes_in_the_scope_are_roots_of_their_own(maker, stacks_of):
 def test_every_sample_has_a_stack_or_is_counted_as_lost_with_the_reason(maker, stacks_of):
     maker.sample(1, python=MAIN)
     maker.sample(2)  # no stack at all
-    maker.sample(3, python=MAIN, native=0x1233)  # the table did not take its native stack
+    maker.sample(3, python=MAIN, native=0x1233)  # its native stack did not fit into the table
     profile = profile_of(maker.make(hits=[3 + 4, 6], lost=[4, 2], missed=1))
 
     assert stacks_of(profile) == {PATH: 10 * MS, "other:[no stack]": 10 * MS}
     assert {lost.why.split(":")[0]: lost.count for lost in profile.lost} == {
-        "samples and waits had a stack that the full table of stacks did not take": 1,
+        "samples and waits have no stack": 1,
         "hits were missed": 1,
         "samples were lost": 4,
         "waits were lost": 2,
@@ -138,7 +138,7 @@ def test_every_sample_has_a_stack_or_is_counted_as_lost_with_the_reason(maker, s
     }
 
 
-def test_a_launch_hangs_as_accelerator_time_under_the_line_that_made_it(maker, stacks_of):
+def test_a_launch_is_accelerator_time_under_the_line_that_made_it(maker, stacks_of):
     maker.sample(1, python=MAIN)
     launches = (Launch(5 * MS, 100, 2, "matmul", 7 * MS), Launch(6 * MS, 101, 0, "add", -1))
     recording = maker.make(facts=FlameFacts(rate=100, device="CPU device (simulated)", launches=launches))
@@ -146,19 +146,19 @@ def test_a_launch_hangs_as_accelerator_time_under_the_line_that_made_it(maker, s
 
     assert stacks_of(profile, State.ACCELERATOR) == {"python:<module> > gpu_kernel:matmul": 7 * MS}
     assert stacks_of(profile, State.CPU) == {PATH: 10 * MS}
-    assert any(note.startswith("1 launches are without accelerator time") for note in profile.notes)
+    assert any(note.startswith("1 launches have no accelerator time") for note in profile.notes)
     (frame,) = [frame for frame in profile.frames if frame.kind == Kind.GPU_KERNEL]
     assert frame.module == "CPU device (simulated)"
 
 
-def test_launches_that_a_playback_did_not_reach_are_not_in_it(maker, stacks_of):
+def test_launches_after_the_end_of_a_partial_playback_are_left_out(maker, stacks_of):
     launches = (Launch(5 * MS, 100, 0, "early", 1), Launch(500 * MS, 100, 0, "late", 1))
     recording = maker.sample(1, python=MAIN).make(facts=FlameFacts(rate=100, launches=launches))
 
     assert stacks_of(profile_of(replace(recording, duration_ns=100 * MS)), State.ACCELERATOR) == {"gpu_kernel:early": 1}
 
 
-def test_the_notebooks_own_threads_are_left_out_and_counted_unless_all_frames_are_asked_for(maker, stacks_of):
+def test_the_notebooks_own_threads_are_left_out_and_counted_without_all_frames(maker, stacks_of):
     below = (Frame("run", Kind.PYTHON, "/site-packages/ipykernel/iostream.py", 5),)
     maker.sample(1, python=MAIN).sample(2, tid=101, python=below).wait(5, MS, tid=101, python=below, syscall=FUTEX)
     maker.wait(3, MS, tid=102, comm="ZMQbg/IO/0", native=["epoll_wait"], syscall=FUTEX)
@@ -175,13 +175,13 @@ def test_the_notebooks_own_threads_are_left_out_and_counted_unless_all_frames_ar
 
 
 def with_stack(stacks, key, frames):
-    """The table with one more stack of Python."""
+    """The table with one more Python stack."""
     keys = np.array([*stacks.keys.tolist(), key], np.uint64)
     kinds = np.array([*stacks.kinds.tolist(), PYTHON], np.uint8)
     return table(keys, kinds, [*(stacks.of(row) for row in range(len(stacks.keys))), frames])
 
 
-def test_a_replay_and_a_simulated_device_are_bannered(maker):
+def test_replays_and_simulated_devices_have_banners(maker):
     recording = maker.sample(1, python=MAIN).make(replayed=Replayed("f.parquet", "Linux 6.18"))
     machine = {**recording.machine, "simulated": "CPU device (simulated)"}
 

@@ -1,4 +1,4 @@
-"""Spans: which measured calls enclose a moment of a thread, and stretches cut where calls begin and end."""
+"""Spans: measured calls that enclose a moment of a thread, and intervals cut where calls start and end."""
 
 import numpy as np
 from hypothesis import given
@@ -15,7 +15,7 @@ def paths_at(found, tids, times):
     return [found.paths[number] for number in found.at(ints(*tids), ints(*times))]
 
 
-def test_a_moment_is_in_the_calls_that_have_begun_and_not_returned_the_outermost_first():
+def test_a_moment_is_in_the_calls_that_have_not_returned_outermost_first():
     found = nesting(ints(7, 7, 8), ints(100, 150, 120), ints(300, 200, 220), ints(1, 2, 3))
 
     moments = [(99, ()), (100, (1,)), (149, (1,)), (150, (1, 2)), (199, (1, 2)), (200, (1,)), (299, (1,)), (300, ())]
@@ -23,14 +23,14 @@ def test_a_moment_is_in_the_calls_that_have_begun_and_not_returned_the_outermost
     assert paths_at(found, [8, 8, 9], [130, 220, 130]) == [(3,), (), ()]
 
 
-def test_a_stretch_is_cut_where_a_call_begins_or_ends_and_its_pieces_add_up():
+def test_an_interval_is_cut_where_a_call_starts_or_ends_and_its_pieces_add_up():
     found = nesting(ints(7, 7), ints(100, 150), ints(300, 200), ints(1, 2))
     pieces = found.cut(ints(7, 7, 9), ints(50, 160, 60), ints(300, 10, 5))
 
-    told = [
+    pieces_found = [
         (int(row), int(start), int(length), found.paths[path]) for row, start, length, path in zip(*pieces, strict=True)
     ]
-    assert told == [
+    assert pieces_found == [
         (0, 50, 50, ()),
         (0, 100, 50, (1,)),
         (0, 150, 50, (1, 2)),
@@ -41,7 +41,7 @@ def test_a_stretch_is_cut_where_a_call_begins_or_ends_and_its_pieces_add_up():
     ]
 
 
-def test_without_calls_everything_is_outside_and_whole():
+def test_without_calls_everything_is_outside_and_uncut():
     found = nesting(ints(), ints(), ints(), ints())
 
     assert paths_at(found, [1, 2], [5, 6]) == [(), ()]
@@ -51,7 +51,7 @@ def test_without_calls_everything_is_outside_and_whole():
 
 @st.composite
 def nested_calls(draw):
-    """Calls (tid, start, end, point) of a few threads, those of a thread nested or side by side."""
+    """Calls (tid, start, end, point) of a few threads, nested or consecutive within a thread."""
     calls = []
 
     def fill(tid, start, end, depth):
@@ -70,7 +70,7 @@ def nested_calls(draw):
 
 
 @given(nested_calls(), st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 45), st.integers(0, 30)), max_size=8))
-def test_moments_and_cuts_are_those_that_counting_through_every_nanosecond_gives(calls, stretches):
+def test_moments_and_cuts_match_a_search_of_every_nanosecond(calls, stretches):
     found = nesting(*(ints(*column) for column in (zip(*calls, strict=True) if calls else [()] * 4)))
 
     def path_at(tid, at):

@@ -55,14 +55,14 @@ def test_waits_are_summed_by_reason_and_place(result):
     ]
 
 
-def test_measured_calls_tell_what_went_on_inside(result):
+def test_measured_calls_have_the_cpu_and_waiting_time_inside_them(result):
     (row,) = result.spans.to_dict("records")
 
     assert (row["function"], row["calls"], row["total_ns"], row["max_ns"]) == (SUBMIT, 1, 40 * MS, 40 * MS)
     assert (row["cpu_ns"], row["off_cpu_ns"]) == (10 * MS, 20 * MS)
 
 
-def test_waits_of_one_thread_at_one_place_count_apart_and_their_thread_once(maker):
+def test_waits_of_one_thread_at_one_place_count_separately_and_their_thread_once(maker):
     for at in (1, 10):
         maker.wait(at * MS, 2 * MS, python=LINE, syscall=SLEEP)
     maker.wait(1 * MS, 3 * MS, tid=101, python=LINE, syscall=SLEEP)
@@ -71,7 +71,7 @@ def test_waits_of_one_thread_at_one_place_count_apart_and_their_thread_once(make
     assert (row.waits, row.total_ns, row.mean_ns, row.max_ns, row.threads) == (3, 7 * MS, 7 * MS / 3, 3 * MS, 2)
 
 
-def test_time_in_a_call_within_a_call_counts_for_both_and_once_in_a_recursion(maker, make_point):
+def test_time_in_nested_calls_counts_for_both_and_once_in_a_recursion(maker, make_point):
     outer, inner = (
         make_point(at, f"latency:kprobe:m:{name}", function=name) for at, name in ((2, "outer"), (3, "inner"))
     )
@@ -93,7 +93,7 @@ def test_a_saved_result_opens_as_the_same_flame_result(result, tmp_path):
     assert opened.threads.equals(result.threads)
 
 
-def test_its_text_states_rate_samples_expected_and_seen_states_and_losses(result):
+def test_the_text_shows_the_rate_samples_expected_and_seen_states_and_losses(result):
     head, *rest = str(result).splitlines()
 
     assert head.startswith("150 ms, 40 ms on CPU, 77 ms waiting, 9 ms on an accelerator")
@@ -104,7 +104,7 @@ def test_its_text_states_rate_samples_expected_and_seen_states_and_losses(result
     assert any(line.startswith(SUBMIT) for line in rest)
 
 
-def test_an_error_and_a_loss_are_alarms_and_what_is_left_out_on_purpose_is_none(result):
+def test_errors_and_losses_are_alarms_but_deliberately_omitted_samples_are_not(result):
     from accel_magic.views.flame.result import flame_headline
 
     recording = replace(result.recording, outcome="error", missed=2)

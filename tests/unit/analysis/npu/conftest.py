@@ -1,4 +1,4 @@
-"""Traces of which it is known what happened: a recorded run of a real NPU, and calls told one by one."""
+"""Traces with known contents: a recorded run of a real NPU, and calls added one by one."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ STEP_NS = 10
 
 
 class Calls:
-    """Calls in order of time, each 10 ns after the one before unless it says when."""
+    """Calls in order of time, each 10 ns after the previous one unless a time is given."""
 
     def __init__(self):
         self.rows = []
 
     def call(self, function, at=None, *, tid=11, pid=None, cpu=0, lasts=None, comm="load", **captured):
-        """One call; the process is the thread's number rounded down to tens."""
+        """Add one call; the process is the thread's number rounded down to tens."""
         at = (self.rows[-1]["time_ns"] + STEP_NS if self.rows else STEP_NS) if at is None else at
         row = {"time_ns": at, "function": function, "pid": tid // 10 * 10 if pid is None else pid, "tid": tid}
         row |= {"cpu": cpu, "comm": comm, "duration_ns": np.nan if lasts is None else float(lasts)}
         self.rows.append(row | captured)
 
     def calls(self, functions, at=None, **where):
-        """Several, "a b c"; only the first may say when."""
+        """Add several calls, "a b c"; `at` is the time of the first."""
         for number, function in enumerate(functions.split()):
             self.call(function, at if number == 0 else None, **where)
 
     def interrupt(self, at=None, functions="", *, tid, cpu=0):
-        """The device interrupts a thread, and does this."""
+        """The device interrupts a thread, and the handler makes these calls."""
         self.call("ivpu_hw_irq_handler", at, tid=tid, cpu=cpu)
         self.calls(f"ivpu_ipc_irq_handler ivpu_hw_ip_ipc_rx_count_get {functions}", tid=tid, cpu=cpu)
 
     def trace(self, *, timed=True, duration_ns=None, traced=(), **options):
-        """The trace of it; `traced` are functions that were traced without a hit."""
+        """The trace; `traced` are functions that were traced without a hit."""
         rows = sorted(self.rows, key=lambda row: row["time_ns"])
         frame = pd.DataFrame(rows)
         for name in ("function", "comm"):
@@ -56,14 +56,14 @@ class Calls:
 
 
 @pytest.fixture
-def told():
-    """Begin to tell calls."""
+def recorder():
+    """An empty list of calls."""
     return Calls()
 
 
 @pytest.fixture(scope="session")
 def recorded():
-    """The recorded run: `trace`, and what is known of it."""
+    """The recorded run: `trace`, and known facts about it."""
     facts = json.loads(Path(__file__).parents[1].joinpath("recorded_run.json").read_text())
     codes = [code for cycle, repeats in facts["runs"] for _ in range(repeats) for code in cycle]
     size = len(codes)
@@ -85,8 +85,8 @@ def recorded():
 
 @pytest.fixture(scope="session")
 def original():
-    """Folder with the recording as it was published; skips where it is not."""
+    """Folder with the published recording; skips if it is missing."""
     folder = ROOT.parent / "shared/data"
     if not (folder / "trace_res.txt").exists():
-        pytest.skip("the published recording is not here")
+        pytest.skip("the published recording is missing")
     return folder

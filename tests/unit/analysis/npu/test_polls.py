@@ -7,25 +7,25 @@ TRIPLE = "ivpu_ipc_irq_handler ivpu_hw_ip_ipc_rx_count_get ivpu_ipc_receive"
 TIMED_OUT = 2**32 - 110
 
 
-def boot_poll(told, at, rounds, *, tid=11, round_ns=1000):
-    """The firmware boots for so long; the driver looks once per round, then a message is there."""
-    told.call("ivpu_wait_for_ready", at, tid=tid, lasts=(rounds + 2) * round_ns)
-    told.call("ivpu_ipc_consumer_add", at + 10, tid=tid)
+def boot_poll(recorder, at, rounds, *, tid=11, round_ns=1000):
+    """The firmware boots for some rounds; the driver checks once per round until a message arrives."""
+    recorder.call("ivpu_wait_for_ready", at, tid=tid, lasts=(rounds + 2) * round_ns)
+    recorder.call("ivpu_ipc_consumer_add", at + 10, tid=tid)
     for number in range(rounds):
         now = at + (number + 1) * round_ns
-        told.calls("ivpu_ipc_irq_handler ivpu_hw_ip_ipc_rx_count_get", now, tid=tid)
-        told.call("ivpu_ipc_receive", now + 20, tid=tid, lasts=5, retval=TIMED_OUT)
+        recorder.calls("ivpu_ipc_irq_handler ivpu_hw_ip_ipc_rx_count_get", now, tid=tid)
+        recorder.call("ivpu_ipc_receive", now + 20, tid=tid, lasts=5, retval=TIMED_OUT)
     now = at + (rounds + 1) * round_ns
-    told.calls("ivpu_ipc_irq_handler ivpu_hw_ip_ipc_rx_count_get ivpu_hw_ip_ipc_rx_addr_get", now, tid=tid)
-    told.calls("ivpu_hw_ip_ipc_rx_count_get", tid=tid)
-    told.call("ivpu_ipc_receive", tid=tid, lasts=5, retval=0)
-    told.calls("ivpu_ipc_rx_msg_del ivpu_ipc_consumer_del", tid=tid)
+    recorder.calls("ivpu_ipc_irq_handler ivpu_hw_ip_ipc_rx_count_get ivpu_hw_ip_ipc_rx_addr_get", now, tid=tid)
+    recorder.calls("ivpu_hw_ip_ipc_rx_count_get", tid=tid)
+    recorder.call("ivpu_ipc_receive", tid=tid, lasts=5, retval=0)
+    recorder.calls("ivpu_ipc_rx_msg_del ivpu_ipc_consumer_del", tid=tid)
 
 
-def test_a_poll_tells_its_host_its_rounds_and_how_long_one_takes(told):
-    boot_poll(told, 5000, 50, tid=12, round_ns=700)
+def test_a_poll_has_its_host_rounds_and_period(recorder):
+    boot_poll(recorder, 5000, 50, tid=12, round_ns=700)
 
-    (poll,) = polls(told.trace()).to_dict("records")
+    (poll,) = polls(recorder.trace()).to_dict("records")
     assert poll == {
         "host": "ivpu_wait_for_ready", "cycle": TRIPLE.replace(" ", " -> "), "repeats": 50, "calls": 150,
         "start_ns": 5700, "end_ns": 5700 + 49 * 700 + 25, "period_ns": 700.0, "pid": 10, "tid": 12, "comm": "load",
@@ -33,42 +33,42 @@ def test_a_poll_tells_its_host_its_rounds_and_how_long_one_takes(told):
     }  # fmt: skip
 
 
-def test_the_newest_function_with_loops_is_the_host_where_no_call_was_measured(told):
-    told.calls(f"ivpu_boot ivpu_wait_for_ready ivpu_ipc_consumer_add {' '.join([TRIPLE] * 5)}")
+def test_without_measured_calls_the_newest_function_with_loops_is_the_host(recorder):
+    recorder.calls(f"ivpu_boot ivpu_wait_for_ready ivpu_ipc_consumer_add {' '.join([TRIPLE] * 5)}")
 
-    assert polls(told.trace())["host"].tolist() == ["ivpu_wait_for_ready"]
+    assert polls(recorder.trace())["host"].tolist() == ["ivpu_wait_for_ready"]
 
 
-def test_other_threads_between_the_calls_do_not_hide_a_poll(told):
-    boot_poll(told, 1000, 40)
+def test_other_threads_between_the_calls_do_not_hide_a_poll(recorder):
+    boot_poll(recorder, 1000, 40)
     for number in range(40):
-        told.calls("ivpu_bo_create_ioctl ivpu_gem_create_object", 2000 + number * 1000 + 13, tid=21)
+        recorder.calls("ivpu_bo_create_ioctl ivpu_gem_create_object", 2000 + number * 1000 + 13, tid=21)
 
-    (poll,) = polls(told.trace()).itertuples()
+    (poll,) = polls(recorder.trace()).itertuples()
     assert (poll.repeats, poll.pid) == (40, 10)
     assert poll.last_row - poll.first_row > 120
 
 
-def test_two_threads_that_poll_at_once_are_two_polls(told):
-    boot_poll(told, 1000, 20, tid=11)
-    boot_poll(told, 1300, 30, tid=21)
+def test_two_threads_that_poll_simultaneously_are_two_polls(recorder):
+    boot_poll(recorder, 1000, 20, tid=11)
+    boot_poll(recorder, 1300, 30, tid=21)
 
-    assert polls(told.trace())[["tid", "repeats"]].to_numpy().tolist() == [[11, 20], [21, 30]]
+    assert polls(recorder.trace())[["tid", "repeats"]].to_numpy().tolist() == [[11, 20], [21, 30]]
 
 
-def test_interrupts_of_a_polling_thread_do_not_cut_its_poll(told):
+def test_interrupts_of_a_polling_thread_do_not_split_its_poll(recorder):
     for number in range(20):
-        told.call("ivpu_bo_wait_ioctl", 1000 * (number + 1), lasts=5, retval=TIMED_OUT, handle=3)
-    told.interrupt(10_500, tid=11)
+        recorder.call("ivpu_bo_wait_ioctl", 1000 * (number + 1), lasts=5, retval=TIMED_OUT, handle=3)
+    recorder.interrupt(10_500, tid=11)
 
-    assert polls(told.trace())["repeats"].tolist() == [20]
+    assert polls(recorder.trace())["repeats"].tolist() == [20]
 
 
-def test_interrupts_are_no_polls(told):
+def test_interrupts_are_not_polls(recorder):
     for number in range(50):
-        told.interrupt(1000 * (number + 1), "ivpu_hw_ip_ipc_rx_addr_get ivpu_hw_ip_ipc_rx_count_get", tid=0)
+        recorder.interrupt(1000 * (number + 1), "ivpu_hw_ip_ipc_rx_addr_get ivpu_hw_ip_ipc_rx_count_get", tid=0)
 
-    assert len(polls(told.trace())) == 0
+    assert len(polls(recorder.trace())) == 0
 
 
 @pytest.mark.parametrize(
@@ -81,67 +81,67 @@ def test_interrupts_are_no_polls(told):
         "ivpu_ipc_irq_handler ivpu_hw_ip_ipc_rx_count_get ivpu_hw_ip_ipc_rx_addr_get ivpu_jsm_msg_dump",
     ],
 )
-def test_work_that_is_done_for_each_page_buffer_job_or_message_is_no_poll(told, work):
-    told.calls(" ".join([work] * 100))
+def test_work_done_per_page_buffer_job_or_message_is_not_a_poll(recorder, work):
+    recorder.calls(" ".join([work] * 100))
 
-    assert len(polls(told.trace())) == 0
-    assert len(polls(told.trace(timed=False))) == 0
+    assert len(polls(recorder.trace())) == 0
+    assert len(polls(recorder.trace(timed=False))) == 0
 
 
-def test_a_program_that_asks_whether_the_same_job_is_done_polls(told):
+def test_a_program_that_keeps_querying_the_same_job_polls(recorder):
     for number in range(10):
-        told.call("ivpu_bo_wait_ioctl", 1000 * (number + 1), lasts=5, retval=TIMED_OUT, handle=3)
-    told.call("ivpu_bo_wait_ioctl", lasts=5, retval=0, handle=3)
+        recorder.call("ivpu_bo_wait_ioctl", 1000 * (number + 1), lasts=5, retval=TIMED_OUT, handle=3)
+    recorder.call("ivpu_bo_wait_ioctl", lasts=5, retval=0, handle=3)
 
-    (poll,) = polls(told.trace()).itertuples()
+    (poll,) = polls(recorder.trace()).itertuples()
     assert (poll.host, poll.cycle, poll.repeats) == ("user space", "ivpu_bo_wait_ioctl", 10)
 
 
-def test_a_librarys_call_around_the_program_s_polling_is_the_host(told):
-    told.call("zeCommandQueueDestroy", 500, lasts=20_000)
+def test_a_library_call_around_the_programs_polling_is_the_host(recorder):
+    recorder.call("zeCommandQueueDestroy", 500, lasts=20_000)
     for number in range(10):
-        told.call("zeFenceQueryStatus", 1000 * (number + 1), lasts=100, retval=1, ze_fence=7)
-        told.call("ivpu_bo_wait_ioctl", lasts=5, retval=TIMED_OUT, handle=3)
+        recorder.call("zeFenceQueryStatus", 1000 * (number + 1), lasts=100, retval=1, ze_fence=7)
+        recorder.call("ivpu_bo_wait_ioctl", lasts=5, retval=TIMED_OUT, handle=3)
 
-    (poll,) = polls(told.trace()).itertuples()
+    (poll,) = polls(recorder.trace()).itertuples()
     assert (poll.host, poll.cycle) == ("zeCommandQueueDestroy", "zeFenceQueryStatus -> ivpu_bo_wait_ioctl")
 
 
-def test_waits_for_different_jobs_or_that_succeed_are_no_polls(told):
+def test_waits_for_different_jobs_and_successful_waits_are_not_polls(recorder):
     for number in range(20):
-        told.call("ivpu_bo_wait_ioctl", lasts=5, retval=TIMED_OUT, handle=number)
+        recorder.call("ivpu_bo_wait_ioctl", lasts=5, retval=TIMED_OUT, handle=number)
     for _ in range(20):
-        told.call("ivpu_bo_wait_ioctl", lasts=5, retval=0, handle=1)
+        recorder.call("ivpu_bo_wait_ioctl", lasts=5, retval=0, handle=1)
 
-    assert len(polls(told.trace())) == 0
-
-
-def test_questions_that_nobody_captured_are_no_polls(told):
-    told.calls(" ".join(["ivpu_get_param_ioctl"] * 12))
-    assert len(polls(told.trace())) == 0
-    assert len(polls(told.trace(timed=False))) == 0
+    assert len(polls(recorder.trace())) == 0
 
 
-def test_asking_for_one_parameter_again_and_again_polls_and_asking_for_many_does_not(told):
+def test_calls_without_captured_arguments_are_not_polls(recorder):
+    recorder.calls(" ".join(["ivpu_get_param_ioctl"] * 12))
+    assert len(polls(recorder.trace())) == 0
+    assert len(polls(recorder.trace(timed=False))) == 0
+
+
+def test_reading_one_parameter_repeatedly_is_a_poll_and_reading_many_is_not(recorder):
     for number in range(14):
-        told.call("ivpu_get_param_ioctl", lasts=5, retval=0, param=number, index=0)
+        recorder.call("ivpu_get_param_ioctl", lasts=5, retval=0, param=number, index=0)
     for _ in range(9):
-        told.call("ivpu_get_param_ioctl", lasts=5, retval=0, param=3, index=1)
+        recorder.call("ivpu_get_param_ioctl", lasts=5, retval=0, param=3, index=1)
 
-    assert polls(told.trace())["repeats"].tolist() == [9]
+    assert polls(recorder.trace())["repeats"].tolist() == [9]
 
 
-def test_what_tracepoints_call_to_print_themselves_does_not_cut_a_poll(told):
+def test_functions_that_tracepoints_call_to_print_themselves_do_not_split_a_poll(recorder):
     for _ in range(6):
-        told.call("ivpu_bo_wait_ioctl", lasts=50, retval=TIMED_OUT, handle=3)
-        told.calls("ivpu_fence_get_driver_name ivpu_fence_get_timeline_name")
+        recorder.call("ivpu_bo_wait_ioctl", lasts=50, retval=TIMED_OUT, handle=3)
+        recorder.calls("ivpu_fence_get_driver_name ivpu_fence_get_timeline_name")
 
-    assert polls(told.trace())["calls"].tolist() == [6]
+    assert polls(recorder.trace())["calls"].tolist() == [6]
 
 
-def test_no_polls_is_a_table_with_columns(told):
-    told.call("ivpu_open")
-    table = polls(told.trace())
+def test_a_trace_without_polls_has_an_empty_table_with_columns(recorder):
+    recorder.call("ivpu_open")
+    table = polls(recorder.trace())
 
     assert table["calls"].sum() == 0
     assert isinstance(table["period_ns"].dtype, type(pd.Series([1.0]).dtype))

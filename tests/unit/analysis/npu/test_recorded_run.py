@@ -1,4 +1,4 @@
-"""The numbers of a recorded run on a real NPU: all of them come out of its list of calls."""
+"""The known numbers of a recorded run on a real NPU are reproduced from its list of calls."""
 
 import json
 
@@ -23,7 +23,7 @@ OURS = {
     "teardown_unmap_free": {"cleanup"},
     "runtime_suspend": {"power down"},
 }
-"""Our phases in each stretch that the recording was divided into by hand."""
+"""Our phases in each manually marked part of the recording."""
 SAME_FAMILY = {
     "mmu": ("MMU",), "ipc": ("IPC", "JSM"), "buffer": ("buffer",), "hardware": ("hardware",), "job": ("job",),
     "device_file": ("device file",), "power": ("power",), "firmware_boot": ("firmware boot",), "irq": ("interrupt",),
@@ -65,7 +65,7 @@ def test_the_boot_is_the_only_poll(recorded):
     assert pd.isna(poll.period_ns)
 
 
-def test_five_messages_came_and_three_were_sent(recorded):
+def test_five_messages_were_received_and_three_sent(recorded):
     table = messages(recorded.trace)
 
     assert list(zip(table["direction"], table["name"], table["first_row"], strict=True)) == [
@@ -94,7 +94,7 @@ def test_every_page_belongs_to_one_of_25_mappings(recorded):
     assert [recorded.calls[row] for row in table["first_row"]] == ["ivpu_mmu_context_map_sgt"] * 25
 
 
-def test_the_phases_are_cut_where_they_were_cut_by_hand(recorded):
+def test_the_phases_match_those_marked_by_hand(recorded):
     table = phases(recorded.trace)
 
     assert table["first_row"].tolist() == [0, *table["last_row"][:-1]]

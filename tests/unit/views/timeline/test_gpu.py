@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accel_magic
-from accel_magic.analysis.gpu.timeline import TIMELINE, under_way
+from accel_magic.analysis.gpu.timeline import TIMELINE, launch_calls
 from accel_magic.api.gpu_recording import frame_of
 from accel_magic.errors import ResultError
 from accel_magic.recording.flame import FlameFacts
@@ -124,7 +124,7 @@ def test_the_launch_under_way_is_the_one_whose_call_holds_the_time(made, events)
         kept.append((tid, start, length))
     tids, times = (np.array([event[part] for event in events], np.int64) for part in (0, 1))
 
-    found = under_way(launches(*kept), tids, times)
+    found = launch_calls(launches(*kept), tids, times)
 
     for tid, time, row in zip(tids, times, found, strict=True):
         inside = [n for n, (own, start, length) in enumerate(kept) if own == tid and start <= time < start + length]
