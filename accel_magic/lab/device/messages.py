@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 
+from accel_magic.probes.presets import npu_messages
+
 # ivpu_ipc_hdr: address of the message, its size, channel, sender, receiver, and the header's status (free, allocated).
 IPC_HEADER = struct.Struct("<IIHBBB")
 IPC_HEADER_SIZE = 64
@@ -34,47 +36,9 @@ PROCESSING_ERROR = 0x2
 OUT_OF_RESOURCES = 0xA
 NOT_IMPLEMENTED = 0xB
 
-# Request: (name, number, number of the reply, name of the reply).
-REQUESTS = {
-    number: (name, reply, reply_name)
-    for name, number, reply, reply_name in (
-        ("ENGINE_RESET", 0x1100, 0x2200, "ENGINE_RESET_DONE"),
-        ("ENGINE_PREEMPT", 0x1101, 0x2201, "ENGINE_PREEMPT_DONE"),
-        ("REGISTER_DB", 0x1102, 0x2202, "REGISTER_DB_DONE"),
-        ("UNREGISTER_DB", 0x1103, 0x2203, "UNREGISTER_DB_DONE"),
-        ("QUERY_ENGINE_HB", 0x1104, 0x2204, "QUERY_ENGINE_HB_DONE"),
-        ("GET_POWER_LEVEL_COUNT", 0x1105, 0x2205, "GET_POWER_LEVEL_COUNT_DONE"),
-        ("GET_POWER_LEVEL", 0x1106, 0x2206, "GET_POWER_LEVEL_DONE"),
-        ("SET_POWER_LEVEL", 0x1107, 0x2207, "SET_POWER_LEVEL_DONE"),
-        ("TRACE_SET_CONFIG", 0x110A, 0x220A, "TRACE_SET_CONFIG_RSP"),
-        ("TRACE_GET_CONFIG", 0x110B, 0x220B, "TRACE_GET_CONFIG_RSP"),
-        ("TRACE_GET_CAPABILITY", 0x110C, 0x220C, "TRACE_GET_CAPABILITY_RSP"),
-        ("TRACE_GET_NAME", 0x110D, 0x220D, "TRACE_GET_NAME_RSP"),
-        ("SSID_RELEASE", 0x110E, 0x220E, "SSID_RELEASE_DONE"),
-        ("METRIC_STREAMER_START", 0x110F, 0x220F, "METRIC_STREAMER_START_DONE"),
-        ("METRIC_STREAMER_STOP", 0x1110, 0x2210, "METRIC_STREAMER_STOP_DONE"),
-        ("METRIC_STREAMER_UPDATE", 0x1111, 0x2211, "METRIC_STREAMER_UPDATE_DONE"),
-        ("METRIC_STREAMER_INFO", 0x1112, 0x2212, "METRIC_STREAMER_INFO_DONE"),
-        # From here on the numbers of replies are shifted by one, because a notification uses 0x2213.
-        ("SET_PRIORITY_BAND_SETUP", 0x1113, 0x2214, "SET_PRIORITY_BAND_SETUP_RSP"),
-        ("CREATE_CMD_QUEUE", 0x1114, 0x2215, "CREATE_CMD_QUEUE_RSP"),
-        ("DESTROY_CMD_QUEUE", 0x1115, 0x2216, "DESTROY_CMD_QUEUE_RSP"),
-        ("SET_CONTEXT_SCHED_PROPERTIES", 0x1116, 0x2217, "SET_CONTEXT_SCHED_PROPERTIES_RSP"),
-        ("HWS_REGISTER_DB", 0x1117, 0x2202, "REGISTER_DB_DONE"),
-        ("HWS_SET_SCHEDULING_LOG", 0x1118, 0x2218, "HWS_SET_SCHEDULING_LOG_RSP"),
-        ("HWS_SUSPEND_CMDQ", 0x1119, 0x221A, "HWS_SUSPEND_CMDQ_DONE"),
-        ("HWS_RESUME_CMDQ", 0x111A, 0x221B, "HWS_RESUME_CMDQ_RSP"),
-        ("HWS_ENGINE_RESUME", 0x111B, 0x221C, "HWS_RESUME_ENGINE_DONE"),
-        ("DCT_ENABLE", 0x111C, 0x221D, "DCT_ENABLE_DONE"),
-        ("DCT_DISABLE", 0x111D, 0x221E, "DCT_DISABLE_DONE"),
-        ("FREQ_CONFIG", 0x111F, 0x221F, "FREQ_CONFIG_RSP"),
-        ("STATE_DUMP", 0x11FF, 0x22FF, "STATE_DUMP_RSP"),
-        ("BLOB_DEINIT", 0x1200, 0x2300, "BLOB_DEINIT_DONE"),
-        ("DYNDBG_CONTROL", 0x1201, 0x2301, "DYNDBG_CONTROL_RSP"),
-        ("PWR_D0I3_ENTER", 0x1202, 0x2302, "PWR_D0I3_ENTER_DONE"),
-    )
-}
-JOB_DONE = 0x2100
+REQUESTS = {request.number: (request.name, request.reply, request.reply_name) for request in npu_messages.REQUESTS}
+"""Name, number of the reply and name of the reply, by the request's number."""
+JOB_DONE = npu_messages.JOB_DONE
 REPLY_NAMES = {reply: name for _, reply, name in REQUESTS.values()} | {JOB_DONE: "JOB_DONE"}
 
 # Payloads, each from the start of the 96 bytes.

@@ -1,9 +1,7 @@
 import pandas as pd
-import pytest
 
 from accel_magic.analysis.npu import messages as jsm
 from accel_magic.analysis.npu.messages import messages
-from accel_magic.lab.device import messages as device
 
 ADDRESS, COUNT, SEEN = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_hw_ip_ipc_rx_count_get", "ivpu_jsm_msg_dump"
 REGISTER, REGISTERED = 0x1102, 0x2202
@@ -153,10 +151,3 @@ def test_events_without_thread_numbers_are_treated_as_one_thread(recorder):
 def test_an_unknown_type_is_shown_as_its_number():
     assert jsm.name_of(0x1103) == "UNREGISTER_DB"
     assert jsm.name_of(0x1FFF) == "0x1fff"
-
-
-@pytest.mark.parametrize("number", list(device.REQUESTS))
-def test_the_names_match_those_of_the_emulated_device(number):
-    name, reply, reply_name = device.REQUESTS[number]
-
-    assert (jsm.name_of(number), jsm.REPLIES[number], jsm.name_of(reply)) == (name, reply, reply_name)
