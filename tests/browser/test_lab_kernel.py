@@ -117,6 +117,7 @@ def test_a_notebook_on_the_lab_kernel_traces_the_driver(lab, browse):
     assert notebook.errors == []
 
 
+@pytest.mark.thorough  # boots another virtual machine
 def test_a_notebook_that_names_the_lab_kernel_gets_it_and_its_buttons_work(lab, browse):
     lab.write("own.ipynb", "import os, time\nkept = 1", "time.sleep(1000)", "'kept' in globals()")
     own = nbformat.read(lab.folder / "own.ipynb", as_version=4)

@@ -127,6 +127,7 @@ def test_a_job_with_a_lost_completion_is_abandoned(healthy, load, hits_of):
         assert (outcome.statuses, outcome.timed_out) == ({0: 2}, 1)
 
 
+@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_a_duplicated_completion_is_received_twice_and_harmless(healthy, load, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=10, fault="duplicate", every=5))
 
@@ -173,6 +174,7 @@ def test_firmware_that_never_boots_leaves_no_device_when_the_driver_binds(health
     assert hits_of(again)["ivpu_probe"] == boots_beyond_wakes(hits_of(again)) == 1
 
 
+@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_a_slow_boot_shows_as_waiting_time(healthy):
     result = healthy.trace("latency:intel_vpu:ivpu_wait_for_ready", command=with_fault("slow-boot", 400_000))
 
@@ -182,6 +184,7 @@ def test_a_slow_boot_shows_as_waiting_time(healthy):
     assert waits["duration_ns"].between(0.38e9, BOOT_TIMEOUT_S * 1e9).all()
 
 
+@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_a_lost_reply_of_the_firmware_shows_as_a_request_timeout(healthy, hits_of):
     # On 6.12 the driver crashes if the reply to a doorbell's registration is lost. The heartbeat is queried before it
     # and its unregistration follows: the third reply, unless the NPU suspends in between.
@@ -201,6 +204,7 @@ def test_a_lost_reply_of_the_firmware_shows_as_a_request_timeout(healthy, hits_o
     assert timed_out.max() >= min(REPLY_TIMEOUT_S * 0.95e9, answered.max())
 
 
+@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_duplicated_replies_are_received_twice_and_harmless(healthy, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=with_fault("duplicate-ipc", 1, jobs=5))
 

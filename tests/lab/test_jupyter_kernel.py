@@ -171,6 +171,7 @@ def test_an_interrupt_ends_only_the_cell(notebook, body):
     assert notebook.value("kept") == 42
 
 
+@pytest.mark.thorough  # boots another virtual machine
 def test_a_restart_boots_a_new_machine_with_the_same_ports(notebook):
     before, ports = notebook.value(BOOT_ID), [getattr(notebook.manager, name) for name in PORTS]
     pids, folder = family(notebook.lab), notebook.lab.exchange.parent

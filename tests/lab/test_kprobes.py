@@ -6,6 +6,8 @@ import json
 import re
 import sys
 
+import pytest
+
 from accel_magic.api.lab import trace_lab
 from accel_magic.errors import ProbeError
 from accel_magic.lab.npu import Load
@@ -41,6 +43,7 @@ def test_a_glob_attaches_exactly_the_traceable_functions_of_the_module(guest):
     assert attached(guest.run("cat", ENABLED)) == set()
 
 
+@pytest.mark.thorough  # searches all functions of the kernel, as unit tests do
 def test_a_glob_without_a_module_finds_the_same_functions(guest):
     result = guest.trace("kprobe:ivpu_*", command=["cat", ENABLED])
 
