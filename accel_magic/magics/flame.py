@@ -97,7 +97,7 @@ def cells_of(shell: Any) -> Callable[[], Mapping[str, str]]:
 
 def _dry_run(trace: FlameTrace) -> object:
     from accel_magic.views.dry_run import DryRun
-    from accel_magic.views.flame.result import ThreadDryRun
+    from accel_magic.views.flame.summary import ThreadDryRun
 
     plan = trace.prepare()
     return ThreadDryRun(trace.options.rate, trace.notes) if plan is None else DryRun.of(plan)

@@ -232,12 +232,12 @@ class GpuComparison(Comparison):
 
     def summary(self) -> str:
         """Return a description of both traces, and all tables."""
-        from accel_magic.views.gpu.result import comparison_text
+        from accel_magic.views.gpu.summary import comparison_text
 
         return comparison_text(self._tables(), self.devices, self.banners)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from accel_magic.views.gpu.result import comparison_html
+        from accel_magic.views.gpu.summary import comparison_html
 
         html = comparison_html(self._tables(), self.devices, self.banners)
         return {"text/plain": self.summary(), "text/html": html}

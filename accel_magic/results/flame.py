@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.profile_store import Stored
     from accel_magic.recording.recording import Recording
     from accel_magic.results.taken_apart import Diagnosis
-    from accel_magic.views.flame.result import FlameTables
+    from accel_magic.views.flame.summary import FlameTables
 
 
 class SampledResult(ProfileResult):
@@ -76,19 +76,19 @@ class SampledResult(ProfileResult):
 
     def _tables(self) -> FlameTables:
         """Tables shown in the text and the HTML."""
-        from accel_magic.views.flame.result import FlameTables
+        from accel_magic.views.flame.summary import FlameTables
 
         return FlameTables(self.profile, self.frames, self.threads, xe_samples=_samples_of(self.xe))
 
     def summary(self) -> str:
         """Return plain text: headline, frames with most weight, threads."""
-        from accel_magic.views.flame.result import flame_text
+        from accel_magic.views.flame.summary import flame_text
 
         return flame_text(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
-        from accel_magic.views.flame.result import bundle
+        from accel_magic.views.flame.summary import bundle
 
         return bundle(self._tables())
 
@@ -191,7 +191,7 @@ class FlameResult(ProfileResult):
 
     def _tables(self) -> FlameTables:
         """Tables shown in the text and the HTML."""
-        from accel_magic.views.flame.result import FlameTables
+        from accel_magic.views.flame.summary import FlameTables
 
         return FlameTables(
             self.profile,
@@ -206,13 +206,13 @@ class FlameResult(ProfileResult):
 
     def summary(self) -> str:
         """Return plain text: headline, frames with most weight, waits, measured calls, threads."""
-        from accel_magic.views.flame.result import flame_text
+        from accel_magic.views.flame.summary import flame_text
 
         return flame_text(self._tables())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
-        from accel_magic.views.flame.result import bundle
+        from accel_magic.views.flame.summary import bundle
 
         return bundle(self._tables())
 

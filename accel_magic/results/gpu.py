@@ -285,13 +285,13 @@ class GpuResult(Result):
 
     def summary(self) -> str:
         """Return plain text: kernels, tools' tables, findings, and what was left out."""
-        from accel_magic.views.gpu.result import gpu_text
+        from accel_magic.views.gpu.summary import gpu_text
 
         return gpu_text(self.gpu)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle."""
-        from accel_magic.views.gpu.result import gpu_html
+        from accel_magic.views.gpu.summary import gpu_html
 
         return {"text/plain": self.summary(), "text/html": gpu_html(self.gpu)}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.kernel.records import c_layout
-from accel_magic.kernel.records import frames as maps_frames
+from accel_magic.kernel.records import decode as maps_frames
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
 

@@ -52,12 +52,12 @@ class Npu(NpuTables):
         return timeline(self, start_ns, end_ns)
 
     def __repr__(self) -> str:
-        from accel_magic.views.npu.result import summary
+        from accel_magic.views.npu.summary import summary
 
         return summary(self)
 
     def _repr_html_(self) -> str:
-        from accel_magic.views.npu.result import html
+        from accel_magic.views.npu.summary import html
 
         return html(self)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel_magic.banners import banners_of
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.headline import headline
-from accel_magic.views.npu.result import brief
+from accel_magic.views.npu.summary import brief
 from accel_magic.views.tables import (
     STYLE,
     comparison_families_table,

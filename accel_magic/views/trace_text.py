@@ -8,7 +8,7 @@ from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import headline
-from accel_magic.views.npu.result import brief
+from accel_magic.views.npu.summary import brief
 from accel_magic.views.tables import (
     aligned,
     comparison_families_table,

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.analysis.findings import Findings
-from accel_magic.analysis.npu.evidence import firmware, jobs, memory
+from accel_magic.analysis.npu.evidence import buffers, firmware, jobs
 from accel_magic.analysis.npu.evidence import firmware as power
 from accel_magic.analysis.npu.evidence import firmware as recording
 from accel_magic.analysis.npu.evidence import jobs as stuck
@@ -40,10 +40,10 @@ CHECKS: Final[Mapping[str, Callable[[Analysed, Rule], Evidence | None]]] = Mappi
         "boot-in-region": power.boot_in_region,
         "wake-per-job": power.wake_per_job,
         "jobs-serialised": jobs.jobs_serialised,
-        "pages-remapped": memory.pages_remapped,
-        "buffers-churned": memory.buffers_churned,
-        "buffers-leaked": memory.buffers_leaked,
-        "allocation-tail": memory.allocation_tail,
+        "pages-remapped": buffers.pages_remapped,
+        "buffers-churned": buffers.buffers_churned,
+        "buffers-leaked": buffers.buffers_leaked,
+        "allocation-tail": buffers.allocation_tail,
         "ipc-polling": firmware.ipc_polling,
         "ipc-storm": firmware.ipc_storm,
     }

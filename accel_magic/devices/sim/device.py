@@ -20,9 +20,9 @@ from accel_magic.errors import ProbeError, ProgramError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accel_magic.devices.sim.layout import Slot
     from accel_magic.devices.sim.program import Function, Program
     from accel_magic.devices.sim.types import Array
+    from accel_magic.devices.sim.variables import Slot
 
 
 MOST_THREADS = 1024

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NoReturn
 from accel_magic.devices.sim import code as lift
 from accel_magic.devices.sim import operations
 from accel_magic.devices.sim.code import Arrays, Code, Modifiers, Number, Scope, Symbol, UnknownFormError, Variable
-from accel_magic.devices.sim.layout import Slot, align, image, parameters, sizes
 from accel_magic.devices.sim.memory import CODE, SHARED
 from accel_magic.devices.sim.operations import barriers, calls, control, lanes
 from accel_magic.devices.sim.program import Function, Gate, Program, Segment
 from accel_magic.devices.sim.reading import FRAME_ALIGN, Entry, Mark, Placed, Reader, instruction, text
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.devices.sim.variables import Slot, align, image, parameters, sizes
 from accel_magic.errors import ProgramError
 from accel_magic.ptx import model as ptx
 from accel_magic.ptx.parser import parse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from accel_magic.devices.sim.code import Arrays, End, Reader, Step, Variable
     from accel_magic.devices.sim.faults import Site
-    from accel_magic.devices.sim.layout import Slot
+    from accel_magic.devices.sim.variables import Slot
 
 
 @dataclass

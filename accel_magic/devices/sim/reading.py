@@ -19,7 +19,7 @@ from accel_magic.devices.sim.code import (
     Variable,
     Vector,
 )
-from accel_magic.devices.sim.layout import align, number, sizes, type_named
+from accel_magic.devices.sim.variables import align, number, sizes, type_named
 from accel_magic.ptx import model as ptx
 
 if TYPE_CHECKING:

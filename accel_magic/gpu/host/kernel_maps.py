@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.maps import tables
+from accel_magic.gpu.maps import host_maps
 from accel_magic.gpu.maps.content import MapContent
-from accel_magic.gpu.maps.tables import RingReader
+from accel_magic.gpu.maps.host_maps import RingReader
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, MapType
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.load import maps as map_reading
@@ -130,7 +130,7 @@ class KernelMaps:
         if spec.type in ARRAYS:
             return _mapped(descriptor, spec.max_entries * spec.stride)
         described = map_reading.Described(descriptor, spec.type, spec.max_entries, spec.key_size, spec.value_size)
-        return tables.packed(map_reading.read(described))
+        return host_maps.packed(map_reading.read(described))
 
     def close(self) -> None:
         """Release everything; may be called again."""

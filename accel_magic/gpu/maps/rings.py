@@ -22,7 +22,7 @@ from accel_magic.gpu.maps.layout import (
 )
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.kernel.records.c_layout import CLayout, Field, columns, raw_layout
-from accel_magic.kernel.records.frames import RAW
+from accel_magic.kernel.records.decode import RAW
 from accel_magic.kernel.records.rings import discarded, record_starts, sizes
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.maps import tables
+from accel_magic.gpu.maps import host_maps
+from accel_magic.gpu.maps.host_maps import guessed
 from accel_magic.gpu.maps.layout import HEAD, SLOT_HEAD, round_up, slot_bytes, slots
 from accel_magic.gpu.maps.printing import print_records, printed
 from accel_magic.gpu.maps.rings import drain, records, ring_records
-from accel_magic.gpu.maps.tables import guessed
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, RINGS, MapType
 from accel_magic.kernel.records.c_layout import columns
-from accel_magic.kernel.records.frames import map_frame
+from accel_magic.kernel.records.decode import map_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,7 +142,7 @@ def frame(spec: MapSpec, raw: NDArray[np.uint8], threads: int) -> pd.DataFrame:
 
     """
     if spec.used_by == "cpu" and spec.type not in ARRAYS:
-        return tables.frame(spec, raw)
+        return host_maps.frame(spec, raw)
     if spec.type not in RINGS:
         return entries(spec, raw, threads, untouched=spec.type not in PER_THREAD)
     found = records(raw, spec.value)

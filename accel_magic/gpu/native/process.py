@@ -25,7 +25,7 @@ from accel_magic.gpu.live import sample_of
 from accel_magic.gpu.maps.live import LiveMaps
 from accel_magic.gpu.maps.shared import allocate_all
 from accel_magic.gpu.native import wire
-from accel_magic.gpu.native.memory import ChildMemory
+from accel_magic.gpu.native.child_memory import ChildMemory
 from accel_magic.gpu.native.wire import RECORDS, RING, Kind, Message
 from accel_magic.ptx import fatbin
 from accel_magic.ptx.entries import architecture, entries

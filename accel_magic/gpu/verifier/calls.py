@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, MapType, Result
-from accel_magic.gpu.verifier import memory, prints
+from accel_magic.gpu.verifier import accesses, prints
 from accel_magic.gpu.verifier.findings import MOST_FRAMES, Breach
 from accel_magic.gpu.verifier.run import DONE, read, require_scalar
 from accel_magic.gpu.verifier.state import entered
@@ -158,14 +158,14 @@ def _key(call: _Call, _register: int, value: Value) -> None:
     spec = call.map
     if spec is not None:
         what = f"the key of map `{spec.name}`"
-        memory.require_readable(call.run, call.state, value, spec.key_size, rule="out-of-bounds-key", what=what)
+        accesses.require_readable(call.run, call.state, value, spec.key_size, rule="out-of-bounds-key", what=what)
 
 
 def _value(call: _Call, _register: int, value: Value) -> None:
     spec = call.map
     if spec is not None:
         what = f"the value of map `{spec.name}`"
-        memory.require_readable(call.run, call.state, value, spec.value_size, rule="out-of-bounds-key", what=what)
+        accesses.require_readable(call.run, call.state, value, spec.value_size, rule="out-of-bounds-key", what=what)
 
 
 def _number(call: _Call, register: int, value: Value) -> None:
@@ -173,11 +173,11 @@ def _number(call: _Call, register: int, value: Value) -> None:
 
 
 def _out8(call: _Call, register: int, value: Value) -> None:
-    memory.require_writable(call.run, call.state, value, 8, what=call.named(register))
+    accesses.require_writable(call.run, call.state, value, 8, what=call.named(register))
 
 
 def _memory(call: _Call, register: int, value: Value) -> None:
-    memory.require_readable(call.run, call.state, value, 0, what=call.named(register))
+    accesses.require_readable(call.run, call.state, value, 0, what=call.named(register))
     call.memory = value
 
 
@@ -185,7 +185,7 @@ def _size(call: _Call, register: int, value: Value) -> None:
     known = _sized(call, register, value).number.wide
     if known.smin < 0:
         raise Breach("wrong-argument", f"{call.named(register)} is a size and may be negative")
-    memory.require_readable(call.run, call.state, call.memory, known.umax, what=call.named(register - 1))
+    accesses.require_readable(call.run, call.state, call.memory, known.umax, what=call.named(register - 1))
 
 
 def _size_const(call: _Call, register: int, value: Value) -> None:
@@ -215,10 +215,10 @@ def _record(call: _Call, register: int, value: Value) -> None:
 def _text(call: _Call, register: int, value: Value) -> None:
     """Read a text to its end; each byte must be a constant."""
     what = call.named(register)
-    memory.require_readable(call.run, call.state, value, 0, what=what)
+    accesses.require_readable(call.run, call.state, value, 0, what=what)
     for at in range(_LONGEST_TEXT):
         try:
-            byte = memory.peek(call.run, call.state, value, at)
+            byte = accesses.peek(call.run, call.state, value, at)
         except Breach as breach:
             raise Breach("text-not-terminated", f"{what} is not a zero-terminated text") from breach
         if not byte.known:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.maps.printing import MOST_TEXT, check_format
-from accel_magic.gpu.verifier import memory
+from accel_magic.gpu.verifier import accesses
 from accel_magic.gpu.verifier.findings import Breach
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _text(run: Run, state: State, address: Value, size: int) -> bytes | None:
     found = bytearray()
     for at in range(min(size, MOST_TEXT)):
         try:
-            byte = memory.peek(run, state, address, at)
+            byte = accesses.peek(run, state, address, at)
         except Breach:
             return None
         if not byte.known:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu, DataReference, Jump, MapReference
-from accel_magic.gpu.verifier import calls, memory
+from accel_magic.gpu.verifier import accesses, calls
 from accel_magic.gpu.verifier.arithmetic import compute, moved, swapped
 from accel_magic.gpu.verifier.conditions import assume
 from accel_magic.gpu.verifier.domain import M32, UNKNOWN, constant, truncated
@@ -51,7 +51,7 @@ def _wide_load(_run: Run, state: State, place: Place, instruction: isa.Instructi
 
 def _load(run: Run, state: State, place: Place, instruction: isa.Instruction) -> int:
     base = read(state, instruction.src)
-    state.frame.registers[instruction.dst] = memory.load(run, state, place, base, instruction)
+    state.frame.registers[instruction.dst] = accesses.load(run, state, place, base, instruction)
     return place[1] + 1
 
 
@@ -59,7 +59,7 @@ def _store(run: Run, state: State, place: Place, instruction: isa.Instruction) -
     base = read(state, instruction.dst)
     size = instruction.size
     value = number(constant(instruction.imm & ((1 << 8 * size) - 1)))
-    memory.store(run, state, place, base, value, offset=instruction.offset, size=size)
+    accesses.store(run, state, place, base, value, offset=instruction.offset, size=size)
     return place[1] + 1
 
 
@@ -69,7 +69,7 @@ def _store_register(run: Run, state: State, place: Place, instruction: isa.Instr
     value = _shared(run, state, instruction.src)
     if value.kind == "scalar" and value.number.wide.umax >> 8 * size:
         value = number(truncated(value.number, size))
-    memory.store(run, state, place, base, value, offset=instruction.offset, size=size)
+    accesses.store(run, state, place, base, value, offset=instruction.offset, size=size)
     return place[1] + 1
 
 
@@ -78,7 +78,7 @@ def _atomic(run: Run, state: State, place: Place, instruction: isa.Instruction) 
     require_scalar(read(state, instruction.src), "the operand of an atomic")
     if instruction.imm == isa.CMPXCHG:
         require_scalar(read(state, 0), "the expected value of a compare-and-exchange")
-    old = memory.atomic(run, state, place, base, instruction)
+    old = accesses.atomic(run, state, place, base, instruction)
     if instruction.imm == isa.CMPXCHG:
         state.frame.registers[0] = old
     elif instruction.imm & isa.FETCH:

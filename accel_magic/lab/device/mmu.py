@@ -14,7 +14,7 @@ from accel_magic.lab.device import registers as reg
 from accel_magic.lab.device.guest_fault import GuestFault
 
 if TYPE_CHECKING:
-    from accel_magic.lab.device.memory import GuestMemory
+    from accel_magic.lab.device.guest_memory import GuestMemory
 
 PAGE = 4096
 GLOBAL_SSID = 0

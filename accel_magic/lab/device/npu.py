@@ -10,9 +10,9 @@ from accel_magic.lab.device.buttress import Buttress
 from accel_magic.lab.device.faults import Faults
 from accel_magic.lab.device.firmware import Firmware
 from accel_magic.lab.device.guest_fault import GuestFault
+from accel_magic.lab.device.guest_memory import GuestMemory
 from accel_magic.lab.device.ipc import Ipc
 from accel_magic.lab.device.log import Log
-from accel_magic.lab.device.memory import GuestMemory
 from accel_magic.lab.device.metrics import Metrics
 from accel_magic.lab.device.mmio import HostInterface
 from accel_magic.lab.device.mmu import Mmu

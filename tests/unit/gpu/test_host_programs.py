@@ -21,7 +21,7 @@ from accel_magic.gpu.host import running
 from accel_magic.gpu.host.attach_points import check_bindings, specs_of
 from accel_magic.gpu.host.code import KernelTypes, adapted, bytecode, line_of
 from accel_magic.gpu.host.kernel_maps import split
-from accel_magic.gpu.maps import tables
+from accel_magic.gpu.maps import host_maps
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program import clang, elf, isa
 from accel_magic.gpu.program.isa import DataReference, Instruction, MapReference
@@ -339,7 +339,7 @@ def test_tables_of_the_kernel_survive_a_round_trip():
     values = np.array([[[5, 0, 0, 0], [6, 0, 0, 0]], [[7, 0, 0, 0], [0, 1, 0, 0]]], np.uint8)
     percpu = MapSpec("m", 5, 2, 4, 8, used_by="cpu")
 
-    found = map_views.frame(percpu, tables.packed(MapContent(keys, values)), 1)
+    found = map_views.frame(percpu, host_maps.packed(MapContent(keys, values)), 1)
 
     assert found.to_dict("list") == {
         "key": [1, 2],
@@ -347,7 +347,7 @@ def test_tables_of_the_kernel_survive_a_round_trip():
         "value_cpu0": [7, 5],
         "value_cpu1": [256, 6],
     }
-    empty = tables.packed(MapContent(keys[:0], values[:0]))
+    empty = host_maps.packed(MapContent(keys[:0], values[:0]))
     assert len(map_views.frame(percpu, empty, 1)) == 0
 
 

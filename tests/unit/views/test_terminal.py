@@ -35,7 +35,7 @@ from accel_magic.results.program import ProgramResult
 from accel_magic.results.taken_apart import Diagnosis
 from accel_magic.results.trace import TraceResult
 from accel_magic.views.dry_run import DryRun
-from accel_magic.views.flame.result import ThreadDryRun
+from accel_magic.views.flame.summary import ThreadDryRun
 from accel_magic.views.program import ProgramDryRun
 
 EVIL = "e\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08v\x7f\u202eil\u2028\nnote: made up"

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.code import Code, End, Operand, Reader, Step, Variable
-    from accel_magic.devices.sim.layout import Slot
     from accel_magic.devices.sim.program import Function, Program
     from accel_magic.devices.sim.state import State
     from accel_magic.devices.sim.types import Array
+    from accel_magic.devices.sim.variables import Slot
 
 DEEPEST_CALLS = 4096
 """Most nested calls; the stack usually runs out first."""

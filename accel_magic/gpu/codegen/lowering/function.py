@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.codegen.lowering import arithmetic, control, memory, promotion
+from accel_magic.gpu.codegen.lowering import accesses, arithmetic, control, promotion
 from accel_magic.gpu.codegen.lowering.emitter import Emitter
 from accel_magic.gpu.codegen.lowering.origins import (
     ARGUMENTS,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _REGISTERS: Final = range(11)
 
 _BY_CLASS: Final[Mapping[int, Callable[[Emitter, Instruction], None]]] = {
-    isa.LD: memory.load_constant,
-    isa.LDX: memory.load,
-    isa.ST: memory.store_constant,
-    isa.STX: memory.store,
+    isa.LD: accesses.load_constant,
+    isa.LDX: accesses.load,
+    isa.ST: accesses.store_constant,
+    isa.STX: accesses.store,
     isa.ALU: arithmetic.lower,
     isa.ALU64: arithmetic.lower,
     isa.JMP: control.lower,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.codegen.lowering import arithmetic, memory
+from accel_magic.gpu.codegen.lowering import accesses, arithmetic
 from accel_magic.gpu.program.flow import instruction_at
 from accel_magic.gpu.program.updates import OPERATIONS, Update, find
 
@@ -78,7 +78,7 @@ def _update(out: Emitter, store: Instruction, update: Update, operand: str) -> N
     narrow = operand
     if bits < width:
         narrow = out.value(f"trunc i{width} {operand} to i{bits}")
-    old = memory.read_modify_write(out, store, OPERATIONS[change.operation], narrow)
+    old = accesses.read_modify_write(out, store, OPERATIONS[change.operation], narrow)
     extended = old if bits >= width else out.value(f"zext i{bits} {old} to i{width}")
     for register in sorted(update.read):
         out.write(register, old, bits)

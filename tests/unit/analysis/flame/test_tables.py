@@ -105,7 +105,7 @@ def test_the_text_shows_the_rate_samples_expected_and_seen_states_and_losses(res
 
 
 def test_errors_and_losses_are_alarms_but_deliberately_omitted_samples_are_not(result):
-    from accel_magic.views.flame.result import flame_headline
+    from accel_magic.views.flame.summary import flame_headline
 
     recording = replace(result.recording, outcome="error", missed=2)
     alarms = {note.text for note in flame_headline(FlameResult(recording)._tables()) if note.alarm}

@@ -14,7 +14,7 @@ from accel_magic.errors import MachineError
 from accel_magic.gpu.native import build, wire
 from accel_magic.gpu.native import process as images
 from accel_magic.gpu.native import server as server_module
-from accel_magic.gpu.native.memory import ChildMemory
+from accel_magic.gpu.native.child_memory import ChildMemory
 from accel_magic.gpu.native.process import Ring
 from accel_magic.gpu.native.server import Server
 from accel_magic.gpu.native.wire import Kept, Kind, Message

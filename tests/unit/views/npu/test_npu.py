@@ -9,8 +9,8 @@ import pytest
 from accel_magic.analysis.findings import Findings
 from accel_magic.findings import Finding
 from accel_magic.results.trace import TraceResult
-from accel_magic.views.npu import result as npu_brief
-from accel_magic.views.npu.result import brief, families_table, html, phases_table, sentences, summary
+from accel_magic.views.npu import summary as npu_brief
+from accel_magic.views.npu.summary import brief, families_table, html, phases_table, sentences, summary
 
 FINDING = Finding(
     "job-hung", "npu.job-hung", "problem", "1 of 3 jobs hung", {"hung": 1}, "<meaning>", "advice", np.nan, "", "source"

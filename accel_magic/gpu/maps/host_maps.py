@@ -11,7 +11,7 @@ import numpy as np
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.kernel.mapped import map_file
 from accel_magic.kernel.records.c_layout import CLayout, Field, raw_layout
-from accel_magic.kernel.records.frames import RAW, map_frame, records_frame
+from accel_magic.kernel.records.decode import RAW, map_frame, records_frame
 from accel_magic.kernel.records.rings import MixedRing
 
 if TYPE_CHECKING:
