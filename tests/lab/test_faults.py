@@ -93,6 +93,7 @@ def returned(events, function):
     return [(int(value) & RETURN) - ((int(value) & 1 << 31) << 1) for value in values]
 
 
+@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_the_driver_times_out_a_hung_job_and_recovers(healthy, load, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="hang", at=2, timeout=30))
 
@@ -112,6 +113,7 @@ def test_the_driver_times_out_a_hung_job_and_recovers(healthy, load, hits_of):
         assert outcome.ok == 1
 
 
+@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_a_job_with_a_lost_completion_is_abandoned(healthy, load, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="lose", at=2, timeout=4))
 
@@ -127,7 +129,6 @@ def test_a_job_with_a_lost_completion_is_abandoned(healthy, load, hits_of):
         assert (outcome.statuses, outcome.timed_out) == ({0: 2}, 1)
 
 
-@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_a_duplicated_completion_is_received_twice_and_harmless(healthy, load, hits_of):
     result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=10, fault="duplicate", every=5))
 
@@ -184,7 +185,6 @@ def test_a_slow_boot_shows_as_waiting_time(healthy):
     assert waits["duration_ns"].between(0.38e9, BOOT_TIMEOUT_S * 1e9).all()
 
 
-@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_a_lost_reply_of_the_firmware_shows_as_a_request_timeout(healthy, hits_of):
     # On 6.12 the driver crashes if the reply to a doorbell's registration is lost. The heartbeat is queried before it
     # and its unregistration follows: the third reply, unless the NPU suspends in between.

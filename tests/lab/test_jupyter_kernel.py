@@ -161,7 +161,11 @@ def test_the_banner_describes_the_machine(notebook):
 
 @pytest.mark.parametrize(
     "body",
-    ["time.sleep(1000)", "while True:\n    pass", "subprocess.run(['sleep', '1000'])"],
+    [
+        pytest.param("time.sleep(1000)", marks=pytest.mark.thorough),
+        "while True:\n    pass",
+        pytest.param("subprocess.run(['sleep', '1000'])", marks=pytest.mark.thorough),
+    ],
     ids=["sleep", "busy", "child"],
 )
 def test_an_interrupt_ends_only_the_cell(notebook, body):
@@ -287,6 +291,7 @@ async def watched(work):
     return turns
 
 
+@pytest.mark.thorough  # starts another virtual machine
 def test_a_kernel_that_does_not_start_is_an_error_with_the_reason_and_leaves_no_lab(tmp_path):
     manager = KernelManager(kernel_name=NAME)
     manager.kernel_spec.argv = ["python", "-c", "raise SystemExit('the reason')"]

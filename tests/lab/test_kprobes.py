@@ -217,6 +217,7 @@ def test_the_functions_of_a_reloaded_module_are_found_at_their_new_addresses(gue
     assert result.counts["hits"].groupby("function").sum()["ivpu_bo_create_ioctl"] == 2
 
 
+@pytest.mark.thorough  # test_commands.py does
 def test_a_command_is_traced_from_outside_the_guest(guest, load):
     result = trace_lab(guest.lab, "intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=6))
 

@@ -140,6 +140,7 @@ def test_a_panic_of_the_guests_kernel_is_reported_and_its_console_kept(start):
     assert lab.console().count("Kernel panic") == 1
 
 
+@pytest.mark.thorough  # boots its own virtual machine
 def test_killing_qemu_ends_the_running_command_with_an_error(start):
     lab = start()
     processes, folder = descendants(lab._keeper.pid), lab.exchange.parent

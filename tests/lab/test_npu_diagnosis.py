@@ -141,6 +141,7 @@ def test_a_lost_completion_is_found(awake, load):
     assert (evidence_of(findings, "lose")["lost"], done.faulty) == (1, 1)
 
 
+@pytest.mark.thorough  # unit tests cover the rule, test_faults.py the fault
 def test_a_duplicated_completion_is_found(awake, load):
     findings, done = traced(awake, load(jobs=10, fault="duplicate", every=5))
 
@@ -157,6 +158,7 @@ def test_firmware_that_does_not_boot_is_found(asleep, load, request_fault):
     assert evidence_of(findings, "no-boot")["failed"] == 1
 
 
+@pytest.mark.thorough  # unit tests cover the rule, test_faults.py the fault
 def test_firmware_that_boots_slowly_is_found(asleep, load, request_fault):
     request_fault("slow-boot", 300_000)
 
@@ -166,6 +168,7 @@ def test_firmware_that_boots_slowly_is_found(asleep, load, request_fault):
     assert evidence_of(findings, "slow-boot")["longest_ns"] >= 300e6
 
 
+@pytest.mark.thorough  # unit tests cover the rule, test_faults.py the fault
 def test_a_lost_reply_is_found(awake, load, request_fault):
     # On 6.12 the driver crashes if the reply to a doorbell's registration is lost: that is the second one.
     request_fault("lose-ipc", 3 if awake.kernel == "6.12" else 2)
@@ -175,6 +178,7 @@ def test_a_lost_reply_is_found(awake, load, request_fault):
     assert evidence_of(findings, "lose-ipc")["unanswered"] >= 1
 
 
+@pytest.mark.thorough  # unit tests cover the rule, test_faults.py the fault
 def test_duplicated_replies_are_found(awake, load, request_fault):
     request_fault("duplicate-ipc", 1)
 
