@@ -168,7 +168,9 @@ def test_nothing_is_built_in_another_users_folder(folder, build):
     assert list(folder.rglob("*.*")) == []
 
 
-@pytest.mark.parametrize("build", [native.library, standin.library, program.folder])
+@pytest.mark.parametrize(
+    "build", [native.library, pytest.param(standin.library, marks=pytest.mark.thorough), program.folder]
+)
 def test_a_damaged_file_is_built_again(folder, build):
     if build is program.folder:
         build = lambda: program.compile_load(program.folder())  # noqa: E731

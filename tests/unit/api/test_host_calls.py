@@ -470,6 +470,7 @@ def test_on_the_simulated_device_a_kernel_waits_for_the_previous_one(result):
     assert spans[["start_ns", "end_ns"]].to_numpy().tolist() == [[100, 1100], [1100, 1150], [5000, 5007]]
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_a_timeline_of_many_calls_keeps_the_longest_and_reports_it(result):
     many = 20_050
     api = calls({}, {**SYNC, "duration_ns": 7_000_000}).iloc[[0] * (many - 1) + [1]].reset_index(drop=True)

@@ -75,6 +75,7 @@ def test_exactly_one_of_the_threads_that_create_a_key_succeeds(gpu, keys_of):
     assert sum(gpu.losses) == 0
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_keys_that_do_not_fit_are_rejected_and_counted(gpu):
     keys = each(gpu, np.arange(128) % 64, np.uint32)
     results = gpu.call(2, HASH, keys, keys, 0, grid=4)

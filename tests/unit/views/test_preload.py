@@ -14,6 +14,7 @@ def fresh(monkeypatch):
     return preload
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_bokeh_and_ipywidgets_are_imported_only_after_waiting():
     code = (
         "import sys; from accel_magic.views import preload; needed = {'bokeh.plotting', 'bokeh.embed', 'ipywidgets'}\n"

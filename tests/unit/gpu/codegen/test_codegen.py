@@ -148,7 +148,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
+@pytest.mark.parametrize("arch", [pytest.param("sm_75", marks=pytest.mark.thorough), "sm_120"])
 @pytest.mark.parametrize("helper", HELPERS)
 def test_every_helper_is_inlined_into_the_function(helper, arch, tmp_path):
     outs = "mov %r1, %r10\nadd %r1, -8\nmov %r2, %r10\nadd %r2, -16\nmov %r3, %r10\nadd %r3, -24"

@@ -184,6 +184,7 @@ def test_printed_lines_are_collected_while_kernels_run(loop, program):
     assert len(numbers) > maps.PRINT_BYTES // 80
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_maps_are_read_from_another_thread_during_one_launch_and_every_entry_is_complete(loop, program):
     with accel_magic.gputrace(program(ENTRIES), device="cpu", threads=64) as trace:
         kernel = threading.Thread(target=loop, args=(64, 150))

@@ -237,6 +237,7 @@ def test_an_endless_compilation_is_ended_and_the_next_request_is_answered(start)
     assert set(guest.ask({"text": text()})["functions"]) == {"am_plain_0"}
 
 
+@pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_a_compilation_without_enough_memory_is_ended_and_the_next_request_is_answered(start):
     guest = start(cpu_s=60, memory=500 << 20)
 
