@@ -40,6 +40,8 @@ def main():
     target, rounds, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     with npu.Device() as device:
         buffers = [device.create_buffer() for _ in range(count)]
+        # So that the guest, however slow, has to wait for the last job of each batch.
+        buffers[-1].memory[:16] = npu.job_fault("slow", 100_000)
         at_once(device, buffers)  # wakes the NPU
         device.counts.reset()
         waited = {one_by_one.__name__: 0, at_once.__name__: 0}
