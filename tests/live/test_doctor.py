@@ -168,7 +168,7 @@ def test_a_container_policy_that_blocks_a_system_call_is_recognized(call, number
     report, status = run(sys.executable, "-c", REFUSE, str(number))
 
     assert status == 1
-    assert f"refuses {call}() (EPERM)" in report["privilege"]["detail"]
+    assert f"rejects {call}() (EPERM)" in report["privilege"]["detail"]
     assert "seccomp" in report["privilege"]["detail"]
 
 

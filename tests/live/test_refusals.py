@@ -97,13 +97,19 @@ def test_a_kernel_without_kprobes_is_an_error_that_suggests_alternatives(probe, 
 
 
 FEW_DESCRIPTORS = """
-import collections, os, resource, sys
+import collections, os, resource, sys, threading
 import accel_magic
 from accel_magic.kernel.bcc import compiler
 from accel_magic.recording.reader import client as reader
 
 def limit(descriptors):
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+def closed():
+    """Wait until no thread is closing descriptors of an ended trace."""
+    for thread in threading.enumerate():
+        if thread.name == "accel_magic detach":
+            thread.join()
 
 ENOUGH = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 kinds = {
@@ -121,6 +127,7 @@ for name, make in kinds.items():
         if more % 13 == 0:  # the helpers must be restarted
             reader.end()
             compiler.stop()
+        closed()
         limit(len(os.listdir("/proc/self/fd")) - 1 + more)
         try:
             with make() as t:
