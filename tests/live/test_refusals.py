@@ -106,7 +106,7 @@ def limit(descriptors):
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 def closed():
-    """Wait until no thread is closing descriptors of an ended trace."""
+    # Descriptors of an ended trace may still be closed by a thread.
     for thread in threading.enumerate():
         if thread.name == "accel_magic detach":
             thread.join()
