@@ -48,6 +48,11 @@ class Lab:
 
     url: str
     folder: Path
+    settings: Path
+
+    def set_theme(self, name):
+        """Choose the theme of pages that are opened from now on."""
+        (self.settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": name}))
 
     def write(self, name, *cells):
         """Put a notebook with these code cells into the folder."""
@@ -65,20 +70,20 @@ def lab(tmp_path_factory):
         yield lab
 
 
-@pytest.fixture(scope="module")
-def dark_lab(tmp_path_factory):
+@pytest.fixture
+def dark_lab(lab):
     """The same with the dark theme."""
-    with running_lab(tmp_path_factory.mktemp("dark"), theme="JupyterLab Dark") as lab:
-        yield lab
+    lab.set_theme("JupyterLab Dark")
+    yield lab
+    lab.set_theme("JupyterLab Light")
 
 
 @contextmanager
-def running_lab(home, theme="JupyterLab Light"):
+def running_lab(home):
     folder = home / "notebooks"
     folder.mkdir()
     settings = home / "settings/@jupyterlab/apputils-extension"
     settings.mkdir(parents=True)
-    (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     port = free_port()
     environment = {
@@ -101,7 +106,7 @@ def running_lab(home, theme="JupyterLab Light"):
         server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         wait_for(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, home / "lab.log")
-        yield Lab(f"http://127.0.0.1:{port}", folder)
+        yield Lab(f"http://127.0.0.1:{port}", folder, settings)
     finally:
         server.terminate()
         try:
@@ -149,28 +154,40 @@ def browser(chromium):
         browser.close()
 
 
-@pytest.fixture
-def browse(chromium, tmp_path, request):
-    """Open notebooks in a browser with its own profile; pages may not access any other host."""
+@pytest.fixture(scope="module")
+def context(chromium, tmp_path_factory):
+    """A browser with its own profile for the pages of JupyterLab, whose code it loads and compiles only once."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            tmp_path / "profile",
+            tmp_path_factory.mktemp("profile"),
             executable_path=chromium,
             args=FLAGS,
             viewport={"width": 1280, "height": 900},
         )
-        foreign = []
-        context.on("request", lambda request: foreign.append(request.url) if is_foreign(request.url) else None)
-        try:
-            yield lambda lab, name, **options: Notebook.opened(context.new_page(), lab, name, **options)
-        finally:
-            LAST_SEEN.mkdir(parents=True, exist_ok=True)
-            for page in context.pages[1:]:
-                page.screenshot(path=LAST_SEEN / f"{request.node.name}.png")
-            context.close()
-        assert foreign == []
+        yield context
+        context.close()
+
+
+@pytest.fixture
+def browse(context, request):
+    """Open notebooks in the browser; pages may not access any other host."""
+    foreign, pages = [], []
+
+    def opened(lab, name, **options):
+        pages.append(context.new_page())
+        pages[-1].on("request", lambda request: foreign.append(request.url) if is_foreign(request.url) else None)
+        return Notebook.opened(pages[-1], lab, name, **options)
+
+    try:
+        yield opened
+    finally:
+        LAST_SEEN.mkdir(parents=True, exist_ok=True)
+        for page in pages:
+            page.screenshot(path=LAST_SEEN / f"{request.node.name}.png")
+            page.close()
+    assert foreign == []
 
 
 def is_foreign(url):

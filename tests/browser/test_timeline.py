@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accel_magic.views.figures.bokehjs import bokehjs, figure_html
 from accel_magic.views.timeline.npu import timeline
-from tests.browser.conftest import FLAGS, LAST_SEEN
+from tests.browser import saved_page
 from tests.unit.conftest import recording
 from tests.unit.views.timeline.test_npu import MadeTrace
 
@@ -29,31 +28,15 @@ SELECTED = """() => {
 
 
 @pytest.fixture
-def page(chromium, tmp_path, request):
-    """A saved page with the timeline of some jobs; it may not access the network."""
-    from playwright.sync_api import sync_playwright
-
+def page(browser, tmp_path, request):
+    """A saved page with the timeline of some jobs."""
     trace = MadeTrace(recording())
     for number in range(JOBS):
         trace.a_job(number, 2000 + 3000 * number, tid=11 + number % 2)
-    path = tmp_path / "saved.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8><body>{bokehjs()}{figure_html(timeline(trace))}</body>")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        opened = browser.new_page(viewport={"width": 1280, "height": 900})
-        errors, asked = [], []
-        opened.on("pageerror", lambda error: errors.append(str(error)))
-        opened.on("request", lambda asked_for: asked.append(asked_for.url))
-        opened.goto(f"file://{path}")
-        opened.get_by_text("Steps, all: 240").wait_for(timeout=60_000)
-        try:
-            yield opened
-        finally:
-            LAST_SEEN.mkdir(parents=True, exist_ok=True)
-            opened.screenshot(path=LAST_SEEN / f"{request.node.name}.png")
-            browser.close()
-        assert errors == []
-        assert asked == [f"file://{path}"]
+    html = saved_page.page_of(timeline(trace))
+    with saved_page.opened(browser, html, tmp_path, request.node.name, width=1280, height=900) as page:
+        page.get_by_text("Steps, all: 240").wait_for(timeout=60_000)
+        yield page
 
 
 def rows(page, table):
