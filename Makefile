@@ -72,7 +72,7 @@ recordings: $(STAMPS)/demo
 screenshots: $(STAMPS)/dev
 	@tools/packages $(TEST_PACKAGES)
 	@tools/tracefs
-	@$(BIN)/python -m pytest tests/browser
+	@ACCEL_MAGIC_THOROUGH=1 $(BIN)/python -m pytest tests/browser
 	@mkdir -p docs/images
 	@cd build/screenshots && cp -v $(addsuffix .png,$(SCREENSHOTS)) ../../docs/images/
 

@@ -81,6 +81,7 @@ def buffers_in(text):
     return (int(found[1]), float(found[2]) * unit[found[3]]) if found else None
 
 
+@pytest.mark.thorough  # tests/lab/test_jupyter_kernel.py traces in this kernel without a browser
 def test_a_notebook_on_the_lab_kernel_traces_the_driver(lab, browse):
     notebook = browse(lab, lab.write("npu.ipynb", RELEASE, LOAD, TRACED, COUNTS))
 

@@ -130,7 +130,11 @@ def test_a_shell_accepts_input_and_interrupts(tmp_path):
         (["run", "--share", "/nowhere", "--", "true"], "/nowhere"),
         (["run", "--share", "/run", "--", "true"], "/run"),
         (["status", "--", "true"], "--"),
-        (["run", "--", "no-such-command"], "no-such-command"),
+        pytest.param(
+            ["run", "--", "no-such-command"],
+            "no-such-command",
+            marks=pytest.mark.thorough,  # boots its own virtual machine
+        ),
         pytest.param(
             ["trace", "intel_vpu:ivpu_bo_crate_ioctl", "--", "true"],
             "ivpu_bo_create_ioctl",

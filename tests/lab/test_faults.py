@@ -139,6 +139,7 @@ def test_a_duplicated_completion_is_received_twice_and_harmless(healthy, load, h
     assert hits["ivpu_stop_job_timeout_detection"] == 10
 
 
+@pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_firmware_that_fails_to_boot_once_is_booted_again(healthy, hits_of):
     result = healthy.trace(
         "intel_vpu:ivpu_*", "latency:intel_vpu:ivpu_wait_for_ready", command=with_fault("no-boot", 1)
@@ -156,6 +157,7 @@ def test_firmware_that_fails_to_boot_once_is_booted_again(healthy, hits_of):
     assert waits["duration_ns"].iloc[0] >= BOOT_TIMEOUT_S * 0.95e9
 
 
+@pytest.mark.thorough  # binds the driver twice
 def test_firmware_that_never_boots_leaves_no_device_when_the_driver_binds(healthy, hits_of):
     result = healthy.trace(
         "intel_vpu:ivpu_*", "kretprobe:intel_vpu:ivpu_boot", command=[sys.executable, "-c", BIND_WITHOUT_BOOT]

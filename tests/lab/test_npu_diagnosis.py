@@ -119,6 +119,7 @@ def test_a_run_that_wakes_the_npu_has_only_a_note_about_it(asleep, load):
     assert set(findings.ids) <= {"boot-in-region", "wake-per-job", "buffers-churned"}
 
 
+@pytest.mark.thorough  # test_npu_analysis.py traces the same fault, and unit tests cover the rule
 def test_slow_jobs_are_found(awake, load):
     findings, done = traced(awake, load(jobs=12, fault="slow=200000", every=6))
 
@@ -127,6 +128,7 @@ def test_slow_jobs_are_found(awake, load):
     assert evidence["longest_ns"] >= 200e6
 
 
+@pytest.mark.thorough  # test_npu_analysis.py traces the same fault, and unit tests cover the rule
 def test_a_hung_job_is_found(awake, load):
     findings, done = traced(awake, load(jobs=3, processes=3, fault="hang", at=2, timeout=30))
 
@@ -135,6 +137,7 @@ def test_a_hung_job_is_found(awake, load):
     assert "npu-reset" in findings.ids
 
 
+@pytest.mark.thorough  # test_npu_analysis.py traces the same fault, and unit tests cover the rule
 def test_a_lost_completion_is_found(awake, load):
     findings, done = traced(awake, load(jobs=3, processes=3, fault="lose", at=2, timeout=3))
 
