@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError
-from accel_magic.probes import elf as symbols
-from accel_magic.probes import elf as usdt
-from accel_magic.probes import kernel_functions, libraries, presets, tracefs
+from accel_magic.probes import elf, kernel_functions, libraries, presets, tracefs
 from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY
 from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS
 
@@ -109,15 +107,18 @@ def _user(kind: Kind, rest: str) -> Iterable[str]:
     path = libraries.resolve(library, os.getpid())
     if kind != "usdt":
         return (f"{library}:{symbol}" for symbol in _sorted_symbols(path) if symbol.startswith(name))
-    known = usdt.probes(path)
+    known = elf.usdt_probes(path)
     if ":" not in name:
         return sorted(f"{library}:{probe.provider}:" for probe in known)
     return sorted(f"{library}:{probe.provider}:{probe.name}" for probe in known)
 
 
 def _mapped_libraries() -> list[str]:
-    files = libraries.mapped_files(os.getpid())
-    return sorted({f"{libraries.short_name(file.name)}:" for file in files if ".so" in file.name})
+    """Libraries, then Python's extension modules, of which a process may have more than are listed."""
+    files = {file.name for file in libraries.mapped_files(os.getpid()) if ".so" in file.name}
+    return [
+        f"{libraries.short_name(name)}:" for name in sorted(files, key=lambda name: (not name.startswith("lib"), name))
+    ]
 
 
 def _paths(start: str) -> list[str]:
@@ -128,4 +129,4 @@ def _paths(start: str) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _sorted_symbols(path: Path) -> tuple[str, ...]:
-    return tuple(sorted(set(symbols.functions(path).names)))
+    return tuple(sorted(set(elf.functions(path).names)))

@@ -419,7 +419,7 @@ class UsdtProbe:
     argument_text: str
 
 
-def probes(path: Path) -> tuple[UsdtProbe, ...]:
+def usdt_probes(path: Path) -> tuple[UsdtProbe, ...]:
     """USDT probes of a program or library, in file order; cached until the file changes.
 
     Raises:

@@ -512,14 +512,16 @@ def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str]
 
 
 def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
-    from accel_magic.probes import elf as symbols
-    from accel_magic.probes import libraries  # these import an ELF reader and numpy
+    from accel_magic.probes import (
+        elf,
+        libraries,  # these import an ELF reader and numpy
+    )
 
     try:
         path = libraries.resolve(spec.target, pid)
-        known = symbols.functions(path)
+        known = elf.functions(path)
         if not known.names:
-            raise symbols.no_symbols(path)
+            raise elf.no_symbols(path)
         found = known.match(spec.name)
         if not found:
             raise _unmatched(spec, f"functions of {path}", known.names)
@@ -571,11 +573,10 @@ def _about_resolvers(spec: ProbeSpec, names: list[str]) -> str:
 
 
 def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
-    from accel_magic.probes import elf as usdt
-    from accel_magic.probes import libraries
+    from accel_magic.probes import elf, libraries
 
     path = libraries.resolve(spec.target, pid)
-    known = usdt.probes(path)
+    known = elf.usdt_probes(path)
     if not known:
         raise ProbeError(
             f"{spec.text!r}: {path} has no USDT probes",

@@ -97,7 +97,7 @@ def test_values_of_another_kind_are_rejected_or_shown(tmp_path, name):
         for place, value in changes:
             left = list(places(content))  # an earlier change may have removed some of them
             owner, key = left[place % len(left)]
-            owner[key] = value
+            owner[key] = copy.deepcopy(value)
         (tmp_path / name).write_text(json.dumps(content))
         shown(tmp_path / name)
 

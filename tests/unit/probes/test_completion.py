@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from accel_magic.probes import elf as symbols
+from accel_magic.probes import elf, libraries
 from accel_magic.probes.completion import MOST_ANSWERS, complete
 
 
@@ -54,6 +56,16 @@ def test_mapped_libraries_of_this_process_are_offered(root):
     assert "uprobe:libc:" in complete("uprobe:", root=root)
 
 
+def test_libraries_are_offered_even_if_the_process_has_hundreds_of_extension_modules(root, monkeypatch):
+    files = [Path(f"/python/_extension{number}.cpython-311-x86_64-linux-gnu.so") for number in range(MOST_ANSWERS + 1)]
+    monkeypatch.setattr(libraries, "mapped_files", lambda _: [*files, Path("/lib/libc.so.6")])
+
+    found = complete("uprobe:", root=root)
+
+    assert len(found) == MOST_ANSWERS
+    assert "uprobe:libc:" in found
+
+
 def test_paths_are_completed_by_folder(root, tmp_path):
     (tmp_path / "lib.so").touch()
     (tmp_path / "libs").mkdir()
@@ -73,6 +85,6 @@ def test_unreadable_lists_give_no_completions(tmp_path):
 
 def test_symbols_are_read_once_for_many_completions(monkeypatch):
     first = complete("uprobe:libc:")
-    monkeypatch.setattr(symbols, "functions", lambda path: pytest.fail(f"{path} was read again"))
+    monkeypatch.setattr(elf, "functions", lambda path: pytest.fail(f"{path} was read again"))
     assert len(first) == MOST_ANSWERS
     assert complete("uprobe:libc:") == first

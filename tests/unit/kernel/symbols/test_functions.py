@@ -13,7 +13,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions
-from accel_magic.probes import elf as symbols
+from accel_magic.probes import elf
 from tests.support.errors import raises
 
 
@@ -218,9 +218,9 @@ def test_unterminated_names_take_limited_memory(elf_file, function_symbols):
 def test_overlapping_names_take_limited_memory(elf_file, function_symbols, monkeypatch):
     table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
     path = elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * 2000, 0))
-    monkeypatch.setattr(symbols, "_MOST_TEXT", 100_000)
+    monkeypatch.setattr(elf, "_MOST_TEXT", 100_000)
     with raises("probe.not-elf", ProbeError) as caught:
-        symbols.functions(path)
+        elf.functions(path)
     assert caught.value.code == "probe.not-elf"
 
 
