@@ -245,19 +245,19 @@ def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Step
     __tracebackhide__ = True
     value, error, gone = None, None, 0
     try:
-        with at_work():
+        try:
+            with at_work():
+                for steps in traces:
+                    gone += 1
+                    steps.go()
+            value = code.run(namespace) if code is not None else None
             for steps in traces:
-                gone += 1
-                steps.go()
-        value = code.run(namespace) if code is not None else None
-        for steps in traces:
-            if isinstance(steps, Player):
-                steps.rest()
-    except BaseException as raised:  # noqa: BLE001 - raised again once the traces have ended
-        error = raised
-        if error.__traceback__ is not None:  # this frame is not the user's
-            error.__traceback__ = error.__traceback__.tb_next
-    try:
+                if isinstance(steps, Player):
+                    steps.rest()
+        except BaseException as raised:  # noqa: BLE001 - raised again once the traces have ended
+            error = raised
+            if error.__traceback__ is not None:  # this frame is not the user's
+                error.__traceback__ = error.__traceback__.tb_next
         return Ran(value, error, _ended(traces[:gone], error, value))
     except BaseException as early:  # noqa: BLE001 - an interrupt that arrived before the first trace began to end
         return Ran(value, error, (early, *_ended(traces[:gone], early if error is None else error, value)))
