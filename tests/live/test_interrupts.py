@@ -17,7 +17,7 @@ from tests.every_step import interrupt_at, steps_that_raise
 pytestmark = pytest.mark.live
 
 GETPPID = "t:syscalls:sys_enter_getppid"
-ATTEMPTS = 20
+ATTEMPTS = 10
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 STEPS = tuple(
     f"accel_magic/{name}.py"

@@ -13,6 +13,7 @@ from accel_magic.kernel.attach.source import generate
 from accel_magic.magics.ktrace import parse
 from accel_magic.magics.line import HelpRequested
 from tests.support.errors import raises
+from tests.support.thorough import THOROUGH
 
 pytestmark = pytest.mark.live
 
@@ -123,7 +124,7 @@ for name, make in kinds.items():
     with make() as t:  # after one-time imports and process starts
         os.getppid()
     seen = collections.Counter()
-    for more in range(1, 40, 3):
+    for more in range(1, 40, int(sys.argv[2])):
         if more % 13 == 0:  # the helpers must be restarted
             reader.end()
             compiler.stop()
@@ -154,7 +155,7 @@ def test_running_out_of_descriptors_is_a_typed_error_and_counts_stay_correct(pyt
         "TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u32 key = 0; counts.increment(key); u64 v = 1;"
         " out.ringbuf_output(&v, sizeof(v), 0); return 0; }\n"
     )
-    printed = python(FEW_DESCRIPTORS, program, timeout=280)
+    printed = python(FEW_DESCRIPTORS, program, 3 if THOROUGH else 6, timeout=280)
 
     assert printed.splitlines() == [
         "trace machine.too-many-files traced",
