@@ -102,8 +102,8 @@ def test_the_driver_times_out_a_hung_job_and_recovers(healthy, load, hits_of):
     assert outcome.timed_out == 0
     assert hits["ivpu_job_done_callback"] == outcome.ok
     assert hits["ivpu_job_timeout_work"] >= 1
-    assert hits["ivpu_dev_coredump"] == 1
-    if healthy.kernel == "6.12":  # the whole NPU is reset, and the next job continues
+    assert hits["ivpu_dev_coredump"] >= 1
+    if healthy.kernel != "7.2":  # the whole NPU is reset, and the next job continues
         assert hits["ivpu_pm_trigger_recovery"] == hits["ivpu_pm_recovery_work"] == 1
         assert boots_beyond_wakes(hits) == 1
         assert outcome.ok == 2

@@ -152,7 +152,7 @@ def test_a_hung_job_is_aborted_and_the_recovery_lists_the_lost_jobs(guest, load)
     assert statuses(frame) == {"ok": outcome.ok, "aborted": 1} | ({"refused": refused} if refused else {})
     assert frame["completions"].iloc[1] == 0
     (reset,) = recoveries(trace, frame).query("kind != 'timeout'").itertuples()
-    assert reset.kind == ("device reset" if guest.kernel == "6.12" else "engine reset")
+    assert reset.kind == ("engine reset" if guest.kernel == "7.2" else "device reset")
     assert reset.jobs_lost == 1
     assert reset.pids == tuple(frame["pid"].unique())
     assert reset.refused == refused

@@ -14,6 +14,12 @@ from tests.lab.test_level_zero import below
 JOBS, THREADS = 12, 2
 SLOW_US = 300_000
 """Long enough that the thread waits for each job, and that few hits interrupt others."""
+HANDLERS = {
+    "6.12": "ivpu_irq_thread_handler",
+    "6.18": "ivpu_ipc_irq_work_fn",
+    "7.2": "ivpu_ipc_irq_thread_handler",
+}
+"""What the interrupt wakes up."""
 SUBMITS = ("ivpu_submit_ioctl", "ivpu_cmdq_submit_ioctl")
 EXECUTE, SYNCHRONIZE = "zeCommandQueueExecuteCommandLists", "zeFenceHostSynchronize"
 
@@ -103,7 +109,7 @@ def test_interrupts_have_no_owner_and_are_linked_to_the_thread_that_handles_them
     polled = reads[reads["tid"] != -1]
     assert polled["inside"].isin(traced.named("ivpu_wait_for_ready")["id"]).all()
     assert (reads["layer"][reads["tid"] == -1] == "interrupt").all()
-    handlers = traced.named("ivpu_irq_thread_handler" if traced.kernel == "6.12" else "ivpu_ipc_irq_thread_handler")
+    handlers = traced.named(HANDLERS[traced.kernel])
     parents = set(traced.steps["name"].iloc[handlers["parent"][handlers["parent"] >= 0]])
     # The interrupt's outermost function, or the next one if its entry was missed.
     assert "ivpu_hw_irq_handler" in parents
