@@ -98,6 +98,7 @@ def test_the_row_moves_while_kernels_run_and_tables_and_figures_follow(lab, brow
     notebook.screenshot("gputrace-result", result)
 
 
+@pytest.mark.thorough  # test_lab.py presses the button too, and live tests interrupt GPU traces
 def test_the_interrupt_button_ends_the_cell_keeps_the_result_and_leaves_nothing_attached(lab, browse):
     cells = (
         SETUP,

@@ -185,6 +185,7 @@ def test_results_are_readable_on_the_dark_theme(dark_lab, browse):
     notebook.screenshot("dark-doctor", notebook.output(2))
 
 
+@pytest.mark.thorough  # tests/live/test_notebook.py reads the same banners from the kernel's messages
 def test_a_replay_shows_its_banner_live_and_afterwards(lab, browse):
     name = lab.write(
         "replay.ipynb",

@@ -28,9 +28,8 @@ from tests.support.paths import ROOT
 from tests.support.thorough import THOROUGH
 
 GUEST = Path(__file__).with_name("guest")
-KERNELS = ("6.12", "6.18", "7.2") if THOROUGH else ("6.12", "7.2")
-ON_EVERY_KERNEL = {"test_npu_preset.py"}
-"""Tests of what differs among drivers; others run only on the newest kernel, and in a thorough run on all."""
+KERNELS = ("6.12", "6.18", "7.2") if THOROUGH else ("7.2",)
+"""The default kernel, 6.12, is also booted by the tests of commands and of the Jupyter kernel."""
 DEADLINE_S = 3 * 3600.0
 """For a guest that serves many tests; no test should reach it."""
 ANSWER_S = 240.0
@@ -41,13 +40,10 @@ LIVE_NAMES = "columns_of or filter_on or by_process or visits or recursive or fi
 
 
 def pytest_collection_modifyitems(items):
-    """Give each test enough time for emulation, and mark tests on older kernels that run only in a thorough run."""
+    """Give each test enough time for emulation."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(TEST_S))
-        kernel = getattr(item, "callspec", None) and item.callspec.params.get("_holder")
-        if kernel not in (None, KERNELS[-1]) and item.path.name not in ON_EVERY_KERNEL:
-            item.add_marker(pytest.mark.thorough)
 
 
 def build_image(kernel):

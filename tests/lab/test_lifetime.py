@@ -160,6 +160,7 @@ def test_killing_qemu_ends_the_running_command_with_an_error(start):
     wait_until_gone(processes, folder)
 
 
+@pytest.mark.thorough  # boots its own virtual machine; tests/unit/lab/vm/test_keeper.py covers the report
 def test_killing_the_device_ends_the_lab_and_is_reported(start, load):
     lab = start()
     processes, folder = descendants(lab._keeper.pid), lab.exchange.parent

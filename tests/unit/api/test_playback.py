@@ -251,7 +251,9 @@ def test_live_samples_have_the_sums_at_their_time(make_recording, make_point, tm
     player.wait()
 
     assert len(seen) >= 2
+    sums = np.cumsum(range(0, 100, 2))
     for wall_ns, total in seen:
         returned = [i for i in range(0, 100, 2) if i * 10_000_000 + 5_000_000 <= 2 * wall_ns]
-        assert abs(total - sum(returned)) <= 3 * 100  # the clock is read a moment before the table
-    assert seen[-1][1] > 1000
+        assert total in (0, *sums)
+        assert total >= sum(returned)  # the clock is read a moment before the table
+    assert seen[-1][1] > 0
