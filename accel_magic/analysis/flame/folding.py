@@ -42,7 +42,9 @@ def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
     python = [frame.module for frame in frames if frame.kind == Kind.PYTHON]
     runs = max((at for at, module in enumerate(python, 1) if _RUNS_CELL.fullmatch(module)), default=0)
     if runs:
-        return frames[runs:] if len(python) > runs else (TRACER,)
+        # An audit hook of the tracer runs before the cell's first line.
+        cells = len(python) > runs and not _TRACER.fullmatch(python[runs])
+        return frames[runs:] if cells else (TRACER,)
     first = next((at for at, module in enumerate(python) if _CELL.fullmatch(module)), None)
     if first is not None:
         return frames[first:]

@@ -43,7 +43,11 @@ def test_the_notebooks_own_threads_are_left_out(modules):
 
 @pytest.mark.parametrize(
     "modules",
-    [[*NOTEBOOK, "cell [4]", *MAGIC], [*THREAD, f"{SITE}/accel_magic/recording/live.py", f"{SITE}/IPython/x.py"]],
+    [
+        [*NOTEBOOK, "cell [4]", *MAGIC],
+        [*NOTEBOOK, *MAGIC, f"{SITE}/accel_magic/kernel/stacks/python_names.py"],
+        [*THREAD, f"{SITE}/accel_magic/recording/live.py", f"{SITE}/IPython/x.py"],
+    ],
 )
 def test_the_tracers_own_work_is_shown_under_its_name(modules):
     assert folded(stack(*modules)) == (TRACER,)
