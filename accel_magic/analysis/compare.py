@@ -159,7 +159,7 @@ def _most_hits_first(table: pd.DataFrame) -> pd.DataFrame:
 
 def _families(recordings: tuple[Recording, Recording]) -> pd.DataFrame:
     """Compare the families of the NPU driver's functions."""
-    from accel_magic.probes.presets.npu_families import OTHER, family_of
+    from accel_magic.probes.npu_families import OTHER, family_of
 
     traces = []
     for recording in recordings:

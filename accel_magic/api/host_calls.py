@@ -13,8 +13,7 @@ from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.kernel import features
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.presets import INSTALL
-from accel_magic.probes.presets.cuda import LIBRARY
+from accel_magic.probes.presets.cuda import INSTALL, LIBRARY
 from accel_magic.recording.gpu import NOT_WANTED
 from accel_magic.recording.session import LiveSession
 

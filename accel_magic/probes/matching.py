@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes import captures, grammar, kernel_functions, presets, tracefs
+from accel_magic.probes import captures, grammar, kernel_functions, level_zero, presets, tracefs
 from accel_magic.probes.filters import argument_sources, compile_filter
 from accel_magic.probes.globs import matcher, suggestion
 from accel_magic.probes.plan import (
@@ -200,7 +200,7 @@ def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> P
             known[spec.target] = str(resolve(spec.target, pid))
         except ProbeError as error:
             known[spec.target] = ProbeError(
-                error.what, why=error.why, fix=presets.INSTALL.get(spec.target, error.fix), code=error.code
+                error.what, why=error.why, fix=presets.how_to_install(spec.target) or error.fix, code=error.code
             )
     found = known[spec.target]
     if isinstance(found, ProbeError):
@@ -526,7 +526,7 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
         if not found:
             raise _unmatched(spec, f"functions of {path}", known.names)
     except ProbeError as error:
-        if presets.is_npu_driver(spec.target) and spec.name.startswith("ze"):
+        if level_zero.is_npu_driver(spec.target) and spec.name.startswith("ze"):
             raise _in_the_loader(spec, error) from None
         raise
     points, skipped, resolvers = [], [], []
@@ -557,9 +557,9 @@ def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
     name = "zeMemAllocHost" if set(spec.name) & set("*?[") else spec.name
     return ProbeError(
         error.what,
-        why=f"{error.why}; {presets.WHY_THE_LOADER}" if error.why else presets.WHY_THE_LOADER,
-        fix=f"use {spec.kind}:{presets.LOADER}:{name}, or npu:api for all calls that reach the driver; if there is no "
-        f"loader: {presets.INSTALL[presets.LOADER]}",
+        why=f"{error.why}; {level_zero.WHY_THE_LOADER}" if error.why else level_zero.WHY_THE_LOADER,
+        fix=f"use {spec.kind}:{level_zero.LOADER}:{name}, or npu:api for all calls that reach the driver; if there is "
+        f"no loader: {level_zero.GET_THE_LOADER}",
         code="probe.npu-driver-library",
     )
 

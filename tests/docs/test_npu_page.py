@@ -4,9 +4,8 @@ import pytest
 
 from accel_magic.analysis.npu.phases import PHASES
 from accel_magic.analysis.npu.rules import RULES
-from accel_magic.probes import presets
-from accel_magic.probes.presets import level_zero
-from accel_magic.probes.presets.npu_families import FAMILIES
+from accel_magic.probes import level_zero, presets
+from accel_magic.probes.npu_families import FAMILIES
 from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"

@@ -12,9 +12,9 @@ import pytest
 
 from accel_magic.lab.npu import Load
 from accel_magic.lab.npu.uapi import PARAMS, Priority
-from accel_magic.probes.presets import npu_families
-from accel_magic.probes.presets.level_zero import ENTRIES, HANDLERS
-from accel_magic.probes.presets.npu_families import FAMILIES, family_of, in_interrupt
+from accel_magic.probes import npu_families
+from accel_magic.probes.level_zero import ENTRIES, HANDLERS
+from accel_magic.probes.npu_families import FAMILIES, family_of, in_interrupt
 
 USE = Path(__file__).parent / "guest" / "use_npu.py"
 FUNCTION_OF = {

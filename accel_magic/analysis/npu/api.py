@@ -12,7 +12,7 @@ from accel_magic.analysis.npu.families import API, FENCE, IOCTL, IPC, LAYERS
 from accel_magic.analysis.npu.layers import ENDS_WAIT, RECEIVE, STARTS_WAIT, WAIT, layers
 from accel_magic.analysis.npu.objects import SUBMITS
 from accel_magic.analysis.npu.threads import signed32
-from accel_magic.probes.presets import level_zero
+from accel_magic.probes import level_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

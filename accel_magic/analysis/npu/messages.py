@@ -11,7 +11,7 @@ import pandas as pd
 from accel_magic.analysis.npu.contexts import interrupts
 from accel_magic.analysis.npu.polls import newest, polls, reads
 from accel_magic.analysis.npu.threads import NONE, captured, newest_before, nullable
-from accel_magic.probes.presets.npu_messages import JOB_DONE, NAMES, REPLIES, SENDERS
+from accel_magic.probes.npu_messages import JOB_DONE, NAMES, REPLIES, SENDERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

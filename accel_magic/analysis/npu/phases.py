@@ -17,7 +17,7 @@ from accel_magic.analysis.nesting import enclosing
 from accel_magic.analysis.npu.contexts import interrupts
 from accel_magic.analysis.npu.polls import BY_TRACING
 from accel_magic.analysis.npu.threads import nullable
-from accel_magic.probes.presets.npu_families import API, family_of, in_interrupt
+from accel_magic.probes.npu_families import API, family_of, in_interrupt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

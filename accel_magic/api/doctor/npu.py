@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from accel_magic.api.doctor.report import Check
 from accel_magic.errors import AccelMagicError
 from accel_magic.probes import libraries as known_libraries
+from accel_magic.probes.level_zero import LOADER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 DEADLINE_S: Final = 60.0
 """OpenVINO answers in a second or two; under the lab's emulation just importing it takes half a minute."""
-_LOADER: Final = "libze_loader.so.1"
 _DRIVERS: Final = ("libze_intel_npu.so.1", "libze_intel_vpu.so.1")
 """The NPU's library; releases before 1.16 use the second name."""
 _OTHER_DRIVERS: Final = "ZE_ENABLE_ALT_DRIVERS"
@@ -49,9 +49,9 @@ print("\\n{_MARK}" + json.dumps(found), flush=True)
 def libraries(*, has_npu: bool) -> tuple[Check, ...]:
     """Check the loader and the NPU's driver library; if there is an NPU, a missing one is a warning."""
     missing: Status = "warning" if has_npu else "info"
-    loader = _find(_LOADER)
+    loader = _find(LOADER)
     if loader is None:
-        first = Check("Level Zero loader", missing, f"{_LOADER} not found", "apt install libze1")
+        first = Check("Level Zero loader", missing, f"{LOADER} not found", "apt install libze1")
     else:
         first = Check("Level Zero loader", "ok", _at(loader))
     driver = next((found for name in _DRIVERS if (found := _find(name)) is not None), None)

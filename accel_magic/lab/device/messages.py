@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from accel_magic.probes.presets import npu_messages
+from accel_magic.probes import npu_messages
 
 # ivpu_ipc_hdr: address of the message, its size, channel, sender, receiver, and the header's status (free, allocated).
 IPC_HEADER = struct.Struct("<IIHBBB")

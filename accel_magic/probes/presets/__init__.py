@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,27 +14,9 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import ProbePoint
 
 
-NAMES = ("npu", "cuda")
-"""The presets; the module with the same name has its table, `PROBES`."""
-
-LOADER = "libze_loader.so.1"
-"""Level Zero's loader, through which every program calls the driver."""
-
-WHY_THE_LOADER = (
-    "Intel's NPU driver library exports function tables, not the functions; programs call them through Level Zero's "
-    f"loader, {LOADER}"
-)
-
-INSTALL = {
-    LOADER: "apt install libze1, besides Intel's driver; in the lab: python -m accel_magic lab build --level-zero",
-    "libcuda.so.1": "install NVIDIA's driver, which includes the library",
-}
-"""How to get a library that a preset traces."""
-
-
-def is_npu_driver(library: str) -> bool:
-    """Whether a library's name or path is that of Intel's user-mode NPU driver (called `vpu` before v1.16)."""
-    return re.fullmatch(r"(?:.*/)?(?:lib)?ze_intel_(?:npu|vpu)(?:\.so.*)?", library) is not None
+NAMES = tuple(sorted(module.name for module in iter_modules(__path__)))
+"""The presets: the modules of this folder. Each has its probes, `PROBES`, and `INSTALL`: how to get the libraries it
+traces, by name."""
 
 
 def is_preset(word: str) -> bool:
@@ -61,6 +43,15 @@ def excluded(text: str) -> Callable[[ProbePoint], bool] | None:
         return None
     chosen = {probe.part for probe in probes(word)}
     return lambda point: point.probe in chosen
+
+
+def how_to_install(library: str) -> str | None:
+    """Tell how to get a library that a preset traces; None for other libraries."""
+    for name in NAMES:
+        installs: dict[str, str] = import_module(f"{__name__}.{name}").INSTALL
+        if library in installs:
+            return installs[library]
+    return None
 
 
 @cache

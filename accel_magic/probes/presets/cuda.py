@@ -14,6 +14,7 @@ from typing import Final
 from accel_magic.probes.presets import PresetProbe
 
 LIBRARY: Final = "libcuda.so.1"
+INSTALL: Final = {LIBRARY: "install NVIDIA's driver, which includes the library"}
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.probes.presets import LOADER, PresetProbe, level_zero
+from accel_magic.probes import level_zero
+from accel_magic.probes.presets import PresetProbe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 FILES, MEMORY, IPC, JOBS, POWER, BOOT, API = (
     f"npu:{part}" for part in ("files", "memory", "ipc", "jobs", "power", "boot", "api")
 )
+
+INSTALL: Final = {level_zero.LOADER: level_zero.GET_THE_LOADER}
 
 _DRIVER = "kprobe:intel_vpu:"
 _TIMED = f"latency:{_DRIVER}"
@@ -142,7 +145,7 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
 
     # Older loaders lack some of these calls, so programs cannot use them.
     *(
-        PresetProbe(API, f"latency:uprobe:{LOADER}:{call.name}", call.captures, group="Level Zero")
+        PresetProbe(API, f"latency:uprobe:{level_zero.LOADER}:{call.name}", call.captures, group="Level Zero")
         for call in level_zero.CALLS
         if call.traced
     ),

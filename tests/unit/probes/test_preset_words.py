@@ -9,7 +9,7 @@ from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import completion, presets
 from accel_magic.probes.matching import make_plan
 from accel_magic.probes.plan import Capture
-from accel_magic.probes.presets import PresetProbe
+from accel_magic.probes.presets import PresetProbe, npu
 from tests.support.errors import raises
 
 TABLE = (
@@ -97,7 +97,7 @@ def test_a_preset_without_any_existing_probe_raises_the_reason(root):
 
 
 def test_a_missing_library_is_reported_with_its_package(root, monkeypatch):
-    monkeypatch.setitem(presets.INSTALL, "libze_nowhere", "apt install libze-nowhere")
+    monkeypatch.setitem(npu.INSTALL, "libze_nowhere", "apt install libze-nowhere")
 
     with raises("probe.no-library", ProbeError) as refused:
         make_plan(["npu:api"], root=root)

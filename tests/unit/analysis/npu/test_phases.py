@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from accel_magic.analysis.npu.phases import BEGINS, IDLE_NS, MAPS, PHASES, phase_totals, phases
 from accel_magic.analysis.npu.trace import NpuTrace
-from accel_magic.probes.presets.npu_families import OTHER, family_of
+from accel_magic.probes.npu_families import OTHER, family_of
 from tests.every_step import lines_per_row
 
 MS = 1_000_000

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from accel_magic.probes.presets import npu_families
-from accel_magic.probes.presets.npu_families import FAMILIES, OTHER, family_of, in_interrupt
+from accel_magic.probes import npu_families
+from accel_magic.probes.npu_families import FAMILIES, OTHER, family_of, in_interrupt
 
 
 def test_every_function_of_the_driver_is_in_a_family(functions):

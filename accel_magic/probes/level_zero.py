@@ -10,8 +10,26 @@ library exports them, so they are listed here but cannot be traced; their effect
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
+
+LOADER: Final = "libze_loader.so.1"
+"""Level Zero's loader, through which every program calls the driver."""
+
+WHY_THE_LOADER: Final = (
+    "Intel's NPU driver library exports function tables, not the functions; programs call them through Level Zero's "
+    f"loader, {LOADER}"
+)
+
+GET_THE_LOADER: Final = (
+    "apt install libze1, besides Intel's driver; in the lab: python -m accel_magic lab build --level-zero"
+)
+
+
+def is_npu_driver(library: str) -> bool:
+    """Whether a library's name or path is that of Intel's user-mode NPU driver (called `vpu` before v1.16)."""
+    return re.fullmatch(r"(?:.*/)?(?:lib)?ze_intel_(?:npu|vpu)(?:\.so.*)?", library) is not None
 
 
 @dataclass(frozen=True)
