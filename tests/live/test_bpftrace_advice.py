@@ -60,8 +60,8 @@ def maps(printed):
 
 def bars(printed):
     """Counts of the printed histogram by lower edge."""
-    found = re.findall(r"^\[(\d+)(K?)[^ ]*(?: \d+K?[)\]])? +(\d+) \|", printed, re.MULTILINE)
-    return {int(low) << (10 * len(unit)): int(count) for low, unit, count in found if int(count)}
+    found = re.findall(r"^\[(\d+)([KMG]?)[^ ]*(?: \d+[KMG]?[)\]])? +(\d+) \|", printed, re.MULTILINE)
+    return {int(low) << 10 * " KMG".index(unit or " "): int(count) for low, unit, count in found if int(count)}
 
 
 def test_calls_by_task(both):
