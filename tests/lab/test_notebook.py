@@ -234,7 +234,7 @@ FOUND = {
 }
 """Steps of the notebook, and the findings for each."""
 
-BY_LOAD = {"jobs-slow", "hits-missed", "allocation-tail"}
+BY_LOAD = {"jobs-slow", "hits-missed", "allocation-tail", "buffers-churned"}
 """Additional findings if a busy machine delays a job long enough."""
 
 
