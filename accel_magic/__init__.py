@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from accel_magic.api.open import open_result
     from accel_magic.api.program import ProgramTrace, trace_program
     from accel_magic.api.replay import replay
+    from accel_magic.api.tasks import collect_tasks, task
     from accel_magic.api.trace import Options, Trace, trace
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import GpuComparison, ProfileComparison, TraceComparison
@@ -66,10 +67,12 @@ __all__ = [
     "TraceResult",
     "TraceStateError",
     "__version__",
+    "collect_tasks",
     "flame",
     "gputrace",
     "load_ipython_extension",
     "replay",
+    "task",
     "trace",
     "trace_lab",
     "trace_program",
@@ -88,7 +91,9 @@ _LAZY = {
     "GpuResult": ("accel_magic.results.gpu", "GpuResult"),
     "GpuTrace": ("accel_magic.api.gputrace", "GpuTrace"),
     "gputrace": ("accel_magic.api.gputrace", "gputrace"),
+    "collect_tasks": ("accel_magic.api.tasks", "collect_tasks"),
     "replay": ("accel_magic.api.replay", "replay"),
+    "task": ("accel_magic.api.tasks", "task"),
     "IaprofResult": ("accel_magic.results.iaprof", "IaprofResult"),
     "ProfileComparison": ("accel_magic.results.comparison", "ProfileComparison"),
     "ProfileResult": ("accel_magic.results.profile", "ProfileResult"),

@@ -118,6 +118,10 @@ class Layout:
         return np.dtype(fields)
 
 
+NO_PROGRAMS = Layout(cpus=1, points=1, latencies=0, record_sizes=(), point_layouts=())
+"""Layout of a trace that attaches no BPF programs."""
+
+
 @dataclass(frozen=True)
 class Attachment:
     """Attached probes. Nothing is counted until `control.enabled` is set.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from traitlets import TraitError
 
 from accel_magic.analysis.flame import stacks as cells
-from accel_magic.errors import ProbeError
+from accel_magic.errors import MachineError, ProbeError
 from accel_magic.gpu.tools import TOOLS
+from accel_magic.itt import collector
 from accel_magic.magics import flame as flame_options
 from accel_magic.magics import gputrace as gpu_options
 from accel_magic.magics.flame import Flame, cells_of
@@ -26,6 +28,8 @@ _CELL, _LINE = ("ktrace", "gputrace", "flame"), ("ktrace", "gputrace", "flame", 
 def load(shell: Any) -> None:
     """Register the magics, their defaults under `%config KTrace`, `GpuTrace` and `Flame`, and tab completion.
 
+    Libraries that are loaded from now on report their ITT tasks to this process.
+
     Raises:
         ProbeError: A default in IPython's configuration is invalid; it has already been dropped.
 
@@ -39,6 +43,8 @@ def load(shell: Any) -> None:
     cells.use(cells_of(shell))
     for pattern, completer in _COMPLETERS.items():
         shell.set_hook("complete_command", completer, re_key=pattern)
+    with suppress(MachineError, OSError):  # a trace of ITT tasks reports it
+        collector.install()
     if in_kernel(shell):  # a terminal shows text only
         ahead.start()
 

@@ -263,7 +263,7 @@ def _values(
     if kind == "offcpu":
         values["state"] = Leaf("AM_WAIT_STATE", signed=True)
         values["syscall"] = Leaf("AM_WAIT_SYSCALL", signed=True)
-    elif kind in RETURN_KINDS or latency:
+    elif kind in RETURN_KINDS or (latency and kind != "itt"):
         values["retval"] = Leaf("AM_RETVAL", signed=True, at_exit=latency)
     if latency:
         values["duration"] = Leaf("AM_DURATION", signed=True, at_exit=True)

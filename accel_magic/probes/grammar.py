@@ -23,6 +23,7 @@ FORMS: dict[Kind, str] = {
     "usdt": "usdt:LIBRARY:PROVIDER:NAME",
     "profile": "profile:hz:RATE",
     "offcpu": "offcpu[:us:SHORTEST]",
+    "itt": "itt:DOMAIN:TASK",
 }
 """The correct form of each kind, for messages."""
 
@@ -49,12 +50,14 @@ _KERNEL_NAME = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
 _EVENT_NAME = re.compile(r"[\w.*?\[\]!-]+", re.ASCII)
 # C++ symbols may contain any printable text except characters that end a word on the magic's shell-like line.
 _SYMBOL = re.compile(r"[^\s:\"'`;\x00-\x1f\x7f]+")
+_TASK = re.compile(r"[^\x00-\x1f\x7f]+")
+_SINGLE_COLON = re.compile(r"(?<!:):(?!:)")  # `::` is part of a C++ name
 _LIBRARY = re.compile(r"[^\s:\x00-\x1f\x7f]+")
 _SYSCALL_ENTRY = "sys_enter_"
 
 _EXAMPLES = (
     "e.g. intel_vpu:ivpu_*, kprobe:FUNCTION, tracepoint:syscalls:sys_enter_ioctl, uprobe:libc:malloc, "
-    "usdt:LIBRARY:PROVIDER:NAME, latency:uprobe:libc:malloc, !intel_vpu:ivpu_dbg*"
+    "usdt:LIBRARY:PROVIDER:NAME, itt:DOMAIN:TASK, latency:uprobe:libc:malloc, !intel_vpu:ivpu_dbg*"
 )
 
 
@@ -78,7 +81,8 @@ def parse(text: str) -> ProbeSpec:
         raise _bad(text, "an exclusion cannot have `latency:`", f"write !{body}")
     if body.startswith((PREFIX_EXCLUDE, PREFIX_LATENCY)):
         raise _bad(text, "a probe can have only one `!` or `latency:` prefix", _EXAMPLES)
-    spec = replace(_parse_place(text, body), text=text, exclude=exclude, latency=latency)
+    spec = _parse_place(text, body)
+    spec = replace(spec, text=text, exclude=exclude, latency=latency or spec.latency)
     if exclude and spec.kind in THREAD_KINDS:
         raise _bad(text, f"{spec.kind} probes cannot be excluded", "remove it")
     if latency:
@@ -197,6 +201,16 @@ def _offcpu(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
     return ProbeSpec(text, kind, "us", _number(text, kind, parts[1], LONGEST_US))
 
 
+def _task(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    names = _SINGLE_COLON.split(":".join(parts))
+    if len(names) != 2:
+        raise _wrong_form(text, kind)
+    domain, task = names
+    _check(text, kind, domain, _TASK)
+    _check(text, kind, task, _TASK)
+    return ProbeSpec(text, kind, domain, task, latency=True)
+
+
 def _number(text: str, kind: Kind, part: str, highest: int) -> str:
     if not (part.isascii() and part.isdecimal() and len(part) <= len(str(highest)) and 1 <= int(part) <= highest):
         raise _wrong_form(text, kind, f"{part!r} is not a whole number from 1 to {highest:,}")
@@ -212,6 +226,7 @@ _PARSERS: dict[Kind, Callable[[str, Kind, list[str]], ProbeSpec]] = {
     "usdt": _usdt,
     "profile": _profile,
     "offcpu": _offcpu,
+    "itt": _task,
 }
 _COLON_IN_PATH = "there are too many colons (library paths and symbol names cannot contain one)"
 
@@ -253,6 +268,7 @@ def _wrong_form(text: str, kind: Kind, why: str = "") -> ProbeError:
         **dict.fromkeys(USER_KINDS[:2], "  e.g. uprobe:libc:malloc or uprobe:/usr/lib/libfoo.so:foo_*"),
         "profile": "  e.g. profile:hz:99",
         "offcpu": "  e.g. offcpu or offcpu:us:100",
+        "itt": "  e.g. itt:ov::op::cpu::details:* or 'itt:python:load image'",
     }
     example = examples.get(kind, "")
     return _bad(text, why or "it has the wrong number of parts", f"write {FORMS[kind]}{example}")

@@ -23,6 +23,7 @@ from accel_magic.probes.plan import (
     ProbeSpec,
     Scope,
     Skipped,
+    TaskPattern,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ def make_plan(
     parsed = grammar.parse_all(specs)
     expansions, missing = _expanded([spec for spec in parsed if not spec.exclude], library_pid, root)
     points, notes = _left(parsed, _distinct(expansions), library_pid)
+    points.sort(key=lambda point: point.kind == "itt")
     _check_count(points)
+    _check_tasks(points, filter, chosen, own)
     _check_captures(columns, points)
     if columns and mode == "count":
         notes.append("--args has no effect with --mode count: no events are recorded")
@@ -110,6 +113,7 @@ def make_plan(
             *missing,
         ),
         notes=tuple(dict.fromkeys([note for expansion in expansions for note in expansion.notes] + notes)),
+        exclusions=tuple(TaskPattern(spec.target, spec.name) for spec in parsed if spec.exclude and spec.kind == "itt"),
     )
 
 
@@ -139,7 +143,7 @@ def parse_scope(scope: str | int | None, own: int) -> Scope | None:
 def default_scope(point: ProbePoint, own: int) -> Scope:
     """Scope if the user named none: `self` for calls made by a process, `all` for kernel activity."""
     is_call = point.kind == "tracepoint" and point.target in _OWN_CATEGORIES
-    is_own = is_call or point.kind in (*USER_KINDS, *THREAD_KINDS)
+    is_own = is_call or point.kind in (*USER_KINDS, *THREAD_KINDS, "itt")
     return Scope("self", own) if is_own else Scope("all")
 
 
@@ -228,7 +232,7 @@ def _captures(point: ProbePoint, columns: tuple[Capture, ...]) -> tuple[Capture,
 
 
 def _can_give(point: ProbePoint, column: Capture) -> bool:
-    is_function = point.kind not in ("tracepoint", *THREAD_KINDS)
+    is_function = point.kind not in ("tracepoint", "itt", *THREAD_KINDS)
     in_time = point.latency or column.source == "retval" or not column.at_return
     return is_function and in_time and column.source in argument_sources(point)
 
@@ -247,7 +251,7 @@ def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
 def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tuple[list[ProbePoint], list[str]]:
     """Apply the exclusions; also return notes on exclusions that matched nothing."""
     notes = []
-    for spec in (spec for spec in specs if spec.exclude):
+    for spec in (spec for spec in specs if spec.exclude and spec.kind != "itt"):
         takes_out = presets.excluded(spec.text) or excluded(spec, pid=pid)
         left = [point for point in points if not takes_out(point)]
         if len(left) == len(points):
@@ -280,6 +284,26 @@ def _check_count(points: list[ProbePoint]) -> None:
             "some microseconds per hit",
             fix="narrow the globs, or exclude places with !SPEC",
             code="probe.too-many-user",
+        )
+
+
+def _check_tasks(points: list[ProbePoint], filter_: str, scope: Scope | None, own: int) -> None:
+    """ITT tasks are counted by the traced processes themselves, not by BPF programs."""
+    if not any(point.kind == "itt" for point in points):
+        return
+    if filter_.strip():
+        raise ProbeError(
+            "--filter cannot be used with itt probes",
+            why="they are counted by a library in the traced process, which selects tasks by name",
+            fix="use globs: itt:DOMAIN:TASK and !itt:DOMAIN:TASK, or filter result.events",
+            code="filter.itt",
+        )
+    if scope is not None and scope.name == "pid" and scope.pid != own:
+        raise ProbeError(
+            f"--scope {scope.pid} cannot be used with itt probes",
+            why="only this process and the processes that it starts report their tasks",
+            fix="start the program from this notebook, and use --scope self",
+            code="scope.itt",
         )
 
 
@@ -357,6 +381,8 @@ def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
     """
     if spec.kind in THREAD_KINDS:
         return Expansion([_of_threads(spec)])
+    if spec.kind == "itt":
+        return Expansion([ProbePoint(0, spec.text, spec.kind, spec.target, spec.name, latency=True)])
     if spec.kind in KERNEL_KINDS:
         expansion = _kernel(spec, root)
     elif spec.kind == "tracepoint":

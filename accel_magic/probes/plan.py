@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile", "offcpu"]
+Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile", "offcpu", "itt"]
 Mode = Literal["auto", "count", "events"]
 StackKind = Literal["kernel", "user", "python"]
 """Stacks that can be recorded with each event: kernel, native user code, Python code of this process."""
@@ -22,9 +22,9 @@ THREAD_KINDS: tuple[Kind, ...] = ("profile", "offcpu")
 class ProbeSpec:
     """One pattern, as the user wrote it.
 
-    `target` is the kernel module, tracepoint category or library ('' = any, kernel probes only), or a unit;
-    `name` is the glob for functions or events, or a number in that unit; `provider` is set for USDT only. The other
-    fields come from a preset's probe: its own columns, the column to add up, and whether the probe may be missing
+    `target` is the kernel module, tracepoint category, library ('' = any, kernel probes only) or ITT domain, or a unit;
+    `name` is the glob for functions, events or tasks, or a number in that unit; `provider` is set for USDT only. The
+    other fields come from a preset's probe: its own columns, the column to add up, and whether the probe may be missing
     (`group`: a missing probe is reported only if its whole group is missing).
     """
 
@@ -133,8 +133,8 @@ class ProbePoint:
         id: Index into the kernel's counters, 0-based and dense within a plan.
         probe: The spec that matched, as written by the user.
         kind: What is attached; for a latency point, the kind of its entry.
-        target: Kernel module ('' for the kernel itself), tracepoint category, or path of the ELF file.
-        function: Function, event or `provider:name`.
+        target: Kernel module ('' for the kernel itself), tracepoint category, path of the ELF file, or ITT domain.
+        function: Function, event, `provider:name`, or ITT task.
         latency: Measure from entry to return (for tracepoints: `sys_enter_X` to `sys_exit_X`); always set for waits.
         offset: File offset of the instruction (user-space kinds).
         event_id: `id` of the tracepoint; `exit_event_id` is that of the paired `sys_exit_X`.
@@ -181,8 +181,20 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class TaskPattern:
+    """ITT tasks, as globs of their domain and name."""
+
+    domain: str
+    task: str
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything an engine needs to attach, and everything needed to interpret the recording."""
+    """Everything an engine needs to attach, and everything needed to interpret the recording.
+
+    The points of kind `itt` come last. While a trace runs, each is a probe, that is a pair of globs; `exclusions` are
+    tasks to leave out. In a recording, each is a task that was seen, or a probe that selected none.
+    """
 
     points: tuple[ProbePoint, ...]
     mode: Mode = "auto"
@@ -193,6 +205,7 @@ class Plan:
     stacks: tuple[StackKind, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
+    exclusions: tuple[TaskPattern, ...] = ()
 
     @property
     def records_events(self) -> bool:
@@ -203,6 +216,16 @@ class Plan:
     def latency_points(self) -> tuple[ProbePoint, ...]:
         """The points with a duration, in histogram order."""
         return tuple(point for point in self.points if point.latency)
+
+    @property
+    def task_points(self) -> tuple[ProbePoint, ...]:
+        """The points of kind `itt`, which come last."""
+        return tuple(point for point in self.points if point.kind == "itt")
+
+    @property
+    def kernel_points(self) -> tuple[ProbePoint, ...]:
+        """The points that BPF programs are attached to."""
+        return tuple(point for point in self.points if point.kind != "itt")
 
     def scope_text(self) -> str:
         """Scopes for the headline: `self`, `all`, `pid 12`, or `self + all` if probes differ."""
@@ -223,6 +246,7 @@ class Plan:
                 "skipped": tuple(Skipped(**skipped) for skipped in data["skipped"]),
                 "notes": tuple(data["notes"]),
                 "stacks": tuple(data.get("stacks", ())),  # absent in version 1
+                "exclusions": tuple(TaskPattern(**pattern) for pattern in data.get("exclusions", ())),
             }
         )
 

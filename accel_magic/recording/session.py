@@ -20,6 +20,7 @@ from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel import buckets, clock, own_process, own_threads, scope
 from accel_magic.kernel.attach import waits
 from accel_magic.kernel.attach.engine import KernelEngine
+from accel_magic.kernel.attachment import HEAD, NO_PROGRAMS, Item, PointLayout
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
 from accel_magic.recording.decode import RawEvents
@@ -31,6 +32,8 @@ from accel_magic.recording.recording import Histograms, Outcome, Recording, Samp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from accel_magic.itt.tasks import Counts as TaskCounts
+    from accel_magic.itt.tasks import TaskTrace
     from accel_magic.kernel.attach.stack_maps import StackWatch
     from accel_magic.kernel.attachment import Attachment, Layout
     from accel_magic.probes.plan import Plan
@@ -51,6 +54,8 @@ _running: set[Kind] = set()
 _claiming = threading.Lock()
 
 
+_DURATION: Final = Item("duration_ns", "s64", 0)
+"""The value in a task's record: `struct record` in itt/area.h."""
 _SHARE: Final = 3
 """Records may take 1/3 of the free memory: decoding takes as much again, and a table half as much."""
 
@@ -99,13 +104,28 @@ def release(kind: Kind) -> None:
 class _Attached:
     """State of a session while its probes are attached; the maps are memory-mapped, so reading them cannot fail."""
 
-    attachment: Attachment
     prepared: Prepared
+    kernel: _Kernel | None
+    tasks: TaskTrace | None
+    feed: LiveFeed | None
+    watch: StackWatch | None
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The attached BPF programs and their maps."""
+
+    attachment: Attachment
     control: NDArray[np.void]
     counters: NDArray[np.void]
     histograms: NDArray[np.void] | None
-    feed: LiveFeed | None
-    watch: StackWatch | None
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What the reader maps; without histograms their place is taken by the control map."""
+        attachment = self.attachment
+        histograms = attachment.control_fd if self.histograms is None else attachment.histograms_fd
+        return [attachment.control_fd, attachment.counters_fd, histograms, *attachment.ring_fds]
 
 
 class LiveSession:
@@ -139,43 +159,41 @@ class LiveSession:
             raise
 
     def _attach(self) -> _Attached:
-        warm_up()
+        plan = self.plan
+        if plan.kernel_points:
+            warm_up()
         shared = reader.shared()
-        attachment = KernelEngine((shared.pid,)).attach(self.plan)
-        self._undo.callback(attachment.close)
-        self.plan = plan = attachment.plan
-        layout = attachment.layout
-        control = map_value(attachment.control_fd, layout.control, writable=True)
-        counters = map_value(attachment.counters_fd, layout.counters)
-        threads = map_value(attachment.own_threads_fd, scope.BITS, writable=True)
-        follows = any(point.scope.name != "all" for point in plan.points)
-        self._undo.callback(own_threads.Marks(control, threads, follows=follows).close)
-        has_latency = attachment.histograms_fd >= 0
-        histograms = map_value(attachment.histograms_fd, layout.histograms) if has_latency else None
-        descriptors = [attachment.control_fd, attachment.counters_fd]
-        descriptors.append(attachment.histograms_fd if has_latency else attachment.control_fd)
-        descriptors += attachment.ring_fds
+        kernel = self._attach_kernel(shared.pid) if plan.kernel_points else None
+        plan = self.plan
+        tasks = self._attach_tasks(plan) if plan.task_points else None
+        layout = kernel.attachment.layout if kernel is not None else NO_PROGRAMS
+        descriptors = [] if kernel is None else kernel.descriptors
+        if tasks is not None:
+            descriptors.append(tasks.fd)
         feed, watch = None, None
         if self._show is not None:
             feed = LiveFeed(plan, self._show)
             self._undo.callback(feed.stop)
             descriptors.append(feed.theirs.fileno())
             feed.start()
-        if attachment.stacks_fd >= 0:
+        if kernel is not None and kernel.attachment.stacks_fd >= 0:
             from accel_magic.kernel.attach.stack_maps import StackWatch  # imports the ELF reader
 
             python = "python" in plan.stacks
-            watch = StackWatch(attachment.stacks_fd, layout.stack_frames, python=python, each_look=self._each_look)
+            watch = StackWatch(
+                kernel.attachment.stacks_fd, layout.stack_frames, python=python, each_look=self._each_look
+            )
             self._undo.callback(watch.stop)
             watch.start()
         duration = plan.duration_s
         message: dict[str, Any] = {
-            "source": "kernel",
+            "source": "live",
             "layout": asdict(layout),
-            "points": len(plan.points),
-            "latencies": len(plan.latency_points),
+            "points": len(plan.kernel_points),
+            "latencies": sum(point.latency for point in plan.kernel_points),
+            "patterns": len(plan.task_points),
             "stacks": plan.stacks if plan.records_events else (),
-            "ring_sizes": attachment.ring_sizes,
+            "ring_sizes": () if kernel is None else kernel.attachment.ring_sizes,
             "live": feed is not None,
             "max_events": plan.max_events,
             "most_bytes": free_memory.available_bytes() // _SHARE,
@@ -183,8 +201,44 @@ class LiveSession:
         }
         prepared = shared.prepare(message, descriptors)
         self._undo.callback(prepared.drop)
-        control["recording"] = int(plan.records_events)
-        return _Attached(attachment, prepared, control, counters, histograms, feed, watch)
+        if kernel is not None:
+            kernel.control["recording"] = int(plan.records_events)
+        return _Attached(prepared, kernel, tasks, feed, watch)
+
+    def _attach_kernel(self, reader_pid: int) -> _Kernel:
+        plan = self.plan
+        own = replace(plan, points=plan.kernel_points)
+        attachment = KernelEngine((reader_pid,)).attach(own)
+        self._undo.callback(attachment.close)
+        self.plan = replace(attachment.plan, points=(*attachment.plan.points, *plan.task_points))
+        layout = attachment.layout
+        control = map_value(attachment.control_fd, layout.control, writable=True)
+        counters = map_value(attachment.counters_fd, layout.counters)
+        threads = map_value(attachment.own_threads_fd, scope.BITS, writable=True)
+        follows = any(point.scope.name != "all" for point in own.points)
+        self._undo.callback(own_threads.Marks(control, threads, follows=follows).close)
+        has_latency = attachment.histograms_fd >= 0
+        histograms = map_value(attachment.histograms_fd, layout.histograms) if has_latency else None
+        return _Kernel(attachment, control, counters, histograms)
+
+    def _attach_tasks(self, plan: Plan) -> TaskTrace:
+        from accel_magic.itt import collector, tasks
+
+        notes = collector.require([point.target for point in plan.task_points])
+        self.plan = replace(plan, notes=(*plan.notes, *notes))
+        trace = tasks.TaskTrace(
+            [
+                *(tasks.Pattern(point.target, point.function) for point in plan.task_points),
+                *(tasks.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),
+            ],
+            first_point=len(plan.kernel_points),
+            buffer_bytes=int(plan.buffer_mib * (1 << 20)),
+            records=plan.records_events,
+            shift_ns=-clock.shift().ns,
+        )
+        self._undo.callback(trace.close)
+        trace.prepare()
+        return trace
 
     @property
     def start_ns(self) -> int:
@@ -198,16 +252,24 @@ class LiveSession:
         with own_threads.at_work(), uninterrupted():  # a partial message would end the reader process for all traces
             self._started = datetime.now().astimezone().isoformat(timespec="seconds")
             attached.prepared.go(time.monotonic_ns())
-            self._missed = attached.attachment.misses()  # programs have been running, with misses, since they attached
+            if attached.kernel is not None:  # programs have been running, with misses, since they attached
+                self._missed = attached.kernel.attachment.misses()
             self._start_ns = time.monotonic_ns()
-            attached.control["enabled"] = 1
+            if attached.kernel is not None:
+                attached.kernel.control["enabled"] = 1
+            if attached.tasks is not None:
+                attached.tasks.go()
 
     def halt(self) -> None:
         """Stop counting; can be called repeatedly. Everything stays attached until `stop`."""
         if self._attached is not None and not self._end_ns:
-            control, duration_s = self._attached.control, self.plan.duration_s
-            over = duration_s is not None and not control["enabled"][0]  # the reader process stopped it in time
-            control["enabled"] = 0
+            kernel, tasks, duration_s = self._attached.kernel, self._attached.tasks, self.plan.duration_s
+            enabled = bool(kernel.control["enabled"][0]) if kernel is not None else tasks is not None and tasks.enabled
+            over = duration_s is not None and not enabled  # the reader process stopped it in time
+            if kernel is not None:
+                kernel.control["enabled"] = 0
+            notes = tasks.halt() if tasks is not None else ()
+            self.plan = replace(self.plan, notes=(*self.plan.notes, *notes))
             self._end_ns = time.monotonic_ns()
             self._start_ns = self._start_ns or self._end_ns  # `go` was interrupted
             if over and duration_s is not None:
@@ -238,7 +300,8 @@ class LiveSession:
 
     def programs_ns(self) -> int:
         """CPU time of the BPF programs so far, ns; 0 unless the kernel measures it (`syscalls.measure_programs`)."""
-        return 0 if self._attached is None else self._attached.attachment.run_ns()
+        kernel = self._attached.kernel if self._attached is not None else None
+        return 0 if kernel is None else kernel.attachment.run_ns()
 
     def abort(self) -> None:
         """Detach without making a recording; can be called repeatedly."""
@@ -249,33 +312,39 @@ class LiveSession:
     def _finish(self, outcome: Outcome) -> Recording:
         attached = self._attached
         assert attached is not None  # noqa: S101 - stop follows start
-        attachment, plan, start_ns = attached.attachment, self.plan, self._start_ns
-        missed = attachment.misses() - self._missed
-        left = attachment.detach()
-        syscalls.wait_for_programs()  # a program may have counted a hit but not recorded it yet
+        kernel, plan, start_ns = attached.kernel, self.plan, self._start_ns
+        missed = 0
+        notes: tuple[str, ...] = ()
+        if kernel is not None:
+            missed = kernel.attachment.misses() - self._missed
+            left = kernel.attachment.detach()
+            syscalls.wait_for_programs()  # a program may have counted a hit but not recorded it yet
+            notes = (*kernel.attachment.notes(), *left)
         if attached.feed is not None:
             attached.feed.stop()
-        layout, points = attachment.layout, len(plan.points)
-        hits, lost, unpaired, totals = (
-            attached.counters[0][name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
-        )
-        histograms = _histograms(attached.histograms, len(plan.latency_points))
+        counts = _kernel_counts(kernel, plan)
+        layout = kernel.attachment.layout if kernel is not None else NO_PROGRAMS
+        if attached.tasks is not None:
+            notes = (*notes, *attached.tasks.notes())
+            plan, layout, counts = _with_tasks(plan, layout, counts, attached.tasks.counts())
         shift = clock.shift()
-        notes = (*attachment.notes(), *left, *shift.notes)
+        notes = (*notes, *shift.notes)
+        lost = counts.lost
         try:
             read = attached.prepared.stop(start_ns, self._end_ns)
         except MachineError as error:
-            read = _unread(layout, hits, self._end_ns - start_ns)
+            read = _unread(layout, counts.hits, self._end_ns - start_ns)
             if plan.records_events:
-                lost = _all_events(plan, hits, histograms)
+                lost = _all_events(plan, counts.hits, counts.histograms)
             notes = (*notes, _about_unread(error, records=plan.records_events))
             rings, recorded = read.rings, 0
         else:
-            rings, recorded = read.rings, sum(read.recorded)
+            rings, recorded = read.rings[: len(layout.record_sizes)], sum(read.recorded)
             if read.limit_reached and (plan.max_events is None or recorded < plan.max_events):
                 notes = (*notes, _about_memory(recorded, sum(len(ring) for ring in rings)))
-            if not read.limit_reached:
-                rings, unfinished = waits.completed(attachment, rings, (read.end_ns or self._end_ns) - shift.ns)
+            if kernel is not None and not read.limit_reached:
+                end_ns = (read.end_ns or self._end_ns) - shift.ns
+                rings, unfinished = waits.completed(kernel.attachment, rings, end_ns)
                 recorded += unfinished
         if attached.watch is not None:
             attached.watch.collect()
@@ -285,19 +354,84 @@ class LiveSession:
             started=self._started,
             start_ns=start_ns,
             duration_ns=(read.end_ns or self._end_ns) - start_ns,
-            hits=hits,
+            hits=counts.hits,
             lost=lost,
-            unpaired=unpaired,
-            totals=totals,
+            unpaired=counts.unpaired,
+            totals=counts.totals,
             missed=missed,
-            histograms=histograms,
-            samples=read.samples,
+            histograms=counts.histograms,
+            samples=_widened(read.samples, len(plan.points)),
             event_count=recorded if plan.max_events is None else min(recorded, plan.max_events),
             limit_reached=read.limit_reached,
             load_events=RawEvents(layout, rings, start_ns - shift.ns, plan.max_events),
             outcome=outcome,
-            process=own_process.describe() if attachment.waits_fd >= 0 else None,
+            process=own_process.describe() if kernel is not None and kernel.attachment.waits_fd >= 0 else None,
         )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Final counts by point: (points,) uint64."""
+
+    hits: NDArray[np.uint64]
+    lost: NDArray[np.uint64]
+    unpaired: NDArray[np.uint64]
+    totals: NDArray[np.uint64]
+    histograms: Histograms
+
+
+def _kernel_counts(kernel: _Kernel | None, plan: Plan) -> _Counts:
+    points = len(plan.kernel_points)
+    latencies = sum(point.latency for point in plan.kernel_points)
+    if kernel is None:
+        none = np.zeros(0, np.uint64)
+        return _Counts(none, none, none, none, _histograms(None, 0))
+    hits, lost, unpaired, totals = (
+        kernel.counters[0][name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
+    )
+    return _Counts(hits, lost, unpaired, totals, _histograms(kernel.histograms, latencies))
+
+
+def _with_tasks(plan: Plan, layout: Layout, counts: _Counts, seen: TaskCounts) -> tuple[Plan, Layout, _Counts]:
+    """Replace the probes by the tasks that they selected, followed by the probes that selected none."""
+    probes, first = plan.task_points, len(plan.kernel_points)
+    of = [min(task.pattern, len(probes) - 1) for task in seen.tasks]
+    tasks = [
+        replace(probes[at], probe=f"itt:{task.domain}:{probes[at].function}", target=task.domain, function=task.task)
+        for at, task in zip(of, seen.tasks, strict=True)
+    ]
+    tasks += [probe for at, probe in enumerate(probes) if at not in of]
+    points = (*plan.kernel_points, *(replace(point, id=first + at) for at, point in enumerate(tasks)))
+    missing = len(tasks) - len(seen.tasks)
+    if plan.records_events:
+        ring = len(layout.record_sizes)
+        layout = replace(
+            layout,
+            record_sizes=(*layout.record_sizes, HEAD.itemsize + 8),
+            point_layouts=(*layout.point_layouts, *(PointLayout(ring, (_DURATION,)) for _ in tasks)),
+        )
+    none = np.zeros(len(tasks), np.uint64)
+    histograms = counts.histograms
+    return (
+        replace(plan, points=points),
+        layout,
+        _Counts(
+            hits=np.concatenate([counts.hits, np.pad(seen.hits, (0, missing))]),
+            lost=np.concatenate([counts.lost, np.pad(seen.lost, (0, missing))]),
+            unpaired=np.concatenate([counts.unpaired, none]),
+            totals=np.concatenate([counts.totals, none]),
+            histograms=Histograms(
+                np.concatenate([histograms.counts, np.pad(seen.histograms, ((0, missing), (0, 0)))]),
+                np.concatenate([histograms.total_ns, np.pad(seen.total_ns, (0, missing))]),
+                np.concatenate([histograms.max_ns, np.pad(seen.longest_ns, (0, missing))]),
+            ),
+        ),
+    )
+
+
+def _widened(samples: Samples, points: int) -> Samples:
+    """Add columns of zeros for points that the reader does not know: probes that selected no task."""
+    return replace(samples, hits=np.pad(samples.hits, ((0, 0), (0, points - samples.hits.shape[1]))))
 
 
 def _histograms(mapped: NDArray[np.void] | None, rows: int) -> Histograms:

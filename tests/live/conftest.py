@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import queue
 import re
 import struct
 import subprocess
@@ -265,10 +266,18 @@ class Notebook:
         if timer is not None:  # a late interrupt must not hit the next cell
             timer.cancel()
             timer.join()
-        reply = self.client.get_shell_msg(timeout=60)
-        while reply["parent_header"].get("msg_id") != id_:
-            reply = self.client.get_shell_msg(timeout=60)
-        return Answer(reply["content"]["status"], reply["content"], messages)
+        reply = self._reply(id_, 60 if interrupt_after is None else 20)
+        return Answer(reply["status"], reply, messages)
+
+    def _reply(self, id_, timeout):
+        """The reply to a request. An interrupt that hits ipykernel's own code prevents it: status "none"."""
+        while True:
+            try:
+                reply = self.client.get_shell_msg(timeout=timeout)
+            except queue.Empty:
+                return {"status": "none"}
+            if reply["parent_header"].get("msg_id") == id_:
+                return reply["content"]
 
     @property
     def pid(self):

@@ -7,10 +7,10 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accel_magic.c_programs import Program, compile_program
 from accel_magic.errors import MachineError
 from accel_magic.lab import programs as program
 from accel_magic.lab.image import find_level_zero
-from accel_magic.lab.programs import Program, compile_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,21 +21,22 @@ DRIVERS = "ZE_ENABLE_ALT_DRIVERS"
 _PATHS = "LD_LIBRARY_PATH"
 
 
-def _files(*names: str) -> tuple[str, ...]:
-    return tuple(f"level_zero/{name}" for name in names)
+def _files(*names: str) -> tuple[Path, ...]:
+    return program.files(*(f"level_zero/{name}" for name in names))
 
 
 LOAD = Program(
     "ze_load",
     sources=_files("ze_load.c", "ze_jobs.c", "ze_report.c"),
-    headers=(*_files("ze_load.h", "ze_api.h", "lab_driver.h"), "npu/npu_uapi.h"),
+    headers=(*_files("ze_load.h", "ze_api.h", "lab_driver.h"), *program.files("npu/npu_uapi.h")),
+    flags=("-g1",),
     libraries=("-ldl",),
 )
 DRIVER = Program(
     "libze_lab_npu",
     sources=_files("lab_device.c", "lab_memory.c", "lab_list.c", "lab_queue.c", "lab_tables.c"),
-    headers=(*_files("lab_driver.h", "ze_api.h"), "npu/npu_uapi.h"),
-    flags=("-fPIC", "-shared", "-fvisibility=hidden"),
+    headers=(*_files("lab_driver.h", "ze_api.h"), *program.files("npu/npu_uapi.h")),
+    flags=("-g1", "-fPIC", "-shared", "-fvisibility=hidden"),
     suffix=".so",
 )
 

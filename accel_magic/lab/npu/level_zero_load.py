@@ -10,11 +10,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
+from accel_magic.c_programs import compile_program
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab import programs as program
 from accel_magic.lab.level_zero import parts
 from accel_magic.lab.npu.loads import Latency
-from accel_magic.lab.programs import compile_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

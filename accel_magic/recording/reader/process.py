@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic import channel
-from accel_magic.recording.reader.sources import KernelSource, ProgramSource, ReplaySource, Source
+from accel_magic.recording.reader.sources import ProgramSource, ReplaySource, Source, live
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ class _Samples:
 
 
 _SOURCES: dict[str, Callable[[dict[str, Any], list[int]], Source]] = {
-    "kernel": KernelSource,
+    "live": live,
     "replay": ReplaySource,
     "program": ProgramSource,
 }
@@ -126,7 +126,7 @@ class Trace:
         message = {
             "time_ns": now - self.start_ns,
             "sent_ns": now,
-            "hits": self.source.hits().tolist(),
+            "hits": self.source.planned_hits().tolist(),
             "recorded": sum(self.recorded),
             "lost": self.source.lost(),
             "totals": self.source.totals().tolist(),
@@ -148,9 +148,12 @@ class Trace:
         self.drain()
         hits = self.source.hits()
         self.samples.add(self.end_ns or end_ns, hits)
+        table = np.zeros((len(self.samples.hits), len(hits)), np.uint64)
+        for row, sample in zip(table, self.samples.hits, strict=True):
+            row[: len(sample)] = sample  # tasks that appeared later had no hits
         with open(self.table, "wb", closefd=False) as file:
             file.write(np.array(self.samples.times, np.int64).tobytes())
-            file.write(np.array(self.samples.hits, np.uint64).tobytes())
+            file.write(table.tobytes())
         answer = {
             "recorded": self.recorded,
             "samples": len(self.samples.times),

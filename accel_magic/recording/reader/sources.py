@@ -1,4 +1,4 @@
-"""Sources of the reader's records and counters: kernel maps, a played-back recording, or a user's program."""
+"""Sources of the reader's records and counters: kernel maps, ITT collectors, a recording, or a user's program."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from accel_magic.itt import tasks
 from accel_magic.kernel import buckets
 from accel_magic.kernel.attachment import Layout
 from accel_magic.kernel.mapped import map_file, map_value
@@ -46,7 +47,10 @@ class Source(Protocol):
         """Append a ring's complete records to a file; returns their number."""
 
     def hits(self) -> NDArray[np.uint64]:
-        """Hits by probe point, (points,)."""
+        """Hits by probe point, (points,); ITT tasks are added as they appear."""
+
+    def planned_hits(self) -> NDArray[np.uint64]:
+        """Hits by point of the plan, (points,), where all tasks that one ITT probe selects are one point."""
 
     def totals(self) -> NDArray[np.uint64]:
         """Sums by probe point, (points,); 0 for a point that sums nothing."""
@@ -126,6 +130,9 @@ class KernelSource:
         total: NDArray[np.uint64] = self._counters["hits"][0].sum(axis=0)
         return total[: self.points]
 
+    def planned_hits(self) -> NDArray[np.uint64]:
+        return self.hits()
+
     def totals(self) -> NDArray[np.uint64]:
         total: NDArray[np.uint64] = self._counters["totals"][0].sum(axis=0)
         return total[: self.points]
@@ -154,6 +161,130 @@ class KernelSource:
     def close(self) -> None:
         for fd in self._descriptors:
             os.close(fd)
+
+
+class TaskSource:
+    """ITT tasks of the notebook's process and its descendants."""
+
+    ring_count = 1
+
+    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        self._descriptors = descriptors
+        self._rings = tasks.Rings(descriptors[0])
+        self._patterns: int = message["patterns"]
+        self._room: int = message["most_bytes"]
+
+    def go(self, start_ns: int) -> None:
+        """Do nothing: the notebook's process enables the collectors."""
+
+    def pause_s(self) -> float:
+        return BUSY_S if self._rings.filling else _QUIET_S
+
+    def drain(self, ring: int, file: int) -> int:  # noqa: ARG002 - the only one
+        count = self._rings.drain(file)
+        self._room -= count * tasks.RECORD_SIZE
+        return count
+
+    @property
+    def full(self) -> bool:
+        return self._room <= 0
+
+    def hits(self) -> NDArray[np.uint64]:
+        return tasks.hits(self._rings.area)
+
+    def planned_hits(self) -> NDArray[np.uint64]:
+        return tasks.by_pattern(self._rings.area, self.hits(), self._patterns)
+
+    def totals(self) -> NDArray[np.uint64]:
+        return np.zeros(self._patterns, np.uint64)
+
+    def lost(self) -> int:
+        return int(tasks.counts(self._rings.area).lost.sum())
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
+        rows = tasks.by_pattern(self._rings.area, tasks.counts(self._rings.area).histograms, self._patterns)
+        return [[buckets.quantile(row, share) for share in shares] for row in rows]
+
+    def disable(self) -> None:
+        self._rings.area.control["enabled"] = 0
+
+    def stop_recording(self) -> None:
+        self._rings.area.control["recording"] = 0
+
+    def finish(self) -> None:
+        """Do nothing: the notebook's process has stopped the collectors."""
+
+    def waiting(self) -> bool:
+        return self._rings.waiting
+
+    def close(self) -> None:
+        for fd in self._descriptors:
+            os.close(fd)
+
+
+class Together:
+    """The kernel's probes and ITT tasks in one trace: their rings and points, one after the other."""
+
+    def __init__(self, kernel: KernelSource, tasks_: TaskSource) -> None:
+        self._parts = (kernel, tasks_)
+        self.ring_count = kernel.ring_count + tasks_.ring_count
+
+    def go(self, start_ns: int) -> None:
+        for part in self._parts:
+            part.go(start_ns)
+
+    def pause_s(self) -> float:
+        return min(part.pause_s() for part in self._parts)
+
+    def drain(self, ring: int, file: int) -> int:
+        kernel, tasks_ = self._parts
+        return kernel.drain(ring, file) if ring < kernel.ring_count else tasks_.drain(ring - kernel.ring_count, file)
+
+    @property
+    def full(self) -> bool:
+        return any(part.full for part in self._parts)
+
+    def hits(self) -> NDArray[np.uint64]:
+        return np.concatenate([part.hits() for part in self._parts])
+
+    def planned_hits(self) -> NDArray[np.uint64]:
+        return np.concatenate([part.planned_hits() for part in self._parts])
+
+    def totals(self) -> NDArray[np.uint64]:
+        return np.concatenate([part.totals() for part in self._parts])
+
+    def lost(self) -> int:
+        return sum(part.lost() for part in self._parts)
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
+        return [row for part in self._parts for row in part.quantiles(shares)]
+
+    def disable(self) -> None:
+        for part in self._parts:
+            part.disable()
+
+    def stop_recording(self) -> None:
+        for part in self._parts:
+            part.stop_recording()
+
+    def finish(self) -> None:
+        for part in self._parts:
+            part.finish()
+
+    def waiting(self) -> bool:
+        return any(part.waiting() for part in self._parts)
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
+
+def live(message: dict[str, Any], descriptors: list[int]) -> Source:
+    """Make the source of a live trace. With `patterns`, the last descriptor is the memory of the ITT collectors."""
+    if not message["patterns"]:
+        return KernelSource(message, descriptors)
+    own = TaskSource(message, [descriptors.pop()])
+    return Together(KernelSource(message, descriptors), own) if descriptors else own
 
 
 class ReplaySource:
@@ -221,6 +352,9 @@ class ReplaySource:
         row = int(np.searchsorted(self._sample_times, self._now(), side="right")) - 1
         hits: NDArray[np.uint64] = self._sample_hits[max(row, 0)]
         return hits
+
+    def planned_hits(self) -> NDArray[np.uint64]:
+        return self.hits()
 
     def totals(self) -> NDArray[np.uint64]:
         come = self._added[: np.searchsorted(self._added[:, 0], self._now(), side="right")]
@@ -302,6 +436,10 @@ class ProgramSource:
     def hits(self) -> NDArray[np.uint64]:
         """Return an empty array: the program counts in its own maps."""
         return np.empty(0, np.uint64)
+
+    def planned_hits(self) -> NDArray[np.uint64]:
+        """Return an empty array."""
+        return self.hits()
 
     def totals(self) -> NDArray[np.uint64]:
         """Return an empty array: the program sums in its own maps."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from accel_magic.c_programs import compile_program
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab import level_zero, npu
 from accel_magic.lab.image import store
 from accel_magic.lab.level_zero import parts
 from accel_magic.lab.npu import level_zero_load as loads
-from accel_magic.lab.programs import compile_program
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.settings import Settings

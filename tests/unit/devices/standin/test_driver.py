@@ -797,7 +797,7 @@ def test_without_a_server_there_is_no_device():
 def test_without_a_c_compiler_the_error_names_the_package(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
-    with raises("standin.not-built", MachineError, match="apt install gcc"):
+    with raises("native.no-compiler", MachineError, match="apt install gcc"):
         build.library()
 
 
@@ -807,6 +807,6 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch, tmp_path):
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
-    with raises("standin.not-built", MachineError, match=r"stdio\.h: error: not found"):
+    with raises("native.not-compiled", MachineError, match=r"stdio\.h: error: not found"):
         build.library()
     assert list(tmp_path.rglob("libcuda*")) == []

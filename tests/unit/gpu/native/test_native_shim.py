@@ -268,7 +268,7 @@ def test_the_error_for_a_compiler_without_headers_names_the_packages(monkeypatch
     compiler.write_text("#!/bin/sh\necho 'wire.h:8:10: fatal error: stdatomic.h: no such file' >&2; exit 1\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(build, "_compiler", lambda: str(compiler))
+    monkeypatch.setenv("CC", str(compiler))
 
     with raises("native.not-compiled", MachineError) as caught:
         build.library()
@@ -279,11 +279,11 @@ def test_the_error_for_a_compiler_without_headers_names_the_packages(monkeypatch
 
 def test_without_a_compiler_the_trace_continues_and_reports_it(lab, monkeypatch, tmp_path):
     def none():
-        raise MachineError("no clang", fix="apt install clang", code="clang.not-found")
+        raise MachineError("no compiler", fix="apt install gcc", code="native.no-compiler")
 
-    monkeypatch.setattr(build, "_compiler", none)
+    monkeypatch.setattr(build, "library", none)
     with lab.cell() as cell:
         assert "ACCEL_MAGIC_NATIVE" not in os.environ
 
-    assert cell.seen.skipped == {"native binaries": "no clang;  fix: apt install clang"}
+    assert cell.seen.skipped == {"native binaries": "no compiler;  fix: apt install gcc"}
     assert Path(tmp_path).is_dir()

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory shared by the notebook's process, the reader process and all traced processes: a memfd that the notebook
+ * creates and sizes. In step with area.py, which writes the offsets and capacities into its first page.
+ */
+#ifndef ACCEL_MAGIC_ITT_AREA_H
+#define ACCEL_MAGIC_ITT_AREA_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#define AREA_MAGIC 0x3174746963636101ull
+#define AREA_VERSION 1
+
+enum {
+	MOST_SPECS = 32,
+	SPEC_TEXT = 256,
+	DOMAIN_TEXT = 120,
+	TASK_TEXT = 376,
+	MOST_DEPTH = 120,
+	BUCKETS = 640, /* as in bpf/kernel/latency.h */
+	COMM = 16,
+};
+
+/* One pattern of the trace; an excluding one removes what others match. */
+struct spec {
+	uint32_t excludes;
+	uint32_t reserved;
+	char domain[SPEC_TEXT];
+	char task[SPEC_TEXT];
+};
+
+struct control {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t generation; /* number of the trace */
+	volatile uint32_t enabled;
+	volatile uint32_t recording;
+	uint32_t first_point; /* number of the first task in the records */
+	uint32_t spec_count;
+	int64_t shift_ns; /* added to CLOCK_MONOTONIC for the kernel's time */
+	uint64_t size;
+	uint64_t names, hashes, slots, counters, histograms; /* offsets, bytes */
+	uint32_t most_points, most_slots, shards;
+	volatile uint32_t points; /* tasks seen in this trace */
+	volatile uint32_t slotless; /* threads that found no slot, in this trace */
+	uint32_t reserved;
+	uint8_t token[16];
+	pthread_mutex_t lock __attribute__((aligned(64))); /* of new names; initialized by the notebook's process */
+	struct spec specs[MOST_SPECS] __attribute__((aligned(64)));
+};
+
+/* A task that was seen. */
+struct name {
+	uint32_t reserved_start;
+	uint32_t spec; /* the pattern that selected it */
+	char domain[DOMAIN_TEXT];
+	char task[TASK_TEXT];
+	uint64_t reserved;
+};
+
+struct frame {
+	uint64_t start;
+	const void *domain;
+	uint32_t point; /* NOT_SELECTED if only its end must be recognized */
+	uint32_t reserved;
+};
+
+/* A thread. Only it writes here, except for `tail` and, in a slot that nobody owns, `owner`. */
+struct slot {
+	volatile int32_t owner; /* thread id; 0: free */
+	int32_t pid;
+	volatile uint32_t busy; /* the thread may be writing */
+	uint32_t generation;
+	uint64_t ring; /* offset in the area, bytes */
+	uint64_t room; /* records, a power of two; 0: none */
+	char comm[COMM];
+	uint32_t depth; /* open tasks, including those beyond MOST_DEPTH */
+	uint32_t reserved;
+	volatile uint64_t head __attribute__((aligned(64))); /* records written */
+	volatile uint64_t tail __attribute__((aligned(64))); /* records read */
+	struct frame frames[MOST_DEPTH] __attribute__((aligned(64)));
+};
+
+struct counters {
+	uint64_t hits, lost, total, longest;
+};
+
+/* As a ring buffer of the kernel's programs delivers it: am_record in bpf/kernel/common.h. */
+struct record {
+	uint64_t reserved_header;
+	uint64_t time;
+	uint32_t pid, tid;
+	char comm[COMM];
+	uint16_t point, cpu;
+	uint32_t reserved;
+	int64_t duration;
+};
+
+#endif

@@ -1,0 +1,109 @@
+"""Views of the memory that collectors write to, as numpy arrays. `area.h` describes the same structures in C."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accel_magic.itt import memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_TEXT: Final = f"S{memory.SPEC_TEXT}"
+SPEC: Final = np.dtype([("excludes", "<u4"), ("reserved", "<u4"), ("domain", _TEXT), ("task", _TEXT)])
+CONTROL: Final = np.dtype(
+    [
+        ("magic", "<u8"),
+        ("version", "<u4"),
+        ("generation", "<u4"),
+        ("enabled", "<u4"),
+        ("recording", "<u4"),
+        ("first_point", "<u4"),
+        ("spec_count", "<u4"),
+        ("shift_ns", "<i8"),
+        ("size", "<u8"),
+        ("parts", "<u8", 5),
+        ("most_points", "<u4"),
+        ("most_slots", "<u4"),
+        ("shards", "<u4"),
+        ("points", "<u4"),
+        ("slotless", "<u4"),
+        ("reserved", "<u4"),
+        ("token", "u1", 16),
+        ("lock", "u1", 64),
+        ("specs", SPEC, memory.MOST_SPECS),
+    ]
+)
+NAME: Final = np.dtype(
+    [("reserved_start", "<u4"), ("spec", "<u4"), ("domain", "S120"), ("task", "S376"), ("reserved", "<u8")],
+)
+SLOT: Final = np.dtype(
+    {
+        "names": ["owner", "pid", "busy", "generation", "ring", "room", "comm", "depth", "head", "tail"],
+        "formats": ["<i4", "<i4", "<u4", "<u4", "<u8", "<u8", "S16", "<u4", "<u8", "<u8"],
+        "offsets": [0, 4, 8, 12, 16, 24, 32, 48, 64, 128],
+        "itemsize": memory.SLOT_BYTES,
+    }
+)
+COUNTERS: Final = np.dtype([("hits", "<u8"), ("lost", "<u8"), ("total", "<u8"), ("longest", "<u8")])
+
+
+@dataclass(frozen=True)
+class Area:
+    """The mapped memory; the arrays are live.
+
+    Args:
+        fd: Its descriptor.
+
+    """
+
+    fd: int
+
+    @cached_property
+    def _memory(self) -> mmap.mmap:
+        return mmap.mmap(self.fd, memory.SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+
+    def _array(self, dtype: np.dtype[Any] | type[np.uint64], count: int, offset: int) -> NDArray[Any]:
+        return np.frombuffer(self._memory, dtype, count, offset)
+
+    @cached_property
+    def control(self) -> NDArray[np.void]:
+        """The first structure, shape ()."""
+        return self._array(CONTROL, 1, 0).reshape(())
+
+    @cached_property
+    def names(self) -> NDArray[np.void]:
+        """(MOST_POINTS,) `NAME`: tasks in the order of their first appearance; the last one stands for all others."""
+        return self._array(NAME, memory.MOST_POINTS, memory.NAMES)
+
+    @cached_property
+    def slots(self) -> NDArray[np.void]:
+        """(MOST_SLOTS,) `SLOT`: threads."""
+        return self._array(SLOT, memory.MOST_SLOTS, memory.SLOTS)
+
+    @cached_property
+    def counters(self) -> NDArray[np.void]:
+        """(MOST_SLOTS, MOST_POINTS) `COUNTERS`."""
+        count = memory.MOST_SLOTS * memory.MOST_POINTS
+        return self._array(COUNTERS, count, memory.COUNTERS).reshape(memory.MOST_SLOTS, memory.MOST_POINTS)
+
+    @cached_property
+    def histograms(self) -> NDArray[np.uint64]:
+        """(SHARDS, MOST_POINTS, BUCKETS) uint64."""
+        shape = memory.SHARDS, memory.MOST_POINTS, memory.BUCKETS
+        return self._array(np.uint64, shape[0] * shape[1] * shape[2], memory.HISTOGRAMS).reshape(shape)
+
+    @cached_property
+    def bytes(self) -> NDArray[np.uint8]:
+        """(bytes,) uint8, all of it."""
+        return np.frombuffer(self._memory, np.uint8)
+
+    def clear(self) -> None:
+        """Zero everything except the control structure and the slots, and give the memory back to the kernel."""
+        self._memory.madvise(mmap.MADV_REMOVE, memory.NAMES, memory.SLOTS - memory.NAMES)
+        self._memory.madvise(mmap.MADV_REMOVE, memory.COUNTERS, memory.SIZE - memory.COUNTERS)

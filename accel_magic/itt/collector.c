@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A collector for Intel's Instrumentation and Tracing Technology (ITT) API. A library built with that API loads the file
+ * named by INTEL_LIBITTNOTIFY64 at its first call and has __itt_api_init fill in its function pointers.
+ *
+ * Tasks are counted, measured and recorded in memory shared with the notebook (area.h); a task costs no system call and
+ * takes no lock, except when a thread or a name is seen for the first time in a trace. The declarations of the ITT API
+ * are our own; the interface is documented in https://github.com/intel/ittapi.
+ */
+#define _GNU_SOURCE
+#include "area.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define VARIABLE "ACCEL_MAGIC_ITT"
+
+/* The ITT API: structures that its callers read. */
+struct id {
+	uint64_t words[3];
+};
+
+struct domain {
+	volatile int flags; /* 0: the caller does not call */
+	const char *name;
+	void *wide_name;
+	int extra;
+	void *pointer;
+	struct domain *next;
+};
+
+struct handle {
+	const char *text;
+	void *wide_text;
+	int extra;
+	void *pointer;
+	struct handle *next;
+};
+
+struct api_entry {
+	const char *name;
+	void **function;
+	void *first, *without;
+	int group;
+};
+
+struct api_table {
+	unsigned char magic[8];
+	unsigned long major, minor, build;
+	volatile long initialized, mutex_initialized, counter;
+	pthread_mutex_t mutex;
+	void *library, *on_error;
+	const char **paths;
+	struct api_entry *entries;
+};
+
+enum {
+	CACHED = 1024, /* tasks whose point a thread remembers; a power of two */
+	NOT_SELECTED = UINT32_MAX,
+	HANDLE_LISTS = 4096,
+	MOST_LIBRARIES = 64,
+	SETTLED_S = 1,
+};
+
+struct cached {
+	const struct domain *domain;
+	const struct handle *handle;
+	uint32_t generation;
+	uint32_t point;
+};
+
+struct thread {
+	struct slot *slot;
+	struct counters *counters;
+	uint64_t (*histograms)[BUCKETS];
+	struct cached cache[CACHED];
+};
+
+__attribute__((used)) static const char sources[] = SOURCES;
+
+static unsigned char *area;
+static struct control *control;
+static int is_tracer; /* the area was created by this process, which switches its own domains */
+static int on;        /* flags of selected domains */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything below */
+static struct domain *domains;
+static struct handle *handles[HANDLE_LISTS]; /* by hash of the text */
+static char *libraries[MOST_LIBRARIES];
+static int library_count;
+
+static pthread_key_t leaving;
+static __thread struct thread *self __attribute__((tls_model("initial-exec")));
+
+/* A task of the user's own Python code. */
+static struct domain *python;
+
+static inline uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
+static inline unsigned bucket_of(uint64_t ns)
+{
+	unsigned exponent, bucket;
+
+	if (ns < 16)
+		return (unsigned)ns;
+	exponent = 63 - (unsigned)__builtin_clzll(ns) - 4;
+	bucket = (exponent << 4) + (unsigned)(ns >> exponent);
+	return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+/* What the patterns select */
+
+static uint32_t selecting(const char *domain, const char *task)
+{
+	uint32_t found = NOT_SELECTED;
+
+	for (uint32_t at = 0; at < control->spec_count && at < MOST_SPECS; at++) {
+		const struct spec *spec = &control->specs[at];
+
+		if (fnmatch(spec->domain, domain, 0) || (task && fnmatch(spec->task, task, 0)))
+			continue;
+		if (spec->excludes && task)
+			return NOT_SELECTED;
+		if (!spec->excludes && found == NOT_SELECTED)
+			found = at;
+	}
+	return found;
+}
+
+static uint64_t hash_of(const char *domain, const char *task)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	for (; *domain; domain++)
+		hash = (hash ^ (unsigned char)*domain) * 0x100000001b3ull;
+	hash = (hash ^ 0xff) * 0x100000001b3ull;
+	for (; *task; task++)
+		hash = (hash ^ (unsigned char)*task) * 0x100000001b3ull;
+	return hash ? hash : 1;
+}
+
+/* The number of a selected task, which is the same in all processes of a trace. The area is locked. */
+static uint32_t point_of(const char *domain, const char *task)
+{
+	uint32_t spec = selecting(domain, task);
+	uint64_t *hashes = (uint64_t *)(area + control->hashes);
+	struct name *made;
+	uint64_t hash = hash_of(domain, task);
+	uint32_t last = control->most_points - 1, at;
+
+	if (spec == NOT_SELECTED)
+		return NOT_SELECTED;
+	for (at = 0; at < control->points && at < last; at++)
+		if (hashes[at] == hash)
+			return at;
+	made = (struct name *)(area + control->names) + at;
+	if (at == last) { /* all others */
+		domain = "";
+		task = "[other tasks]";
+	} else {
+		hashes[at] = hash;
+	}
+	made->spec = spec;
+	snprintf(made->domain, sizeof made->domain, "%s", domain);
+	snprintf(made->task, sizeof made->task, "%s", task);
+	__atomic_store_n(&control->points, at + 1, __ATOMIC_RELEASE);
+	return at;
+}
+
+static void lock_area(void)
+{
+	if (pthread_mutex_lock(&control->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&control->lock); /* at worst, a name is incomplete */
+}
+
+static void share_lock(void)
+{
+	pthread_mutexattr_t attributes;
+
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&control->lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+}
+
+static uint32_t look_up(struct cached *cached, const struct domain *domain, const struct handle *handle)
+{
+	lock_area();
+	cached->domain = domain;
+	cached->handle = handle;
+	cached->generation = control->generation;
+	cached->point = point_of(domain->name, handle ? handle->text : "?");
+	pthread_mutex_unlock(&control->lock);
+	return cached->point;
+}
+
+/* Threads */
+
+static void enter(struct slot *slot)
+{
+	slot->busy = 1;
+	/* accel_magic_itt_settle has all CPUs execute a barrier, so none is needed here. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void leave(struct slot *slot)
+{
+	__atomic_store_n(&slot->busy, 0, __ATOMIC_RELEASE);
+}
+
+static void leave_for_good(void *value)
+{
+	struct thread *thread = value;
+
+	self = NULL;
+	__atomic_store_n(&thread->slot->owner, 0, __ATOMIC_RELEASE);
+	free(thread);
+}
+
+static struct slot *free_slot(int tid)
+{
+	struct slot *slots = (struct slot *)(area + control->slots);
+
+	for (uint32_t at = 0; at < control->most_slots; at++) {
+		int32_t nobody = 0;
+
+		if (!slots[at].owner && __atomic_compare_exchange_n(&slots[at].owner, &nobody, tid, 0,
+								    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return &slots[at];
+	}
+	return NULL;
+}
+
+/* Called only during a trace, so that processes that are not traced take no slots. */
+static struct thread *join(void)
+{
+	struct thread *thread;
+	size_t at;
+
+	thread = calloc(1, sizeof *thread);
+	if (!thread)
+		return NULL;
+	thread->slot = free_slot((int)syscall(SYS_gettid));
+	if (!thread->slot) {
+		__atomic_fetch_add(&control->slotless, 1, __ATOMIC_RELAXED);
+		free(thread);
+		return NULL;
+	}
+	thread->slot->pid = getpid();
+	thread->slot->generation = control->generation - 1;
+	at = (size_t)(thread->slot - (struct slot *)(area + control->slots));
+	thread->counters = (struct counters *)(area + control->counters) + at * control->most_points;
+	thread->histograms = (uint64_t(*)[BUCKETS])(area + control->histograms) +
+			     at % control->shards * control->most_points;
+	pthread_setspecific(leaving, thread);
+	return self = thread;
+}
+
+/* The thread's first task in this trace: tasks that it began before are not part of it. */
+static void start_over(struct slot *slot)
+{
+	slot->generation = control->generation;
+	slot->depth = 0;
+	prctl(PR_GET_NAME, slot->comm);
+}
+
+/* Tasks */
+
+static void task_begin(const struct domain *domain, struct id id, struct id parent, const struct handle *handle)
+{
+	struct thread *thread = self;
+	struct slot *slot;
+	struct cached *cached;
+	struct frame *frame;
+	uint32_t point, depth;
+
+	(void)id, (void)parent;
+	if (!control || !control->enabled)
+		return;
+	if (!LIKELY(thread) && !(thread = join()))
+		return;
+	slot = thread->slot;
+	enter(slot);
+	if (!LIKELY(control->enabled))
+		goto out;
+	if (!LIKELY(slot->generation == control->generation))
+		start_over(slot);
+	cached = &thread->cache[((uintptr_t)handle >> 4 ^ (uintptr_t)domain >> 5) % CACHED];
+	if (LIKELY(cached->handle == handle && cached->domain == domain &&
+		   cached->generation == slot->generation))
+		point = cached->point;
+	else
+		point = look_up(cached, domain, handle);
+	depth = slot->depth++;
+	if (point != NOT_SELECTED)
+		thread->counters[point].hits++;
+	if (LIKELY(depth < MOST_DEPTH)) {
+		frame = &slot->frames[depth];
+		frame->domain = domain;
+		frame->point = point;
+		if (point != NOT_SELECTED)
+			frame->start = now();
+	} else if (point != NOT_SELECTED) {
+		thread->counters[point].lost++;
+	}
+out:
+	leave(slot);
+}
+
+static void record(struct slot *slot, struct counters *counters, const struct frame *frame, uint64_t duration)
+{
+	struct record *record;
+	uint64_t head = slot->head;
+
+	if (head - slot->tail >= slot->room) {
+		counters->lost++;
+		return;
+	}
+	record = (struct record *)(area + slot->ring) + (head & (slot->room - 1));
+	record->time = frame->start + (uint64_t)control->shift_ns;
+	record->pid = (uint32_t)slot->pid;
+	record->tid = (uint32_t)slot->owner;
+	memcpy(record->comm, slot->comm, COMM);
+	record->point = (uint16_t)(control->first_point + frame->point);
+	record->cpu = (uint16_t)sched_getcpu();
+	record->duration = (int64_t)duration;
+	__atomic_store_n(&slot->head, head + 1, __ATOMIC_RELEASE);
+}
+
+static void finish(struct thread *thread, const struct frame *frame)
+{
+	struct counters *counters = &thread->counters[frame->point];
+	uint64_t duration = now() - frame->start;
+
+	counters->total += duration;
+	if (duration > counters->longest)
+		counters->longest = duration;
+	__atomic_fetch_add(&thread->histograms[frame->point][bucket_of(duration)], 1, __ATOMIC_RELAXED);
+	if (control->recording)
+		record(thread->slot, counters, frame, duration);
+}
+
+/* Ends the domain's innermost task; tasks of other domains above it were left without an end. */
+static void task_end(const struct domain *domain)
+{
+	struct thread *thread = self;
+	struct slot *slot;
+	uint32_t depth;
+
+	if (!thread || !control->enabled)
+		return;
+	slot = thread->slot;
+	enter(slot);
+	if (!control->enabled || slot->generation != control->generation)
+		goto out;
+	if (!LIKELY(slot->depth <= MOST_DEPTH)) {
+		slot->depth--;
+		goto out;
+	}
+	depth = slot->depth;
+	while (depth && slot->frames[depth - 1].domain != domain)
+		depth--;
+	if (!depth) /* it began before the trace */
+		goto out;
+	slot->depth = depth - 1;
+	if (slot->frames[depth - 1].point != NOT_SELECTED)
+		finish(thread, &slot->frames[depth - 1]);
+out:
+	leave(slot);
+}
+
+/* Domains and names live as long as the process: their users keep pointers to them. */
+
+static struct domain *domain_create(const char *name)
+{
+	struct domain *domain;
+
+	if (!name)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	for (domain = domains; domain && strcmp(domain->name, name); domain = domain->next)
+		;
+	if (!domain && (domain = calloc(1, sizeof *domain))) {
+		domain->name = strdup(name);
+		if (domain->name) {
+			domain->flags = on && (!is_tracer || selecting(name, NULL) != NOT_SELECTED);
+			domain->next = domains;
+			domains = domain;
+		} else {
+			free(domain);
+			domain = NULL;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return domain;
+}
+
+static struct handle *handle_create(const char *text)
+{
+	struct handle *handle, **list;
+
+	if (!text)
+		return NULL;
+	list = &handles[hash_of("", text) % HANDLE_LISTS];
+	pthread_mutex_lock(&lock);
+	for (handle = *list; handle && strcmp(handle->text, text); handle = handle->next)
+		;
+	if (!handle && (handle = calloc(1, sizeof *handle))) {
+		handle->text = strdup(text);
+		if (handle->text) {
+			handle->next = *list;
+			*list = handle;
+		} else {
+			free(handle);
+			handle = NULL;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return handle;
+}
+
+/* The library that a table is part of, so that the notebook can tell which libraries report their tasks. */
+static void remember_library(const struct api_table *table)
+{
+	Dl_info found;
+
+	if (!dladdr(table, &found) || !found.dli_fname)
+		return;
+	pthread_mutex_lock(&lock);
+	if (library_count < MOST_LIBRARIES && (libraries[library_count] = strdup(found.dli_fname)))
+		library_count++;
+	pthread_mutex_unlock(&lock);
+}
+
+EXPORT void __itt_api_init(struct api_table *table, int groups)
+{
+	static const struct {
+		const char *name;
+		void *function;
+	} ours[] = {
+		{"__itt_domain_create", domain_create},
+		{"__itt_string_handle_create", handle_create},
+		{"__itt_task_begin", task_begin},
+		{"__itt_task_end", task_end},
+	};
+
+	(void)groups;
+	for (struct api_entry *entry = table->entries; entry && entry->name; entry++)
+		for (size_t at = 0; at < sizeof ours / sizeof *ours; at++)
+			if (!strcmp(entry->name, ours[at].name))
+				*entry->function = ours[at].function;
+	remember_library(table);
+}
+
+/* For the notebook's process */
+
+/* Switches this process's domains, on before a trace and off after it. */
+EXPORT void accel_magic_itt_switch(int wanted)
+{
+	pthread_mutex_lock(&lock);
+	on = wanted;
+	for (struct domain *domain = domains; domain; domain = domain->next)
+		domain->flags = wanted && selecting(domain->name, NULL) != NOT_SELECTED;
+	pthread_mutex_unlock(&lock);
+}
+
+/* A thread that was killed while it wrote stays marked as busy. */
+static int is_writing(const struct slot *slot)
+{
+	return slot->owner > 0 && slot->busy && !syscall(SYS_tgkill, slot->pid, slot->owner, 0);
+}
+
+/* After `enabled` was cleared: waits until no thread writes any more. Returns the number of those that still do. */
+EXPORT int accel_magic_itt_settle(void)
+{
+	struct slot *slots = (struct slot *)(area + control->slots);
+	uint64_t deadline = now() + SETTLED_S * 1000000000ull;
+	int writing = 0;
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0))
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	for (uint32_t at = 0; at < control->most_slots; at++) {
+		while (is_writing(&slots[at]) && now() < deadline)
+			sched_yield();
+		writing += is_writing(&slots[at]);
+	}
+	return writing;
+}
+
+/* The libraries that use this collector, one per line. */
+EXPORT void accel_magic_itt_libraries(char *text, size_t size)
+{
+	size_t used = 0;
+
+	pthread_mutex_lock(&lock);
+	text[0] = 0;
+	for (int at = 0; at < library_count && used < size; at++)
+		used += (size_t)snprintf(text + used, size - used, "%s\n", libraries[at]);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Tasks of Python code; a name's handle stays valid. */
+EXPORT void *accel_magic_itt_name(const char *text)
+{
+	return handle_create(text);
+}
+
+EXPORT void accel_magic_itt_begin(void *handle)
+{
+	if (python->flags)
+		task_begin(python, (struct id){{0}}, (struct id){{0}}, handle);
+}
+
+EXPORT void accel_magic_itt_end(void)
+{
+	if (python->flags)
+		task_end(python);
+}
+
+/* Opening the area */
+
+static int open_area(char *text)
+{
+	char path[64];
+	unsigned pid, fd;
+
+	if (sscanf(text, "%u:%u:", &pid, &fd) != 2)
+		return -1;
+	is_tracer = pid == (unsigned)getpid();
+	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* Whether the variable's token, 32 hexadecimal digits at its end, is the area's. */
+static int is_ours(const char *text)
+{
+	const char *digits = strrchr(text, ':');
+
+	if (!digits || strlen(++digits) != 2 * sizeof control->token)
+		return 0;
+	for (size_t at = 0; at < sizeof control->token; at++) {
+		unsigned byte;
+
+		if (sscanf(digits + 2 * at, "%2x", &byte) != 1 || byte != control->token[at])
+			return 0;
+	}
+	return control->magic == AREA_MAGIC && control->version == AREA_VERSION;
+}
+
+static void after_fork_in_child(void)
+{
+	self = NULL;
+	pthread_mutex_init(&lock, NULL);
+	is_tracer = 0; /* nobody switches this process's domains */
+	on = 1;
+	for (struct domain *domain = domains; domain; domain = domain->next)
+		domain->flags = 1;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	char *text = secure_getenv(VARIABLE);
+	struct stat status;
+	int fd = text ? open_area(text) : -1;
+
+	if (fd >= 0 && !fstat(fd, &status) && S_ISREG(status.st_mode) &&
+	    status.st_size >= (off_t)sizeof *control) {
+		area = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		control = area == MAP_FAILED ? NULL : (struct control *)area;
+		if (control && !(is_ours(text) && control->size == (uint64_t)status.st_size)) {
+			munmap(area, (size_t)status.st_size);
+			control = NULL;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	if (control && pthread_key_create(&leaving, leave_for_good))
+		control = NULL;
+	if (control) {
+		on = !is_tracer;
+		if (is_tracer)
+			share_lock();
+		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+		pthread_atfork(NULL, NULL, after_fork_in_child);
+	}
+	python = domain_create("python");
+}

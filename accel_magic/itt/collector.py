@@ -1,0 +1,214 @@
+"""The collector in this process: have libraries use it, and find those that cannot any more."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from functools import cache as remember
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic import cache
+from accel_magic.c_programs import Program, compile_program, files
+from accel_magic.errors import MachineError
+from accel_magic.itt import memory as shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+VARIABLE: Final = "INTEL_LIBITTNOTIFY64"
+"""Environment variable that names the collector; libraries read it at their first call of the ITT API."""
+SHIPPED: Final = "libaccel_magic_itt.so"
+_FOLDER: Final = Path(__file__).parent
+
+
+def _digest() -> str:
+    return hashlib.sha256(
+        b"".join(path.read_bytes() for kind in (".c", ".h") for path in files(_FOLDER, kind))
+    ).hexdigest()
+
+
+_SOURCES: Final = f"accel_magic-itt-sources-{_digest()}"
+"""Text in a collector that was built from these sources."""
+PROGRAM: Final = Program(
+    "itt",
+    sources=files(_FOLDER, ".c"),
+    headers=files(_FOLDER, ".h"),
+    flags=("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--no-undefined", f'-DSOURCES="{_SOURCES}"'),
+    libraries=("-ldl",),
+    suffix=".so",
+)
+_RESTART: Final = (
+    "restart the Jupyter kernel, and run %load_ext accel_magic (or import accel_magic; accel_magic.collect_tasks()) "
+    "before the library is imported"
+)
+
+# `__itt_global` in each library that contains the ITT API's static part.
+_MAGIC: Final = bytes([0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30])
+_INITIALIZED_AT: Final = 32
+_LIBRARY_AT: Final = 96
+_LARGEST_DATA: Final = 64 << 20
+
+
+def library() -> Path:
+    """Return the path of the collector: the one in the package, else one compiled now.
+
+    Raises:
+        MachineError: The package has none, and there is no C compiler.
+
+    """
+    shipped = _FOLDER / SHIPPED
+    current = shipped.is_file() and _SOURCES.encode() in shipped.read_bytes()
+    return shipped if current else compile_program(PROGRAM, cache.own("itt"))
+
+
+@remember
+def _memory_of(_process: int) -> shared.Memory:
+    return shared.create()
+
+
+def memory_of_this_process() -> shared.Memory:
+    """Return the memory that this process shares with its collectors, creating it on first use. Raises OSError."""
+    return _memory_of(os.getpid())
+
+
+def install() -> None:
+    """Have libraries that are loaded from now on, in this process and its children, use the collector.
+
+    A collector that somebody else has set is left alone.
+
+    Raises:
+        MachineError: There is no collector, and no C compiler.
+        OSError: No memory can be shared.
+
+    """
+    if other() is None:
+        os.environ[shared.VARIABLE] = memory_of_this_process().environment
+        os.environ[VARIABLE] = str(library())
+
+
+def other() -> str | None:
+    """Return the path of a collector that somebody else has set; None if there is none."""
+    chosen = os.environ.get(VARIABLE, "")
+    ours = not chosen or Path(chosen).name == SHIPPED or Path(chosen).parent.name == "itt"
+    return None if ours else chosen
+
+
+@remember
+def loaded() -> ctypes.CDLL:
+    """Return the collector, loaded into this process after `install`."""
+    found = ctypes.CDLL(os.environ[VARIABLE])
+    found.accel_magic_itt_name.restype = ctypes.c_void_p
+    found.accel_magic_itt_name.argtypes = [ctypes.c_char_p]
+    found.accel_magic_itt_libraries.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    return found
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library in this process that was built with the ITT API.
+
+    Attributes:
+        path: Its file.
+        initialized: Whether it has looked for a collector.
+        collector: Handle of the one it found; 0: none.
+
+    """
+
+    path: str
+    initialized: bool
+    collector: int
+
+    @property
+    def too_late(self) -> bool:
+        """Whether it looked for a collector before there was one: it will never report a task."""
+        return self.initialized and not self.collector
+
+
+def libraries() -> list[Library]:
+    """Find the libraries in this process that were built with the ITT API, by its structure in their data."""
+    with Path("/proc/self/mem").open("rb", buffering=0) as memory:
+        return [
+            library_
+            for start, end, path in _data_segments()
+            for library_ in _in_segment(memory.fileno(), start, end, path)
+        ]
+
+
+def _data_segments() -> Iterator[tuple[int, int, str]]:
+    """Yield the writable segments of shared libraries: start, end, path."""
+    with Path("/proc/self/maps").open(encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            place, mode, _, _, _, *path = line.rstrip("\n").split(maxsplit=5)
+            if path and mode.startswith("rw") and ".so" in path[0]:
+                start, end = (int(part, 16) for part in place.split("-"))
+                if end - start <= _LARGEST_DATA:
+                    yield start, end, path[0]
+
+
+def _in_segment(memory: int, start: int, end: int, path: str) -> Iterator[Library]:
+    try:
+        data = os.pread(memory, end - start, start)
+    except OSError:  # unloaded meanwhile
+        return
+    at = data.find(_MAGIC)
+    while at >= 0 and at + _LIBRARY_AT + 8 <= len(data):
+        (initialized,) = struct.unpack_from("<q", data, at + _INITIALIZED_AT)
+        (collector,) = struct.unpack_from("<Q", data, at + _LIBRARY_AT)
+        if initialized in (0, 1):
+            yield Library(path, bool(initialized), collector)
+        at = data.find(_MAGIC, at + 1)
+
+
+def require(domains: Iterable[str]) -> tuple[str, ...]:
+    """Check that tasks can be collected in this process.
+
+    Args:
+        domains: Globs of the domains that are wanted.
+
+    Returns:
+        Notes for the user about other libraries that were loaded too early.
+
+    Raises:
+        MachineError: Another collector is set, a library that has one of the domains was loaded too early, or there is
+            no collector.
+
+    """
+    if (chosen := other()) is not None:
+        raise MachineError(
+            "ITT tasks are already collected by another tool",
+            why=f"{VARIABLE} is {chosen}, and a library has only one collector",
+            fix=f"start the Jupyter kernel without {VARIABLE}, or use that tool",
+            code="itt.other-collector",
+        )
+    try:
+        install()
+    except OSError as error:
+        raise MachineError("ITT tasks cannot be collected", why=str(error), code="itt.no-memory") from None
+    late = [found.path for found in libraries() if found.too_late]
+    for path in late:
+        for domain in domains:
+            if _mentions(path, domain):
+                raise MachineError(
+                    f"{Path(path).name} reports no tasks: it was loaded before accel_magic",
+                    why="a library looks for a collector only once, at its first task",
+                    fix=_RESTART,
+                    code="itt.loaded-early",
+                )
+    return tuple(f"{Path(path).name} was loaded before accel_magic and reports no ITT tasks" for path in late)
+
+
+def _mentions(path: str, domain: str) -> bool:
+    """Whether a library's file contains the longest literal part of a glob."""
+    literal = max((part for part in "".join(c if c not in "*?[]" else "\0" for c in domain).split("\0")), key=len)
+    if not literal:
+        return False
+    try:
+        with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+            return content.find(literal.encode()) >= 0
+    except (OSError, ValueError):
+        return False

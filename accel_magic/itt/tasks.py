@@ -1,0 +1,273 @@
+"""One trace of ITT tasks: choose them, switch them on and off, and read their counts."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.errors import ProbeError
+from accel_magic.itt import collector, memory
+from accel_magic.itt.area import Area
+
+if TYPE_CHECKING:
+    import ctypes
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_SHARES: Final = ((8, 16), (24, 128), (224, 1024))
+"""Slots, and the part of the buffer that each gets: a thread takes the first free slot, so most get a large ring."""
+_SMALLEST_RING: Final = 64
+RECORD_SIZE: Final = 56
+"""Bytes of a record with its header: `struct record`."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Tasks to trace, or with `excludes` to leave out, as globs."""
+
+    domain: str
+    task: str
+    excludes: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that was seen: its names, and the index of the pattern that selected it."""
+
+    domain: str
+    task: str
+    pattern: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Exact counts of the tasks, in the order of `tasks`.
+
+    Attributes:
+        tasks: The tasks seen.
+        hits: (tasks,) uint64: begun.
+        lost: (tasks,) uint64: not recorded, because a ring was full.
+        total_ns: (tasks,) uint64: sum of the durations of those that ended.
+        longest_ns: (tasks,) uint64.
+        histograms: (tasks, buckets) uint64, in the buckets of `accel_magic.kernel.buckets`.
+
+    """
+
+    tasks: tuple[Task, ...]
+    hits: NDArray[np.uint64]
+    lost: NDArray[np.uint64]
+    total_ns: NDArray[np.uint64]
+    longest_ns: NDArray[np.uint64]
+    histograms: NDArray[np.uint64]
+
+
+class TaskTrace:
+    """One trace of tasks in this process and its descendants.
+
+    Args:
+        patterns: What to trace; exclusions apply to all others, whatever their order.
+        first_point: Number of the first task in the records.
+        buffer_bytes: Total size of the rings.
+        records: Record every task, in addition to counting.
+        shift_ns: Difference between the kernel's CLOCK_MONOTONIC and this process's.
+
+    """
+
+    def __init__(
+        self, patterns: Sequence[Pattern], *, first_point: int, buffer_bytes: int, records: bool, shift_ns: int = 0
+    ) -> None:
+        self._patterns = sorted(patterns, key=lambda pattern: pattern.excludes)
+        _check(self._patterns)
+        self._first_point = first_point
+        self._buffer_bytes = min(buffer_bytes, memory.LARGEST_RINGS)
+        self._records = records
+        self._shift_ns = shift_ns
+        self._area = Area(collector.memory_of_this_process().fd)
+        self._library: ctypes.CDLL = collector.loaded()
+
+    @property
+    def fd(self) -> int:
+        """Descriptor of the shared memory."""
+        return self._area.fd
+
+    def prepare(self) -> None:
+        """Clear what an earlier trace left, and set up this one; nothing is counted yet."""
+        area, control = self._area, self._area.control
+        self.halt()
+        area.clear()
+        _free_slots(area)
+        _share_out(area, self._buffer_bytes)
+        for index, pattern in enumerate(self._patterns):
+            control["specs"][index] = (pattern.excludes, 0, pattern.domain.encode(), pattern.task.encode())
+        control["spec_count"] = len(self._patterns)
+        control["first_point"] = self._first_point
+        control["shift_ns"] = self._shift_ns
+        control["points"] = control["slotless"] = 0
+        control["recording"] = self._records
+        control["generation"] += np.uint32(1)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether tasks are counted; the reader process ends it after the trace's duration."""
+        return bool(self._area.control["enabled"])
+
+    def go(self) -> None:
+        """Start counting."""
+        self._library.accel_magic_itt_switch(1)
+        self._area.control["enabled"] = 1
+
+    def halt(self) -> tuple[str, ...]:
+        """Stop counting; returns notes for the user. Can be called repeatedly."""
+        self._area.control["enabled"] = 0
+        writing = self._library.accel_magic_itt_settle()
+        self._library.accel_magic_itt_switch(0)
+        return () if not writing else (f"{writing} threads were stopped inside the collector: their last task is lost",)
+
+    def counts(self) -> Counts:
+        """Read the counts; after `halt` they are final."""
+        return counts(self._area)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return notes for the user about what was not counted."""
+        threads = int(self._area.control["slotless"])
+        if not threads:
+            return ()
+        return (f"tasks of {threads} threads were not counted: more than {memory.MOST_SLOTS} threads ran tasks",)
+
+    def close(self) -> None:
+        """Stop, and free the memory of the rings."""
+        self.halt()
+        self._area.clear()
+
+
+def _rows(area: Area) -> NDArray[np.void]:
+    """Counters of all threads and tasks, (threads, tasks)."""
+    count = min(int(area.control["points"]), memory.MOST_POINTS)
+    threads = np.flatnonzero(area.slots["generation"] == area.control["generation"])
+    return area.counters[threads, :count]
+
+
+def hits(area: Area) -> NDArray[np.uint64]:
+    """Hits by task, (tasks,)."""
+    total: NDArray[np.uint64] = _rows(area)["hits"].sum(axis=0, dtype=np.uint64)
+    return total
+
+
+def by_pattern(area: Area, values: NDArray[np.uint64], patterns: int) -> NDArray[np.uint64]:
+    """Add up values by the pattern that selected the task: (tasks, ...) to (patterns, ...)."""
+    added = np.zeros((patterns, *values.shape[1:]), np.uint64)
+    chosen = np.minimum(area.names["spec"][: len(values)], patterns - 1)
+    np.add.at(added, chosen, values)
+    return added
+
+
+def counts(area: Area) -> Counts:
+    """Add up the counts of all threads."""
+    rows = _rows(area)
+    count = rows.shape[1]
+    names = area.names[:count]
+    return Counts(
+        tasks=tuple(Task(_text(name["domain"]), _text(name["task"]), int(name["spec"])) for name in names),
+        hits=rows["hits"].sum(axis=0, dtype=np.uint64),
+        lost=rows["lost"].sum(axis=0, dtype=np.uint64),
+        total_ns=rows["total"].sum(axis=0, dtype=np.uint64),
+        longest_ns=rows["longest"].max(axis=0, initial=0),
+        histograms=area.histograms[:, :count].sum(axis=0, dtype=np.uint64),
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _check(patterns: Sequence[Pattern]) -> None:
+    if len(patterns) > memory.MOST_SPECS:
+        raise ProbeError(
+            f"there are {len(patterns)} itt probes",
+            why=f"at most {memory.MOST_SPECS} are possible, exclusions included",
+            fix="use globs: itt:DOMAIN:*",
+            code="probe.too-many-itt",
+        )
+    for pattern in patterns:
+        for text in (pattern.domain, pattern.task):
+            if len(text.encode()) >= memory.SPEC_TEXT:
+                raise ProbeError(
+                    f"itt:{pattern.domain[:30]}...: a name is longer than {memory.SPEC_TEXT - 1} bytes",
+                    fix="use a glob: the beginning of the name and *",
+                    code="probe.too-long",
+                )
+
+
+def _free_slots(area: Area) -> None:
+    """Free the slots of threads that ended without saying so, because their process was killed or exited."""
+    for slot in area.slots[area.slots["owner"] != 0]:
+        if not Path(f"/proc/{slot['pid']}/task/{slot['owner']}").exists():
+            slot["busy"] = slot["owner"] = 0
+
+
+def _share_out(area: Area, size: int) -> None:
+    """Give every slot an empty ring. `size` is the total, in bytes."""
+    slots, at, first = area.slots, memory.RINGS, 0
+    for number, part in _SHARES:
+        room = 1 << max(size // part // RECORD_SIZE, _SMALLEST_RING).bit_length() - 1
+        stride = -(-room * RECORD_SIZE // mmap.PAGESIZE) * mmap.PAGESIZE
+        these = slots[first : first + number]
+        these["ring"] = at + np.arange(number, dtype=np.uint64) * np.uint64(stride)
+        these["room"] = room
+        at, first = at + number * stride, first + number
+    slots["head"] = slots["tail"] = 0
+
+
+class Rings:
+    """The reader's view: moves the threads' records to a file."""
+
+    def __init__(self, fd: int) -> None:
+        self.area = Area(fd)
+
+    def _threads(self) -> NDArray[np.intp]:
+        slots = self.area.slots
+        return np.flatnonzero(slots["head"] != slots["tail"])
+
+    def drain(self, file: int) -> int:
+        """Append all complete records to `file` and release their space; returns their number."""
+        moved = 0
+        for index in self._threads():
+            slot = self.area.slots[index]
+            head, tail, room = int(slot["head"]), int(slot["tail"]), int(slot["room"])
+            count = head - tail
+            if not 0 < count <= room or room & (room - 1) or not self._fits(slot):
+                slot["tail"] = slot["head"]  # a traced process has overwritten it
+                continue
+            while count:
+                start = tail & (room - 1)
+                part = min(count, room - start)
+                self._write(file, int(slot["ring"]) + start * RECORD_SIZE, part * RECORD_SIZE)
+                tail, count, moved = tail + part, count - part, moved + part
+            slot["tail"] = tail
+        return moved
+
+    def _fits(self, slot: NDArray[np.void]) -> bool:
+        start = int(slot["ring"])
+        return start >= memory.RINGS and start + int(slot["room"]) * RECORD_SIZE <= len(self.area.bytes)
+
+    def _write(self, file: int, start: int, size: int) -> None:
+        written = 0
+        while written < size:
+            written += os.write(file, self.area.bytes[start + written : start + size].data)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are records to move."""
+        return bool(len(self._threads()))
+
+    @property
+    def filling(self) -> bool:
+        """Whether a ring is more than 1/64 full."""
+        slots = self.area.slots
+        return bool(((slots["head"] - slots["tail"]) * np.uint64(64) > slots["room"]).any())
