@@ -12,7 +12,7 @@ from typing import Literal
 from benchmarks.arithmetic import median
 
 CHUNK = 5_000
-What = Literal["getppid", "function"]
+What = Literal["getppid", "function", "task"]
 
 
 @dataclass(frozen=True)

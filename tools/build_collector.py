@@ -24,7 +24,7 @@ class CollectorHook(BuildHookInterface):  # type: ignore[misc]
 
         built = Path(self.root, "accel_magic", "itt", collector.SHIPPED)
         try:
-            c_programs.build(collector.PROGRAM, built)
+            c_programs.build(collector.program(), built)
         except MachineError as error:
             built.unlink(missing_ok=True)
             self.app.display_warning(str(error))

@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include "area.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -76,7 +75,6 @@ enum {
 	CACHED = 1024, /* tasks whose point a thread remembers; a power of two */
 	NOT_SELECTED = UINT32_MAX,
 	HANDLE_LISTS = 4096,
-	MOST_LIBRARIES = 64,
 	SETTLED_S = 1,
 };
 
@@ -104,8 +102,6 @@ static int on;        /* flags of selected domains */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything below */
 static struct domain *domains;
 static struct handle *handles[HANDLE_LISTS]; /* by hash of the text */
-static char *libraries[MOST_LIBRARIES];
-static int library_count;
 
 static pthread_key_t leaving;
 static __thread struct thread *self __attribute__((tls_model("initial-exec")));
@@ -242,17 +238,21 @@ static void leave_for_good(void *value)
 	free(thread);
 }
 
+/* The first free slot, if possible one whose records have all been read. */
 static struct slot *free_slot(int tid)
 {
 	struct slot *slots = (struct slot *)(area + control->slots);
 
-	for (uint32_t at = 0; at < control->most_slots; at++) {
-		int32_t nobody = 0;
+	for (int any = 0; any < 2; any++)
+		for (uint32_t at = 0; at < control->most_slots; at++) {
+			struct slot *slot = &slots[at];
+			int32_t nobody = 0;
 
-		if (!slots[at].owner && __atomic_compare_exchange_n(&slots[at].owner, &nobody, tid, 0,
-								    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return &slots[at];
-	}
+			if (!slot->owner && (any || slot->head == slot->tail) &&
+			    __atomic_compare_exchange_n(&slot->owner, &nobody, tid, 0, __ATOMIC_ACQUIRE,
+							__ATOMIC_RELAXED))
+				return slot;
+		}
 	return NULL;
 }
 
@@ -444,19 +444,6 @@ static struct handle *handle_create(const char *text)
 	return handle;
 }
 
-/* The library that a table is part of, so that the notebook can tell which libraries report their tasks. */
-static void remember_library(const struct api_table *table)
-{
-	Dl_info found;
-
-	if (!dladdr(table, &found) || !found.dli_fname)
-		return;
-	pthread_mutex_lock(&lock);
-	if (library_count < MOST_LIBRARIES && (libraries[library_count] = strdup(found.dli_fname)))
-		library_count++;
-	pthread_mutex_unlock(&lock);
-}
-
 EXPORT void __itt_api_init(struct api_table *table, int groups)
 {
 	static const struct {
@@ -474,7 +461,6 @@ EXPORT void __itt_api_init(struct api_table *table, int groups)
 		for (size_t at = 0; at < sizeof ours / sizeof *ours; at++)
 			if (!strcmp(entry->name, ours[at].name))
 				*entry->function = ours[at].function;
-	remember_library(table);
 }
 
 /* For the notebook's process */
@@ -512,15 +498,39 @@ EXPORT int accel_magic_itt_settle(void)
 	return writing;
 }
 
-/* The libraries that use this collector, one per line. */
-EXPORT void accel_magic_itt_libraries(char *text, size_t size)
+static size_t add_line(char *text, size_t size, size_t used, const char *line)
+{
+	size_t length = strlen(line) + 1;
+
+	if (used + length >= size)
+		return used;
+	memcpy(text + used, line, length - 1);
+	text[used + length - 1] = '\n';
+	text[used + length] = 0;
+	return used + length;
+}
+
+/* The domains that exist in this process, one per line; those without room are left out. */
+EXPORT void accel_magic_itt_domains(char *text, size_t size)
 {
 	size_t used = 0;
 
 	pthread_mutex_lock(&lock);
-	text[0] = 0;
-	for (int at = 0; at < library_count && used < size; at++)
-		used += (size_t)snprintf(text + used, size - used, "%s\n", libraries[at]);
+	for (const struct domain *domain = domains; domain; domain = domain->next)
+		used = add_line(text, size, used, domain->name);
+	pthread_mutex_unlock(&lock);
+}
+
+/* The names of tasks in this process that begin with a text, likewise. */
+EXPORT void accel_magic_itt_tasks(const char *start, char *text, size_t size)
+{
+	size_t used = 0;
+
+	pthread_mutex_lock(&lock);
+	for (int list = 0; list < HANDLE_LISTS; list++)
+		for (const struct handle *handle = handles[list]; handle; handle = handle->next)
+			if (!strncmp(handle->text, start, strlen(start)))
+				used = add_line(text, size, used, handle->text);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -18,7 +18,7 @@ from accel_magic.errors import MachineError
 from accel_magic.itt import memory as shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 VARIABLE: Final = "INTEL_LIBITTNOTIFY64"
 """Environment variable that names the collector; libraries read it at their first call of the ITT API."""
@@ -26,22 +26,25 @@ SHIPPED: Final = "libaccel_magic_itt.so"
 _FOLDER: Final = Path(__file__).parent
 
 
-def _digest() -> str:
-    return hashlib.sha256(
-        b"".join(path.read_bytes() for kind in (".c", ".h") for path in files(_FOLDER, kind))
-    ).hexdigest()
+@remember
+def _mark() -> str:
+    """Text in a collector that was built from these sources."""
+    sources = (path.read_bytes() for kind in (".c", ".h") for path in files(_FOLDER, kind))
+    return f"accel_magic-itt-sources-{hashlib.sha256(b''.join(sources)).hexdigest()}"
 
 
-_SOURCES: Final = f"accel_magic-itt-sources-{_digest()}"
-"""Text in a collector that was built from these sources."""
-PROGRAM: Final = Program(
-    "itt",
-    sources=files(_FOLDER, ".c"),
-    headers=files(_FOLDER, ".h"),
-    flags=("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--no-undefined", f'-DSOURCES="{_SOURCES}"'),
-    libraries=("-ldl",),
-    suffix=".so",
-)
+def program() -> Program:
+    """Return how the collector is built."""
+    return Program(
+        "itt",
+        sources=files(_FOLDER, ".c"),
+        headers=files(_FOLDER, ".h"),
+        flags=("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--no-undefined", f'-DSOURCES="{_mark()}"'),
+        libraries=("-ldl",),
+        suffix=".so",
+    )
+
+
 _RESTART: Final = (
     "restart the Jupyter kernel, and run %load_ext accel_magic (or import accel_magic; accel_magic.collect_tasks()) "
     "before the library is imported"
@@ -62,8 +65,8 @@ def library() -> Path:
 
     """
     shipped = _FOLDER / SHIPPED
-    current = shipped.is_file() and _SOURCES.encode() in shipped.read_bytes()
-    return shipped if current else compile_program(PROGRAM, cache.own("itt"))
+    current = shipped.is_file() and _mark().encode() in shipped.read_bytes()
+    return shipped if current else compile_program(program(), cache.own("itt"))
 
 
 @remember
@@ -104,8 +107,27 @@ def loaded() -> ctypes.CDLL:
     found = ctypes.CDLL(os.environ[VARIABLE])
     found.accel_magic_itt_name.restype = ctypes.c_void_p
     found.accel_magic_itt_name.argtypes = [ctypes.c_char_p]
-    found.accel_magic_itt_libraries.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    found.accel_magic_itt_domains.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    found.accel_magic_itt_tasks.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
     return found
+
+
+def domains() -> list[str]:
+    """Return the domains that exist in this process; none before a library has used the collector."""
+    return _listed(lambda text: loaded().accel_magic_itt_domains(text, len(text)))
+
+
+def names(start: str) -> list[str]:
+    """Return the names of tasks in this process, of any domain, that begin with a text."""
+    return _listed(lambda text: loaded().accel_magic_itt_tasks(start.encode(), text, len(text)))
+
+
+def _listed(fill: Callable[[ctypes.Array[ctypes.c_char]], object]) -> list[str]:
+    if VARIABLE not in os.environ or other() is not None:
+        return []
+    text = ctypes.create_string_buffer(1 << 20)
+    fill(text)
+    return sorted(text.value.decode("utf-8", "replace").splitlines())
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.itt import collector, memory
 from accel_magic.itt.area import Area
 
@@ -25,6 +26,19 @@ _SHARES: Final = ((8, 16), (24, 128), (224, 1024))
 _SMALLEST_RING: Final = 64
 RECORD_SIZE: Final = 56
 """Bytes of a record with its header: `struct record`."""
+
+
+_one = threading.Lock()
+"""Held by the trace that collects tasks."""
+
+
+def _forget_in_child() -> None:
+    """In a forked child: no trace collects tasks, whatever the parent is doing."""
+    global _one  # noqa: PLW0603 - the lock's owner is not in this process
+    _one = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,7 @@ class TaskTrace:
         self._shift_ns = shift_ns
         self._area = Area(collector.memory_of_this_process().fd)
         self._library: ctypes.CDLL = collector.loaded()
+        self._owner = 0
 
     @property
     def fd(self) -> int:
@@ -97,8 +112,21 @@ class TaskTrace:
         return self._area.fd
 
     def prepare(self) -> None:
-        """Clear what an earlier trace left, and set up this one; nothing is counted yet."""
+        """Clear what an earlier trace left, and set up this one; nothing is counted yet.
+
+        Raises:
+            TraceStateError: Another trace collects tasks.
+
+        """
         area, control = self._area, self._area.control
+        if not _one.acquire(blocking=False):
+            raise TraceStateError(
+                "another trace already collects ITT tasks",
+                why="a library has only one collector",
+                fix="put the itt probes on one line",
+                code="itt.in-use",
+            )
+        self._owner = os.getpid()
         self.halt()
         area.clear()
         _free_slots(area)
@@ -141,21 +169,42 @@ class TaskTrace:
         return (f"tasks of {threads} threads were not counted: more than {memory.MOST_SLOTS} threads ran tasks",)
 
     def close(self) -> None:
-        """Stop, and free the memory of the rings."""
-        self.halt()
-        self._area.clear()
+        """Stop, and free the memory of the rings. Can be called repeatedly."""
+        if self._owner == os.getpid():  # not in a forked child, which has a copy of this object
+            self._owner = 0
+            self.halt()
+            self._area.clear()
+            _one.release()
 
 
 def _rows(area: Area) -> NDArray[np.void]:
     """Counters of all threads and tasks, (threads, tasks)."""
-    count = min(int(area.control["points"]), memory.MOST_POINTS)
     threads = np.flatnonzero(area.slots["generation"] == area.control["generation"])
-    return area.counters[threads, :count]
+    return area.counters[threads, : _count(area)]
+
+
+def _count(area: Area) -> int:
+    return min(int(area.control["points"]), memory.MOST_POINTS)
 
 
 def hits(area: Area) -> NDArray[np.uint64]:
     """Hits by task, (tasks,)."""
-    total: NDArray[np.uint64] = _rows(area)["hits"].sum(axis=0, dtype=np.uint64)
+    return _sum(_rows(area), "hits")
+
+
+def lost(area: Area) -> NDArray[np.uint64]:
+    """Lost events by task, (tasks,)."""
+    return _sum(_rows(area), "lost")
+
+
+def histograms(area: Area) -> NDArray[np.uint64]:
+    """Histograms by task, (tasks, buckets)."""
+    total: NDArray[np.uint64] = area.histograms[:, : _count(area)].sum(axis=0, dtype=np.uint64)
+    return total
+
+
+def _sum(rows: NDArray[np.void], name: str) -> NDArray[np.uint64]:
+    total: NDArray[np.uint64] = rows[name].sum(axis=0, dtype=np.uint64)
     return total
 
 
@@ -170,15 +219,14 @@ def by_pattern(area: Area, values: NDArray[np.uint64], patterns: int) -> NDArray
 def counts(area: Area) -> Counts:
     """Add up the counts of all threads."""
     rows = _rows(area)
-    count = rows.shape[1]
-    names = area.names[:count]
+    names = area.names[: rows.shape[1]]
     return Counts(
         tasks=tuple(Task(_text(name["domain"]), _text(name["task"]), int(name["spec"])) for name in names),
-        hits=rows["hits"].sum(axis=0, dtype=np.uint64),
-        lost=rows["lost"].sum(axis=0, dtype=np.uint64),
-        total_ns=rows["total"].sum(axis=0, dtype=np.uint64),
+        hits=_sum(rows, "hits"),
+        lost=_sum(rows, "lost"),
+        total_ns=_sum(rows, "total"),
         longest_ns=rows["longest"].max(axis=0, initial=0),
-        histograms=area.histograms[:, :count].sum(axis=0, dtype=np.uint64),
+        histograms=histograms(area)[: rows.shape[1]],
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError
 from accel_magic.probes import elf, kernel_functions, libraries, presets, tracefs
-from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY
+from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY, split_task
 from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def _of_kind(kind: Kind, rest: str, root: Path) -> Iterable[str]:
         return _kernel(rest, root)
     if kind == "tracepoint":
         return _tracepoints(rest, root)
+    if kind == "itt":
+        return _tasks(rest)
     return _user(kind, rest)
 
 
@@ -98,6 +100,16 @@ def _tracepoints(rest: str, root: Path) -> list[str]:
     if not colon:
         return [f"{known}:" for known in tracefs.categories(mounted)]
     return [f"{category}:{event}" for event in tracefs.events(mounted, category)]
+
+
+def _tasks(rest: str) -> list[str]:
+    """Domains and names of ITT tasks seen in this process; names are not listed by domain, so any domain has all."""
+    from accel_magic.itt import collector  # loads a C library
+
+    domain, colon, name = split_task(rest)
+    if not colon:
+        return [f"{known}:" for known in collector.domains()]
+    return [f"{domain}:{task}" for task in collector.names(name)]
 
 
 def _user(kind: Kind, rest: str) -> Iterable[str]:

@@ -201,11 +201,16 @@ def _offcpu(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
     return ProbeSpec(text, kind, "us", _number(text, kind, parts[1], LONGEST_US))
 
 
+def split_task(text: str) -> tuple[str, str, str]:
+    """Split `DOMAIN:TASK` at its first single colon, like `str.partition`."""
+    found = _SINGLE_COLON.search(text)
+    return (text[: found.start()], ":", text[found.end() :]) if found else (text, "", "")
+
+
 def _task(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
-    names = _SINGLE_COLON.split(":".join(parts))
-    if len(names) != 2:
+    domain, colon, task = split_task(":".join(parts))
+    if not colon or _SINGLE_COLON.search(task):
         raise _wrong_form(text, kind)
-    domain, task = names
     _check(text, kind, domain, _TASK)
     _check(text, kind, task, _TASK)
     return ProbeSpec(text, kind, domain, task, latency=True)

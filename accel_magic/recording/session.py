@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.itt.tasks import Counts as TaskCounts
-    from accel_magic.itt.tasks import TaskTrace
+    from accel_magic.itt.tasks import Task, TaskTrace
     from accel_magic.kernel.attach.stack_maps import StackWatch
     from accel_magic.kernel.attachment import Attachment, Layout
-    from accel_magic.probes.plan import Plan
+    from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.live import LiveSample
     from accel_magic.recording.reader.client import Prepared
 
@@ -397,7 +397,7 @@ def _with_tasks(plan: Plan, layout: Layout, counts: _Counts, seen: TaskCounts) -
     probes, first = plan.task_points, len(plan.kernel_points)
     of = [min(task.pattern, len(probes) - 1) for task in seen.tasks]
     tasks = [
-        replace(probes[at], probe=f"itt:{task.domain}:{probes[at].function}", target=task.domain, function=task.task)
+        replace(probes[at], probe=_task_probe(probes[at], task), target=task.domain, function=task.task)
         for at, task in zip(of, seen.tasks, strict=True)
     ]
     tasks += [probe for at, probe in enumerate(probes) if at not in of]
@@ -427,6 +427,11 @@ def _with_tasks(plan: Plan, layout: Layout, counts: _Counts, seen: TaskCounts) -
             ),
         ),
     )
+
+
+def _task_probe(probe: ProbePoint, task: Task) -> str:
+    """The probe shown for a task, with its domain; a part of a preset keeps its name."""
+    return f"itt:{task.domain}:{probe.function}" if "itt:" in probe.probe else probe.probe
 
 
 def _widened(samples: Samples, points: int) -> Samples:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from accel_magic.analysis.findings import Findings
 from accel_magic.analysis.npu import NpuTables
+from accel_magic.analysis.openvino import OpenVinoTables
 from accel_magic.analysis.stalls import StallTables
+from accel_magic.findings import SEVERITIES
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -20,6 +23,12 @@ class Diagnosis(Findings):
     def of(cls, findings: Findings) -> Diagnosis:
         """Wrap findings."""
         return cls(findings.items, findings.checked, findings.unchecked, findings.recording)
+
+    def with_more(self, others: Findings) -> Diagnosis:
+        """Return these and other findings about the same trace."""
+        items = sorted((*self.items, *others.items), key=lambda finding: SEVERITIES.index(finding.severity))
+        unchecked = MappingProxyType({**self.unchecked, **others.unchecked})
+        return Diagnosis(tuple(items), (*self.checked, *others.checked), unchecked, self.recording)
 
     def __repr__(self) -> str:
         """Plain text: each finding with its evidence and advice."""
@@ -58,6 +67,25 @@ class Npu(NpuTables):
 
     def _repr_html_(self) -> str:
         from accel_magic.views.npu.summary import html
+
+        return html(self)
+
+
+class OpenVino(OpenVinoTables):
+    """Analysis of a trace of OpenVINO: `TraceResult.openvino`."""
+
+    @cached_property
+    def findings(self) -> Diagnosis:
+        """Findings with evidence, as returned by `TraceResult.diagnose`."""
+        return Diagnosis.of(super().findings)
+
+    def __repr__(self) -> str:
+        from accel_magic.views.openvino import summary
+
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        from accel_magic.views.openvino import html
 
         return html(self)
 

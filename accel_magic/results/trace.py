@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accel_magic.analysis.frames import counts_frame, events_frame, latency_frame
+from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.profile import ProfileResult
-    from accel_magic.results.taken_apart import Diagnosis, Npu
+    from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
     from accel_magic.views.tables import TraceTables
 
 
@@ -232,9 +233,25 @@ class TraceResult(Result):
 
         return Npu(self.recording, self.events)
 
+    @cached_property
+    def openvino(self) -> OpenVino:
+        """Analysis of a trace of OpenVINO: inferences, layers, compilation, threads."""
+        from accel_magic.results.taken_apart import OpenVino
+
+        return OpenVino(self.recording, self.events)
+
     def diagnose(self) -> Diagnosis:
-        """Look for problems and noteworthy facts in a trace of the NPU driver: findings with evidence and advice."""
-        return self.npu.findings
+        """Look for problems and noteworthy facts in a trace of OpenVINO or the NPU driver.
+
+        Returns:
+            Findings with evidence and advice, most severe first; of both if both were traced.
+
+        """
+        if not self.plan.task_points:
+            return self.npu.findings
+        if not any(point.target == DRIVER for point in self.plan.points):
+            return self.openvino.findings
+        return self.npu.findings.with_more(self.openvino.findings)
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """`hits` per function, `latency` histograms, `rate` over time, a `flame` graph, an NPU's `timeline`."""
@@ -298,6 +315,7 @@ class TraceResult(Result):
             stacks=self.stacks if self.combined_stacks is not None else None,
             stacks_lost=self.stacks_lost,
             npu=lambda: self.npu,
+            openvino=lambda: self.openvino,
         )
 
     def summary(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,9 @@ class DryRun:
 
     @classmethod
     def of(cls, plan: Plan) -> DryRun:
-        """Generate the C of a plan."""
-        return cls(plan, generate(plan).text)
+        """Generate the C of a plan; '' if it needs no BPF program."""
+        own = replace(plan, points=plan.kernel_points)
+        return cls(plan, generate(own).text if own.points else "")
 
     def _places(self) -> list[str]:
         points = self.plan.points
@@ -45,12 +46,15 @@ class DryRun:
         return f"dry run: {points}, scope {self.plan.scope_text()}{stacks}; nothing was attached"
 
     def __repr__(self) -> str:
-        return f"{terminal.page([self._headline(), *self._places()])}\n\n{terminal.block(self.source)}"
+        source = f"\n\n{terminal.block(self.source)}" if self.source else ""
+        return f"{terminal.page([self._headline(), *self._places()])}{source}"
 
     def _repr_html_(self) -> str:
         places = "\n".join(self._places())
         return (
-            f"<div><b>{escape(self._headline())}</b><pre>{escape(places)}</pre>"
+            f"<div><b>{escape(self._headline())}</b><pre>{escape(places)}</pre></div>"
+            if not self.source
+            else f"<div><b>{escape(self._headline())}</b><pre>{escape(places)}</pre>"
             f"<details><summary>generated C (with the templates in bpf/kernel)</summary>"
             f"<pre>{escape(self.source)}</pre></details></div>"
         )

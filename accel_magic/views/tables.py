@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.analysis.npu import NpuTables
+    from accel_magic.analysis.openvino import OpenVinoTables
     from accel_magic.kernel.stacks.frames import Frame
     from accel_magic.recording.recording import Recording
     from accel_magic.views.headline import Note
@@ -40,6 +41,7 @@ class TraceTables:
         stacks: As `TraceResult.stacks`; None if no stacks were taken.
         stacks_lost: Events whose stack did not fit into the kernel's table.
         npu: Analyzes the recording; called only if an NPU driver was traced.
+        openvino: Likewise for OpenVINO.
 
     """
 
@@ -50,6 +52,7 @@ class TraceTables:
     stacks: pd.DataFrame | None
     stacks_lost: int
     npu: Callable[[], NpuTables]
+    openvino: Callable[[], OpenVinoTables]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.recording.recording import Recording
+
+
+DRIVER: Final = "intel_vpu"
+"""The driver's kernel module."""
 
 
 def plain_name(function: str) -> str:

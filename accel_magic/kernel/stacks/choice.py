@@ -37,6 +37,15 @@ def with_stacks(plan: Plan, asked: Asked) -> Plan:
             fix="remove --stacks, or use --mode auto",
             code="stacks.need-events",
         )
+    if not plan.kernel_points:
+        raise ProbeError(
+            "ITT tasks have no stacks",
+            why="they are recorded by a library in the traced process, not by the kernel",
+            fix="remove --stacks; %%flame shows stacks",
+            code="stacks.itt",
+        )
+    if plan.task_points:
+        plan = replace(plan, notes=(*plan.notes, "ITT tasks have no stacks"))
     if asked in (True, AUTO):
         return _all(plan)
     kinds = _kinds(asked.split(",") if isinstance(asked, str) else asked if isinstance(asked, tuple) else ())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from accel_magic.itt import tasks
 from accel_magic.kernel import buckets
 from accel_magic.kernel.attachment import Layout
 from accel_magic.kernel.mapped import map_file, map_value
@@ -169,6 +168,9 @@ class TaskSource:
     ring_count = 1
 
     def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        from accel_magic.itt import tasks  # not needed by most traces
+
+        self._tasks = tasks
         self._descriptors = descriptors
         self._rings = tasks.Rings(descriptors[0])
         self._patterns: int = message["patterns"]
@@ -182,7 +184,7 @@ class TaskSource:
 
     def drain(self, ring: int, file: int) -> int:  # noqa: ARG002 - the only one
         count = self._rings.drain(file)
-        self._room -= count * tasks.RECORD_SIZE
+        self._room -= count * self._tasks.RECORD_SIZE
         return count
 
     @property
@@ -190,19 +192,19 @@ class TaskSource:
         return self._room <= 0
 
     def hits(self) -> NDArray[np.uint64]:
-        return tasks.hits(self._rings.area)
+        return self._tasks.hits(self._rings.area)
 
     def planned_hits(self) -> NDArray[np.uint64]:
-        return tasks.by_pattern(self._rings.area, self.hits(), self._patterns)
+        return self._tasks.by_pattern(self._rings.area, self.hits(), self._patterns)
 
     def totals(self) -> NDArray[np.uint64]:
         return np.zeros(self._patterns, np.uint64)
 
     def lost(self) -> int:
-        return int(tasks.counts(self._rings.area).lost.sum())
+        return int(self._tasks.lost(self._rings.area).sum())
 
     def quantiles(self, shares: Sequence[float]) -> list[list[float]]:
-        rows = tasks.by_pattern(self._rings.area, tasks.counts(self._rings.area).histograms, self._patterns)
+        rows = self._tasks.by_pattern(self._rings.area, self._tasks.histograms(self._rings.area), self._patterns)
         return [[buckets.quantile(row, share) for share in shares] for row in rows]
 
     def disable(self) -> None:

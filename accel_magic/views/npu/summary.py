@@ -11,6 +11,7 @@ import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.analysis.npu.jobs import UNKNOWN
+from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.banners import banners_of
 from accel_magic.views.findings import findings_html, findings_text
 from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
@@ -80,7 +81,6 @@ def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., s
     return Table(heads, tuple(zip(map(str, frame.index), *columns, strict=True)), names=1)
 
 
-DRIVER = "intel_vpu"
 EVENTS_AT_ONCE = 300_000
 """A number of events that is analyzed in well under a second."""
 MOST_TITLES = 3

@@ -1,0 +1,373 @@
+"""What to look for in a trace of OpenVINO: the rules as data, and a function for the evidence of each.
+
+Limits are shares of the trace's own times, so they apply to any model and machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from accel_magic.analysis.findings import Findings
+from accel_magic.analysis.openvino.trace import CREATED, INFERENCE, LAYER, LOOP
+from accel_magic.findings import SEVERITIES, BaseRule, Stretch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from accel_magic.analysis.openvino.trace import OpenVinoTrace
+    from accel_magic.recording.recording import Recording
+
+    Evidence = dict[str, float]
+
+_ENOUGH: Final = 5
+"""Inferences or layers below which shares say nothing."""
+_MANY: Final = 20
+"""Layers of a network whose scheduling matters."""
+
+
+class Analysed(Protocol):
+    """What the rules read; `accel_magic.analysis.openvino.OpenVinoTables` implements it."""
+
+    @property
+    def trace(self) -> OpenVinoTrace:
+        """The tasks."""
+
+    @property
+    def recording(self) -> Recording:
+        """The whole recording."""
+
+    @property
+    def requests(self) -> pd.DataFrame:
+        """See `accel_magic.analysis.openvino.requests`."""
+
+    @property
+    def layers(self) -> pd.DataFrame:
+        """See `accel_magic.analysis.openvino.layers`."""
+
+    @property
+    def threads(self) -> pd.DataFrame:
+        """See `accel_magic.analysis.openvino.threads`."""
+
+
+@dataclass(frozen=True)
+class Rule(BaseRule):
+    """One thing to look for.
+
+    Attributes:
+        needs: Kinds of tasks that must have been traced.
+        explained_by: Rules whose finding already explains this one, which is then not reported.
+
+    """
+
+    AREA = "openvino"
+
+    needs: tuple[str, ...] = ()
+    explained_by: tuple[str, ...] = ()
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        "nothing-traced",
+        "warning",
+        "OpenVINO reported no task",
+        "Either nothing ran on OpenVINO, or its libraries were loaded before the extension.",
+        "Restart the Jupyter kernel and run `%load_ext accel_magic` before OpenVINO compiles a model.",
+    ),
+    Rule(
+        "events-lost",
+        "warning",
+        "{lost:,.0f} of {tasks:,.0f} tasks were counted but not recorded",
+        "Executions, sums and quantiles of layers are exact; requests, types, primitives and threads are incomplete.",
+        "Raise `--buffer` or `--max-events`, trace fewer inferences, or only `openvino:layers`.",
+    ),
+    Rule(
+        "reorders",
+        "warning",
+        "{reorders_share:.0%} of the inference time converts layouts or precisions ({layers:.0f} nodes)",
+        "The plugin inserts these nodes where neighboring layers, or the model's inputs and outputs, disagree about "
+        "the layout or precision of a tensor. They compute nothing.",
+        "Set the input's layout and precision with `PrePostProcessor`, avoid operations that need a plain layout "
+        "between convolutions (reshape, transpose), and compare `INFERENCE_PRECISION_HINT` f32 and bf16.",
+        threshold=0.1,
+        unit="share of the time of all inferences",
+        source="a tenth of an inference is the smallest gain that is worth a change to a model",
+        needs=(INFERENCE, LAYER),
+    ),
+    Rule(
+        "layer-dominates",
+        "note",
+        "one of {layers:.0f} layers takes {share:.0%} of the inference time: {name}",
+        "Changes to other layers cannot make inferences much faster.",
+        "Look at this layer first: its type, shape and precision, and its primitive in `t.openvino.layers`.",
+        threshold=0.5,
+        unit="share of the time of all inferences",
+        source="half: even if all other layers took no time, inferences would be at most twice as fast",
+        needs=(INFERENCE, LAYER),
+    ),
+    Rule(
+        "first-inference",
+        "note",
+        "the first inference took {ratio:.1f} times as long as the later ones",
+        "It allocates memory, touches weights for the first time and creates primitives.",
+        "Run one inference before you measure, and before users wait for the first answer.",
+        threshold=1.3,
+        unit="times the median of the later inferences",
+        source="convolutional networks on the CPU: 1.5 to 2",
+        needs=(INFERENCE, CREATED),
+    ),
+    Rule(
+        "small-layers",
+        "warning",
+        "{outside_share:.0%} of the inference time passes between {layers:.0f} layers of {layer_ns:,.0f} ns",
+        "The layers are so small that calling and scheduling them takes a considerable part of the time.",
+        "Use larger batches, or several streams (`PERFORMANCE_HINT` THROUGHPUT) with fewer threads each; fuse layers "
+        "when exporting the model.",
+        threshold=0.2,
+        unit="share of the time of an inference with at least 20 layers",
+        source="a fifth; in networks with layers of 20 us it is a few percent",
+        needs=(INFERENCE, LAYER),
+    ),
+    Rule(
+        "outside-layers",
+        "warning",
+        "{outside_share:.0%} of the inference time is outside of layers",
+        "The plugin copies inputs and outputs, or waits, before and after it executes the model.",
+        "Pass tensors that OpenVINO can use without a copy (`ov.Tensor(array, shared_memory=True)`, "
+        "`infer(..., share_inputs=True)`), in the precision and layout of the model's inputs.",
+        threshold=0.3,
+        unit="share of the time of all inferences",
+        source="a third: in networks whose inputs are not copied it is a few percent",
+        needs=(INFERENCE, LAYER),
+        explained_by=("small-layers",),
+    ),
+    Rule(
+        "primitives-recreated",
+        "warning",
+        "oneDNN primitives were created in {inferences:.0f} of {all_inferences:.0f} inferences after the first",
+        "The shape of an input changed, so layers were prepared again, which took {created_ns:,.0f} ns.",
+        "Use static shapes, pad inputs to a few sizes, or compile one model per size.",
+        threshold=0.05,
+        unit="share of the inferences after the first",
+        source="one in twenty: a program with static shapes creates none",
+        needs=(INFERENCE, CREATED),
+    ),
+    Rule(
+        "device-idle",
+        "note",
+        "between two inferences, none runs for {idle_share:.0%} of the time",
+        "The program waits for each result before it starts the next inference, and does other work in between.",
+        "Use `start_async` or `AsyncInferQueue`, and prepare the next input while an inference runs.",
+        threshold=0.5,
+        unit="share of the typical time from one inference to the next",
+        source="half: overlapping both could then double the throughput",
+        needs=(INFERENCE,),
+    ),
+    Rule(
+        "too-many-threads",
+        "warning",
+        "up to {threads:.0f} threads work at once, on {cpus:.0f} CPUs",
+        "They take turns, and each waits for the slowest.",
+        "Limit the threads of all compiled models together to the number of CPUs (`INFERENCE_NUM_THREADS`, "
+        "`NUM_STREAMS`); in a container, OpenVINO may see the host's CPUs.",
+        threshold=0.1,
+        unit="share of the inference time with more working threads than CPUs",
+        source="a tenth",
+        needs=(INFERENCE, LOOP),
+    ),
+    Rule(
+        "workers-spin",
+        "note",
+        "worker threads called sched_yield {per_inference:,.0f} times per inference",
+        "TBB's workers look for work in a loop before they sleep. On an otherwise idle machine that costs only energy; "
+        "beside other work it takes CPU time from it.",
+        "Use fewer threads (`INFERENCE_NUM_THREADS`), or asynchronous requests that keep the workers busy.",
+        threshold=20.0,
+        unit="calls per inference",
+        source="workers that find work at once call it a few times",
+        needs=(INFERENCE,),
+    ),
+)
+
+
+def diagnose(openvino: Analysed) -> Findings:
+    """Check all rules; see `accel_magic.analysis.npu.diagnosis.diagnose`."""
+    seen = set(openvino.trace.totals["kind"])
+    lacking = {rule.id: ", ".join(missing) for rule in RULES if (missing := sorted({*rule.needs} - seen))}
+    checked = [rule for rule in RULES if rule.id not in lacking]
+    found = {rule.id: evidence for rule in checked if (evidence := _CHECKS[rule.id](openvino, rule.threshold))}
+    reported = [rule for rule in checked if rule.id in found and not found.keys() & set(rule.explained_by)]
+    reported.sort(key=lambda rule: SEVERITIES.index(rule.severity))
+    return Findings(
+        items=tuple(
+            rule.finding(
+                {name: float(value) for name, value in found[rule.id].items() if isinstance(value, int | float)},
+                found[rule.id],
+                _where(openvino, rule.id),
+            )
+            for rule in reported
+        ),
+        checked=tuple(rule.id for rule in checked),
+        unchecked=MappingProxyType(lacking),
+        recording=openvino.recording,
+    )
+
+
+def _where(openvino: Analysed, rule: str) -> tuple[Stretch, ...]:
+    """The place of a finding that is about one moment."""
+    if rule != "first-inference":
+        return ()
+    first = openvino.requests.iloc[0]
+    return (Stretch(int(first["start_ns"]), int(first["end_ns"])),)
+
+
+def _nothing_traced(openvino: Analysed, _: float) -> Evidence | None:
+    return None if len(openvino.trace.totals) else {"tasks": 0}
+
+
+def _events_lost(openvino: Analysed, _: float) -> Evidence | None:
+    totals = openvino.trace.totals
+    tasks, recorded = int(totals["count"].sum()), len(openvino.trace.tasks)
+    return {"lost": tasks - recorded, "tasks": tasks} if recorded < tasks else None
+
+
+def _shares(openvino: Analysed) -> pd.Series[float]:
+    """Share of each layer in the time of a typical inference: from medians, which a busy machine hardly affects."""
+    layers = openvino.layers
+    typical = layers["p50_ns"] * layers["executions"]
+    return typical / (typical.sum() or np.nan)
+
+
+def _reorders(openvino: Analysed, limit: float) -> Evidence | None:
+    reorders = openvino.layers["reorder"]
+    share = float(_shares(openvino)[reorders].sum())
+    return {"reorders_share": share, "layers": int(reorders.sum())} if share > limit else None
+
+
+def _layer_dominates(openvino: Analysed, limit: float) -> Mapping[str, object] | None:
+    shares = _shares(openvino).sort_values(ascending=False)
+    if len(shares) < _ENOUGH or shares.iloc[0] <= limit:
+        return None
+    return {"share": float(shares.iloc[0]), "layers": len(shares), "name": str(shares.index[0])}
+
+
+def _first_inference(openvino: Analysed, limit: float) -> Evidence | None:
+    """Only if the model was compiled within the trace; otherwise its first inference here is not its first one."""
+    requests = openvino.requests
+    created = openvino.trace.of_kind(CREATED)
+    own = requests.loc[requests["model"] == requests["model"].iloc[0], ["start_ns", "duration_ns"]]
+    if len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
+        return None
+    first, later = float(own["duration_ns"].iloc[0]), float(own["duration_ns"].iloc[1:].median())
+    return {"ratio": first / later, "first_ns": first, "later_ns": later} if first / later > limit else None
+
+
+def _outside(openvino: Analysed) -> tuple[float, float]:
+    """Median share of an inference's time outside of its layers, and median number of its layers."""
+    requests = openvino.requests[openvino.requests["layers"] > 0]
+    if not len(requests):
+        return 0.0, 0.0
+    return float((requests["outside_ns"] / requests["duration_ns"]).median()), float(requests["layers"].median())
+
+
+def _small_layers(openvino: Analysed, limit: float) -> Evidence | None:
+    share, layers = _outside(openvino)
+    if share <= limit or layers < _MANY:
+        return None
+    median = float(openvino.trace.of_kind(LAYER)["duration_ns"].median())
+    return {"outside_share": share, "layers": layers, "layer_ns": median}
+
+
+def _outside_layers(openvino: Analysed, limit: float) -> Evidence | None:
+    share, _ = _outside(openvino)
+    return {"outside_share": share} if share > limit else None
+
+
+def _primitives_recreated(openvino: Analysed, limit: float) -> Evidence | None:
+    trace = openvino.trace
+    inferences, created = trace.of_kind(INFERENCE), trace.of_kind(CREATED)
+    of = trace.within(inferences, created)
+    first = inferences.groupby("name", observed=True).head(1).index
+    is_first = inferences.index.isin(first)
+    again = np.unique(of[(of >= 0) & ~is_first[np.maximum(of, 0)]]) if len(inferences) else np.zeros(0, np.intp)
+    later = int((~is_first).sum())
+    if not later or len(again) / later <= limit:
+        return None
+    spent = int(created["duration_ns"].to_numpy()[np.isin(of, again)].sum())
+    return {"inferences": len(again), "all_inferences": later, "created_ns": spent}
+
+
+def _device_idle(openvino: Analysed, limit: float) -> Evidence | None:
+    """From medians, which a busy machine hardly affects; overlapping inferences leave no gap."""
+    requests = openvino.requests.sort_values("start_ns")
+    if len(requests) < _ENOUGH:
+        return None
+    gap = float((requests["start_ns"] - requests["end_ns"].cummax().shift()).clip(lower=0).median())
+    taken = float(requests["duration_ns"].median())
+    share = gap / (gap + taken)
+    return {"idle_share": share, "gap_ns": gap, "inference_ns": taken} if share > limit else None
+
+
+def _too_many_threads(openvino: Analysed, limit: float) -> Evidence | None:
+    cpus = int(openvino.recording.machine.get("cpus", "0") or 0)
+    if not cpus:
+        return None
+    busy, most = _crowded(openvino.trace.tasks, cpus)
+    share = busy / float(openvino.requests["duration_ns"].sum() or np.inf)
+    return {"threads": most, "cpus": cpus, "crowded_share": share} if share > limit else None
+
+
+def _crowded(tasks: pd.DataFrame, cpus: int) -> tuple[int, int]:
+    """Time with more working threads than CPUs, ns, and the largest number of threads that worked at once."""
+    starts, ends = [], []
+    for _, own in tasks.groupby("tid", sort=False):
+        start, end = _merged(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())
+        starts.append(start)
+        ends.append(end)
+    if not starts:
+        return 0, 0
+    moments = np.concatenate([*starts, *ends])
+    steps = np.concatenate([np.ones(sum(map(len, starts)), np.int64), -np.ones(sum(map(len, ends)), np.int64)])
+    order = np.lexsort((steps, moments))
+    working = np.cumsum(steps[order])
+    lengths = np.diff(moments[order], append=moments[order][-1])
+    return int(lengths[working > cpus].sum()), int(working.max())
+
+
+def _merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Union of intervals that are in order of their starts."""
+    reached = np.maximum.accumulate(end)
+    first = np.concatenate([[True], start[1:] > reached[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return start[first], reached[last]
+
+
+def _workers_spin(openvino: Analysed, limit: float) -> Evidence | None:
+    threads = openvino.threads
+    if threads["yields"].isna().all():
+        return None
+    per_inference = float(threads["yields"].sum()) / len(openvino.requests)
+    return {"per_inference": per_inference} if per_inference > limit else None
+
+
+_CHECKS: Final[Mapping[str, Callable[[Analysed, float], Mapping[str, object] | None]]] = MappingProxyType(
+    {
+        "nothing-traced": _nothing_traced,
+        "events-lost": _events_lost,
+        "reorders": _reorders,
+        "layer-dominates": _layer_dominates,
+        "first-inference": _first_inference,
+        "small-layers": _small_layers,
+        "outside-layers": _outside_layers,
+        "primitives-recreated": _primitives_recreated,
+        "device-idle": _device_idle,
+        "too-many-threads": _too_many_threads,
+        "workers-spin": _workers_spin,
+    }
+)

@@ -1,0 +1,32 @@
+"""OpenVINO's inferences, layers and compilation: ITT tasks of its libraries, oneDNN and oneTBB.
+
+Domains as of OpenVINO 2025.0 to 2026.4; a version that lacks one reports no tasks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from accel_magic.probes.presets import PresetProbe
+
+INSTALL: Final[dict[str, str]] = {}
+
+INFERENCES: Final = "ov::phases::*::inference"
+"""Domains with one task per inference."""
+LAYERS: Final = "ov::op::*::details"
+"""Domains with one task per execution of a node of the compiled model, under its friendly name."""
+TYPES: Final = "ov::op::*::exec"
+"""Domains with the same by the node's type, such as `Convolution::execute`."""
+PRIMITIVES: Final = "dnnl::primitive::execute"
+CREATED: Final = "dnnl::primitive::create"
+LOOPS: Final = "tbb"
+
+PROBES: Final[tuple[PresetProbe, ...]] = (
+    PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
+    PresetProbe("openvino:layers", f"itt:{INFERENCES}:*"),
+    PresetProbe("openvino:layers", f"itt:{LAYERS}:*"),
+    PresetProbe("openvino:layers", f"itt:{TYPES}:*"),
+    PresetProbe("openvino:primitives", f"itt:{PRIMITIVES}:*"),
+    PresetProbe("openvino:threads", f"itt:{LOOPS}:*"),
+    PresetProbe("openvino:compile", f"itt:{CREATED}:*"),
+)

@@ -1,0 +1,178 @@
+"""Each finding is shown for a program that has the problem, and not for the fixed one."""
+
+import pytest
+
+START = """
+compiled = ov.Core().compile_model(network(), "CPU")
+request = compiled.create_infer_request()
+data = {0: random.random((1, 3, 64, 64), np.float32)}
+"""
+WARM = START + "for _ in range(30): request.infer(data)\n"
+
+
+def ids(traced, script):
+    return traced(script).result.openvino.findings.ids
+
+
+def test_a_steady_program_has_no_findings_but_those_of_its_model(traced):
+    found = traced(
+        WARM + 'with accel_magic.trace("openvino") as t:\n    for _ in range(50): request.infer(data)\nfinish(t)'
+    )
+
+    assert not {"first-inference", "device-idle", "events-lost", "primitives-recreated"} & set(
+        found.result.openvino.findings.ids
+    )
+    assert found.result.diagnose().ids == found.result.openvino.findings.ids
+
+
+def test_a_slow_first_inference_is_told_from_the_steady_state(traced):
+    found = traced(
+        """
+value = given = op.parameter([1, 3, 256, 256], np.float32)
+for channels in (3, 16, 16, 16):
+    weights = op.constant(random.random((16, channels, 3, 3), np.float32))
+    value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+model = ov.Model([op.result(value)], [given], "first")
+data = {0: random.random((1, 3, 256, 256), np.float32)}
+with accel_magic.trace("openvino") as t:
+    request = ov.Core().compile_model(model, "CPU").create_infer_request()
+    for _ in range(20):
+        request.infer(data)
+finish(t)
+"""
+    )
+    findings = {finding.id: finding for finding in found.result.openvino.findings}
+
+    first = findings["first-inference"]
+    requests = found.result.openvino.requests
+    assert first.evidence["first_ns"] == requests["duration_ns"].iloc[0]
+    assert first.evidence["ratio"] == requests["duration_ns"].iloc[0] / requests["duration_ns"].iloc[1:].median() > 1.3
+    assert (first.where[0].start_ns, first.where[0].end_ns) == tuple(requests[["start_ns", "end_ns"]].iloc[0])
+
+
+@pytest.mark.parametrize(("pause", "shown"), [("time.sleep(0.01)", True), ("pass", False)])
+def test_waiting_between_inferences_leaves_the_device_idle(traced, pause, shown):
+    found = ids(
+        traced,
+        "import time\n"
+        + WARM
+        + 'with accel_magic.trace("openvino:requests") as t:\n'
+        + f"    for _ in range(30):\n        request.infer(data)\n        {pause}\nfinish(t)",
+    )
+    assert ("device-idle" in found) == shown
+
+
+@pytest.mark.parametrize(("sizes", "shown"), [("range(16, 56, 2)", True), ("[32] * 20", False)])
+def test_changing_shapes_recreate_primitives(traced, sizes, shown):
+    found = ids(
+        traced,
+        f"""
+value = given = op.parameter([1, 3, -1, -1], np.float32)
+for channels in (3, 8):
+    weights = op.constant(random.random((8, channels, 3, 3), np.float32))
+    value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "d"), "CPU").create_infer_request()
+for size in {sizes}:
+    request.infer({{0: np.ones((1, 3, 32, 32), np.float32)}})
+with accel_magic.trace("openvino") as t:
+    for size in {sizes}:
+        request.infer({{0: np.ones((1, 3, size, size), np.float32)}})
+finish(t)
+""",
+    )
+    assert ("primitives-recreated" in found) == shown
+
+
+@pytest.mark.parametrize(("depth", "size", "shown"), [(1, 1, True), (16, 3, False)])
+def test_layout_conversions_are_found_where_they_take_a_large_share(traced, depth, size, shown):
+    """The convolutions need another layout and precision than input and output; a deep network pays for that once."""
+    found = traced(
+        f"""
+value = given = op.parameter([1, 64, 64, 64], np.float32)
+for number in range({depth}):
+    weights = op.constant(random.random((64, 64, {size}, {size}), np.float32))
+    value = op.convolution(value, weights, [1, 1], [{size} // 2] * 2, [{size} // 2] * 2, [1, 1])
+request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "l"), "CPU").create_infer_request()
+data = {{0: random.random((1, 64, 64, 64), np.float32)}}
+for _ in range(10): request.infer(data)
+with accel_magic.trace("openvino") as t:
+    for _ in range(30): request.infer(data)
+finish(t)
+"""
+    ).result.openvino
+    print(found.layers.to_string())
+    assert ("reorders" in found.findings.ids) == shown
+    if shown:
+        (finding,) = [one for one in found.findings if one.id == "reorders"]
+        assert finding.evidence["layers"] == found.layers["reorder"].sum() == 2
+
+
+@pytest.mark.parametrize(("width", "shown"), [(8192, True), (64, False)])
+def test_a_layer_that_dominates_is_named(traced, width, shown):
+    found = traced(
+        f"""
+value = given = op.parameter([16, 64], np.float32)
+for number in range(6):
+    value = op.tanh(op.matmul(value, op.constant(random.random((64, 64), np.float32)), False, False))
+value = op.matmul(value, op.constant(random.random((64, {width}), np.float32)), False, False, name="wide")
+request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "w"), "CPU").create_infer_request()
+data = {{0: random.random((16, 64), np.float32)}}
+for _ in range(10): request.infer(data)
+with accel_magic.trace("openvino") as t:
+    for _ in range(30): request.infer(data)
+finish(t)
+"""
+    ).result.openvino
+    print(found.layers.to_string())
+    assert ("layer-dominates" in found.findings.ids) == shown
+
+
+@pytest.mark.parametrize(("width", "shown"), [(4, True), (768, False)])
+def test_many_small_layers_cost_more_around_them(traced, width, shown):
+    found = traced(
+        f"""
+value = given = op.parameter([1, {width}], np.float32)
+for number in range(40):
+    value = op.softmax(op.matmul(value, op.constant(random.random(({width}, {width}), np.float32)), False, False), 1)
+request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "s"), "CPU").create_infer_request()
+data = {{0: random.random((1, {width}), np.float32)}}
+for _ in range(30): request.infer(data)
+with accel_magic.trace("openvino:layers") as t:
+    for _ in range(100): request.infer(data)
+finish(t)
+"""
+    ).result.openvino
+    print(found.requests.describe().to_string())
+    print(found.layers.head().to_string())
+    assert ("small-layers" in found.findings.ids) == shown
+
+
+@pytest.mark.parametrize(("threads", "shown"), [(4, True), (1, False)])
+def test_more_working_threads_than_processors_are_found(traced, threads, shown):
+    found = traced(
+        f"""
+import os, threading
+cpus = os.cpu_count()
+compiled = [ov.Core().compile_model(network(), "CPU", {{"INFERENCE_NUM_THREADS": cpus if {threads} > 1 else 1}})
+            for _ in range({threads})]
+requests = [one.create_infer_request() for one in compiled]
+data = {{0: random.random((1, 3, 64, 64), np.float32)}}
+def work(request):
+    for _ in range(100): request.infer(data)
+for request in requests: request.infer(data)
+with accel_magic.trace("openvino") as t:
+    started = [threading.Thread(target=work, args=[request]) for request in requests]
+    [one.start() for one in started]; [one.join() for one in started]
+finish(t)
+"""
+    ).result.openvino
+    assert ("too-many-threads" in found.findings.ids) == shown
+
+
+def test_lost_events_are_reported(traced):
+    found = traced(
+        WARM + 'with accel_magic.trace("openvino", max_events=50) as t:\n'
+        "    for _ in range(500): request.infer(data)\nfinish(t)"
+    )
+    (lost,) = [one for one in found.result.openvino.findings if one.id == "events-lost"]
+    assert lost.evidence["lost"] == lost.evidence["tasks"] - len(found.result.openvino.trace.tasks) > 0

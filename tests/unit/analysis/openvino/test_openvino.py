@@ -1,0 +1,193 @@
+"""OpenVINO's inferences, layers, threads and compilation, compared with what OpenVINO reports itself."""
+
+import pytest
+
+PROFILED = """
+compiled = ov.Core().compile_model(network(), "CPU", {"PERF_COUNT": True})
+request = compiled.create_infer_request()
+data = {0: random.random((1, 3, 64, 64), np.float32)}
+with accel_magic.trace("openvino") as t:
+    for _ in range(200):
+        request.infer(data)
+# Means over all inferences so far.
+profiled = {one.node_name: (one.real_time.total_seconds(), str(one.status)) for one in request.profiling_info}
+nodes = compiled.get_runtime_model().get_ordered_ops()
+finish(t, profiled=profiled, names=[node.get_friendly_name() for node in nodes],
+       types={node.get_friendly_name(): node.get_rt_info()["layerType"].astype(str) for node in nodes})
+"""
+
+
+@pytest.fixture(scope="module")
+def profiled(traced):
+    return traced(PROFILED)
+
+
+def test_every_inference_is_a_request_of_its_model(profiled):
+    requests = profiled.result.openvino.requests
+
+    assert len(requests) == 200
+    assert set(requests["device"]) == {"cpu"}
+    assert requests["model"].nunique() == 1
+    assert (requests["end_ns"] - requests["start_ns"] == requests["duration_ns"]).all()
+    assert (requests["layers_ns"] + requests["outside_ns"] == requests["duration_ns"]).all()
+    assert (requests["layers"] == requests["layers"].iloc[0]).all()
+    assert requests["gap_ns"].isna().sum() == requests["tid"].nunique()
+    assert (requests["gap_ns"].dropna() >= 0).all()
+
+
+def test_the_layers_are_those_that_openvino_executed_as_often_as_it_did(profiled):
+    layers = profiled.result.openvino.layers
+    executed = {name for name, (_, status) in profiled.told["profiled"].items() if status.endswith(".EXECUTED")}
+
+    assert executed
+    assert executed <= set(layers.index)
+    assert (layers.loc[sorted(executed), "executions"] == 200).all()
+    assert set(layers.index) <= set(profiled.told["names"])
+
+
+def test_the_share_of_each_layer_is_that_of_openvinos_own_profiling(profiled):
+    """Both measure the same executions; ours include the time of their measurement."""
+    layers = profiled.result.openvino.layers
+    theirs = {name: seconds for name, (seconds, _) in profiled.told["profiled"].items()}
+    ours = layers["total_ns"] / layers["total_ns"].sum()
+    total = sum(theirs.values())
+
+    for name, seconds in theirs.items():
+        if name in ours.index:
+            assert abs(ours[name] - seconds / total) < 0.03, (name, layers["total_ns"], theirs)
+
+
+def test_types_and_primitives_are_those_of_the_runtime_model(profiled):
+    layers = profiled.result.openvino.layers
+    types = profiled.told["types"]
+
+    convolutions = [name for name in layers.index if types[name] == "Convolution"]
+    assert len(convolutions) == 4
+    assert set(layers.loc[convolutions, "type"]) == {"Convolution"}
+    assert set(layers.loc[convolutions, "primitive"]) == {"convolution"}
+    reorders = {name for name in layers.index if types[name] == "Reorder"}
+    assert set(layers.index[layers["reorder"]]) == reorders
+    assert (layers["threads"] >= 1).all()
+
+
+def test_conversions_are_told_from_all_other_kinds_of_nodes(traced):
+    found = traced("""
+value = given = op.parameter([1, 8, 32, 32], np.float32)
+weights = op.constant(random.random((8, 8, 3, 3), np.float32))
+value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+value = op.softmax(op.transpose(value, [0, 2, 3, 1]), 3)
+value = op.concat([op.sin(value), op.reverse_sequence(value, op.constant([32]), 0, 1)], 3)
+value = op.gather(op.pad(value, [0, 1, 1, 0], [0, 1, 1, 0], "reflect"), op.constant([3, 1, 2]), op.constant(3))
+value = op.topk(op.reduce_sum(op.cum_sum(value, op.constant(1)), [1]), op.constant(5), 1, "max", "value")
+model = ov.Model([op.result(value.output(0))], [given], "many")
+compiled = ov.Core().compile_model(model, "CPU")
+request = compiled.create_infer_request()
+data = {0: random.random((1, 8, 32, 32), np.float32)}
+with accel_magic.trace("openvino") as t:
+    for _ in range(5): request.infer(data)
+nodes = compiled.get_runtime_model().get_ordered_ops()
+finish(t, types={node.get_friendly_name(): node.get_rt_info()["layerType"].astype(str) for node in nodes})
+""")
+    layers = found.result.openvino.layers
+    types = [found.told["types"][name] for name in layers.index]
+
+    assert len(set(types)) > 8
+    assert layers["reorder"].tolist() == [one == "Reorder" for one in types]
+
+
+def test_shares_and_exact_sums_agree_with_the_events(profiled):
+    openvino = profiled.result.openvino
+    layers, requests = openvino.layers, openvino.requests
+
+    assert profiled.result.lost == 0
+    assert layers["total_ns"].sum() == requests["layers_ns"].sum()
+    assert abs(layers["share"].sum() - requests["layers_ns"].sum() / requests["duration_ns"].sum()) < 1e-9
+    assert layers["total_ns"].is_monotonic_decreasing
+
+
+def test_threads_worked_no_longer_than_the_trace(profiled):
+    threads = profiled.result.openvino.threads
+
+    assert threads["inferences"].sum() == 200
+    assert (threads["working_ns"] <= profiled.result.duration_s * 1e9).all()
+    assert (threads["working_share"] <= 1).all()
+    assert threads["yields"].isna().all()  # system calls were not traced
+
+
+def test_the_result_names_inferences_and_slowest_layers(profiled):
+    text = str(profiled.result)
+
+    slowest = profiled.result.openvino.layers.index[0]
+    assert "200 inferences of " in text
+    assert f"slowest layers: {slowest} " in text
+    assert slowest in profiled.result.openvino._repr_html_()
+
+
+def test_compiling_a_model_creates_its_primitives(traced):
+    found = traced("""
+with accel_magic.trace("openvino:compile") as t:
+    request = ov.Core().compile_model(network(), "CPU").create_infer_request()
+    request.infer({0: random.random((1, 3, 64, 64), np.float32)})
+finish(t)
+""")
+    table = found.result.openvino.compile
+
+    assert table.loc["convolution", "count"] >= 1
+    assert (table["during_inferences"] == 0).all()
+    assert table["total_ns"].is_monotonic_decreasing
+    assert f"{table['count'].sum()} oneDNN primitives created in " in str(found.result)
+
+
+def test_asynchronous_requests_run_on_several_threads_and_are_all_seen(traced):
+    found = traced("""
+compiled = ov.Core().compile_model(network(), "CPU", {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": 2})
+data = {0: random.random((1, 3, 64, 64), np.float32)}
+queue = ov.AsyncInferQueue(compiled, 4)
+done = []
+queue.set_callback(lambda request, number: done.append(number))
+with accel_magic.trace("openvino:layers") as t:
+    for number in range(100):
+        queue.start_async(data, number)
+    queue.wait_all()
+finish(t, done=len(done))
+""")
+    requests = found.result.openvino.requests
+
+    assert len(requests) == found.told["done"] == 100
+    assert 1 <= requests["tid"].nunique() <= 2
+    assert (found.result.openvino.layers["executions"] == 100).all()
+
+
+def test_layers_of_two_models_are_told_apart_by_their_inferences(traced):
+    found = traced("""
+core = ov.Core()
+def product(width, name):
+    given = op.parameter([1, width], np.float32)
+    weights = op.constant(random.random((width, width), np.float32))
+    return ov.Model([op.result(op.matmul(given, weights, False, False, name=name))], [given], name)
+models = product(64, "one"), product(96, "two")
+requests = [core.compile_model(model, "CPU").create_infer_request() for model in models]
+with accel_magic.trace("openvino:layers") as t:
+    for _ in range(10):
+        requests[0].infer({0: np.ones((1, 64), np.float32)})
+    for _ in range(30):
+        requests[1].infer({0: np.ones((1, 96), np.float32)})
+finish(t)
+""")
+    openvino = found.result.openvino
+
+    assert sorted(openvino.requests["model"].value_counts()) == [10, 30]
+    assert openvino.layers.loc["one", "executions"] == 10
+    assert openvino.layers.loc["two", "executions"] == 30
+    assert openvino.layers.loc["one", "model"] != openvino.layers.loc["two", "model"]
+
+
+def test_a_trace_without_openvino_has_empty_tables():
+    from accel_magic.api.trace import trace
+
+    with trace("openvino:layers") as t:
+        pass
+    openvino = t.result.openvino
+
+    assert [len(table) for table in (openvino.requests, openvino.layers, openvino.threads, openvino.compile)] == [0] * 4
+    assert str(openvino) == ""
