@@ -21,6 +21,8 @@ probes
   usdt:LIB:PROVIDER:NAME           static probes
   profile:hz:RATE                  samples of running code, RATE per second on each busy CPU
   offcpu[:us:SHORTEST]             waits of threads: how long, and why
+  itt:DOMAIN:TASK                  tasks of libraries with Intel's ITT API, e.g. itt:ov::op::cpu::details:*
+  npu, openvino, cuda              presets; NAME:PART is a part of one
   latency:SPEC                     time from entry to return of each matched function
   !SPEC                            exclude what matches
 """

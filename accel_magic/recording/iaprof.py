@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from accel_magic.kernel.stacks.frame_text import frame_of
 from accel_magic.kernel.stacks.frames import Frame, Kind
@@ -21,6 +20,7 @@ from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, Samples
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
 
@@ -443,6 +443,8 @@ def intervals(profile: IaprofProfile) -> pd.DataFrame:
     `samples`, `active` and `stalled` int64, `frequency_MHz` and `busy_percent` Int64, NA if the interval has no such
     line.
     """
+    import pandas as pd
+
     found = profile.intervals
     by_reason = np.zeros((len(found.number), len(REASONS)), np.int64)
     np.add.at(by_reason, profile.runs.interval[profile.stalls.run], profile.stalls.counts)
@@ -462,6 +464,8 @@ def intervals(profile: IaprofProfile) -> pd.DataFrame:
 
 def metrics(profile: IaprofProfile) -> pd.DataFrame:
     """One row per `metric` line: `interval`, `time_ns`, `name` (category), `value` int64."""
+    import pandas as pd
+
     rows = profile.metrics.interval
     return pd.DataFrame(
         {
@@ -479,6 +483,8 @@ def kernels(profile: IaprofProfile) -> pd.DataFrame:
     Columns: `kernel_id`, `symbol`, `file`, `comm`, `pid`, `cpu_stack`, `address` uint64, `samples` int64, `share` of
     all samples, `intervals` (number of intervals in which it was sampled).
     """
+    import pandas as pd
+
     per_run = np.zeros(len(profile.runs.kernel), np.int64)
     np.add.at(per_run, profile.stalls.run, profile.stalls.counts.sum(axis=1))
     count = len(profile.kernels)
@@ -503,6 +509,8 @@ def kernels(profile: IaprofProfile) -> pd.DataFrame:
 
 
 def _lines(profile: IaprofProfile, rows: NDArray[np.intp]) -> pd.DataFrame:
+    import pandas as pd
+
     stalls = profile.stalls
     runs = stalls.run[rows]
     interval = profile.runs.interval[runs]
@@ -521,6 +529,8 @@ def _lines(profile: IaprofProfile, rows: NDArray[np.intp]) -> pd.DataFrame:
 
 def _category(texts: Sequence[str], codes: NDArray[Any]) -> Any:
     """Texts by code as a categorical; several codes may map to the same text."""
+    import pandas as pd
+
     distinct = list(dict.fromkeys(texts))
     numbers = {text: number for number, text in enumerate(distinct)}
     places = np.array([numbers[text] for text in texts], np.int32)
@@ -529,6 +539,8 @@ def _category(texts: Sequence[str], codes: NDArray[Any]) -> Any:
 
 def _of_interval(profile: IaprofProfile, name: int) -> pd.arrays.IntegerArray:
     """Value of a metric in each interval; the last one if there are several."""
+    import pandas as pd
+
     values = pd.array([None] * len(profile.intervals.number), dtype="Int64")
     rows = np.flatnonzero(profile.metrics.name == name)
     values[profile.metrics.interval[rows]] = profile.metrics.value[rows]
