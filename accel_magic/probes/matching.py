@@ -150,7 +150,8 @@ def default_scope(point: ProbePoint, own: int) -> Scope:
 def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expansion], list[Skipped]]:
     """Find the places of every spec, and the preset probes that this kernel lacks.
 
-    If a preset's device is missing, the preset is skipped as a whole, provided that other probes were given.
+    If a preset's device or a privilege for it is missing, the preset is skipped, except for its ITT tasks, provided
+    that other probes remain.
     """
     expansions: list[Expansion] = []
     served = set()
@@ -166,13 +167,15 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
             missing.append((spec, error.with_traceback(None)))
             continue
         except MachineError as error:
-            others = [other for other in specs if not other.optional]
+            preset = _preset(spec)
+            others = [other for other in specs if other.kind == "itt" or _preset(other) != preset]
             if not spec.optional or not others:
                 raise
             # One line should work on machines with and without the device: trace the other probes.
             expansions, without = _expanded(others, pid, root)
             why = f"{error.what}: {error.why}" if error.why else error.what
-            note = f"{spec.text.partition(':')[0]} is skipped: {why}"
+            left = any(_preset(other) == preset for other in others)
+            note = f"{preset}: its kernel probes are skipped: {why}" if left else f"{preset} is skipped: {why}"
             return [*expansions, Expansion([], notes=[note])], without
         own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
         expansions.append(replace(found, points=own))
@@ -181,6 +184,11 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
         raise missing[0][1]
     lacking = [(spec, error) for spec, error in missing if not spec.group or spec.group not in served]
     return expansions, _skipped(lacking)
+
+
+def _preset(spec: ProbeSpec) -> str:
+    """Name of the preset that a spec belongs to; '' if it was given on its own."""
+    return spec.text.partition(":")[0] if spec.optional else ""
 
 
 def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> ProbeSpec:

@@ -23,6 +23,7 @@ from accel_magic.kernel.attach.engine import KernelEngine
 from accel_magic.kernel.attachment import HEAD, NO_PROGRAMS, Item, PointLayout
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
+from accel_magic.probes import presets
 from accel_magic.recording.decode import RawEvents
 from accel_magic.recording.live import LiveFeed
 from accel_magic.recording.reader import client as reader
@@ -163,7 +164,7 @@ class LiveSession:
         if plan.kernel_points:
             warm_up()
         shared = reader.shared()
-        kernel = self._attach_kernel(shared.pid) if plan.kernel_points else None
+        kernel = self._attach_kernel_or_skip(shared.pid) if plan.kernel_points else None
         plan = self.plan
         tasks = self._attach_tasks(plan) if plan.task_points else None
         layout = kernel.attachment.layout if kernel is not None else NO_PROGRAMS
@@ -204,6 +205,19 @@ class LiveSession:
         if kernel is not None:
             kernel.control["recording"] = int(plan.records_events)
         return _Attached(prepared, kernel, tasks, feed, watch)
+
+    def _attach_kernel_or_skip(self, reader_pid: int) -> _Kernel | None:
+        """Attach the BPF programs; without the privilege, a preset that also has ITT tasks is traced without them."""
+        plan = self.plan
+        try:
+            return self._attach_kernel(reader_pid)
+        except MachineError as error:
+            if not plan.task_points or not all(presets.is_preset(point.probe) for point in plan.kernel_points):
+                raise
+            names = ", ".join(dict.fromkeys(point.probe.partition(":")[0] for point in plan.kernel_points))
+            note = f"{names}: kernel probes are skipped: {error.what}" + (f": {error.why}" if error.why else "")
+            self.plan = replace(plan, points=plan.task_points, notes=(*plan.notes, note))
+            return None
 
     def _attach_kernel(self, reader_pid: int) -> _Kernel:
         plan = self.plan

@@ -99,12 +99,19 @@ def _layers(openvino: OpenVinoTables) -> str:
 
 
 def _compiled(openvino: OpenVinoTables) -> str:
-    created = openvino.compile
-    if not len(created):
-        return ""
-    number, spent, during = (created[name].sum() for name in ("count", "total_ns", "during_inferences"))
-    line = f"{exact_text(int(number))} oneDNN primitives created in {duration_text(spent)}"
-    return line + (f", {exact_text(int(during))} of them during inferences" if during else "")
+    table = openvino.compile
+    parts = []
+    for kind, noun in (
+        ("model", "model compiled|models compiled"),
+        ("primitive", "oneDNN primitive created|oneDNN primitives created"),
+    ):
+        rows = table[table["kind"] == kind]
+        if len(rows):
+            number, during = int(rows["count"].sum()), int(rows["during_inferences"].sum())
+            one, _, several = noun.partition("|")
+            text = f"{exact_text(number)} {one if number == 1 else several} in {duration_text(rows['total_ns'].sum())}"
+            parts.append(text + (f", {exact_text(during)} of them during inferences" if during else ""))
+    return "; ".join(parts)
 
 
 def _tables(openvino: OpenVinoTables) -> list[Table]:

@@ -159,6 +159,16 @@ RULES: Final[tuple[Rule, ...]] = (
         needs=(INFERENCE, CREATED),
     ),
     Rule(
+        "compiled-in-trace",
+        "note",
+        "compiling {models:,.0f} models took {share:.0%} of the trace",
+        "Each start of the program pays this again, unless the compiled model is cached.",
+        "Set `CACHE_DIR`, so that later starts load the compiled model; compile once and keep the compiled model.",
+        threshold=0.2,
+        unit="share of the trace",
+        source="a fifth of the traced time",
+    ),
+    Rule(
         "device-idle",
         "note",
         "between two inferences, none runs for {idle_share:.0%} of the time",
@@ -303,6 +313,12 @@ def _primitives_recreated(openvino: Analysed, limit: float) -> Evidence | None:
     return {"inferences": len(again), "all_inferences": later, "created_ns": spent}
 
 
+def _compiled_in_trace(openvino: Analysed, limit: float) -> Evidence | None:
+    spent = openvino.trace.compiled["duration_ns"]
+    share = float(spent.sum()) / max(openvino.recording.duration_ns, 1)
+    return {"models": len(spent), "share": share, "compile_ns": float(spent.sum())} if share > limit else None
+
+
 def _device_idle(openvino: Analysed, limit: float) -> Evidence | None:
     """From medians, which a busy machine hardly affects; overlapping inferences leave no gap."""
     requests = openvino.requests.sort_values("start_ns")
@@ -366,6 +382,7 @@ _CHECKS: Final[Mapping[str, Callable[[Analysed, float], Mapping[str, object] | N
         "small-layers": _small_layers,
         "outside-layers": _outside_layers,
         "primitives-recreated": _primitives_recreated,
+        "compiled-in-trace": _compiled_in_trace,
         "device-idle": _device_idle,
         "too-many-threads": _too_many_threads,
         "workers-spin": _workers_spin,

@@ -116,6 +116,20 @@ class OpenVinoTrace:
             }
         )
 
+    @cached_property
+    def compiled(self) -> pd.DataFrame:
+        """One row per outermost call of `ov::Core::compile_model`: `tid`, `start_ns`, `end_ns`, `duration_ns`.
+
+        Empty if these calls were not traced, for example for lack of privilege.
+        """
+        events = self.events[self.events["function"].astype(str).str.contains(openvino.COMPILE_MODEL, regex=False)]
+        duration = events.get("duration_ns", pd.Series(np.zeros(len(events)))).to_numpy().astype(np.int64)
+        start = events["time_ns"].to_numpy()
+        calls = pd.DataFrame(
+            {"tid": events["tid"].to_numpy(), "start_ns": start, "end_ns": start + duration, "duration_ns": duration}
+        )
+        return calls[self.callers(calls) < 0].reset_index(drop=True)
+
     def of_kind(self, kind: str) -> pd.DataFrame:
         """Rows of `tasks` of one kind, with their index."""
         return self.tasks[self.tasks["kind"] == kind]

@@ -9,7 +9,8 @@ from typing import Final
 
 from accel_magic.probes.presets import PresetProbe
 
-INSTALL: Final[dict[str, str]] = {}
+LIBRARY: Final = "libopenvino"
+INSTALL: Final = {LIBRARY: "pip install openvino, and import it before the traced cell"}
 
 INFERENCES: Final = "ov::phases::*::inference"
 """Domains with one task per inference."""
@@ -20,6 +21,8 @@ TYPES: Final = "ov::op::*::exec"
 PRIMITIVES: Final = "dnnl::primitive::execute"
 CREATED: Final = "dnnl::primitive::create"
 LOOPS: Final = "tbb"
+COMPILE_MODEL: Final = "ov4Core13compile_model"
+"""Part of the mangled names of `ov::Core::compile_model`."""
 
 PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
@@ -29,4 +32,6 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:primitives", f"itt:{PRIMITIVES}:*"),
     PresetProbe("openvino:threads", f"itt:{LOOPS}:*"),
     PresetProbe("openvino:compile", f"itt:{CREATED}:*"),
+    PresetProbe("openvino:compile", f"latency:uprobe:{LIBRARY}:*{COMPILE_MODEL}*"),
+    PresetProbe("openvino:threads", "tracepoint:syscalls:sys_enter_sched_yield"),
 )

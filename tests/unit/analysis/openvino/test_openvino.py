@@ -111,7 +111,8 @@ def test_threads_worked_no_longer_than_the_trace(profiled):
     assert threads["inferences"].sum() == 200
     assert (threads["working_ns"] <= profiled.result.duration_s * 1e9).all()
     assert (threads["working_share"] <= 1).all()
-    assert threads["yields"].isna().all()  # system calls were not traced
+    traced = any(point.function == "sys_enter_sched_yield" for point in profiled.result.plan.points)
+    assert threads["yields"].notna().all() == traced  # needs root
 
 
 def test_the_result_names_inferences_and_slowest_layers(profiled):
@@ -134,8 +135,9 @@ finish(t)
 
     assert table.loc["convolution", "count"] >= 1
     assert (table["during_inferences"] == 0).all()
-    assert table["total_ns"].is_monotonic_decreasing
-    assert f"{table['count'].sum()} oneDNN primitives created in " in str(found.result)
+    assert table.loc[table["kind"] == "primitive", "total_ns"].is_monotonic_decreasing
+    created = table.loc[table["kind"] == "primitive", "count"].sum()
+    assert f"{created} oneDNN primitives created in " in str(found.result)
 
 
 def test_asynchronous_requests_run_on_several_threads_and_are_all_seen(traced):

@@ -1,0 +1,44 @@
+"""The openvino preset as root, with its probes in the kernel and in libopenvino, and without privilege."""
+
+import shutil
+
+import pytest
+
+from tests.support import openvino
+
+SCRIPT = """
+import time
+with accel_magic.trace("openvino") as t:
+    start = time.perf_counter_ns()
+    compiled = ov.Core().compile_model(network(), "CPU")
+    taken = time.perf_counter_ns() - start
+    request = compiled.create_infer_request()
+    for _ in range(30):
+        request.infer({0: random.random((1, 3, 64, 64), np.float32)})
+finish(t, taken=taken)
+"""
+
+
+def test_compile_model_is_measured_and_spinning_workers_are_counted(tmp_path):
+    found = openvino.run(tmp_path, SCRIPT)
+    result = found.result
+    compiled = result.openvino.compile.loc["compile_model"]
+
+    assert (compiled["kind"], compiled["count"]) == ("model", 1)
+    assert 0 < compiled["total_ns"] <= found.told["taken"]
+    assert "1 model compiled in " in str(result)
+    assert len(result.openvino.requests) == 30
+    yields = int(result.counts.loc["openvino:threads", "sys_enter_sched_yield"]["hits"])
+    assert 0 <= result.openvino.threads["yields"].sum() <= yields
+    assert result.lost == 0
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
+def test_without_privilege_the_kernels_part_is_skipped_and_the_tasks_are_traced(tmp_path):
+    found = openvino.run(tmp_path, SCRIPT, ["setpriv", "--bounding-set=-all", "--inh-caps=-all"])
+    result = found.result
+
+    assert [note for note in result.plan.notes if "kernel probes are skipped" in note]
+    assert "compile_model" not in result.openvino.compile.index
+    assert len(result.openvino.requests) == 30
+    assert {point.kind for point in result.plan.points} == {"itt"}
