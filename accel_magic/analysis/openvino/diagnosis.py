@@ -270,6 +270,8 @@ def _layer_dominates(openvino: Analysed, limit: float) -> Mapping[str, object] |
 def _first_inference(openvino: Analysed, limit: float) -> Evidence | None:
     """Only if the model was compiled within the trace; otherwise its first inference here is not its first one."""
     requests = openvino.requests
+    if not len(requests):
+        return None
     created = openvino.trace.of_kind(CREATED)
     own = requests.loc[requests["model"] == requests["model"].iloc[0], ["start_ns", "duration_ns"]]
     if len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
@@ -366,7 +368,7 @@ def _merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[n
 
 def _workers_spin(openvino: Analysed, limit: float) -> Evidence | None:
     threads = openvino.threads
-    if threads["yields"].isna().all():
+    if threads["yields"].isna().all() or not len(openvino.requests):
         return None
     per_inference = float(threads["yields"].sum()) / len(openvino.requests)
     return {"per_inference": per_inference} if per_inference > limit else None

@@ -42,15 +42,19 @@ finish(t)
 """
     )
     findings = {finding.id: finding for finding in found.result.openvino.findings}
-
-    first = findings["first-inference"]
     requests = found.result.openvino.requests
-    assert first.evidence["first_ns"] == requests["duration_ns"].iloc[0]
-    assert first.evidence["ratio"] == requests["duration_ns"].iloc[0] / requests["duration_ns"].iloc[1:].median() > 1.3
-    assert (first.where[0].start_ns, first.where[0].end_ns) == tuple(requests[["start_ns", "end_ns"]].iloc[0])
+    durations = requests["duration_ns"]
+    ratio = durations.iloc[0] / durations.iloc[1:].median()
+
+    assert ("first-inference" in findings) == (ratio > 1.3)  # on a busy machine, the later ones may be slow, too
+    if ratio > 1.3:
+        first = findings["first-inference"]
+        assert first.evidence["first_ns"] == durations.iloc[0]
+        assert first.evidence["ratio"] == ratio
+        assert (first.where[0].start_ns, first.where[0].end_ns) == tuple(requests[["start_ns", "end_ns"]].iloc[0])
 
 
-@pytest.mark.parametrize(("pause", "shown"), [("time.sleep(0.05)", True), ("pass", False)])
+@pytest.mark.parametrize(("pause", "shown"), [("time.sleep(0.5)", True), ("pass", False)])
 def test_waiting_between_inferences_leaves_the_device_idle(traced, pause, shown):
     found = ids(
         traced,
@@ -64,7 +68,7 @@ request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "i"), "C
 data = {{0: random.random((1, 3, 256, 256), np.float32)}}
 request.infer(data)
 with accel_magic.trace("openvino:requests") as t:
-    for _ in range(15):
+    for _ in range(6):
         request.infer(data)
         {pause}
 finish(t)
