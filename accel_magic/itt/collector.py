@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import mmap
 import os
+import re
 import struct
 from dataclasses import dataclass
 from functools import cache as remember
@@ -193,7 +194,7 @@ def require(domains: Iterable[str]) -> tuple[str, ...]:
         domains: Globs of the domains that are wanted.
 
     Returns:
-        Notes for the user about other libraries that were loaded too early.
+        Notes for the user about libraries that were loaded too early, if all domains are wanted.
 
     Raises:
         MachineError: Another collector is set, a library that has one of the domains was loaded too early, or there is
@@ -211,9 +212,10 @@ def require(domains: Iterable[str]) -> tuple[str, ...]:
         install()
     except OSError as error:
         raise MachineError("ITT tasks cannot be collected", why=str(error), code="itt.no-memory") from None
+    wanted = list(domains)
     late = [found.path for found in libraries() if found.too_late]
     for path in late:
-        for domain in domains:
+        for domain in wanted:
             if _mentions(path, domain):
                 raise MachineError(
                     f"{Path(path).name} reports no tasks: it was loaded before accel_magic",
@@ -221,16 +223,23 @@ def require(domains: Iterable[str]) -> tuple[str, ...]:
                     fix=_RESTART,
                     code="itt.loaded-early",
                 )
+    if all(domain.strip("*?") for domain in wanted):
+        return ()
     return tuple(f"{Path(path).name} was loaded before accel_magic and reports no ITT tasks" for path in late)
 
 
+_LONGEST_DOMAIN: Final = 200
+
+
 def _mentions(path: str, domain: str) -> bool:
-    """Whether a library's file contains the longest literal part of a glob."""
-    literal = max((part for part in "".join(c if c not in "*?[]" else "\0" for c in domain).split("\0")), key=len)
-    if not literal:
+    """Whether a library's file contains a text that a glob matches as a whole; False for a glob of wildcards only."""
+    parts = re.split(r"\[[^\]]*\]|[*?]", domain)
+    if not any(parts):
         return False
+    between = b"[^\\0]{0,%d}?" % _LONGEST_DOMAIN
+    text = re.compile(b"\\0" + between.join(re.escape(part.encode()) for part in parts) + b"\\0")
     try:
         with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            return content.find(literal.encode()) >= 0
+            return text.search(content) is not None
     except (OSError, ValueError):
         return False

@@ -187,7 +187,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "Limit the threads of all compiled models together to the number of CPUs (`INFERENCE_NUM_THREADS`, "
         "`NUM_STREAMS`); in a container, OpenVINO may see the host's CPUs.",
         threshold=0.1,
-        unit="share of the inference time with more working threads than CPUs",
+        unit="share of the time, from the first inference to the last, with more working threads than CPUs",
         source="a tenth",
         needs=(INFERENCE, LOOP),
     ),
@@ -337,7 +337,8 @@ def _too_many_threads(openvino: Analysed, limit: float) -> Evidence | None:
     if not cpus:
         return None
     busy, most = _crowded(openvino.trace.tasks, cpus)
-    share = busy / float(openvino.requests["duration_ns"].sum() or np.inf)
+    requests = openvino.requests
+    share = busy / max(int(requests["end_ns"].max() - requests["start_ns"].min()), 1) if len(requests) else 0.0
     return {"threads": most, "cpus": cpus, "crowded_share": share} if share > limit else None
 
 

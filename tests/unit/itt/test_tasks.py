@@ -299,12 +299,15 @@ except AccelMagicError as error:
     found = [error.code, error.what, error.fix]
 with accel_magic.trace("itt:elsewhere*:*") as t:
     pass
-answer([found, t.result.plan.notes])
+with accel_magic.trace("itt:*:*") as u:
+    pass
+answer([found, t.result.plan.notes, u.result.plan.notes])
 """
     )
-    (code, what, fix), notes = told
+    (code, what, fix), none, notes = told
     assert (code, what) == ("itt.loaded-early", "libtasks.so reports no tasks: it was loaded before accel_magic")
     assert "%load_ext accel_magic" in fix
+    assert none == []
     assert notes == ["libtasks.so was loaded before accel_magic and reports no ITT tasks"]
 
 

@@ -162,7 +162,7 @@ finish(t)
     assert ("small-layers" in found.findings.ids) == shown
 
 
-@pytest.mark.parametrize(("threads", "shown"), [(4, True), (1, False)])
+@pytest.mark.parametrize(("threads", "shown"), [(6, True), (1, False)])
 def test_more_working_threads_than_processors_are_found(traced, threads, shown):
     found = traced(
         f"""
