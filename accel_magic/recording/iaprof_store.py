@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.recording.container import pack_numbers, unpack_numbers
 from accel_magic.recording.iaprof import (
     METRICS,
     MOST,
@@ -25,6 +24,7 @@ from accel_magic.recording.iaprof import (
     Runs,
     Stalls,
 )
+from accel_magic.recording.packing import pack_numbers, unpack_numbers
 from accel_magic.recording.profile import Lost, kind_of_loss
 
 if TYPE_CHECKING:

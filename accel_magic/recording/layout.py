@@ -23,8 +23,8 @@ from accel_magic.kernel.stacks.table import StackTable
 from accel_magic.probes.plan import Plan
 from accel_magic.recording import bounds
 from accel_magic.recording import iaprof_store as stored
-from accel_magic.recording.container import pack, unpack
 from accel_magic.recording.flame import FlameFacts
+from accel_magic.recording.packing import pack, unpack
 from accel_magic.recording.recording import Events, Histograms, Outcome, Recording, Samples
 
 if TYPE_CHECKING:

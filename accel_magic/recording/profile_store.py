@@ -19,7 +19,7 @@ from accel_magic.kernel.stacks.frame_text import text_of
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording import container
 from accel_magic.recording import iaprof_store as iaprof_stored
-from accel_magic.recording.container import pack_numbers, unpack_numbers
+from accel_magic.recording.packing import pack_numbers, unpack_numbers
 from accel_magic.recording.profile import NO_TIME, Lost, Profile, Samples, State, Unit, kind_of_loss
 
 if TYPE_CHECKING:

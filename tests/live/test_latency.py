@@ -144,15 +144,20 @@ def test_a_call_started_before_the_trace_is_not_counted(build):
     probe = f"latency:uprobe:{program}:nap"
     with trace(probe, scope="self"):
         pass  # compiled beforehand, so that it attaches quickly below
-    with subprocess.Popen([program, "1", "2", "300000"], stdout=subprocess.PIPE) as process:
-        time.sleep(0.05)
-        with trace(probe, scope=process.pid) as t:
-            process.wait(timeout=60)
+    for nap_us in (300_000, 1_500_000, 6_000_000):
+        begun = time.monotonic()
+        with subprocess.Popen([program, "1", "2", str(nap_us)], stdout=subprocess.PIPE) as process:
+            time.sleep(0.05)
+            with trace(probe, scope=process.pid) as t:
+                attached = time.monotonic()
+                process.wait(timeout=60)
+        if attached - begun < nap_us / 1e6:  # on a busy machine attaching may take longer than the first nap
+            break
 
-    # The first nap (0.3 s) had begun; only the second (0.6 s) is a whole call.
+    # The first nap had begun; only the second, which is twice as long, is a whole call.
     latency = t.result.latency.iloc[0]
     assert (latency["count"], latency["unfinished"]) == (1, 0)
-    assert latency["mean_ns"] > 0.6e9
+    assert latency["mean_ns"] > 2e3 * nap_us
 
 
 def test_a_call_that_outlives_the_trace_is_unfinished():

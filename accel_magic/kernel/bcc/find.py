@@ -7,7 +7,6 @@ it. Detection looks for its files: the Python package and the shared library it 
 from __future__ import annotations
 
 import ctypes.util
-import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -100,6 +99,8 @@ def foreign_bcc() -> ForeignBcc | None:
     folder = _importable_bcc()
     if folder is None or _is_real(folder):
         return None
+    import importlib.metadata  # slow on an emulated processor, and rarely needed
+
     try:
         version = f"bcc {importlib.metadata.version('bcc')}"
     except importlib.metadata.PackageNotFoundError:

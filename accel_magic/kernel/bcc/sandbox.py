@@ -1,4 +1,7 @@
-"""Confine the compiler process: even if a request exploits clang, it can only read, compute and answer.
+"""Confine a process that handles hostile input: even if it is taken over, it can only read, compute and answer.
+
+The compiler processes are confined like this, because a request may exploit clang, and the process that executes the
+lab's models.
 
 Uses only the standard library, because it runs under the Python that BCC was packaged for. Everything here is
 irrevocable, applies to the calling process and its future children, and needs no privilege.
@@ -79,10 +82,11 @@ _ALLOWED = (
 )
 _SYS_OPEN, _SYS_OPENAT, _SYS_MMAP, _SYS_MPROTECT, _SYS_IOCTL, _SYS_FCNTL = 2, 257, 9, 10, 16, 72
 _SYS_SENDMSG, _SYS_CLONE, _SYS_FORK, _SYS_WAIT4, _SYS_WAITID, _SYS_PRCTL = 46, 56, 57, 61, 247, 157
-_SYS_TGKILL, _SYS_PRLIMIT, _SYS_BPF, _SYS_FLOCK = 234, 302, 321, 73
+_SYS_TGKILL, _SYS_PRLIMIT, _SYS_BPF, _SYS_FLOCK, _SYS_SCHED_SETAFFINITY = 234, 302, 321, 73, 203
 
 _FORK_FLAGS = 0x01200000 | 0xFF
 """CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID and the exit signal: the flags used by fork()."""
+_CLONE_THREAD = 0x10000
 _PROT_EXEC = 4
 _TERMINAL_QUESTIONS = (0x5401, 0x5450, 0x5451)  # TCGETS, FIONCLEX, FIOCLEX
 _DUPLICATE_AND_FLAGS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC
@@ -96,12 +100,14 @@ class Needs:
         forks: Start children with fork(), confine them further and wait for them.
         maps: Create BPF maps and pass on their descriptors.
         locks: Wait for locks on an open file.
+        computes: Start threads and make code executable.
 
     """
 
     forks: bool = False
     maps: bool = False
     locks: bool = False
+    computes: bool = False
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -138,6 +144,8 @@ def _one_of(index: int, values: Iterable[int]) -> tuple[bytes, ...]:
 
 
 def _rules(needs: Needs) -> Iterable[bytes]:
+    if needs.computes:
+        yield from _rules_of_computing()
     yield _on(_SYS_OPENAT, *_unless_bits(2, _O_WRITING, _EACCES))
     yield _on(_SYS_OPEN, *_unless_bits(1, _O_WRITING, _EACCES))
     yield _on(_SYS_IOCTL, *_one_of(1, _TERMINAL_QUESTIONS))
@@ -160,6 +168,14 @@ def _rules(needs: Needs) -> Iterable[bytes]:
             yield _on(number, _result(_ALLOW))
     else:
         yield _on(_SYS_TGKILL, *_one_of(0, (os.getpid(),)))  # abort(), which LLVM calls on fatal errors
+
+
+def _rules_of_computing() -> Iterable[bytes]:
+    """The first rule for a system call counts: these replace later ones."""
+    for number in (_SYS_MMAP, _SYS_MPROTECT, _SYS_SCHED_SETAFFINITY):
+        yield _on(number, _result(_ALLOW))
+    yield _on(_SYS_CLONE, _argument(0), _instruction(_JUMP_ANY_BIT, _CLONE_THREAD, 0, 1), _result(_ALLOW),
+              _result(_REFUSE | _EPERM))  # fmt: skip
 
 
 def _filter(needs: Needs) -> bytes:

@@ -112,15 +112,19 @@ def serve(listener: socket.socket, server: Server, stop: int) -> None:
 
 
 def _serve_connection(connection: socket.socket, server: Server, stop: int) -> bool:
-    timers = server.npu.timers
+    timers, models = server.npu.timers, server.npu.models
     served = False
     while True:
         due = timers.next_due_us()
         wait = None if due is None else max(0, due - timers.clock()) / 1e6
-        ready = select.select([connection.fileno(), stop], [], [], wait)[0]
+        answers = models.fileno()
+        watched = [connection.fileno(), stop] + ([] if answers is None else [answers])
+        ready = select.select(watched, [], [], wait)[0]
         if stop in ready:
             return True
-        if ready:
+        if answers in ready:
+            models.receive()
+        if connection.fileno() in ready:
             if not served and not connection.recv(1, socket.MSG_PEEK):
                 return False
             served = True

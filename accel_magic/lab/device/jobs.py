@@ -15,6 +15,7 @@ from accel_magic.lab.device.guest_fault import GuestFault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from accel_magic.lab.device.commands import Work
     from accel_magic.lab.device.faults import JobFault
     from accel_magic.lab.device.timers import Timer
 
@@ -85,7 +86,7 @@ class Job:
 
 
 class Engine:
-    """One engine: its current job and its heartbeat.
+    """One engine: its current job, what is left of that job, and its heartbeat.
 
     Args:
         index: Its number.
@@ -98,6 +99,7 @@ class Engine:
         self._clock = clock
         self.job: Job | None = None
         self.timer: Timer | None = None
+        self.work: Work | None = None
         self.stopped = False
         # Starts at 1: the driver considers an engine stuck unless the heartbeat exceeds the last value, initially 0.
         self._beats = 1
@@ -132,4 +134,4 @@ class Engine:
         """Drop the current job; the heartbeat continues from its current value."""
         self._beats, self._since = self.heartbeat, self._clock()
         self._busy = self.busy_us
-        self.job = self.timer = None
+        self.job = self.timer = self.work = None

@@ -35,6 +35,8 @@ PARSING_ERROR = 0x1
 PROCESSING_ERROR = 0x2
 OUT_OF_RESOURCES = 0xA
 NOT_IMPLEMENTED = 0xB
+ABORTED = 0x100
+"""Not of the firmware's interface, but of the driver's: what BO_WAIT reports of a job that was given up."""
 
 REQUESTS = {request.number: (request.name, request.reply, request.reply_name) for request in npu_messages.REQUESTS}
 """Name, number of the reply and name of the reply, by the request's number."""

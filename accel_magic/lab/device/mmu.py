@@ -14,10 +14,14 @@ from accel_magic.lab.device import registers as reg
 from accel_magic.lab.device.guest_fault import GuestFault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from accel_magic.lab.device.guest_memory import GuestMemory
 
 PAGE = 4096
 GLOBAL_SSID = 0
+LARGE_PAGE = 2 << 20
+"""The guest's memory, above the first such page, is in windows of whole ones."""
 
 CR0_SMMUEN = 1 << 0
 CR0_CMDQEN = 1 << 3
@@ -122,6 +126,27 @@ class Mmu:
             raise GuestFault("translation", f"{address:#x} of SSID {ssid} is read-only")
         return table | address & (PAGE - 1)
 
+    def _runs(self, address: int, size: int, ssid: int, *, write: bool) -> Iterator[tuple[int, int]]:
+        """Yield guest address and bytes of an area's parts; neighboring pages are joined.
+
+        Raises:
+            GuestFault: Some of it is not mapped, or not writable.
+
+        """
+        start = length = 0
+        while size > 0:
+            step = min(size, PAGE - address % PAGE)
+            place = self.translate(address, ssid, write=write)
+            if length and place == start + length and place % LARGE_PAGE and place > LARGE_PAGE:
+                length += step
+            else:
+                if length:
+                    yield start, length
+                start, length = place, step
+            address, size = address + step, size - step
+        if length:
+            yield start, length
+
     def read(self, address: int, size: int, ssid: int = GLOBAL_SSID) -> bytes:
         """Read `size` bytes at an NPU address, across pages.
 
@@ -129,12 +154,7 @@ class Mmu:
             GuestFault: Some of it is not mapped, or not guest memory.
 
         """
-        parts = []
-        while size > 0:
-            step = min(size, PAGE - address % PAGE)
-            parts.append(self._memory.read(self.translate(address, ssid, write=False), step))
-            address, size = address + step, size - step
-        return b"".join(parts)
+        return b"".join(self._memory.read(*run) for run in self._runs(address, size, ssid, write=False))
 
     def write(self, address: int, data: bytes, ssid: int = GLOBAL_SSID) -> None:
         """Write at an NPU address, across pages; nothing is written unless all pages are mapped for writing.
@@ -143,13 +163,10 @@ class Mmu:
             GuestFault: Some of it is not mapped for writing, or not guest memory.
 
         """
-        places, done = [], 0
-        while done < len(data):
-            step = min(len(data) - done, PAGE - (address + done) % PAGE)
-            places.append((self.translate(address + done, ssid, write=True), data[done : done + step]))
-            done += step
-        for place, part in places:
-            self._memory.write(place, part)
+        done = 0
+        for place, length in [*self._runs(address, len(data), ssid, write=True)]:
+            self._memory.write(place, data[done : done + length])
+            done += length
 
     def consume_commands(self) -> None:
         """Consume the command queue up to the producer index, after a write to that index or to CR0.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.lab.device import registers as reg
 from accel_magic.lab.device.buttress import Buttress
+from accel_magic.lab.device.commands import Commands
 from accel_magic.lab.device.faults import Faults
 from accel_magic.lab.device.firmware import Firmware
 from accel_magic.lab.device.guest_fault import GuestFault
@@ -16,6 +17,7 @@ from accel_magic.lab.device.log import Log
 from accel_magic.lab.device.metrics import Metrics
 from accel_magic.lab.device.mmio import HostInterface
 from accel_magic.lab.device.mmu import Mmu
+from accel_magic.lab.device.models import Models
 from accel_magic.lab.device.pci import ConfigSpace
 from accel_magic.lab.device.scheduler import Scheduler
 from accel_magic.lab.device.statistics import Statistics
@@ -40,7 +42,7 @@ class Npu:
 
     Args:
         raise_interrupt: Sends one MSI to the guest.
-        job_us: Duration of a job, in microseconds.
+        job_us: Least duration of a job, in microseconds.
         faults: Faults to inject.
         statistics: Counts to add to; None for new ones.
         log: Log; None for warnings on stderr.
@@ -51,6 +53,7 @@ class Npu:
         config: PCI configuration space.
         statistics: Counts so far.
         timers: Pending actions; the server calls `run_due` when they are due.
+        models: The process that executes models; the server calls `receive` when it has answered.
 
     """
 
@@ -73,12 +76,14 @@ class Npu:
         self._host = HostInterface(clock)
         self._mmu = Mmu(self.memory, self._host.registers)
         self._ipc = Ipc(self._mmu, self.timers, self._message_arrived, self.guard)
+        self.models = Models(self.timers, self._log)
         self._scheduler = Scheduler(
             self._mmu,
+            Commands(self._mmu, self.timers, self.models, statistics=self.statistics, log=self._log, guard=self.guard),
             self.timers,
-            self._faults,
-            self.statistics,
-            self._log,
+            faults=self._faults,
+            statistics=self.statistics,
+            log=self._log,
             job_us=job_us,
             on_done=self._job_done,
             guard=self.guard,

@@ -6,6 +6,7 @@ priority band, and are assigned to doorbells. Source: Linux, drivers/accel/ivpu/
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_magic.lab.device import faults as fault_names
@@ -16,8 +17,10 @@ from accel_magic.lab.device.jobs import Engine, Job, Queue
 from accel_magic.lab.device.registers import DOORBELLS
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable
 
+    from accel_magic.lab.device.commands import Command, Commands
     from accel_magic.lab.device.faults import Faults
     from accel_magic.lab.device.log import Log
     from accel_magic.lab.device.mmu import Mmu
@@ -31,12 +34,13 @@ class Scheduler:
     """Doorbells, queues and engines.
 
     Args:
-        mmu: Reads queues and commands.
+        mmu: Reads queues.
+        commands: Reads and executes the commands of jobs.
         timers: End jobs.
         faults: Faults to inject.
         statistics: Counts.
         log: Logs jobs and injected faults.
-        job_us: Duration of a job, in microseconds.
+        job_us: Least duration of a job, in microseconds.
         on_done: Reports a completed job to the driver.
         guard: Runs an action; a `GuestFault` in it is counted, logged and suppressed.
 
@@ -45,16 +49,18 @@ class Scheduler:
     def __init__(
         self,
         mmu: Mmu,
+        commands: Commands,
         timers: Timers,
+        *,
         faults: Faults,
         statistics: Statistics,
         log: Log,
-        *,
         job_us: int,
         on_done: Callable[[Job], None],
         guard: Callable[[Callable[[], None]], None],
     ) -> None:
         self._mmu = mmu
+        self._commands = commands
         self._timers = timers
         self._faults = faults
         self._statistics = statistics
@@ -149,7 +155,8 @@ class Scheduler:
         queue.rung = False
 
     def release(self, ssid: int) -> None:
-        """Drop all doorbells, queues and jobs of a context."""
+        """Drop all doorbells, queues, jobs and models of a context."""
+        self._commands.release(ssid)
         for key in [key for key in self._queues if key[0] == ssid]:
             self._drop(self._queues.pop(key))
         for doorbell, queue in list(self._doorbells.items()):
@@ -266,6 +273,8 @@ class Scheduler:
             self._log.event(f"job {engine.job.number:#x} aborted")
         if engine.timer is not None:
             self._timers.cancel(engine.timer)
+        if engine.work is not None:
+            self._commands.give_up(engine.work)
         engine.free()
 
     def _work(self, index: int) -> None:
@@ -301,15 +310,18 @@ class Scheduler:
         self._statistics.jobs["taken"] += 1
         serial = queue.served = self._statistics.jobs["taken"]
         fault, status = self._faults.of_job(serial), jsm.SUCCESS
+        work: deque[Command] | None = None
         if not flags & jsm.JOB_NULL:
             requested, status = self._read_request(commands, queue.ssid)
             fault = fault if fault.kind else requested
+            if status == jsm.SUCCESS:
+                work, status = self._read_commands(commands, queue.ssid)
         job = Job(serial, number, queue, queue.doorbell, fault, status)
         engine.take(job)
         self._log.event(
             f"job {number:#x} (no. {serial}) from doorbell {job.doorbell}, commands {commands:#x}, fault {fault.kind}"
         )
-        self._start(engine, job, 0 if flags & jsm.JOB_NULL else self._job_us)
+        self._start(engine, job, 0 if flags & jsm.JOB_NULL else self._job_us, work)
 
     def _read_request(self, commands: int, ssid: int) -> tuple[JobFault, int]:
         """Read the fault request in a job's commands; returns the fault and the job's status."""
@@ -329,7 +341,13 @@ class Scheduler:
         self._guard(lambda: requested.append(fault_names.in_commands(start[0])))
         return (requested[0] if requested else JobFault()), jsm.SUCCESS
 
-    def _start(self, engine: Engine, job: Job, duration_us: int) -> None:
+    def _read_commands(self, commands: int, ssid: int) -> tuple[deque[Command] | None, int]:
+        """Read a job's commands, if it has any; returns them and the job's status."""
+        found: list[deque[Command] | None] = []
+        self._guard(lambda: found.append(self._commands.read(commands, ssid)))
+        return (found[0], jsm.SUCCESS) if found else (None, jsm.PARSING_ERROR)
+
+    def _start(self, engine: Engine, job: Job, duration_us: int, commands: deque[Command] | None) -> None:
         if job.fault.kind == fault_names.HANG:
             self._statistics.jobs["hung"] += 1
             self._log.warning(f"job {job.number:#x} (no. {job.serial}) hangs, as requested")
@@ -338,7 +356,19 @@ class Scheduler:
         if job.fault.kind == fault_names.SLOW:
             self._statistics.jobs["slow"] += 1
             duration_us = job.fault.argument
-        engine.timer = self._timers.after(duration_us, lambda: self._end(engine, job))
+        if not commands:
+            engine.timer = self._timers.after(duration_us, lambda: self._end(engine, job))
+            return
+        until_us = self._timers.clock() + duration_us
+
+        def done(status: int) -> None:
+            ended, left_us = replace(job, status=status), max(until_us - self._timers.clock(), 0)
+            engine.work = None
+            engine.timer = self._timers.after(left_us, lambda: self._end(engine, ended))
+
+        # Commands that are done at once leave no work behind.
+        work = self._commands.run(commands, job.queue.ssid, done)
+        engine.work = work if work.done is not None else None
 
     def _end(self, engine: Engine, job: Job) -> None:
         engine.free()

@@ -19,6 +19,7 @@ class Statistics:
             the end also hung jobs).
         done_by_doorbell: Jobs done, by doorbell number.
         done_by_engine: Jobs done, by engine number (0 compute, 1 copy).
+        models: Models `loaded` and `queried`, and inferences `executed` and `failed`.
         messages: JSM requests of the driver, by name.
         replies: JSM messages sent to the driver, by name; and `lost`, `duplicated` and `boot`.
         interrupts: MSIs raised.
@@ -32,6 +33,7 @@ class Statistics:
         self.jobs: Counter[str] = Counter(dict.fromkeys(JOB_FATES, 0))
         self.done_by_doorbell: Counter[int] = Counter()
         self.done_by_engine: Counter[int] = Counter()
+        self.models: Counter[str] = Counter(loaded=0, queried=0, executed=0, failed=0)
         self.messages: Counter[str] = Counter()
         self.replies: Counter[str] = Counter(lost=0, duplicated=0, boot=0)
         self.interrupts = 0
@@ -45,6 +47,7 @@ class Statistics:
             "jobs": dict(self.jobs),
             "done_by_doorbell": {str(key): self.done_by_doorbell[key] for key in sorted(self.done_by_doorbell)},
             "done_by_engine": {str(key): self.done_by_engine[key] for key in sorted(self.done_by_engine)},
+            "models": dict(self.models),
             "messages": dict(sorted(self.messages.items())),
             "replies": dict(sorted(self.replies.items())),
             "interrupts": self.interrupts,

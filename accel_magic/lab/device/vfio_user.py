@@ -86,7 +86,8 @@ class Server:
         }
 
     def close(self) -> None:
-        """Release the client's memory and interrupt."""
+        """Release the client's memory and interrupt, and end the process that executes models."""
+        self.npu.models.close()
         self.npu.memory.clear()
         self._set_msi(None)
 

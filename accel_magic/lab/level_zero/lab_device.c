@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "lab_driver.h"
@@ -15,6 +14,22 @@
 #define FIRMWARE_INTERFACES 2 /* firmware interfaces whose versions are read, twice each, as Intel's driver does */
 
 static const uint32_t firmware_interfaces[FIRMWARE_INTERFACES] = { 7, 3 }; /* inference, jobs */
+
+/* By this UUID OpenVINO recognizes Intel's driver, whose interface this one has. */
+static const uint8_t driver_uuid[] = { 0x01, 0x7d, 0xe9, 0x31, 0x6b, 0x4d, 0x4f, 0xd4,
+				       0xaa, 0x9b, 0x5b, 0xed, 0x77, 0xfc, 0x8e, 0x89 };
+
+static const struct {
+	const char *name;
+	uint32_t version;
+	const entry *table; /* NULL: its functions are in the loader's tables */
+} extensions[] = {
+	{ GRAPH_EXTENSION, GRAPH_VERSION, graph_table },
+	{ PROFILING_EXTENSION, ZE_VERSION(1, 0), profiling_table },
+	{ QUEUE_EXTENSION, ZE_VERSION(1, 1), queue_extension_table },
+	{ CONTEXT_EXTENSION, ZE_VERSION(1, 0), context_extension_table },
+	{ MUTABLE_LISTS_EXTENSION, ZE_VERSION(1, 1), NULL }, /* the last: only with a loader that has the functions */
+};
 
 struct ze_device lab_device;
 static struct ze_driver lab_driver;
@@ -50,7 +65,7 @@ static void query_device(int fd, struct ze_device *device)
 	param(fd, NPU_PARAM_PLATFORM_TYPE, 0);
 	for (int i = 0; i < FIRMWARE_INTERFACES; i++)
 		param(fd, NPU_PARAM_FW_API_VERSION, firmware_interfaces[i]);
-	param(fd, NPU_PARAM_TILE_CONFIG, 0);
+	device->tiles = (uint32_t)__builtin_popcountll(param(fd, NPU_PARAM_TILE_CONFIG, 0));
 	device->preemption_size = param(fd, NPU_PARAM_PREEMPT_BUFFER_SIZE, 0);
 	ioctl(fd, DRM_IOCTL_CAPABILITY, &prime);
 	param(fd, NPU_PARAM_CAPABILITIES, NPU_CAP_METRIC_STREAMER);
@@ -70,6 +85,7 @@ static void find_device(void)
 	for (int minor = 0; minor < MINORS && !lab_driver.devices; minor++) {
 		int fd;
 
+		snprintf(lab_device.name, sizeof(lab_device.name), "accel%d", minor);
 		snprintf(lab_device.path, sizeof(lab_device.path), "/dev/accel/accel%d", minor);
 		fd = open_device(&lab_device);
 		if (fd < 0)
@@ -120,10 +136,41 @@ ze_result lab_zeDriverGetProperties(ze_driver driver, struct ze_driver_propertie
 {
 	if (!driver || !properties)
 		return driver ? ZE_INVALID_NULL_POINTER : ZE_INVALID_NULL_HANDLE;
-	memset(properties->uuid, 0, sizeof(properties->uuid));
-	memcpy(properties->uuid, DRIVER_NAME, sizeof(DRIVER_NAME));
-	properties->version = 1;
+	memcpy(properties->uuid, driver_uuid, sizeof(driver_uuid));
+	properties->version = DRIVER_VERSION;
 	return ZE_SUCCESS;
+}
+
+ze_result lab_zeDriverGetExtensionProperties(ze_driver driver, uint32_t *count, struct ze_extension_properties *properties)
+{
+	const uint32_t known = sizeof(extensions) / sizeof(*extensions) - !lists_can_change;
+
+	if (!driver)
+		return ZE_INVALID_NULL_HANDLE;
+	if (!count)
+		return ZE_INVALID_NULL_POINTER;
+	if (!*count || *count > known)
+		*count = known;
+	for (uint32_t i = 0; properties && i < *count; i++) {
+		memset(properties + i, 0, sizeof(*properties));
+		memcpy(properties[i].name, extensions[i].name, strlen(extensions[i].name));
+		properties[i].version = extensions[i].version;
+	}
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeDriverGetExtensionFunctionAddress(ze_driver driver, const char *name, void **address)
+{
+	if (!driver)
+		return ZE_INVALID_NULL_HANDLE;
+	if (!name || !address)
+		return ZE_INVALID_NULL_POINTER;
+	for (size_t i = 0; i < sizeof(extensions) / sizeof(*extensions); i++)
+		if (extensions[i].table && !strcmp(name, extensions[i].name)) {
+			*address = (void *)extensions[i].table;
+			return ZE_SUCCESS;
+		}
+	return ZE_UNSUPPORTED_FEATURE;
 }
 
 ze_result lab_zeDeviceGet(ze_driver driver, uint32_t *count, ze_device *devices)
@@ -137,13 +184,13 @@ ze_result lab_zeDeviceGet(ze_driver driver, uint32_t *count, ze_device *devices)
 
 ze_result lab_zeDeviceGetProperties(ze_device device, struct ze_device_properties *properties)
 {
-	struct sysinfo system;
 	struct ze_device_properties answer = {
 		.type = ZE_DEVICE_NPU,
 		.vendor = INTEL,
-		.timer_resolution = 1,
+		.flags = ZE_DEVICE_INTEGRATED,
+		.compute_units = { 1, 1, 1, 1 },
 		.timestamp_bits = 64,
-		.name = DRIVER_NAME " (emulated: computes nothing)",
+		.name = DRIVER_NAME " (emulated: OpenVINO computes on the host's CPU)",
 	};
 
 	if (!device || !properties)
@@ -154,7 +201,10 @@ ze_result lab_zeDeviceGetProperties(ze_device device, struct ze_device_propertie
 	answer.subdevice = device->revision;
 	answer.clock_mhz = device->clock_mhz;
 	answer.most_contexts = device->contexts;
-	answer.most_memory = sysinfo(&system) ? 0 : (uint64_t)system.totalram * system.mem_unit;
+	answer.most_memory = memory_size();
+	answer.compute_units[4] = device->tiles ? device->tiles : 1;
+	/* Nanoseconds per tick; for the newer structure ticks per second. */
+	answer.timer_resolution = properties->kind == ZE_KIND_DEVICE_PROPERTIES_1_2 ? 1000000000 : 1;
 	memcpy(answer.uuid, DRIVER_NAME, sizeof(DRIVER_NAME));
 	*properties = answer;
 	return ZE_SUCCESS;
@@ -171,6 +221,68 @@ ze_result lab_zeDeviceGetCommandQueueGroupProperties(ze_device device, uint32_t 
 		properties->queues = 1;
 	}
 	return return_one(count, properties);
+}
+
+ze_result lab_zeDeviceGetExternalMemoryProperties(ze_device device, struct ze_external_memory_properties *properties)
+{
+	if (!device || !properties)
+		return device ? ZE_INVALID_NULL_POINTER : ZE_INVALID_NULL_HANDLE;
+	properties->memory_import = properties->memory_export = 0;
+	properties->image_import = properties->image_export = 0;
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeDeviceGetStatus(ze_device device)
+{
+	return device ? ZE_SUCCESS : ZE_INVALID_NULL_HANDLE;
+}
+
+ze_result lab_zeDevicePciGetPropertiesExt(ze_device device, struct ze_pci_properties *properties)
+{
+	char path[64], target[256], *slot;
+	ssize_t length;
+
+	if (!device || !properties)
+		return device ? ZE_INVALID_NULL_POINTER : ZE_INVALID_NULL_HANDLE;
+	snprintf(path, sizeof(path), "/sys/class/accel/%s/device", device->name);
+	length = readlink(path, target, sizeof(target) - 1);
+	target[length > 0 ? length : 0] = 0;
+	slot = strrchr(target, '/');
+	if (!slot || sscanf(slot, "/%x:%x:%x.%x", &properties->domain, &properties->bus, &properties->device,
+			    &properties->function) != 4)
+		return ZE_UNKNOWN;
+	properties->generation = properties->width = -1;
+	properties->bandwidth = -1;
+	return ZE_SUCCESS;
+}
+
+/* As Intel's driver does, with a job that reads the device's clock. */
+ze_result lab_zeDeviceGetGlobalTimestamps(ze_device device, uint64_t *host, uint64_t *npu)
+{
+	struct ze_context *context;
+	struct ze_flags_description description = { .kind = ZE_KIND_CONTEXT }, memory = { .kind = ZE_KIND_HOST_MEMORY };
+	struct job_span span;
+	void *word;
+	ze_result result;
+
+	if (!device)
+		return ZE_INVALID_NULL_HANDLE;
+	if (!host || !npu)
+		return ZE_INVALID_NULL_POINTER;
+	result = lab_zeContextCreate(&lab_driver, &description, &context);
+	if (result)
+		return result;
+	result = lab_zeMemAllocHost(context, &memory, sizeof(uint64_t), 0, &word);
+	if (!result)
+		result = span_of(context, word, sizeof(uint64_t), &span);
+	if (!result)
+		result = run_command(context, JOB_TIMESTAMP, 0, 1, &span);
+	if (!result) {
+		*host = (uint64_t)now_ns();
+		memcpy(npu, word, sizeof(*npu));
+	}
+	lab_zeContextDestroy(context);
+	return result;
 }
 
 ze_result lab_zeContextCreate(ze_driver driver, const struct ze_flags_description *description, ze_context *context)
@@ -199,6 +311,8 @@ ze_result lab_zeContextDestroy(ze_context context)
 {
 	if (!context)
 		return ZE_INVALID_NULL_HANDLE;
+	if (context->queue)
+		lab_zeCommandQueueDestroy(context->queue);
 	while (context->buffers) {
 		struct buffer *buffer = context->buffers;
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "lab_driver.h"
 
@@ -43,6 +45,7 @@ struct buffer *make_buffer(struct ze_context *context, size_t size, uint32_t fla
 	if (ioctl(context->fd, NPU_IOCTL_BO_INFO, &info))
 		goto failed;
 	buffer->size = info.size;
+	buffer->address = info.address;
 	if (!(flags & NPU_BO_MAPPABLE))
 		return buffer;
 	memory = mmap(NULL, info.size, PROT_READ | PROT_WRITE, MAP_SHARED, context->fd, (off_t)info.mmap_offset);
@@ -76,6 +79,39 @@ struct buffer *find_buffer(struct ze_context *context, const void *address)
 	return buffer;
 }
 
+/* Describe an area of a buffer for a command. */
+ze_result span_of(struct ze_context *context, const void *address, size_t size, struct job_span *span)
+{
+	struct buffer *buffer = find_buffer(context, address);
+	size_t offset;
+
+	if (!buffer)
+		return ZE_INVALID_ARGUMENT;
+	offset = (size_t)((const char *)address - (const char *)buffer->memory);
+	*span = (struct job_span){ buffer->address + offset, size };
+	size = buffer->size - offset < size ? 0 : size;
+	release(buffer);
+	return size ? ZE_SUCCESS : ZE_INVALID_SIZE;
+}
+
+uint64_t memory_size(void)
+{
+	struct sysinfo system;
+
+	return sysinfo(&system) ? 0 : (uint64_t)system.totalram * system.mem_unit;
+}
+
+uint64_t memory_used(struct ze_context *context)
+{
+	uint64_t used = 0;
+
+	pthread_mutex_lock(&context->lock);
+	for (struct buffer *buffer = context->buffers; buffer; buffer = buffer->next)
+		used += buffer->size;
+	pthread_mutex_unlock(&context->lock);
+	return used;
+}
+
 static ze_result allocate(ze_context context, size_t size, size_t alignment, uint32_t flags, void **memory)
 {
 	struct buffer *buffer;
@@ -100,9 +136,12 @@ static ze_result allocate(ze_context context, size_t size, size_t alignment, uin
 	return ZE_SUCCESS;
 }
 
+/* Memory of others (a file descriptor, ordinary memory) cannot be imported: a chained description asks for that. */
 ze_result lab_zeMemAllocHost(ze_context context, const struct ze_flags_description *description, size_t size,
 			     size_t alignment, void **memory)
 {
+	if (description && description->next)
+		return ZE_UNSUPPORTED_FEATURE;
 	return description ? allocate(context, size, alignment, NPU_BO_CACHED, memory) : ZE_INVALID_NULL_POINTER;
 }
 
@@ -141,4 +180,42 @@ ze_result lab_zeMemFree(ze_context context, void *memory)
 	pthread_mutex_unlock(&context->lock);
 	release(buffer);
 	return buffer ? ZE_SUCCESS : ZE_INVALID_ARGUMENT;
+}
+
+ze_result lab_zeMemGetAllocProperties(ze_context context, const void *memory, struct ze_allocation_properties *properties,
+				      ze_device *device)
+{
+	struct buffer *buffer;
+
+	if (!context)
+		return ZE_INVALID_NULL_HANDLE;
+	if (!memory || !properties)
+		return ZE_INVALID_NULL_POINTER;
+	buffer = find_buffer(context, memory);
+	properties->type = buffer ? ZE_MEMORY_HOST : ZE_MEMORY_UNKNOWN;
+	properties->id = buffer ? buffer->handle : 0; /* a handle is never 0 */
+	properties->page_size = buffer ? (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+	if (device)
+		*device = buffer ? &lab_device : NULL;
+	release(buffer);
+	return ZE_SUCCESS;
+}
+
+ze_result lab_zeMemGetAddressRange(ze_context context, const void *memory, void **base, size_t *size)
+{
+	struct buffer *buffer;
+
+	if (!context)
+		return ZE_INVALID_NULL_HANDLE;
+	if (!memory)
+		return ZE_INVALID_NULL_POINTER;
+	buffer = find_buffer(context, memory);
+	if (!buffer)
+		return ZE_INVALID_ARGUMENT;
+	if (base)
+		*base = buffer->memory;
+	if (size)
+		*size = buffer->size;
+	release(buffer);
+	return ZE_SUCCESS;
 }

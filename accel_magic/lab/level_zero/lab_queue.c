@@ -17,7 +17,7 @@
 #define BUSY_WAIT_US 100
 #define BUSY_MOST_NS (2 * SECOND) /* the kernel's limit for a job: by then a full queue has space */
 
-static int64_t now_ns(void)
+int64_t now_ns(void)
 {
 	struct timespec time;
 
@@ -25,7 +25,7 @@ static int64_t now_ns(void)
 	return time.tv_sec * SECOND + time.tv_nsec;
 }
 
-static int64_t deadline_after(uint64_t timeout_ns)
+int64_t deadline_after(uint64_t timeout_ns)
 {
 	int64_t now = now_ns();
 
@@ -34,30 +34,19 @@ static int64_t deadline_after(uint64_t timeout_ns)
 
 /* Faults */
 
-static struct npu_fault requested_fault = { .magic = NPU_FAULT_MAGIC };
-static long long fault_every, fault_at;
 static atomic_llong submissions;
-static pthread_once_t fault_once = PTHREAD_ONCE_INIT;
-
-static void read_fault(void)
-{
-	const char *text = getenv(LAB_FAULT);
-
-	if (!text || sscanf(text, "%" SCNu32 " %" SCNu64 " %lld %lld", &requested_fault.kind, &requested_fault.argument,
-			     &fault_every, &fault_at) != 4)
-		requested_fault.kind = NPU_FAULT_NONE;
-}
 
 /* Write the fault request to the command buffer if this submission is to fail; otherwise clear an earlier request. */
 static void request_fault(struct buffer *commands)
 {
-	struct npu_fault none = { 0 };
-	long long number = atomic_fetch_add(&submissions, 1) + 1;
-	bool faulty;
+	struct npu_fault fault = { .magic = NPU_FAULT_MAGIC };
+	long long every, at, number = atomic_fetch_add(&submissions, 1) + 1;
+	const char *text = getenv(LAB_FAULT);
 
-	pthread_once(&fault_once, read_fault);
-	faulty = requested_fault.kind && (fault_at ? number == fault_at : fault_every && number % fault_every == 0);
-	memcpy(commands->memory, faulty ? &requested_fault : &none, sizeof(none));
+	if (!text || sscanf(text, "%" SCNu32 " %" SCNu64 " %lld %lld", &fault.kind, &fault.argument, &every, &at) != 4 ||
+	    !(at ? number == at : every && number % every == 0))
+		fault = (struct npu_fault){ 0 };
+	memcpy(commands->memory, &fault, sizeof(fault));
 }
 
 /* Jobs */
@@ -194,7 +183,7 @@ static ze_result check_lists(uint32_t count, ze_list *lists)
 	for (uint32_t i = 0; i < count; i++) {
 		if (!lists[i])
 			return ZE_INVALID_NULL_POINTER;
-		if (lists[i]->appended && !lists[i]->commands)
+		if (lists[i]->changed)
 			return ZE_UNINITIALIZED; /* not closed */
 	}
 	return count ? ZE_SUCCESS : ZE_INVALID_SIZE;
@@ -323,4 +312,44 @@ ze_result lab_zeFenceDestroy(ze_fence fence)
 	forget(&fence->jobs);
 	free(fence);
 	return ZE_SUCCESS;
+}
+
+/* The driver's own jobs */
+
+static ze_result own_queue(struct ze_context *context, struct ze_queue **queue)
+{
+	struct ze_queue_description description = { .kind = ZE_KIND_QUEUE, .mode = ZE_QUEUE_DEFAULT };
+	ze_result result = ZE_SUCCESS;
+
+	pthread_mutex_lock(&context->lock);
+	if (!context->queue)
+		result = lab_zeCommandQueueCreate(context, &lab_device, &description, &context->queue);
+	*queue = context->queue;
+	pthread_mutex_unlock(&context->lock);
+	return result;
+}
+
+ze_result run_command(struct ze_context *context, enum job_kind kind, uint32_t graph, uint32_t count,
+		      const struct job_span *spans)
+{
+	struct ze_flags_description description = { .kind = ZE_KIND_FENCE };
+	struct ze_list list = { .context = context }, *lists = &list;
+	struct ze_queue *queue;
+	ze_fence fence = NULL;
+	ze_result result = own_queue(context, &queue);
+
+	if (!result)
+		result = append(&list, kind, graph, count, spans);
+	if (!result)
+		result = lab_zeCommandListClose(&list);
+	if (!result)
+		result = lab_zeFenceCreate(queue, &description, &fence);
+	if (!result)
+		result = lab_zeCommandQueueExecuteCommandLists(queue, 1, &lists, fence);
+	if (!result)
+		result = lab_zeFenceHostSynchronize(fence, ZE_FOREVER);
+	if (fence)
+		lab_zeFenceDestroy(fence);
+	lab_zeCommandListReset(&list);
+	return result;
 }

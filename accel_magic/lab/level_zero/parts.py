@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accel_magic import cache
 from accel_magic.c_programs import Program, compile_program
 from accel_magic.errors import MachineError
 from accel_magic.lab import programs as program
 from accel_magic.lab.image import find_level_zero
+from accel_magic.lab.level_zero import loader as loaders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 DRIVERS = "ZE_ENABLE_ALT_DRIVERS"
 """Environment variable from which the loader reads the paths of driver libraries."""
@@ -25,17 +28,29 @@ def _files(*names: str) -> tuple[Path, ...]:
     return program.files(*(f"level_zero/{name}" for name in names))
 
 
+_DRIVER_SOURCES = ("device", "memory", "list", "event", "queue", "graph", "arguments", "profiling", "tables")
+_DRIVER_HEADERS = ("lab_driver.h", "ze_api.h", "npu_api.h", "job_format.h")
+
 LOAD = Program(
     "ze_load",
     sources=_files("ze_load.c", "ze_jobs.c", "ze_report.c"),
-    headers=(*_files("ze_load.h", "ze_api.h", "lab_driver.h"), *program.files("npu/npu_uapi.h")),
+    headers=(*_files("ze_load.h", *_DRIVER_HEADERS), *program.files("npu/npu_uapi.h")),
     flags=("-g1",),
     libraries=("-ldl",),
 )
 DRIVER = Program(
     "libze_lab_npu",
-    sources=_files("lab_device.c", "lab_memory.c", "lab_list.c", "lab_queue.c", "lab_tables.c"),
-    headers=(*_files("lab_driver.h", "ze_api.h"), *program.files("npu/npu_uapi.h")),
+    sources=_files(*(f"lab_{name}.c" for name in _DRIVER_SOURCES)),
+    headers=(*_files(*_DRIVER_HEADERS), *program.files("npu/npu_uapi.h")),
+    flags=("-g1", "-fPIC", "-shared", "-fvisibility=hidden"),
+    suffix=".so",
+)
+
+
+NEWER = Program(
+    "libze_newer",
+    sources=_files("ze_newer.c"),
+    headers=_files("ze_api.h"),
     flags=("-g1", "-fPIC", "-shared", "-fvisibility=hidden"),
     suffix=".so",
 )
@@ -46,7 +61,7 @@ class LevelZero:
     """The lab's Level Zero files; their paths are the same on the host and in the guest.
 
     Attributes:
-        loader: `libze_loader.so.1`, alone in its folder.
+        loader: `libze_loader.so.1`, alone in its folder; complete enough for OpenVINO.
         driver: Our driver library.
         program: `ze_load`.
 
@@ -68,14 +83,30 @@ class LevelZero:
 
 
 def find() -> LevelZero:
-    """Return the lab's Level Zero; the driver and `ze_load` are compiled if necessary.
+    """Return the lab's Level Zero; the driver and `ze_load` are compiled, and the loader is completed, if necessary.
 
     Raises:
         MachineError: The loader is not built, or there is no C compiler.
 
     """
-    loader, folder = find_level_zero(), program.folder()
+    folder = program.folder()
+    loader = _complete(find_level_zero(), folder)
     return LevelZero(loader, compile_program(DRIVER, folder), compile_program(LOAD, folder))
+
+
+def _complete(original: Path, folder: Path) -> Path:
+    """Return a loader that OpenVINO accepts: the original, or a copy that needs the library with what it lacks."""
+    content = original.read_bytes()
+    if not loaders.lacks_function(content):
+        return original
+    newer, file = compile_program(NEWER, folder), f"/{original.name}"
+    name = f"ze_loader-{cache.sha256_of(original)[:32]}-{cache.sha256_of(newer)[:32]}"
+    if kept := cache.find(folder, name, file):
+        return kept
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".ze_loader-") as scratch:
+        made = Path(scratch) / original.name
+        made.write_bytes(loaders.with_needed(content, f"$ORIGIN/../{newer.name}"))
+        return cache.keep(made, folder, name, file)
 
 
 def install(folder: Path) -> LevelZero | None:

@@ -157,7 +157,7 @@ static bool open_loader(void)
 #define ZE_FIND(name, ...)                              \
 	*(void **)&api.name = dlsym(loader, #name);     \
 	missing = api.name ? missing : #name;
-	ZE_FUNCTIONS(ZE_FIND)
+	ZE_LOAD_FUNCTIONS(ZE_FIND)
 #undef ZE_FIND
 	if (missing)
 		snprintf(load.problem, sizeof(load.problem), "%s has no %s", options.loader, missing);

@@ -12,13 +12,13 @@
 #define SECOND 1000000000ll
 
 #define ZE_NUMBER(name, ...) N_##name,
-enum function { ZE_FUNCTIONS(ZE_NUMBER) FUNCTIONS };
+enum function { ZE_LOAD_FUNCTIONS(ZE_NUMBER) FUNCTIONS };
 #undef ZE_NUMBER
 
 /* The loader's functions, by name. */
 struct api {
 #define ZE_MEMBER(name, ...) name##_type *name;
-	ZE_FUNCTIONS(ZE_MEMBER)
+	ZE_LOAD_FUNCTIONS(ZE_MEMBER)
 #undef ZE_MEMBER
 };
 extern struct api api;

@@ -8,7 +8,7 @@
 
 static const char *const names[FUNCTIONS] = {
 #define ZE_NAME(name, ...) #name,
-	ZE_FUNCTIONS(ZE_NAME)
+	ZE_LOAD_FUNCTIONS(ZE_NAME)
 #undef ZE_NAME
 };
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         reload_driver,
         unload_driver,
     )
-    from accel_magic.lab.npu.faults import clear_faults, job_fault, request_fault, requested_fault
+    from accel_magic.lab.npu.faults import clear_faults, faulty_jobs, job_fault, request_fault, requested_fault
     from accel_magic.lab.npu.level_zero_load import ZeLoad, ze_load
     from accel_magic.lab.npu.loads import Latency, Load, load
     from accel_magic.lab.npu.uapi import BufferFlags
@@ -37,6 +37,7 @@ __all__ = [
     "ZeLoad",
     "clear_faults",
     "compile_load",
+    "faulty_jobs",
     "job_fault",
     "load",
     "load_driver",
@@ -55,6 +56,7 @@ _MODULES = {
     "Queue": ".device",
     "clear_faults": ".faults",
     "compile_load": "..programs",
+    "faulty_jobs": ".faults",
     "job_fault": ".faults",
     "load_driver": ".device",
     "reload_driver": ".device",

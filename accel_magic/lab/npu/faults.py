@@ -5,12 +5,20 @@ Only the emulated device has the PCI capability for these requests; a physical N
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab.npu.uapi import FAULT_MAGIC, JOB_FAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VARIABLE = "ACCEL_MAGIC_NPU_FAULT"
+"""Environment variable that the lab's driver library reads at each submission: kind, argument, every Kth, the Jth."""
 
 _VENDOR, _DEVICE = "0x8086", "0x7d1d"
 _DEVICES = Path("/sys/bus/pci/devices")
@@ -49,6 +57,33 @@ def job_fault(name: str, argument: int = 0) -> bytes:
             f"bad fault argument {argument}", fix="use an integer from 0 to 2**64 - 1", code="npu.bad-fault-argument"
         )
     return struct.pack("<IIQ", FAULT_MAGIC, JOB_FAULTS.index(name), argument) if name != "none" else bytes(16)
+
+
+@contextlib.contextmanager
+def faulty_jobs(name: str, argument: int = 0, *, every: int = 1) -> Iterator[None]:
+    """Inject a fault into jobs that this process submits through the lab's Level Zero, such as OpenVINO's inferences.
+
+    Args:
+        name: As for `job_fault`.
+        argument: Microseconds, for `slow`.
+        every: Every Kth job of the process, counted from its start; 1: all.
+
+    Raises:
+        ProbeError: As `job_fault`, or `every` is less than 1.
+
+    """
+    job_fault(name, argument)
+    if every < 1:
+        raise ProbeError(f"bad every: {every}", fix="use 1 or more", code="load.bad-option")
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = f"{JOB_FAULTS.index(name)} {argument} {every} 0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
 
 
 def request_fault(name: str, argument: int = 0) -> None:

@@ -59,14 +59,16 @@ ABI = {
 # Index of each function that the driver fills in its table, from the same headers.
 PLACES = {
     "Global": {0},
-    "Driver": {0, 1, 2},
-    "Device": {0, 2, 5},
+    "Driver": {0, 1, 2, 4, 5},
+    "Device": {0, 2, 5, 10, 13, 14, 17},
     "Context": {0, 1},
     "CommandQueue": {0, 1, 2, 3},
-    "CommandList": {0, 2, 3, 4, 6, 8},
+    "CommandList": {0, 1, 2, 3, 4, 5, 6, 8, 18, 19, 20},
+    "CommandListExp": set(),
     "Fence": {0, 1, 2, 3, 4},
-    "Mem": {0, 1, 2, 3},
-    "Event": set(),
+    "Mem": {0, 1, 2, 3, 4, 5},
+    "EventPool": {0, 1},
+    "Event": {0, 1, 2, 3, 4, 5},
     "Module": set(),
 }
 
@@ -131,6 +133,61 @@ def test_the_driver_fills_only_the_entries_of_its_functions(driver, table):
 
 
 @needs_compiler
+def test_functions_of_newer_loaders_are_filled_only_for_those(driver):
+    for table, since, places in (("CommandList", 6, {28}), ("CommandListExp", 9, {2, 3})):
+        getter = getattr(driver, f"zeGet{table}ProcAddrTable")
+        for minor in (since - 1, since):
+            entries = (ctypes.c_void_p * 40)()
+            assert getter(1 << 16 | minor, entries) == 0
+            filled = {place for place, entry in enumerate(entries) if entry}
+            assert filled & places == (places if minor == since else set())
+
+
+@needs_compiler
+def test_a_loader_without_what_openvino_looks_up_gets_a_copy_that_needs_a_library_with_it(built, tmp_path):
+    built.write_bytes(library(tmp_path, "int zeOld(void) { return 7; }"))
+    completed = level_zero.find().loader
+    old, new = ctypes.CDLL(str(built)), ctypes.CDLL(str(completed))
+
+    assert completed == level_zero.find().loader
+    assert completed != built
+    assert not hasattr(old, "zeCommandListHostSynchronize")
+    assert (new.zeOld(), new.zeCommandListHostSynchronize(None, 0)) == (7, ctypes.c_int(0x78000003).value)
+    assert symbols_of(completed) == symbols_of(built)
+
+
+@needs_compiler
+def test_a_loader_that_has_what_openvino_looks_up_is_used_as_it_is(built, tmp_path):
+    built.write_bytes(library(tmp_path, "int zeCommandListHostSynchronize(void) { return 7; }"))
+
+    assert level_zero.find().loader == built
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: b"", lambda content: b"loader", lambda content: content[:200], lambda content: bytes(5000)],
+)
+def test_a_loader_that_is_no_library_is_an_error(built, tmp_path, damage):
+    built.write_bytes(damage(library(tmp_path, "int zeOld(void) { return 7; }")))
+
+    with raises("lab.loader-not-usable", MachineError):
+        level_zero.find()
+
+
+def library(folder, source):
+    """The content of a shared library."""
+    target = folder / "library.so"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-xc", "-", "-o", target], input=source, text=True, check=True)
+    return target.read_bytes()
+
+
+def symbols_of(path):
+    done = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@needs_compiler
 def test_the_driver_exports_only_the_functions_for_tables(tmp_path):
     library = compile_program(parts.DRIVER, tmp_path)
     symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
@@ -154,11 +211,13 @@ def test_programs_in_the_guest_find_loader_and_driver_and_keep_existing_variable
     (tmp_path / "bin").mkdir()
     found = level_zero.install(tmp_path / "bin")
 
-    assert found.loader == built
+    assert found.loader.name == built.name
+    assert [each.name for each in found.loader.parent.iterdir()] == [built.name]
+    folder = str(found.loader.parent)
     assert (tmp_path / "bin" / "ze_load").resolve() == found.program
-    assert found.environment({}) == {"LD_LIBRARY_PATH": str(built.parent), "ZE_ENABLE_ALT_DRIVERS": str(found.driver)}
+    assert found.environment({}) == {"LD_LIBRARY_PATH": folder, "ZE_ENABLE_ALT_DRIVERS": str(found.driver)}
     kept = found.environment({"LD_LIBRARY_PATH": "/one", "ZE_ENABLE_ALT_DRIVERS": "/mine.so"})
-    assert kept == {"LD_LIBRARY_PATH": f"{built.parent}:/one", "ZE_ENABLE_ALT_DRIVERS": "/mine.so"}
+    assert kept == {"LD_LIBRARY_PATH": f"{folder}:/one", "ZE_ENABLE_ALT_DRIVERS": "/mine.so"}
 
 
 def test_ze_load_in_a_lab_without_level_zero_prints_how_to_build_it(cache, tmp_path):

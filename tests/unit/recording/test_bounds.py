@@ -12,8 +12,7 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import RecordingError
-from accel_magic.recording import bounds, container, gpu_store, pages, profile_store, store
-from accel_magic.recording import container as packing
+from accel_magic.recording import bounds, container, gpu_store, packing, pages, profile_store, store
 from tests.support.errors import raises
 from tests.support.profiles import phases
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats.iaprof import Kernel, read
-from accel_magic.recording import container
-from accel_magic.recording import container as packing
+from accel_magic.recording import container, packing
 from accel_magic.recording import iaprof_store as stored
 from accel_magic.recording import profile_store as store
 from accel_magic.recording.profile import Lost

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from accel_magic.recording.container import pack, pack_numbers, unpack, unpack_numbers
+from accel_magic.recording.packing import pack, pack_numbers, unpack, unpack_numbers
 
 DTYPES = ["int8", "uint8", "int32", "int64", "uint64", "float64", ">i4"]
 

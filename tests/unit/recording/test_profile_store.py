@@ -16,7 +16,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording import container
 from accel_magic.recording import profile_store as store
-from accel_magic.recording.container import pack_numbers
+from accel_magic.recording.packing import pack_numbers
 from accel_magic.recording.profile import LOSSES, Lost, Profile, Samples
 from accel_magic.recording.profile_store import Stored
 from accel_magic.results.profile import ProfileResult

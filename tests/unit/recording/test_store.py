@@ -25,8 +25,7 @@ from accel_magic.api.open import open_result
 from accel_magic.banners import Replayed
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
-from accel_magic.recording import container, layout, store
-from accel_magic.recording import container as packing
+from accel_magic.recording import container, layout, packing, store
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 from tests.support.errors import raises
 

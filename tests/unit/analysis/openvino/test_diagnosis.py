@@ -19,9 +19,9 @@ def test_a_steady_program_has_no_findings_but_those_of_its_model(traced):
         WARM + 'with accel_magic.trace("openvino") as t:\n    for _ in range(50): request.infer(data)\nfinish(t)'
     )
 
-    assert not {"first-inference", "device-idle", "events-lost", "primitives-recreated"} & set(
-        found.result.openvino.findings.ids
-    )
+    # Not `device-idle`, which a program that waits for a processor may have.
+    unexpected = {"first-inference", "events-lost", "primitives-recreated"}
+    assert not unexpected & set(found.result.openvino.findings.ids)
     assert found.result.diagnose().ids == found.result.openvino.findings.ids
 
 

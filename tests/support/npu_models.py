@@ -1,0 +1,40 @@
+"""Models as OpenVINO's NPU plugin passes them to a driver, for tests without a guest."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as op
+
+BLOB_MAGIC = 0x31424E4D41
+F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+"""Processors with bfloat16 units compute with less precision by default."""
+
+
+def affine(size=64):
+    """y = relu(x @ w + b) for x of shape [2, size], with fixed weights."""
+    random = np.random.default_rng(1)
+    x = op.parameter([2, size], np.float32, name="x")
+    product = op.matmul(x, op.constant(random.standard_normal((size, size), np.float32)), False, False)
+    y = op.relu(op.add(product, op.constant(random.standard_normal((1, size), np.float32))))
+    return ov.Model([op.result(y, name="y")], [x], "affine")
+
+
+def serialized(model, folder, *, parts=2):
+    """A model in the plugin's format: the compiler's version, number of parts, XML, weights."""
+    ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
+    found = [(folder / f"model.{ending}").read_bytes() for ending in ("xml", "bin")]
+    return struct.pack("<HHI", 7, 30, parts) + b"".join(struct.pack("<Q", len(each)) + each for each in found)
+
+
+def blob(model, folder, flags="", **options):
+    """A model in a blob of the lab's driver."""
+    content = serialized(model, folder, **options)
+    return struct.pack("<QQQ", BLOB_MAGIC, len(flags), len(content)) + flags.encode() + content
+
+
+def expected(model, *inputs):
+    """The outputs that the CPU plugin computes."""
+    return [*ov.Core().compile_model(model, "CPU", F32)(inputs).values()]
