@@ -17,6 +17,11 @@ from typing import Final
 LOADER: Final = "libze_loader.so.1"
 """Level Zero's loader, through which every program calls the driver."""
 
+LAB_DRIVER: Final = "libze_lab_npu.so"
+"""The driver library of the NPU lab."""
+LAB_INFERENCE: Final = "npu_lab_inference"
+"""A function of that library, called before each job that executes a graph, with the graph's name."""
+
 WHY_THE_LOADER: Final = (
     "Intel's NPU driver library exports function tables, not the functions; programs call them through Level Zero's "
     f"loader, {LOADER}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +24,7 @@ from accel_magic.probes.plan import Plan
 from accel_magic.recording import bounds
 from accel_magic.recording import iaprof_store as stored
 from accel_magic.recording.flame import FlameFacts
+from accel_magic.recording.nodes import Node
 from accel_magic.recording.packing import pack, unpack
 from accel_magic.recording.recording import Events, Histograms, Outcome, Recording, Samples
 
@@ -37,6 +38,7 @@ VERSION = 3
 """Version 2 had no stacks; version 1 no totals, no imports and a plan-wide list of captures."""
 
 _STACK_COLUMNS = {"keys": "uint64", "kinds": "uint8", "starts": "int64", "frames_of": "int32"}
+_NODE_COST = 500  # bytes of memory per node
 _BODY_LIMIT = 1 << 30  # bytes; a plan of 10,000 points takes 7 MB
 _MOST_POINTS = 1 << 16  # `point` is uint16
 
@@ -106,6 +108,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "process": recording.process,
         "flame": None if recording.flame is None else recording.flame.to_dict(),
         "iaprof": None if recording.iaprof is None else stored.to_dict(recording.iaprof),
+        "nodes": [list(astuple(node)) for node in recording.nodes],
     }
     header = _Header(
         format=FORMAT,
@@ -191,9 +194,17 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         flame=_flame(body.get("flame")),
         process=_process(body.get("process")),
         iaprof=None if body.get("iaprof") is None else stored.from_dict(body["iaprof"]),
+        nodes=_nodes(body.get("nodes", [])),
     )
     _check_recording(recording)
     return recording, columns
+
+
+def _nodes(rows: Any) -> tuple[Node, ...]:
+    bounds.spend(len(rows) * _NODE_COST)
+    found = tuple(Node(*row) for row in rows)
+    _check_type(found, tuple[Node, ...], "nodes")
+    return found
 
 
 def _flame(data: dict[str, Any] | None) -> FlameFacts | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.flame import FlameFacts
     from accel_magic.recording.iaprof import IaprofProfile
+    from accel_magic.recording.nodes import Node
 
 Outcome = Literal["ok", "error", "interrupted"]
 
@@ -100,6 +101,7 @@ class Recording:
         flame: Set if a flame trace made it.
         process: For waits: information about the traced process.
         iaprof: The iaprof profile recorded meanwhile, if requested.
+        nodes: Nodes of the models that OpenVINO had compiled in the traced process, if its tasks were traced.
         replayed: Set if this is a playback.
         imported: Set if another tool recorded it.
 
@@ -125,6 +127,7 @@ class Recording:
     flame: FlameFacts | None = None
     process: OwnProcess | None = None
     iaprof: IaprofProfile | None = None
+    nodes: tuple[Node, ...] = ()
     replayed: Replayed | None = None
     imported: Imported | None = None
 

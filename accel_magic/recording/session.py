@@ -24,6 +24,7 @@ from accel_magic.kernel.attachment import HEAD, NO_PROGRAMS, Item, PointLayout
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
 from accel_magic.probes import presets
+from accel_magic.recording import nodes
 from accel_magic.recording.decode import RawEvents
 from accel_magic.recording.live import LiveFeed
 from accel_magic.recording.reader import client as reader
@@ -380,7 +381,12 @@ class LiveSession:
             load_events=RawEvents(layout, rings, start_ns - shift.ns, plan.max_events),
             outcome=outcome,
             process=own_process.describe() if kernel is not None and kernel.attachment.waits_fd >= 0 else None,
+            nodes=nodes.of_this_process() if _traced_openvino(plan) else (),
         )
+
+
+def _traced_openvino(plan: Plan) -> bool:
+    return any(point.kind == "itt" and point.target.startswith("ov::") for point in plan.points)
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,15 @@ class OpenVino(OpenVinoTables):
         """Findings with evidence, as returned by `TraceResult.diagnose`."""
         return Diagnosis.of(super().findings)
 
+    def timeline(self, start_ns: int | None = None, end_ns: int | None = None) -> Model:
+        """Build a Bokeh timeline of inferences, layers and primitives, and of the NPU's layers if they were traced.
+
+        `start_ns` and `end_ns`, ns since the start, limit it to a time range.
+        """
+        from accel_magic.views.timeline.npu import timeline
+
+        return timeline(self._npu, start_ns, end_ns)
+
     def __repr__(self) -> str:
         from accel_magic.views.openvino import summary
 

@@ -127,9 +127,10 @@ def _tables(openvino: OpenVinoTables) -> list[Table]:
 
 def layers_table(layers: pd.DataFrame) -> Table:
     """The layers with most time."""
+    how = "implementation" if (layers["implementation"] != "").any() else "primitive"
     formats: Formats = {
         "type": str,
-        "primitive": str,
+        how: str,
         "executions": exact_text,
         "total_ns": duration_text,
         "share": share_text,

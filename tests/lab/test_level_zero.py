@@ -147,5 +147,5 @@ def test_programs_in_the_guest_find_the_loader_by_its_name(guest, api):
     code = "print(libraries.resolve('libze_loader.so.1', None)); print(npu.ze_load(2).device)"
     outcome = guest.python(f"from accel_magic.probes import libraries; from accel_magic.lab import npu; {code}")
 
-    assert outcome.splitlines() == [str(api.loader), "NPU lab (emulated: computes nothing)"]
+    assert outcome.splitlines() == [str(api.loader), "NPU lab (emulated: OpenVINO computes on the host's CPU)"]
     assert guest.run("ze_load", "--jobs", 1).startswith("1 jobs on NPU lab")

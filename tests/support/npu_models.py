@@ -5,8 +5,13 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import openvino as ov
-from openvino import opset13 as op
+
+from accel_magic.itt import collector
+
+collector.install()  # before OpenVINO is loaded, so that other tests can trace it in the same process
+
+import openvino as ov  # noqa: E402
+from openvino import opset13 as op  # noqa: E402
 
 BLOB_MAGIC = 0x31424E4D41
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}

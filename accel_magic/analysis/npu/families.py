@@ -40,9 +40,9 @@ def families(trace: NpuTrace) -> pd.DataFrame:
     return table.sort_values("hits", ascending=False, kind="stable")
 
 
-LAYERS: Final = ("API", "ioctl", "driver", "IPC", "interrupt", "fence")
-"""From the program's own call to the end of a job."""
-API, IOCTL, DRIVER, IPC, INTERRUPT, FENCE = range(len(LAYERS))
+LAYERS: Final = ("task", "API", "ioctl", "driver", "IPC", "interrupt", "fence")
+"""From the program's own ITT tasks (inferences, layers) and calls to the end of a job."""
+TASK, API, IOCTL, DRIVER, IPC, INTERRUPT, FENCE = range(len(LAYERS))
 LEFT_OUT: Final = -1
 
 _OF_FAMILY: Final = {
@@ -68,7 +68,7 @@ def layer_of(name: str) -> int:
 
 def layer_codes(trace: NpuTrace) -> NDArray[np.int8]:
     """(names,) int8: layer of each function in the trace."""
-    return np.array([layer_of(name) for name in trace.names], np.int8)
+    return np.array([TASK if name in trace.tasks else layer_of(name) for name in trace.names], np.int8)
 
 
 def shown_name(name: str) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.npu.objects import refused
-from accel_magic.analysis.npu.threads import NONE, answers, captured, inside, nullable, signed32
+from accel_magic.analysis.npu.threads import NONE, answers, captured, inside, latest, nullable, signed32
 from accel_magic.analysis.npu.tracks import ABORTS, FENCE_DONE, JOB_POINT, answers_of_firmware, find_tracks, find_waits
+from accel_magic.probes import level_zero
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,7 @@ BAD_CONTEXT = -77  # EBADFD: the driver takes no more jobs of a context that it 
 COLUMNS = (
     *("context", "seqno", "job_id", "ctx_id", "pid", "tid", "comm", "file", "status", "code"),
     *("submitted_ns", "submit_ns", "queued_ns", "doorbell_ns", "done_ns", "latency_ns", "wait_start_ns", "wait_ns"),
-    *("engine", "cmdq_id", "priority", "bo", "buffer_count", "completions", "wait_timeouts", "begun_before"),
+    *("engine", "cmdq_id", "priority", "bo", "buffer_count", "completions", "wait_timeouts", "begun_before", "graph"),
 )
 
 
@@ -52,6 +53,7 @@ def jobs(trace: NpuTrace) -> pd.DataFrame:
 
         - Who: `pid`, `tid` Int64, `comm`, `file` UInt64 address of the open device, `ctx_id` Int64 its number;
           `context`, `seqno` Int64 of its fence; `job_id` Int64, the driver's number, reused after the job;
+          `graph` str, the name of the model that it executes, in the lab with Level Zero traced;
           `engine`, `cmdq_id`, `priority` Int64; `bo` UInt64 address of its command buffer, `buffer_count` Int64.
         - When, Int64 ns: `submitted_ns` entry of the ioctl, `submit_ns` its duration, `queued_ns` fence created,
           `doorbell_ns` doorbell rung, `done_ns` fence signaled (else the driver's tracepoint, else the firmware's
@@ -167,6 +169,21 @@ def _add_submission(frame: pd.DataFrame, trace: NpuTrace, tracks: Tracks, waits:
     frame["buffer_count"] = captured(trace, "buffer_count", submit)
     frame["priority"] = pd.Series(captured(trace, "priority", submit)).fillna(_priority_of_queue(frame, trace))
     frame["bo"] = nullable(waits.bo, waits.bo != 0, "UInt64")
+    frame["graph"] = _graphs(trace, submit)
+
+
+def _graphs(trace: NpuTrace, submit: Rows) -> pd.Series[str]:
+    """Name of the graph that each job executes: told by the lab's driver library before the submission."""
+    told = trace.rows(level_zero.LAB_INFERENCE)
+    names = np.full(len(submit), None, object)
+    if len(told) and "graph" in trace.events:
+        known = np.flatnonzero(submit >= 0)
+        known = known[np.argsort(submit[known], kind="stable")]
+        at = latest(trace, told, submit[known])
+        _, first = np.unique(at, return_index=True)  # a later submission after the same call executes no graph
+        chosen = np.intersect1d(first, np.flatnonzero(at >= 0))
+        names[known[chosen]] = trace.events["graph"].iloc[told[at[chosen]]].astype(object).to_numpy()
+    return pd.Series(names, dtype="str")
 
 
 def _priority_of_queue(frame: pd.DataFrame, trace: NpuTrace) -> pd.Series[int]:

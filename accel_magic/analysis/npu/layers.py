@@ -1,4 +1,4 @@
-"""From a Level Zero call down to the interrupt that completes it: every step with the step that caused it.
+"""From an inference or a Level Zero call down to the interrupt that completes it: every step with its cause.
 
 Steps of one thread are linked by nesting (`contexts`), steps of different threads by their contents: a job's fence
 links the submission to the completion and to the wait that it ends, a message's number links a request to its reply.
@@ -60,7 +60,7 @@ def layers(trace: NpuTrace, jobs: pd.DataFrame | None = None) -> pd.DataFrame:
           it, equal to `parent` if both are on one thread; `root` int64: the program's own call that started it all; -1
           if unknown.
         - `layer` category, one of `LAYERS`; work that an interrupt defers to a thread is also in "interrupt".
-        - `name` category: the Level Zero call, the function or the tracepoint.
+        - `name` category: the task, the Level Zero call, the function or the tracepoint.
         - `start_ns` int64 since the start; `duration_ns` float64: measured, or for unmeasured handlers and steps of
           several hits, up to the last known hit; NaN for instants. `calls` int64: hits in the step.
         - `pid`, `tid` int32, `comm` category; -1 and "interrupt" for steps in an interrupt.

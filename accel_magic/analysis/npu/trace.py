@@ -24,6 +24,10 @@ def plain_name(function: str) -> str:
     return function.partition(".")[0]
 
 
+def _plain(name: str, tasks: frozenset[str]) -> str:
+    return name if name in tasks else plain_name(name)
+
+
 @dataclass(frozen=True)
 class NpuTrace:
     """A trace as the input of the analyses.
@@ -37,6 +41,7 @@ class NpuTrace:
         missed: Hits for which the kernel could not run the probe.
         kernel: Release of the traced kernel, '' if unknown.
         pages: Bytes of a page of the device's tables.
+        tasks: Names of the ITT tasks among the functions.
 
     """
 
@@ -48,11 +53,13 @@ class NpuTrace:
     missed: int = 0
     kernel: str = ""
     pages: int = 4096
+    tasks: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, recording: Recording, events: pd.DataFrame) -> NpuTrace:
         """Create it from a recording and the DataFrame of its events (`TraceResult.events`)."""
-        names = [plain_name(point.function) for point in recording.plan.points]
+        tasks = frozenset(point.function for point in recording.plan.points if point.kind == "itt")
+        names = [_plain(point.function, tasks) for point in recording.plan.points]
         return cls(
             events=events,
             counts=pd.Series(recording.hits.astype(np.int64), dtype="int64")
@@ -64,18 +71,19 @@ class NpuTrace:
             lost=recording.events_lost,
             missed=recording.missed,
             kernel=recording.machine.get("kernel", ""),
+            tasks=tasks,
         )
 
     @cached_property
     def names(self) -> pd.Index[str]:
         """Plain names of the functions in the events, in the order of `codes`."""
-        names = [plain_name(str(name)) for name in self.events["function"].cat.categories]
+        names = [_plain(str(name), self.tasks) for name in self.events["function"].cat.categories]
         return pd.Index(dict.fromkeys(names), dtype="str")
 
     @cached_property
     def codes(self) -> NDArray[np.int32]:
         """(events,) int32: index of each event's function in `names`."""
-        categories = [plain_name(str(name)) for name in self.events["function"].cat.categories]
+        categories = [_plain(str(name), self.tasks) for name in self.events["function"].cat.categories]
         table = self.names.get_indexer(pd.Index(categories, dtype="str")).astype(np.int32)
         codes = np.asarray(self.events["function"].cat.codes)
         return table[codes] if len(table) else np.zeros(0, np.int32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from accel_magic.analysis.npu import NpuTables
 from accel_magic.analysis.openvino.trace import OpenVinoTrace
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class OpenVinoTables:
         """`events` is the DataFrame of the recording's events, as in `TraceResult.events`."""
         self.recording = recording
         self.trace = OpenVinoTrace(recording, events)
+        self._npu = NpuTables(recording, events)
 
     @cached_property
     def requests(self) -> pd.DataFrame:
@@ -49,6 +51,11 @@ class OpenVinoTables:
         from accel_magic.analysis.openvino.threads import threads
 
         return threads(self.trace)
+
+    @property
+    def calls(self) -> pd.DataFrame:
+        """Every inference, layer and primitive, down to ioctls, jobs and interrupts: the steps of `t.npu.calls`."""
+        return self._npu.calls
 
     @cached_property
     def findings(self) -> Findings:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Evidence = dict[str, float]
 
+REFERENCE: Final = "ref"
+"""Beginning of the names of reference implementations in the CPU plugin: `ref_any_f32`."""
 _ENOUGH: Final = 5
 """Inferences or layers below which shares say nothing."""
 _MANY: Final = 20
@@ -109,6 +111,18 @@ RULES: Final[tuple[Rule, ...]] = (
         threshold=0.5,
         unit="share of the time of all inferences",
         source="half: even if all other layers took no time, inferences would be at most twice as fast",
+        needs=(INFERENCE, LAYER),
+    ),
+    Rule(
+        "slow-implementation",
+        "warning",
+        "{share:.0%} of the inference time is spent in {layers:.0f} layers with a reference implementation: {name}",
+        "The plugin has no optimized code for their type, precision or layout, and uses plain loops.",
+        "Replace the operation by others that do the same, or change its precision; "
+        "`t.openvino.layers['implementation']` shows what each layer uses.",
+        threshold=0.1,
+        unit="share of the time of all inferences",
+        source="a tenth of an inference is the smallest gain that is worth a change to a model",
         needs=(INFERENCE, LAYER),
     ),
     Rule(
@@ -267,6 +281,14 @@ def _layer_dominates(openvino: Analysed, limit: float) -> Mapping[str, object] |
     return {"share": float(shares.iloc[0]), "layers": len(shares), "name": str(shares.index[0])}
 
 
+def _slow_implementation(openvino: Analysed, limit: float) -> Mapping[str, object] | None:
+    slow = openvino.layers["implementation"].str.startswith(REFERENCE)
+    shares = _shares(openvino)[slow].sort_values(ascending=False)
+    if shares.sum() <= limit:
+        return None
+    return {"share": float(shares.sum()), "layers": len(shares), "name": str(shares.index[0])}
+
+
 def _first_inference(openvino: Analysed, limit: float) -> Evidence | None:
     """Only if the model was compiled within the trace; otherwise its first inference here is not its first one."""
     requests = openvino.requests
@@ -381,6 +403,7 @@ _CHECKS: Final[Mapping[str, Callable[[Analysed, float], Mapping[str, object] | N
         "events-lost": _events_lost,
         "reorders": _reorders,
         "layer-dominates": _layer_dominates,
+        "slow-implementation": _slow_implementation,
         "first-inference": _first_inference,
         "small-layers": _small_layers,
         "outside-layers": _outside_layers,

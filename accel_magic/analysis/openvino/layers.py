@@ -27,10 +27,12 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
     """Return one row per node, most time first; index `name`.
 
     Columns: `type` (of the node in the plugin, '' if not recorded), `model` ('' if several), `primitive` (oneDNN
-    primitives that ran in it, '' without any), `reorder` (whether it only changes a layout or precision), `executions`,
-    `total_ns`, `mean_ns`, `p50_ns`, `p99_ns`, `max_ns`, `share` (of the time of all inferences), `threads` (mean number
-    that worked on it; NaN if parallel loops were not traced). Executions, sums and quantiles are exact even if events
-    were lost; the rest comes from events.
+    primitives that ran in it, '' without any), `precision` and `layout` of its result, `implementation` (such as
+    `brgconv_avx512_bf16`; these three are '' unless the traced process held the compiled model), `reorder` (whether it
+    only changes a layout or precision), `executions`, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns`, `max_ns`, `share` (of
+    the time of all inferences), `threads` (mean number that worked on it; NaN if parallel loops were not traced).
+    Executions, sums and quantiles are exact even if events were lost; the rest comes from events, and from what
+    OpenVINO says of its compiled models.
     """
     totals = trace.totals[trace.totals["kind"] == LAYER].set_index("name")
     table = totals[_COLUMNS].rename(columns={"count": "executions"})
@@ -44,15 +46,36 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
         "primitive": _primitives(trace, events),
     }.items():
         table[column] = _joined(names, values).reindex(table.index, fill_value="")
+    told = _told(trace, table)
+    for column in _TOLD:
+        table[column] = told[column]
+    table["type"] = told["type"].where(told["type"] != "", table["type"])
     table["reorder"] = (table["primitive"] == REORDER) & (table["type"] == "") | table["type"].isin(
         _CONVERSIONS
     ) & table["primitive"].isin(["", REORDER])
     table["threads"] = pd.Series(_threads(trace, events)).groupby(names).mean().reindex(table.index)
-    order = ["type", "model", "primitive", "reorder", *(name for name in table if name in _OTHERS)]
+    order = ["type", "model", "primitive", *_TOLD, "reorder", *(name for name in table if name in _OTHERS)]
     return table[order].sort_values("total_ns", ascending=False)
 
 
+_TOLD: Final = ("precision", "layout", "implementation")
 _OTHERS: Final = ["executions", "total_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns", "share", "threads"]
+
+
+def _told(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.DataFrame:
+    """What OpenVINO says of each layer: `type` and the columns of `_TOLD`, '' if nothing or not the same in all models.
+
+    Layers of several models may have the same name.
+    """
+    columns = ["type", *_TOLD]
+    rows = [(node.name, node.model, *(getattr(node, column) for column in columns)) for node in trace.recording.nodes]
+    known = pd.DataFrame(rows, columns=["name", "model", *columns], dtype="str")
+    known = known[known["name"].isin(table.index)]
+    models = table["model"].reindex(known["name"]).to_numpy()
+    known = known[(models == "") | (known["model"].to_numpy() == models)]
+    alike = known.drop(columns="model").drop_duplicates().drop_duplicates("name", keep=False)
+    told: pd.DataFrame = alike.set_index("name").reindex(table.index, fill_value="")
+    return told
 
 
 def _types(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.object_]:

@@ -48,13 +48,15 @@ bool read_graph(struct npu_graph *graph, size_t size)
 	const struct job_graph *head = (const struct job_graph *)graph->described;
 	size_t at = sizeof(*head);
 
-	if (size < at || head->name_size > size - at || head->arguments > size / sizeof(struct job_argument))
+	if (size < at || head->name_size > size - at || !text_length(graph->described + at, head->name_size) ||
+	    head->arguments > size / sizeof(struct job_argument))
 		return false;
 	at += head->name_size;
 	graph->argument = calloc(head->arguments ? head->arguments : 1, sizeof(*graph->argument));
 	if (!graph->argument)
 		return false;
 	graph->arguments = head->arguments;
+	graph->stateful = head->stateful;
 	for (uint32_t i = 0; i < graph->arguments; i++) {
 		const struct job_argument *told = (const struct job_argument *)(graph->described + at);
 
@@ -112,6 +114,9 @@ static ze_result tell_argument(npu_graph graph, uint32_t index, struct npu_argum
 		properties->dimensions[i] = i < told->rank ? (uint32_t)told->shape[i] : 1;
 	properties->network_precision = properties->device_precision = told->precision;
 	properties->network_layout = properties->device_layout = 0; /* any */
+	for (const struct npu_strides *next = properties->next; next; next = next->next)
+		if (next->kind == NPU_KIND_STRIDES)
+			((struct npu_strides *)next)->can_change = false;
 	if (version >= 2) {
 		properties->scale = 1;
 		properties->zero_point = 0;

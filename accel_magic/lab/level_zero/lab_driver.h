@@ -74,6 +74,7 @@ struct ze_list {
 	uint32_t uses;
 	struct job_header *job;  /* header and commands; NULL: empty */
 	bool closed, changed;    /* changed: not in the command buffer yet */
+	char graph[NPU_NAME];    /* name of the graph that it executes; "" if none */
 	struct buffer *commands; /* NULL: never closed, or empty */
 };
 
@@ -97,7 +98,8 @@ struct argument {
 struct npu_graph {
 	struct ze_context *context;
 	uint32_t id, arguments;
-	bool profiled;
+	bool profiled, stateful;
+	struct ze_list *list;    /* the first that executes it; NULL: none yet */
 	void *blob;              /* NPU memory */
 	size_t blob_size;
 	char *described;         /* the answer to LOAD, which holds the following */
@@ -163,6 +165,9 @@ ze_result append(struct ze_list *list, enum job_kind kind, uint32_t graph, uint3
 ze_result append_between(struct ze_list *list, enum job_kind kind, uint32_t graph, uint32_t count,
 			 const struct job_span *spans, ze_event signal, uint32_t waits_count, ze_event *waits);
 ze_result span_of(struct ze_context *context, const void *address, size_t size, struct job_span *span);
+
+/* Does nothing: probes tell by its argument which graph the next job of this thread executes. */
+void npu_lab_inference(const char *graph);
 
 /* Execute one command of the driver's own, and wait for it. */
 ze_result run_command(struct ze_context *context, enum job_kind kind, uint32_t graph, uint32_t count,

@@ -282,6 +282,7 @@ ze_result lab_zeCommandListReset(ze_list list)
 	free(list->job);
 	list->commands = NULL;
 	list->job = NULL;
+	*list->graph = 0;
 	list->closed = list->changed = false;
 	return ZE_SUCCESS;
 }

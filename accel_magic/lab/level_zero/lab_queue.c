@@ -156,6 +156,11 @@ static int submit_once(struct ze_queue *queue, uint32_t *handles, uint32_t count
 			 : ioctl(queue->context->fd, NPU_IOCTL_SUBMIT, &to_engine);
 }
 
+__attribute__((noinline)) void npu_lab_inference(const char *graph)
+{
+	__asm__ volatile("" : : "r"(graph));
+}
+
 /* Submit a list: its command buffer first, then the buffers it uses, then the preemption buffer. */
 static ze_result submit(struct ze_queue *queue, const struct ze_list *list)
 {
@@ -168,12 +173,15 @@ static ze_result submit(struct ze_queue *queue, const struct ze_list *list)
 	if (queue->preemption)
 		handles[count++] = queue->preemption->handle;
 	request_fault(list->commands);
-	while (submit_once(queue, handles, count)) {
+	for (;;) {
+		if (*list->graph)
+			npu_lab_inference(list->graph);
+		if (!submit_once(queue, handles, count))
+			return ZE_SUCCESS;
 		if (errno != EBUSY || now_ns() > give_up_ns)
 			return errno == EBADFD || errno == ENODEV ? ZE_DEVICE_LOST : ZE_UNKNOWN;
 		usleep(BUSY_WAIT_US);
 	}
-	return ZE_SUCCESS;
 }
 
 static ze_result check_lists(uint32_t count, ze_list *lists)

@@ -6,6 +6,8 @@
 #ifndef ACCEL_MAGIC_NPU_API_H
 #define ACCEL_MAGIC_NPU_API_H
 
+#include <stdbool.h>
+
 #include "ze_api.h"
 
 #define GRAPH_EXTENSION "ZE_extension_graph"
@@ -23,7 +25,7 @@
 #define NPU_DIMENSIONS 5  /* of arguments */
 #define NPU_SHAPE 8       /* of their metadata */
 
-enum npu_kind { NPU_KIND_TENSOR = 0xa };
+enum npu_kind { NPU_KIND_STRIDES = 0x9, NPU_KIND_TENSOR = 0xa };
 enum npu_format { NPU_FORMAT_BLOB = 1, NPU_FORMAT_MODEL = 2 };
 enum npu_argument_type { NPU_INPUT, NPU_OUTPUT };
 enum npu_stage { NPU_STAGE_INITIALIZE = 2 };
@@ -76,6 +78,12 @@ struct npu_argument_properties {
 	char friendly_name[NPU_NAME];
 	char names[NPU_NAMES][NPU_NAME];
 	uint32_t names_count;
+};
+
+/* Chained to the above. */
+struct npu_strides {
+	ZE_HEAD;
+	bool can_change;
 };
 
 struct npu_argument_metadata {

@@ -15,6 +15,7 @@ from accel_magic.errors import MachineError
 from accel_magic.lab import programs as program
 from accel_magic.lab.image import find_level_zero
 from accel_magic.lab.level_zero import loader as loaders
+from accel_magic.probes import level_zero
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +44,7 @@ DRIVER = Program(
     sources=_files(*(f"lab_{name}.c" for name in _DRIVER_SOURCES)),
     headers=(*_files(*_DRIVER_HEADERS), *program.files("npu/npu_uapi.h")),
     flags=("-g1", "-fPIC", "-shared", "-fvisibility=hidden"),
-    suffix=".so",
+    suffix=f"/{level_zero.LAB_DRIVER}",
 )
 
 
@@ -62,7 +63,7 @@ class LevelZero:
 
     Attributes:
         loader: `libze_loader.so.1`, alone in its folder; complete enough for OpenVINO.
-        driver: Our driver library.
+        driver: Our driver library, alone in its folder.
         program: `ze_load`.
 
     """
@@ -77,8 +78,8 @@ class LevelZero:
         return ("--loader", str(self.loader), "--driver", str(self.driver))
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Variables that let programs, and probes on `libze_loader.so.1`, find the files; existing values are kept."""
-        paths = filter(None, (str(self.loader.parent), given.get(_PATHS, "")))
+        """Variables that let programs find the files, and probes both libraries by name; existing values are kept."""
+        paths = filter(None, (str(self.loader.parent), str(self.driver.parent), given.get(_PATHS, "")))
         return {_PATHS: os.pathsep.join(paths), DRIVERS: given.get(DRIVERS) or str(self.driver)}
 
 

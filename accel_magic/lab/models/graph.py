@@ -182,7 +182,8 @@ def _described(model: ov.Model) -> bytes:
         *(_argument(protocol.OUTPUT, port, port.get_node().input_value(0).get_node()) for port in model.outputs),
     ]
     name = _aligned(model.friendly_name.encode()[:255] + b"\0")
-    return protocol.GRAPH.pack(len(arguments), len(name)) + name + b"".join(arguments)
+    stateful = bool(model.get_variables())
+    return protocol.GRAPH.pack(len(arguments), len(name), stateful, 0) + name + b"".join(arguments)
 
 
 def _argument(kind: int, port: ov.Output, source: ov.Node) -> bytes:

@@ -149,5 +149,8 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
         for call in level_zero.CALLS
         if call.traced
     ),
+    # Only in the lab, whose driver library has it.
+    PresetProbe(API, f"uprobe:{level_zero.LAB_DRIVER}:{level_zero.LAB_INFERENCE}", "graph=arg0:str",
+                group="Level Zero"),
 )  # fmt: skip
 """The probes. A place belongs to the first probe that matches it, or to one that measures its latency."""

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from accel_magic.analysis.npu import NpuTables
 
 LAYER_NAMES: Final = (*LAYERS, "NPU")
-COLORS: Final = tuple(PALETTE[place] for place in (0, 1, 2, 3, 5, 4, 7))
-"""A color for each layer: blue, orange, green, pink, vermilion, sky, violet."""
+COLORS: Final = tuple(PALETTE[place] for place in (6, 0, 1, 2, 3, 5, 4, 7))
+"""A color for each layer: olive, blue, orange, green, pink, vermilion, sky, violet."""
 WHITE_ON: Final = {"#0072b2", "#009e73", "#d55e00", "#8c6bb1"}
 HEIGHT: Final = 560
 LANE: Final = (4.0, 20.0)
@@ -97,8 +97,8 @@ def timeline(npu: NpuTables, start_ns: int | None = None, end_ns: int | None = N
     if not len(drawn.bars):
         raise ResultError(
             "no steps to draw",
-            why="no NPU activity was recorded in this range",
-            fix="trace with the preset npu, in a mode that records events",
+            why="no task and no NPU activity was recorded in this range",
+            fix="trace with the preset npu or openvino, in a mode that records events",
             code="result.empty-figure",
         )
     recording = npu.recording

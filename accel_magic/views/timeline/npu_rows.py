@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.nesting import lanes
-from accel_magic.analysis.npu.families import API, FENCE, INTERRUPT, IOCTL, LAYERS
+from accel_magic.analysis.npu.families import API, FENCE, INTERRUPT, IOCTL, LAYERS, TASK
 from accel_magic.analysis.npu.layers import CALLBACK, COMPLETES, DOORBELLS, ENDS_WAIT
 from accel_magic.analysis.npu.objects import SUBMITS
 
@@ -201,7 +201,7 @@ def _label(labels: list[str], group: int, layer: int) -> str:
 def _groups(steps: _Steps) -> tuple[Codes, list[str]]:
     """(steps,) group of rows of each step, and the groups' labels: one per process, then kernel threads."""
     pid = steps.frame["pid"].to_numpy(np.int64)
-    calling = np.flatnonzero((steps.layer == API) | (steps.layer == IOCTL))
+    calling = np.flatnonzero(np.isin(steps.layer, (TASK, API, IOCTL)))
     pids, first = np.unique(pid[calling], return_index=True)
     order = np.argsort(first)
     pids, first = pids[order], calling[first[order]]

@@ -1,6 +1,6 @@
 """Models on "NPU" and on "CPU" in the lab's guest; prints what was seen as JSON.
 
-Arguments: names of the checks to run.
+Arguments: names of the checks to run, with their argument after `=`.
 """
 
 from __future__ import annotations
@@ -187,6 +187,39 @@ def tensors(core):
     return worst
 
 
+def state(core):
+    """A model that adds up its inputs, with one request and with two."""
+    from openvino.op.util import Variable, VariableInfo
+
+    given = op.parameter([1, 4], np.float32, name="given")
+    information = VariableInfo()
+    information.data_shape, information.data_type = ov.PartialShape([1, 4]), ov.Type.f32
+    information.variable_id = "sum"
+    variable = Variable(information)
+    before = op.read_value(op.constant(np.zeros((1, 4), np.float32)), variable)
+    total = op.add(given, before)
+    model = ov.Model([op.result(total, name="total")], [op.assign(total, variable)], [given], "state")
+    compiled, data = core.compile_model(model, "NPU"), np.ones((1, 4), np.float32)
+    request, worst = compiled.create_infer_request(), 0.0
+    for number in range(1, 4):
+        request.infer([data])
+        worst = max(worst, difference(values(request), [data * number]))
+    try:
+        compiled.create_infer_request().infer([data])
+        second = "accepted"
+    except RuntimeError as error:
+        second = str(error)
+    return {"difference": worst, "second": second}
+
+
+def inferences(core, count):
+    """Nothing but a number of inferences of one model by one request."""
+    model = several()
+    request, data = core.compile_model(model, "NPU").create_infer_request(), data_for(model)
+    for _ in range(int(count)):
+        request.infer(data)
+
+
 def limits(core):
     """What the NPU refuses, with its reasons."""
 
@@ -240,9 +273,10 @@ def faults(core):
 def main():
     core = ov.Core()
     found = {"devices": core.available_devices, "name": core.get_property("NPU", "FULL_DEVICE_NAME")}
-    for name in sys.argv[1:]:
+    for argument in sys.argv[1:]:
+        name, _, value = argument.partition("=")
         begun = time.monotonic()
-        found[name] = globals()[name](core)
+        found[name] = globals()[name](core, *filter(None, [value]))
         print(name, f"{time.monotonic() - begun:.1f} s", file=sys.stderr, flush=True)
     print(json.dumps(found))
 

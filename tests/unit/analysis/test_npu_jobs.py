@@ -48,7 +48,7 @@ def test_a_job_is_described_from_submission_to_end(story, kernel):
         "status": "ok", "code": 0, "submitted_ns": 2000, "submit_ns": 100, "queued_ns": 2010, "doorbell_ns": 2070,
         "done_ns": 3000, "latency_ns": 1000, "wait_start_ns": 2200, "wait_ns": 900, "engine": 0,
         "cmdq_id": 3 if new else None, "priority": 4, "bo": A, "buffer_count": 2, "completions": 1,
-        "wait_timeouts": 0, "begun_before": False,
+        "wait_timeouts": 0, "begun_before": False, "graph": None,
     }  # fmt: skip
 
 

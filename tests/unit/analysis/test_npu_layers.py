@@ -70,7 +70,7 @@ def test_a_call_links_to_its_ioctls_and_those_to_the_drivers_functions(story):
     assert (call["layer"], call["parent"], call["root"], call["duration_ns"]) == ("API", -1, call["id"], 500)
     assert steps.at("ivpu_gem_create_object", 1105)["root"] == call["id"]
     assert steps.frame["layer"].value_counts().to_dict() == {
-        "driver": 4, "ioctl": 3, "API": 1, "IPC": 0, "interrupt": 0, "fence": 0,
+        "driver": 4, "ioctl": 3, "API": 1, "task": 0, "IPC": 0, "interrupt": 0, "fence": 0,
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 from accel_magic.c_programs import compile_program
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab import level_zero, npu
+from accel_magic.lab.device import commands
 from accel_magic.lab.image import store
 from accel_magic.lab.level_zero import parts
+from accel_magic.lab.models import protocol
 from accel_magic.lab.npu import level_zero_load as loads
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.lab import Lab
@@ -56,6 +59,70 @@ ABI = {
     ),
     "ze_queue_group_properties": (40, {"flags": 16, "most_fill_pattern": 24, "queues": 32}),
 }
+# Those of the NPU extensions, from the published headers of the graph extension 1.18.
+NPU_ABI = {
+    "npu_graph_description": (56, {"format": 16, "size": 24, "input": 32, "build_flags": 40, "flags": 48}),
+    "npu_device_graph_properties": (
+        56,
+        {"version": 16, "compiler_major": 20, "formats": 24, "opset": 28, "elf": 32, "runtime": 44},
+    ),
+    "npu_graph_properties": (32, {"arguments": 16, "stages": 20, "flags": 24}),
+    "npu_argument_properties": (
+        8776,
+        {
+            "name": 16,
+            "type": 272,
+            "dimensions": 276,
+            "network_precision": 296,
+            "device_layout": 308,
+            "scale": 312,
+            "zero_point": 316,
+            "rank": 320,
+            "friendly_name": 324,
+            "names": 580,
+            "names_count": 8772,
+        },
+    ),
+    "npu_argument_metadata": (
+        8800,
+        {
+            "type": 16,
+            "friendly_name": 20,
+            "data_type": 276,
+            "shape": 280,
+            "rank": 344,
+            "names": 348,
+            "names_count": 8540,
+            "name": 8544,
+        },
+    ),
+    "npu_strides": (24, {"can_change": 16}),
+    "npu_tensor": (24, {"memory": 16}),
+    "npu_memory": (16, {"total": 0, "allocated": 8}),
+    "npu_layer": (
+        368,
+        {
+            "type": 256,
+            "status": 308,
+            "start_ns": 312,
+            "duration_ns": 320,
+            "id": 328,
+            "fused_id": 336,
+            "dpu_ns": 344,
+            "dma_ns": 360,
+        },
+    ),
+}
+# The functions of the graph extension in the order of its table, from the same headers.
+GRAPH_TABLE = (
+    *("Create", "Destroy", "GetProperties", "GetArgumentProperties", "SetArgumentValue", "AppendGraphInitialize"),
+    *("AppendGraphExecute", "GetNativeBinary", "DeviceGetGraphProperties", "GraphGetArgumentMetadata"),
+    *("GetArgumentProperties2", "GetArgumentProperties3", "QueryNetworkCreate", "QueryNetworkDestroy"),
+    *("QueryNetworkGetSupportedLayers", "BuildLogGetString", "Create2", "QueryNetworkCreate2", "QueryContextMemory"),
+    *("DeviceGetGraphProperties2", "GetNativeBinary2", "GetProperties2", "GraphInitialize"),
+    *("CompilerGetSupportedOptions", "CompilerIsOptionSupported", "Create3", "GetProperties3", "BuildLogGetString2"),
+    *("BuildLogDestroy", "SetArgumentValue2", "Evict"),
+)
 # Index of each function that the driver fills in its table, from the same headers.
 PLACES = {
     "Global": {0},
@@ -102,17 +169,59 @@ def built(cache, monkeypatch):
 
 
 @needs_compiler
-def test_structures_match_the_specification(tmp_path):
+@pytest.mark.parametrize(("header", "abi"), [("ze_api.h", ABI), ("npu_api.h", NPU_ABI)])
+def test_structures_match_the_specification(tmp_path, header, abi):
     checks = [
         f'_Static_assert(sizeof(struct {name}) == {size}, "{name}");'
         + "".join(
             f'_Static_assert(offsetof(struct {name}, {field}) == {at}, "{name}.{field}");'
             for field, at in offsets.items()
         )
-        for name, (size, offsets) in ABI.items()
+        for name, (size, offsets) in abi.items()
     ]
     source = tmp_path / "check.c"
-    source.write_text('#include "ze_api.h"\n' + "\n".join(checks))
+    source.write_text(f'#include "{header}"\n' + "\n".join(checks))
+
+    done = subprocess.run(
+        [COMPILER, "-std=gnu11", "-fsyntax-only", "-I", SOURCES, source], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_graph_extension_has_its_functions_in_the_specifications_order():
+    header = (SOURCES / "npu_api.h").read_text()
+    table = header[header.index("#define GRAPH_FUNCTIONS") : header.index("#define PROFILING_FUNCTIONS")]
+
+    assert tuple(re.findall(r"F\(pfn(\w+),", table)) == GRAPH_TABLE
+
+
+@needs_compiler
+def test_the_device_reads_what_the_driver_writes(tmp_path):
+    layouts = {
+        "job_header": commands.HEADER,
+        "job_command": commands.COMMAND,
+        "job_span": commands.SPAN,
+        "job_answer": commands.ANSWER,
+        "job_graph": protocol.GRAPH,
+        "job_argument": protocol.ARGUMENT,
+        "npu_layer": protocol.LAYER,
+    }
+    numbers = {name.upper(): getattr(commands, name) for name in ("EXECUTE", "COPY", "LOAD", "AWAIT", "UNLOAD")}
+    checks = [f'_Static_assert(sizeof(struct {name}) == {each.size}, "{name}");' for name, each in layouts.items()]
+    checks += [f'_Static_assert(JOB_{name} == {number}, "{name}");' for name, number in numbers.items()]
+    checks += [
+        f'_Static_assert({name} == {number}, "{name}");'
+        for name, number in {
+            "JOB_AT": commands.JOB_AT,
+            "JOB_MAGIC": commands.MAGIC,
+            "JOB_LARGEST": commands.LARGEST,
+            "SLOT_SIZE": protocol.SLOT_SIZE,
+            "JOB_NOT_READY": commands.NOT_READY,
+        }.items()
+    ]
+    source = tmp_path / "check.c"
+    source.write_text('#include "lab_driver.h"\n' + "\n".join(checks))
 
     done = subprocess.run(
         [COMPILER, "-std=gnu11", "-fsyntax-only", "-I", SOURCES, source], capture_output=True, text=True, check=False
@@ -213,7 +322,8 @@ def test_programs_in_the_guest_find_loader_and_driver_and_keep_existing_variable
 
     assert found.loader.name == built.name
     assert [each.name for each in found.loader.parent.iterdir()] == [built.name]
-    folder = str(found.loader.parent)
+    assert [each.name for each in found.driver.parent.iterdir()] == ["libze_lab_npu.so"]
+    folder = f"{found.loader.parent}:{found.driver.parent}"
     assert (tmp_path / "bin" / "ze_load").resolve() == found.program
     assert found.environment({}) == {"LD_LIBRARY_PATH": folder, "ZE_ENABLE_ALT_DRIVERS": str(found.driver)}
     kept = found.environment({"LD_LIBRARY_PATH": "/one", "ZE_ENABLE_ALT_DRIVERS": "/mine.so"})

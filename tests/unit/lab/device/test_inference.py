@@ -89,13 +89,13 @@ def test_a_model_is_loaded_described_and_executed(jobs, blob, given):
 
     assert status == commands.DONE
     assert commands.sizes_of(described) == commands.Sizes((512,), (512,))
-    arguments, name_size = protocol.GRAPH.unpack_from(described)
-    assert (arguments, described[8 : 8 + name_size].rstrip(b"\0")) == (2, b"affine")
-    kind, precision, data_type, rank, size, *shape, names, text = protocol.ARGUMENT.unpack_from(
-        described, 8 + name_size
-    )
-    assert (kind, precision, data_type, rank, size, shape[:3], names) == (protocol.INPUT, 1, 5, 2, 512, [2, 64, 0], 1)
-    at = 8 + name_size + protocol.ARGUMENT.size
+    arguments, name_size, stateful, _ = protocol.GRAPH.unpack_from(described)
+    name_end = protocol.GRAPH.size + name_size
+    assert (arguments, stateful) == (2, False)
+    assert described[protocol.GRAPH.size : name_end].rstrip(b"\0") == b"affine"
+    *numbers, names, text = protocol.ARGUMENT.unpack_from(described, name_end)
+    assert (numbers[:8], names) == ([protocol.INPUT, 1, 5, 2, 512, 2, 64, 0], 1)
+    at = name_end + protocol.ARGUMENT.size
     assert described[at : at + text].rstrip(b"\0").split(b"\0") == [b"x", b"x", b"x"]
     for sign in (1, -1):
         assert jobs.infer(sign * given) == SUCCESS

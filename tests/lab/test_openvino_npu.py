@@ -1,0 +1,127 @@
+"""OpenVINO on the lab's NPU: the stock wheel, the real loader and driver; results compared with the CPU plugin's."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.lab.conftest import GUEST
+
+pytest.importorskip("openvino")
+
+SCRIPT = GUEST / "openvino_npu.py"
+IMPORT_S = 600.0
+"""Importing OpenVINO takes half a minute on an emulated processor, and more on a busy machine."""
+
+
+CHECKS = ("first", "results", "blobs", "layers", "placement", "tensors", "state", "limits", "repeated", "faults")
+
+
+@pytest.fixture(scope="module")
+def cache():
+    return {}
+
+
+@pytest.fixture
+def seen(guest, api, cache):
+    """What the script saw in the guest: all checks in one process, once per kernel."""
+    if guest.kernel not in cache:
+        done = guest.lab.run([sys.executable, str(SCRIPT), *CHECKS], timeout=IMPORT_S)
+        assert done.status == 0, done.stderr.decode()
+        cache[guest.kernel] = json.loads(done.text.splitlines()[-1])
+    return cache[guest.kernel]
+
+
+def test_openvino_lists_the_labs_npu_which_says_what_it_is(seen):
+    assert seen["devices"] == ["CPU", "NPU"]
+    assert seen["name"] == "NPU lab (emulated: OpenVINO computes on the host's CPU)"
+
+
+@pytest.mark.parametrize("model", ["convolution", "several", "elementwise", "transformer"])
+def test_results_are_those_of_the_cpu_also_with_four_requests_and_several_models(seen, model):
+    found = seen["results"][model]
+
+    assert found["sync"] <= 1e-5
+    assert found["async"] <= 1e-5
+    assert (found["requests"], found["answers"]) == (4, 8)
+
+
+def test_compiled_models_are_exported_and_imported_and_damaged_ones_rejected(seen):
+    found = seen["blobs"]
+
+    assert found["difference"] <= 1e-5
+    assert "missing the NPU metadata" in found["cut"]
+    assert "INVALID_NATIVE_BINARY" in found["noise"]
+
+
+def test_layers_have_times_and_kinds(seen):
+    kinds = {kind for _, kind, _, _ in seen["layers"]}
+
+    assert {"MatMul", "Softmax"} <= kinds
+    assert all(place == "Shave" and seconds > 0 for _, _, place, seconds in seen["layers"])
+
+
+def test_models_can_be_queried_and_split_among_devices(seen):
+    assert seen["placement"]["query"] == ["NPU"]
+    assert seen["placement"]["hetero"] <= 1e-5
+
+
+def test_tensors_of_the_npus_memory_and_others_can_be_exchanged(seen):
+    assert seen["tensors"] <= 1e-5
+
+
+def test_a_model_with_a_state_works_with_one_request_and_rejects_a_second(seen):
+    assert seen["state"]["difference"] <= 1e-5
+    assert "UNSUPPORTED_FEATURE" in seen["state"]["second"]
+
+
+def test_limits_name_themselves(seen):
+    assert "dynamic_input has the dynamic shape [?,4]" in seen["limits"]["dynamic"]
+    assert "six_input has 6 dimensions: at most 5 are possible" in seen["limits"]["six"]
+
+
+def test_two_hundred_inferences_and_repeated_compilation_leave_no_memory_behind(seen):
+    assert seen["repeated"]["inferences"] < 2
+    assert seen["repeated"]["compilations"] < 4
+
+
+def test_a_hanging_job_is_an_inference_that_fails(seen):
+    assert "DEVICE_LOST" in seen["faults"]["error"]
+
+
+def test_every_inference_is_one_job_with_its_graphs_name(guest, api):
+    count = 5
+    result = guest.trace(
+        "npu", command=[sys.executable, str(SCRIPT), f"inferences={count}"], timeout=IMPORT_S, args="", scope="self"
+    )
+    jobs, calls = result.npu.jobs, Counter(result.events["function"].astype(str))
+
+    assert result.value.status == 0, result.value.stderr
+    assert result.lost == 0
+    named = jobs[jobs["graph"].notna()]
+    assert named["graph"].tolist() == ["several"] * count
+    assert set(named["status"].astype(str)) == {"ok"}
+    assert len(jobs) == count + 2  # one brings the model, one drops it
+    assert calls["zeCommandQueueExecuteCommandLists"] == count
+    assert calls["zeFenceHostSynchronize"] == count
+
+
+def test_benchmark_app_runs_on_the_npu(guest, api, tmp_path):
+    import openvino as ov
+
+    from tests.support.npu_models import affine
+
+    model = guest.lab.exchange / "affine.xml"
+    ov.save_model(affine(), model)
+    program = Path(sys.executable).with_name("benchmark_app")
+    options = ("-m", str(model), "-d", "NPU", "-niter", "20", "-hint", "latency")
+    done = guest.lab.run([str(program), *options], timeout=IMPORT_S)
+
+    assert done.status == 0, done.stderr.decode()
+    assert re.search(r"Count: +20 iterations", done.text)
+    assert re.search(r"Throughput: +[\d.]+ FPS", done.text)
