@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MOST: Final = 20_000
 """Nodes that are kept."""
@@ -38,21 +38,32 @@ class Node:
 
 
 def of_this_process() -> tuple[Node, ...]:
-    """The nodes of all compiled models that Python code holds; none without OpenVINO."""
+    """The nodes of all compiled models that Python code holds, or requests of them; none without OpenVINO."""
     openvino = sys.modules.get("openvino")
-    kind = getattr(openvino, "CompiledModel", None)
-    if kind is None:
+    models: dict[type, Callable[[Any], Any]] = {
+        getattr(openvino, name): get for name, get in _HOLDERS.items() if hasattr(openvino, name)
+    }
+    if not models:
         return ()
     found: dict[tuple[str, str], Node] = {}
     for each in gc.get_objects():
-        if type(each) is kind and len(found) < MOST:
-            for node in _nodes(each):
+        if type(each) in models and len(found) < MOST:
+            for node in _nodes(each, models[type(each)]):
                 found.setdefault((node.model, node.name), node)
     return tuple(found.values())[:MOST]
 
 
-def _nodes(compiled: Any) -> Iterator[Node]:
+_HOLDERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "CompiledModel": lambda compiled: compiled,
+    "InferRequest": lambda request: request.get_compiled_model(),
+    "AsyncInferQueue": lambda queue: queue[0].get_compiled_model(),
+}
+"""OpenVINO's classes that lead to a compiled model."""
+
+
+def _nodes(holder: Any, compiled_of: Callable[[Any], Any]) -> Iterator[Node]:
     try:
+        compiled = compiled_of(holder)
         model = str(compiled.get_property("NETWORK_NAME"))
         nodes = compiled.get_runtime_model().get_ordered_ops()
     except Exception:  # noqa: BLE001 -- not every plugin has a runtime model, and nothing depends on it

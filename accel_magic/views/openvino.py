@@ -82,6 +82,9 @@ def _inferences(openvino: OpenVinoTables) -> str:
         f"inference{'' if count == 1 else 's'} of {', '.join(models[:_MOST])}{' ...' if len(models) > _MOST else ''}"
     )
     line = f"{exact_text(count)} {named}: p50 {duration_text(p50)}, p99 {duration_text(p99)}"
+    if requests["waiting_ns"].notna().any():
+        waited = requests["waiting_ns"].sum() / requests.loc[requests["waiting_ns"].notna(), "duration_ns"].sum()
+        line += f"; {share_text(waited)} waiting for the NPU"
     if requests["layers"].any():
         share = requests["layers_ns"].sum() / requests["duration_ns"].sum()
         line += f"; {share_text(share)} in layers"

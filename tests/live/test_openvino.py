@@ -42,3 +42,31 @@ def test_without_privilege_the_kernels_part_is_skipped_and_the_tasks_are_traced(
     assert "compile_model" not in result.openvino.compile.index
     assert len(result.openvino.requests) == 30
     assert {point.kind for point in result.plan.points} == {"itt"}
+
+
+def test_time_in_the_queue_begins_at_start_async(tmp_path):
+    found = openvino.run(
+        tmp_path,
+        """
+import time
+compiled = ov.Core().compile_model(network(), "CPU", {"NUM_STREAMS": 1})
+data = {0: random.random((1, 3, 64, 64), np.float32)}
+queue, asked = ov.AsyncInferQueue(compiled, 2), []
+queue.start_async(data); queue.wait_all()
+with accel_magic.trace("openvino:requests") as t:
+    for _ in range(20):
+        before = time.monotonic_ns()
+        queue.start_async(data)
+        asked.append((before, time.monotonic_ns()))
+    queue.wait_all()
+finish(t, asked=asked)
+""",
+    )
+    requests = found.result.openvino.requests
+    start_ns = found.result.recording.start_ns
+
+    assert len(requests) == 20
+    assert (requests["queue_ns"] >= 0).all()
+    asked = (requests["start_ns"] - requests["queue_ns"] + start_ns).sort_values()
+    for moment, (before, after) in zip(asked, found.told["asked"], strict=True):
+        assert before <= moment <= after

@@ -29,7 +29,7 @@ class OpenVinoTables:
         """One row per inference; see `accel_magic.analysis.openvino.requests`."""
         from accel_magic.analysis.openvino.requests import requests
 
-        return requests(self.trace)
+        return requests(self.trace, self._npu.jobs)
 
     @cached_property
     def layers(self) -> pd.DataFrame:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from accel_magic.analysis.findings import Findings
-from accel_magic.analysis.openvino.trace import CREATED, INFERENCE, LAYER, LOOP
+from accel_magic.analysis.openvino.trace import CREATED, INFERENCE, LAYER, LOOP, STEP
 from accel_magic.findings import SEVERITIES, BaseRule, Stretch
+from accel_magic.probes.presets import openvino as presets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -175,7 +176,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "compiled-in-trace",
         "note",
-        "compiling {models:,.0f} models took {share:.0%} of the trace",
+        "compiling took {share:.0%} of the trace (calls of compile_model: {models:,.0f})",
         "Each start of the program pays this again, unless the compiled model is cached.",
         "Set `CACHE_DIR`, so that later starts load the compiled model; compile once and keep the compiled model.",
         threshold=0.2,
@@ -204,6 +205,31 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="share of the time, from the first inference to the last, with more working threads than CPUs",
         source="a tenth",
         needs=(INFERENCE, LOOP),
+    ),
+    Rule(
+        "npu-host-copies",
+        "warning",
+        "{copy_share:.0%} of the host's time in inferences on the NPU passes before submitting and after waiting",
+        "OpenVINO copies tensors that are in ordinary memory to and from memory of the NPU, on the host's CPU.",
+        "Pass less, such as images as u8 that the NPU converts (`PrePostProcessor`), or create tensors in the NPU's "
+        "memory once and fill them: `core.get_default_context('NPU').create_host_tensor(type, shape)`.",
+        threshold=0.4,
+        unit="share of the time of inferences on the NPU, without waiting for it",
+        source="two fifths: with small tensors, submitting takes most of that time",
+        needs=(INFERENCE, STEP),
+    ),
+    Rule(
+        "npu-fallback",
+        "warning",
+        "{inferences:,.0f} inferences ran on the CPU beside {npu_inferences:,.0f} on the NPU",
+        "HETERO gives operations that the NPU's compiler rejects to the CPU, as models of their own; AUTO uses the CPU "
+        "until the NPU has compiled the model.",
+        "`core.query_model(model, 'NPU')` names what the NPU accepts; replace the other operations. With AUTO, set "
+        "`ENABLE_STARTUP_FALLBACK` to False, or compile for the NPU directly.",
+        threshold=0.05,
+        unit="share of the inferences",
+        source="one in twenty: less is not worth a change to a model",
+        needs=(INFERENCE, STEP),
     ),
     Rule(
         "workers-spin",
@@ -389,6 +415,39 @@ def _merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[n
     return start[first], reached[last]
 
 
+def _npu_host_copies(openvino: Analysed, limit: float) -> Evidence | None:
+    """From medians, so that the first inference, which allocates, does not count."""
+    trace = openvino.trace
+    steps = trace.of_kind(STEP)
+    inferences = trace.of_kind(INFERENCE)
+    inferences = inferences[inferences["device"] == "npu"]
+    outer = steps[steps["name"].isin(presets.NPU_STEPS)]
+    inner = steps.loc[~steps["name"].isin(presets.NPU_STEPS)]
+    spent = np.zeros(len(inferences))
+    for chosen, sign in ((outer, 1), (inner, -1)):
+        of = trace.within(inferences, chosen)
+        weights = sign * chosen["duration_ns"].to_numpy()[of >= 0]
+        spent += np.bincount(of[of >= 0], weights, minlength=len(inferences))
+    if len(inferences) < _ENOUGH:
+        return None
+    waiting = steps[steps["name"].astype(str) == presets.NPU_WAIT]
+    of = trace.within(inferences, waiting)
+    weights = waiting["duration_ns"].to_numpy()[of >= 0]
+    host = inferences["duration_ns"].to_numpy() - np.bincount(of[of >= 0], weights, minlength=len(inferences))
+    share = float(np.median(spent / np.maximum(host, 1)))
+    return {"copy_share": share, "copy_ns": float(np.median(spent))} if share > limit else None
+
+
+def _npu_fallback(openvino: Analysed, limit: float) -> Evidence | None:
+    requests = openvino.requests
+    of_cpu, of_npu = ((requests["device"] == device).to_numpy() for device in ("cpu", "npu"))
+    counts = {"inferences": int(of_cpu.sum()), "npu_inferences": int(of_npu.sum())}
+    if not of_npu.any() or of_cpu.sum() <= limit * (of_cpu | of_npu).sum():
+        return None
+    spent = requests["duration_ns"].to_numpy()
+    return {**counts, "share": float(spent[of_cpu].sum() / spent[of_cpu | of_npu].sum())}
+
+
 def _workers_spin(openvino: Analysed, limit: float) -> Evidence | None:
     threads = openvino.threads
     if threads["yields"].isna().all() or not len(openvino.requests):
@@ -411,6 +470,8 @@ _CHECKS: Final[Mapping[str, Callable[[Analysed, float], Mapping[str, object] | N
         "compiled-in-trace": _compiled_in_trace,
         "device-idle": _device_idle,
         "too-many-threads": _too_many_threads,
+        "npu-host-copies": _npu_host_copies,
+        "npu-fallback": _npu_fallback,
         "workers-spin": _workers_spin,
     }
 )

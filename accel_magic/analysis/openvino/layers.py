@@ -65,15 +65,12 @@ _OTHERS: Final = ["executions", "total_ns", "mean_ns", "p50_ns", "p99_ns", "max_
 def _told(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.DataFrame:
     """What OpenVINO says of each layer: `type` and the columns of `_TOLD`, '' if nothing or not the same in all models.
 
-    Layers of several models may have the same name.
+    Layers of several models may have the same name, and tasks have another name of the model than OpenVINO's users.
     """
     columns = ["type", *_TOLD]
-    rows = [(node.name, node.model, *(getattr(node, column) for column in columns)) for node in trace.recording.nodes]
-    known = pd.DataFrame(rows, columns=["name", "model", *columns], dtype="str")
-    known = known[known["name"].isin(table.index)]
-    models = table["model"].reindex(known["name"]).to_numpy()
-    known = known[(models == "") | (known["model"].to_numpy() == models)]
-    alike = known.drop(columns="model").drop_duplicates().drop_duplicates("name", keep=False)
+    rows = [(node.name, *(getattr(node, column) for column in columns)) for node in trace.recording.nodes]
+    known = pd.DataFrame(rows, columns=["name", *columns], dtype="str")
+    alike = known.drop_duplicates().drop_duplicates("name", keep=False)
     told: pd.DataFrame = alike.set_index("name").reindex(table.index, fill_value="")
     return told
 

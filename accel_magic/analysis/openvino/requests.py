@@ -1,4 +1,4 @@
-"""Inferences: how long each took, and how much of it was spent in layers."""
+"""Inferences: how long each took, and how much of it was spent in queues, in layers, waiting, and on the NPU."""
 
 from __future__ import annotations
 
@@ -7,45 +7,100 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.openvino.trace import INFERENCE, LAYER
+from accel_magic.analysis.openvino.trace import INFERENCE, LAYER, STEP
+from accel_magic.probes.presets import openvino
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from accel_magic.analysis.openvino.trace import OpenVinoTrace
 
 
-def requests(trace: OpenVinoTrace) -> pd.DataFrame:
+def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per inference, in order of time.
 
-    Columns: `model` (category), `device` (category), `pid`, `tid` (the thread that ran it), `start_ns`, `end_ns`,
-    `duration_ns` (int64), `layers` (number of executed nodes), `layers_ns` (their time), `outside_ns` (the rest: copies
-    of inputs and outputs, scheduling), `gap_ns` (Int64: since the previous inference on this thread ended; NA for the
-    first).
+    Args:
+        trace: The trace.
+        jobs: Its NPU jobs (`analysis.npu.jobs`); empty if the NPU's driver was not traced.
+
+    Columns: `model` (category, '' if unknown), `device` (category), `pid`, `tid` (the thread that ran it), `start_ns`,
+    `end_ns`, `duration_ns` (int64), `queue_ns` (Int64: from `start_async` to `start_ns`; NA for synchronous inferences
+    and if these calls were not traced), `layers` (number of executed nodes), `layers_ns` (their time), `outside_ns`
+    (the rest: copies of inputs and outputs, scheduling), `waiting_ns` (Int64: for the NPU; NA on other devices), `jobs`
+    (number of NPU jobs), `npu_ns` (Int64: from the first job's doorbell to the last one's end; NA without jobs),
+    `gap_ns` (Int64: since the previous inference on this thread ended; NA for the first).
     """
     found = trace.of_kind(INFERENCE)
     layers = trace.of_kind(LAYER)
     of = trace.within(found, layers)
     inside = of >= 0
-    count = np.bincount(of[inside], minlength=len(found))
     taken = np.bincount(of[inside], layers["duration_ns"].to_numpy()[inside], minlength=len(found)).astype(np.int64)
     table = pd.DataFrame(
         {
-            "model": pd.Categorical([model_of(name) for name in found["name"].astype(str)]),
+            "model": [model_of(name) for name in found["name"].astype(str)],
             "device": found["device"].to_numpy(),
             "pid": found["pid"].to_numpy(),
             "tid": found["tid"].to_numpy(),
             "start_ns": found["start_ns"].to_numpy(),
             "end_ns": found["end_ns"].to_numpy(),
             "duration_ns": found["duration_ns"].to_numpy(),
-            "layers": count,
+            "layers": np.bincount(of[inside], minlength=len(found)),
             "layers_ns": taken,
         }
     )
     table["outside_ns"] = table["duration_ns"] - table["layers_ns"]
+    table.insert(7, "queue_ns", _queued(trace, table))
+    table["waiting_ns"] = _waiting(trace, found)
+    _add_jobs(trace, table, jobs)
+    table["model"] = pd.Categorical(table["model"])
     before = table.groupby("tid", sort=False)["end_ns"].shift()
     table["gap_ns"] = (table["start_ns"] - before).astype("Int64")
     return table
 
 
 def model_of(task: str) -> str:
-    """Name of the model in an inference's task: `SyncInferenceCPU::infer::Model1` is of `Model1`."""
-    return task.rpartition("::")[2]
+    """Name of the model in an inference's task: `SyncInferenceCPU::infer::Model1` is of `Model1`; '' if it has none."""
+    return task.rpartition("::")[2] if "::" in task else ""
+
+
+def _queued(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
+    """Time in the queue: the first call of `start_async` is of the first inference on another thread, and so on."""
+    calls = trace.events[trace.events["function"].astype(str).str.contains(openvino.START_ASYNC, regex=False)]
+    queued = pd.Series(pd.NA, table.index, dtype="Int64")
+    for pid, own in calls.groupby("pid", sort=False):
+        asked = own["time_ns"].to_numpy()
+        elsewhere = table.index[(table["pid"] == pid) & ~table["tid"].isin(own["tid"])]
+        started = table.loc[elsewhere, "start_ns"].to_numpy()
+        if len(asked) == len(started) and (started >= asked).all():
+            queued[elsewhere] = started - asked
+    return queued
+
+
+def _waiting(trace: OpenVinoTrace, found: pd.DataFrame) -> pd.Series[int]:
+    """Time that each inference waited for the NPU."""
+    steps = trace.of_kind(STEP)
+    waits = steps[steps["name"].astype(str) == openvino.NPU_WAIT]
+    of = trace.within(found, waits)
+    spent = np.bincount(of[of >= 0], waits["duration_ns"].to_numpy()[of >= 0], minlength=len(found))
+    known = np.isin(np.arange(len(found)), of)
+    return pd.Series(spent.astype(np.int64), dtype="Int64").where(pd.Series(known))
+
+
+def _add_jobs(trace: OpenVinoTrace, table: pd.DataFrame, jobs: pd.DataFrame) -> None:
+    """Add number and time of the NPU's jobs; and their graph, where the inference's task does not name its model."""
+    jobs = jobs[jobs["submitted_ns"].notna()] if len(jobs) else jobs
+    moments = pd.DataFrame(
+        {name: jobs[column].to_numpy(np.int64) for name, column in (("tid", "tid"), ("start_ns", "submitted_ns"))}
+        if len(jobs)
+        else {"tid": np.zeros(0, np.int64), "start_ns": np.zeros(0, np.int64)}
+    )
+    of: NDArray[np.intp] = trace.within(table, moments)
+    inside = jobs.assign(of=of)[of >= 0] if len(jobs) else jobs
+    table["jobs"] = np.bincount(of[of >= 0], minlength=len(table))
+    table["npu_ns"] = pd.Series(pd.NA, table.index, dtype="Int64")
+    if len(inside):
+        rung = inside["doorbell_ns"].fillna(inside["submitted_ns"]).groupby(inside["of"]).min()
+        ended = inside["done_ns"].groupby(inside["of"]).max()
+        table["npu_ns"] = (ended - rung).reindex(table.index).astype("Int64")
+        graphs = inside["graph"].dropna().groupby(inside["of"]).first().reindex(table.index)
+        table["model"] = table["model"].where((table["model"] != "") | graphs.isna(), graphs)

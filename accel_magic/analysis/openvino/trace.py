@@ -27,6 +27,7 @@ TYPE: Final = "type"
 PRIMITIVE: Final = "primitive"
 CREATED: Final = "created"
 LOOP: Final = "loop"
+STEP: Final = "step"
 OTHER: Final = "other"
 _KINDS: Final = {
     INFERENCE: openvino.INFERENCES,
@@ -37,12 +38,16 @@ _KINDS: Final = {
     LOOP: openvino.LOOPS,
 }
 """Globs of the domains by kind of task."""
+_NAMES: Final = (*_KINDS, STEP)
 _PLUGIN: Final = re.compile(r"ov::\w+::(\w+)::")
 
 
-def kind_of(domain: str) -> str:
-    """Return the kind of a domain's tasks."""
-    return next((kind for kind, glob in _KINDS.items() if matcher(glob)(domain)), OTHER)
+def kind_of(point: ProbePoint) -> str:
+    """Return the kind of a point's tasks; `other` for what is not a task of OpenVINO."""
+    if point.kind != "itt":
+        return OTHER
+    kind = next((kind for kind, glob in _KINDS.items() if matcher(glob)(point.target)), OTHER)
+    return STEP if kind == INFERENCE and not point.function.startswith(openvino.INFERENCE) else kind
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,8 @@ class OpenVinoTrace:
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Kind of each point; `other` for what is not a task of OpenVINO."""
-        return tuple(kind_of(point.target) if point.kind == "itt" else OTHER for point in self.points)
+        """Kind of each point."""
+        return tuple(map(kind_of, self.points))
 
     @property
     def complete(self) -> bool:
@@ -78,7 +83,7 @@ class OpenVinoTrace:
         """One row per task that was seen, exact: `kind`, `domain`, `name`, and the columns of `TraceResult.latency`."""
         table = latency_frame(self.recording).reset_index(drop=True)
         points = self.recording.plan.latency_points
-        kinds = [kind_of(point.target) if point.kind == "itt" else OTHER for point in points]
+        kinds = [*map(kind_of, points)]
         for at, (name, values) in enumerate(
             {
                 "kind": kinds,
@@ -105,7 +110,7 @@ class OpenVinoTrace:
         duration = events.get("duration_ns", pd.Series(np.zeros(len(events)))).to_numpy().astype(np.int64)
         return pd.DataFrame(
             {
-                "kind": pd.Categorical(np.array(self.kinds)[point], categories=[*_KINDS]),
+                "kind": pd.Categorical(np.array(self.kinds)[point], categories=[*_NAMES]),
                 "name": events["function"].array,
                 "device": pd.Categorical(np.array([_device(one.target) for one in self.points])[point]),
                 "pid": events["pid"].to_numpy(),

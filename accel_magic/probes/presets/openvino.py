@@ -13,7 +13,15 @@ LIBRARY: Final = "libopenvino"
 INSTALL: Final = {LIBRARY: "pip install openvino, and import it before the traced cell"}
 
 INFERENCES: Final = "ov::phases::*::inference"
-"""Domains with one task per inference."""
+"""Domains with one task per inference; on the NPU also with tasks for its steps."""
+INFERENCE: Final = "SyncInfer"
+"""Beginning of the names of the tasks that are whole inferences: `SyncInferenceCPU::infer::Model1`."""
+NPU_WAIT: Final = "Pipeline::pull"
+"""The step of an inference on the NPU that waits for it."""
+NPU_STEPS: Final = ("Inference::start", "Inference::get_result")
+"""The steps that copy inputs and outputs, around submission and wait."""
+START_ASYNC: Final = "ov12InferRequest11start_async"
+"""Part of the mangled name of `ov::InferRequest::start_async`."""
 LAYERS: Final = "ov::op::*::details"
 """Domains with one task per execution of a node of the compiled model, under its friendly name."""
 TYPES: Final = "ov::op::*::exec"
@@ -26,6 +34,7 @@ COMPILE_MODEL: Final = "ov4Core13compile_model"
 
 PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
+    PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{START_ASYNC}*"),
     PresetProbe("openvino:layers", f"itt:{INFERENCES}:*"),
     PresetProbe("openvino:layers", f"itt:{LAYERS}:*"),
     PresetProbe("openvino:layers", f"itt:{TYPES}:*"),

@@ -191,3 +191,26 @@ def test_lost_events_are_reported(traced):
     )
     (lost,) = [one for one in found.result.openvino.findings if one.id == "events-lost"]
     assert lost.evidence["lost"] == lost.evidence["tasks"] - len(found.result.openvino.trace.tasks) > 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "shown"), [("op.cum_sum(value, op.constant(1))", True), ("op.erf(value)", False)]
+)
+    ("operation", "shown"), [("op.cum_sum(value, op.constant(1))", True), ("op.erf(value)", False)]
+)
+def test_layers_with_a_reference_implementation_are_named(traced, operation, shown):
+    found = ids(
+        traced,
+        f"""
+value = given = op.parameter([64, 512], np.float32)
+for _ in range(6):
+    value = {operation}
+    value = op.matmul(value, op.constant(random.random((512, 512), np.float32)), False, False)
+request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "i"), "CPU").create_infer_request()
+data = {{0: random.random((64, 512), np.float32)}}
+with accel_magic.trace("openvino") as t:
+    for _ in range(10): request.infer(data)
+finish(t)
+""",
+    )
+    assert ("slow-implementation" in found) == shown

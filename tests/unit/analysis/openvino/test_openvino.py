@@ -193,3 +193,65 @@ def test_a_trace_without_openvino_has_empty_tables():
 
     assert [len(table) for table in (openvino.requests, openvino.layers, openvino.threads, openvino.compile)] == [0] * 4
     assert str(openvino) == ""
+
+
+def test_precision_layout_and_implementation_are_those_of_the_runtime_model(traced):
+    found = traced("""
+compiled = ov.Core().compile_model(network(), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+data = {0: random.random((1, 3, 64, 64), np.float32)}
+with accel_magic.trace("openvino") as t:
+    compiled(data)
+keys = {"precision": "outputPrecisions", "layout": "outputLayouts", "implementation": "primitiveType"}
+finish(t, **{column: {node.get_friendly_name(): node.get_rt_info()[key].astype(str)
+                      for node in compiled.get_runtime_model().get_ordered_ops()} for column, key in keys.items()})
+""")
+    layers = found.result.openvino.layers
+
+    assert len(layers) >= 5
+    for column in ("precision", "layout", "implementation"):
+        told = {name: text.partition(",")[0] for name, text in found.told[column].items()}
+        assert layers[column].to_dict() == {name: told[name] for name in layers.index}
+    assert "implementation" in repr(found.result.openvino)
+
+
+def test_nothing_is_told_of_models_that_are_gone(traced):
+    found = traced("""
+import gc
+data = {0: random.random((1, 3, 64, 64), np.float32)}
+with accel_magic.trace("openvino") as t:
+    compiled = ov.Core().compile_model(network(), "CPU")
+    compiled(data)
+    del compiled
+    gc.collect()
+finish(t)
+""")
+
+    assert set(found.result.openvino.layers["implementation"]) == {""}
+
+
+def test_inferences_contain_their_layers_in_the_tree_of_calls(profiled):
+    openvino = profiled.result.openvino
+    calls = openvino.calls
+    names = calls["name"].astype(str)
+
+    assert set(calls["layer"].astype(str)) <= {"task", "ioctl", "driver", "fence"}
+    inferences = calls[names.str.startswith("SyncInfer")]
+    assert len(inferences) == 200
+    assert (inferences["parent"] == -1).all()
+    layers = calls[names.isin(openvino.layers.index)]
+    assert len(layers) == int(openvino.requests["layers"].sum())
+    assert set(layers["root"]) == set(inferences["id"])
+
+
+def test_the_timeline_and_perfetto_show_inferences_layers_and_primitives(profiled, tmp_path):
+    import json
+
+    result = profiled.result
+    plot = result.openvino.timeline()
+    texts = json.dumps(plot.document.to_json() if plot.document else [str(plot)])
+    assert texts
+    entries = json.loads(result.to_perfetto(tmp_path / "trace.json").read_text())["traceEvents"]
+    slices = [entry for entry in entries if entry["ph"] == "X"]
+    layer = result.openvino.layers.index[0]
+    assert sum(entry["name"] == layer for entry in slices) == 200
+    assert sum(entry["name"].startswith("SyncInfer") for entry in slices) == 200
