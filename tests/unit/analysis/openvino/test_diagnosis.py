@@ -196,8 +196,6 @@ def test_lost_events_are_reported(traced):
 @pytest.mark.parametrize(
     ("operation", "shown"), [("op.cum_sum(value, op.constant(1))", True), ("op.erf(value)", False)]
 )
-    ("operation", "shown"), [("op.cum_sum(value, op.constant(1))", True), ("op.erf(value)", False)]
-)
 def test_layers_with_a_reference_implementation_are_named(traced, operation, shown):
     found = ids(
         traced,
