@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from accel_magic.api.open import open_result
     from accel_magic.api.program import ProgramTrace, trace_program
     from accel_magic.api.replay import replay
-    from accel_magic.api.tasks import collect_tasks, task
+    from accel_magic.api.tasks import collect_tasks
     from accel_magic.api.trace import Options, Trace, trace
+    from accel_magic.itt.marking import task
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import GpuComparison, ProfileComparison, TraceComparison
     from accel_magic.results.flame import FlameResult, SampledResult
@@ -93,7 +94,7 @@ _LAZY = {
     "gputrace": ("accel_magic.api.gputrace", "gputrace"),
     "collect_tasks": ("accel_magic.api.tasks", "collect_tasks"),
     "replay": ("accel_magic.api.replay", "replay"),
-    "task": ("accel_magic.api.tasks", "task"),
+    "task": ("accel_magic.itt.marking", "task"),
     "IaprofResult": ("accel_magic.results.iaprof", "IaprofResult"),
     "ProfileComparison": ("accel_magic.results.comparison", "ProfileComparison"),
     "ProfileResult": ("accel_magic.results.profile", "ProfileResult"),

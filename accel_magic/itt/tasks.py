@@ -14,6 +14,7 @@ import numpy as np
 from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.itt import collector, memory
 from accel_magic.itt.area import Area
+from accel_magic.itt.marking import Marks
 
 if TYPE_CHECKING:
     import ctypes
@@ -104,6 +105,7 @@ class TaskTrace:
         self._shift_ns = shift_ns
         self._area = Area(collector.memory_of_this_process().fd)
         self._library: ctypes.CDLL = collector.loaded()
+        self._marks = Marks()
         self._owner = 0
 
     @property
@@ -147,11 +149,13 @@ class TaskTrace:
 
     def go(self) -> None:
         """Start counting."""
+        self._marks.make(pattern.domain for pattern in self._patterns if not pattern.excludes)
         self._library.accel_magic_itt_switch(1)
         self._area.control["enabled"] = 1
 
     def halt(self) -> tuple[str, ...]:
         """Stop counting; returns notes for the user. Can be called repeatedly."""
+        self._marks.undo()
         self._area.control["enabled"] = 0
         writing = self._library.accel_magic_itt_settle()
         self._library.accel_magic_itt_switch(0)

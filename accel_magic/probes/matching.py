@@ -90,6 +90,7 @@ def make_plan(
     _check_count(points)
     _check_tasks(points, filter, chosen, own)
     _check_captures(columns, points)
+    notes += _about_exceptions(points)
     if columns and mode == "count":
         notes.append("--args has no effect with --mode count: no events are recorded")
     return Plan(
@@ -293,6 +294,15 @@ def _check_count(points: list[ProbePoint]) -> None:
             fix="narrow the globs, or exclude places with !SPEC",
             code="probe.too-many-user",
         )
+
+
+def _about_exceptions(points: list[ProbePoint]) -> list[str]:
+    """Warn of return probes on C++ functions: the handler of an exception is not found behind a return probe."""
+    measured = sum(point.latency and point.kind == "uprobe" and point.function.startswith("_Z") for point in points)
+    if not measured:
+        return []
+    which = "a C++ function is" if measured == 1 else f"{measured:,} C++ functions are"
+    return [f"{which} measured until the return: an exception that passes through would end the process"]
 
 
 def _check_tasks(points: list[ProbePoint], filter_: str, scope: Scope | None, own: int) -> None:

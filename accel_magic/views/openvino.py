@@ -75,12 +75,11 @@ def _inferences(openvino: OpenVinoTables) -> str:
     requests = openvino.requests
     if not len(requests):
         return ""
-    models = [str(name) for name in requests["model"].unique()]
+    models = [str(name) for name in requests["model"].unique() if name]
     p50, p99 = np.quantile(requests["duration_ns"], (0.5, 0.99))
     count = len(requests)
-    named = (
-        f"inference{'' if count == 1 else 's'} of {', '.join(models[:_MOST])}{' ...' if len(models) > _MOST else ''}"
-    )
+    of = f" of {', '.join(models[:_MOST])}{' ...' if len(models) > _MOST else ''}" if models else ""
+    named = f"inference{'' if count == 1 else 's'}{of}"
     line = f"{exact_text(count)} {named}: p50 {duration_text(p50)}, p99 {duration_text(p99)}"
     if requests["waiting_ns"].notna().any():
         waited = requests["waiting_ns"].sum() / requests.loc[requests["waiting_ns"].notna(), "duration_ns"].sum()

@@ -187,3 +187,15 @@ def test_filters_on_the_return_apply_to_counts_latencies_and_events(build, run):
     assert len(t.result.events) == t.result.hits
     assert t.result.events["duration_ns"].min() > 5_000_000
     assert set(t.result.events["us"]) >= {6000, 8000}
+
+
+def test_measured_cpp_functions_come_with_a_warning_about_exceptions():
+    pytest.importorskip("openvino")
+    with trace("uprobe:libopenvino:*ov12InferRequest5infer*") as counted:
+        pass
+    with trace("latency:uprobe:libopenvino:*ov12InferRequest5infer*") as measured:
+        pass
+
+    warning = "an exception that passes through would end the process"
+    assert not [note for note in counted.result.plan.notes if warning in note]
+    assert [note for note in measured.result.plan.notes if warning in note]

@@ -120,7 +120,7 @@ def test_inference_is_broken_down_live_on_the_available_device():
     notebook = executed(OPENVINO)
 
     assert "LIVE: OpenVINO" in printed(notebook)
-    assert len(traced(notebook)) == 5
+    assert len(traced(notebook)) == 6
     for _, html in traced(notebook):
         assert 'class="am-banner"' not in html
         assert hits(html) > 0
@@ -141,22 +141,29 @@ def test_recordings_are_played_if_openvino_is_missing():
 
 def check_inference(output_of):
     """Check the notebook's tables, on any machine's CPU."""
-    total, inside = map(
-        float, re.search(r"compile_model: ([\d.]+) ms, .* ([\d.]+) ms", output_of("events = compiled")).groups()
-    )
-    assert 0 < inside < total
-    opened, failed = map(int, re.search(r"files opened: +(\d+) and (\d+)", output_of("names = ")).groups())
-    assert (opened > 10, failed > 0) == (True, True)
-    for beginning, other in (("def during", "malloc"), ("first_and_later", "page_fault_user")):
-        rows = dict(re.findall(r"^(first|later \(median\)) +\d+ +(\d+)$", output_of(beginning), re.MULTILINE))
-        assert int(rows["first"]) > int(rows["later (median)"]), other
-    for name in ("infer", "execute"):
-        assert re.search(rf"^{name} +([\d.]+)", output_of("RUNS = 300"), re.MULTILINE)[1] == "1.00"
-    shares = [float(share) for _, share in re.findall(r"^(\d+) +([\d.]+)$", output_of("def under_way"), re.MULTILINE)]
-    assert sum(shares) == pytest.approx(100, abs=1)
-    rates = re.findall(r"^(?:one after the other|asynchronous) +([\d.]+)$", output_of("alone, done"), re.MULTILINE)
-    assert len(rates) == 2
-    assert all(float(rate) > 0 for rate in rates)
+    assert re.search(r"^compile_model +model +1 +[\d.]+ +0$", output_of("took = "), re.MULTILINE)
+    assert len(re.findall(r"^\w+ +primitive +\d+", output_of("took = "), re.MULTILINE)) >= 2
+    assert re.search(r"first inference [\d.]+ ms, the later ones [\d.]+ ms", output_of("first = "))
+    layers = output_of("steady.openvino")
+    assert "100 inferences of Model1" in layers
+    rows = re.findall(r"^(\S+) +[A-Z]\w+ +\S+ +100 .*? ([\d.]+) % ", layers, re.MULTILINE)
+    shares = {name: float(share) for name, share in rows}
+    assert max(shares, key=shares.get) == "conv3"
+    assert re.search(r"^conv3 +Convolution +\S*conv\S* +100 ", layers, re.MULTILINE)
+    median = re.search(r"^0.50 +([\d.]+) +([\d.]+) +([\d.]+) +<NA> +([\d.]+)$", output_of("parts = "), re.MULTILINE)
+    whole, inside, outside, gap = map(float, median.groups())
+    assert whole == pytest.approx(inside + outside, rel=0.1)
+    assert gap > 0
+    assert "device-idle" in output_of("served.diagnose()")
+    assert "found before: device-idle" in output_of("def per_second")
+    rates = dict(re.findall(r"^(one after the other|queued) +([\d.]+)$", output_of("def per_second"), re.MULTILINE))
+    assert float(rates["queued"]) > float(rates["one after the other"])
+    assert "slow-implementation" in output_of("slow.diagnose()")
+    found = output_of('print("found before:", *(slow')
+    assert re.search(r"^found before: .*slow-implementation", found, re.MULTILINE)
+    assert not re.search(r"^found after: .*slow-implementation", found, re.MULTILINE)
+    times = dict(re.findall(r"^(SELU|ELU) +([\d.]+)$", found, re.MULTILINE))
+    assert float(times["SELU"]) > float(times["ELU"]) > 0
 
 
 def test_the_tutorial_distinguishes_polls_from_messages_and_buffers_from_mappings_in_recordings(replayed):

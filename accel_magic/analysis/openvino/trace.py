@@ -123,11 +123,11 @@ class OpenVinoTrace:
 
     @cached_property
     def compiled(self) -> pd.DataFrame:
-        """One row per outermost call of `ov::Core::compile_model`: `tid`, `start_ns`, `end_ns`, `duration_ns`.
+        """One row per outermost call of `Core.compile_model` or `import_model`, and when: `tid`, `start_ns`, ...
 
-        Empty if these calls were not traced, for example for lack of privilege.
+        Empty if no Python code of the traced process called them.
         """
-        events = self.events[self.events["function"].astype(str).str.contains(openvino.COMPILE_MODEL, regex=False)]
+        events = self.events[self.events["function"].isin(openvino.COMPILED)]
         duration = events.get("duration_ns", pd.Series(np.zeros(len(events)))).to_numpy().astype(np.int64)
         start = events["time_ns"].to_numpy()
         calls = pd.DataFrame(

@@ -309,6 +309,7 @@ class Commands:
     def _load(self, work: Work, kind: int, key: int, blob: Span, answer: Span) -> bool:
         if blob.size > LARGEST_MODEL:
             raise GuestFault("commands", f"a model of {blob.size} bytes")
+        content = self._mmu.read(blob.address, blob.size, work.ssid)  # now: later the NPU may be asleep
         self._forget(key)
         while len(self._answers) >= MOST_MODELS:
             self._answers.pop(next(iter(self._answers)))
@@ -316,7 +317,7 @@ class Commands:
         request = Request(
             protocol.LOAD if kind == LOAD else protocol.QUERY,
             key,
-            lambda memory: self._read_into(memory, (blob,), work.ssid),
+            content,
             max(blob.size, LARGEST_ANSWER),
             lambda good, content: self._loaded(kind, key, bytes(content[:LARGEST_ANSWER]), good=good),
         )
@@ -394,7 +395,7 @@ class Commands:
         request = Request(
             protocol.EXECUTE,
             key,
-            lambda memory: self._read_into(memory, inputs, work.ssid),
+            b"".join(self._mmu.read(span.address, span.size, work.ssid) for span in inputs),
             sum(span.size for span in spans),
             lambda good, content: self._inferred(work, outputs, content, good=good),
         )
@@ -417,17 +418,3 @@ class Commands:
                 at += span.size
 
         self._continue(work, write)
-
-    def _read_into(self, memory: memoryview, spans: Sequence[Span], ssid: int) -> int:
-        """Copy areas to shared memory, one after the other; returns how many bytes that were, or -1 for a fault."""
-        read: list[int] = []
-
-        def copy() -> None:
-            at = 0
-            for span in spans:
-                memory[at : at + span.size] = self._mmu.read(span.address, span.size, ssid)
-                at += span.size
-            read.append(at)
-
-        self._guard(copy)
-        return read[0] if read else -1

@@ -45,7 +45,7 @@ class Request:
     Attributes:
         kind: LOAD, QUERY, EXECUTE or DROP.
         key: The model's.
-        write: Writes what goes with it to the shared memory, and returns how much that was; -1 if it could not.
+        content: What goes with it: a blob, or the inputs.
         size: Bytes of shared memory that it needs: what is written and what is answered.
         done: Called with whether it succeeded, and the content of the answer; None once nobody wants it.
 
@@ -53,7 +53,7 @@ class Request:
 
     kind: int
     key: int
-    write: Callable[[memoryview], int]
+    content: bytes
     size: int
     done: Callable[[bool, memoryview], None] | None
 
@@ -101,7 +101,7 @@ class Models:
         """Forget models."""
         for key in keys:
             if self._loaded.pop(key, self) is None:
-                self.request(Request(protocol.DROP, key, lambda _: 0, 0, None))
+                self.request(Request(protocol.DROP, key, b"", 0, None))
 
     def receive(self) -> None:
         """Take an answer, or notice that the process ended."""
@@ -140,11 +140,8 @@ class Models:
 
     def _send(self, request: Request) -> None:
         memory = self._shared(request.size)
-        with memoryview(memory) as view:
-            self._given = request.write(view)
-        if self._given < 0:
-            self._finish(request, False, b"its memory cannot be read")
-            return
+        memory[: len(request.content)] = request.content
+        self._given = len(request.content)
         if request.kind == protocol.LOAD:
             while len(self._loaded) >= MOST_MODELS:
                 self.drop([next(iter(self._loaded))])

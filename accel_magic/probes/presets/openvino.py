@@ -29,8 +29,8 @@ TYPES: Final = "ov::op::*::exec"
 PRIMITIVES: Final = "dnnl::primitive::execute"
 CREATED: Final = "dnnl::primitive::create"
 LOOPS: Final = "tbb"
-COMPILE_MODEL: Final = "ov4Core13compile_model"
-"""Part of the mangled names of `ov::Core::compile_model`."""
+COMPILED: Final = ("openvino.compile_model", "openvino.import_model")
+"""Tasks of the calls from Python that compile a model or load a compiled one (`itt.marking`)."""
 
 PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
@@ -41,6 +41,6 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:primitives", f"itt:{PRIMITIVES}:*"),
     PresetProbe("openvino:threads", f"itt:{LOOPS}:*"),
     PresetProbe("openvino:compile", f"itt:{CREATED}:*"),
-    PresetProbe("openvino:compile", f"latency:uprobe:{LIBRARY}:*{COMPILE_MODEL}*"),
+    *(PresetProbe("openvino:compile", f"itt:python:{name}") for name in COMPILED),
     PresetProbe("openvino:threads", "tracepoint:syscalls:sys_enter_sched_yield"),
 )

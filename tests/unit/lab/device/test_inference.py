@@ -46,16 +46,20 @@ class Inference(Jobs):
 
     def load(self, content, graph=1, *, kind=LOAD):
         """Load a model; returns the answer's status and content."""
+        self.place(content)
+        assert self.status((kind, graph, [(BLOB, len(content)), (ANSWER, ANSWER_SIZE)])) == SUCCESS
+        while (answer := self.answer())[0] == commands.NOT_READY:
+            assert self.status((AWAIT, graph, [(ANSWER, ANSWER_SIZE)])) == SUCCESS
+        return answer
+
+    def place(self, content):
+        """Write a blob to the NPU's memory."""
         if (1, BLOB) not in self.driver.pages:
             self.driver.map(BLOB, 0x10000, 1)
             self.driver.map(ANSWER, ANSWER_SIZE, 1)
             self.driver.map(INPUT, 0x2000, 1)
             self.driver.map(OUTPUT, 0x2000, 1)
         self.driver.vpoke(BLOB, content, 1)
-        assert self.status((kind, graph, [(BLOB, len(content)), (ANSWER, ANSWER_SIZE)])) == SUCCESS
-        while (answer := self.answer())[0] == commands.NOT_READY:
-            assert self.status((AWAIT, graph, [(ANSWER, ANSWER_SIZE)])) == SUCCESS
-        return answer
 
     def answer(self):
         status, size = commands.ANSWER.unpack(self.driver.vpeek(ANSWER, commands.ANSWER.size, 1))
@@ -177,7 +181,7 @@ def test_an_inference_with_arguments_of_another_size_is_a_fault(jobs, blob, give
 def test_unmapped_inputs_and_outputs_fail_only_their_job(jobs, blob, given):
     jobs.load(blob)
 
-    assert jobs.status((EXECUTE, 1, [(0x70000000, 512), (OUTPUT, 512)])) == ABORTED
+    assert jobs.status((EXECUTE, 1, [(0x70000000, 512), (OUTPUT, 512)])) == PARSING_ERROR
     assert jobs.status((EXECUTE, 1, [(INPUT, 512), (0x70000000, 512)])) == PARSING_ERROR
     assert jobs.driver.guest_faults == {"translation": 2}
     assert jobs.infer(given) == SUCCESS
@@ -223,6 +227,23 @@ def test_a_job_does_not_wait_longer_than_the_driver_for_a_model(jobs, blob, give
         assert jobs.status((AWAIT, 2, [(ANSWER, ANSWER_SIZE)])) == SUCCESS
     assert jobs.answer()[0] == commands.DONE
     assert jobs.infer(given, 2) == SUCCESS
+
+
+def test_a_model_is_loaded_although_the_npu_sleeps_when_the_process_is_ready(jobs, blob, given):
+    jobs.place(blob)
+    jobs.start(program((LOAD, 1, [(BLOB, len(blob)), (ANSWER, ANSWER_SIZE)])))
+    assert jobs.wait(commands.HOLD_US) is None  # the process is still starting
+    assert jobs.wait(0) == SUCCESS
+    assert jobs.answer() == (commands.NOT_READY, b"")
+    jobs.driver.reset_npu()
+    jobs.driver.vpoke(BLOB, bytes(len(blob)), 1)
+    jobs.driver.npu.timers.run_due()
+    while not jobs.driver.npu.models.has(1 << 32 | 1):
+        assert select.select([jobs.driver.npu.models.fileno()], [], [], LIMIT_S)[0]
+        jobs.driver.npu.models.receive()
+
+    assert jobs.driver.guest_faults == {}
+    assert jobs.driver.npu.statistics.models["loaded"] == 1
 
 
 def test_a_reset_during_an_inference_drops_its_outputs(jobs, blob, given):
