@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROBE = "itt:bench:*"
-PERCEPTRON = """
+INFERENCES = """
 import statistics, sys, time
 import numpy as np
 import openvino as ov
 from openvino import opset13 as op
 import accel_magic
-WIDTH, LAYERS, INFERENCES, PROBES = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
-if PROBES:
+width, layers = int(sys.argv[1]), int(sys.argv[2])
+if sys.argv[3] == "present":
     accel_magic.collect_tasks()
 random = np.random.default_rng(0)
-value = given = op.parameter([1, WIDTH], np.float32)
-for _ in range(LAYERS):
-    weights = op.constant(random.random((WIDTH, WIDTH), np.float32))
+value = given = op.parameter([1, width], np.float32)
+for _ in range(layers):
+    weights = op.constant(random.random((width, width), np.float32))
     value = op.relu(op.matmul(value, weights, False, False))
 model = ov.Model([op.result(value)], [given], "perceptron")
 request = ov.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1}).create_infer_request()
-data = {0: random.random((1, WIDTH), np.float32)}
+data = {0: random.random((1, width), np.float32)}
 def infer(count):
     taken = []
     for _ in range(count):
@@ -40,15 +40,25 @@ def infer(count):
         request.infer(data)
         taken.append(time.perf_counter() - start)
     return statistics.median(taken)
-infer(INFERENCES // 4)
-if PROBES and PROBES != ["-"]:
-    with accel_magic.trace(*PROBES) as t:
-        taken = infer(INFERENCES)
-    assert t.result.lost == 0, t.result.lost
-    assert t.result.hits >= INFERENCES, t.result.hits
-else:
-    taken = infer(INFERENCES)
-print(taken)
+for line in sys.stdin:
+    count, probes = int(line.split()[0]), line.split()[1:]
+    if probes:
+        with accel_magic.trace(*probes) as t:
+            taken = infer(count)
+        assert t.result.lost == 0, t.result.lost
+        assert t.result.hits >= count, t.result.hits
+    else:
+        taken = infer(count)
+    print(taken, flush=True)
+"""
+FIRST = """
+import time
+import accel_magic
+accel_magic.collect_tasks()
+import openvino
+begin = time.perf_counter()
+with accel_magic.trace("openvino"):
+    print(time.perf_counter() - begin)
 """
 
 
@@ -56,10 +66,13 @@ def tasks(*, quick: bool) -> Iterator[Measured]:
     """One thread that begins and ends tasks, and inferences of a small and a larger network."""
     yield from _loop(quick=quick)
     for name, width, layers, inferences, bars in (
-        ("a 0.3 ms network", 512, 4, 2_000, (1.01, 1.05)),
-        ("a 5 ms network", 2048, 6, 200, (1.01, 1.01)),
+        ("a small network", 1024, 5, 200, (1.01, 1.05)),
+        ("a network of 50 layers", 1024, 50, 20, (1.01, 1.01)),
     ):
-        yield from _inferences(name, width, layers, inferences // (10 if quick else 1), bars, quick=quick)
+        yield from _inferences(name, width, layers, inferences, bars, quick=quick)
+    first = [float(_python(FIRST).communicate()[0]) for _ in range(2 if quick else 5)]
+    what = "first trace of a process with the preset openvino, until the user's first line"
+    yield Measured("itt-first", what, "s", tuple(first), bar=1.2)
 
 
 def _loop(*, quick: bool) -> Iterator[Measured]:
@@ -98,20 +111,41 @@ def _loop(*, quick: bool) -> Iterator[Measured]:
 def _inferences(
     name: str, width: int, layers: int, inferences: int, bars: tuple[float, float], *, quick: bool
 ) -> Iterator[Measured]:
-    arguments = [str(width), str(layers), str(inferences)]
-    kinds = {"alone": [], "present": ["-"], "layers": ["openvino:layers"]}
-    times: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for turn in range(3 if quick else 9):
-        for kind in kinds if turn % 2 else reversed(kinds):
-            command = [sys.executable, "-c", PERCEPTRON, *arguments, *kinds[kind]]
-            environment = {key: value for key, value in os.environ.items() if key != collector.VARIABLE}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-            times[kind].append(float(done.stdout) * 1e3)
-    alone = tuple(times["alone"])
+    """Take turns within a process, and among processes that run at the same time: their speed varies with the hour."""
+    alone: list[float] = []
+    present: list[float] = []
+    idle: list[float] = []
+    traced: list[float] = []
+    for _ in range(1 if quick else 3):
+        without, within = (_python(INFERENCES, str(width), str(layers), kind) for kind in ("alone", "present"))
+        with without, within:
+            for process in (without, within):
+                _ask(process, inferences)  # warms it up
+            for _ in range(5 if quick else 25):
+                alone.append(_ask(without, inferences))
+                present.append(_ask(within, inferences))
+                traced.append(_ask(within, inferences, "openvino:layers"))
+                idle.append(_ask(within, inferences))
     about = f"OpenVINO inference of {name} ({statistics.median(alone):.2f} ms)"
-    for kind, what, bar in (
-        ("present", "collector loaded, nothing traced", bars[0]),
-        ("layers", "under %%ktrace openvino:layers", bars[1]),
-    ):
-        ours = tuple(times[kind])
-        yield Measured(f"itt-{kind}-{width}", f"{about}, {what}", "ms", ours, "no collector", alone, "ratio", bar)
+    key = f"{width}x{layers}"
+    yield _paired(f"itt-present-{key}", f"{about}, collector loaded, nothing traced", present, alone, bars[0])
+    yield _paired(f"itt-layers-{key}", f"{about}, under %%ktrace openvino:layers", traced, idle, bars[1])
+
+
+def _paired(key: str, what: str, ours: list[float], theirs: list[float], bar: float) -> Measured:
+    return Measured(key, what, "ms", tuple(ours), "the same without", tuple(theirs), "ratio", bar)
+
+
+def _python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {key: value for key, value in os.environ.items() if key != collector.VARIABLE}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _ask(process: subprocess.Popen[str], inferences: int, *probes: str) -> float:
+    """Median time of an inference in a process, in ms."""
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the process was started without pipes")
+    process.stdin.write(" ".join((str(inferences), *probes)) + "\n")
+    process.stdin.flush()
+    return float(process.stdout.readline()) * 1e3

@@ -202,6 +202,8 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
 
 def _nodes(rows: Any) -> tuple[Node, ...]:
     bounds.spend(len(rows) * _NODE_COST)
+    if not all(isinstance(row, list) for row in rows):
+        raise ValueError("nodes: not lists")
     found = tuple(Node(*row) for row in rows)
     _check_type(found, tuple[Node, ...], "nodes")
     return found

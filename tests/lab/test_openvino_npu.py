@@ -142,6 +142,7 @@ def found(guest, api, cache):
     return cache[key]
 
 
+@pytest.mark.thorough  # a minute
 @pytest.mark.parametrize(
     ("program", "rule", "shown"),
     [

@@ -67,7 +67,7 @@ def test_each_kind_of_wait_has_its_reason_and_the_measured_duration(build, run, 
     waits = of_thread(t.result, told["pid"]).query("comm == 'waits'")  # not before exec
     besides_ns = told["ran"] + told["delayed"]  # part of it is between the program's clock readings and the wait
     assert (waits["pid"] == told["pid"]).all()
-    longest = waits.sort_values("duration_ns").groupby(["wait", "syscall"], observed=True)["duration_ns"].max()
+    measured = {key: each["duration_ns"] for key, each in waits.groupby(["wait", "syscall"], observed=True)}
     for reason, call, name in (
         ("lock", "futex", "lock"),
         ("IO: read", "read", "read"),
@@ -75,7 +75,8 @@ def test_each_kind_of_wait_has_its_reason_and_the_measured_duration(build, run, 
         ("waiting for a child", "wait4", "child"),
         ("lock", "fcntl", "file_lock"),
     ):
-        assert told[name] - besides_ns < longest[reason, NUMBERS[call]] <= told[name]
+        # On a busy machine, other waits with this reason, such as for the start of a thread, may be longer.
+        assert measured[reason, NUMBERS[call]].between(told[name] - besides_ns, told[name]).any()
     sleeps = waits[waits["wait"] == "sleep"]["duration_ns"]
     assert len(sleeps) == 3
     assert told["sleep"] - besides_ns < sleeps.sum() <= told["sleep"]

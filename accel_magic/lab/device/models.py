@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 LARGEST: Final = 1 << 30
 """Bytes of a blob, or of all inputs and outputs of a model."""
-MEMORY_MIB: Final = 16 << 10
-"""Address space of the process; OpenVINO reserves much more than it uses."""
+SMALLEST_SPACE_MIB: Final = 4 << 10
+"""Least address space of the process, of which OpenVINO reserves much more than it uses; it gets half as much as the
+machine has memory."""
 MOST_MODELS: Final = 256
 _SMALLEST: Final = 1 << 20
 LIMITS_US: Final = {protocol.LOAD: 300_000_000, protocol.QUERY: 300_000_000, protocol.EXECUTE: 120_000_000}
 _START_US: Final = 120_000_000
 _DIED: Final = (
     "the process that executes models ended: it ran out of memory or time, or OpenVINO is not installed on the host "
-    "(pip install openvino); device.log has its last lines"
+    "(pip install openvino); its last lines are in host.log, beside the lab's other logs"
 )
 
 
@@ -191,7 +192,7 @@ class Models:
         self._fd = os.memfd_create("accel_magic-models", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         # The process cannot make it shorter, which would kill the device when it reads on.
         fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-        arguments = (str(theirs.fileno()), str(self._fd), str(MEMORY_MIB))
+        arguments = (str(theirs.fileno()), str(self._fd), str(_space_mib()))
         with theirs:
             self._process = subprocess.Popen(
                 own_python.command("accel_magic.lab.models", *arguments),
@@ -239,3 +240,8 @@ class Models:
         if self._limit is not None:
             self._timers.cancel(self._limit)
             self._limit = None
+
+
+def _space_mib() -> int:
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 21
+    return max(half, SMALLEST_SPACE_MIB)

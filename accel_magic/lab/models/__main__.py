@@ -95,6 +95,7 @@ def main() -> None:
     """Serve until the device ends."""
     connection, memory, limit = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]) << 20
     sandbox.end_with_parent()
+    Path("/proc/self/oom_score_adj").write_text("1000")  # if memory is short, the kernel ends this process first
     server = Server(connection, memory)
     server.warm_up()
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

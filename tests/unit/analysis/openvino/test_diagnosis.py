@@ -166,14 +166,17 @@ finish(t)
 def test_more_working_threads_than_processors_are_found(traced, threads, shown):
     found = traced(
         f"""
-import os, threading
+import os, threading, time
 cpus = os.cpu_count()
 compiled = [ov.Core().compile_model(network(), "CPU", {{"INFERENCE_NUM_THREADS": cpus if {threads} > 1 else 1}})
             for _ in range({threads})]
 requests = [one.create_infer_request() for one in compiled]
 data = {{0: random.random((1, 3, 64, 64), np.float32)}}
+together = threading.Barrier({threads})
 def work(request):
-    for _ in range(100): request.infer(data)
+    together.wait()
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end: request.infer(data)
 for request in requests: request.infer(data)
 with accel_magic.trace("openvino") as t:
     started = [threading.Thread(target=work, args=[request]) for request in requests]

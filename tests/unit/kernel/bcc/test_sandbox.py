@@ -12,7 +12,7 @@ from accel_magic.kernel.bcc import sandbox
 CONFINED = """
 import ctypes, importlib.util, json, os, socket, sys
 module, folder, landlock = sys.argv[1], sys.argv[2], sys.argv[3] == "landlock"
-forks, maps = json.loads(sys.argv[4])
+forks, maps, computes = json.loads(sys.argv[4])
 spec = importlib.util.spec_from_file_location("sandbox", module)
 sandbox = importlib.util.module_from_spec(spec)
 sys.modules["sandbox"] = sandbox
@@ -24,7 +24,7 @@ if not maps:
     sandbox.drop_capabilities()
     if landlock:
         sandbox.restrict_files([folder + "/inside", os.path.dirname(os.__file__)])
-sandbox.restrict_calls(sandbox.Needs(forks=forks, maps=maps))
+sandbox.restrict_calls(sandbox.Needs(forks=forks, maps=maps, computes=computes))
 
 # Harmful calls have invalid arguments, so that the kernel would reject them if the filter let them through.
 at, buffer = -100, ctypes.create_string_buffer(4096)
@@ -129,11 +129,14 @@ calls = {
     "x32 open": (0x40000002, inside, 1),
     "x32 socket": (0x40000029, 2, 1, 0),
 }
+if computes:
+    del calls["clone of a thread"]
 if not maps:
     calls["bpf"] = (321, 0, buffer, 128)
+    calls["sending descriptors"] = (46, 0, buffer, 0)
+if not maps and not computes:
     calls["executable memory"] = (9, 0, 4096, 7, 0x22, -1, 0)
     calls["memory made executable"] = (10, ctypes.c_void_p(ctypes.addressof(buffer) & ~4095), 4096, 5)
-    calls["sending descriptors"] = (46, 0, buffer, 0)
 if not forks:
     calls["fork"] = (57,)
     calls["a signal to the parent"] = (234, os.getppid(), os.getppid(), 0)
@@ -164,12 +167,12 @@ print(json.dumps(done))
 REFUSED = {1, 13, 38}  # EPERM, EACCES, ENOSYS: the filter's errors; any other error is from the kernel
 
 
-def confined(folder, *, landlock=True, forks=False, maps=False):
+def confined(folder, *, landlock=True, forks=False, maps=False, computes=False):
     (folder / "inside").mkdir()
     (folder / "empty").mkdir()
     (folder / "inside" / "kept").write_text("kept")
     (folder / "outside").write_text("outside")
-    arguments = [sandbox.__file__, folder, "landlock" if landlock else "", json.dumps([forks, maps])]
+    arguments = [sandbox.__file__, folder, "landlock" if landlock else "", json.dumps([forks, maps, computes])]
     done = subprocess.run(
         [sys.executable, "-I", "-c", CONFINED, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -178,9 +181,9 @@ def confined(folder, *, landlock=True, forks=False, maps=False):
 
 
 @pytest.mark.parametrize("landlock", [True, False])
-@pytest.mark.parametrize(("forks", "maps"), [(True, False), (False, False), (True, True), (False, True)])
-def test_files_cannot_be_written_nor_programs_started_nor_sockets_created(tmp_path, landlock, forks, maps):
-    told = confined(tmp_path, landlock=landlock, forks=forks, maps=maps)
+@pytest.mark.parametrize("needs", [(), ("forks",), ("maps",), ("forks", "maps"), ("computes",)])
+def test_files_cannot_be_written_nor_programs_started_nor_sockets_created(tmp_path, landlock, needs):
+    told = confined(tmp_path, landlock=landlock, **dict.fromkeys(needs, True))
 
     told.pop("readable")
     assert {name: error for name, error in told.items() if error not in REFUSED} == {}
@@ -206,6 +209,24 @@ def test_without_landlock_files_can_only_be_read(tmp_path):
         "/etc/passwd",
         "/proc/self/maps",
     }
+
+
+def test_a_process_that_computes_can_start_threads_and_make_memory_executable():
+    program = (
+        "import importlib.util, mmap, sys, threading\n"
+        f"spec = importlib.util.spec_from_file_location('sandbox', {sandbox.__file__!r})\n"
+        "sandbox = sys.modules['sandbox'] = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(sandbox)\n"
+        "sandbox.restrict_calls(sandbox.Needs(computes=True))\n"
+        "memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
+        "done = []\n"
+        "threads = [threading.Thread(target=done.append, args=(number,)) for number in range(3)]\n"
+        "[thread.start() for thread in threads], [thread.join() for thread in threads]\n"
+        "print(len(memory), sorted(done))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "4096 [0, 1, 2]\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it has capabilities only as root")
