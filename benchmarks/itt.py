@@ -16,23 +16,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROBE = "itt:bench:*"
+LAYERS = ("openvino:layers",)
 INFERENCES = """
 import statistics, sys, time
 import numpy as np
 import openvino as ov
 from openvino import opset13 as op
 import accel_magic
-width, layers = int(sys.argv[1]), int(sys.argv[2])
+kind, layers = sys.argv[1], int(sys.argv[2])
 if sys.argv[3] == "present":
     accel_magic.collect_tasks()
 random = np.random.default_rng(0)
-value = given = op.parameter([1, width], np.float32)
+shape = [1, 1024] if kind == "products" else [1, 64, 28, 28]
+value = given = op.parameter(shape, np.float32)
 for _ in range(layers):
-    weights = op.constant(random.random((width, width), np.float32))
-    value = op.relu(op.matmul(value, weights, False, False))
-model = ov.Model([op.result(value)], [given], "perceptron")
+    if kind == "products":
+        value = op.matmul(value, op.constant(random.random((1024, 1024), np.float32)), False, False)
+    else:
+        weights = op.constant(random.random((64, 64, 3, 3), np.float32))
+        value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+    value = op.relu(value)
+model = ov.Model([op.result(value)], [given], "network")
 request = ov.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1}).create_infer_request()
-data = {0: random.random((1, width), np.float32)}
+data = {0: random.random(shape, np.float32)}
 def infer(count):
     taken = []
     for _ in range(count):
@@ -65,11 +71,11 @@ with accel_magic.trace("openvino"):
 def tasks(*, quick: bool) -> Iterator[Measured]:
     """One thread that begins and ends tasks, and inferences of a small and a larger network."""
     yield from _loop(quick=quick)
-    for name, width, layers, inferences, bars in (
-        ("a small network", 1024, 5, 200, (1.01, 1.05)),
-        ("a network of 50 layers", 1024, 50, 20, (1.01, 1.01)),
+    for name, kind, layers, inferences, bars in (
+        ("5 matrix products", "products", 5, 50, (1.01, 1.05)),
+        ("50 convolutions", "convolutions", 50, 5, (1.01, 1.01)),
     ):
-        yield from _inferences(name, width, layers, inferences, bars, quick=quick)
+        yield from _inferences(name, kind, layers, inferences, bars, quick=quick)
     first = [float(_python(FIRST).communicate()[0]) for _ in range(2 if quick else 5)]
     what = "first trace of a process with the preset openvino, until the user's first line"
     yield Measured("itt-first", what, "s", tuple(first), bar=1.2)
@@ -109,7 +115,7 @@ def _loop(*, quick: bool) -> Iterator[Measured]:
 
 
 def _inferences(
-    name: str, width: int, layers: int, inferences: int, bars: tuple[float, float], *, quick: bool
+    name: str, kind: str, layers: int, inferences: int, bars: tuple[float, float], *, quick: bool
 ) -> Iterator[Measured]:
     """Take turns within a process, and among processes that run at the same time: their speed varies with the hour."""
     alone: list[float] = []
@@ -117,19 +123,18 @@ def _inferences(
     idle: list[float] = []
     traced: list[float] = []
     for _ in range(1 if quick else 3):
-        without, within = (_python(INFERENCES, str(width), str(layers), kind) for kind in ("alone", "present"))
+        without, within = (_python(INFERENCES, kind, str(layers), which) for which in ("alone", "present"))
         with without, within:
             for process in (without, within):
                 _ask(process, inferences)  # warms it up
-            for _ in range(5 if quick else 25):
-                alone.append(_ask(without, inferences))
-                present.append(_ask(within, inferences))
-                traced.append(_ask(within, inferences, "openvino:layers"))
-                idle.append(_ask(within, inferences))
+            turns = [(alone, without, ()), (present, within, ()), (traced, within, LAYERS), (idle, within, ())]
+            for _ in range(5 if quick else 100):
+                for values, process, probes in turns:
+                    values.append(_ask(process, inferences, *probes))
+                turns.reverse()
     about = f"OpenVINO inference of {name} ({statistics.median(alone):.2f} ms)"
-    key = f"{width}x{layers}"
-    yield _paired(f"itt-present-{key}", f"{about}, collector loaded, nothing traced", present, alone, bars[0])
-    yield _paired(f"itt-layers-{key}", f"{about}, under %%ktrace openvino:layers", traced, idle, bars[1])
+    yield _paired(f"itt-present-{layers}", f"{about}, collector loaded, nothing traced", present, alone, bars[0])
+    yield _paired(f"itt-layers-{layers}", f"{about}, under %%ktrace openvino:layers", traced, idle, bars[1])
 
 
 def _paired(key: str, what: str, ours: list[float], theirs: list[float], bar: float) -> Measured:

@@ -37,6 +37,11 @@ class Node:
     implementation: str
 
 
+def version() -> str:
+    """OpenVINO's version, if this process has imported it; else ''."""
+    return str(getattr(sys.modules.get("openvino"), "__version__", ""))
+
+
 def of_this_process() -> tuple[Node, ...]:
     """The nodes of all compiled models that Python code holds, or requests of them; none without OpenVINO."""
     openvino = sys.modules.get("openvino")

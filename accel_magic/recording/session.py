@@ -24,6 +24,7 @@ from accel_magic.kernel.attachment import HEAD, NO_PROGRAMS, Item, PointLayout
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
 from accel_magic.probes import presets
+from accel_magic.probes.presets import openvino as presets_openvino
 from accel_magic.recording import nodes
 from accel_magic.recording.decode import RawEvents
 from accel_magic.recording.live import LiveFeed
@@ -240,6 +241,8 @@ class LiveSession:
         from accel_magic.itt import collector, tasks
 
         notes = collector.require([point.target for point in plan.task_points])
+        if _traced_openvino(plan) and (lacking := presets_openvino.what_lacks(nodes.version())):
+            notes = (*notes, lacking)
         self.plan = replace(plan, notes=(*plan.notes, *notes))
         trace = tasks.TaskTrace(
             [
@@ -365,7 +368,7 @@ class LiveSession:
             attached.watch.collect()
         return Recording(
             plan=replace(plan, notes=(*plan.notes, *notes)),
-            machine=machine.describe(),
+            machine=machine.describe() | ({"openvino": nodes.version()} if _traced_openvino(plan) else {}),
             started=self._started,
             start_ns=start_ns,
             duration_ns=(read.end_ns or self._end_ns) - start_ns,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from accel_magic.analysis.openvino.requests import model_of
 from accel_magic.analysis.openvino.trace import INFERENCE, LAYER, LOOP, PRIMITIVE, TYPE
+from accel_magic.probes.presets import openvino
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +33,11 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
     only changes a layout or precision), `executions`, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns`, `max_ns`, `share` (of
     the time of all inferences), `threads` (mean number that worked on it; NaN if parallel loops were not traced).
     Executions, sums and quantiles are exact even if events were lost; the rest comes from events, and from what
-    OpenVINO says of its compiled models.
+    OpenVINO says of its compiled models. Empty for versions of OpenVINO that do not tell layers apart.
     """
     totals = trace.totals[trace.totals["kind"] == LAYER].set_index("name")
+    if not openvino.names_layers(trace.recording.machine.get("openvino", "")):
+        totals = totals.iloc[:0]
     table = totals[_COLUMNS].rename(columns={"count": "executions"})
     inferences = trace.totals.loc[trace.totals["kind"] == INFERENCE, "total_ns"].sum()
     table["share"] = table["total_ns"] / (inferences or np.nan)

@@ -1,6 +1,7 @@
 """OpenVINO's inferences, layers and compilation: ITT tasks of its libraries, oneDNN and oneTBB.
 
-Domains as of OpenVINO 2025.0 to 2026.4; a version that lacks one reports no tasks for it.
+What the wheels from PyPI report, tried with each: up to 2025.3 only oneTBB's loops; 2025.4 also primitives; from 2026.0
+on inferences and types of layers; layers by their names from 2026.4 on (before, all had the name of the first).
 """
 
 from __future__ import annotations
@@ -31,6 +32,31 @@ CREATED: Final = "dnnl::primitive::create"
 LOOPS: Final = "tbb"
 COMPILED: Final = ("openvino.compile_model", "openvino.import_model")
 """Tasks of the calls from Python that compile a model or load a compiled one (`itt.marking`)."""
+
+INFERENCES_SINCE: Final = (2026, 0)
+LAYERS_SINCE: Final = (2026, 4)
+
+
+def names_layers(version: str) -> bool:
+    """Whether a version of OpenVINO tells layers apart; True if the version is unknown."""
+    return _parsed(version) >= LAYERS_SINCE
+
+
+def what_lacks(version: str) -> str:
+    """Note for the user about what a version of OpenVINO does not report; '' if nothing."""
+    parsed = _parsed(version)
+    newer = "OpenVINO 2026.4 and newer do: pip install -U openvino"
+    short = ".".join(map(str, parsed))
+    if parsed < INFERENCES_SINCE:
+        return f"OpenVINO {short} does not report inferences and layers; {newer}"
+    return "" if parsed >= LAYERS_SINCE else f"OpenVINO {short} does not tell layers apart; {newer}"
+
+
+def _parsed(version: str) -> tuple[int, ...]:
+    """Year and release of a version such as `2026.4.1-22982-e213a147257`; a late one if it is unknown."""
+    numbers = version.partition("-")[0].split(".")[:2]
+    return tuple(map(int, numbers)) if all(number.isdecimal() for number in numbers) else (9999, 0)
+
 
 PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
