@@ -88,8 +88,9 @@ def test_limits_name_themselves(seen):
 
 
 def test_two_hundred_inferences_and_repeated_compilation_leave_no_memory_behind(seen):
-    assert seen["repeated"]["inferences"] < 2
-    assert seen["repeated"]["compilations"] < 4
+    """What is left behind each time makes the process grow each time; memory that is used again does not."""
+    assert min(seen["repeated"]["inferences"]) < 0.1
+    assert min(seen["repeated"]["compilations"]) < 0.1
 
 
 def test_a_hanging_job_is_an_inference_that_fails(seen):

@@ -239,19 +239,27 @@ def limits(core):
 
 
 def repeated(core):
-    """Growth of this process over 200 inferences and 5 compilations, in MiB."""
+    """Growth of this process in MiB, over each of four times 50 inferences, and each of four compilations."""
     model = several()
     npu, data = core.compile_model(model, "NPU"), data_for(model)
     request = npu.create_infer_request()
     for _ in range(20):
         request.infer(data)
-    before = resident()
-    for _ in range(200):
-        request.infer(data)
-    inferences = resident()
-    for _ in range(5):
-        core.compile_model(model, "NPU")(data)
-    return {"inferences": inferences - before, "compilations": resident() - inferences}
+    core.compile_model(model, "NPU")(data)
+
+    def growth(action):
+        before = resident()
+        action()
+        return resident() - before
+
+    def fifty():
+        for _ in range(50):
+            request.infer(data)
+
+    return {
+        "inferences": [growth(fifty) for _ in range(4)],
+        "compilations": [growth(lambda: core.compile_model(model, "NPU")(data)) for _ in range(4)],
+    }
 
 
 def faults(core):
