@@ -49,6 +49,13 @@ class Program:
     without: str = ""
 
 
+def bpf_folder() -> Path:
+    """Folder of the C sources of BPF programs: inside the installed package, or next to it in a checkout."""
+    package = Path(__file__).resolve().parent
+    installed = package / "bpf"
+    return installed if installed.is_dir() else package.parent / "bpf"
+
+
 def files(folder: Path, kind: str) -> tuple[Path, ...]:
     """All files of a folder that have an ending, such as ".c"."""
     return tuple(sorted(folder.glob(f"*{kind}")))

@@ -88,8 +88,10 @@ def _loop(*, quick: bool) -> Iterator[Measured]:
         "off": [],
         "recorded": [],
         "counted": [],
+        "stacks": [],
         "plain": [],
         "uprobe": [],
+        "uprobe stacks": [],
     }
     collector.install()
     present = os.environ[collector.VARIABLE]
@@ -100,10 +102,14 @@ def _loop(*, quick: bool) -> Iterator[Measured]:
         times["off"].append(workloads.run("task", calls).ns_per_call)
         times["recorded"].append(peers.ours(PROBE, "task", calls, max_events=10 * calls)[0].ns_per_call)
         times["counted"].append(peers.ours(PROBE, "task", calls, mode="count")[0].ns_per_call)
+        stacked = peers.ours(PROBE, "task", pairs, max_events=10 * pairs, stacks="user")
+        times["stacks"].append(stacked[0].ns_per_call)
         times["plain"].append(workloads.run("function", pairs, chunk).ns_per_call)
         pair = peers.ours(f"latency:{peers.uprobe()}", "function", pairs, chunk)
         times["uprobe"].append(pair[0].ns_per_call)
-    cost = {name: cost_per_call(times[name], times["untraced"]) for name in ("off", "recorded", "counted")}
+        pair = peers.ours(f"latency:{peers.uprobe()}", "function", pairs, chunk, stacks="user")
+        times["uprobe stacks"].append(pair[0].ns_per_call)
+    cost = {name: cost_per_call(times[name], times["untraced"]) for name in ("off", "recorded", "counted", "stacks")}
     pair_cost = cost_per_call(times["uprobe"], times["plain"])
     what = "cost per ITT task (begin and end)"
     yield Measured("itt-recorded", f"{what}, recorded", "ns", cost["recorded"], bar=120)
@@ -111,6 +117,16 @@ def _loop(*, quick: bool) -> Iterator[Measured]:
         "itt-uprobe", f"{what}, recorded", "ns", cost["recorded"], "latency of a uprobe", pair_cost, "ratio", 1 / 20
     )
     yield Measured("itt-counted", f"{what}, counted", "ns", cost["counted"])
+    stacked = cost_per_call(times["uprobe stacks"], times["plain"])
+    yield Measured(
+        "itt-stacks",
+        f"{what}, with native stacks",
+        "ns",
+        cost["stacks"],
+        "latency of a uprobe with them",
+        stacked,
+        "ratio",
+    )
     yield Measured("itt-off", f"{what}, in a child process while nothing is traced", "ns", cost["off"])
 
 

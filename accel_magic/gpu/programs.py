@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.program import clang as prebuilt
@@ -15,7 +16,6 @@ from accel_magic.gpu.program.source import GpuProgram, Source
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import budget, judge, verify
 from accel_magic.kernel.attach.bindings import is_binding
-from accel_magic.kernel.bcc.compiler import bpf_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define AREA_MAGIC 0x3174746963636101ull
-#define AREA_VERSION 1
+#define AREA_VERSION 2
 
 enum {
 	MOST_SPECS = 32,
@@ -20,6 +20,25 @@ enum {
 	MOST_DEPTH = 120,
 	BUCKETS = 640, /* as in bpf/kernel/latency.h */
 	COMM = 16,
+	STACK_WORDS = 256,
+	MOST_FRAMES = 127, /* of a stack; a Python frame takes two words */
+	MOST_HOPS = 4,
+};
+
+/* Kinds of stacks, in step with bpf/kernel/stacks.h. */
+enum { USER_STACK = 1, PYTHON_STACK = 2 };
+
+/* Where the notebook's Python keeps its frames: accel_magic/kernel/stacks/python_layout.py. Offsets in bytes. */
+struct python_layout {
+	int64_t thread_state;
+	uint64_t hops[MOST_HOPS];
+	uint64_t shim;
+	uint32_t hop_count;
+	uint32_t frame, frame_words;		    /* the part of a frame that is read */
+	uint32_t code, previous, instruction;	    /* words in that part */
+	uint32_t tag, flags, generator, first_line; /* of code objects */
+	uint32_t bytecode;
+	uint32_t reserved;
 };
 
 /* One pattern of the trace; an excluding one removes what others match. */
@@ -40,11 +59,14 @@ struct control {
 	uint32_t spec_count;
 	int64_t shift_ns; /* added to CLOCK_MONOTONIC for the kernel's time */
 	uint64_t size;
-	uint64_t names, hashes, slots, counters, histograms; /* offsets, bytes */
-	uint32_t most_points, most_slots, shards;
+	uint64_t names, hashes, slots, counters, histograms, stacks; /* offsets, bytes */
+	uint32_t most_points, most_slots, shards, most_stacks;
 	volatile uint32_t points; /* tasks seen in this trace */
 	volatile uint32_t slotless; /* threads that found no slot, in this trace */
+	uint32_t user_stacks, python_stacks; /* whether records have them */
+	uint32_t record_bytes;
 	uint32_t reserved;
+	struct python_layout python;
 	uint8_t token[16];
 	pthread_mutex_t lock __attribute__((aligned(64))); /* of new names; initialized by the notebook's process */
 	struct spec specs[MOST_SPECS] __attribute__((aligned(64)));
@@ -86,6 +108,14 @@ struct counters {
 	uint64_t hits, lost, total, longest;
 };
 
+/* A distinct stack. `key` is claimed first; `words` is written last, and 0 if the process was killed in between. */
+struct stack {
+	volatile uint64_t key;
+	uint32_t kind; /* upper bits: the process that the addresses belong to */
+	volatile uint32_t words;
+	uint64_t word[STACK_WORDS];
+};
+
 /* As a ring buffer of the kernel's programs delivers it: am_record in bpf/kernel/common.h. */
 struct record {
 	uint64_t reserved_header;
@@ -95,6 +125,7 @@ struct record {
 	uint16_t point, cpu;
 	uint32_t reserved;
 	int64_t duration;
+	uint64_t user_stack, python_stack; /* keys; in records of traces with stacks */
 };
 
 #endif

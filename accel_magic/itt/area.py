@@ -15,6 +15,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TEXT: Final = f"S{memory.SPEC_TEXT}"
+PYTHON: Final = np.dtype(
+    [
+        ("thread_state", "<i8"),
+        ("hops", "<u8", memory.MOST_HOPS),
+        ("shim", "<u8"),
+        ("hop_count", "<u4"),
+        ("frame", "<u4"),
+        ("frame_words", "<u4"),
+        ("code", "<u4"),
+        ("previous", "<u4"),
+        ("instruction", "<u4"),
+        ("tag", "<u4"),
+        ("flags", "<u4"),
+        ("generator", "<u4"),
+        ("first_line", "<u4"),
+        ("bytecode", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
 SPEC: Final = np.dtype([("excludes", "<u4"), ("reserved", "<u4"), ("domain", _TEXT), ("task", _TEXT)])
 CONTROL: Final = np.dtype(
     [
@@ -27,14 +46,20 @@ CONTROL: Final = np.dtype(
         ("spec_count", "<u4"),
         ("shift_ns", "<i8"),
         ("size", "<u8"),
-        ("parts", "<u8", 5),
+        ("parts", "<u8", 6),
         ("most_points", "<u4"),
         ("most_slots", "<u4"),
         ("shards", "<u4"),
+        ("most_stacks", "<u4"),
         ("points", "<u4"),
         ("slotless", "<u4"),
+        ("user_stacks", "<u4"),
+        ("python_stacks", "<u4"),
+        ("record_bytes", "<u4"),
         ("reserved", "<u4"),
+        ("python", PYTHON),
         ("token", "u1", 16),
+        ("padding", "u1", 8),
         ("lock", "u1", 64),
         ("specs", SPEC, memory.MOST_SPECS),
     ]
@@ -50,6 +75,7 @@ SLOT: Final = np.dtype(
         "itemsize": memory.SLOT_BYTES,
     }
 )
+STACK: Final = np.dtype([("key", "<u8"), ("kind", "<u4"), ("words", "<u4"), ("word", "<u8", memory.STACK_WORDS)])
 COUNTERS: Final = np.dtype([("hits", "<u8"), ("lost", "<u8"), ("total", "<u8"), ("longest", "<u8")])
 
 
@@ -97,6 +123,11 @@ class Area:
         """(SHARDS, MOST_POINTS, BUCKETS) uint64."""
         shape = memory.SHARDS, memory.MOST_POINTS, memory.BUCKETS
         return self._array(np.uint64, shape[0] * shape[1] * shape[2], memory.HISTOGRAMS).reshape(shape)
+
+    @cached_property
+    def stacks(self) -> NDArray[np.void]:
+        """(MOST_STACKS,) `STACK`: a hash table."""
+        return self._array(STACK, memory.MOST_STACKS, memory.STACKS)
 
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "area.h"
+#include "stacks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -332,7 +333,20 @@ out:
 	leave(slot);
 }
 
-static void record(struct slot *slot, struct counters *counters, const struct frame *frame, uint64_t duration)
+static void take_stacks(struct record *record, const struct place *place)
+{
+	struct stack *table = (struct stack *)(area + control->stacks);
+	int pid = (int)record->pid;
+
+	record->user_stack = record->python_stack = 0;
+	if (control->user_stacks && !place->python_frames) /* else it would be the interpreter's call of the collector */
+		record->user_stack = user_stack(table, control->most_stacks, pid, place);
+	if (control->python_stacks && is_tracer)
+		record->python_stack = python_stack(table, control->most_stacks, pid, &control->python, place);
+}
+
+static void record(struct slot *slot, struct counters *counters, const struct frame *frame, uint64_t duration,
+		   const struct place *place)
 {
 	struct record *record;
 	uint64_t head = slot->head;
@@ -341,7 +355,7 @@ static void record(struct slot *slot, struct counters *counters, const struct fr
 		counters->lost++;
 		return;
 	}
-	record = (struct record *)(area + slot->ring) + (head & (slot->room - 1));
+	record = (struct record *)(area + slot->ring + (head & (slot->room - 1)) * control->record_bytes);
 	record->time = frame->start + (uint64_t)control->shift_ns;
 	record->pid = (uint32_t)slot->pid;
 	record->tid = (uint32_t)slot->owner;
@@ -349,10 +363,12 @@ static void record(struct slot *slot, struct counters *counters, const struct fr
 	record->point = (uint16_t)(control->first_point + frame->point);
 	record->cpu = (uint16_t)sched_getcpu();
 	record->duration = (int64_t)duration;
+	if (control->user_stacks || control->python_stacks)
+		take_stacks(record, place);
 	__atomic_store_n(&slot->head, head + 1, __ATOMIC_RELEASE);
 }
 
-static void finish(struct thread *thread, const struct frame *frame)
+static void finish(struct thread *thread, const struct frame *frame, const struct place *place)
 {
 	struct counters *counters = &thread->counters[frame->point];
 	uint64_t duration = now() - frame->start;
@@ -362,11 +378,11 @@ static void finish(struct thread *thread, const struct frame *frame)
 		counters->longest = duration;
 	__atomic_fetch_add(&thread->histograms[frame->point][bucket_of(duration)], 1, __ATOMIC_RELAXED);
 	if (control->recording)
-		record(thread->slot, counters, frame, duration);
+		record(thread->slot, counters, frame, duration, place);
 }
 
 /* Ends the domain's innermost task; tasks of other domains above it were left without an end. */
-static void task_end(const struct domain *domain)
+static void end_task(const struct domain *domain, const struct place *place)
 {
 	struct thread *thread = self;
 	struct slot *slot;
@@ -389,9 +405,14 @@ static void task_end(const struct domain *domain)
 		goto out;
 	slot->depth = depth - 1;
 	if (slot->frames[depth - 1].point != NOT_SELECTED)
-		finish(thread, &slot->frames[depth - 1]);
+		finish(thread, &slot->frames[depth - 1], place);
 out:
 	leave(slot);
+}
+
+static void task_end(const struct domain *domain)
+{
+	end_task(domain, &(struct place){__builtin_return_address(0), 0});
 }
 
 /* Domains and names live as long as the process: their users keep pointers to them. */
@@ -468,6 +489,8 @@ EXPORT void __itt_api_init(struct api_table *table, int groups)
 /* Switches this process's domains, on before a trace and off after it. */
 EXPORT void accel_magic_itt_switch(int wanted)
 {
+	if (wanted && control->user_stacks)
+		prepare_stacks();
 	pthread_mutex_lock(&lock);
 	on = wanted;
 	for (struct domain *domain = domains; domain; domain = domain->next)
@@ -546,10 +569,11 @@ EXPORT void accel_magic_itt_begin(void *handle)
 		task_begin(python, (struct id){{0}}, (struct id){{0}}, handle);
 }
 
-EXPORT void accel_magic_itt_end(void)
+/* `own` innermost Python frames belong to the tool. */
+EXPORT void accel_magic_itt_end(unsigned own)
 {
 	if (python->flags)
-		task_end(python);
+		end_task(python, &(struct place){__builtin_return_address(0), own});
 }
 
 /* Opening the area */

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import cache
-from accel_magic.c_programs import Program, compile_program, files
+from accel_magic.c_programs import Program, bpf_folder, compile_program, files
 from accel_magic.errors import MachineError
 from accel_magic.itt import memory as shared
 
@@ -25,12 +25,17 @@ VARIABLE: Final = "INTEL_LIBITTNOTIFY64"
 """Environment variable that names the collector; libraries read it at their first call of the ITT API."""
 SHIPPED: Final = "libaccel_magic_itt.so"
 _FOLDER: Final = Path(__file__).parent
+_WALK: Final = bpf_folder() / "kernel" / "python_walk.h"
+
+
+def _headers() -> tuple[Path, ...]:
+    return (*files(_FOLDER, ".h"), _WALK)
 
 
 @remember
 def _mark() -> str:
     """Text in a collector that was built from these sources."""
-    sources = (path.read_bytes() for kind in (".c", ".h") for path in files(_FOLDER, kind))
+    sources = (path.read_bytes() for path in (*files(_FOLDER, ".c"), *_headers()))
     return f"accel_magic-itt-sources-{hashlib.sha256(b''.join(sources)).hexdigest()}"
 
 
@@ -39,8 +44,15 @@ def program() -> Program:
     return Program(
         "itt",
         sources=files(_FOLDER, ".c"),
-        headers=files(_FOLDER, ".h"),
-        flags=("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--no-undefined", f'-DSOURCES="{_mark()}"'),
+        headers=_headers(),
+        flags=(
+            f"-I{_WALK.parent}",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-Wl,--no-undefined",
+            f'-DSOURCES="{_mark()}"',
+        ),
         libraries=("-ldl",),
         suffix=".so",
     )

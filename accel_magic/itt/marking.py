@@ -14,7 +14,7 @@ import sys
 from contextlib import ContextDecorator, suppress
 from fnmatch import fnmatchcase
 from functools import cache as remember
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from accel_magic.errors import MachineError
 from accel_magic.itt import collector
@@ -43,6 +43,8 @@ class task(ContextDecorator):  # noqa: N801 - used like a function
     """
 
     __slots__ = ("_handle", "_library")
+    _OWN_FRAMES: ClassVar[int] = 1
+    """Innermost Python frames of its end that are not part of a stack."""
 
     def __init__(self, name: str) -> None:
         self._library = _library(os.getpid())
@@ -55,7 +57,7 @@ class task(ContextDecorator):  # noqa: N801 - used like a function
 
     def __exit__(self, *_: object) -> None:
         if self._library is not None:
-            self._library.accel_magic_itt_end()
+            self._library.accel_magic_itt_end(self._OWN_FRAMES)
 
 
 @remember
@@ -97,8 +99,15 @@ class Marks:
                 setattr(owner, name, original)
 
 
+class _Call(task):
+    """A task that is ended by the function below."""
+
+    __slots__ = ()
+    _OWN_FRAMES: ClassVar[int] = 2
+
+
 def _marked(original: Callable[..., Any], name: str) -> Callable[..., Any]:
-    whole = task(name)
+    whole = _Call(name)
 
     @functools.wraps(original)
     def call(*arguments: Any, **options: Any) -> Any:

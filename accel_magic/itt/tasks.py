@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 _SHARES: Final = ((8, 16), (24, 128), (224, 1024))
 """Slots, and the part of the buffer that each gets: a thread takes the first free slot, so most get a large ring."""
 _SMALLEST_RING: Final = 64
-RECORD_SIZE: Final = 56
-"""Bytes of a record with its header: `struct record`."""
+_RECORD_BYTES: Final = 56
+_RECORD_WITH_STACKS_BYTES: Final = 72
+"""`struct record`, with its header."""
+_KIND_BITS: Final = 8
 
 
 _one = threading.Lock()
@@ -82,6 +84,45 @@ class Counts:
     histograms: NDArray[np.uint64]
 
 
+@dataclass(frozen=True)
+class PythonFrames:
+    """Where this process's Python keeps its frames: the fields of `struct python_layout` in area.h."""
+
+    thread_state: int
+    hops: tuple[int, ...]
+    shim: int
+    frame: int
+    frame_words: int
+    code: int
+    previous: int
+    instruction: int
+    tag: int
+    flags: int
+    generator: int
+    first_line: int
+    bytecode: int
+
+
+@dataclass(frozen=True)
+class TaskStacks:
+    """S distinct stacks, innermost frame first; the fields are those of `accel_magic.kernel.stacks.table.RawStacks`.
+
+    Attributes:
+        keys: (S,) uint64.
+        kinds: (S,) uint8.
+        pids: (S,) int32, in this PID namespace.
+        starts: (S + 1,) int64, where each stack's words begin in `words`.
+        words: uint64.
+
+    """
+
+    keys: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+    pids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    words: NDArray[np.uint64]
+
+
 class TaskTrace:
     """One trace of tasks in this process and its descendants.
 
@@ -91,11 +132,21 @@ class TaskTrace:
         buffer_bytes: Total size of the rings.
         records: Record every task, in addition to counting.
         shift_ns: Difference between the kernel's CLOCK_MONOTONIC and this process's.
+        native: Record native stacks.
+        python: Record Python stacks of this process.
 
     """
 
     def __init__(
-        self, patterns: Sequence[Pattern], *, first_point: int, buffer_bytes: int, records: bool, shift_ns: int = 0
+        self,
+        patterns: Sequence[Pattern],
+        *,
+        first_point: int,
+        buffer_bytes: int,
+        records: bool,
+        shift_ns: int = 0,
+        native: bool = False,
+        python: PythonFrames | None = None,
     ) -> None:
         self._patterns = sorted(patterns, key=lambda pattern: pattern.excludes)
         _check(self._patterns)
@@ -103,6 +154,7 @@ class TaskTrace:
         self._buffer_bytes = min(buffer_bytes, memory.LARGEST_RINGS)
         self._records = records
         self._shift_ns = shift_ns
+        self._native, self._python = native, python
         self._area = Area(collector.memory_of_this_process().fd)
         self._library: ctypes.CDLL = collector.loaded()
         self._marks = Marks()
@@ -112,6 +164,12 @@ class TaskTrace:
     def fd(self) -> int:
         """Descriptor of the shared memory."""
         return self._area.fd
+
+    @property
+    def record_bytes(self) -> int:
+        """Size of a record with its header."""
+        with_stacks = self._native or self._python is not None
+        return _RECORD_WITH_STACKS_BYTES if with_stacks else _RECORD_BYTES
 
     def prepare(self) -> None:
         """Clear what an earlier trace left, and set up this one; nothing is counted yet.
@@ -132,7 +190,11 @@ class TaskTrace:
         self.halt()
         area.clear()
         _free_slots(area)
-        _share_out(area, self._buffer_bytes)
+        _share_out(area, self._buffer_bytes, self.record_bytes)
+        control["record_bytes"] = self.record_bytes
+        control["user_stacks"], control["python_stacks"] = self._native, self._python is not None
+        if self._python is not None:
+            _describe(control["python"], self._python)
         for index, pattern in enumerate(self._patterns):
             control["specs"][index] = (pattern.excludes, 0, pattern.domain.encode(), pattern.task.encode())
         control["spec_count"] = len(self._patterns)
@@ -164,6 +226,20 @@ class TaskTrace:
     def counts(self) -> Counts:
         """Read the counts; after `halt` they are final."""
         return counts(self._area)
+
+    def stacks(self) -> TaskStacks:
+        """Read the stacks recorded so far."""
+        table = self._area.stacks
+        table = table[np.flatnonzero(table["words"])]
+        words = np.minimum(table["words"], memory.STACK_WORDS).astype(np.int64)
+        used = np.arange(memory.STACK_WORDS) < words[:, None]
+        return TaskStacks(
+            keys=table["key"].copy(),
+            kinds=(table["kind"] & ((1 << _KIND_BITS) - 1)).astype(np.uint8),
+            pids=(table["kind"] >> _KIND_BITS).astype(np.int32),
+            starts=np.concatenate([[0], np.cumsum(words)]).astype(np.int64),
+            words=table["word"][used],
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return notes for the user about what was not counted."""
@@ -263,12 +339,20 @@ def _free_slots(area: Area) -> None:
             slot["busy"] = slot["owner"] = 0
 
 
-def _share_out(area: Area, size: int) -> None:
-    """Give every slot an empty ring. `size` is the total, in bytes."""
+def _describe(place: NDArray[np.void], python: PythonFrames) -> None:
+    for name, value in asdict(python).items():
+        if name != "hops":
+            place[name] = value
+    place["hop_count"] = len(python.hops)
+    place["hops"][: len(python.hops)] = python.hops
+
+
+def _share_out(area: Area, size: int, record: int) -> None:
+    """Give every slot an empty ring. `size` is the total, `record` the size of a record, in bytes."""
     slots, at, first = area.slots, memory.RINGS, 0
     for number, part in _SHARES:
-        room = 1 << max(size // part // RECORD_SIZE, _SMALLEST_RING).bit_length() - 1
-        stride = -(-room * RECORD_SIZE // mmap.PAGESIZE) * mmap.PAGESIZE
+        room = 1 << max(size // part // record, _SMALLEST_RING).bit_length() - 1
+        stride = -(-room * record // mmap.PAGESIZE) * mmap.PAGESIZE
         these = slots[first : first + number]
         these["ring"] = at + np.arange(number, dtype=np.uint64) * np.uint64(stride)
         these["room"] = room
@@ -277,10 +361,11 @@ def _share_out(area: Area, size: int) -> None:
 
 
 class Rings:
-    """The reader's view: moves the threads' records to a file."""
+    """The reader's view: moves the threads' records, of `record` bytes, to a file."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, record: int) -> None:
         self.area = Area(fd)
+        self.record = record
 
     def _threads(self) -> NDArray[np.intp]:
         slots = self.area.slots
@@ -299,14 +384,14 @@ class Rings:
             while count:
                 start = tail & (room - 1)
                 part = min(count, room - start)
-                self._write(file, int(slot["ring"]) + start * RECORD_SIZE, part * RECORD_SIZE)
+                self._write(file, int(slot["ring"]) + start * self.record, part * self.record)
                 tail, count, moved = tail + part, count - part, moved + part
             slot["tail"] = tail
         return moved
 
     def _fits(self, slot: NDArray[np.void]) -> bool:
         start = int(slot["ring"])
-        return start >= memory.RINGS and start + int(slot["room"]) * RECORD_SIZE <= len(self.area.bytes)
+        return start >= memory.RINGS and start + int(slot["room"]) * self.record <= len(self.area.bytes)
 
     def _write(self, file: int, start: int, size: int) -> None:
         written = 0

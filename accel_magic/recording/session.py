@@ -16,6 +16,7 @@ import numpy as np
 from accel_magic import free_memory, machine
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.interrupts import uninterrupted, until_interrupted
+from accel_magic.itt import memory
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel import buckets, clock, own_process, own_threads, scope
 from accel_magic.kernel.attach import waits
@@ -23,6 +24,7 @@ from accel_magic.kernel.attach.engine import KernelEngine
 from accel_magic.kernel.attachment import HEAD, NO_PROGRAMS, Item, PointLayout
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
+from accel_magic.kernel.stacks.choice import task_stacks
 from accel_magic.probes import presets
 from accel_magic.probes.presets import openvino as presets_openvino
 from accel_magic.recording import nodes
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.itt.tasks import Counts as TaskCounts
-    from accel_magic.itt.tasks import Task, TaskTrace
+    from accel_magic.itt.tasks import PythonFrames, Task, TaskTrace
     from accel_magic.kernel.attach.stack_maps import StackWatch
     from accel_magic.kernel.attachment import Attachment, Layout
+    from accel_magic.kernel.stacks.table import RawStacks
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.live import LiveSample
     from accel_magic.recording.reader.client import Prepared
@@ -57,8 +60,8 @@ _running: set[Kind] = set()
 _claiming = threading.Lock()
 
 
-_DURATION: Final = Item("duration_ns", "s64", 0)
-"""The value in a task's record: `struct record` in itt/area.h."""
+_TASK_ITEMS: Final = (Item("duration_ns", "s64", 0), Item("user_stack", "u64", 8), Item("python_stack", "u64", 16))
+"""The values in a task's record, the last two only in traces with stacks: `struct record` in itt/area.h."""
 _SHARE: Final = 3
 """Records may take 1/3 of the free memory: decoding takes as much again, and a table half as much."""
 
@@ -179,13 +182,10 @@ class LiveSession:
             self._undo.callback(feed.stop)
             descriptors.append(feed.theirs.fileno())
             feed.start()
-        if kernel is not None and kernel.attachment.stacks_fd >= 0:
+        if tables := _stack_tables(kernel, tasks, plan):
             from accel_magic.kernel.attach.stack_maps import StackWatch  # imports the ELF reader
 
-            python = "python" in plan.stacks
-            watch = StackWatch(
-                kernel.attachment.stacks_fd, layout.stack_frames, python=python, each_look=self._each_look
-            )
+            watch = StackWatch(tables, python="python" in plan.stacks, each_look=self._each_look)
             self._undo.callback(watch.stop)
             watch.start()
         duration = plan.duration_s
@@ -195,6 +195,7 @@ class LiveSession:
             "points": len(plan.kernel_points),
             "latencies": sum(point.latency for point in plan.kernel_points),
             "patterns": len(plan.task_points),
+            "task_record_bytes": tasks.record_bytes if tasks is not None else 0,
             "stacks": plan.stacks if plan.records_events else (),
             "ring_sizes": () if kernel is None else kernel.attachment.ring_sizes,
             "live": feed is not None,
@@ -253,6 +254,8 @@ class LiveSession:
             buffer_bytes=int(plan.buffer_mib * (1 << 20)),
             records=plan.records_events,
             shift_ns=-clock.shift().ns,
+            native="user" in plan.stacks,
+            python=_python_frames() if "python" in plan.stacks else None,
         )
         self._undo.callback(trace.close)
         trace.prepare()
@@ -388,6 +391,36 @@ class LiveSession:
         )
 
 
+def _python_frames() -> PythonFrames:
+    from accel_magic.itt.tasks import PythonFrames
+    from accel_magic.kernel.stacks import python_layout
+
+    found = python_layout.layout()
+    return PythonFrames(hops=found.hops, **found.fields())
+
+
+def _stack_tables(kernel: _Kernel | None, tasks: TaskTrace | None, plan: Plan) -> list[Callable[[], RawStacks]]:
+    """Functions that read the stacks recorded so far."""
+    found: list[Callable[[], RawStacks]] = []
+    if kernel is not None and kernel.attachment.stacks_fd >= 0:
+        from accel_magic.kernel.attach import stack_maps
+
+        table, frames = kernel.attachment.stacks_fd, kernel.attachment.layout.stack_frames
+        found.append(lambda: stack_maps.read(table, frames))
+    if tasks is not None and task_stacks(plan):
+        found.append(lambda: _stacks_of_tasks(tasks))
+    return found
+
+
+def _stacks_of_tasks(tasks: TaskTrace) -> RawStacks:
+    from accel_magic.kernel.stacks.table import RawStacks
+
+    found = tasks.stacks()
+    own = found.pids == os.getpid()
+    pids = np.where(own, scope.kernel_pid(os.getpid()), found.pids).astype(np.int32)
+    return RawStacks(found.keys, found.kinds, found.starts, found.words, pids, memory.MOST_FRAMES)
+
+
 def _traced_openvino(plan: Plan) -> bool:
     return any(point.kind == "itt" and point.target.startswith("ov::") for point in plan.points)
 
@@ -428,10 +461,11 @@ def _with_tasks(plan: Plan, layout: Layout, counts: _Counts, seen: TaskCounts) -
     missing = len(tasks) - len(seen.tasks)
     if plan.records_events:
         ring = len(layout.record_sizes)
+        items = _TASK_ITEMS if task_stacks(plan) else _TASK_ITEMS[:1]
         layout = replace(
             layout,
-            record_sizes=(*layout.record_sizes, HEAD.itemsize + 8),
-            point_layouts=(*layout.point_layouts, *(PointLayout(ring, (_DURATION,)) for _ in tasks)),
+            record_sizes=(*layout.record_sizes, HEAD.itemsize + 8 * len(items)),
+            point_layouts=(*layout.point_layouts, *(PointLayout(ring, items) for _ in tasks)),
         )
     none = np.zeros(len(tasks), np.uint64)
     histograms = counts.histograms

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import cache, scratch
+from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.kernel.bcc.compiler import bpf_folder
 from accel_magic.kernel.features import kernel_version
 from accel_magic.machine import CLANG
 

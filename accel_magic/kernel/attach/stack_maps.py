@@ -19,11 +19,11 @@ from accel_magic.kernel import features, own_threads, scope
 from accel_magic.kernel.load import maps as map_reading
 from accel_magic.kernel.load.maps import possible_cpus, power_of_two
 from accel_magic.kernel.stacks.choice import most_frames
-from accel_magic.kernel.stacks.table import USER, RawStacks
+from accel_magic.kernel.stacks.table import USER, RawStacks, joined
 from accel_magic.kernel.symbols import Processes, notes, resolve, without_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from accel_magic.kernel.load.links import Descriptors
     from accel_magic.kernel.stacks.python_names import PythonNames
@@ -104,15 +104,16 @@ class StackWatch:
     """A thread that collects facts about a table's stacks during the trace; names all stacks at the end.
 
     Args:
-        table: Descriptor of the table of stacks; must stay open until `stop`.
-        frames: Maximum frames of its native stacks.
+        tables: Return the stacks recorded so far; called until `collect`.
         python: Whether they include Python stacks.
         each_look: Called in the thread after each read, unless None.
 
     """
 
-    def __init__(self, table: int, frames: int, *, python: bool, each_look: Callable[[], None] | None = None) -> None:
-        self._table, self._frames = table, frames
+    def __init__(
+        self, tables: Sequence[Callable[[], RawStacks]], *, python: bool, each_look: Callable[[], None] | None = None
+    ) -> None:
+        self._tables = tuple(tables)
         self._each_look = each_look
         self._names = _names() if python else None
         self._processes = Processes()
@@ -174,7 +175,7 @@ class StackWatch:
             wait = max(_INTERVAL_S, (time.thread_time() - before) / _SHARE)
 
     def _look(self) -> RawStacks:
-        raw = read(self._table, self._frames)
+        raw = joined([read_() for read_ in self._tables])
         if self._names is not None:
             self._names.learn(raw)
         if raw.pids is not None:

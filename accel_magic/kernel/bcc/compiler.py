@@ -32,13 +32,6 @@ _COMPILE_TIMEOUT_S = 60.0
 _TRACEPOINT_PROBE = re.compile(r"\bTRACEPOINT_PROBE\s*\([^()]*\)[^\n]*(?<!\\)\n")
 
 
-def bpf_folder() -> Path:
-    """Folder of the BPF C sources: inside the installed package, or next to it in a checkout."""
-    package = Path(__file__).resolve().parents[2]
-    installed = package / "bpf"
-    return installed if installed.is_dir() else package.parent / "bpf"
-
-
 @dataclass(frozen=True)
 class ProgramMap:
     """A map declared by a user's program, as described by BCC; `fd` is open in this process."""

@@ -37,31 +37,35 @@ def with_stacks(plan: Plan, asked: Asked) -> Plan:
             fix="remove --stacks, or use --mode auto",
             code="stacks.need-events",
         )
-    if not plan.kernel_points:
-        raise ProbeError(
-            "ITT tasks have no stacks",
-            why="they are recorded by a library in the traced process, not by the kernel",
-            fix="remove --stacks; %%flame shows stacks",
-            code="stacks.itt",
-        )
-    if plan.task_points:
-        plan = replace(plan, notes=(*plan.notes, "ITT tasks have no stacks"))
     if asked in (True, AUTO):
         return _all(plan)
     kinds = _kinds(asked.split(",") if isinstance(asked, str) else asked if isinstance(asked, tuple) else ())
+    if "kernel" in kinds and not plan.kernel_points:
+        raise ProbeError(
+            "ITT tasks have no kernel stacks",
+            why="they begin and end in the traced process, without entering the kernel",
+            fix="use --stacks=user,python",
+            code="stacks.itt",
+        )
     if "python" in kinds:
         _require_python(plan)
     return replace(plan, stacks=kinds)
 
 
+def task_stacks(plan: Plan) -> bool:
+    """Whether the records of ITT tasks have stacks."""
+    return bool(plan.records_events and plan.task_points and set(plan.stacks) - {"kernel"})
+
+
 def _all(plan: Plan) -> Plan:
+    kinds = tuple(kind for kind in KINDS if kind != "kernel" or plan.kernel_points)
     try:
         _require_python(plan)
     except MachineError as error:
         why = f": {error.why}" if error.why else ""
-        without = tuple(kind for kind in KINDS if kind != "python")
+        without = tuple(kind for kind in kinds if kind != "python")
         return replace(plan, stacks=without, notes=(*plan.notes, f"no Python stacks: {error.what}{why}"))
-    return replace(plan, stacks=KINDS)
+    return replace(plan, stacks=kinds)
 
 
 def _kinds(words: Iterable[str]) -> tuple[StackKind, ...]:

@@ -1,4 +1,4 @@
-"""Find where the running Python keeps its frames in memory, for programs that walk them (bpf/kernel/python.h)."""
+"""Find where the running Python keeps its frames in memory, for programs that walk them (bpf/kernel/python_walk.h)."""
 
 from __future__ import annotations
 
@@ -407,28 +407,36 @@ class PythonLayout:
         from accel_magic.kernel.btf import member_offset
         from accel_magic.kernel.scope import kernel_pid
 
-        fields = (self.frame.code, self.frame.previous, self.frame.instruction)
-        constants = {
+        long = {"tag", "shim"}
+        constants: dict[str, int | str] = {
+            **{name.upper(): f"{value:#x}ULL" if name in long else value for name, value in self.fields().items()},
             "PID": kernel_pid(os.getpid()),
             "FS_BASE": member_offset("task_struct", "thread") + member_offset("thread_struct", "fsbase"),
             "THREAD_STATE": f"({self.thread_state})",
             "HOPS": " ".join(f"AM_PY_HOP({hop})" for hop in self.hops),
             "OUTER": "(-1)" if self.outer is None else self.outer,
             "CODE_TYPE": f"{id(CodeType):#x}ULL",
-            "FRAME": min(fields),
-            "FRAME_WORDS": (max(fields) - min(fields)) // 8 + 1,
-            "CODE": (self.frame.code - min(fields)) // 8,
-            "PREVIOUS": (self.frame.previous - min(fields)) // 8,
-            "INSTRUCTION": (self.frame.instruction - min(fields)) // 8,
-            "TAG": f"{TAG}ULL",
-            "SHIM": f"{next(iter(self.shims), 0):#x}ULL",
-            "FLAGS": self.code.flags,
-            "GENERATOR": inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR,
-            "FIRST_LINE": self.code.first_line,
-            "BYTECODE": self.code.bytecode,
             "MOST_FRAMES": MOST_FRAMES,
         }
         return [f"#define AM_PY_{name} {value}" for name, value in constants.items()]
+
+    def fields(self) -> dict[str, int]:
+        """Return the constants of bpf/kernel/python_walk.h that are plain numbers, by their name there."""
+        fields = (self.frame.code, self.frame.previous, self.frame.instruction)
+        return {
+            "thread_state": self.thread_state,
+            "frame": min(fields),
+            "frame_words": (max(fields) - min(fields)) // 8 + 1,
+            "code": (self.frame.code - min(fields)) // 8,
+            "previous": (self.frame.previous - min(fields)) // 8,
+            "instruction": (self.frame.instruction - min(fields)) // 8,
+            "tag": TAG,
+            "shim": next(iter(self.shims), 0),
+            "flags": self.code.flags,
+            "generator": inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR,
+            "first_line": self.code.first_line,
+            "bytecode": self.code.bytecode,
+        }
 
     def walk(self, state: int) -> Iterator[tuple[int, int]]:
         """Walk a thread's stack in memory as the BPF programs do.

@@ -36,7 +36,7 @@ _CUTS = {
     2: Frame("[callers in memory that cannot be read]", Kind.PYTHON),
     3: Frame("[callers not known at this moment]", Kind.PYTHON),
 }
-"""Why a stack is incomplete: AM_PY_CUT_* of bpf/kernel/python.h."""
+"""Why a stack is incomplete: AM_PY_CUT_* of bpf/kernel/python_walk.h."""
 _LENGTH_AT, _STATE_AT = 16, 32
 """Offsets of the length in str and bytes, and of a str's state, after its hash: unchanged since CPython 3.3."""
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}

@@ -47,6 +47,21 @@ class RawStacks:
     limit: int = 0
 
 
+def joined(parts: Sequence[RawStacks]) -> RawStacks:
+    """Join the stacks of several tables, all with the processes that they belong to."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.diff(part.starts) for part in parts])
+    return RawStacks(
+        keys=np.concatenate([part.keys for part in parts]),
+        kinds=np.concatenate([part.kinds for part in parts]),
+        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        words=np.concatenate([part.words for part in parts]),
+        pids=np.concatenate([part.pids for part in parts if part.pids is not None]),
+        limit=max(part.limit for part in parts),
+    )
+
+
 @dataclass(frozen=True)
 class StackTable:
     """S distinct stacks with names, outermost frame first.

@@ -172,7 +172,7 @@ class TaskSource:
 
         self._tasks = tasks
         self._descriptors = descriptors
-        self._rings = tasks.Rings(descriptors[0])
+        self._rings = tasks.Rings(descriptors[0], message["task_record_bytes"])
         self._patterns: int = message["patterns"]
         self._room: int = message["most_bytes"]
 
@@ -184,7 +184,7 @@ class TaskSource:
 
     def drain(self, ring: int, file: int) -> int:  # noqa: ARG002 - the only one
         count = self._rings.drain(file)
-        self._room -= count * self._tasks.RECORD_SIZE
+        self._room -= count * self._rings.record
         return count
 
     @property

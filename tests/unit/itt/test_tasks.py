@@ -359,11 +359,13 @@ def test_the_structures_are_those_of_the_c_code(tmp_path):
         "control": (
             area.CONTROL,
             {"names": "parts"},
-            ["magic", "generation", "names", "points", "token", "lock", "specs"],
+            ["magic", "generation", "names", "points", "record_bytes", "python", "token", "lock", "specs"],
         ),
         "name": (area.NAME, {}, ["spec", "domain", "task"]),
         "slot": (area.SLOT, {}, list(area.SLOT.names)),
         "counters": (area.COUNTERS, {}, list(area.COUNTERS.names)),
+        "stack": (area.STACK, {}, list(area.STACK.names)),
+        "python_layout": (area.PYTHON, {}, list(area.PYTHON.names)),
     }
     prints, expected = [], []
     for struct, (dtype, renamed, names) in fields.items():
@@ -373,12 +375,14 @@ def test_the_structures_are_those_of_the_c_code(tmp_path):
             prints.append(f"offsetof(struct {struct}, {name})")
             expected.append(dtype.fields[renamed.get(name, name)][1])
     source = tmp_path / "sizes.c"
-    lines = "\n".join(f'printf("%zu ", {one});' for one in [*prints, "sizeof(struct record)"])
+    lines = "\n".join(
+        f'printf("%zu ", {one});' for one in [*prints, "offsetof(struct record, user_stack)", "sizeof(struct record)"]
+    )
     source.write_text(f'#include "{header}"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {lines} }}\n')
     subprocess.run(["gcc", "-o", tmp_path / "sizes", source], check=True)
     printed = subprocess.run([tmp_path / "sizes"], capture_output=True, check=True).stdout.split()
-    assert [int(number) for number in printed] == [*expected, 56]
-    assert area.CONTROL.itemsize == memory.CONTROL_BYTES
+    assert [int(number) for number in printed] == [*expected, 56, 72]
+    assert (area.CONTROL.itemsize, area.STACK.itemsize) == (memory.CONTROL_BYTES, memory.STACK_BYTES)
     assert memory.BUCKETS == buckets.COUNT
 
 
@@ -410,3 +414,98 @@ answer([t.result.recording.histograms.counts[0].tolist(), t.result.events.durati
     histogram, durations = told
     expected = np.bincount(buckets.index_of(np.array(durations, np.int64)), minlength=buckets.COUNT)
     assert histogram == expected.tolist()
+
+
+def test_stacks_have_the_python_callers_and_every_native_one_without_frame_pointers(run):
+    told = run(
+        LOAD
+        + """
+import traceback
+def own():
+    found = [(frame.f_code.co_qualname, line) for frame, line in traceback.walk_stack(sys._getframe(1))]
+    return [f"{name} (<string>:{line})" for name, line in reversed(found)]
+
+def work():
+    global seen
+    seen = own(); library.work_here(3)
+
+def outer(value):
+    work()
+    return value
+
+def frames(name):
+    return [text.split(";") for text in t.result.by_stack(name).text]
+
+with accel_magic.trace("itt:test::*:*", "itt:python:*", stacks=True) as t:
+    sorted([0], key=outer); library.work(2, 5)
+    with accel_magic.task("mine"):
+        pass
+answer([[frames(name) for name in ("first", "whole", "mine")], seen, t.result.stacks_lost, t.result.recorded,
+        int(t.result.stacks.hits.sum()), list(t.result.recording.plan.notes)])
+"""
+    )
+    (first, whole, mine), seen, lost, recorded, with_stacks, notes = told
+    assert len(seen) == 3
+    for found in (first, whole):
+        ours, threads = sorted(found, key=lambda text: text[0] != seen[0])
+        python = [frame for frame in ours if "<string>" in frame]
+        assert python == seen
+        assert ours[-3:] == ["work_here", "run", "end"]
+        assert threads[-2:] == ["run", "end"]
+        assert any("clone" in frame for frame in threads)
+    assert [text[-1].split(" ")[0] for text in mine] == ["<module>"]
+    assert (lost, with_stacks, notes) == (0, recorded, [])
+    assert recorded == 3 * 3 + 2 * 3 * 5 + 1
+
+
+def test_a_child_has_native_stacks_of_its_own(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::*:*", stacks="user") as t:
+    subprocess.run([PROGRAM, "2", "10"], check=True)
+answer([t.result.recorded, t.result.stacks_lost, t.result.by_stack("second part").text.tolist()])
+"""
+    )
+    recorded, lost, texts = told
+    assert (recorded, lost) == (60, 0)
+    assert len(texts) == 1
+    assert texts[0].split(";")[-1] in ("end", "[process gone]")
+
+
+def test_kernel_stacks_of_tasks_are_an_error(run):
+    told = run(
+        """
+try:
+    with accel_magic.trace("itt:test::*:*", stacks="kernel"):
+        pass
+except AccelMagicError as error:
+    answer([error.code, error.fix])
+"""
+    )
+    assert told == ["stacks.itt", "use --stacks=user,python"]
+
+
+def test_stacks_beyond_the_tables_size_are_counted_as_lost(run):
+    told = run(
+        LOAD
+        + f"""
+def deeper(level):
+    with accel_magic.task("deep"):
+        pass
+    return level and deeper(level - 1)
+
+def wide(number):
+    exec(compile("\\n" * number + "deeper(2)", f"file{{number}}", "exec"), globals())
+
+with accel_magic.trace("itt:python:*", stacks="python") as t:
+    for number in range({memory.MOST_STACKS} // 3 + 500):
+        wide(number)
+r = t.result
+answer([r.recorded, r.lost, r.stacks_lost, len(r.stacks)])
+"""
+    )
+    recorded, lost, without, kept = told
+    assert (recorded, lost) == (3 * (memory.MOST_STACKS // 3 + 500), 0)
+    assert kept + without == recorded
+    assert 0.9 * memory.MOST_STACKS < kept <= memory.MOST_STACKS

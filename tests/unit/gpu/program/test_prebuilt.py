@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from accel_magic.api import doctor
+from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import MachineError
 from accel_magic.gpu import programs
 from accel_magic.gpu.program import clang, objects
 from accel_magic.gpu.program import clang as prebuilt
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.kernel.bcc.compiler import bpf_folder
 from tests.support.errors import raises
 
 SOURCES = bpf_folder() / "gpu"

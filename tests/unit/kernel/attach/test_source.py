@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pytest
 
+from accel_magic.c_programs import bpf_folder
 from accel_magic.kernel.attach import source
 from accel_magic.kernel.attach.source import started_size
 from accel_magic.kernel.bcc import own_text
-from accel_magic.kernel.bcc.compiler import bpf_folder
 from accel_magic.probes.plan import Capture, Field, Filter, Plan, ProbePoint, Scope, UsdtArgument
 
 TEMPLATES = {file.name for file in (bpf_folder() / "kernel").iterdir()}

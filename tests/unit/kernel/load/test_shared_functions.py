@@ -3,7 +3,7 @@
 import re
 import struct
 
-from accel_magic.kernel.bcc.compiler import bpf_folder
+from accel_magic.c_programs import bpf_folder
 from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.load.shared_functions import NAMES, join
 

@@ -1,5 +1,7 @@
 """Choosing the stacks that a trace records."""
 
+from dataclasses import replace
+
 import pytest
 
 from accel_magic.errors import MachineError, ProbeError
@@ -48,6 +50,18 @@ def test_unavailable_python_stacks_are_a_note_unless_requested_by_name(unknown_p
     assert taken.notes == ("no Python stacks: this Python's frames cannot be found: it is unknown",)
     with raises("stacks.unknown-python", MachineError, match="cannot be found"):
         with_stacks(plan(), "python")
+
+
+def test_tasks_have_no_kernel_stacks(known_python):
+    tasks = Plan((ProbePoint(0, "itt:a:*", "itt", "a", "*", latency=True),))
+    assert with_stacks(tasks, True).stacks == ("user", "python")
+    assert with_stacks(replace(tasks, points=(*plan().points, *tasks.points)), True).stacks == (
+        "kernel",
+        "user",
+        "python",
+    )
+    with raises("stacks.itt", ProbeError, match="no kernel stacks"):
+        with_stacks(tasks, "kernel,user")
 
 
 @pytest.mark.parametrize("elsewhere", [plan(scope="pid", pid=1), plan(scope="self", pid=1)])

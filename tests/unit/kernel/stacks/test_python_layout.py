@@ -15,7 +15,7 @@ from accel_magic.kernel.stacks.python_layout import layout, thread_state
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
-HEADER = ROOT / "bpf" / "kernel" / "python.h"
+HEADERS = [ROOT / "bpf" / "kernel" / name for name in ("python_walk.h", "python.h")]
 # From offsetof() in C with CPython's internal headers: hops to the newest frame and the offset of the outer run; fields
 # of a frame (code, previous, instruction); of a code object (flags, first line, file, qualified name, line table,
 # bytecode).
@@ -86,7 +86,7 @@ def test_thread_states_are_found_from_control_blocks():
 def test_every_constant_used_by_the_header_is_defined(monkeypatch):
     monkeypatch.setattr(btf, "member_offset", lambda structure, member: {"thread": 3000, "fsbase": 128}[member])
     monkeypatch.setattr(scope, "kernel_pid", lambda pid: 4711)
-    text = HEADER.read_text(encoding="utf-8")
+    text = "".join(header.read_text(encoding="utf-8") for header in HEADERS)
     used = set(re.findall(r"\bAM_PY_\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
     own = set(re.findall(r"#define (AM_PY_\w+)", text))
     lines = layout().defines()
@@ -102,9 +102,9 @@ def test_every_constant_used_by_the_header_is_defined(monkeypatch):
         ((sysconfig, "get_config_var", lambda name: 1), "free-threaded"),
         ((python_layout.platform, "machine", lambda: "aarch64"), "this is aarch64"),
         ((own_memory, "refusal", lambda: "Operation not permitted"), "Operation not permitted"),
-        ((python_subjects, "thread_state", lambda: id(HEADER)), "no pointers lead from a thread's state"),
+        ((python_subjects, "thread_state", lambda: id(HEADERS)), "no pointers lead from a thread's state"),
         (
-            (python_calibration, "threading", SimpleNamespace(**{**vars(threading), "get_ident": lambda: id(HEADER)})),
+            (python_calibration, "threading", SimpleNamespace(**{**vars(threading), "get_ident": lambda: id(HEADERS)})),
             "control block",
         ),
     ],

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks of tasks: each distinct stack is stored once in the shared memory. */
+#ifndef ACCEL_MAGIC_ITT_STACKS_H
+#define ACCEL_MAGIC_ITT_STACKS_H
+
+#include "area.h"
+
+/* Where a task was reported from. */
+struct place {
+	const void *caller;	/* return address in the code that called the collector */
+	unsigned python_frames; /* innermost Python frames that belong to the tool; 0 for tasks of libraries */
+};
+
+/* Loads what walking needs, so that the first task does not have to wait for it. */
+void prepare_stacks(void);
+
+/*
+ * Key of the calling thread's native stack from `place->caller` outward, walked by its unwinding tables; 0 if there is
+ * none.
+ */
+uint64_t user_stack(struct stack *table, uint32_t size, int pid, const struct place *place);
+
+/* Key of the calling thread's Python stack; 0 if it has none. Only for the process that `layout` describes. */
+uint64_t python_stack(struct stack *table, uint32_t size, int pid, const struct python_layout *layout,
+		      const struct place *place);
+
+#endif
