@@ -10,7 +10,7 @@ from accel_magic.analysis.by_stack import LOST
 from accel_magic.banners import banners_of
 from accel_magic.demangle import function_name
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, kind_of_call
 from accel_magic.recording.profile import Lost, ProfileBuilder, Samples, State
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _node(builder: ProfileBuilder, point: ProbePoint, stacks: CombinedStacks, pl
     frames = stacks.frames[place - 1] if place else (_NO_STACK,)
     name = function_name(point.function)
     if frames[-1].name != name:
-        frames = (*frames, Frame(name, Kind.DRIVER, point.target))
+        frames = (*frames, Frame(name, kind_of_call(point.kind), point.target))
     return builder.stack(builder.frame(*frame) for frame in frames)
 
 

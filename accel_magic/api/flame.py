@@ -131,7 +131,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
                 self._attach_thread()
 
     def _attach_kernel(self, plan: Plan, show: Show | None) -> None:
-        live = LiveSession(plan, show, each_look=self._learn_names)
+        live = LiveSession(plan, show, each_look=self._learn_names, native_tasks=False)
         self._undo.callback(live.abort)
         try:
             live.start()

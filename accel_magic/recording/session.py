@@ -141,11 +141,20 @@ class LiveSession:
         plan: What to trace.
         show: Called with live samples in a thread, at most 5 times a second; None for no live display.
         each_look: Called about five times a second while a trace with stacks runs, in a thread that is not traced.
+        native_tasks: Record native stacks of ITT tasks too, if the plan has native stacks.
 
     """
 
-    def __init__(self, plan: Plan, show: Show | None = None, *, each_look: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        show: Show | None = None,
+        *,
+        each_look: Callable[[], None] | None = None,
+        native_tasks: bool = True,
+    ) -> None:
         self.plan = plan
+        self._native_tasks = native_tasks
         self._show = show
         self._each_look = each_look
         self._undo = contextlib.ExitStack()
@@ -254,7 +263,7 @@ class LiveSession:
             buffer_bytes=int(plan.buffer_mib * (1 << 20)),
             records=plan.records_events,
             shift_ns=-clock.shift().ns,
-            native="user" in plan.stacks,
+            native="user" in plan.stacks and self._native_tasks,
             python=_python_frames() if "python" in plan.stacks else None,
         )
         self._undo.callback(trace.close)

@@ -96,3 +96,53 @@ finish(t, caught=caught, restored=ov.Core.compile_model is original)
     assert found.told["restored"]
     assert found.result.counts.loc["openvino:compile", "openvino.compile_model"]["hits"] == 2
     assert found.result.counts.loc["openvino:compile", "openvino.import_model"]["hits"] == 1
+
+
+def test_requests_and_layers_are_frames_between_python_and_native_code(tmp_path):
+    found = openvino.run(
+        tmp_path,
+        """
+from accel_magic.kernel.stacks.frames import Kind
+value = given = op.parameter([1, 64, 56, 56], np.float32)
+for _ in range(4):
+    weights = op.constant(random.random((64, 64, 3, 3), np.float32))
+    value = op.relu(op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1]))
+compiled = ov.Core().compile_model(ov.Model([op.result(value)], [given]), "CPU", {"INFERENCE_NUM_THREADS": 1})
+request, data = compiled.create_infer_request(), {0: random.random((1, 64, 56, 56), np.float32)}
+def work():
+    for _ in range(60):
+        request.infer(data)
+request.infer(data)
+with accel_magic.flame("openvino:layers", "itt:python:*") as f:
+    with accel_magic.task("all of it"):
+        work()
+profile = f.result.profile
+names = {}
+for node, weight in zip(profile.samples.stack.tolist(), profile.samples.weight.tolist(), strict=True):
+    frames = []
+    while node >= 0:
+        frames.append(profile.frames[profile.node_frames[node]])
+        node = int(profile.parents[node])
+    key = tuple(f"{Kind(one.kind).name}:{one.name}" for one in reversed(frames))
+    names[key] = names.get(key, 0) + weight
+told = [[list(key), weight] for key, weight in names.items()]
+with accel_magic.trace("openvino") as t:
+    request.infer(data)
+finish(t, told=told, inside=f.result.spans.set_index("function").cpu_ns.to_dict())
+""",
+    )
+    stacks = [(frames, weight) for frames, weight in found.told["told"] if "TASK:all of it" in frames]
+    layers = 0
+    for frames, weight in stacks:
+        kinds = [frame.split(":")[0] for frame in frames]
+        last = max(at for at, kind in enumerate(kinds) if kind == "PYTHON")
+        tasks = [at for at, kind in enumerate(kinds) if kind == "TASK"]
+        assert frames[tasks[0]] == "TASK:all of it"
+        assert "PYTHON:work" not in frames[: tasks[0]]
+        assert all(kinds[at - 1] in ("PYTHON", "TASK") for at in tasks)
+        assert all(at > last for at in tasks[1:])
+        layers += weight * any("TASK:Convolution_" in frame for frame in frames)
+    inside = sum(
+        ns for name, ns in found.told["inside"].items() if name.startswith("Convolution_") and "abcd" not in name
+    )
+    assert layers >= inside > 0.5 * sum(weight for _, weight in stacks)

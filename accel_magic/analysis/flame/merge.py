@@ -15,7 +15,7 @@ from accel_magic.recording.flame import FlameFacts
 from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, Samples
 
 if TYPE_CHECKING:
-    from accel_magic.analysis.flame.rows import Nesting, Rows
+    from accel_magic.analysis.flame.rows import Rows, Spans
     from accel_magic.recording.profile import Loss
     from accel_magic.recording.recording import Recording
 
@@ -42,7 +42,7 @@ class Merged:
     profile: Profile
     rows: Rows
     reasons: tuple[str, ...]
-    spans: Nesting
+    spans: Spans
 
 
 def profile_of(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Profile:
@@ -66,7 +66,7 @@ def merged(recording: Recording, *, threads: bool | None = None, all_frames: boo
     """
     facts = facts_of(recording)
     spans = spans_of(recording)
-    rows, reasons = rows_of(recording, spans, round(1e9 / max(facts.rate, 1)))
+    rows, reasons = rows_of(recording, spans.nesting, round(1e9 / max(facts.rate, 1)))
     taken = rows.take(rows.taken)
     builder = ProfileBuilder()
     stacks = Stacks(

@@ -160,7 +160,7 @@ class Nesting:
     """Time of every thread, divided where its spans begin and end; between two such moments the path is constant.
 
     Attributes:
-        paths: Points of the spans that enclose each other, outermost first; `OUTSIDE` is the empty path.
+        paths: Numbers of the kinds of spans that enclose each other, outermost first; `OUTSIDE` is the empty path.
         threads: Known threads.
         first_ns: Origin of the times in `begins`.
         width_ns: Distance between the times of two threads in `begins`.
@@ -214,14 +214,14 @@ class Nesting:
         return self.begins[np.clip(interval, 0, len(self.begins) - 1)] - thread * self.width_ns + self.first_ns
 
 
-def nesting(tid: Ints, start_ns: Ints, end_ns: Ints, point: Ints) -> Nesting:
+def nesting(tid: Ints, start_ns: Ints, end_ns: Ints, kind: Ints) -> Nesting:
     """Divide the time of threads by their spans.
 
     Args:
         tid: (S,) thread of each span. Spans of one thread enclose each other or lie side by side.
         start_ns: (S,) when it was entered.
         end_ns: (S,) when it returned.
-        point: (S,) what was called.
+        kind: (S,) what was called, from 0.
 
     """
     if not len(tid):
@@ -232,7 +232,7 @@ def nesting(tid: Ints, start_ns: Ints, end_ns: Ints, point: Ints) -> Nesting:
     # Doubled, so that a call that begins in the nanosecond in which another ends lies after it, not inside.
     entered, left = 2 * start_ns, 2 * end_ns - 1
     parent = enclosing(tid, entered, left, tid, entered)
-    paths, path = _paths(parent, point)
+    paths, path = _paths(parent, kind)
     begins = np.unique(np.concatenate([thread * width + (times - first) for times in (start_ns, end_ns)]))
     inner = enclosing(tid, entered, left, threads[begins // width], 2 * (begins % width + first) + 1)
     return Nesting(paths, threads, first, width, begins, np.where(inner >= 0, path[inner], OUTSIDE))
@@ -255,11 +255,38 @@ def _paths(parent: NDArray[np.intp], point: Ints) -> tuple[tuple[tuple[int, ...]
     return tuple(paths), path
 
 
-def spans_of(recording: Recording) -> Nesting:
+class SpanKind(NamedTuple):
+    """What the spans of a recording are told apart by.
+
+    Attributes:
+        point: Number of the probe point.
+        python: Of a task, the row of its Python stack in the stack table; negative: none.
+
+    """
+
+    point: int
+    python: int
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The spans of a recording.
+
+    Attributes:
+        kinds: What `nesting.paths` refers to.
+        nesting: How they divide the threads' time.
+
+    """
+
+    kinds: tuple[SpanKind, ...]
+    nesting: Nesting
+
+
+def spans_of(recording: Recording) -> Spans:
     """Divide time by a recording's measured calls, without waits."""
     columns = recording.events.columns
     if "duration_ns" not in columns:
-        return nesting(*(np.zeros(0, np.int64) for _ in range(4)))
+        return Spans((), nesting(*(np.zeros(0, np.int64) for _ in range(4))))
     duration = columns["duration_ns"]
     points = columns["point"].values
     measured = np.array([point.latency and point.kind != "offcpu" for point in recording.plan.points], np.bool_)
@@ -268,4 +295,11 @@ def spans_of(recording: Recording) -> Nesting:
         column[chosen].astype(np.int64)
         for column in (columns["tid"].values, columns["time_ns"].values, duration.values, points)
     )
-    return nesting(tid, start, start + length, point)
+    tasks = np.array([each.kind == "itt" for each in recording.plan.points], np.bool_)[point]
+    python = np.full(len(point), _NO_STACK, np.int64)
+    python[tasks] = _stack_rows(recording, "python_stack", np.flatnonzero(chosen)[tasks])
+    kinds, kind = np.unique(np.column_stack([point, python]), axis=0, return_inverse=True)
+    return Spans(
+        tuple(SpanKind(*row) for row in kinds.tolist()),
+        nesting(tid, start, start + length, kind.ravel().astype(np.int64)),
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,15 +12,15 @@ import pandas as pd
 from accel_magic.analysis.flame.folding import folded, notebooks_own
 from accel_magic.analysis.flame.rows import NO_REASON
 from accel_magic.demangle import readable
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, Kind, kind_of_call
 from accel_magic.kernel.stacks.interleave import interleave
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.flame.rows import Nesting, Rows
+    from accel_magic.analysis.flame.rows import Rows, SpanKind, Spans
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
 
@@ -52,7 +53,7 @@ class Stacks:
         self,
         builder: ProfileBuilder,
         recording: Recording,
-        spans: Nesting,
+        spans: Spans,
         reasons: tuple[str, ...],
         *,
         names: dict[int, str],
@@ -61,13 +62,15 @@ class Stacks:
     ) -> None:
         self._builder = builder
         self._table = recording.stacks
-        self._spans = [tuple(span_frame(recording, point) for point in path) for path in spans.paths]
         self._reasons = [Frame(reason, Kind.WAIT) for reason in reasons]
-        self._threads, self._all_frames = threads, all_frames
+        self._threads = threads
         self._names = thread_names(recording, names)
         self._processes = _others(recording)
         self._left_out = () if all_frames else tuple(tid for tid, name in self._names.items() if notebooks_own(name))
         self._merged: dict[tuple[int, int, int], tuple[tuple[Frame, ...], tuple[Frame, ...]] | None] = {}
+        self._all_frames = all_frames
+        kinds = [self._span(recording, kind) for kind in spans.kinds]
+        self._spans = [tuple(kinds[kind] for kind in path) for path in spans.nesting.paths]
 
     def nodes(self, rows: Rows) -> Ints:
         """(N,) int64 node of each row's stack; `LEFT_OUT` for the notebook's own threads."""
@@ -93,9 +96,17 @@ class Stacks:
         code, kernel = merged
         roots = self._roots(tid, pid)
         outer = code or (() if kernel else (NO_STACK,))
+        called = with_spans(outer, self._spans[path])
         if reason == NO_REASON:
-            return self._stack((*roots, *outer, *self._spans[path], *kernel))
-        return self._stack((*roots, *outer, *self._spans[path], *until_scheduled(kernel), self._reasons[reason]))
+            return self._stack((*roots, *called, *kernel))
+        return self._stack((*roots, *called, *until_scheduled(kernel), self._reasons[reason]))
+
+    def _span(self, recording: Recording, kind: SpanKind) -> Span:
+        frame = span_frame(recording, kind.point)
+        if frame.kind != Kind.TASK:
+            return Span(frame, None)
+        merged = self._of((-1, -1, kind.python)) if kind.python >= 0 else None
+        return Span(frame, merged[0] if merged is not None else ())
 
     def _stack(self, frames: Iterable[Frame]) -> int:
         return self._builder.stack([self._builder.frame(*frame) for frame in frames])  # noqa: PD013 - not pandas'
@@ -117,6 +128,36 @@ class Stacks:
         return None if code is None else (code, tuple(kernel))
 
 
+class Span(NamedTuple):
+    """A measured call; of a task, the Python frames that it was marked in, else None."""
+
+    frame: Frame
+    python: tuple[Frame, ...] | None
+
+
+def with_spans(code: tuple[Frame, ...], spans: tuple[Span, ...]) -> Iterable[Frame]:
+    """Add the enclosing spans to frames of user code.
+
+    Tasks are outside the native frames and the Python frames that were called in them; other calls are innermost.
+    """
+    python = next((at for at, frame in enumerate(code) if frame.kind != Kind.PYTHON), len(code))
+    at = 0
+    for frame, own in spans:
+        if own is not None:
+            depth = max(_same_functions(own, code[:python]) if own else python, at)
+            yield from code[at:depth]
+            yield frame
+            at = depth
+    yield from code[at:]
+    yield from (frame for frame, own in spans if own is None)
+
+
+def _same_functions(one: Sequence[Frame], other: Sequence[Frame]) -> int:
+    """Count the frames at the beginning of both that are the same functions, at any line."""
+    same = ((a.name, a.module) == (b.name, b.module) for a, b in zip(one, other, strict=False))
+    return len(list(takewhile(bool, same)))
+
+
 def until_scheduled(kernel: tuple[Frame, ...]) -> tuple[Frame, ...]:
     """Drop what every wait ends with: the scheduler, and the interrupt through which it took the CPU away."""
     first = next((at for at, frame in enumerate(kernel) if _SCHEDULER.match(frame.name)), len(kernel))
@@ -126,7 +167,7 @@ def until_scheduled(kernel: tuple[Frame, ...]) -> tuple[Frame, ...]:
 def span_frame(recording: Recording, point: int) -> Frame:
     """Frame of a measured call."""
     traced = recording.plan.points[point]
-    return Frame(span_name(traced.function), Kind.DRIVER, traced.target)
+    return Frame(span_name(traced.function), kind_of_call(traced.kind), traced.target)
 
 
 def span_name(function: str) -> str:

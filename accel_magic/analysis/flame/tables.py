@@ -98,13 +98,13 @@ def spans(recording: Recording, found: Merged) -> pd.DataFrame:
 
 def _inside(found: Merged, points: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """(2, points) int64: time on a processor and waiting, ns, inside calls of each point."""
-    paths, rows = found.spans.paths, found.rows
+    paths, rows = found.spans.nesting.paths, found.rows
     by_path = np.zeros((2, len(paths)), np.int64)
     np.add.at(by_path, (rows.state, rows.path), rows.weight)
     inside = np.zeros((2, points), np.int64)
     for number, path in enumerate(paths):
         if number != OUTSIDE:
-            inside[:, list(set(path))] += by_path[:, [number]]
+            inside[:, list({found.spans.kinds[kind].point for kind in path})] += by_path[:, [number]]
     return inside
 
 

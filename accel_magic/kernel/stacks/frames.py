@@ -30,6 +30,13 @@ class Kind(IntEnum):
     """Why an accelerator instruction stalled."""
     SEPARATOR = 12
     """`-`: separates CPU frames from accelerator frames."""
+    TASK = 13
+    """A task that a library or Python code marked; contains what happened during it."""
+
+
+def kind_of_call(probe: str) -> Kind:
+    """Kind of the frame of a call that is measured by a probe of a kind, such as "uprobe"."""
+    return Kind.TASK if probe == "itt" else Kind.DRIVER
 
 
 class Frame(NamedTuple):

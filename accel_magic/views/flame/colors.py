@@ -27,7 +27,7 @@ CPP: Final = Category("C++", "#efe631")
 NATIVE: Final = Category("native", "#cc6658")
 OTHER: Final = Category("other", "#cc6658")
 KERNEL: Final = Category("kernel", "#f76d10")
-DRIVER: Final = Category("driver or API call", "#c5ae93")
+DRIVER: Final = Category("traced call or task", "#c5ae93")
 WAIT: Final = Category("wait", "#517df8")
 GPU_KERNEL: Final = Category("accelerator kernel", "#26928e")
 GPU_SOURCE: Final = Category("accelerator source", "#60d7e8")
@@ -45,6 +45,7 @@ _OF_KIND: Final = {
     Kind.NATIVE: NATIVE,
     Kind.KERNEL: KERNEL,
     Kind.DRIVER: DRIVER,
+    Kind.TASK: DRIVER,
     Kind.WAIT: WAIT,
     Kind.GPU_KERNEL: GPU_KERNEL,
     Kind.GPU_SOURCE: GPU_SOURCE,

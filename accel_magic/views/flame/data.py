@@ -41,6 +41,7 @@ KINDS: Final = {
     Kind.GPU_INSTRUCTION: "accelerator instruction",
     Kind.STALL: "stall reason",
     Kind.SEPARATOR: "transition from CPU to accelerator",
+    Kind.TASK: "task",
 }
 _WIDTHS: Final = (np.uint8, np.uint16, np.int8, np.int16, np.int32)
 _MOST_VALUES: Final = 65_536

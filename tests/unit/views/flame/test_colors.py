@@ -58,7 +58,8 @@ def test_text_is_readable_on_every_color(color):
         (Frame("gemm.cpp", Kind.GPU_SOURCE), "accelerator source"),
         (Frame("sbid", Kind.STALL), "stall reason"),
         (Frame("lock", Kind.WAIT), "wait"),
-        (Frame("ivpu_ioctl", Kind.DRIVER), "driver or API call"),
+        (Frame("ivpu_ioctl", Kind.DRIVER), "traced call or task"),
+        (Frame("Convolution_3", Kind.TASK), "traced call or task"),
     ],
 )
 def test_a_frame_is_colored_by_its_kind(frame, name):
