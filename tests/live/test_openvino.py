@@ -146,3 +146,53 @@ finish(t, told=told, inside=f.result.spans.set_index("function").cpu_ns.to_dict(
         ns for name, ns in found.told["inside"].items() if name.startswith("Convolution_") and "abcd" not in name
     )
     assert layers >= inside > 0.5 * sum(weight for _, weight in stacks)
+
+
+NEW_REQUESTS = """
+given = op.parameter([1, 3, 1024, 1024], np.float32)
+value = op.relu(op.add(given, op.constant(np.float32(1))))
+compiled = ov.Core().compile_model(ov.Model([op.result(value)], [given]), "CPU")
+request, data = compiled.create_infer_request(), {0: random.random((1, 3, 1024, 1024), np.float32)}
+for _ in range(3): request.infer(data)
+with accel_magic.trace("openvino:memory") as t:
+    for _ in range(10):
+        %s.infer(data)
+finish(t)
+"""
+
+
+@pytest.mark.parametrize(("request_", "shown"), [("compiled.create_infer_request()", True), ("request", False)])
+def test_memory_that_is_touched_for_the_first_time_in_each_inference_is_found(tmp_path, request_, shown):
+    tables = openvino.run(tmp_path, NEW_REQUESTS % request_).result.openvino
+    found = {finding.id: finding for finding in tables.findings}
+    pages = 3 * 1024 * 1024 * 4 // 4096
+
+    assert "first-touch" in tables.findings.checked
+    assert ("first-touch" in found) == shown
+    if shown:  # the output, or output and input
+        assert (
+            pages * 0.95 <= found["first-touch"].evidence["faults"] == tables.requests["faults"].median() <= 2 * pages
+        )
+        assert found["first-touch"].evidence["mib"] * 256 == found["first-touch"].evidence["faults"]
+    else:
+        assert tables.requests["faults"].median() < pages / 100
+
+
+@pytest.mark.parametrize(("threads", "shown"), [(2, True), (1, False)])
+def test_spinning_workers_are_found(tmp_path, threads, shown):
+    tables = openvino.run(
+        tmp_path,
+        f"""
+import time
+config = {{"INFERENCE_NUM_THREADS": {threads}}}
+request = ov.Core().compile_model(network(), "CPU", config).create_infer_request()
+data = {{0: random.random((1, 3, 64, 64), np.float32)}}
+request.infer(data)
+with accel_magic.trace("openvino:threads", "openvino:requests") as t:
+    for _ in range(100):
+        request.infer(data)
+finish(t)
+""",
+    ).result.openvino
+    assert "workers-spin" in tables.findings.checked
+    assert ("workers-spin" in tables.findings.ids) == shown

@@ -28,6 +28,7 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     and if these calls were not traced), `layers` (number of executed nodes), `layers_ns` (their time), `outside_ns`
     (the rest: copies of inputs and outputs, scheduling), `waiting_ns` (Int64: for the NPU; NA on other devices), `jobs`
     (number of NPU jobs), `npu_ns` (Int64: from the first job's doorbell to the last one's end; NA without jobs),
+    `faults` (Int64: page faults of its process during the inference, in any thread; NA if they were not traced),
     `gap_ns` (Int64: since the previous inference on this thread ended; NA for the first).
     """
     found = trace.of_kind(INFERENCE)
@@ -52,6 +53,7 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     table.insert(7, "queue_ns", _queued(trace, table))
     table["waiting_ns"] = _waiting(trace, found)
     _add_jobs(trace, table, jobs)
+    table["faults"] = _faults(trace, table)
     table["model"] = pd.Categorical(table["model"])
     before = table.groupby("tid", sort=False)["end_ns"].shift()
     table["gap_ns"] = (table["start_ns"] - before).astype("Int64")
@@ -84,6 +86,19 @@ def _waiting(trace: OpenVinoTrace, found: pd.DataFrame) -> pd.Series[int]:
     spent = np.bincount(of[of >= 0], waits["duration_ns"].to_numpy()[of >= 0], minlength=len(found))
     known = np.isin(np.arange(len(found)), of)
     return pd.Series(spent.astype(np.int64), dtype="Int64").where(pd.Series(known))
+
+
+def _faults(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
+    """Page faults during each inference; those during several count for each."""
+    counted = pd.Series(pd.NA, table.index, dtype="Int64")
+    if not any(point.function == openvino.FAULT for point in trace.points):
+        return counted
+    events = trace.events[trace.events["function"] == openvino.FAULT]
+    for pid, own in table.groupby("pid", sort=False):
+        times = events.loc[events["pid"] == pid, "time_ns"].to_numpy()
+        ends = (np.searchsorted(times, own[edge].to_numpy()) for edge in ("end_ns", "start_ns"))
+        counted[own.index] = np.subtract(*ends)
+    return counted
 
 
 def _add_jobs(trace: OpenVinoTrace, table: pd.DataFrame, jobs: pd.DataFrame) -> None:

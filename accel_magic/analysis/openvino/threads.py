@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.openvino.trace import INFERENCE
+from accel_magic.probes.presets import openvino
 
 if TYPE_CHECKING:
     from accel_magic.analysis.openvino.trace import OpenVinoTrace
@@ -18,8 +19,8 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
 
     Columns: `pid`, `comm`, `inferences` (that it ran), `tasks`, `working_ns` (in any task, each moment once),
     `working_share` (of the time between the first and the last task of the trace), `sleeping_ns` (waits recorded by
-    `offcpu`; NaN if it was not traced), `yields` (calls of `sched_yield`, Int64, NA if they were not traced: TBB's
-    workers spin that way before they sleep).
+    `offcpu`, else completed calls of `futex`; NaN if neither was traced), `yields` (calls of `sched_yield`, in which
+    TBB's workers spin before they sleep; Int64, NA if they were not traced).
     """
     tasks = trace.tasks
     span = int(tasks["end_ns"].max() - tasks["start_ns"].min()) if len(tasks) else 0
@@ -27,11 +28,12 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     names = dict(zip(events["tid"], events["comm"].astype(str), strict=True))
     function = events["function"].astype(str)
     traced = {point.function for point in trace.points}
+    sleep = next((name for name in ("wait", openvino.SLEEP) if name in traced), None)
     rows = []
     for tid, own in tasks.groupby("tid", sort=False):
         of_thread = events["tid"] == tid
-        waits = events.loc[of_thread & (function == "wait"), "duration_ns"].sum() if "wait" in traced else np.nan
-        spins = int((of_thread & function.isin(_YIELDS)).sum()) if traced & _YIELDS else pd.NA
+        slept = np.nan if sleep is None else events.loc[of_thread & (function == sleep), "duration_ns"].sum()
+        spins = int((of_thread & (function == openvino.YIELD)).sum()) if openvino.YIELD in traced else pd.NA
         rows.append(
             {
                 "tid": tid,
@@ -40,7 +42,7 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
                 "inferences": int((own["kind"] == INFERENCE).sum()),
                 "tasks": len(own),
                 "working_ns": _covered(own["start_ns"].to_numpy(), own["end_ns"].to_numpy()),
-                "sleeping_ns": waits,
+                "sleeping_ns": slept,
                 "yields": spins,
             }
         )
@@ -48,9 +50,6 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=columns).set_index("tid")
     table.insert(5, "working_share", table["working_ns"] / (span or np.nan))
     return table.astype({"yields": "Int64"}).sort_values("working_ns", ascending=False)
-
-
-_YIELDS = {"sys_enter_sched_yield"}
 
 
 def _covered(start: np.ndarray, end: np.ndarray) -> int:

@@ -33,6 +33,12 @@ LOOPS: Final = "tbb"
 COMPILED: Final = ("openvino.compile_model", "openvino.import_model")
 """Tasks of the calls from Python that compile a model or load a compiled one (`itt.marking`)."""
 
+YIELD: Final = "sys_enter_sched_yield"
+"""The call in which TBB's workers spin."""
+SLEEP: Final = "sys_enter_futex"
+"""The call in which they sleep."""
+FAULT: Final = "page_fault_user"
+
 INFERENCES_SINCE: Final = (2026, 0)
 LAYERS_SINCE: Final = (2026, 4)
 
@@ -68,5 +74,8 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:threads", f"itt:{LOOPS}:*"),
     PresetProbe("openvino:compile", f"itt:{CREATED}:*"),
     *(PresetProbe("openvino:compile", f"itt:python:{name}") for name in COMPILED),
-    PresetProbe("openvino:threads", "tracepoint:syscalls:sys_enter_sched_yield"),
+    PresetProbe("openvino:threads", f"tracepoint:syscalls:{YIELD}"),
+    PresetProbe("openvino:threads", f"latency:tracepoint:syscalls:{SLEEP}"),
+    PresetProbe("openvino:memory", f"itt:{INFERENCES}:*"),
+    PresetProbe("openvino:memory", f"tracepoint:exceptions:{FAULT}"),
 )

@@ -187,6 +187,48 @@ finish(t)
     assert ("too-many-threads" in found.findings.ids) == shown
 
 
+@pytest.mark.parametrize(
+    ("shape", "sizes", "shown"), [("[1, 3, -1, -1]", "range(16, 56, 2)", True), ("[1, 3, 56, 56]", "[56] * 20", False)]
+)
+def test_time_outside_of_layers_is_found_where_shapes_change(traced, shape, sizes, shown):
+    found = ids(
+        traced,
+        f"""
+value = given = op.parameter({shape}, np.float32)
+for channels in (3, 32, 32, 32):
+    weights = op.constant(random.random((32, channels, 3, 3), np.float32))
+    value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "i"), "CPU").create_infer_request()
+inputs = [{{0: random.random((1, 3, size, size), np.float32)}} for size in {sizes}]
+request.infer({{0: random.random((1, 3, 56, 56), np.float32)}})
+with accel_magic.trace("openvino:layers") as t:
+    for data in inputs: request.infer(data)
+finish(t)
+""",
+    )
+    assert ("outside-layers" in found) == shown
+
+
+@pytest.mark.parametrize(("before", "shown"), [(False, True), (True, False)])
+def test_compiling_within_the_trace_is_found(traced, before, shown):
+    compiling = 'request = ov.Core().compile_model(network(), "CPU").create_infer_request()'
+    found = traced(
+        f"""
+data = {{0: random.random((1, 3, 64, 64), np.float32)}}
+{compiling if before else ""}
+with accel_magic.trace("openvino") as t:
+    {"pass" if before else compiling}
+    request.infer(data)
+finish(t)
+"""
+    ).result.openvino
+    assert ("compiled-in-trace" in found.findings.ids) == shown
+
+
+def test_a_trace_without_tasks_is_reported(traced):
+    assert ids(traced, 'with accel_magic.trace("openvino") as t: pass\nfinish(t)')[0] == "nothing-traced"
+
+
 def test_lost_events_are_reported(traced):
     found = traced(
         WARM + 'with accel_magic.trace("openvino", max_events=50) as t:\n'
