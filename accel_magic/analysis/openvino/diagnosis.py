@@ -56,10 +56,6 @@ class Analysed(Protocol):
     def layers(self) -> pd.DataFrame:
         """See `accel_magic.analysis.openvino.layers`."""
 
-    @property
-    def threads(self) -> pd.DataFrame:
-        """See `accel_magic.analysis.openvino.threads`."""
-
 
 @dataclass(frozen=True)
 class Rule(BaseRule):
@@ -474,9 +470,13 @@ def _npu_fallback(openvino: Analysed, limit: float) -> Evidence | None:
 
 
 def _workers_spin(openvino: Analysed, limit: float) -> Evidence | None:
-    if not len(openvino.requests):
+    """Of all threads, from the first inference to the last."""
+    requests, events = openvino.requests, openvino.trace.events
+    if not len(requests):
         return None
-    per_inference = float(openvino.threads["yields"].sum()) / len(openvino.requests)
+    spins = events.loc[events["function"] == presets.YIELD, "time_ns"]
+    during = spins.between(requests["start_ns"].min(), requests["end_ns"].max())
+    per_inference = float(during.sum()) / len(requests)
     return {"per_inference": per_inference} if per_inference > limit else None
 
 

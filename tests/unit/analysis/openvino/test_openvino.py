@@ -255,3 +255,28 @@ def test_the_timeline_and_perfetto_show_inferences_layers_and_primitives(profile
     layer = result.openvino.layers.index[0]
     assert sum(entry["name"] == layer for entry in slices) == 200
     assert sum(entry["name"].startswith("SyncInfer") for entry in slices) == 200
+
+
+def test_traces_are_compared_by_layer(traced):
+    told = traced(
+        """
+def traced_network(width):
+    value = given = op.parameter([1, 16, 64, 64], np.float32)
+    for number, (channels, filters) in enumerate(((16, 16), (16, width), (width, 16))):
+        weights = op.constant(random.random((filters, channels, 3, 3), np.float32))
+        value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1], name=f"conv{number}")
+    compiled = ov.Core().compile_model(ov.Model([op.result(value)], [given], "m"), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    request, data = compiled.create_infer_request(), {0: random.random((1, 16, 64, 64), np.float32)}
+    request.infer(data)
+    with accel_magic.trace("openvino:layers") as t:
+        for _ in range(60): request.infer(data)
+    return t
+baseline, t = traced_network(16), traced_network(256)
+compared = t.result.compare(baseline.result).table.reset_index()
+row = compared.set_index("function").loc["conv1"]
+finish(t, row=[int(row.hits), int(row.baseline_hits), float(row.p50_ratio), bool(row.p50_confident)])
+"""
+    ).told["row"]
+    hits, baseline_hits, ratio, confident = told
+    assert (hits, baseline_hits, confident) == (60, 60, True)
+    assert ratio > 2
