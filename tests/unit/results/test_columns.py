@@ -18,7 +18,17 @@ WITHOUT = {
     *("in_flight", "in_flight_mean", "in_flight_max", "submitted", "done", "jobs_lost", "refused", "buffer_count"),
     *("completions", "wait_timeouts", "active", "stalled", "control", "pipestall", "send", "dist_acc", "sbid", "sync"),
     *("inst_fetch", "other", "tdr", "total", "blocks", "exits", "mean_lanes", "priority", "per_request", "value"),
-    *("recorded", "most_in_flight", "executions", "inferences", "tasks", "yields", "layers", "during_inferences"),
+    *(
+        "recorded",
+        "most_in_flight",
+        "executions",
+        "inferences",
+        "tasks",
+        "yields",
+        "faults",
+        "layers",
+        "during_inferences",
+    ),
     # Numbers that name something: ids, places, addresses, lines.
     *(
         "pid",

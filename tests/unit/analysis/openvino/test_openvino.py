@@ -1,5 +1,7 @@
 """OpenVINO's inferences, layers, threads and compilation, compared with what OpenVINO reports itself."""
 
+import statistics
+
 import pytest
 
 PROFILED = """
@@ -45,16 +47,32 @@ def test_the_layers_are_those_that_openvino_executed_as_often_as_it_did(profiled
     assert set(layers.index) <= set(profiled.told["names"])
 
 
-def test_the_share_of_each_layer_is_that_of_openvinos_own_profiling(profiled):
-    """Both measure the same executions; ours include the time of their measurement."""
-    layers = profiled.result.openvino.layers
-    theirs = {name: seconds for name, (seconds, _) in profiled.told["profiled"].items()}
-    ours = layers["total_ns"] / layers["total_ns"].sum()
-    total = sum(theirs.values())
+def test_the_share_of_each_layer_is_that_of_openvinos_own_profiling(traced):
+    """Both measure the same executions, but not the same moments: the process may be interrupted between them."""
+    rounds = traced(
+        """
+rounds = []
+for _ in range(7):
+    request = ov.Core().compile_model(network(), "CPU", {"PERF_COUNT": True}).create_infer_request()
+    data = {0: random.random((1, 3, 64, 64), np.float32)}
+    with accel_magic.trace("openvino:layers") as t:
+        for _ in range(40):
+            request.infer(data)
+    total = t.result.openvino.layers["total_ns"]
+    theirs = {one.node_name: one.real_time.total_seconds() for one in request.profiling_info}
+    ours, whole = total / total.sum(), sum(theirs.values())
+    rounds.append({name: abs(ours[name] - theirs[name] / whole) for name in theirs if name in ours.index})
+finish(t, rounds=rounds)
+"""
+    ).told["rounds"]
+    names = set.union(*map(set, rounds))
 
-    for name, seconds in theirs.items():
-        if name in ours.index:
-            assert abs(ours[name] - seconds / total) < 0.03, (name, layers["total_ns"], theirs)
+    assert {"conv0", "conv1", "conv2"} <= names
+    for name in names:
+        assert statistics.median(differences[name] for differences in rounds if name in differences) < 0.03, (
+            name,
+            rounds,
+        )
 
 
 def test_types_and_primitives_are_those_of_the_runtime_model(profiled):
