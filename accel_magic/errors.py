@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from accel_magic import terminal
 
@@ -66,6 +66,13 @@ class TraceStateError(AccelMagicError):
 
 class ResultError(AccelMagicError):
     """A result lacks the requested table, figure or format, or it is empty."""
+
+
+ERRORS: Final = {
+    kind.__name__: kind
+    for kind in (ProbeError, MachineError, ProgramError, RecordingError, TraceStateError, ResultError)
+}
+"""The kinds of errors by name, as another process of this package sends them."""
 
 
 def too_many_files() -> MachineError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accel_magic.analysis.flame import stacks as cells
 from accel_magic.api.block import Block
 from accel_magic.api.flame_options import FlameOptions
+from accel_magic.broker import client as broker
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features, scope
@@ -102,7 +103,8 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             self._iaprof.prepare()
         if self.options.sampler != "thread":
             try:
-                features.require_tracing()
+                if not broker.needed():
+                    features.require_tracing()
                 self._plan = self.options.plan()
             except MachineError as error:
                 self._fall_back(error)

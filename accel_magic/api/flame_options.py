@@ -126,10 +126,9 @@ class FlameOptions:
             MachineError: This machine lacks something that the trace needs.
 
         """
-        from accel_magic.kernel.stacks.choice import with_stacks
-        from accel_magic.probes.matching import make_plan
+        from accel_magic.api import plans
 
-        return with_stacks(make_plan(self.words(), max_events=self.max_events, buffer_mib=self.buffer), asked=True)
+        return plans.make(self.words(), stacks=True, max_events=self.max_events, buffer_mib=self.buffer)
 
 
 def measured(word: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from accel_magic.api import plans
 from accel_magic.api.block import Block, keep
-from accel_magic.kernel.stacks.choice import with_stacks
-from accel_magic.probes.matching import make_plan
 from accel_magic.recording.session import LiveSession, Show
 
 if TYPE_CHECKING:
@@ -65,8 +64,9 @@ class Options:
         limit = self.max_events
         if limit is None and self.mode == "auto":
             limit = DEFAULT_MAX_EVENTS
-        plan = make_plan(
+        return plans.make(
             probes,
+            stacks=self.stacks,
             mode=self.mode,
             scope=self.scope,
             filter=self.filter,
@@ -76,7 +76,6 @@ class Options:
             buffer_mib=self.buffer,
             pid=pid,
         )
-        return with_stacks(plan, self.stacks)
 
 
 class Trace(Block["TraceResult"]):

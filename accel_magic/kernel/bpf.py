@@ -262,10 +262,11 @@ def link_uprobe_multi(
     *,
     on_return: bool,
     semaphores: Sequence[int] = (),
+    pid: int = 0,
 ) -> int:
     """Attach to many places of one ELF file at once, each with a cookie (Linux >= 6.6).
 
-    `offsets` and `semaphores` (0 = none) are file offsets.
+    `offsets` and `semaphores` (0 = none) are file offsets; `pid` is the only process to attach to (0 = all).
     """
     count = len(offsets)
     name = ctypes.create_string_buffer(os.fsencode(path))
@@ -287,7 +288,7 @@ def link_uprobe_multi(
             ctypes.addressof(values),
             count,
             flags,
-            0,
+            pid,
         ),
     )
 

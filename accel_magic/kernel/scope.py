@@ -115,9 +115,31 @@ BITS = np.dtype([("bits", "<u8", (1 << 16,))])
 """`struct am_scope` of bpf/kernel/common.h: one bit per process id."""
 
 
-def fill(fd: int, root: int, leave_out: Iterable[int]) -> None:
-    """Add a process and its descendants to a scope map; in a container only the process, not its existing children."""
+def fill(fd: int, root: int, leave_out: Iterable[int], *, uid: int | None = None) -> None:
+    """Add a process and its descendants to a scope map; in a container only the process, not its existing children.
+
+    Args:
+        fd: The map.
+        root: The process.
+        leave_out: Processes that are left out, with their descendants.
+        uid: Only processes that have this user's rights and no others; None: all.
+
+    """
     pids = tree(root, leave_out) if in_initial_namespace() else {kernel_pid(root)}
     bits = map_value(fd, BITS, writable=True)["bits"][0]
     for pid in pids:
         bits[pid >> 6] |= np.uint64(1 << (pid & 63))
+        # Afterwards, because it may be executing a setuid program just now: then the kernel program has removed it.
+        if uid is not None and not only_rights_of(pid, uid):
+            bits[pid >> 6] &= ~np.uint64(1 << (pid & 63))
+
+
+def only_rights_of(pid: int, uid: int) -> bool:
+    """Whether a process has the rights of a user and no others: all of its ids are the user's, and no capability."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    values = dict(line.split(":", 1) for line in lines if ":" in line)
+    users, groups = values["Uid"].split(), values["Gid"].split()
+    return set(users) == {str(uid)} and len(set(groups)) == 1 and not int(values["CapPrm"], 16)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import captures, grammar, kernel_functions, level_zero, presets, tracefs
@@ -53,6 +53,7 @@ def make_plan(
     buffer_mib: float = 64.0,
     pid: int | None = None,
     root: Path = _ROOT,
+    places: UserPlaces | None = None,
 ) -> Plan:
     """Match probes against this machine.
 
@@ -69,6 +70,7 @@ def make_plan(
         buffer_mib: Size of the ring buffer.
         pid: The process that `self` means; by default this one.
         root: Folder used as `/` when reading the kernel's lists.
+        places: Finds what a probe in a program or library matches, by the probe's number; None: look into the file.
 
     Returns:
         The plan. Ids are dense, in the order of the specs and of the names within each spec.
@@ -84,8 +86,13 @@ def make_plan(
     chosen = parse_scope(scope, own)
     library_pid = chosen.pid if chosen and chosen.name == "pid" else own
     parsed = grammar.parse_all(specs)
-    expansions, missing = _expanded([spec for spec in parsed if not spec.exclude], library_pid, root)
-    points, notes = _left(parsed, _distinct(expansions), library_pid)
+    # Exclusions from places that somebody else found were applied there.
+    left_out = [spec for spec in parsed if places is None or spec.kind not in USER_KINDS]
+    if places is None:
+        places = _InFiles(library_pid)
+    numbered = [(number, spec) for number, spec in enumerate(parsed) if not spec.exclude]
+    expansions, missing = _expanded(numbered, places, root)
+    points, notes = _left(left_out, _distinct(expansions), library_pid)
     points.sort(key=lambda point: point.kind == "itt")
     _check_count(points)
     _check_tasks(points, filter, chosen, own)
@@ -115,6 +122,9 @@ def make_plan(
         ),
         notes=tuple(dict.fromkeys([note for expansion in expansions for note in expansion.notes] + notes)),
         exclusions=tuple(TaskPattern(spec.target, spec.name) for spec in parsed if spec.exclude and spec.kind == "itt"),
+        specs=tuple(spec if isinstance(spec, str) else spec.text for spec in specs),
+        args=args,
+        chosen_scope="" if scope is None else str(scope),
     )
 
 
@@ -148,7 +158,9 @@ def default_scope(point: ProbePoint, own: int) -> Scope:
     return Scope("self", own) if is_own else Scope("all")
 
 
-def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expansion], list[Skipped]]:
+def _expanded(
+    specs: list[tuple[int, ProbeSpec]], places: UserPlaces, root: Path
+) -> tuple[list[Expansion], list[Skipped]]:
     """Find the places of every spec, and the preset probes that this kernel lacks.
 
     If a preset's device or a privilege for it is missing, the preset is skipped, except for its ITT tasks, provided
@@ -157,10 +169,9 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
     expansions: list[Expansion] = []
     served = set()
     missing: list[tuple[ProbeSpec, ProbeError]] = []
-    libraries: dict[str, str | ProbeError] = {}
-    for spec in specs:
+    for number, spec in specs:
         try:
-            found = expand(_located(spec, pid, libraries) if spec.optional else spec, pid=pid, root=root)
+            found = expand(number, spec, places, root=root)
         except ProbeError as error:
             if not spec.optional:
                 raise
@@ -169,13 +180,13 @@ def _expanded(specs: list[ProbeSpec], pid: int, root: Path) -> tuple[list[Expans
             continue
         except MachineError as error:
             preset = _preset(spec)
-            others = [other for other in specs if other.kind == "itt" or _preset(other) != preset]
+            others = [(at, other) for at, other in specs if other.kind == "itt" or _preset(other) != preset]
             if not spec.optional or not others:
                 raise
             # One line should work on machines with and without the device: trace the other probes.
-            expansions, without = _expanded(others, pid, root)
+            expansions, without = _expanded(others, places, root)
             why = f"{error.what}: {error.why}" if error.why else error.what
-            left = any(_preset(other) == preset for other in others)
+            left = any(_preset(other) == preset for _, other in others)
             note = f"{preset}: its kernel probes are skipped: {why}" if left else f"{preset} is skipped: {why}"
             return [*expansions, Expansion([], notes=[note])], without
         own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
@@ -384,12 +395,67 @@ class Expansion:
     notes: list[str] = field(default_factory=list)
 
 
-def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
+UserPlaces: TypeAlias = "Callable[[int, ProbeSpec], Expansion]"
+"""Finds what a probe in a program or library matches, given its number and itself."""
+
+
+class _InFiles:
+    """Looks into programs and libraries, as this process may read them.
+
+    Args:
+        pid: Process whose libraries are searched first.
+
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._libraries: dict[str, str | ProbeError] = {}
+
+    def __call__(self, _number: int, spec: ProbeSpec) -> Expansion:
+        if spec.optional:
+            spec = _located(spec, self._pid, self._libraries)
+        return _usdt(spec, self._pid) if spec.kind == "usdt" else _user_functions(spec, self._pid)
+
+
+def user_places(specs: Sequence[str], pid: int) -> dict[int, Expansion | ProbeError]:
+    """Find what the probes in programs and libraries match, without those that the exclusions remove.
+
+    Args:
+        specs: As for `make_plan`.
+        pid: Process whose libraries are searched first.
+
+    Returns:
+        By the number of the parsed probe; an error for a preset's probe that matches nothing.
+
+    Raises:
+        ProbeError: A text is invalid, or a probe of its own matches nothing.
+
+    """
+    parsed, find = grammar.parse_all(specs), _InFiles(pid)
+    tests = [excluded(spec, pid=pid) for spec in parsed if spec.exclude and spec.kind in USER_KINDS]
+    found: dict[int, Expansion | ProbeError] = {}
+    for number, spec in enumerate(parsed):
+        if spec.exclude or spec.kind not in USER_KINDS:
+            continue
+        try:
+            expansion = expand(number, spec, find, root=_ROOT)
+        except ProbeError as error:
+            if not spec.optional:
+                raise
+            found[number] = error.with_traceback(None)
+            continue
+        points = [point for point in expansion.points if not any(test(point) for test in tests)]
+        found[number] = replace(expansion, points=points)
+    return found
+
+
+def expand(number: int, spec: ProbeSpec, places: UserPlaces, *, root: Path) -> Expansion:
     """Find the places that `spec` matches.
 
     Args:
+        number: Its number, for `places`.
         spec: A probe; exclusions are expanded with `excluded`.
-        pid: Process whose libraries are searched first.
+        places: Finds those of probes in programs and libraries.
         root: Folder used as `/` when reading the kernel's lists.
 
     Raises:
@@ -405,10 +471,8 @@ def expand(spec: ProbeSpec, *, pid: int | None, root: Path) -> Expansion:
         expansion = _kernel(spec, root)
     elif spec.kind == "tracepoint":
         expansion = _tracepoints(spec, root)
-    elif spec.kind == "usdt":
-        expansion = _usdt(spec, pid)
     else:
-        expansion = _user_functions(spec, pid)
+        expansion = places(number, spec)
     if not expansion.points:
         reasons = list(dict.fromkeys(f"{skipped.function}: {skipped.why}" for skipped in expansion.skipped))
         raise ProbeError(f"{spec.text!r}: no match can be traced", why="; ".join(reasons[:3]), code="probe.untraceable")

@@ -193,7 +193,8 @@ class Plan:
     """Everything an engine needs to attach, and everything needed to interpret the recording.
 
     The points of kind `itt` come last. While a trace runs, each is a probe, that is a pair of globs; `exclusions` are
-    tasks to leave out. In a recording, each is a task that was seen, or a probe that selected none.
+    tasks to leave out. In a recording, each is a task that was seen, or a probe that selected none. `specs`, `args` and
+    `chosen_scope` are as the user wrote them. `through`: what attaches the probes, if it is not this process.
     """
 
     points: tuple[ProbePoint, ...]
@@ -206,6 +207,10 @@ class Plan:
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
     exclusions: tuple[TaskPattern, ...] = ()
+    specs: tuple[str, ...] = ()
+    args: str = ""
+    chosen_scope: str = ""
+    through: str = ""
 
     @property
     def records_events(self) -> bool:
@@ -247,6 +252,7 @@ class Plan:
                 "notes": tuple(data["notes"]),
                 "stacks": tuple(data.get("stacks", ())),  # absent in version 1
                 "exclusions": tuple(TaskPattern(**pattern) for pattern in data.get("exclusions", ())),
+                "specs": tuple(data.get("specs", ())),  # absent in versions 1 to 3, like the next two
             }
         )
 

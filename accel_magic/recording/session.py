@@ -7,13 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from accel_magic import free_memory, machine
+from accel_magic.broker import client as broker
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.interrupts import uninterrupted, until_interrupted
 from accel_magic.itt import memory
@@ -234,7 +235,8 @@ class LiveSession:
     def _attach_kernel(self, reader_pid: int) -> _Kernel:
         plan = self.plan
         own = replace(plan, points=plan.kernel_points)
-        attachment = KernelEngine((reader_pid,)).attach(own)
+        engine = broker.BrokerEngine if broker.needed() else KernelEngine
+        attachment = engine((reader_pid,)).attach(own)
         self._undo.callback(attachment.close)
         self.plan = replace(attachment.plan, points=(*attachment.plan.points, *plan.task_points))
         layout = attachment.layout
@@ -405,7 +407,8 @@ def _python_frames() -> PythonFrames:
     from accel_magic.kernel.stacks import python_layout
 
     found = python_layout.layout()
-    return PythonFrames(hops=found.hops, **found.fields())
+    names = {field.name for field in fields(PythonFrames)} - {"hops"}
+    return PythonFrames(hops=found.hops, **{name: found.fields()[name] for name in names})
 
 
 def _stack_tables(kernel: _Kernel | None, tasks: TaskTrace | None, plan: Plan) -> list[Callable[[], RawStacks]]:

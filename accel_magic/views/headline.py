@@ -44,6 +44,8 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
         notes.append(Note("counts only"))
     if imported is None:
         notes.append(Note(f"scope {plan.scope_text()}", hint="whose hits were counted"))
+    if plan.through:
+        notes.append(Note(f"through {plan.through}", hint="what attached the probes, because this user may not"))
     if recording.missed:
         hint = "the kernel skipped the probe: a BPF program was already running on that CPU"
         notes.append(Note(f"{exact_text(recording.missed)} missed", alarm=True, hint=hint))

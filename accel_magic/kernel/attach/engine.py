@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -147,17 +147,44 @@ def _fill_syscall_tables(source: Source, plan: Plan, cookies: dict[int, int], fd
             table[program.table, syscall_number(plan.points[index])] = cookies[index] + 1
 
 
-def _scope_text(plan: Plan) -> str:
-    """The program that updates the scope, added to the text of the probes: one compilation instead of two."""
+@dataclass(frozen=True)
+class Caller:
+    """The user for whom a privileged process attaches: only that user's processes are traced.
+
+    Attributes:
+        uid: User id; processes with any other rights are not traced.
+        pid: The process that asked; breakpoints in user space are set only there.
+        python: Constants for its Python's stacks, from `python_layout.defines`.
+
+    """
+
+    uid: int
+    pid: int
+    python: tuple[str, ...] = ()
+
+
+_RIGHTS: Final = {"UID": "uid", "GID": "gid", "SUID": "suid", "SGID": "sgid", "EUID": "euid", "EGID": "egid"}
+
+
+def _scope_text(plan: Plan, caller: Caller | None) -> str:
+    """The programs that update the scope, added to the text of the probes: one compilation instead of two."""
     if all(point.scope.name == "all" for point in plan.points):
         return ""
-    return f'#define AM_TASK_PID {btf.member_offset("task_struct", "pid")}\n#include "scope.bpf.c"\n'
+    constants = {"AM_TASK_PID": btf.member_offset("task_struct", "pid")}
+    if caller is not None:
+        constants |= {"AM_USER": caller.uid, "AM_TASK_CRED": btf.member_offset("task_struct", "cred")}
+        constants |= {f"AM_CRED_{name}": btf.member_offset("cred", member) for name, member in _RIGHTS.items()}
+        constants["AM_CRED_CAPABILITIES"] = btf.member_offset("cred", "cap_permitted")
+    lines = [f"#define {name} {value}" for name, value in constants.items()]
+    return "\n".join([*lines, '#include "scope.bpf.c"', ""])
 
 
-def _follow_processes(linker: Linker, root: int, tracers: Iterable[int]) -> None:
+def _follow_processes(linker: Linker, root: int, tracers: Iterable[int], caller: Caller | None) -> None:
     """Fill the scope with the root's tree and keep it up to date. Attach first, so that no child is missed."""
     linker.raw_tracepoint("am_scope_fork", "sched_process_fork")
-    scope.fill(linker.numbers[link.SCOPE], root, tracers)
+    if caller is not None:
+        linker.raw_tracepoint("am_scope_exec", "sched_process_exec")
+    scope.fill(linker.numbers[link.SCOPE], root, tracers, uid=None if caller is None else caller.uid)
 
 
 def _drop_ended_calls(linker: Linker) -> None:
@@ -170,10 +197,12 @@ def _drop_ended_calls(linker: Linker) -> None:
 class KernelEngine:
     """Attaches plans to the running kernel.
 
-    `tracers` are helper processes whose hits never count (the reader).
+    `tracers` are helper processes whose hits never count (the reader). `caller`: the user for whom this process
+    attaches, if it is not this process's own.
     """
 
     tracers: tuple[int, ...] = ()
+    caller: Caller | None = None
 
     def attach(self, plan: Plan) -> Attachment:
         """Attach every probe point, or raise and leave nothing attached.
@@ -189,8 +218,10 @@ class KernelEngine:
             keep = Descriptors()
             undo.callback(keep.close)
             try:
-                source = generate(plan)
-                linker = Linker(dict(compiler.compile_own(source.text + _scope_text(plan)).functions), {})
+                caller = self.caller
+                source = generate(plan, None if caller is None else caller.python)
+                code = compiler.compile_own(source.text + _scope_text(plan, caller)).functions
+                linker = Linker(dict(code), {}, pid=0 if caller is None else caller.pid)
                 undo.callback(linker.close)
                 maps = self._attach(plan, source, linker, keep)
             except OSError as error:
@@ -209,10 +240,12 @@ class KernelEngine:
             own_threads_fd=maps.own_threads,
             stacks_fd=maps.stacks,
             waits_fd=maps.waits,
+            scope_fd=maps.numbers.get(link.SCOPE, -1),
             ring_fds=maps.rings,
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,
             run_ns=linker.run_ns,
+            links=lambda: (*linker.links, *linker.slow_links),
             notes=linker.notes,
             detach=linker.detach,
             close=close,
@@ -233,7 +266,7 @@ class KernelEngine:
         control["ignored_tgid"] = (*visible, nobody, nobody)[:2]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
-            _follow_processes(linker, root, tracers)
+            _follow_processes(linker, root, tracers, self.caller)
         if calls_points(plan):
             _drop_ended_calls(linker)
         cookies = _cookies(plan)

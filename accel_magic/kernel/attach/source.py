@@ -26,7 +26,7 @@ from accel_magic.probes.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 Role = Literal["plain", "entry", "exit", "switch"]
 
@@ -264,11 +264,13 @@ def _roles(point: ProbePoint) -> tuple[Role, ...]:
     return ("entry",) if _never_returns(point) else ("entry", "exit")
 
 
-def _stack_headers(stacks: Iterable[StackKind], frames: int) -> list[str]:
-    """Headers for recording stacks, and the constants for this process's Python."""
+def _stack_headers(stacks: Iterable[StackKind], frames: int, constants: Sequence[str] | None) -> list[str]:
+    """Headers for recording stacks, and the constants for the traced process's Python."""
     if not stacks:
         return []
-    python = [*python_layout.layout().defines(), '#include "python.h"'] if "python" in stacks else []
+    python: list[str] = []
+    if "python" in stacks:
+        python = [*(python_layout.layout().defines() if constants is None else constants), '#include "python.h"']
     return [*stack_maps.defines(frames), '#include "stacks.h"', *python]
 
 
@@ -286,7 +288,13 @@ def _task_members() -> dict[str, int]:
 
 
 def _headers(
-    plan: Plan, layout: Layout, stacks: Iterable[StackKind], tables: int, members: dict[str, int]
+    plan: Plan,
+    layout: Layout,
+    stacks: Iterable[StackKind],
+    tables: int,
+    members: dict[str, int],
+    *,
+    python: Sequence[str] | None,
 ) -> list[str]:
     """Text before the programs. `tables` programs look up system calls; `members` are offsets in the task."""
     text = [
@@ -296,7 +304,7 @@ def _headers(
         *(f"#define {name} {offset}" for name, offset in members.items()),
         '#include "common.h"',
         '#include "payload.h"',
-        *_stack_headers(stacks, layout.stack_frames),
+        *_stack_headers(stacks, layout.stack_frames, python),
     ]
     if layout.latencies:
         text += [
@@ -313,8 +321,14 @@ def _headers(
     return text
 
 
-def generate(plan: Plan) -> Source:
-    """Write the programs of a plan. Points that need the same program share it, distinguished by their cookies."""
+def generate(plan: Plan, python: Sequence[str] | None = None) -> Source:
+    """Write the programs of a plan. Points that need the same program share it, distinguished by their cookies.
+
+    Args:
+        plan: What to trace.
+        python: Constants for Python stacks, from `python_layout.defines`; None: for this process's Python.
+
+    """
     records = plan.records_events
     stacks = plan.stacks if records else ()
     payloads = [payload_of(point, stacks) for point in plan.points]
@@ -343,7 +357,7 @@ def generate(plan: Plan) -> Source:
     on_syscalls = [key for key, points in shared.items() if syscall_number(plan.points[points[0]]) is not None]
     looks_at_calls = bool(on_syscalls) or waits_point(plan) is not None
     members = _task_members() if looks_at_calls else {}
-    text = _headers(plan, layout, stacks, len(on_syscalls), members)
+    text = _headers(plan, layout, stacks, len(on_syscalls), members, python=python)
     programs: list[Program] = []
     names = count()
     on_functions: dict[bool, list[tuple[Role, dict[str, str], list[int]]]] = {}

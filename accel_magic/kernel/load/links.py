@@ -113,11 +113,13 @@ class Linker:
         code: Bytecode by program name.
         numbers: Descriptors of the map numbers in the code (see `accel_magic.kernel.load.relocation.relocate`).
         licence: License of the code; some helpers are reserved for GPL-compatible licenses.
+        pid: The only process in which to set breakpoints in user space; 0: all.
 
     """
 
-    def __init__(self, code: dict[str, bytes], numbers: dict[int, int], licence: str = "GPL") -> None:
+    def __init__(self, code: dict[str, bytes], numbers: dict[int, int], licence: str = "GPL", *, pid: int = 0) -> None:
         self.code = code
+        self.pid = pid
         self.numbers = numbers
         self.licence = licence
         self.programs = Descriptors()
@@ -240,9 +242,17 @@ class Linker:
         if features.has_kprobe_multi() if kernel else features.has_uprobe_multi():
             multi = syscalls.ATTACH_KPROBE_MULTI if kernel else syscalls.ATTACH_UPROBE_MULTI
             program = self.program(name, syscalls.PROG_KPROBE, multi)
-            attach = partial(_link_kernel if kernel else _link_user, program, on_return=on_return)
+            link_all = _link_kernel if kernel else partial(_link_user, pid=self.pid)
+            attach = partial(link_all, program, on_return=on_return)
             self._attach_or_split(attach, points, cookies, self.links)
             return
+        if self.pid and not kernel:
+            raise MachineError(
+                "functions of programs and libraries cannot be traced through the broker on this kernel",
+                why="before Linux 6.6, a breakpoint cannot be limited to one process, and would slow down others",
+                fix="trace as root, or boot a newer kernel",
+                code="broker.no-process-breakpoints",
+            )
         program = self.program(name, syscalls.PROG_KPROBE)
         if kernel:
             self._modules.update({point.target: _module_identity(point.target) for point in points if point.target})
@@ -319,7 +329,7 @@ def _link_kernel(program: int, points: Sequence[ProbePoint], cookies: Sequence[i
     return syscalls.link_kprobe_multi(program, [point.function for point in points], cookies, on_return=on_return)
 
 
-def _link_user(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool) -> int:
+def _link_user(program: int, points: Sequence[ProbePoint], cookies: Sequence[int], *, on_return: bool, pid: int) -> int:
     return syscalls.link_uprobe_multi(
         program,
         points[0].target,
@@ -327,6 +337,7 @@ def _link_user(program: int, points: Sequence[ProbePoint], cookies: Sequence[int
         cookies,
         on_return=on_return,
         semaphores=[point.semaphore for point in points],
+        pid=pid,
     )
 
 

@@ -149,7 +149,7 @@ TAG: Final = 7
 """Low bits of an object pointer that may be flags (3.14 uses them for borrowed references)."""
 _STATE_WORDS = 96
 _HOP_WORDS = 4
-_FRAME_WORDS = 10
+MOST_FRAME_WORDS: Final = 10
 _MOST_FRAMES = 512
 _CODE_SIZE = 192
 """Bytes at the start of a code object that contain the wanted fields; every code object is larger."""
@@ -234,7 +234,7 @@ def _chain(frame: int, previous: int) -> list[tuple[int, ...]]:
     """Words of every frame from this one outward; `previous` is the index of the word that points to the caller."""
     found: list[tuple[int, ...]] = []
     while frame and len(found) < _MOST_FRAMES:
-        words = own_memory.words(frame, _FRAME_WORDS)
+        words = own_memory.words(frame, MOST_FRAME_WORDS)
         if not words:
             break
         found.append(words)
@@ -287,9 +287,9 @@ def _explained(frames: list[tuple[int, ...]], code: int, known: Sequence[Known])
 def _chains(subject: Subject, known: Sequence[Known]) -> Iterator[tuple[tuple[int, ...], int, int]]:
     """Yield paths to the known frames: hops, word index of the code, word index of the previous frame."""
     for hops, address in _pointers(subject.state):
-        words = own_memory.words(address, _FRAME_WORDS)
+        words = own_memory.words(address, MOST_FRAME_WORDS)
         for code in [at for at, word in enumerate(words) if word & ~TAG == id(known[0].code)]:
-            for previous in range(_FRAME_WORDS):
+            for previous in range(MOST_FRAME_WORDS):
                 if _explained(_chain(address, previous), code, known):
                     yield hops, code, previous
 
@@ -311,7 +311,7 @@ def find_walk(stacks: Mapping[Subject, Sequence[Known]]) -> Walk:
         if not all(ours.values()):
             continue
         pairs = [pair for subject in stacks for pair in zip(ours[subject], stacks[subject], strict=True)]
-        for instruction in range(_FRAME_WORDS):
+        for instruction in range(MOST_FRAME_WORDS):
             starts = {words[instruction] - id(known.code) - known.instruction for words, known in pairs}
             if len(starts) == 1 and 0 < min(starts) < 2 * _CODE_SIZE:
                 others = {words[code] & ~TAG for words in chain(*chains.values())} - {id(k.code) for _, k in pairs}
@@ -404,24 +404,12 @@ class PythonLayout:
 
     def defines(self) -> list[str]:
         """Lines of C for bpf/kernel/python.h. Raises MachineError if the kernel's BTF cannot be read."""
-        from accel_magic.kernel.btf import member_offset
         from accel_magic.kernel.scope import kernel_pid
 
-        long = {"tag", "shim"}
-        constants: dict[str, int | str] = {
-            **{name.upper(): f"{value:#x}ULL" if name in long else value for name, value in self.fields().items()},
-            "PID": kernel_pid(os.getpid()),
-            "FS_BASE": member_offset("task_struct", "thread") + member_offset("thread_struct", "fsbase"),
-            "THREAD_STATE": f"({self.thread_state})",
-            "HOPS": " ".join(f"AM_PY_HOP({hop})" for hop in self.hops),
-            "OUTER": "(-1)" if self.outer is None else self.outer,
-            "CODE_TYPE": f"{id(CodeType):#x}ULL",
-            "MOST_FRAMES": MOST_FRAMES,
-        }
-        return [f"#define AM_PY_{name} {value}" for name, value in constants.items()]
+        return defines(self.fields(), self.hops, kernel_pid(os.getpid()))
 
     def fields(self) -> dict[str, int]:
-        """Return the constants of bpf/kernel/python_walk.h that are plain numbers, by their name there."""
+        """Return the constants of bpf/kernel/python_walk.h that are plain numbers, by their name there (`FIELDS`)."""
         fields = (self.frame.code, self.frame.previous, self.frame.instruction)
         return {
             "thread_state": self.thread_state,
@@ -436,6 +424,8 @@ class PythonLayout:
             "generator": inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR,
             "first_line": self.code.first_line,
             "bytecode": self.code.bytecode,
+            "outer": -1 if self.outer is None else self.outer,
+            "code_type": id(CodeType),
         }
 
     def walk(self, state: int) -> Iterator[tuple[int, int]]:
@@ -456,6 +446,37 @@ class PythonLayout:
             if code not in self.shims:
                 yield code, words[self.frame.instruction // 8] - code - self.code.bytecode
             frame = words[self.frame.previous // 8]
+
+
+FIELDS: Final = (
+    *("thread_state", "frame", "frame_words", "code", "previous", "instruction", "tag", "shim", "flags", "generator"),
+    *("first_line", "bytecode", "outer", "code_type"),
+)
+_ADDRESSES: Final = ("tag", "shim", "code_type")
+
+
+def defines(fields: Mapping[str, int], hops: Sequence[int], pid: int) -> list[str]:
+    """Lines of C for bpf/kernel/python.h.
+
+    Args:
+        fields: `PythonLayout.fields` of a process.
+        hops: `PythonLayout.hops`.
+        pid: The process, as BPF programs see its id.
+
+    Raises:
+        MachineError: The kernel's BTF cannot be read.
+
+    """
+    from accel_magic.kernel.btf import member_offset
+
+    constants: dict[str, int | str] = {
+        **{name.upper(): f"{value:#x}ULL" if name in _ADDRESSES else f"({value})" for name, value in fields.items()},
+        "PID": pid,
+        "FS_BASE": member_offset("task_struct", "thread") + member_offset("thread_struct", "fsbase"),
+        "HOPS": " ".join(f"AM_PY_HOP({hop})" for hop in hops),
+        "MOST_FRAMES": MOST_FRAMES,
+    }
+    return [f"#define AM_PY_{name} {value}" for name, value in constants.items()]
 
 
 @lru_cache(maxsize=1)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes.grammar import parse
-from accel_magic.probes.matching import expand
+from accel_magic.probes.matching import user_places
 
 
 def refusal(text):
     with pytest.raises(ProbeError) as error:
-        expand(parse(text), pid=os.getpid(), root=Path("/"))
+        user_places([text], os.getpid())
     return error.value
 
 
@@ -42,7 +40,7 @@ def test_a_driver_library_without_the_function_suggests_the_loader(compiled):
 
     assert refusal(f"uprobe:{library}:zeMemAllocHost").code == "probe.npu-driver-library"
     assert "uprobe:libze_loader.so.1:zeMemAllocHost" in refusal(f"uprobe:{library}:zeMem*Host").fix
-    assert expand(parse(f"uprobe:{library}:zeGetMem*"), pid=None, root=Path("/")).points
+    assert user_places([f"uprobe:{library}:zeGetMem*"], os.getpid())[0].points
 
 
 def test_other_libraries_and_functions_get_the_usual_errors(compiled):

@@ -1,0 +1,57 @@
+"""Making a trace's plan: here, or through the broker if this process has no privilege and there is one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.broker import client
+from accel_magic.broker.messages import TraceRequest
+from accel_magic.errors import ProbeError
+from accel_magic.kernel.stacks.choice import with_stacks
+from accel_magic.probes import grammar
+from accel_magic.probes.matching import make_plan
+
+if TYPE_CHECKING:
+    from accel_magic.kernel.stacks.choice import Asked
+    from accel_magic.probes.plan import Plan
+
+
+def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = None, **options: Any) -> Plan:
+    """Match probes.
+
+    Args:
+        probes: As on the `%%ktrace` line.
+        stacks: Stacks to record.
+        pid: The process of the scope `self`; None for this one.
+        **options: Those of `make_plan`.
+
+    Raises:
+        ProbeError: A probe or option is invalid or not allowed, or a probe matches nothing.
+        MachineError: This machine lacks something that the trace needs.
+
+    """
+    tasks_only = all(spec.kind == "itt" for spec in grammar.parse_all(probes))
+    if tasks_only or not client.needed():
+        return with_stacks(make_plan(probes, pid=pid, **options), stacks)
+    if pid not in (None, os.getpid()):
+        raise ProbeError(
+            "another process cannot be traced through the broker",
+            why="it traces only the process that asks, with its threads and descendants",
+            fix="start the program from Python, in a traced block: subprocess.run(...)",
+            code="broker.not-allowed",
+        )
+    scope = options.pop("scope", None)
+    plan = client.plan(TraceRequest(probes, scope="" if scope is None else str(scope), **options))
+    plan = with_stacks(plan, stacks)
+    if "kernel" not in plan.stacks:
+        return plan
+    if stacks is not True and stacks != "auto":
+        raise ProbeError(
+            "kernel stacks are not allowed through the broker",
+            why="they would show the kernel's addresses to every user",
+            fix="use --stacks=user,python",
+            code="broker.not-allowed",
+        )
+    return replace(plan, stacks=tuple(kind for kind in plan.stacks if kind != "kernel"))

@@ -1,0 +1,1 @@
+"""Traces for users without privilege: a service that loads and attaches programs for them, and its client."""

@@ -1,0 +1,268 @@
+"""Tracing through the broker: the same plan and attachment as from `KernelEngine`, without privilege here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic import channel
+from accel_magic.broker import messages
+from accel_magic.broker.messages import Places, TraceRequest
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.kernel import features
+from accel_magic.kernel.attachment import Attachment, Layout
+from accel_magic.kernel.load.links import Descriptors
+from accel_magic.kernel.stacks import python_layout
+from accel_magic.probes.matching import user_places
+from accel_magic.probes.plan import Plan
+
+if TYPE_CHECKING:
+    from accel_magic.probes.matching import Expansion
+
+SOCKET: Final = Path("/run/accel_magic/broker.sock")
+VARIABLE: Final = "ACCEL_MAGIC_BROKER"
+"""Environment variable: path of another broker's socket; empty for none."""
+NAME: Final = "the broker"
+_GONE: Final = "the broker ended during the trace: hits for which no program ran are not known"
+_TIMEOUT_S: Final = 120.0
+"""The broker may have to start the compiler, and to load thousands of programs."""
+
+
+def path() -> Path | None:
+    """Return the path of the broker's socket; None if there is none."""
+    named = os.environ.get(VARIABLE)
+    found = SOCKET if named is None else Path(named)
+    return found if named != "" and found.is_socket() else None
+
+
+def needed() -> bool:
+    """Whether this process has to trace through the broker: it has no privilege, and there is a broker."""
+    return path() is not None and features.platform_error() is None and features.privilege_error() is not None
+
+
+class Connection:
+    """The connection of this process to the broker.
+
+    Args:
+        where: Path of its socket.
+
+    """
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+        self._lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(_TIMEOUT_S)
+        try:
+            self._socket.connect(str(where))
+        except OSError as error:
+            self._socket.close()
+            raise _unreachable(where, str(error.strerror or error)) from None
+        self.policy: dict[str, Any] = self.ask("hello", version=messages.VERSION)[0]["policy"]
+
+    def ask(self, kind: str, files: list[int] | None = None, **values: Any) -> tuple[dict[str, Any], list[int]]:
+        """Send a request and wait for the answer.
+
+        Raises:
+            MachineError: The broker is gone, or does not answer.
+            AccelMagicError: The answer is an error.
+
+        """
+        with self._lock:
+            try:
+                channel.send(self._socket, {"kind": kind, **values}, files or ())
+                answer, descriptors = messages.receive(
+                    self._socket, largest=messages.LARGEST_ANSWER, timeout_s=_TIMEOUT_S
+                )
+            except BaseException as error:
+                self.close()
+                if isinstance(error, OSError | ValueError):
+                    why = str(error) or "it does not answer"
+                    refused = isinstance(error, ConnectionError) and kind == "hello"
+                    raise _unreachable(self._where, "it does not admit this user" if refused else why) from None
+                raise
+        messages.raise_error(answer)
+        return answer, descriptors
+
+    @property
+    def closed(self) -> bool:
+        """Whether it cannot be used any more."""
+        return self._socket.fileno() < 0
+
+    def close(self) -> None:
+        """Close it; the broker then ends its side of all traces."""
+        self._socket.close()
+
+
+def _unreachable(where: Path, why: str) -> MachineError:
+    return MachineError(
+        "the broker cannot be used",
+        why=f"{where}: {why}",
+        fix="ask the administrator: accel-magic broker status",
+        code="broker.unreachable",
+    )
+
+
+@lru_cache(maxsize=1)
+def _connections(_process: int) -> dict[Path, Connection]:
+    return {}
+
+
+def connection() -> Connection:
+    """Return this process's connection, established on first use. Raises MachineError."""
+    where = path()
+    if where is None:
+        raise _unreachable(SOCKET, "there is no such socket")
+    open_ = _connections(os.getpid())
+    if where not in open_ or open_[where].closed:
+        open_[where] = Connection(where)
+    return open_[where]
+
+
+def _forget_in_child() -> None:
+    for one in _connections(os.getppid()).values():
+        one.close()
+    _connections.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _prepared(request: TraceRequest, keep: contextlib.ExitStack) -> tuple[TraceRequest, list[int]]:
+    """Find the places in user-space files, with this process's rights, and open the files."""
+    found = user_places(request.specs, os.getpid())
+    paths: dict[str, int] = {}
+    places = {number: _given(each, paths) for number, each in found.items()}
+    if len(paths) > messages.MOST_FILES:
+        raise ProbeError(
+            f"the probes are in {len(paths)} files",
+            why=f"at most {messages.MOST_FILES} are possible through the broker",
+            fix="name fewer libraries",
+            code="broker.limit",
+        )
+    files = []
+    for one in paths:
+        try:
+            files.append(os.open(one, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        except OSError as error:
+            raise ProbeError(f"{one} cannot be opened", why=str(error.strerror), code="probe.unreadable-file") from None
+        keep.callback(os.close, files[-1])
+    return TraceRequest(**{**vars(request), "places": places}), files
+
+
+def _given(found: Expansion | ProbeError, paths: dict[str, int]) -> Places:
+    if isinstance(found, ProbeError):
+        return Places(error=(found.what, found.why, found.fix, found.code))
+    files = tuple(paths.setdefault(point.target, len(paths)) for point in found.points)
+    return Places(tuple(found.points), files, tuple(found.skipped), tuple(found.notes))
+
+
+def plan(request: TraceRequest) -> Plan:
+    """Have the broker match probes. Raises AccelMagicError."""
+    with contextlib.ExitStack() as keep:
+        whole, files = _prepared(request, keep)
+        answer, _ = connection().ask("plan", files, request=whole.encoded())
+    return _marked(answer["plan"])
+
+
+def _marked(plan_: dict[str, Any]) -> Plan:
+    return replace(Plan.from_dict(plan_), through=NAME)
+
+
+class BrokerEngine:
+    """Attaches plans through the broker, as `KernelEngine` does by itself.
+
+    Args:
+        tracers: Helper processes whose hits never count.
+
+    """
+
+    def __init__(self, tracers: tuple[int, ...] = ()) -> None:
+        self._tracers = tracers
+
+    def attach(self, wanted: Plan) -> Attachment:
+        """Have the broker match the plan's probes again and attach them. Raises AccelMagicError."""
+        request = TraceRequest(
+            specs=wanted.specs,
+            mode=wanted.mode,
+            scope=wanted.chosen_scope,
+            filter=wanted.filter,
+            args=wanted.args,
+            max_events=wanted.max_events,
+            duration_s=wanted.duration_s,
+            buffer_mib=wanted.buffer_mib,
+            stacks=wanted.stacks,
+        )
+        python = None
+        if "python" in wanted.stacks:
+            known = python_layout.layout()
+            python = {"fields": known.fields(), "hops": known.hops}
+        broker = connection()
+        with contextlib.ExitStack() as keep:
+            whole, files = _prepared(request, keep)
+            answer, descriptors = broker.ask(
+                "attach", files, request=whole.encoded(), python=python, tracers=self._tracers
+            )
+        return _attached(broker, answer, descriptors)
+
+
+def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]) -> Attachment:
+    held, links = Descriptors(), Descriptors()
+    ring_sizes = tuple(answer["ring_sizes"])
+    ours = len(answer["maps"]) + len(ring_sizes)
+    for descriptor in descriptors[:ours]:
+        held.add(descriptor)
+    for descriptor in descriptors[ours:]:
+        links.add(descriptor)
+    maps = dict(zip(answer["maps"], descriptors, strict=False))
+    rings = tuple(descriptors[len(maps) : ours])
+    number = answer["trace"]
+
+    notes: list[str] = []
+
+    def told(name: str) -> int:
+        """What the broker knows of the running trace; 0 if it is gone."""
+        try:
+            return int(broker.ask("statistics", trace=number)[0][name])
+        except MachineError:
+            return 0
+
+    def detach() -> tuple[str, ...]:
+        links.close()
+        try:
+            ended, _ = broker.ask("detach", trace=number)
+        except MachineError:
+            notes.append(_GONE)
+            return ()
+        notes.extend(ended["notes"])
+        return tuple(ended["left"])
+
+    def close() -> None:
+        links.close()
+        held.close()
+
+    return Attachment(
+        plan=_marked(answer["plan"]),
+        layout=Layout.from_dict(answer["layout"]),
+        control_fd=maps["control"],
+        counters_fd=maps["counters"],
+        histograms_fd=maps.get("histograms", -1),
+        own_threads_fd=maps["own_threads"],
+        stacks_fd=maps.get("stacks", -1),
+        waits_fd=maps.get("waits", -1),
+        scope_fd=-1,
+        ring_fds=rings,
+        ring_sizes=ring_sizes,
+        misses=lambda: told("misses"),
+        run_ns=lambda: told("run_ns"),
+        links=lambda: tuple(links),
+        notes=lambda: tuple(notes),
+        detach=detach,
+        close=close,
+    )

@@ -1,0 +1,211 @@
+"""What users may trace through the broker: `/etc/accel_magic/broker.toml`."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+import tomllib
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.probes.plan import USER_KINDS
+
+if TYPE_CHECKING:
+    from accel_magic.probes.plan import Plan, ProbePoint
+
+FILE: Final = Path("/etc/accel_magic/broker.toml")
+_LARGEST: Final = 1 << 20
+_ASK: Final = f"ask the administrator, who decides it in {FILE}"
+
+
+@dataclass(frozen=True)
+class Users:
+    """Who may use the broker.
+
+    Attributes:
+        names: Names of users, as globs.
+        groups: Names of groups whose members may, as globs.
+
+    """
+
+    names: tuple[str, ...] = ("*",)
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Probes:
+    """What may be traced, always in the user's own processes.
+
+    Attributes:
+        kinds: `tracepoint`, `uprobe`, `uretprobe`, `usdt`, `profile`, `offcpu`.
+        tracepoints: Tracepoints, as globs of `CATEGORY:EVENT`, all of whose fields the user may see: they must describe
+            only what the calling process itself does.
+        rate_hz: Maximum samples per second of a processor.
+
+    """
+
+    kinds: tuple[str, ...] = ("tracepoint", *USER_KINDS, "profile", "offcpu")
+    tracepoints: tuple[str, ...] = ("syscalls:*", "raw_syscalls:*", "exceptions:page_fault_user")
+    rate_hz: int = 999
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a user may trace.
+
+    Attributes:
+        processes: Processes of one user that use the broker at once.
+        all_processes: Those of all users.
+        traces: Traces of one process at once.
+        places: Probe points of a trace.
+        buffer_mib: Ring buffers of a trace, MiB.
+        duration_s: Length of a trace, s; the broker then ends its counting.
+
+    """
+
+    processes: int = 8
+    all_processes: int = 64
+    traces: int = 4
+    places: int = 2000
+    buffer_mib: float = 256.0
+    duration_s: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The whole policy."""
+
+    users: Users = field(default_factory=Users)
+    probes: Probes = field(default_factory=Probes)
+    limits: Limits = field(default_factory=Limits)
+
+    def admits(self, uid: int, groups: tuple[int, ...]) -> bool:
+        """Whether a user may use the broker."""
+        name, of = _user_name(uid), [_group_name(group) for group in groups]
+        return any(fnmatchcase(name, glob) for glob in self.users.names) or any(
+            fnmatchcase(group, glob) for group in of for glob in self.users.groups
+        )
+
+    def check(self, plan: Plan) -> None:
+        """Check a plan.
+
+        Raises:
+            ProbeError: It has something that is not allowed.
+
+        """
+        points = plan.kernel_points
+        for point in points:
+            if refusal := self._refusal(point):
+                raise ProbeError(
+                    f"{point.probe} is not allowed through the broker", why=refusal, fix=_ASK, code="broker.not-allowed"
+                )
+        limits = self.limits
+        if len(points) > limits.places:
+            _too_much(f"{len(points):,} places", f"{limits.places:,}", "narrow the globs")
+        if plan.buffer_mib > limits.buffer_mib:
+            _too_much(f"--buffer {plan.buffer_mib:g}", f"{limits.buffer_mib:g} MiB", "use a smaller one")
+        if plan.duration_s is not None and plan.duration_s > limits.duration_s:
+            _too_much(f"--duration {plan.duration_s:g}", f"{limits.duration_s:g} s", "use a shorter one")
+
+    def _refusal(self, point: ProbePoint) -> str:
+        """Why a point is not allowed; '' if it is."""
+        probes = self.probes
+        if point.kind not in probes.kinds:
+            return f"the broker allows {', '.join(probes.kinds)}"
+        if point.scope.name == "all":
+            return "the broker traces only your own processes: --scope self"
+        event = f"{point.target}:{point.function}"
+        if point.kind == "tracepoint" and not any(fnmatchcase(event, glob) for glob in probes.tracepoints):
+            return f"of the tracepoints, the broker allows {', '.join(probes.tracepoints)}"
+        if point.rate_hz > probes.rate_hz:
+            return f"the broker allows up to {probes.rate_hz} samples per second"
+        return ""
+
+
+def _too_much(what: str, limit: str, instead: str) -> None:
+    raise ProbeError(
+        f"{what} is more than the broker allows",
+        why=f"the limit is {limit}",
+        fix=f"{instead}, or {_ASK}",
+        code="broker.limit",
+    )
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def load(path: Path = FILE) -> Policy:
+    """Read a policy; without the file, the default one.
+
+    Raises:
+        MachineError: It cannot be read, others than its owner can write to it, or its content is not a policy.
+
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return Policy()
+    except OSError as error:
+        raise _unusable(path, str(error.strerror)) from None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+            raise _unusable(path, "it is not a file that only root, or this user, can write to")
+        try:
+            data = tomllib.loads(file.read(_LARGEST).decode())
+            return _decoded(data)
+        except (ValueError, TypeError) as error:
+            raise _unusable(path, str(error)) from None
+
+
+def _decoded(data: dict[str, Any]) -> Policy:
+    parts: dict[str, Any] = {}
+    kinds = {"users": Users, "probes": Probes, "limits": Limits}
+    for name, values in data.items():
+        if name not in kinds or not isinstance(values, dict):
+            raise ValueError(f"unknown part [{name}]; there are {', '.join(kinds)}")
+        parts[name] = kinds[name](**_values(kinds[name], name, values))
+    return Policy(**parts)
+
+
+def _values(kind: type, part: str, values: dict[str, Any]) -> dict[str, Any]:
+    hints, known = get_type_hints(kind), {each.name for each in fields(kind)}
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise ValueError(f"[{part}] has no {name}; it has {', '.join(sorted(known))}")
+        if hints[name] in (int, float):
+            fits = isinstance(value, hints[name] | int) and not isinstance(value, bool) and value >= 0
+            wanted, convert = "a number", hints[name]
+        else:
+            fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            wanted, convert = "a list of texts", tuple
+        if not fits:
+            raise ValueError(f"[{part}] {name} must be {wanted}")
+        checked[name] = convert(value)
+    return checked
+
+
+def _unusable(path: Path, why: str) -> MachineError:
+    return MachineError(
+        f"{path} is not a usable policy",
+        why=why,
+        fix="correct it, and run: accel-magic broker check",
+        code="broker.bad-policy",
+    )

@@ -1,0 +1,320 @@
+"""The broker's side of one connection: a process of its own, which holds the privilege for one user's traces."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import select
+import signal
+import stat
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic import channel
+from accel_magic._version import __version__
+from accel_magic.broker import messages
+from accel_magic.broker.messages import MessageError, Places, TraceRequest
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
+from accel_magic.kernel import scope
+from accel_magic.kernel.attach.engine import Caller, KernelEngine
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.mapped import map_value
+from accel_magic.kernel.stacks import python_layout
+from accel_magic.probes.matching import Expansion, make_plan
+
+if TYPE_CHECKING:
+    import socket
+
+    from accel_magic.broker.audit import Audit
+    from accel_magic.broker.peer import Peer
+    from accel_magic.broker.policy import Policy
+    from accel_magic.kernel.attachment import Attachment
+    from accel_magic.probes.plan import Plan, ProbePoint, ProbeSpec
+
+_MOST_HOPS: Final = 4
+_MOST_TRACERS: Final = 4
+_READ_S: Final = 20.0
+"""Time for one message."""
+_IDLE_S: Final = 600.0
+"""Time without a request after which a connection without traces is closed; the client then makes a new one."""
+_WORK_S: Final = 60.0
+"""CPU time for one request; the session ends after it."""
+_MEMORY: Final = 4 << 30
+"""Address space of a session."""
+
+
+@dataclass
+class _Running:
+    """A trace that is attached."""
+
+    attachment: Attachment
+    since: float
+    until: float
+    ended: bool = False
+
+
+class Session:
+    """Answers one user's requests until the connection closes; everything is then detached.
+
+    Args:
+        connection: The socket.
+        peer: Who connected.
+        policy: What is allowed.
+        audit: Where requests are noted.
+
+    """
+
+    def __init__(self, connection: socket.socket, peer: Peer, policy: Policy, audit: Audit) -> None:
+        self._connection, self._peer, self._policy, self._audit = connection, peer, policy, audit
+        self._running: dict[int, _Running] = {}
+        self._next = 1
+        self._kinds = {
+            "hello": self._hello,
+            "plan": self._plan,
+            "attach": self._attach,
+            "statistics": self._statistics,
+            "detach": self._detach,
+        }
+
+    def serve(self) -> None:
+        """Answer requests until the peer is gone, or sends something that is not a request."""
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        compiler.start()
+        try:
+            while self._waited():
+                try:
+                    message, files = messages.receive(
+                        self._connection, largest=messages.LARGEST_REQUEST, timeout_s=_READ_S
+                    )
+                except (ConnectionError, TimeoutError):
+                    return
+                except MessageError as error:
+                    self._audit.note(self._peer, "message", decision="refused", why=str(error))
+                    return
+                signal.setitimer(signal.ITIMER_PROF, _WORK_S)
+                try:
+                    answer, descriptors = self._answer(message, files)
+                finally:
+                    signal.setitimer(signal.ITIMER_PROF, 0)
+                    for file in files:
+                        os.close(file)
+                channel.send(self._connection, answer, descriptors)
+        except (BrokenPipeError, ConnectionError):
+            return
+        finally:
+            for number in [*self._running]:
+                self._end(number)
+            compiler.stop()
+
+    def _waited(self) -> bool:
+        """Wait for a request, and end the counting of traces whose time is over. False if none comes any more."""
+        connection = select.poll()
+        connection.register(self._connection, select.POLLIN)
+        while True:
+            left = [running.until - time.monotonic() for running in self._running.values() if not running.ended]
+            if connection.poll(math.ceil(1000 * max(min(left, default=_IDLE_S), 0))):
+                return True
+            if not self._running:
+                return False
+            for number, running in self._running.items():
+                if not running.ended and time.monotonic() >= running.until:
+                    running.ended = True
+                    map_value(running.attachment.scope_fd, scope.BITS, writable=True)["bits"][:] = 0
+                    self._audit.note(self._peer, "limit", trace=number, why="duration")
+
+    def _answer(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
+        kind = message.get("kind")
+        try:
+            if not isinstance(kind, str) or kind not in self._kinds:
+                raise MessageError(f"unknown kind {kind!r:.50}")  # noqa: TRY301 - one place for all of them
+            return self._kinds[kind](message, files)
+        except MessageError as error:
+            self._audit.note(self._peer, str(kind)[:20], decision="refused", why=str(error))
+            return messages.encoded_error(
+                MachineError("the broker rejected the request", why=str(error), code="broker.bad-request")
+            ), []
+        except AccelMagicError as error:
+            self._audit.note(self._peer, str(kind), decision="refused", why=error.code)
+            return messages.encoded_error(error), []
+
+    def _hello(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
+        if message.get("version") != messages.VERSION:
+            raise MachineError(
+                "the broker is of another version",
+                why=f"it is of accel_magic {__version__}",
+                fix="ask the administrator to update it, or install that version",
+                code="broker.other-version",
+            )
+        return {"version": messages.VERSION, "package": __version__, "policy": asdict(self._policy)}, []
+
+    def _plan(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
+        request = messages.decoded_request(message.get("request"), len(files))
+        plan = self._made(request, files)
+        return {"plan": _shown(plan, _paths(request)).to_dict()}, []
+
+    def _made(self, request: TraceRequest, files: list[int]) -> Plan:
+        """Match a request's probes, and check them against the policy."""
+        if not self._peer.still_there():
+            raise TraceStateError("the process that asked has ended", code="broker.caller-ended")
+        if request.scope not in ("", "self", str(self._peer.pid)):
+            raise ProbeError(
+                f"--scope {request.scope} is not allowed through the broker",
+                why="it traces only the process that asks, with its threads and descendants",
+                fix="use --scope self",
+                code="broker.not-allowed",
+            )
+        plan = make_plan(
+            request.specs,
+            mode=request.mode,  # type: ignore[arg-type]  # checked by make_plan
+            scope="self",
+            filter=request.filter,
+            args=request.args,
+            max_events=request.max_events,
+            duration_s=request.duration_s,
+            buffer_mib=request.buffer_mib,
+            pid=self._peer.pid,
+            places=_Given(request.places or {}, files),
+        )
+        plan = replace(plan, stacks=request.stacks, chosen_scope=request.scope)  # type: ignore[arg-type]  # checked
+        self._policy.check(plan)
+        return plan
+
+    def _attach(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
+        request = messages.decoded_request(message.get("request"), len(files))
+        plan = self._made(request, files)
+        python = _python(message.get("python"), self._peer.pid) if "python" in plan.stacks else ()
+        tracers = tuple(messages.processes(message.get("tracers"), _MOST_TRACERS))
+        limits = self._policy.limits
+        if len(self._running) >= limits.traces:
+            raise TraceStateError(
+                "the broker runs too many traces of this process",
+                why=f"at most {limits.traces} are allowed at once",
+                fix="end another trace first",
+                code="broker.too-many-traces",
+            )
+        caller = Caller(self._peer.uid, self._peer.pid, python)
+        attachment = KernelEngine(tracers, caller).attach(replace(plan, points=plan.kernel_points))
+        if not self._peer.still_there():  # its id may be another user's by now
+            attachment.close()
+            raise TraceStateError("the process that asked has ended", code="broker.caller-ended")
+        links = attachment.links()
+        maps = {
+            "control": attachment.control_fd,
+            "counters": attachment.counters_fd,
+            "histograms": attachment.histograms_fd,
+            "own_threads": attachment.own_threads_fd,
+            "stacks": attachment.stacks_fd,
+            "waits": attachment.waits_fd,
+        }
+        descriptors = [fd for fd in maps.values() if fd >= 0] + [*attachment.ring_fds, *links]
+        if len(descriptors) > messages.MOST_DESCRIPTORS:
+            attachment.close()
+            raise ProbeError(
+                f"these probes need {len(descriptors)} descriptors",
+                why=f"at most {messages.MOST_DESCRIPTORS} fit through the broker's socket",
+                fix="narrow the globs",
+                code="broker.limit",
+            )
+        number, self._next = self._next, self._next + 1
+        now = time.monotonic()
+        self._running[number] = _Running(attachment, now, now + limits.duration_s)
+        self._audit.note(
+            self._peer, "attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter
+        )
+        answer = {
+            "trace": number,
+            "plan": _shown(attachment.plan, _paths(request)).to_dict(),
+            "layout": asdict(attachment.layout),
+            "maps": [name for name, fd in maps.items() if fd >= 0],
+            "ring_sizes": attachment.ring_sizes,
+        }
+        return answer, descriptors
+
+    def _of(self, message: dict[str, Any]) -> int:
+        number = message.get("trace")
+        if not isinstance(number, int) or number not in self._running:
+            raise MessageError("no such trace")
+        return number
+
+    def _statistics(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
+        attachment = self._running[self._of(message)].attachment
+        return {"misses": attachment.misses(), "run_ns": attachment.run_ns()}, []
+
+    def _detach(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
+        return self._end(self._of(message)), []
+
+    def _end(self, number: int) -> dict[str, Any]:
+        running = self._running.pop(number)
+        attachment = running.attachment
+        hits = _hits(attachment)
+        answer = {"notes": attachment.notes(), "left": attachment.detach()}
+        attachment.close()
+        duration = round(time.monotonic() - running.since, 3)
+        self._audit.note(self._peer, "detach", trace=number, duration_s=duration, hits=hits)
+        return answer
+
+
+def _hits(attachment: Attachment) -> int:
+    return int(map_value(attachment.counters_fd, attachment.layout.counters)["hits"].sum())
+
+
+class _Given:
+    """Places in user-space files as the caller's process found them, in the files that it sent."""
+
+    def __init__(self, places: Any, files: list[int]) -> None:
+        self._places, self._files = places, files
+
+    def __call__(self, number: int, spec: ProbeSpec) -> Expansion:
+        given: Places | None = self._places.get(number)
+        if given is None:
+            raise MessageError(f"no places for probe {number}")
+        if given.error is not None:
+            what, why, fix, _ = given.error
+            raise ProbeError(what, why=why, fix=fix, code="broker.no-places")
+        points = [self._point(point, file, spec) for point, file in zip(given.points, given.files, strict=True)]
+        return Expansion(points, list(given.skipped), list(given.notes))
+
+    def _point(self, point: ProbePoint, file: int, spec: ProbeSpec) -> ProbePoint:
+        status = os.fstat(self._files[file])
+        if not stat.S_ISREG(status.st_mode) or not 0 <= point.offset < status.st_size:
+            raise MessageError("a place is not in its file")
+        return replace(
+            point,
+            probe=spec.text,
+            kind=spec.kind,
+            latency=spec.latency,
+            target=f"/proc/self/fd/{self._files[file]}",
+            usdt_arguments=point.usdt_arguments if spec.kind == "usdt" else (),
+            semaphore=point.semaphore if spec.kind == "usdt" else 0,
+        )
+
+
+def _paths(request: TraceRequest) -> dict[tuple[str, int], str]:
+    """The path of each place, as the caller named it, by function and offset."""
+    given = (request.places or {}).values()
+    return {(point.function, point.offset): point.target for places in given for point in places.points}
+
+
+def _shown(plan: Plan, paths: dict[tuple[str, int], str]) -> Plan:
+    """Replace descriptors by the caller's paths."""
+    points = tuple(
+        replace(point, target=paths.get((point.function, point.offset), point.target)) for point in plan.points
+    )
+    return replace(plan, points=points)
+
+
+def _python(data: object, pid: int) -> tuple[str, ...]:
+    """Check the caller's Python layout; return the constants for the programs."""
+    if not isinstance(data, dict) or data.keys() != {"fields", "hops"}:
+        raise MessageError("no layout of Python")
+    hops = data["hops"]
+    if not isinstance(hops, list) or not 0 < len(hops) <= _MOST_HOPS:
+        raise MessageError("not a layout of Python")
+    fields = messages.numbers(data["fields"], python_layout.FIELDS)
+    if not 0 < fields["frame_words"] <= python_layout.MOST_FRAME_WORDS:
+        raise MessageError("not a layout of Python")
+    checked = [messages.numbers({"hop": hop}, ["hop"])["hop"] for hop in hops]
+    return tuple(python_layout.defines(fields, checked, pid))

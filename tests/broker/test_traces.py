@@ -1,0 +1,130 @@
+"""What an ordinary user can trace through the broker, with the values that the traced code counts itself."""
+
+from tests.support import users
+
+
+def test_calls_and_functions_of_the_own_process_are_counted_exactly_with_columns_and_stacks(broker):
+    told = broker.run(
+        """
+def work():
+    for _ in range(300): os.getppid()
+    for _ in range(200): libc.atoi(b"12")
+probes = "latency:tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi"
+with accel_magic.trace(*probes, args="text=arg0:str", stacks=True) as t:
+    work()
+r = t.result
+privileged = [line for line in open("/proc/self/status") if line.startswith("Cap")]
+answer(r.counts.hits.tolist(), r.lost, len(r.events), r.latency["count"].tolist(), str(r).splitlines()[0],
+       sorted(set(r.events.text.dropna())), sorted(set(r.by_stack()["where"].str.split(" ").str[0])),
+       all(int(line.split()[1], 16) == 0 for line in privileged), os.getuid())
+"""
+    )
+    hits, lost, events, latencies, headline, texts, where, powerless, uid = told
+    assert (hits, lost, events, latencies) == ([300, 200], 0, 500, [300])
+    assert headline.endswith("scope self, through the broker")
+    assert (texts, where) == (["12"], ["work"])
+    assert (powerless, uid) == (True, users.FIRST)
+
+
+def test_flame_graphs_have_samples_waits_and_calls(broker):
+    told = broker.run(
+        """
+def spin(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: sum(range(1000))
+with accel_magic.flame("tracepoint:syscalls:sys_enter_getppid", off_cpu=True, rate=499) as f:
+    spin(0.4); time.sleep(0.3); os.getppid()
+threads = f.result.threads
+answer(f.result.waits.set_index("reason").total_ns.to_dict().get("sleep"), threads.cpu_ns.max().item(),
+       f.result.spans.calls.tolist())
+"""
+    )
+    slept, cpu, calls = told
+    assert slept >= 0.29e9
+    assert cpu >= 0.3e9
+    assert calls == [1]
+
+
+def test_children_are_in_scope_and_their_breakpoints_are_not_set(broker):
+    told = broker.run(
+        """
+script = "import os, ctypes\\nlibc = ctypes.CDLL(None)\\nfor i in range(40): os.getppid(); libc.atoi(b'1')"
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:atoi", filter="") as t:
+    subprocess.run([sys.executable, "-c", script], check=True)
+    libc.atoi(b"1")
+answer(t.result.counts.hits.tolist())
+"""
+    )
+    assert told == [[40, 1]]
+
+
+REFUSED = {
+    '"tracepoint:sched:sched_switch"': "broker.not-allowed",
+    '"tracepoint:syscalls:sys_enter_getppid", scope="all"': "broker.not-allowed",
+    '"tracepoint:syscalls:sys_enter_getppid", scope=1': "broker.not-allowed",
+    '"tracepoint:syscalls:sys_enter_getppid", stacks="kernel"': "broker.not-allowed",
+    '"profile:hz:5000"': "broker.not-allowed",
+    '"tracepoint:syscalls:*"': "broker.limit",
+    '"tracepoint:syscalls:sys_enter_getppid", buffer=300': "broker.limit",
+    '"tracepoint:syscalls:sys_enter_getppid", duration=5': "broker.limit",
+    '"tracepoint:syscalls:nothing"': "probe.no-match",
+    '"uprobe:libc:nothing"': "probe.no-match",
+    '"uprobe:/etc/shadow:*"': "probe.unreadable-file",
+    '"tracepoint:syscalls:sys_enter_getppid", filter="pid == `id`"': "filter.syntax",
+}
+
+
+def test_what_is_not_allowed_is_a_typed_error(start):
+    broker = start("[limits]\nplaces = 100\nduration_s = 4\n")
+    found = broker.run(f"answer(*[{', '.join(f'refused({arguments})' for arguments in REFUSED)}])")
+    assert dict(zip(REFUSED, found, strict=True)) == REFUSED
+
+
+def test_without_the_policys_consent_a_user_is_not_admitted(start):
+    broker = start('[users]\nnames = ["somebody"]\n')
+    assert broker.run('answer(refused("tracepoint:syscalls:sys_enter_getppid"))') == ["broker.unreachable"]
+    assert {(line["what"], line["why"]) for line in broker.audit()} == {("connect", "user")}
+
+
+def test_more_traces_at_once_than_allowed_are_refused(start):
+    broker = start("[limits]\ntraces = 1\n")
+    told = broker.run(
+        """
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid"):
+    try:
+        with accel_magic.flame(sampler="bpf"): pass
+    except AccelMagicError as error:
+        found = error.code
+answer(found)
+"""
+    )
+    assert told == ["broker.too-many-traces"]
+
+
+def test_counting_ends_with_the_allowed_duration(start):
+    broker = start("[limits]\nduration_s = 0.5\n")
+    told = broker.run(
+        """
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", mode="count") as t:
+    for _ in range(10): os.getppid()
+    time.sleep(1.5)
+    for _ in range(1000): os.getppid()
+answer(t.result.hits)
+"""
+    )
+    assert told == [10]
+    assert [line["why"] for line in broker.audit() if line["what"] == "limit"] == ["duration"]
+
+
+def test_the_audit_names_user_process_probes_and_hits(start):
+    broker = start()
+    script = """
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid") as t:
+    for _ in range(7): os.getppid()
+answer(os.getpid())
+"""
+    (pid,) = broker.run(script)
+    attach, detach = broker.audit()
+    assert (attach["uid"], attach["pid"], attach["what"], attach["decision"]) == (users.FIRST, pid, "attach", "allowed")
+    assert attach["probes"] == ["tracepoint:syscalls:sys_enter_getppid"]
+    assert (detach["what"], detach["trace"], detach["hits"]) == ("detach", attach["trace"], 7)

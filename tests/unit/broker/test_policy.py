@@ -1,0 +1,97 @@
+"""The broker's policy: what it allows, and files that are not one."""
+
+from dataclasses import replace
+
+import pytest
+
+from accel_magic.broker import policy
+from accel_magic.broker.policy import Policy
+from accel_magic.errors import MachineError, ProbeError
+from accel_magic.probes.plan import Plan, ProbePoint, Scope
+from tests.support.errors import raises
+
+OWN = Scope("self", 1)
+CALL = ProbePoint(0, "probe", "tracepoint", "syscalls", "sys_enter_openat", scope=OWN)
+
+
+@pytest.mark.parametrize(
+    ("point", "refusal"),
+    [
+        (CALL, ""),
+        (replace(CALL, kind="uprobe", target="/lib/libc.so.6", function="malloc"), ""),
+        (replace(CALL, kind="profile", target="cpu-clock", rate_hz=999), ""),
+        (replace(CALL, scope=Scope("all")), "only your own processes"),
+        (replace(CALL, kind="kprobe", target="", function="vfs_read"), "the broker allows tracepoint"),
+        (replace(CALL, target="sched", function="sched_switch"), "of the tracepoints"),
+        (replace(CALL, target="exceptions", function="page_fault_kernel"), "of the tracepoints"),
+        (replace(CALL, kind="profile", target="cpu-clock", rate_hz=1000), "999 samples"),
+    ],
+)
+def test_points_are_allowed_or_refused_with_a_reason(point, refusal):
+    if not refusal:
+        Policy().check(Plan((point,)))
+        return
+    with raises("broker.not-allowed", ProbeError) as caught:
+        Policy().check(Plan((CALL, point)))
+    assert refusal in caught.value.why
+
+
+@pytest.mark.parametrize("plan", [Plan((CALL,) * 3), Plan((CALL,), buffer_mib=9), Plan((CALL,), duration_s=11)])
+def test_limits_apply_to_places_buffers_and_durations(plan):
+    narrow = Policy(limits=policy.Limits(places=2, buffer_mib=8, duration_s=10))
+    Policy().check(plan)
+    with raises("broker.limit", ProbeError):
+        narrow.check(plan)
+
+
+def written(folder, text, mode=0o644):
+    path = folder / "broker.toml"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_file_changes_what_it_names_and_nothing_else(tmp_path):
+    text = '[probes]\ntracepoints = ["syscalls:*", "intel_vpu:*"]\n[limits]\ntraces = 2\nbuffer_mib = 16\n'
+    found = policy.load(written(tmp_path, text))
+    assert found.probes == replace(Policy().probes, tracepoints=("syscalls:*", "intel_vpu:*"))
+    assert found.limits == replace(Policy().limits, traces=2, buffer_mib=16.0)
+    assert policy.load(tmp_path / "nothing") == Policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "why"),
+    [
+        ("[user]\n", 0o644, "unknown part [user]"),
+        ("[limits]\ntrace = 1\n", 0o644, "has no trace"),
+        ("[limits]\ntraces = true\n", 0o644, "must be a number"),
+        ("[limits]\ntraces = 1.5\n", 0o644, "must be a number"),
+        ("[limits]\ntraces = -1\n", 0o644, "must be a number"),
+        ('[users]\nnames = "all"\n', 0o644, "must be a list of texts"),
+        ("[limits\n", 0o644, "line 1"),
+        ("", 0o666, "only root"),
+        ("", 0o664, "only root"),
+    ],
+)
+def test_a_file_that_is_not_a_policy_is_refused_with_the_reason(tmp_path, text, mode, why):
+    with raises("broker.bad-policy", MachineError) as caught:
+        policy.load(written(tmp_path, text, mode))
+    assert why in caught.value.why
+
+
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "link").symlink_to(written(tmp_path, ""))
+    with raises("broker.bad-policy", MachineError):
+        policy.load(tmp_path / "link")
+
+
+def test_users_are_admitted_by_name_or_group():
+    assert Policy().admits(61001, ())
+    named = Policy(users=policy.Users(names=("root",)))
+    assert (named.admits(0, ()), named.admits(61001, (0,))) == (True, False)
+    grouped = Policy(users=policy.Users(names=(), groups=("root", "61*")))
+    assert (grouped.admits(61001, (0,)), grouped.admits(61001, (61001,)), grouped.admits(0, (1,))) == (
+        True,
+        True,
+        False,
+    )
