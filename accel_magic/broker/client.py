@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +28,7 @@ SOCKET: Final = Path("/run/accel_magic/broker.sock")
 VARIABLE: Final = "ACCEL_MAGIC_BROKER"
 """Environment variable: path of another broker's socket; empty for none."""
 NAME: Final = "the broker"
-_GONE: Final = "the broker ended during the trace: hits for which no program ran are not known"
+_GONE: Final = "the broker's session ended during the trace: nothing was counted after that"
 _TIMEOUT_S: Final = 120.0
 """The broker may have to start the compiler, and to load thousands of programs."""
 
@@ -38,7 +37,9 @@ def path() -> Path | None:
     """Return the path of the broker's socket; None if there is none."""
     named = os.environ.get(VARIABLE)
     found = SOCKET if named is None else Path(named)
-    return found if named != "" and found.is_socket() else None
+    with contextlib.suppress(OSError):  # this user may not enter its folder
+        return found if named != "" and found.is_socket() else None
+    return None
 
 
 def needed() -> bool:
@@ -109,9 +110,7 @@ def _unreachable(where: Path, why: str) -> MachineError:
     )
 
 
-@lru_cache(maxsize=1)
-def _connections(_process: int) -> dict[Path, Connection]:
-    return {}
+_connections: dict[Path, Connection] = {}
 
 
 def connection() -> Connection:
@@ -119,16 +118,15 @@ def connection() -> Connection:
     where = path()
     if where is None:
         raise _unreachable(SOCKET, "there is no such socket")
-    open_ = _connections(os.getpid())
-    if where not in open_ or open_[where].closed:
-        open_[where] = Connection(where)
-    return open_[where]
+    if where not in _connections or _connections[where].closed:
+        _connections[where] = Connection(where)
+    return _connections[where]
 
 
 def _forget_in_child() -> None:
-    for one in _connections(os.getppid()).values():
+    for one in _connections.values():
         one.close()
-    _connections.cache_clear()
+    _connections.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -213,15 +211,10 @@ class BrokerEngine:
 
 
 def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]) -> Attachment:
-    held, links = Descriptors(), Descriptors()
-    ring_sizes = tuple(answer["ring_sizes"])
-    ours = len(answer["maps"]) + len(ring_sizes)
-    for descriptor in descriptors[:ours]:
+    held = Descriptors()
+    for descriptor in descriptors:
         held.add(descriptor)
-    for descriptor in descriptors[ours:]:
-        links.add(descriptor)
     maps = dict(zip(answer["maps"], descriptors, strict=False))
-    rings = tuple(descriptors[len(maps) : ours])
     number = answer["trace"]
 
     notes: list[str] = []
@@ -234,7 +227,6 @@ def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]
             return 0
 
     def detach() -> tuple[str, ...]:
-        links.close()
         try:
             ended, _ = broker.ask("detach", trace=number)
         except MachineError:
@@ -242,10 +234,6 @@ def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]
             return ()
         notes.extend(ended["notes"])
         return tuple(ended["left"])
-
-    def close() -> None:
-        links.close()
-        held.close()
 
     return Attachment(
         plan=_marked(answer["plan"]),
@@ -257,12 +245,11 @@ def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]
         stacks_fd=maps.get("stacks", -1),
         waits_fd=maps.get("waits", -1),
         scope_fd=-1,
-        ring_fds=rings,
-        ring_sizes=ring_sizes,
+        ring_fds=tuple(descriptors[len(maps) :]),
+        ring_sizes=tuple(answer["ring_sizes"]),
         misses=lambda: told("misses"),
         run_ns=lambda: told("run_ns"),
-        links=lambda: tuple(links),
         notes=lambda: tuple(notes),
         detach=detach,
-        close=close,
+        close=held.close,
     )

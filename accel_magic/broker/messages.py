@@ -7,7 +7,7 @@ files that its places are in, open for reading.
 |---|---|---|
 | `hello`: version | what is allowed, for the doctor | |
 | `plan`: a `TraceRequest` | the plan | |
-| `attach`: a `TraceRequest`, helpers, Python's layout | number, plan, layout, sizes of rings | maps, rings, links |
+| `attach`: a `TraceRequest`, helpers, Python's layout | number, plan, layout, sizes of rings | maps, rings |
 | `statistics`: number | hits for which no program ran, CPU time, notes | |
 | `detach`: number | notes | |
 

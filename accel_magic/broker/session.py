@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MOST_HOPS: Final = 4
 _MOST_TRACERS: Final = 4
 _READ_S: Final = 20.0
-"""Time for one message."""
+"""Time for one message, in either direction."""
 _IDLE_S: Final = 600.0
 """Time without a request after which a connection without traces is closed; the client then makes a new one."""
 _WORK_S: Final = 60.0
@@ -101,8 +101,10 @@ class Session:
                     signal.setitimer(signal.ITIMER_PROF, 0)
                     for file in files:
                         os.close(file)
+                self._connection.settimeout(_READ_S)
                 channel.send(self._connection, answer, descriptors)
-        except (BrokenPipeError, ConnectionError):
+                self._connection.settimeout(None)
+        except (TimeoutError, ConnectionError):
             return
         finally:
             for number in [*self._running]:
@@ -200,7 +202,6 @@ class Session:
         if not self._peer.still_there():  # its id may be another user's by now
             attachment.close()
             raise TraceStateError("the process that asked has ended", code="broker.caller-ended")
-        links = attachment.links()
         maps = {
             "control": attachment.control_fd,
             "counters": attachment.counters_fd,
@@ -209,15 +210,8 @@ class Session:
             "stacks": attachment.stacks_fd,
             "waits": attachment.waits_fd,
         }
-        descriptors = [fd for fd in maps.values() if fd >= 0] + [*attachment.ring_fds, *links]
-        if len(descriptors) > messages.MOST_DESCRIPTORS:
-            attachment.close()
-            raise ProbeError(
-                f"these probes need {len(descriptors)} descriptors",
-                why=f"at most {messages.MOST_DESCRIPTORS} fit through the broker's socket",
-                fix="narrow the globs",
-                code="broker.limit",
-            )
+        # The links stay here: whoever had one could keep the probes attached, whatever the limits are.
+        descriptors = [fd for fd in maps.values() if fd >= 0] + [*attachment.ring_fds]
         number, self._next = self._next, self._next + 1
         now = time.monotonic()
         self._running[number] = _Running(attachment, now, now + limits.duration_s)

@@ -129,8 +129,8 @@ class Attachment:
     `own_threads_fd` is the map of the tool's threads, `stacks_fd` the table of stacks (-1 if events have no stacks),
     `waits_fd` the map of waits in progress (-1 if waits are not measured), `scope_fd` the map of the processes in scope
     (-1 if all are, or if the broker has it). `misses` returns the number of hits since
-    attaching for which no program ran, `run_ns` the CPU time of the programs if the kernel measures it, `links` the
-    descriptors of the links, `notes` notes for the user about the counts; call these before detaching.
+    attaching for which no program ran, `run_ns` the CPU time of the programs if the kernel measures it, `notes` notes
+    for the user about the counts; call all three before detaching.
     `detach` closes the links, so that no program runs any more, and returns notes for the user about links that
     remain; `close`, or leaving the `with` block, also closes the maps.
     """
@@ -148,7 +148,6 @@ class Attachment:
     ring_sizes: tuple[int, ...]
     misses: Callable[[], int]
     run_ns: Callable[[], int]
-    links: Callable[[], tuple[int, ...]]
     notes: Callable[[], tuple[str, ...]]
     detach: Callable[[], tuple[str, ...]] = field(repr=False)
     close: Callable[[], None] = field(repr=False)

@@ -42,9 +42,9 @@ _PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_DUMMY, _PERF_FLAG_FD_CLOEXEC = 1, 9, 8
 
 _RUN_PRIVILEGED = (
     "run Jupyter as root; or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH "
-    "(or setpriv --ambient-caps; the last one is for tracefs); "
-    "or ask the administrator to run a broker: accel-magic broker run; "
-    "or replay a recording, which needs no privilege: %%ktrace --replay FILE"
+    "(or setpriv --ambient-caps; the last one is for tracefs); or have root run a broker: accel-magic broker run. "
+    "These need no privilege: %%ktrace openvino and itt: probes, %%flame --sampler thread, the NPU lab, %%gputrace on "
+    "the CPU device, and recordings: %%ktrace --replay FILE"
 )
 
 

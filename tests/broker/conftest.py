@@ -8,7 +8,9 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -52,17 +54,16 @@ class Broker:
     """A running broker.
 
     Args:
-        folder: For its socket, its policy and its audit.
         policy: Its policy, as TOML.
 
     """
 
-    def __init__(self, folder, policy=""):
+    def __init__(self, policy=""):
+        # Not in pytest's folder, which other users may not enter.
+        self.folder = folder = Path(tempfile.mkdtemp(prefix="accel_magic-broker-", dir="/tmp"))
+        folder.chmod(0o755)
         self.socket, self.audit_file = folder / "broker.sock", folder / "audit"
         (folder / "broker.toml").write_text(policy)
-        for parent in (folder, *folder.parents):
-            if parent.is_relative_to("/tmp") and parent.owner() == "root":
-                parent.chmod(parent.stat().st_mode | 0o011)
         before = ["setpriv", f"--bounding-set=-all,{CAPABILITIES}", f"--inh-caps=-all,{CAPABILITIES}"]
         words = [
             "broker",
@@ -125,15 +126,16 @@ class Broker:
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.errors.close()
+        shutil.rmtree(self.folder)
 
 
 @pytest.fixture
-def start(tmp_path_factory):
+def start():
     """A function that starts a broker with a policy."""
     running = []
 
     def start_(policy=""):
-        running.append(Broker(tmp_path_factory.mktemp("broker"), policy))
+        running.append(Broker(policy))
         return running[-1]
 
     yield start_
@@ -142,12 +144,12 @@ def start(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory):
+def broker():
     """A broker with the default policy, for tests that leave it as it is."""
-    running = Broker(tmp_path_factory.mktemp("broker"))
+    running = Broker()
     yield running
     assert running.process.poll() is None
-    assert "Traceback" not in (running.socket.parent / "errors").read_text()
+    assert "Traceback" not in (running.folder / "errors").read_text()
     running.stop()
 
 

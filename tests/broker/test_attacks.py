@@ -277,7 +277,7 @@ with accel_magic.trace("uprobe:libc:atoi") as t:
 
 
 @pytest.mark.parametrize("victim", ["client", "session", "broker"])
-def test_whoever_is_killed_nothing_stays_attached_and_a_trace_survives_the_broker(start, victim):
+def test_whoever_is_killed_nothing_stays_attached_and_a_trace_survives_the_service(start, victim):
     broker, before = start(), kernel_objects()
     client = broker.start(RUNNING)
     _, pid = json.loads(client.stdout.readline())
@@ -285,13 +285,15 @@ def test_whoever_is_killed_nothing_stays_attached_and_a_trace_survives_the_broke
     assert {kind for kind, _ in attached} == {"program", "map", "link"}
     (session,) = broker.sessions()
     os.kill({"client": pid, "session": session, "broker": broker.process.pid}[victim], signal.SIGKILL)
+    if victim == "session":
+        until(lambda: not kernel_objects() & {item for item in attached if item[0] == "link"})
     output, errors = client.communicate("\n", timeout=60)
     if victim == "client":
         assert client.returncode != 0
     else:
         hits, notes = json.loads(output.splitlines()[-1])
-        assert hits == 5, errors
-        assert ("the broker ended" in str(notes)) == (victim == "session")
+        assert hits == (0 if victim == "session" else 5), errors
+        assert ("nothing was counted after that" in str(notes)) == (victim == "session")
     until(lambda: not kernel_objects() & attached)
     until(lambda: not Path(f"/proc/{session}").exists() or victim == "broker")
 
@@ -323,3 +325,24 @@ sys.stdin.readline()
     (files, resident), (files_later, resident_later) = seen
     assert files_later == files
     assert resident_later < resident + 4096
+
+
+def test_a_caller_who_leaves_the_connection_but_keeps_the_descriptors_keeps_no_probe(broker):
+    before = kernel_objects()
+    told = broker.run(
+        """
+from accel_magic.broker import client
+from accel_magic.api import plans
+from accel_magic.recording.session import LiveSession
+session = LiveSession(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+session.start(); session.go()
+for _ in range(5): os.getppid()
+client.connection().close()
+time.sleep(1)
+for _ in range(500): os.getppid()
+answer(int(session._attached.kernel.counters["hits"].sum()))
+os._exit(0)
+"""
+    )
+    assert told == [5]
+    until(lambda: not kernel_objects() - before)

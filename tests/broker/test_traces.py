@@ -70,7 +70,7 @@ REFUSED = {
     '"tracepoint:syscalls:nothing"': "probe.no-match",
     '"uprobe:libc:nothing"': "probe.no-match",
     '"uprobe:/etc/shadow:*"': "probe.unreadable-file",
-    '"tracepoint:syscalls:sys_enter_getppid", filter="pid == `id`"': "filter.syntax",
+    '"tracepoint:syscalls:sys_enter_getppid", filter="pid == `id`"': "filter.invalid",
 }
 
 
@@ -128,3 +128,20 @@ answer(os.getpid())
     assert (attach["uid"], attach["pid"], attach["what"], attach["decision"]) == (users.FIRST, pid, "attach", "allowed")
     assert attach["probes"] == ["tracepoint:syscalls:sys_enter_getppid"]
     assert (detach["what"], detach["trace"], detach["hits"]) == ("detach", attach["trace"], 7)
+
+
+def test_the_doctor_and_the_status_say_what_the_broker_allows(start):
+    broker = start('[probes]\ntracepoints = ["syscalls:*"]\n')
+    told = broker.run(
+        """
+from accel_magic.api.doctor import report
+found = report()
+privilege = next(check for check in found.checks if check.name == "privilege")
+shown = subprocess.run([sys.executable, "-m", "accel_magic", "broker", "status"], capture_output=True, text=True)
+answer(found.exit_status, privilege.status, privilege.detail, shown.returncode, shown.stdout)
+"""
+    )
+    status, level, detail, shown, text = told
+    assert (status, level, shown) == (0, "ok", 0)
+    assert detail.endswith("offcpu, syscalls:*")
+    assert 'tracepoints = ["syscalls:*"]' in text

@@ -134,7 +134,7 @@ def totals_of(library, probe, monkeypatch, **options):
 
         return Plan(**{**vars(plan), "points": tuple(replace(point, total="size") for point in plan.points)})
 
-    monkeypatch.setattr("accel_magic.api.trace.make_plan", with_total)
+    monkeypatch.setattr("accel_magic.api.plans.make_plan", with_total)
     code, path = library
     with accel_magic.trace(probe.format(path), args="size=arg1[0]:u64", **options) as t:
         code.run(5)

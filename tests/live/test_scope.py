@@ -138,7 +138,8 @@ def test_other_tracepoints_count_for_all_by_default(build, stranger):
         go_on()
 
     assert t.result.plan.scope_text() == "all + self"
-    assert t.result.events["filename"].tolist() == [str(build("calls"))]
+    executed = t.result.events["filename"].tolist()  # other tests start programs too
+    assert executed.count(str(build("calls"))) == 1
 
 
 def test_threads_started_inside_and_outside_are_counted(build):

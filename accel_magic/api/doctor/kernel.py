@@ -7,6 +7,8 @@ import platform
 from typing import TYPE_CHECKING
 
 from accel_magic.api.doctor.report import Check, needed
+from accel_magic.broker import client as broker
+from accel_magic.errors import MachineError
 from accel_magic.kernel import features
 
 if TYPE_CHECKING:
@@ -18,9 +20,26 @@ def requirements() -> tuple[Check, ...]:
     return (
         needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}"),
         needed("kernel", features.kernel_error(), f"{features.kernel_release()}: ring buffer and attach cookies"),
+        *(_through_the_broker() if broker.needed() else _here()),
+    )
+
+
+def _here() -> tuple[Check, ...]:
+    return (
         needed("privilege", features.privilege_error(), _privilege_detail()),
         needed("tracefs", features.tracefs_error(), f"mounted at {features.tracefs().path}, readable"),
     )
+
+
+def _through_the_broker() -> tuple[Check, ...]:
+    """Check what this process may do through the broker, because it has no privilege itself."""
+    try:
+        allowed = broker.connection().policy["probes"]
+    except MachineError as error:
+        return (needed("privilege", error, ""),)
+    what = ", ".join(kind for kind in allowed["kinds"] if kind != "tracepoint")
+    detail = f"none, but a broker traces this user's own processes: {what}, {', '.join(allowed['tracepoints'])}"
+    return (Check("privilege", "ok", detail),)
 
 
 def checks() -> tuple[Check, ...]:

@@ -245,7 +245,6 @@ class KernelEngine:
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,
             run_ns=linker.run_ns,
-            links=lambda: (*linker.links, *linker.slow_links),
             notes=linker.notes,
             detach=linker.detach,
             close=close,

@@ -168,10 +168,15 @@ def test_more_working_threads_than_processors_are_found(traced, threads, shown):
         f"""
 import os, threading, time
 cpus = os.cpu_count()
-compiled = [ov.Core().compile_model(network(), "CPU", {{"INFERENCE_NUM_THREADS": cpus if {threads} > 1 else 1}})
+value = given = op.parameter([1, 16, 256, 256], np.float32)  # long inferences overlap on a busy machine too
+for _ in range(3):
+    weights = op.constant(random.random((16, 16, 3, 3), np.float32))
+    value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+model = ov.Model([op.result(value)], [given], "long")
+compiled = [ov.Core().compile_model(model, "CPU", {{"INFERENCE_NUM_THREADS": cpus if {threads} > 1 else 1}})
             for _ in range({threads})]
 requests = [one.create_infer_request() for one in compiled]
-data = {{0: random.random((1, 3, 64, 64), np.float32)}}
+data = {{0: random.random((1, 16, 256, 256), np.float32)}}
 together = threading.Barrier({threads})
 def work(request):
     together.wait()
