@@ -7,7 +7,6 @@ import platform
 from typing import TYPE_CHECKING
 
 from accel_magic.api.doctor.report import Check, needed
-from accel_magic.broker import client as broker
 from accel_magic.errors import MachineError
 from accel_magic.kernel import features
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 def requirements() -> tuple[Check, ...]:
     """Check what every trace needs."""
+    from accel_magic.broker import client as broker  # imports numpy, which the command line does not need
+
     return (
         needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}"),
         needed("kernel", features.kernel_error(), f"{features.kernel_release()}: ring buffer and attach cookies"),
@@ -33,6 +34,8 @@ def _here() -> tuple[Check, ...]:
 
 def _through_the_broker() -> tuple[Check, ...]:
     """Check what this process may do through the broker, because it has no privilege itself."""
+    from accel_magic.broker import client as broker
+
     try:
         allowed = broker.connection().policy["probes"]
     except MachineError as error:
