@@ -77,7 +77,8 @@ class Connection:
         """
         with self._lock:
             try:
-                channel.send(self._socket, {"kind": kind, **values}, files or ())
+                with contextlib.suppress(BrokenPipeError):  # the broker may have refused it already
+                    channel.send(self._socket, {"kind": kind, **values}, files or ())
                 answer, descriptors = messages.receive(
                     self._socket, largest=messages.LARGEST_ANSWER, timeout_s=_TIMEOUT_S
                 )
@@ -244,7 +245,6 @@ def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]
         own_threads_fd=maps["own_threads"],
         stacks_fd=maps.get("stacks", -1),
         waits_fd=maps.get("waits", -1),
-        scope_fd=-1,
         ring_fds=tuple(descriptors[len(maps) :]),
         ring_sizes=tuple(answer["ring_sizes"]),
         misses=lambda: told("misses"),

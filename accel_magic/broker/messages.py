@@ -10,6 +10,7 @@ files that its places are in, open for reading.
 | `attach`: a `TraceRequest`, helpers, Python's layout | number, plan, layout, sizes of rings | maps, rings |
 | `statistics`: number | hits for which no program ran, CPU time, notes | |
 | `detach`: number | notes | |
+| `status` | the traces that ran when this connection began, as far as the user may see them | |
 
 Answers have `error` (the fields of an `AccelMagicError`) instead, if something is wrong.
 """
@@ -298,10 +299,6 @@ def _number(data: object, least: int, most: int) -> int:
     if not isinstance(data, int) or isinstance(data, bool) or not least <= data <= most:
         raise MessageError("not a number in range")
     return data
-
-
-def _numeral(text: str) -> int:
-    return _number(int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else -1, 0, 10_000)
 
 
 def _real(data: object) -> float:

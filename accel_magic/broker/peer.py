@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
 import socket
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 _CREDENTIALS: Final = struct.Struct("iII")
 """struct ucred: process, user, group."""
 _SO_PEERGROUPS: Final = 59
+_SO_PEERPIDFD: Final = 77
 _MOST_GROUPS: Final = 256
 """As many as Python's getsockopt can return."""
 
@@ -32,19 +34,6 @@ class Peer:
     uid: int
     groups: tuple[int, ...]
 
-    def still_there(self) -> bool:
-        """Whether a process with this id runs, and belongs to the user: not one of somebody else with a reused id."""
-        try:
-            return Path(f"/proc/{self.pid}").stat().st_uid in (self.uid, 0) and _runs_as(self.pid, self.uid)
-        except OSError:
-            return False
-
-
-def _runs_as(pid: int, uid: int) -> bool:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
-    (users,) = [line.split()[1:] for line in lines if line.startswith("Uid:")]
-    return set(users) == {str(uid)}
-
 
 def of(connection: socket.socket) -> Peer:
     """Ask the kernel for the peer of a connected Unix socket. Raises OSError."""
@@ -56,6 +45,18 @@ def of(connection: socket.socket) -> Peer:
     return Peer(pid, uid, (gid, *struct.unpack(f"{len(groups) // 4}I", groups)))
 
 
-def watch(pid: int) -> int:
-    """Return a descriptor that is readable once a process has ended. Raises OSError if there is none."""
-    return os.pidfd_open(pid)
+def watch(connection: socket.socket) -> int:
+    """Return a descriptor that is readable once the process that connected has ended. Raises OSError if it is gone."""
+    try:
+        return connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    except OSError as error:
+        if error.errno != errno.ENOPROTOOPT:
+            raise
+    return os.pidfd_open(of(connection).pid)  # before Linux 6.5; may be a later process of the same user
+
+
+def has_ended(watched: int) -> bool:
+    """Whether the process of a descriptor from `watch` has ended; its id may then be another's."""
+    poll = select.poll()
+    poll.register(watched, select.POLLIN)
+    return bool(poll.poll(0))

@@ -7,19 +7,23 @@ import os
 import pwd
 import stat
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes.plan import USER_KINDS
+from accel_magic.probes import captures, presets
+from accel_magic.probes.plan import KERNEL_KINDS, USER_KINDS
 
 if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan, ProbePoint
 
 FILE: Final = Path("/etc/accel_magic/broker.toml")
 _LARGEST: Final = 1 << 20
+_ONLY_COUNTED: Final = (
+    "hits of kernel threads and interrupts are counted, but not shown as events: these could describe other users"
+)
 _ASK: Final = f"ask the administrator, who decides it in {FILE}"
 
 
@@ -39,18 +43,26 @@ class Users:
 
 @dataclass(frozen=True)
 class Probes:
-    """What may be traced, always in the user's own processes.
+    """What may be traced, in the user's own processes and in what drivers do for all users.
 
     Attributes:
-        kinds: `tracepoint`, `uprobe`, `uretprobe`, `usdt`, `profile`, `offcpu`.
+        kinds: `tracepoint`, `uprobe`, `uretprobe`, `usdt`, `profile`, `offcpu`, `kprobe`, `kretprobe`.
         tracepoints: Tracepoints, as globs of `CATEGORY:EVENT`, all of whose fields the user may see: they must describe
             only what the calling process itself does.
+        drivers: Kernel modules, as globs, whose functions may be traced; in interrupts and in kernel threads, they are
+            only counted.
+        driver_tracepoints: Tracepoints that are traced in the same way.
+        presets: Presets whose probes may be traced, with their columns: in kernel functions, which are otherwise
+            traced without any, and for what the preset says is of the device, also in interrupts and kernel threads.
         rate_hz: Maximum samples per second of a processor.
 
     """
 
-    kinds: tuple[str, ...] = ("tracepoint", *USER_KINDS, "profile", "offcpu")
+    kinds: tuple[str, ...] = ("tracepoint", *USER_KINDS, *KERNEL_KINDS, "profile", "offcpu")
     tracepoints: tuple[str, ...] = ("syscalls:*", "raw_syscalls:*", "exceptions:page_fault_user")
+    drivers: tuple[str, ...] = ("intel_vpu",)
+    driver_tracepoints: tuple[str, ...] = ("vpu:*",)
+    presets: tuple[str, ...] = presets.NAMES
     rate_hz: int = 999
 
 
@@ -64,7 +76,10 @@ class Limits:
         traces: Traces of one process at once.
         places: Probe points of a trace.
         buffer_mib: Ring buffers of a trace, MiB.
-        duration_s: Length of a trace, s; the broker then ends its counting.
+        duration_s: Length of a trace, s; the broker then detaches its probes.
+        hits_per_s: Hits per second of a trace; the broker detaches the probes of one with more.
+        processor_share: Time that a trace's programs run, as a share of one processor; the same. It is known only while
+            the kernel measures it: if the broker has CAP_SYS_ADMIN, or with the sysctl kernel.bpf_stats_enabled=1.
 
     """
 
@@ -74,6 +89,8 @@ class Limits:
     places: int = 2000
     buffer_mib: float = 256.0
     duration_s: float = 3600.0
+    hits_per_s: float = 5_000_000.0
+    processor_share: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -91,16 +108,20 @@ class Policy:
             fnmatchcase(group, glob) for group in of for glob in self.users.groups
         )
 
-    def check(self, plan: Plan) -> None:
-        """Check a plan.
+    def allow(self, plan: Plan) -> Plan:
+        """Check a plan; return it with the scope that each point may have.
+
+        Args:
+            plan: A plan whose points count for the user's own processes.
 
         Raises:
             ProbeError: It has something that is not allowed.
 
         """
         points = plan.kernel_points
+        assert all(point.scope.name == "self" for point in points)  # noqa: S101 - the session makes no other plans
         for point in points:
-            if refusal := self._refusal(point):
+            if refusal := self._refusal(point, plan.args):
                 raise ProbeError(
                     f"{point.probe} is not allowed through the broker", why=refusal, fix=_ASK, code="broker.not-allowed"
                 )
@@ -111,20 +132,62 @@ class Policy:
             _too_much(f"--buffer {plan.buffer_mib:g}", f"{limits.buffer_mib:g} MiB", "use a smaller one")
         if plan.duration_s is not None and plan.duration_s > limits.duration_s:
             _too_much(f"--duration {plan.duration_s:g}", f"{limits.duration_s:g} s", "use a shorter one")
+        allowed = tuple(map(self._scoped, plan.points))
+        only_counted = plan.records_events and any(point.scope.kernel == "counts" for point in allowed)
+        return replace(plan, points=allowed, notes=(*plan.notes, *([_ONLY_COUNTED] if only_counted else ())))
 
-    def _refusal(self, point: ProbePoint) -> str:
+    def _scoped(self, point: ProbePoint) -> ProbePoint:
+        """Let the hits of kernel threads and interrupts count where they are a driver's."""
+        if point.kind == "tracepoint" and (name := presets.object_field(point.probe, point.target)):
+            return replace(point, scope=replace(point.scope, kernel="owned", object_field=name))
+        if not self._is_of_driver(point):
+            return point
+        shown: Literal["counts", "events"] = "events" if presets.is_of_device(point.probe) else "counts"
+        return replace(point, scope=replace(point.scope, kernel=shown))
+
+    def _is_of_driver(self, point: ProbePoint) -> bool:
+        if point.kind in KERNEL_KINDS:
+            return _matches(point.target, self.probes.drivers)
+        return point.kind == "tracepoint" and _matches(_event(point), self.probes.driver_tracepoints)
+
+    def _refusal(self, point: ProbePoint, args: str) -> str:
         """Why a point is not allowed; '' if it is."""
-        probes = self.probes
+        probes, preset = self.probes, point.probe.partition(":")[0]
         if point.kind not in probes.kinds:
             return f"the broker allows {', '.join(probes.kinds)}"
-        if point.scope.name == "all":
-            return "the broker traces only your own processes: --scope self"
-        event = f"{point.target}:{point.function}"
-        if point.kind == "tracepoint" and not any(fnmatchcase(event, glob) for glob in probes.tracepoints):
-            return f"of the tracepoints, the broker allows {', '.join(probes.tracepoints)}"
         if point.rate_hz > probes.rate_hz:
             return f"the broker allows up to {probes.rate_hz} samples per second"
-        return ""
+        if presets.is_preset(point.probe):
+            if preset not in probes.presets:
+                return f"of the presets, the broker allows {', '.join(probes.presets) or 'none'}"
+        elif point.kind == "tracepoint" and not _matches(_event(point), probes.tracepoints):
+            if not self._is_of_driver(point):
+                return f"of the tracepoints, the broker allows {_listed(probes.tracepoints, probes.driver_tracepoints)}"
+        elif point.kind in KERNEL_KINDS and not self._is_of_driver(point):
+            return f"of the kernel's functions, the broker allows those of {_listed(probes.drivers) or 'no module'}"
+        return _reads_kernel(point, args) if point.kind in KERNEL_KINDS else ""
+
+
+def _matches(text: str, globs: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(text, glob) for glob in globs)
+
+
+def _event(point: ProbePoint) -> str:
+    return f"{point.target}:{point.function}"
+
+
+def _listed(*globs: tuple[str, ...]) -> str:
+    return ", ".join(glob for several in globs for glob in several)
+
+
+def _reads_kernel(point: ProbePoint, args: str) -> str:
+    """Why a point in a kernel function would show the kernel's memory or its addresses; '' if it would not."""
+    if set(point.captures) & set(captures.parse(args)):
+        return "--args would show the kernel's memory: only a preset's columns are allowed in kernel functions"
+    used = " ".join((point.filter.entry, point.filter.exit, *point.filter.saved))
+    if "AM_ARG" in used or "AM_RETVAL" in used:
+        return "in kernel functions, --filter may use pid, tid, comm, cpu and duration: others would show addresses"
+    return ""
 
 
 def _too_much(what: str, limit: str, instead: str) -> None:

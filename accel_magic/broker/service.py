@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import grp
 import os
+import select
 import signal
 import socket
 import traceback
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic import channel
+from accel_magic.broker import messages, traces
 from accel_magic.broker import peer as peers
 from accel_magic.errors import MachineError
 
@@ -22,19 +27,26 @@ if TYPE_CHECKING:
 
 SOCKET: Final = Path("/run/accel_magic/broker.sock")
 _WAITING: Final = 128
+_LIMITS: Final = {"processes": "this user", "all_processes": "all users"}
+"""Limits for which a connection is refused, and whose processes they count."""
 _FIRST_INHERITED: Final = 3
 """The first descriptor that systemd passes, LISTEN_FDS in all."""
 
 
-def listen(path: Path) -> socket.socket:
-    """Return the socket that systemd passed, or one at a path, which any user may connect to.
+def listen(path: Path, group: str | None = None) -> socket.socket:
+    """Return the socket that systemd passed, or one at a path.
+
+    Args:
+        path: Of the socket, if systemd passed none.
+        group: Its group, whose members may then connect to it; None: any user may.
 
     Raises:
-        MachineError: The path cannot be used.
+        MachineError: The path, the group or the passed socket cannot be used.
 
     """
     if os.environ.get("LISTEN_FDS") == "1" and os.environ.get("LISTEN_PID") == str(os.getpid()):
-        return socket.socket(fileno=_FIRST_INHERITED)
+        return _passed()
+    number = -1 if group is None else _group(group)
     if _answers(path):
         raise MachineError(
             f"another broker listens at {path}",
@@ -46,8 +58,8 @@ def listen(path: Path) -> socket.socket:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_socket():
             path.unlink()
-        listening.bind(str(path))
-        path.chmod(0o666)
+        _bind(listening, path, 0o666 if group is None else 0o660)
+        os.chown(path, -1, number, follow_symlinks=False)
         listening.listen(_WAITING)
     except OSError as error:
         listening.close()
@@ -60,9 +72,63 @@ def listen(path: Path) -> socket.socket:
     return listening
 
 
+def _bind(listening: socket.socket, path: Path, mode: int) -> None:
+    """Create the socket's file with its mode: by its path, it could be replaced before the mode is set."""
+    before = os.umask(~mode & 0o777)
+    try:
+        listening.bind(str(path))
+    finally:
+        os.umask(before)
+
+
+def _passed() -> socket.socket:
+    """The socket that systemd passed."""
+    try:
+        listening = socket.socket(fileno=_FIRST_INHERITED)
+        kind = listening.family, listening.type, listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        listening.set_inheritable(False)
+    except OSError:
+        kind = None
+    if kind != (socket.AF_UNIX, socket.SOCK_STREAM, 1):
+        raise MachineError(
+            "the socket that was passed to the broker cannot be used",
+            why="descriptor 3 is not a listening Unix stream socket",
+            fix="correct the socket unit: accel-magic broker install",
+            code="broker.no-socket",
+        )
+    for name in ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"):  # not for helper processes
+        os.environ.pop(name, None)
+    return listening
+
+
+def _group(name: str) -> int:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise MachineError(
+            f"there is no group {name}", fix=f"create it: groupadd --system {name}", code="broker.no-group"
+        ) from None
+
+
 def _answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probing:
         return not probing.connect_ex(str(path))
+
+
+@dataclass
+class _Session:
+    """A session that runs.
+
+    Attributes:
+        peer: Who connected.
+        reports: Where it sends the list of its traces.
+        traces: The last one, which nobody has checked.
+
+    """
+
+    peer: Peer
+    reports: socket.socket
+    traces: bytes = b""
 
 
 class Service:
@@ -77,8 +143,9 @@ class Service:
 
     def __init__(self, listening: socket.socket, policy: Policy, audit: Audit) -> None:
         self._listening, self._policy, self._audit = listening, policy, audit
-        self._sessions: dict[int, int] = {}
-        """User by process id of the session."""
+        self._sessions: dict[int, _Session] = {}
+        """By process id."""
+        self._waiting = select.poll()
 
     def run(self) -> None:
         """Accept connections. Returns after SIGTERM or SIGINT; sessions that run then go on until their users end."""
@@ -91,15 +158,15 @@ class Service:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._listening.setblocking(False)
         gc.freeze()  # sessions share this memory
-        import select
-
-        waiting = select.poll()
         for one in (self._listening, ending):
-            waiting.register(one, select.POLLIN)
+            self._waiting.register(one, select.POLLIN)
         while True:
-            ready = {descriptor for descriptor, _ in waiting.poll()}
+            ready = {descriptor for descriptor, _ in self._waiting.poll()}
             if ending.fileno() in ready and {*ending.recv(4096)} & {signal.SIGTERM, signal.SIGINT}:
                 return
+            for session in self._sessions.values():
+                if session.reports.fileno() in ready:
+                    self._take(session)
             self._reap()
             if self._listening.fileno() in ready:
                 with contextlib.suppress(OSError):  # the caller is gone
@@ -113,42 +180,84 @@ class Service:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
-                self._sessions.pop(pid, None)
+                if session := self._sessions.pop(pid, None):
+                    self._close(session)
+
+    def _take(self, session: _Session) -> None:
+        """Receive the list of a session's traces, after which the poll reports its next one."""
+        try:
+            session.traces = session.reports.recv(traces.LARGEST)
+        except OSError:
+            session.traces = b""
+        if not session.traces:
+            self._close(session)
+
+    def _close(self, session: _Session) -> None:
+        if session.reports.fileno() >= 0:
+            self._waiting.unregister(session.reports)
+            session.reports.close()
 
     def _admit(self, connection: socket.socket, ours: tuple[socket.socket, ...]) -> None:
         peer = peers.of(connection)
         refusal = self._refusal(peer)
         if refusal:
             self._audit.note(peer, "connect", decision="refused", why=refusal)
+            if refusal in _LIMITS:
+                connection.setblocking(False)
+                channel.send(connection, messages.encoded_error(self._too_many(refusal)))
             return
+        theirs, reports = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if pid:
-            self._sessions[pid] = peer.uid
+            reports.close()
+            theirs.setblocking(False)
+            self._sessions[pid] = _Session(peer, theirs)
+            self._waiting.register(theirs, select.POLLIN)
             return
         status = 1
         try:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
-            for one in (self._listening, *ours):
+            for one in (self._listening, *ours, theirs):
                 one.close()
+            for session in self._sessions.values():
+                session.reports.close()
             connection.setblocking(True)
-            self._serve(connection, peer)
+            self._serve(connection, peer, reports)
             status = 0
         except Exception:  # noqa: BLE001 - a defect: the journal keeps it, and the caller sees a closed connection
             traceback.print_exc()
         finally:
             os._exit(status)
 
-    def _serve(self, connection: socket.socket, peer: Peer) -> None:
+    def _serve(self, connection: socket.socket, peer: Peer, reports: socket.socket) -> None:
         from accel_magic.broker.session import Session  # numpy and the engine, only in the session's process
 
-        Session(connection, peer, self._policy, self._audit).serve()
+        seen = [each for each in self._sessions.values() if _is_ours(peer) or each.peer.uid == peer.uid]
+        others = tuple((each.peer, each.traces) for each in seen)
+        self._sessions.clear()
+        Session(connection, peer, self._policy, self._audit, reports=reports, others=others).serve()
 
     def _refusal(self, peer: Peer) -> str:
-        limits, running = self._policy.limits, Counter(self._sessions.values())
-        if not self._policy.admits(peer.uid, peer.groups):
+        limits, sessions = self._policy.limits, Counter(each.peer.uid for each in self._sessions.values())
+        if not _is_ours(peer) and not self._policy.admits(peer.uid, peer.groups):
             return "user"
-        if running[peer.uid] >= limits.processes or running.total() >= limits.all_processes:
+        if sessions[peer.uid] >= limits.processes:
             return "processes"
+        if sessions.total() >= limits.all_processes:
+            return "all_processes"
         return "" if peer.pid else "namespace"
+
+    def _too_many(self, limit: str) -> MachineError:
+        return MachineError(
+            f"too many processes of {_LIMITS[limit]} use the broker",
+            why=f"the limit {limit} is {getattr(self._policy.limits, limit)}",
+            fix="end another one, for example by shutting down a notebook's kernel",
+            code="broker.limit",
+        )
+
+
+def _is_ours(peer: Peer) -> bool:
+    """Whether a peer is root or the broker's own user, who see all traces."""
+    return peer.uid in (0, os.geteuid())

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import resource
 import select
 import signal
-import stat
-import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import channel
 from accel_magic._version import __version__
-from accel_magic.broker import messages
+from accel_magic.broker import messages, places, traces
+from accel_magic.broker import peer as peers
 from accel_magic.broker.messages import MessageError, Places, TraceRequest
+from accel_magic.broker.running import LOOK_S, Running
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import scope
 from accel_magic.kernel.attach.engine import Caller, KernelEngine
 from accel_magic.kernel.bcc import compiler
-from accel_magic.kernel.mapped import map_value
 from accel_magic.kernel.stacks import python_layout
 from accel_magic.probes.matching import Expansion, make_plan
+from accel_magic.probes.plan import USER_KINDS
 
 if TYPE_CHECKING:
     import socket
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from accel_magic.broker.audit import Audit
     from accel_magic.broker.peer import Peer
     from accel_magic.broker.policy import Policy
-    from accel_magic.kernel.attachment import Attachment
     from accel_magic.probes.plan import Plan, ProbePoint, ProbeSpec
 
 _MOST_HOPS: Final = 4
@@ -41,18 +41,12 @@ _IDLE_S: Final = 600.0
 """Time without a request after which a connection without traces is closed; the client then makes a new one."""
 _WORK_S: Final = 60.0
 """CPU time for one request; the session ends after it."""
+_MOST_SHOWN: Final = 10_000
+"""Traces in the answer to `status`."""
+_REPORT_S: Final = 1.0
+"""Time for the service to take a list of traces."""
 _MEMORY: Final = 4 << 30
 """Address space of a session."""
-
-
-@dataclass
-class _Running:
-    """A trace that is attached."""
-
-    attachment: Attachment
-    since: float
-    until: float
-    ended: bool = False
 
 
 class Session:
@@ -63,12 +57,25 @@ class Session:
         peer: Who connected.
         policy: What is allowed.
         audit: Where requests are noted.
+        reports: Where the service receives the list of running traces.
+        others: Peer and list of each other session whose traces this user may see.
 
     """
 
-    def __init__(self, connection: socket.socket, peer: Peer, policy: Policy, audit: Audit) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        peer: Peer,
+        policy: Policy,
+        audit: Audit,
+        *,
+        reports: socket.socket,
+        others: tuple[tuple[Peer, bytes], ...] = (),
+    ) -> None:
         self._connection, self._peer, self._policy, self._audit = connection, peer, policy, audit
-        self._running: dict[int, _Running] = {}
+        self._reports, self._others = reports, others
+        self._reports.settimeout(_REPORT_S)
+        self._running: dict[int, Running] = {}
         self._next = 1
         self._kinds = {
             "hello": self._hello,
@@ -76,10 +83,18 @@ class Session:
             "attach": self._attach,
             "statistics": self._statistics,
             "detach": self._detach,
+            "status": self._status,
         }
 
     def serve(self) -> None:
-        """Answer requests until the peer is gone, or sends something that is not a request."""
+        """Answer requests until the peer's process ends or sends something that is not a request.
+
+        Its children may have inherited the socket, and its id may be given to another process.
+        """
+        try:
+            self._watched = peers.watch(self._connection)
+        except OSError:  # it has ended already
+            return
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         compiler.start()
@@ -112,20 +127,20 @@ class Session:
             compiler.stop()
 
     def _waited(self) -> bool:
-        """Wait for a request, and end the counting of traces whose time is over. False if none comes any more."""
+        """Wait for a request, and end traces that exceed a limit. False if no request comes any more."""
         connection = select.poll()
         connection.register(self._connection, select.POLLIN)
+        connection.register(self._watched, select.POLLIN)
         while True:
-            left = [running.until - time.monotonic() for running in self._running.values() if not running.ended]
-            if connection.poll(math.ceil(1000 * max(min(left, default=_IDLE_S), 0))):
-                return True
+            watched = any(not running.over for running in self._running.values())
+            ready = connection.poll(math.ceil(1000 * (LOOK_S if watched else _IDLE_S)))
+            for number, running in self._running.items():
+                if running.look():
+                    self._audit.note(self._peer, "limit", trace=number, why=running.over)
+            if ready:
+                return self._watched not in {descriptor for descriptor, _ in ready}
             if not self._running:
                 return False
-            for number, running in self._running.items():
-                if not running.ended and time.monotonic() >= running.until:
-                    running.ended = True
-                    map_value(running.attachment.scope_fd, scope.BITS, writable=True)["bits"][:] = 0
-                    self._audit.note(self._peer, "limit", trace=number, why="duration")
 
     def _answer(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
         kind = message.get("kind")
@@ -157,10 +172,31 @@ class Session:
         plan = self._made(request, files)
         return {"plan": _shown(plan, _paths(request)).to_dict()}, []
 
+    def _require_caller(self) -> None:
+        """Raise unless the process that connected still runs, with its user's rights and no others."""
+        pid = self._peer.pid
+        plain, elsewhere = scope.only_rights_of(pid, self._peer.uid), scope.has_other_ids(pid)
+        if peers.has_ended(self._watched):  # tested last: its id may be another process's by then
+            raise TraceStateError("the process that asked has ended", code="broker.caller-ended")
+        if not plain:
+            raise MachineError(
+                "this process cannot be traced through the broker",
+                why="it has other rights than its user's: of another user or group, or capabilities, such as those of "
+                "root in a container",
+                fix="trace as an ordinary user, also inside the container",
+                code="broker.other-rights",
+            )
+        if elsewhere:
+            raise MachineError(
+                "this container cannot be traced through the broker",
+                why="it has its own process ids, but BPF programs see those of the host",
+                fix="start the container with the host's ids: docker run --pid=host",
+                code="broker.container",
+            )
+
     def _made(self, request: TraceRequest, files: list[int]) -> Plan:
         """Match a request's probes, and check them against the policy."""
-        if not self._peer.still_there():
-            raise TraceStateError("the process that asked has ended", code="broker.caller-ended")
+        self._require_caller()
         if request.scope not in ("", "self", str(self._peer.pid)):
             raise ProbeError(
                 f"--scope {request.scope} is not allowed through the broker",
@@ -181,8 +217,7 @@ class Session:
             places=_Given(request.places or {}, files),
         )
         plan = replace(plan, stacks=request.stacks, chosen_scope=request.scope)  # type: ignore[arg-type]  # checked
-        self._policy.check(plan)
-        return plan
+        return self._policy.allow(plan)
 
     def _attach(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
         request = messages.decoded_request(message.get("request"), len(files))
@@ -197,11 +232,14 @@ class Session:
                 fix="end another trace first",
                 code="broker.too-many-traces",
             )
+        places.check(point for point in plan.points if point.kind in USER_KINDS)
         caller = Caller(self._peer.uid, self._peer.pid, python)
         attachment = KernelEngine(tracers, caller).attach(replace(plan, points=plan.kernel_points))
-        if not self._peer.still_there():  # its id may be another user's by now
+        try:
+            self._require_caller()
+        except AccelMagicError:
             attachment.close()
-            raise TraceStateError("the process that asked has ended", code="broker.caller-ended")
+            raise
         maps = {
             "control": attachment.control_fd,
             "counters": attachment.counters_fd,
@@ -213,8 +251,8 @@ class Session:
         # The links stay here: whoever had one could keep the probes attached, whatever the limits are.
         descriptors = [fd for fd in maps.values() if fd >= 0] + [*attachment.ring_fds]
         number, self._next = self._next, self._next + 1
-        now = time.monotonic()
-        self._running[number] = _Running(attachment, now, now + limits.duration_s)
+        self._running[number] = Running(attachment, request.specs, limits)
+        self._report()
         self._audit.note(
             self._peer, "attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter
         )
@@ -242,17 +280,22 @@ class Session:
 
     def _end(self, number: int) -> dict[str, Any]:
         running = self._running.pop(number)
-        attachment = running.attachment
-        hits = _hits(attachment)
-        answer = {"notes": attachment.notes(), "left": attachment.detach()}
-        attachment.close()
-        duration = round(time.monotonic() - running.since, 3)
-        self._audit.note(self._peer, "detach", trace=number, duration_s=duration, hits=hits)
+        self._audit.note(self._peer, "detach", trace=number, duration_s=round(running.duration_s, 3), hits=running.hits)
+        answer = running.end()
+        self._report()
         return answer
 
+    def _report(self) -> None:
+        """Send the list of running traces to the service, which may have ended."""
+        rows = [(number, running.started, running.probes) for number, running in self._running.items()]
+        with contextlib.suppress(OSError):
+            self._reports.send(traces.encoded(rows))
 
-def _hits(attachment: Attachment) -> int:
-    return int(map_value(attachment.counters_fd, attachment.layout.counters)["hits"].sum())
+    def _status(self, _message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
+        of_all = [
+            {"uid": peer.uid, "pid": peer.pid, **row} for peer, data in self._others for row in traces.decoded(data)
+        ]
+        return {"traces": of_all[:_MOST_SHOWN]}, []
 
 
 class _Given:
@@ -272,9 +315,7 @@ class _Given:
         return Expansion(points, list(given.skipped), list(given.notes))
 
     def _point(self, point: ProbePoint, file: int, spec: ProbeSpec) -> ProbePoint:
-        status = os.fstat(self._files[file])
-        if not stat.S_ISREG(status.st_mode) or not 0 <= point.offset < status.st_size:
-            raise MessageError("a place is not in its file")
+        places.check_file(self._files[file])
         return replace(
             point,
             probe=spec.text,

@@ -90,6 +90,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
     add("--memory", type=int, default=2048, metavar="MIB", help="memory of the guest in MiB (default: %(default)s)")
     add("--cpus", type=int, default=2, metavar="N", help="processors of the guest (default: %(default)s)")
+    add("--user", choices=("root", "ordinary"), default="root", help="who runs the command; ordinary: with a broker")
     add("--deadline", type=float, metavar="S", help="end the guest after S seconds")
     add("--quiet", action="store_true", help="print no messages about the boot")
 
@@ -105,6 +106,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         memory_mib=options.memory,
         cpus=options.cpus,
         deadline_s=options.deadline,
+        user=options.user,
     )
 
 

@@ -127,8 +127,7 @@ class Attachment:
     """Attached probes. Nothing is counted until `control.enabled` is set.
 
     `own_threads_fd` is the map of the tool's threads, `stacks_fd` the table of stacks (-1 if events have no stacks),
-    `waits_fd` the map of waits in progress (-1 if waits are not measured), `scope_fd` the map of the processes in scope
-    (-1 if all are, or if the broker has it). `misses` returns the number of hits since
+    `waits_fd` the map of waits in progress (-1 if waits are not measured). `misses` returns the number of hits since
     attaching for which no program ran, `run_ns` the CPU time of the programs if the kernel measures it, `notes` notes
     for the user about the counts; call all three before detaching.
     `detach` closes the links, so that no program runs any more, and returns notes for the user about links that
@@ -143,7 +142,6 @@ class Attachment:
     own_threads_fd: int
     stacks_fd: int
     waits_fd: int
-    scope_fd: int
     ring_fds: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     misses: Callable[[], int]

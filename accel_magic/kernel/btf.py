@@ -1,4 +1,4 @@
-"""Offsets of struct members in the running kernel, from its type information (BTF)."""
+"""What programs must know about the running kernel, from its type information (BTF): members and variables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,28 @@ import struct
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from accel_magic.errors import MachineError
 
 _PATH = Path("/sys/kernel/btf/vmlinux")
 _MAGIC = 0xEB9F
-_KIND_STRUCT = 4
+_KIND_STRUCT, _KIND_VAR = 4, 14
+_IN_PCPU_HOT = 8
+"""Offset of the count there, in a nameless struct, after the pointer to the current task."""
+# Words of a record after the first three, by kind: a fixed number, and some for each member.
+_SIZES = {
+    1: (1, 0),
+    3: (3, 0),
+    4: (0, 3),
+    5: (0, 3),
+    6: (0, 2),
+    13: (0, 2),
+    14: (1, 0),
+    15: (0, 3),
+    17: (1, 0),
+    19: (0, 3),
+}
 _MOST_MEMBERS = 4096
 
 
@@ -24,20 +41,7 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
         MachineError: The kernel has no BTF, or no such struct or member.
 
     """
-    try:
-        data = path.read_bytes()
-        magic, header, types, types_size, strings, strings_size = struct.unpack_from("<H2xIIIII", data)
-        if magic != _MAGIC:
-            raise ValueError(f"magic {magic:#x}")  # noqa: TRY301
-    except (OSError, ValueError, struct.error) as error:
-        raise MachineError(
-            "cannot read the kernel's type information",
-            why=f"{path}: {error}",
-            fix="use a kernel built with CONFIG_DEBUG_INFO_BTF, or trace with --scope all",
-            code="kernel.no-btf",
-        ) from None
-    section = data[header + types : header + types + types_size]
-    text = data[header + strings : header + strings + strings_size]
+    section, text = _read(path)
     wanted = struct.pack("<I", text.find(b"\0" + structure.encode() + b"\0") + 1)
     position = section.find(wanted)
     while position >= 0:
@@ -51,6 +55,65 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
         fix="trace with --scope all",
         code="kernel.no-member",
     )
+
+
+@lru_cache(maxsize=1)
+def preemption_count(path: Path = _PATH) -> tuple[int, int]:
+    """Find the processor's preemption count: the type id of its per-CPU variable, and the offset in it.
+
+    Raises:
+        MachineError: The kernel has no BTF, or does not describe its per-CPU variables.
+
+    """
+    section, text = _read(path)
+    found = _variable(section, text, "__preempt_count")
+    if found:
+        return found, 0
+    found = _variable(section, text, "pcpu_hot")  # Linux 6.2 to 6.14
+    if found:
+        return found, _IN_PCPU_HOT
+    raise MachineError(
+        "this kernel does not describe its preemption count",
+        why=f"there is no such variable in {path}",
+        fix="trace as root",
+        code="kernel.no-member",
+    )
+
+
+def _variable(section: bytes, text: bytes, name: str) -> int:
+    """Type id of a variable; 0 if there is none. Records have no fixed size, so all of them are counted."""
+    place = text.find(b"\0" + name.encode() + b"\0") + 1
+    words = np.frombuffer(section, "<u4")
+    kinds, members = words[1:] >> 24 & 0x1F, (words[1:] & 0xFFFF).astype(np.int64)
+    sizes = np.full(len(kinds), 3)
+    for kind, (fixed, each) in _SIZES.items():
+        sizes = np.where(kinds == kind, 3 + fixed + each * members, sizes)
+    steps = sizes.tolist()
+    at = number = 0
+    while place and at < len(steps):
+        number += 1
+        if words[at] == place and kinds[at] == _KIND_VAR:
+            return number
+        at += steps[at]
+    return 0
+
+
+def _read(path: Path) -> tuple[bytes, bytes]:
+    """Return the sections of types and of names."""
+    try:
+        data = path.read_bytes()
+        magic, header, types, types_size, strings, strings_size = struct.unpack_from("<H2xIIIII", data)
+        if magic != _MAGIC:
+            raise ValueError(f"magic {magic:#x}")  # noqa: TRY301
+    except (OSError, ValueError, struct.error) as error:
+        raise MachineError(
+            "cannot read the kernel's type information",
+            why=f"{path}: {error}",
+            fix="use a kernel built with CONFIG_DEBUG_INFO_BTF, or trace with --scope all",
+            code="kernel.no-btf",
+        ) from None
+    names = header + strings
+    return data[header + types : header + types + types_size], data[names : names + strings_size]
 
 
 def _member_at(section: bytes, text: bytes, position: int, member: str) -> int | None:

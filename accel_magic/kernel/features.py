@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import bpf as syscalls
@@ -221,6 +221,27 @@ def has_uprobe_multi() -> bool | None:
     # Likewise, with an unreadable pointer to the library's path.
     details = struct.pack("<QQQQIII4x", 1, 1, 0, 0, 1, 0, 0)
     return _link_answers(_ATTACH_UPROBE_MULTI, _ATTACH_UPROBE_MULTI, errno.EFAULT, details)
+
+
+_OF_THIS_CPU: Final = struct.Struct("<BBhiBBhiBBhiBBhiBBhi")
+
+
+@cache
+def has_variable(number: int) -> bool:
+    """Whether programs can read a per-CPU variable: Linux 5.10, with CONFIG_KALLSYMS_ALL.
+
+    Args:
+        number: Its type id, from `btf.preemption_count`.
+
+    """
+    load, call, zero, leave = (0x18, 1 | 3 << 4, 0, number), (0x85, 0, 0, 154), (0xB7, 0, 0, 0), (0x95, 0, 0, 0)
+    try:
+        os.close(syscalls.prog_load(syscalls.PROG_KPROBE, _OF_THIS_CPU.pack(*load, 0, 0, 0, 0, *call, *zero, *leave)))
+    except OSError as error:
+        if error.errno in syscalls.SHORTAGES:
+            raise
+        return False
+    return True
 
 
 def platform_error() -> MachineError | None:

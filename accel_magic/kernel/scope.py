@@ -136,10 +136,22 @@ def fill(fd: int, root: int, leave_out: Iterable[int], *, uid: int | None = None
 
 def only_rights_of(pid: int, uid: int) -> bool:
     """Whether a process has the rights of a user and no others: all of its ids are the user's, and no capability."""
+    values = _status(pid)
+    if not values:
+        return False
+    users, groups = values["Uid"].split(), values["Gid"].split()
+    return set(users) == {str(uid)} and len(set(groups)) == 1 and not int(values["CapPrm"], 16)
+
+
+def has_other_ids(pid: int) -> bool:
+    """Whether a process is in a container with its own process ids, which are not those seen here."""
+    return len(_status(pid).get("NSpid", "").split()) > 1
+
+
+def _status(pid: int) -> dict[str, str]:
+    """The values of /proc/PID/status; none if there is no such process."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return False
-    values = dict(line.split(":", 1) for line in lines if ":" in line)
-    users, groups = values["Uid"].split(), values["Gid"].split()
-    return set(users) == {str(uid)} and len(set(groups)) == 1 and not int(values["CapPrm"], 16)
+        return {}
+    return dict(line.split(":", 1) for line in lines if ":" in line)

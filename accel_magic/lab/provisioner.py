@@ -29,9 +29,10 @@ from traitlets import Dict, Enum, Integer, List, Unicode
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
 from accel_magic.lab.guest import LISTENING
+from accel_magic.lab.vm import ordinary
 from accel_magic.lab.vm.connection import GuestGoneError
 from accel_magic.lab.vm.lab import GUEST_FOLDERS, Lab
-from accel_magic.lab.vm.settings import Scheduler, Settings
+from accel_magic.lab.vm.settings import Scheduler, Settings, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,9 @@ class LabProvisioner(LocalProvisioner):
     driver_options = Dict(help="intel_vpu module parameters, such as {'tdr_timeout_ms': '500'}.").tag(config=True)
     memory_mib = Integer(2048, help="Guest memory, in MiB.").tag(config=True)
     cpus = Integer(2, help="Number of guest CPUs.").tag(config=True)
+    user = Enum(
+        get_args(User), "root", help="Who runs the notebook: root, or an ordinary user, who traces through a broker."
+    ).tag(config=True)
     share = List(Unicode(), help="Additional host folders that the guest may write to.").tag(config=True)
 
     _guest: GuestKernel | None = None
@@ -117,6 +121,7 @@ class LabProvisioner(LocalProvisioner):
             ports=ports,
             memory_mib=self.memory_mib,
             cpus=self.cpus,
+            user=cast("User", self.user),
         )
         return Launch(
             settings=settings,
@@ -294,6 +299,8 @@ def _listening(lab: Lab, launch: Launch) -> GuestKernel:
     file = lab.exchange / "connection.json"
     file.touch(mode=0o600)
     file.write_text(launch.connection)
+    if launch.settings.user == "ordinary":
+        ordinary.own(file)
     output = _Output(lab.logs / "ipykernel.log")
     process = lab.popen(
         [part.replace(CONNECTION_FILE, str(file)) for part in launch.command],

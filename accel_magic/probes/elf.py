@@ -355,13 +355,29 @@ def _functions(path: str, *_identity: int) -> Symbols:
     return Symbols(names, np.array(offsets, np.uint64), np.array(ifuncs, np.bool_))
 
 
-def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
-    strings, data = elf.data(elf.sections[section.link]), elf.data(section)
+def function_offsets(elf: Elf) -> set[int]:
+    """File offsets of all functions that have a symbol. Raises `DAMAGED`."""
+    tables = [table for type_ in (SYMTAB, DYNSYM) if (table := elf.table(type_)) is not None]
+    found: set[int] = set()
+    for section in tables:
+        _, offsets, wanted = _function_rows(elf, section)
+        found.update(offsets[wanted].tolist())
+    return found
+
+
+def _function_rows(elf: Elf, section: Section) -> tuple[NDArray[np.void], NDArray[np.uint64], NDArray[np.bool_]]:
+    """A symbol table, and of each symbol (symbols,): its file offset, and whether it is a function in the file."""
+    data = elf.data(section)
     table = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
-    kind = table["info"] & 0xF
     offsets, loaded = elf.executable.file_offsets(table["value"])
     # Section 0 means undefined: the symbol is in another library.
-    wanted = np.isin(kind, FUNCTIONS) & (table["section"] != 0) & loaded
+    return table, offsets, np.isin(table["info"] & 0xF, FUNCTIONS) & (table["section"] != 0) & loaded
+
+
+def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
+    strings = elf.data(elf.sections[section.link])
+    table, offsets, wanted = _function_rows(elf, section)
+    kind = table["info"] & 0xF
     wanted &= table["name"] < len(strings)
     names = _names(strings, table["name"][wanted].tolist())
     return [
@@ -432,9 +448,18 @@ def usdt_probes(path: Path) -> tuple[UsdtProbe, ...]:
 @lru_cache(maxsize=64)
 def _probes(path: str, *_identity: int) -> tuple[UsdtProbe, ...]:
     with opened(Path(path)) as elf:
-        notes, base = elf.named(_NOTE_SECTION), elf.named(_BASE_SECTION)
-        data = elf.data(notes) if notes is not None else b""
-        return tuple(_read_notes(elf, data, base.address if base is not None else 0))
+        return tuple(_usdt_probes(elf))
+
+
+def usdt_places(elf: Elf) -> set[tuple[int, int]]:
+    """File offsets of all USDT probes, each with that of its semaphore, or 0. Raises `DAMAGED`."""
+    return {(probe.offset, probe.semaphore) for probe in _usdt_probes(elf)}
+
+
+def _usdt_probes(elf: Elf) -> Iterator[UsdtProbe]:
+    notes, base = elf.named(_NOTE_SECTION), elf.named(_BASE_SECTION)
+    data = elf.data(notes) if notes is not None else b""
+    return _read_notes(elf, data, base.address if base is not None else 0)
 
 
 def _read_notes(elf: Elf, data: bytes, base: int) -> Iterator[UsdtProbe]:

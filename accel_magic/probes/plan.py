@@ -116,13 +116,21 @@ class Filter:
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose hits count: all processes, or one process with its threads and descendants."""
+    """Whose hits count: all processes, or one process with its threads and descendants.
+
+    `kernel`: whether hits of kernel threads and interrupts count as well, which a driver has for all users: `counts`
+    only, or also `events`; `owned`: both, for objects that the process and its descendants have created. `object_field`
+    then identifies these objects.
+    """
 
     name: Literal["self", "all", "pid"]
     pid: int = 0
+    kernel: Literal["", "counts", "events", "owned"] = ""
+    object_field: str = ""
 
     def __str__(self) -> str:
-        return f"pid {self.pid}" if self.name == "pid" else self.name
+        whose = f"pid {self.pid}" if self.name == "pid" else self.name
+        return f"{whose} + kernel threads and interrupts" if self.kernel else whose
 
 
 @dataclass(frozen=True)
@@ -234,7 +242,7 @@ class Plan:
 
     def scope_text(self) -> str:
         """Scopes for the headline: `self`, `all`, `pid 12`, or `self + all` if probes differ."""
-        return " + ".join(dict.fromkeys(str(point.scope) for point in self.points))
+        return " + ".join(dict.fromkeys(part for point in self.points for part in str(point.scope).split(" + ")))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain JSON types; `Plan.from_dict` is the inverse."""

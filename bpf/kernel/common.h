@@ -38,6 +38,8 @@
 #define AM_WAITS 9
 #define AM_CALLERS 10
 #define AM_OWN_THREADS 11
+#define AM_SECRET 12
+#define AM_OBJECTS 13
 #define AM_RING 16 /* + the index of the record size */
 #define AM_MAP(n) bpf_pseudo_fd(1, AM_PLACEHOLDER(n))
 /* The address of a one-element array's value, without a lookup at run time. */
@@ -49,6 +51,7 @@
 #define AM_DO_FRAME_STEP 4
 #define AM_DO_LINE_STEP 5
 #define AM_DO_END_CALL 6
+#define AM_DO_HIDE 7
 #define AM_FUNCTION(n) ((void *)(0x414e0000UL + (n)))
 #define AM_ADDRESS_OF(n) ((void *)bpf_pseudo_fd(4, 0x414e0000 + (n)))
 
@@ -138,6 +141,11 @@ AM_INLINE int am_in_32_bit_call(const char *task)
 	return *(const volatile u32 *)(task + AM_TASK_STATUS) & AM_TS_COMPAT;
 }
 #endif
+
+/* Whose hits a program counts: AM_TREE. */
+#define AM_EVERYBODY 0
+#define AM_OWN 1
+#define AM_OWN_AND_KERNEL 2 /* for_user.h */
 
 AM_INLINE int am_in_tree(u32 pid)
 {

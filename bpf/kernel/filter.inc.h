@@ -2,7 +2,8 @@
 /* Part of a program: returns if the filter does not hold. */
 #ifdef AM_USES_COMM
 	char am_comm[16] __attribute__((aligned(8))) = {};
-	bpf_get_current_comm(am_comm, sizeof(am_comm));
+	if (!am_nobody)
+		bpf_get_current_comm(am_comm, sizeof(am_comm));
 #endif
 #ifdef AM_FILTER
 	if (!(AM_FILTER))

@@ -11,9 +11,17 @@
 	pid_tgid = AM_PID_TGID;
 	am_pid = pid_tgid >> 32;
 	am_tid = pid_tgid;
-#if AM_TREE
+#include "whose.inc.h"
+#if AM_TREE == AM_OWN
 	if (!am_in_tree(am_pid))
 		return 0;
+#elif AM_TREE == AM_OWN_AND_KERNEL
+	if (!am_own && !am_nobody && !am_in_kernel_thread())
+		return 0;
+#ifdef AM_OBJECT
+	if (!am_is_own_object(AM_OBJECT, am_own, AM_CREATES))
+		return 0;
+#endif
 #endif
 #if !AM_NEVER_TRACER
 	if (am_is_tracer(am_pid, am_tid))

@@ -20,6 +20,7 @@
 	pid_tgid = AM_PID_TGID;
 	am_pid = pid_tgid >> 32;
 	am_tid = pid_tgid;
+#include "whose.inc.h"
 	call.tid = am_tid;
 #ifdef AM_FRAME
 	call.frame = AM_FRAME;
@@ -43,7 +44,7 @@
 	am_count(&counters->hits[0][0], am_cpu, point, AM_ATOMIC);
 #endif
 #ifdef AM_TOTAL
-	if (!(s32)AM_RETVAL)
+	if ((am_own || AM_KERNEL_EVENTS) && !(s32)AM_RETVAL)
 		am_add(&counters->totals[0][0], am_cpu, point, AM_TOTAL, AM_ATOMIC);
 #endif
 	am_measure(cookie >> 16, duration);

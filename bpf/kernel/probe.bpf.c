@@ -9,7 +9,10 @@
  *   AM_ARGUMENTS statements that read the record with the fields, unless that is the context itself
  *   AM_FIELDS    address of the tracepoint's fields
  *   AM_ATOMIC    1 if a task can be preempted in the program (user-space probes)
- *   AM_TREE      1 to count only the processes in scope
+ *   AM_TREE      whose hits count: AM_EVERYBODY, AM_OWN (processes in scope), AM_OWN_AND_KERNEL
+ *   AM_OBJECT    the object that the hit is about, if only those of processes in scope are traced; AM_CREATES: 1 if the
+ *                hit creates it
+ *   AM_KERNEL_EVENTS 1 to record the hits of AM_OWN_AND_KERNEL that are not the user's, too; 0 to only count them
  *   AM_NEVER_TRACER 1 if the tracer never calls the probed code: a hit in an interrupt, which has the id of the
  *                interrupted task, is then never attributed to the tracer
  *   AM_USES_COMM defined if the filter uses the task's name
@@ -25,7 +28,8 @@
 #include "hit.inc.h"
 	am_count(&counters->hits[0][0], am_cpu, point, AM_ATOMIC);
 #ifdef AM_TOTAL
-	am_add(&counters->totals[0][0], am_cpu, point, AM_TOTAL, AM_ATOMIC);
+	if (am_own || AM_KERNEL_EVENTS)
+		am_add(&counters->totals[0][0], am_cpu, point, AM_TOTAL, AM_ATOMIC);
 #endif
 #include "record.inc.h"
 	return 0;

@@ -8,6 +8,9 @@
 #undef AM_FIELDS
 #undef AM_ATOMIC
 #undef AM_TREE
+#undef AM_OBJECT
+#undef AM_CREATES
+#undef AM_KERNEL_EVENTS
 #undef AM_NEVER_TRACER
 #undef AM_USES_COMM
 #undef AM_FILTER

@@ -1,132 +1,15 @@
 """A real broker with only the capabilities that it needs, and users without any right."""
 
-import json
-import os
-import shutil
-import signal
-import socket
 import struct
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
 
 import pytest
 
-from accel_magic.errors import MachineError
-from accel_magic.kernel import features
-from tests.support import users
-
-CAPABILITIES = "+bpf,+perfmon,+dac_read_search"
-HEAD = """
-import ctypes, json, os, subprocess, sys, time
-import accel_magic
-from accel_magic.errors import AccelMagicError
-libc = ctypes.CDLL(None)
-
-def answer(*values):
-    print(json.dumps(values), flush=True)
-
-def refused(*probes, **options):
-    try:
-        with accel_magic.trace(*probes, **options):
-            pass
-    except AccelMagicError as error:
-        return error.code
-    return ""
-"""
+from tests.support import brokers
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _possible():
-    try:
-        features.require_tracing()
-    except MachineError as error:
-        if os.environ.get("ACCEL_MAGIC_REQUIRE_LIVE") == "1":
-            pytest.fail(f"live tests are required here, and tracing is impossible: {error}")
-        pytest.skip(f"tracing is impossible here: {error}")
-    if os.geteuid() or not shutil.which("setpriv") or not shutil.which("unshare"):
-        pytest.skip("only root can run a broker, and processes of other users")
-
-
-class Broker:
-    """A running broker.
-
-    Args:
-        policy: Its policy, as TOML.
-
-    """
-
-    def __init__(self, policy=""):
-        # Not in pytest's folder, which other users may not enter.
-        self.folder = folder = Path(tempfile.mkdtemp(prefix="accel_magic-broker-", dir="/tmp"))
-        folder.chmod(0o755)
-        self.socket, self.audit_file = folder / "broker.sock", folder / "audit"
-        (folder / "broker.toml").write_text(policy)
-        before = ["setpriv", f"--bounding-set=-all,{CAPABILITIES}", f"--inh-caps=-all,{CAPABILITIES}"]
-        words = [
-            "broker",
-            "run",
-            "--socket",
-            self.socket,
-            "--policy",
-            folder / "broker.toml",
-            "--audit",
-            self.audit_file,
-        ]
-        self.errors = (folder / "errors").open("w+")
-        self.process = subprocess.Popen([*before, sys.executable, "-m", "accel_magic", *words], stderr=self.errors)
-        end = time.monotonic() + 60
-        while not self.socket.exists():
-            assert self.process.poll() is None, (folder / "errors").read_text()
-            assert time.monotonic() < end
-            time.sleep(0.02)
-
-    def start(self, script, uid=users.FIRST, **options):
-        """Start a script after `HEAD` as a user who has no right."""
-        environment = ["env", f"ACCEL_MAGIC_BROKER={self.socket}", f"HOME=/tmp/accel_magic-{uid}"]
-        command = users.command(uid, *environment, sys.executable, "-c", HEAD + script)
-        return subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.PIPE,
-            text=True,
-            cwd="/",
-            **options,
-        )
-
-    def run(self, script, uid=users.FIRST):
-        """Run a script, and return its last answer."""
-        process = self.start(script, uid)
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        return json.loads(output.splitlines()[-1])
-
-    def audit(self):
-        """The audit's lines."""
-        return [json.loads(line) for line in self.audit_file.read_text().splitlines()]
-
-    def sessions(self):
-        """Process ids of its sessions."""
-        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False)
-        return [int(line) for line in found.stdout.split()]
-
-    def connect(self):
-        """A connection of this process, which is root's."""
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(30)
-        connection.connect(str(self.socket))
-        return connection
-
-    def stop(self):
-        """End it and all of its sessions."""
-        for pid in [*self.sessions(), self.process.pid]:
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-        self.errors.close()
-        shutil.rmtree(self.folder)
+    brokers.require()
 
 
 @pytest.fixture
@@ -134,8 +17,8 @@ def start():
     """A function that starts a broker with a policy."""
     running = []
 
-    def start_(policy=""):
-        running.append(Broker(policy))
+    def start_(policy="", **options):
+        running.append(brokers.Broker(policy, **options))
         return running[-1]
 
     yield start_
@@ -146,7 +29,7 @@ def start():
 @pytest.fixture(scope="session")
 def broker():
     """A broker with the default policy, for tests that leave it as it is."""
-    running = Broker()
+    running = brokers.Broker()
     yield running
     assert running.process.poll() is None
     assert "Traceback" not in (running.folder / "errors").read_text()

@@ -1,5 +1,7 @@
 """What an ordinary user can trace through the broker, with the values that the traced code counts itself."""
 
+import pytest
+
 from tests.support import users
 
 
@@ -101,19 +103,25 @@ answer(found)
     assert told == ["broker.too-many-traces"]
 
 
-def test_counting_ends_with_the_allowed_duration(start):
-    broker = start("[limits]\nduration_s = 0.5\n")
+@pytest.mark.parametrize(
+    ("limit", "rights"),
+    [("duration_s = 0.5", ""), ("hits_per_s = 2", ""), ("processor_share = 0.0", ",+sys_admin")],
+)
+def test_a_trace_that_exceeds_a_limit_ends_and_its_result_says_so(start, limit, rights):
+    broker = start(f"[limits]\n{limit}\n", rights=rights)
     told = broker.run(
         """
 with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", mode="count") as t:
     for _ in range(10): os.getppid()
-    time.sleep(1.5)
+    time.sleep(2.5)
     for _ in range(1000): os.getppid()
-answer(t.result.hits)
+answer(t.result.hits, str(t.result))
 """
     )
-    assert told == [10]
-    assert [line["why"] for line in broker.audit() if line["what"] == "limit"] == ["duration"]
+    assert told[0] == 10
+    name = limit.split()[0]
+    assert f"its limit {name} is" in told[1]
+    assert [line["why"] for line in broker.audit() if line["what"] == "limit"] == [name]
 
 
 def test_the_audit_names_user_process_probes_and_hits(start):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 _SYSCALL_NUMBERS = 512
 _CALLERS = np.dtype([("slots", "V24", (8192,)), ("swept", "<u8"), ("over", "<u8")])
 """`struct am_callers` of bpf/kernel/latency.h."""
+_OBJECTS = 65536
+_SECRET = np.dtype([("key", "<u8", (2,))])
+"""`struct am_secret` of bpf/kernel/for_user.h."""
 _SMALLEST_RING = 4096
 
 
@@ -73,7 +77,7 @@ def _ring_sizes(layout: Layout, buffer_mib: float) -> tuple[int, ...]:
 
 def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> _Maps:
     control = keep.add(create_value(layout.control, "am_control"))
-    counters = keep.add(create_value(layout.counters, "am_counters"))
+    counters = keep.add(create_value(layout.counters, "am_counters", read_only=True))
     threads = keep.add(create_value(scope.BITS, "am_own_threads"))
     numbers = {link.CONTROL: control, link.COUNTERS: counters, link.OWN_THREADS: threads}
     if any(point.scope.name != "all" for point in plan.points):
@@ -82,7 +86,7 @@ def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> 
         numbers[link.SYSCALLS] = keep.add(create_value(_syscall_tables(tables), "am_syscalls"))
     histograms = -1
     if layout.latencies:
-        histograms = keep.add(create_value(layout.histograms, "am_histograms"))
+        histograms = keep.add(create_value(layout.histograms, "am_histograms", read_only=True))
         numbers[link.HISTOGRAMS] = histograms
     if calls_points(plan):
         numbers[link.INFLIGHT] = keep.add(
@@ -219,7 +223,7 @@ class KernelEngine:
             undo.callback(keep.close)
             try:
                 caller = self.caller
-                source = generate(plan, None if caller is None else caller.python)
+                source = generate(plan, None if caller is None else caller.python, for_user=caller is not None)
                 code = compiler.compile_own(source.text + _scope_text(plan, caller)).functions
                 linker = Linker(dict(code), {}, pid=0 if caller is None else caller.pid)
                 undo.callback(linker.close)
@@ -240,7 +244,6 @@ class KernelEngine:
             own_threads_fd=maps.own_threads,
             stacks_fd=maps.stacks,
             waits_fd=maps.waits,
-            scope_fd=maps.numbers.get(link.SCOPE, -1),
             ring_fds=maps.rings,
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,
@@ -255,6 +258,12 @@ class KernelEngine:
         tables = sum(program.table is not None for program in source.programs)
         maps = _create_maps(plan, layout, tables, keep)
         linker.numbers.update(maps.numbers)
+        if self.caller is not None:  # never given to the user
+            secret = linker.numbers[link.SECRET] = keep.add(create_value(_SECRET, "am_secret"))
+            linker.numbers[link.OBJECTS] = keep.add(
+                syscalls.map_create(syscalls.MAP_LRU_HASH, key=8, value=1, entries=_OBJECTS, name="am_objects")
+            )
+            map_value(secret, _SECRET, writable=True)["key"] = np.frombuffer(os.urandom(_SECRET.itemsize), "<u8")
         control = map_value(maps.control, layout.control, writable=True)
         compiler.start()
         helpers = (*self.tracers, *compiler.helper_pids(), demangle.helper_pid())

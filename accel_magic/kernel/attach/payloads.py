@@ -42,15 +42,21 @@ class Payload:
 
 
 class _Writer:
-    """Lays out values in a payload one after another, 8-byte aligned."""
+    """Lays out values in a payload one after another, 8-byte aligned.
 
-    def __init__(self) -> None:
+    Args:
+        hides: Replace the kernel's addresses (bpf/kernel/for_user.h).
+
+    """
+
+    def __init__(self, *, hides: bool = False) -> None:
+        self._hides = hides
         self.statements: list[str] = []
         self.items: list[Item] = []
         self.size = 0
 
     def put(self, name: str, type_: str, value: str) -> None:
-        self.statements.append(f"AM_PUT({self.size}, {value})")
+        self.statements.append(f"AM_PUT({self.size}, {f'AM_HIDDEN({value})' if self._hides else value})")
         self.items.append(Item(name, type_, self.size))
         self.size += 8
 
@@ -138,7 +144,7 @@ def _tracepoint_payload(point: ProbePoint) -> Payload:
     return Payload(" ".join(statements), tuple(items), size)
 
 
-def _latency_payload(point: ProbePoint) -> Payload:
+def _latency_payload(point: ProbePoint, *, hides: bool = False) -> Payload:
     saved = list(point.filter.saved)
 
     def slot(expression: str) -> str:
@@ -146,7 +152,7 @@ def _latency_payload(point: ProbePoint) -> Payload:
             saved.append(expression)
         return f"AM_SAVED({saved.index(expression)})"
 
-    writer = _Writer()
+    writer = _Writer(hides=hides)
     writer.put("duration_ns", "s64", "AM_DURATION")
     writer.put("retval", "s64", "AM_RETVAL")
     if point.kind == "tracepoint":
@@ -178,10 +184,10 @@ def _wait_payload(stacks: Sequence[StackKind]) -> Payload:
     return writer.payload(_STACKS[stack] for stack in stacks)
 
 
-def _plain_payload(point: ProbePoint) -> Payload:
+def _plain_payload(point: ProbePoint, *, hides: bool) -> Payload:
     if point.kind == "tracepoint":
         return _tracepoint_payload(point)
-    writer = _Writer()
+    writer = _Writer(hides=hides)
     on_return = point.kind in RETURN_KINDS
     if on_return:
         writer.put("retval", "s64", "AM_RETVAL")
@@ -217,13 +223,21 @@ def _with_stacks(payload: Payload, stacks: Iterable[StackKind], *, entered: bool
     return replace(payload, statements=" ".join(filter(None, statements)), items=tuple(items), size=size)
 
 
-def payload_of(point: ProbePoint, stacks: Sequence[StackKind]) -> Payload:
-    """Lay out a point's payload, with the keys of these stacks at its end."""
+def payload_of(point: ProbePoint, stacks: Sequence[StackKind], *, hides: bool = False) -> Payload:
+    """Lay out a point's payload, with the keys of these stacks at its end.
+
+    Args:
+        point: The point.
+        stacks: Kinds of stacks.
+        hides: Replace addresses of the kernel in values of its functions.
+
+    """
+    hides = hides and point.kind in KERNEL_KINDS
     if point.kind == "offcpu":
         return _wait_payload(stacks)
     if point.latency:
-        return _with_stacks(_latency_payload(point), stacks, entered=False)
-    return _with_stacks(_plain_payload(point), stacks, entered=point.kind == "uprobe")
+        return _with_stacks(_latency_payload(point, hides=hides), stacks, entered=False)
+    return _with_stacks(_plain_payload(point, hides=hides), stacks, entered=point.kind == "uprobe")
 
 
 def record_size(payload: Payload) -> int:

@@ -45,8 +45,14 @@ _NO_BTF = (
     "32-bit system calls of 64-bit programs (int $0x80) are counted as the 64-bit calls with the same numbers: this "
     "kernel has no type information (BTF)"
 )
+_NO_INTERRUPTS = (
+    "hits in interrupts are missing where they interrupt another user's process: this kernel, built without "
+    "CONFIG_KALLSYMS_ALL, does not tell interrupts from calls"
+)
 _STATE_ARGUMENT_SINCE = (5, 18)
 """Linux version since which sched_switch has the state of the stopping task; read from the task it may be stale."""
+_CREATE = frozenset({"dma_fence_init"})
+"""Tracepoints that describe a new object."""
 _NEVER_RETURN = frozenset({"do_exit", "do_group_exit", "do_task_dead", "make_task_dead"})
 """Kernel functions that end a thread. Their calls would stay in the table if they start after sched_process_exit."""
 _MOST_PARTS_WITH_STACKS = 16
@@ -130,9 +136,9 @@ def _defines(
         **_context(point, role, condition, payload, records=ring is not None),
         "AM_ATOMIC": str(int(point.kind in USER_KINDS)),
         **accessors(point),
+        **_scope_defines(point, on_exit=on_exit),
     }
     if not on_exit:
-        defines["AM_TREE"] = str(int(point.scope.name != "all"))
         # The tracer only waits and copies memory, so it never calls a driver's functions.
         defines["AM_NEVER_TRACER"] = str(int(point.kind in KERNEL_KINDS and bool(point.target)))
     if condition:
@@ -157,6 +163,26 @@ def _defines(
     return defines
 
 
+def _whose(point: ProbePoint) -> str:
+    """Whose hits count, by its name in bpf/kernel/common.h."""
+    if point.scope.kernel:
+        return "AM_OWN_AND_KERNEL"
+    return "AM_EVERYBODY" if point.scope.name == "all" else "AM_OWN"
+
+
+def _scope_defines(point: ProbePoint, *, on_exit: bool) -> dict[str, str]:
+    """Constants for whose hits count, and whose are recorded."""
+    scope = point.scope
+    defines = {"AM_KERNEL_EVENTS": str(int(scope.kernel in ("events", "owned")))}
+    if not on_exit or scope.kernel:
+        defines["AM_TREE"] = _whose(point)
+    if scope.kernel == "owned":
+        (field,) = (field for field in point.fields if field.name == scope.object_field)
+        defines["AM_OBJECT"] = f"AM_FIELD({field.type}, {field.offset})"
+        defines["AM_CREATES"] = str(int(point.function in _CREATE))
+    return defines
+
+
 def _pairing_defines(point: ProbePoint, role: Role) -> dict[str, str]:
     """Additional constants for the entry and exit of a measured call."""
     defines = {"AM_COUNT_AT_EXIT": str(int(bool(point.filter.exit)))}
@@ -176,7 +202,7 @@ def _switch_defines(point: ProbePoint, payload: Payload, ring: int | None, row: 
     defines = {
         "AM_POINT": str(point.id),
         "AM_ROW": str(row),
-        "AM_TREE": str(int(point.scope.name != "all")),
+        "AM_TREE": _whose(point),
         "AM_TASK_PID": str(_task_member("pid")),
         "AM_STATE_OF(ctx)": state,
     }
@@ -295,6 +321,7 @@ def _headers(
     members: dict[str, int],
     *,
     python: Sequence[str] | None,
+    for_user: bool,
 ) -> list[str]:
     """Text before the programs. `tables` programs look up system calls; `members` are offsets in the task."""
     text = [
@@ -304,6 +331,7 @@ def _headers(
         *(f"#define {name} {offset}" for name, offset in members.items()),
         '#include "common.h"',
         '#include "payload.h"',
+        *(_for_user() if for_user else ()),
         *_stack_headers(stacks, layout.stack_frames, python),
     ]
     if layout.latencies:
@@ -321,17 +349,28 @@ def _headers(
     return text
 
 
-def generate(plan: Plan, python: Sequence[str] | None = None) -> Source:
+def _for_user() -> list[str]:
+    """Header for what a driver does for all users, with its constants."""
+    constants = {"AM_TASK_FLAGS": btf.member_offset("task_struct", "flags")}
+    variable, offset = btf.preemption_count()
+    if features.has_variable(variable):
+        constants |= {"AM_PREEMPT_COUNT": variable, "AM_PREEMPT_COUNT_AT": offset}
+    return [*(f"#define {name} {value}" for name, value in constants.items()), '#include "for_user.h"']
+
+
+def generate(plan: Plan, python: Sequence[str] | None = None, *, for_user: bool = False) -> Source:
     """Write the programs of a plan. Points that need the same program share it, distinguished by their cookies.
 
     Args:
         plan: What to trace.
         python: Constants for Python stacks, from `python_layout.defines`; None: for this process's Python.
+        for_user: The trace is for a user without privilege: kernel addresses are replaced.
 
     """
+    hides = for_user and any(point.kind in KERNEL_KINDS or point.scope.kernel for point in plan.points)
     records = plan.records_events
     stacks = plan.stacks if records else ()
-    payloads = [payload_of(point, stacks) for point in plan.points]
+    payloads = [payload_of(point, stacks, hides=hides) for point in plan.points]
     sizes = tuple(sorted({record_size(payload) for payload in payloads})) if records else ()
     rings = [sizes.index(record_size(payload)) if records else None for payload in payloads]
 
@@ -357,7 +396,7 @@ def generate(plan: Plan, python: Sequence[str] | None = None) -> Source:
     on_syscalls = [key for key, points in shared.items() if syscall_number(plan.points[points[0]]) is not None]
     looks_at_calls = bool(on_syscalls) or waits_point(plan) is not None
     members = _task_members() if looks_at_calls else {}
-    text = _headers(plan, layout, stacks, len(on_syscalls), members, python=python)
+    text = _headers(plan, layout, stacks, len(on_syscalls), members, python=python, for_user=hides)
     programs: list[Program] = []
     names = count()
     on_functions: dict[bool, list[tuple[Role, dict[str, str], list[int]]]] = {}
@@ -378,8 +417,11 @@ def generate(plan: Plan, python: Sequence[str] | None = None) -> Source:
             text.append(own)
     if calls_points(plan):
         text.append('#include "ended.bpf.c"')
-    notes = (_NO_BTF,) if looks_at_calls and not members else ()
-    return Source("\n".join(text) + "\n", tuple(programs), layout, notes)
+    whole = "\n".join(text) + "\n"
+    notes: tuple[str, ...] = (_NO_BTF,) if looks_at_calls and not members else ()
+    if hides and "define AM_PREEMPT_COUNT " not in whole:
+        notes += (_NO_INTERRUPTS,)
+    return Source(whole, tuple(programs), layout, notes)
 
 
 def waits_point(plan: Plan) -> ProbePoint | None:

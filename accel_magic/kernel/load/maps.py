@@ -36,11 +36,17 @@ def power_of_two(value: int) -> int:
     return 1 << max(value - 1, 0).bit_length()
 
 
-def create_value(dtype: np.dtype[np.void], name: str) -> int:
-    """Create an array map with one element of this dtype, which user space can mmap."""
-    return syscalls.map_create(
+def create_value(dtype: np.dtype[np.void], name: str, *, read_only: bool = False) -> int:
+    """Create an array map with one element of this dtype, which user space can mmap.
+
+    `read_only`: only programs can write to it, whoever has the descriptor.
+    """
+    created = syscalls.map_create(
         syscalls.MAP_ARRAY, key=4, value=dtype.itemsize, entries=1, flags=syscalls.F_MMAPABLE, name=name
     )
+    if read_only:
+        syscalls.map_freeze(created)
+    return created
 
 
 HASH, ARRAY, PROG_ARRAY, PERF_EVENT_ARRAY, PERCPU_HASH, PERCPU_ARRAY, STACK_TRACE, CGROUP_ARRAY = 1, 2, 3, 4, 5, 6, 7, 8

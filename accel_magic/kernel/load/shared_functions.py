@@ -21,6 +21,7 @@ NAMES: Final = {
     4: "am_py_frame_step",
     5: "am_py_line_step",
     6: "am_end_call",
+    7: "am_hide",
 }
 """By number, as in bpf/kernel/common.h."""
 _PLACEHOLDER: Final = 0x414E0000

@@ -95,6 +95,11 @@ def _become(request: dict[str, Any], streams: tuple[int, int, int], errors_out: 
         for signal_ in (signal.SIGINT, signal.SIGPIPE):
             signal.signal(signal_, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
+        if request["user"] is not None:
+            user, group = request["user"]
+            os.setgroups([])
+            os.setresgid(group, group, group)
+            os.setresuid(user, user, user)
         what = request["cwd"]
         os.chdir(what)
         what = request["argv"][0]

@@ -143,6 +143,7 @@ class Connection:
         env: dict[str, str],
         terminal: tuple[int, int] | None,
         on_output: Callable[[int, bytes], None],
+        user: tuple[int, int] | None = None,
     ) -> GuestProcess:
         """Start a command in the guest.
 
@@ -152,12 +153,13 @@ class Connection:
             env: All its environment variables.
             terminal: Rows and columns of its terminal; None for three streams.
             on_output: Called with its output, in the connection's thread.
+            user: Ids of its user and group; None: root.
 
         Raises:
             GuestGoneError: The guest has ended.
 
         """
-        request = {"argv": list(command), "cwd": cwd, "env": env, "terminal": terminal}
+        request = {"argv": list(command), "cwd": cwd, "env": env, "terminal": terminal, "user": user}
         with self._known:
             if self.gone.is_set():
                 raise GuestGoneError(self.reason)

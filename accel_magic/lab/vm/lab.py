@@ -23,6 +23,7 @@ from accel_magic.lab import image
 from accel_magic.lab import programs as program
 from accel_magic.lab.image import initramfs
 from accel_magic.lab.vm import logs as runs
+from accel_magic.lab.vm import ordinary
 from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.connection import Completed, Connection, GuestGoneError, GuestProcess, listen
@@ -70,6 +71,7 @@ class Lab:
         self._killed_for_memory = 0
         self._level_zero: LevelZero | None = None
         self._scratch: scratch.Scratch | None = None
+        self._user: tuple[int, int] | None = None
 
     @property
     def guest(self) -> dict[str, Any]:
@@ -145,6 +147,8 @@ class Lab:
             self._connection = Connection(self._accept(listener), self._reason)
         self._report("booting the kernel and loading intel_vpu")
         self._wait_until_ready()
+        if self.settings.user == "ordinary":
+            self._admit_user(shares)
         self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s of guest time")
 
     def _accept(self, listener: socket.socket) -> socket.socket:
@@ -164,6 +168,20 @@ class Lab:
             raise self._failure(what, code="lab.no-answer")
         if connection.gone.is_set():
             raise self._failure("the guest ended during startup", code="lab.guest-gone")
+
+    def _admit_user(self, folders: Sequence[Path]) -> None:
+        """Start the broker; commands then run as a user without privilege."""
+        self._report("starting the broker")
+        ordinary.own(*(folder for folder in folders if folder == self.exchange))
+        done = self.run(ordinary.preparation(folders), cwd=Path("/"))
+        if done.status:
+            raise MachineError(
+                "the lab's broker did not start",
+                why=done.stderr.decode(errors="replace").strip(),
+                fix=f"see the logs in {self.logs}",
+                code="lab.no-broker",
+            )
+        self._user = ordinary.ids()
 
     def popen(
         self,
@@ -194,6 +212,7 @@ class Lab:
                 env=self._environment(os.environ if env is None else env),
                 terminal=terminal,
                 on_output=on_output,
+                user=self._user,
             )
         except GuestGoneError:
             raise self._failure("the lab has ended", code="lab.guest-gone") from None
@@ -327,6 +346,7 @@ class Lab:
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
         return {
             **given,
+            **(ordinary.environment() if self._user else {}),
             "PATH": f"{self.exchange}/bin:{given.get('PATH', os.defpath)}",
             "ACCEL_MAGIC_LAB": self.settings.kernel,
             cache.OWNER: str(os.geteuid()),

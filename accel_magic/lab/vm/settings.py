@@ -17,6 +17,7 @@ from accel_magic.lab.programs import compile_load
 
 Accelerator = Literal["auto", "kvm", "tcg"]
 Scheduler = Literal["auto", "hardware", "os"]
+User = Literal["root", "ordinary"]
 
 _SCHED_MODE: dict[Scheduler, dict[str, str]] = {"auto": {}, "hardware": {"sched_mode": "1"}, "os": {"sched_mode": "0"}}
 
@@ -41,6 +42,7 @@ class Settings:
         deadline_s: The guest is ended after this many seconds; None for no limit.
         boot_timeout_s: Seconds within which the guest must answer.
         kernel_options: Additional kernel command-line options.
+        user: Who runs the commands: "root", or "ordinary", a user without privilege, who traces through a broker.
 
     """
 
@@ -57,6 +59,7 @@ class Settings:
     deadline_s: float | None = None
     boot_timeout_s: float = 90.0
     kernel_options: str = ""
+    user: User = "root"
 
     def module_parameters(self) -> str:
         """Module parameters of intel_vpu, in the syntax of `insmod`.

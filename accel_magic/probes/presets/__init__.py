@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 NAMES = tuple(sorted(module.name for module in iter_modules(__path__)))
 """The presets: the modules of this folder. Each has its probes, `PROBES`, and `INSTALL`: how to get the libraries it
-traces, by name."""
+traces, by name; and perhaps `OF_DEVICE`, parts whose events carry nothing of a process, and `OBJECTS`, categories of
+tracepoints with the field that identifies an object."""
 
 
 def is_preset(word: str) -> bool:
@@ -43,6 +44,19 @@ def excluded(text: str) -> Callable[[ProbePoint], bool] | None:
         return None
     chosen = {probe.part for probe in probes(word)}
     return lambda point: point.probe in chosen
+
+
+def is_of_device(part: str) -> bool:
+    """Whether the events of a part describe the device as a whole, and not what one process does with it."""
+    return is_preset(part) and part in getattr(import_module(f"{__name__}.{part.partition(':')[0]}"), "OF_DEVICE", ())
+
+
+def object_field(part: str, category: str) -> str:
+    """Field of a category's tracepoints by which a user may see only the own objects; '' if there is none."""
+    if not is_preset(part):
+        return ""
+    known: dict[str, str] = getattr(import_module(f"{__name__}.{part.partition(':')[0]}"), "OBJECTS", {})
+    return known.get(category, "")
 
 
 def how_to_install(library: str) -> str | None:

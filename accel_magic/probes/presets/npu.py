@@ -43,6 +43,12 @@ FILES, MEMORY, IPC, JOBS, POWER, BOOT, API = (
     f"npu:{part}" for part in ("files", "memory", "ipc", "jobs", "power", "boot", "api")
 )
 
+OF_DEVICE: Final = (IPC, JOBS, POWER, BOOT)
+"""In interrupts and kernel threads, these show types and numbers of messages and jobs, and how they ended."""
+
+OBJECTS: Final = {"dma_fence": "context"}
+"""Each queue of a process has a context of its own for its fences."""
+
 INSTALL: Final = {level_zero.LOADER: level_zero.GET_THE_LOADER}
 
 _DRIVER = "kprobe:intel_vpu:"

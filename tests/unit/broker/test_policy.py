@@ -7,11 +7,14 @@ import pytest
 from accel_magic.broker import policy
 from accel_magic.broker.policy import Policy
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes.plan import Plan, ProbePoint, Scope
+from accel_magic.probes.plan import Capture, Filter, Plan, ProbePoint, Scope
 from tests.support.errors import raises
 
 OWN = Scope("self", 1)
 CALL = ProbePoint(0, "probe", "tracepoint", "syscalls", "sys_enter_openat", scope=OWN)
+
+DRIVER = replace(CALL, kind="kprobe", target="intel_vpu", function="ivpu_open")
+ARGS = "bo=arg0:u64"
 
 
 @pytest.mark.parametrize(
@@ -20,8 +23,16 @@ CALL = ProbePoint(0, "probe", "tracepoint", "syscalls", "sys_enter_openat", scop
         (CALL, ""),
         (replace(CALL, kind="uprobe", target="/lib/libc.so.6", function="malloc"), ""),
         (replace(CALL, kind="profile", target="cpu-clock", rate_hz=999), ""),
-        (replace(CALL, scope=Scope("all")), "only your own processes"),
-        (replace(CALL, kind="kprobe", target="", function="vfs_read"), "the broker allows tracepoint"),
+        (replace(CALL, kind="kprobe", target="", function="vfs_read"), "those of intel_vpu"),
+        (replace(CALL, kind="kprobe", target="xe", function="xe_open"), "those of intel_vpu"),
+        (DRIVER, ""),
+        (replace(DRIVER, captures=(Capture("bo", "arg0", "u64"),)), "--args would show"),
+        (replace(DRIVER, filter=Filter("arg0 > 1", entry="((u64)(AM_ARG0)) > 1")), "--filter may use pid"),
+        (replace(DRIVER, filter=Filter("retval < 0", exit="((s64)(AM_RETVAL)) < 0")), "--filter may use pid"),
+        (replace(DRIVER, filter=Filter("arg1", exit="AM_DURATION", saved=("((u64)(AM_ARG1))",))), "--filter may use"),
+        (replace(DRIVER, filter=Filter("pid == 1", entry="am_pid == 1")), ""),
+        (replace(DRIVER, probe="npu:memory", captures=(Capture("size", "arg1", "u64"),)), ""),
+        (replace(CALL, target="vpu", function="job"), ""),
         (replace(CALL, target="sched", function="sched_switch"), "of the tracepoints"),
         (replace(CALL, target="exceptions", function="page_fault_kernel"), "of the tracepoints"),
         (replace(CALL, kind="profile", target="cpu-clock", rate_hz=1000), "999 samples"),
@@ -29,19 +40,44 @@ CALL = ProbePoint(0, "probe", "tracepoint", "syscalls", "sys_enter_openat", scop
 )
 def test_points_are_allowed_or_refused_with_a_reason(point, refusal):
     if not refusal:
-        Policy().check(Plan((point,)))
+        Policy().allow(Plan((point,), args=ARGS))
         return
     with raises("broker.not-allowed", ProbeError) as caught:
-        Policy().check(Plan((CALL, point)))
+        Policy().allow(Plan((CALL, point), args=ARGS))
     assert refusal in caught.value.why
+
+
+def test_a_preset_that_is_not_listed_is_refused():
+    point = replace(DRIVER, probe="npu:memory")
+    with raises("broker.not-allowed", ProbeError, match="npu:memory"):
+        Policy(probes=policy.Probes(presets=("openvino",))).allow(Plan((point,)))
+
+
+@pytest.mark.parametrize(
+    ("point", "kernel"),
+    [
+        (CALL, ""),
+        (DRIVER, "counts"),
+        (replace(DRIVER, probe="npu:memory"), "counts"),
+        (replace(DRIVER, probe="npu:ipc"), "events"),
+        (replace(DRIVER, probe="npu:memory", target="drm"), ""),
+        (replace(CALL, target="vpu", function="job"), "counts"),
+        (replace(CALL, target="vpu", function="job", probe="npu:jobs"), "events"),
+        (replace(CALL, target="dma_fence", function="dma_fence_init", probe="npu:jobs"), "owned"),
+    ],
+)
+def test_what_kernel_threads_do_counts_for_drivers_only_and_is_shown_as_far_as_the_preset_says(point, kernel):
+    (allowed,) = Policy().allow(Plan((point,))).points
+    assert (allowed.scope.name, allowed.scope.pid, allowed.scope.kernel) == ("self", 1, kernel)
+    assert bool(allowed.scope.object_field) == (kernel == "owned")
 
 
 @pytest.mark.parametrize("plan", [Plan((CALL,) * 3), Plan((CALL,), buffer_mib=9), Plan((CALL,), duration_s=11)])
 def test_limits_apply_to_places_buffers_and_durations(plan):
     narrow = Policy(limits=policy.Limits(places=2, buffer_mib=8, duration_s=10))
-    Policy().check(plan)
+    Policy().allow(plan)
     with raises("broker.limit", ProbeError):
-        narrow.check(plan)
+        narrow.allow(plan)
 
 
 def written(folder, text, mode=0o644):

@@ -75,3 +75,34 @@ def test_missing_type_information_is_a_typed_error(tmp_path):
     with raises("kernel.no-btf", MachineError) as caught:
         btf.member_offset("task", "pid", tmp_path / "nowhere")
     assert "CONFIG_DEBUG_INFO_BTF" in caught.value.fix
+
+
+INT_OF_4_BYTES, OF_CPUS = 1, 14 << 24
+
+
+def with_variables(names, *, before=0):
+    """BTF with an int, some structs and arrays, and variables after them."""
+    strings = bytearray(b"\0int\0member\0")
+    types = struct.pack("<IIII", 1, INT << 24, 4, 32)
+    for _ in range(before):
+        types += struct.pack("<III", 0, STRUCT << 24 | 2, 64) + struct.pack("<III", 5, INT_OF_4_BYTES, 0) * 2
+        types += struct.pack("<III", 0, 3 << 24, 0) + struct.pack("<III", INT_OF_4_BYTES, INT_OF_4_BYTES, 7)
+    for name in names:
+        types += struct.pack("<IIII", len(strings), OF_CPUS, INT_OF_4_BYTES, 1)
+        strings.extend(name.encode() + b"\0")
+    return struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(strings)) + types + strings
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [(["other", "__preempt_count"], (23, 0)), (["pcpu_hot"], (22, 8)), (["pcpu_hot", "__preempt_count"], (23, 0))],
+)
+def test_the_preemption_count_is_found_by_counting_the_types_before_it(write, names, found):
+    btf.preemption_count.cache_clear()
+    assert btf.preemption_count(write(with_variables(names, before=10))) == found
+
+
+def test_a_kernel_that_does_not_describe_its_variables_is_a_typed_error(write):
+    btf.preemption_count.cache_clear()
+    with raises("kernel.no-member", MachineError):
+        btf.preemption_count(write(with_variables(["__preempt_counts"], before=3)))

@@ -1,0 +1,108 @@
+"""`broker status` shows running traces, to each user the own ones and to root all."""
+
+import grp
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from accel_magic import channel
+from accel_magic.broker import messages
+from tests.support import users
+
+PROBE = "tracepoint:syscalls:sys_enter_getppid"
+RUNNING = f"""
+with accel_magic.trace("{PROBE}"):
+    answer("attached", os.getpid())
+    sys.stdin.readline()
+"""
+SHOWN = "from accel_magic.broker import client\nanswer(client.connection().ask('status')[0]['traces'])"
+
+
+@pytest.fixture
+def two(broker):
+    """A process of each user that traces, and its id."""
+    started = [broker.start(RUNNING, uid) for uid in (users.FIRST, users.SECOND)]
+    yield [(process, json.loads(process.stdout.readline())[1]) for process in started]
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def seen_by_root(broker):
+    with broker.connect() as connection:
+        channel.send(connection, {"kind": "status"})
+        return messages.receive(connection, largest=1 << 20, timeout_s=30)[0]["traces"]
+
+
+def whose(traces):
+    return sorted((one["uid"], one["pid"], one["trace"], one["probes"]) for one in traces)
+
+
+def test_users_see_their_own_traces_and_root_sees_all(broker, two):
+    (_, first), (_, second) = two
+    own = (users.FIRST, first, 1, PROBE)
+    other = (users.SECOND, second, 1, PROBE)
+
+    (by_first,) = broker.run(SHOWN)
+    by_root = seen_by_root(broker)
+
+    assert whose(by_first) == [own]
+    assert whose(by_root) == [own, other]
+    assert all(time.time() - 120 < one["since"] < time.time() for one in by_root)
+
+
+def test_ended_traces_and_those_of_killed_processes_are_not_shown(broker, two):
+    (ending, _), (killed, second) = two
+
+    ending.stdin.write("\n")
+    ending.communicate()
+    assert [one["pid"] for one in seen_by_root(broker)] == [second]
+
+    killed.kill()
+    end = time.monotonic() + 60
+    while seen_by_root(broker):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_the_command_lists_running_traces(broker, two):
+    (_, first), (_, second) = two
+    script = """
+shown = subprocess.run([sys.executable, "-m", "accel_magic", "broker", "status"], capture_output=True, text=True)
+answer(shown.returncode, shown.stdout, shown.stderr)
+"""
+    status, output, errors = broker.run(script)
+    rows = [line.split() for line in output.splitlines()]
+
+    assert (status, errors) == (0, "")
+    assert ["user", "pid", "trace", "since", "probes"] in rows
+    assert [row[:3] + row[-1:] for row in rows if PROBE in row] == [[str(users.FIRST), str(first), "1", PROBE]]
+    assert str(second) not in output
+
+
+def test_root_sees_traces_whatever_the_policy_says(start):
+    assert seen_by_root(start('[users]\nnames = ["somebody"]\n')) == []
+
+
+def test_only_members_of_the_group_may_connect(tmp_path):
+    (group,) = {entry.gr_name for entry in grp.getgrall() if entry.gr_gid == 1}
+    path = tmp_path / "broker.sock"
+    command = [sys.executable, "-m", "accel_magic", "broker", "run", "--socket", str(path), "--group", group]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while not path.exists() or path.stat().st_mode & 0o777 != 0o660:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert path.stat().st_gid == 1
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+    refused = subprocess.run([*command[:-1], "no-such-group"], capture_output=True, text=True, check=False)
+    assert "broker.no-group" in refused.stderr

@@ -1,0 +1,48 @@
+"""Connections to a broker that belong to a process of a user, for the tests to send any message through them."""
+
+import contextlib
+import shutil
+import socket
+import subprocess
+
+from accel_magic.broker import messages
+from tests.support import users
+
+_CONNECT = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+socket.send_fds(socket.socket(fileno=int(sys.argv[2])), [b"."], [connection.fileno()])
+connection.close()
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def connected(broker, uid=users.FIRST):
+    """A connection of a user's process, which ends with it."""
+    ours, theirs = socket.socketpair()
+    words = ["-Ic", _CONNECT, str(broker.socket), str(theirs.fileno())]
+    without = ["--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]
+    command = ["setpriv", f"--reuid={uid}", f"--regid={uid}", *without, shutil.which("python3", path="/usr/bin:/bin")]
+    process = subprocess.Popen([*command, *words], stdin=subprocess.PIPE, pass_fds=[theirs.fileno()], cwd="/")
+    theirs.close()
+    with ours, process, process.stdin:
+        _, (descriptor,), _, _ = socket.recv_fds(ours, 1, 1)
+        with socket.socket(fileno=descriptor) as connection:
+            connection.settimeout(60)
+            yield connection
+
+
+def ask(connection, data, files=()):
+    """Send a message's bytes; return the answer, or None if the broker closed the connection."""
+    try:
+        socket.send_fds(connection, [len(data).to_bytes(4, "little")], files)
+        connection.sendall(data)
+        answer, descriptors = messages.receive(connection, largest=1 << 26, timeout_s=60)
+    except ConnectionError:
+        return None
+    connection.settimeout(60)
+    for descriptor in descriptors:
+        socket.close(descriptor)
+    return answer
