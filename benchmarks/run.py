@@ -17,7 +17,21 @@ if __package__ in (None, ""):  # run as a script
 
 from typing import TYPE_CHECKING
 
-from benchmarks import consume, cost, flame, flame_cost, gpu, gpu_device, iaprof, itt, lab, notebook, npu, report
+from benchmarks import (
+    broker,
+    consume,
+    cost,
+    flame,
+    flame_cost,
+    gpu,
+    gpu_device,
+    iaprof,
+    itt,
+    lab,
+    notebook,
+    npu,
+    report,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +46,7 @@ GROUPS = {
     "cells": notebook.cells,
     "live": notebook.live,
     "functions": cost.functions,
+    "broker": broker.tracing,
     "itt": itt.tasks,
     "lab": lab.attaching,
     "lab-cold": lab.cold,

@@ -8,12 +8,14 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from accel_magic.broker import client as broker
+from accel_magic.broker.messages import TraceRequest
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.kernel import features
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.presets.cuda import INSTALL, LIBRARY
+from accel_magic.probes.presets.cuda import INSTALL, LIBRARY, PRESET
 from accel_magic.recording.gpu import NOT_WANTED
 from accel_magic.recording.session import LiveSession
 
@@ -96,7 +98,10 @@ def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
         ProbeError: There is no such file.
 
     """
-    specs = [replace(spec, target=str(path)) for path in files for spec in parse_all(["cuda"])]
+    if broker.needed():  # child processes have no breakpoints then
+        request = TraceRequest((PRESET,), max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
+        return broker.plan(request, instead={LIBRARY: files})
+    specs = [replace(spec, target=str(path)) for path in files for spec in parse_all([PRESET])]
     if shim:
         specs += [replace(spec, target=shim) for spec in parse_all([f"cuda:{kind}" for kind in _WRAPPED])]
     return make_plan(specs, scope="self", max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
@@ -141,7 +146,8 @@ class HostTrace:
             return memory
         try:
             files = libraries(stand_in=simulated)
-            features.require_tracing()
+            if not broker.needed():
+                features.require_tracing()
             self._shim = _shim() if shim else ""
             session = LiveSession(plan_for(files, self._shim))
             session.start()

@@ -7,13 +7,14 @@ import os
 import socket
 import threading
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import channel
 from accel_magic.broker import messages
 from accel_magic.broker.messages import Places, TraceRequest
-from accel_magic.errors import MachineError, ProbeError
+from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import features
 from accel_magic.kernel.attachment import Attachment, Layout
 from accel_magic.kernel.load.links import Descriptors
@@ -22,6 +23,8 @@ from accel_magic.probes.matching import user_places
 from accel_magic.probes.plan import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from accel_magic.probes.matching import Expansion
 
 SOCKET: Final = Path("/run/accel_magic/broker.sock")
@@ -29,6 +32,7 @@ VARIABLE: Final = "ACCEL_MAGIC_BROKER"
 """Environment variable: path of another broker's socket; empty for none."""
 NAME: Final = "the broker"
 _GONE: Final = "the broker's session ended during the trace: nothing was counted after that"
+_PLANNED: Final = 4
 _TIMEOUT_S: Final = 120.0
 """The broker may have to start the compiler, and to load thousands of programs."""
 
@@ -65,7 +69,7 @@ class Connection:
         except OSError as error:
             self._socket.close()
             raise _unreachable(where, str(error.strerror or error)) from None
-        self.policy: dict[str, Any] = self.ask("hello", version=messages.VERSION)[0]["policy"]
+        self.planned: list[tuple[TraceRequest, int]] = []
 
     def ask(self, kind: str, files: list[int] | None = None, **values: Any) -> tuple[dict[str, Any], list[int]]:
         """Send a request and wait for the answer.
@@ -91,6 +95,12 @@ class Connection:
                 raise
         messages.raise_error(answer)
         return answer, descriptors
+
+    @cached_property
+    def policy(self) -> dict[str, Any]:
+        """What the broker allows; asked for once, and before anything else. Raises MachineError."""
+        found: dict[str, Any] = self.ask("hello", version=messages.VERSION)[0]["policy"]
+        return found
 
     @property
     def closed(self) -> bool:
@@ -133,9 +143,11 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def _prepared(request: TraceRequest, keep: contextlib.ExitStack) -> tuple[TraceRequest, list[int]]:
+def _prepared(
+    request: TraceRequest, keep: contextlib.ExitStack, instead: Mapping[str, Sequence[Path]] | None = None
+) -> tuple[TraceRequest, list[int]]:
     """Find the places in user-space files, with this process's rights, and open the files."""
-    found = user_places(request.specs, os.getpid())
+    found = user_places(request.specs, os.getpid(), instead)
     paths: dict[str, int] = {}
     places = {number: _given(each, paths) for number, each in found.items()}
     if len(paths) > messages.MOST_FILES:
@@ -162,11 +174,23 @@ def _given(found: Expansion | ProbeError, paths: dict[str, int]) -> Places:
     return Places(tuple(found.points), files, tuple(found.skipped), tuple(found.notes))
 
 
-def plan(request: TraceRequest) -> Plan:
-    """Have the broker match probes. Raises AccelMagicError."""
+def plan(request: TraceRequest, instead: Mapping[str, Sequence[Path]] | None = None) -> Plan:
+    """Have the broker match probes.
+
+    Args:
+        request: What to trace.
+        instead: Files to look into instead of the library with a name, in a preset's probes.
+
+    Raises:
+        AccelMagicError: The broker cannot be used, or does not allow it, or a probe is invalid or matches nothing.
+
+    """
+    broker = connection()  # its session starts while this process looks into the files
     with contextlib.ExitStack() as keep:
-        whole, files = _prepared(request, keep)
-        answer, _ = connection().ask("plan", files, request=whole.encoded())
+        whole, files = _prepared(request, keep, instead)
+        _ = broker.policy
+        answer, _ = broker.ask("plan", files, request=whole.encoded())
+    broker.planned = [*broker.planned, (replace(request, stacks=()), answer["number"])][-_PLANNED:]
     return _marked(answer["plan"])
 
 
@@ -202,13 +226,19 @@ class BrokerEngine:
         if "python" in wanted.stacks:
             known = python_layout.layout()
             python = {"fields": known.fields(), "hops": known.hops}
+        also: dict[str, Any] = {"python": python, "tracers": self._tracers}
         broker = connection()
+        planned = dict(broker.planned).get(replace(request, stacks=()))
+        if planned is not None:
+            try:
+                return _attached(broker, *broker.ask("attach", request=request.encoded(), planned=planned, **also))
+            except TraceStateError as error:
+                if error.code != "broker.no-plan":
+                    raise
         with contextlib.ExitStack() as keep:
             whole, files = _prepared(request, keep)
-            answer, descriptors = broker.ask(
-                "attach", files, request=whole.encoded(), python=python, tracers=self._tracers
-            )
-        return _attached(broker, answer, descriptors)
+            _ = broker.policy
+            return _attached(broker, *broker.ask("attach", files, request=whole.encoded(), **also))
 
 
 def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]) -> Attachment:

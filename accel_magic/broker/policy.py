@@ -226,10 +226,11 @@ def load(path: Path = FILE) -> Policy:
         return Policy()
     except OSError as error:
         raise _unusable(path, str(error.strerror)) from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        os.close(descriptor)
+        raise _unusable(path, "it is not a file that only root, or this user, can write to")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-            raise _unusable(path, "it is not a file that only root, or this user, can write to")
         try:
             data = tomllib.loads(file.read(_LARGEST).decode())
             return _decoded(data)

@@ -19,6 +19,7 @@ from accel_magic import channel
 from accel_magic.broker import messages, traces
 from accel_magic.broker import peer as peers
 from accel_magic.errors import MachineError
+from accel_magic.kernel.bcc import compiler
 
 if TYPE_CHECKING:
     from accel_magic.broker.audit import Audit
@@ -232,7 +233,8 @@ class Service:
             os._exit(status)
 
     def _serve(self, connection: socket.socket, peer: Peer, reports: socket.socket) -> None:
-        from accel_magic.broker.session import Session  # numpy and the engine, only in the session's process
+        compiler.start()  # it starts while this process imports numpy and the engine
+        from accel_magic.broker.session import Session
 
         seen = [each for each in self._sessions.values() if _is_ours(peer) or each.peer.uid == peer.uid]
         others = tuple((each.peer, each.traces) for each in seen)

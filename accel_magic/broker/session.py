@@ -8,7 +8,7 @@ import os
 import resource
 import select
 import signal
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import channel
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_HOPS: Final = 4
 _MOST_TRACERS: Final = 4
+_MOST_PLANNED: Final = 4
 _READ_S: Final = 20.0
 """Time for one message, in either direction."""
 _IDLE_S: Final = 600.0
@@ -47,6 +48,20 @@ _REPORT_S: Final = 1.0
 """Time for the service to take a list of traces."""
 _MEMORY: Final = 4 << 30
 """Address space of a session."""
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A plan that was made, so that attaching it need not make it again; the session keeps its files open."""
+
+    request: TraceRequest
+    plan: Plan
+    files: list[int]
+
+
+def _close(files: list[int]) -> None:
+    for file in files:
+        os.close(file)
 
 
 class Session:
@@ -76,6 +91,7 @@ class Session:
         self._reports, self._others = reports, others
         self._reports.settimeout(_REPORT_S)
         self._running: dict[int, Running] = {}
+        self._planned: dict[int, _Planned] = {}
         self._next = 1
         self._kinds = {
             "hello": self._hello,
@@ -97,7 +113,6 @@ class Session:
             return
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        compiler.start()
         try:
             while self._waited():
                 try:
@@ -169,8 +184,28 @@ class Session:
 
     def _plan(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
         request = messages.decoded_request(message.get("request"), len(files))
-        plan = self._made(request, files)
-        return {"plan": _shown(plan, _paths(request)).to_dict()}, []
+        kept = [os.dup(file) for file in files]
+        try:
+            plan = self._made(request, kept)
+        except BaseException:
+            _close(kept)
+            raise
+        number = max(self._planned, default=0) + 1
+        self._planned[number] = _Planned(request, plan, kept)
+        while len(self._planned) > _MOST_PLANNED:
+            _close(self._planned.pop(min(self._planned)).files)
+        return {"number": number, "plan": _shown(plan, _paths(request)).to_dict()}, []
+
+    def _plan_to_attach(self, message: dict[str, Any], files: list[int]) -> tuple[TraceRequest, Plan]:
+        """The plan with the number in the message, if its request is the same, or else a new one."""
+        request = messages.decoded_request(message.get("request"), len(files))
+        number = message.get("planned")
+        if number is None:
+            return request, self._made(request, files)
+        known = self._planned.get(number) if isinstance(number, int) else None
+        if known is None or replace(known.request, places={}, stacks=request.stacks) != request:
+            raise TraceStateError("the broker does not have this plan any more", code="broker.no-plan")
+        return known.request, replace(known.plan, stacks=request.stacks)  # type: ignore[arg-type]  # checked
 
     def _require_caller(self) -> None:
         """Raise unless the process that connected still runs, with its user's rights and no others."""
@@ -220,8 +255,7 @@ class Session:
         return self._policy.allow(plan)
 
     def _attach(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        request = messages.decoded_request(message.get("request"), len(files))
-        plan = self._made(request, files)
+        request, plan = self._plan_to_attach(message, files)
         python = _python(message.get("python"), self._peer.pid) if "python" in plan.stacks else ()
         tracers = tuple(messages.processes(message.get("tracers"), _MOST_TRACERS))
         limits = self._policy.limits

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic import terminal
+from accel_magic.command_line.basics import say
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
@@ -23,11 +24,19 @@ def add(commands: Commands) -> None:
     run.add_argument("--socket", metavar="PATH", help="listen here (/run/accel_magic/broker.sock)")
     run.add_argument("--policy", metavar="FILE", help="what users may do (/etc/accel_magic/broker.toml)")
     run.add_argument("--audit", metavar="FILE", help="append a line for each request here, not to the standard error")
+    run.add_argument("--group", metavar="NAME", help="only members of this group may connect (default: everybody)")
     run.set_defaults(handler=_run)
+    for name, handler, text in (
+        ("install", _install, "install it as a service of systemd"),
+        ("uninstall", _uninstall, "remove the service; the policy stays"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("--dry-run", action="store_true", help="only show what would be written and run")
+        action.set_defaults(handler=handler)
     check = actions.add_parser("check", help="check a policy, and print it with the defaults filled in")
     check.add_argument("--policy", metavar="FILE", help="the file to check (/etc/accel_magic/broker.toml)")
     check.set_defaults(handler=_check)
-    status = actions.add_parser("status", help="show whether there is a broker, and what it allows this user")
+    status = actions.add_parser("status", help="show what the broker allows this user, and running traces")
     status.set_defaults(handler=_status)
 
 
@@ -40,26 +49,48 @@ def _policy(options: argparse.Namespace) -> Any:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from accel_magic.broker import service
-    from accel_magic.broker.audit import Audit
+    from accel_magic.broker import audit, service
     from accel_magic.kernel import features
 
     features.require_tracing()
     policy = _policy(options)
-    audit = sys.stderr.fileno()
-    if options.audit is not None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            audit = os.open(options.audit, flags, 0o640)
-        except OSError as error:
-            raise MachineError(
-                f"cannot write to {options.audit}",
-                why=str(error.strerror),
-                fix="name another file",
-                code="broker.no-audit",
-            ) from None
-    listening = service.listen(service.SOCKET if options.socket is None else Path(options.socket))
-    service.Service(listening, policy, Audit(audit)).run()
+    lines = sys.stderr.fileno() if options.audit is None else audit.opened(options.audit)
+    listening = service.listen(service.SOCKET if options.socket is None else Path(options.socket), options.group)
+    service.Service(listening, policy, audit.Audit(lines)).run()
+    return 0
+
+
+def _install(options: argparse.Namespace) -> int:
+    from accel_magic.broker import install, service
+
+    if not options.dry_run:
+        install.require_possible()
+    code = install.code_paths()
+    unsafe = next(install.unsafe(code), None)
+    work = install.installation(code)
+    if options.dry_run:
+        print("\n".join(work.shown()))
+        if unsafe:
+            say(f"warning: {unsafe.error()}")
+        return 0
+    if unsafe:
+        raise unsafe.error()
+    install.do(work)
+    print("\n".join([f"a broker listens at {service.SOCKET}", *work.notes]))
+    return 0
+
+
+def _uninstall(options: argparse.Namespace) -> int:
+    from accel_magic.broker import install
+
+    if not options.dry_run:
+        install.require_possible()
+    work = install.removal()
+    if options.dry_run:
+        print("\n".join(work.shown()))
+        return 0
+    install.do(work)
+    print("\n".join([*(f"removed {path}" for path in work.removed), *work.notes]))
     return 0
 
 
@@ -77,16 +108,33 @@ def _status(_options: argparse.Namespace) -> int:
     if where is None:
         print(f"there is no broker: no socket at {client.SOCKET}")
         return 1
-    policy = client.connection().policy
+    broker = client.connection()
     print(f"a broker listens at {where}; it allows this user:")
-    _print({name: policy[name] for name in ("probes", "limits")})
+    _print({name: broker.policy[name] for name in ("probes", "limits")})
+    running = broker.ask("status")[0]["traces"]
+    print("\nrunning traces:" if running else "\nno traces run")
+    rows = [_row(one) for one in running]
+    if rows:
+        rows.insert(0, ("user", "pid", "trace", "since", "probes"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 
+def _row(running: dict[str, Any]) -> tuple[str, ...]:
+    import pwd
+    from datetime import datetime
+
+    try:
+        user = pwd.getpwuid(running["uid"]).pw_name
+    except KeyError:
+        user = str(running["uid"])
+    since = datetime.fromtimestamp(running["since"]).astimezone().isoformat(" ", "seconds")
+    return user, str(running["pid"]), str(running["trace"]), since, terminal.one_line(running["probes"])
+
+
 def _print(policy: dict[str, Any]) -> None:
-    """Print a policy as TOML."""
-    for part, values in policy.items():
-        print(f"[{part}]")
-        for name, value in values.items():
-            text = "[" + ", ".join(f'"{each}"' for each in value) + "]" if isinstance(value, list | tuple) else value
-            print(f"{name} = {text}")
+    from accel_magic.broker.install import as_toml
+
+    print("\n".join(as_toml(policy)))

@@ -27,7 +27,7 @@ from accel_magic.probes.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from accel_magic.probes.plan import Capture
     from accel_magic.probes.tracefs import Format
@@ -404,25 +404,45 @@ class _InFiles:
 
     Args:
         pid: Process whose libraries are searched first.
+        instead: Files to look into instead of the library with a name, in a preset's probes.
 
     """
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, pid: int, instead: Mapping[str, Sequence[Path]] | None = None) -> None:
+        self._pid, self._instead = pid, instead or {}
         self._libraries: dict[str, str | ProbeError] = {}
 
-    def __call__(self, _number: int, spec: ProbeSpec) -> Expansion:
+    def __call__(self, number: int, spec: ProbeSpec) -> Expansion:
+        if spec.optional and spec.target in self._instead:
+            return self._in_each(number, spec)
         if spec.optional:
             spec = _located(spec, self._pid, self._libraries)
         return _usdt(spec, self._pid) if spec.kind == "usdt" else _user_functions(spec, self._pid)
 
+    def _in_each(self, number: int, spec: ProbeSpec) -> Expansion:
+        """What a probe matches in several files; an error if it matches in none."""
+        found, missing = [], None
+        for path in self._instead[spec.target]:
+            try:
+                found.append(self(number, replace(spec, target=str(path))))
+            except ProbeError as error:
+                missing = error.with_traceback(None)
+        if missing is not None and not found:
+            raise missing
+        points = [point for expansion in found for point in expansion.points]
+        skipped = [skipped for expansion in found for skipped in expansion.skipped]
+        return Expansion(points, skipped, [note for expansion in found for note in expansion.notes])
 
-def user_places(specs: Sequence[str], pid: int) -> dict[int, Expansion | ProbeError]:
+
+def user_places(
+    specs: Sequence[str], pid: int, instead: Mapping[str, Sequence[Path]] | None = None
+) -> dict[int, Expansion | ProbeError]:
     """Find what the probes in programs and libraries match, without those that the exclusions remove.
 
     Args:
         specs: As for `make_plan`.
         pid: Process whose libraries are searched first.
+        instead: Files to look into instead of the library with a name, in a preset's probes.
 
     Returns:
         By the number of the parsed probe; an error for a preset's probe that matches nothing.
@@ -431,7 +451,7 @@ def user_places(specs: Sequence[str], pid: int) -> dict[int, Expansion | ProbeEr
         ProbeError: A text is invalid, or a probe of its own matches nothing.
 
     """
-    parsed, find = grammar.parse_all(specs), _InFiles(pid)
+    parsed, find = grammar.parse_all(specs), _InFiles(pid, instead)
     tests = [excluded(spec, pid=pid) for spec in parsed if spec.exclude and spec.kind in USER_KINDS]
     found: dict[int, Expansion | ProbeError] = {}
     for number, spec in enumerate(parsed):

@@ -1,5 +1,8 @@
 """What an ordinary user can trace through the broker, with the values that the traced code counts itself."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.support import users
@@ -153,3 +156,23 @@ answer(found.exit_status, privilege.status, privilege.detail, shown.returncode, 
     assert (status, level, shown) == (0, "ok", 0)
     assert detail.endswith("offcpu, syscalls:*")
     assert 'tracepoints = ["syscalls:*"]' in text
+
+
+def test_driver_calls_of_gpu_programs_are_recorded_exactly(broker):
+    pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
+    source = Path(__file__).parents[1] / "live" / "programs" / "driver.c"
+    library = broker.folder / "libcuda.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, source], check=True)
+    told = broker.run(
+        f"""
+driver = ctypes.CDLL({str(library)!r})
+before = ctypes.c_long.in_dll(driver, "calls").value
+with accel_magic.gputrace("kernelcount", device="cpu", host_api="on") as t:
+    driver.run_all()
+api = t.result.api
+answer(len(api), ctypes.c_long.in_dll(driver, "calls").value - before, sorted(set(api.pid)) == [os.getpid()],
+       int(api[api.name == "cuMemAlloc"].bytes.iloc[0]), t.result.recording.api_lost)
+"""
+    )
+    assert told[0] == told[1] > 20
+    assert told[2:] == [True, 4096, 0]

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 
+from tests.support import users
 from tests.support.paths import ROOT
 
 SCREENSHOTS = ROOT / "build/screenshots"
@@ -49,6 +50,7 @@ class Lab:
     url: str
     folder: Path
     settings: Path
+    pid: int
 
     def set_theme(self, name):
         """Choose the theme of pages that are opened from now on."""
@@ -79,7 +81,8 @@ def dark_lab(lab):
 
 
 @contextmanager
-def running_lab(home):
+def running_lab(home, uid=None, **variables):
+    """Run JupyterLab in a folder; as another user, without any right, if `uid` is one."""
     folder = home / "notebooks"
     folder.mkdir()
     settings = home / "settings/@jupyterlab/apputils-extension"
@@ -95,6 +98,7 @@ def running_lab(home):
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "IPYTHONDIR": str(home / "ipython"),
+        **variables,
     }
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
@@ -102,11 +106,15 @@ def running_lab(home):
         *("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
         "--LabApp.extension_manager=readonly",
     ]
+    if uid is not None:
+        for path in [home, *home.rglob("*")]:
+            os.chown(path, uid, uid)
+        command = users.command(uid, *command)
     with (home / "lab.log").open("w") as log:
         server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         wait_for(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, home / "lab.log")
-        yield Lab(f"http://127.0.0.1:{port}", folder, settings)
+        yield Lab(f"http://127.0.0.1:{port}", folder, settings, server.pid)
     finally:
         server.terminate()
         try:

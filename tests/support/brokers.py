@@ -1,5 +1,6 @@
 """A running broker with only the capabilities that it needs."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -128,7 +129,8 @@ class Broker:
     def stop(self):
         """End it and all of its sessions."""
         for pid in [*self.sessions(), self.process.pid]:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # a session that just ended
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.errors.close()
         shutil.rmtree(self.folder)

@@ -1,9 +1,11 @@
 """Connections to a broker that belong to a process of a user, for the tests to send any message through them."""
 
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
+import time
 
 from accel_magic.broker import messages
 from tests.support import users
@@ -16,6 +18,14 @@ socket.send_fds(socket.socket(fileno=int(sys.argv[2])), [b"."], [connection.file
 connection.close()
 sys.stdin.read()
 """
+
+
+def until(condition, seconds=60):
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -44,5 +54,5 @@ def ask(connection, data, files=()):
         return None
     connection.settimeout(60)
     for descriptor in descriptors:
-        socket.close(descriptor)
+        os.close(descriptor)
     return answer

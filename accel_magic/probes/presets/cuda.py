@@ -13,6 +13,7 @@ from typing import Final
 
 from accel_magic.probes.presets import PresetProbe
 
+PRESET: Final = "cuda"
 LIBRARY: Final = "libcuda.so.1"
 INSTALL: Final = {LIBRARY: "install NVIDIA's driver, which includes the library"}
 

@@ -16,15 +16,13 @@ from accel_magic.errors import MachineError
 from tests.support.errors import raises
 
 CODE = [Path("/usr/bin/python3")]
-EXPOSURE = 1.3
-"""What `systemd-analyze security` of systemd 252 says of the service, for an interpreter in /home."""
 needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
 
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A folder that takes the place of `/`, on a machine without the broker's user; others cannot write above it."""
-    monkeypatch.setattr(install, "NAME", "accel-magic-nobody-has-this-name")
+    monkeypatch.setattr(install, "NAME", "accel-magic-absent")
     tmp_path.chmod(0o755)
     return tmp_path
 
@@ -37,7 +35,7 @@ def installed(root):
 
 
 def files(root):
-    return {str(path.relative_to(root)): path for path in root.rglob("*") if not path.is_dir()}
+    return {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_symlink() or path.is_file()}
 
 
 def test_three_files_are_written_and_the_socket_is_started(root):
@@ -254,8 +252,10 @@ def test_systemd_finds_no_mistake_in_the_units(root):
 
 
 @needs_systemd
-@pytest.mark.parametrize(("interpreter", "homes"), [("/usr/bin/python3", "yes"), ("/home/a/bin/python", "read-only")])
-def test_systemd_rates_the_service_as_little_exposed(root, interpreter, homes):
+@pytest.mark.parametrize(
+    ("interpreter", "homes", "most"), [("/usr/bin/python3", "yes", 1.1), ("/home/a/bin/python", "read-only", 1.2)]
+)
+def test_systemd_rates_the_service_as_little_exposed(root, interpreter, homes, most):
     work = install.installation([Path(interpreter)], root)
     install.do(work, lambda _: None)
     unit = files(root)[f"etc/systemd/system/{SERVICE_UNIT}"]
@@ -266,4 +266,4 @@ def test_systemd_rates_the_service_as_little_exposed(root, interpreter, homes):
 
     exposure = re.search(r"exposure level for .*: ([\d.]+)", done.stdout)
     assert exposure, done.stderr
-    assert float(exposure[1]) <= EXPOSURE
+    assert float(exposure[1]) <= most  # as docs/broker.md says
