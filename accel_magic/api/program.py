@@ -13,6 +13,7 @@ import numpy as np
 
 from accel_magic import machine
 from accel_magic.api.block import Block
+from accel_magic.broker import client as broker
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features
@@ -87,6 +88,13 @@ class ProgramTrace(Block["ProgramResult"]):
 
         """
         user_program.read_source(self.path)  # report a wrong file name before anything missing on the machine
+        if broker.needed():
+            raise ProbeError(
+                "programs of your own are not allowed through the broker",
+                why="they can read and change everything in the kernel that tracing can",
+                fix="use probes with --filter and --args, or run Jupyter as root",
+                code="broker.not-allowed",
+            )
         features.require_tracing()
         with uninterrupted():
             self._undo.close()  # undo an earlier call

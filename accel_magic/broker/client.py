@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import threading
 from dataclasses import replace
@@ -66,6 +67,14 @@ class Connection:
         self._socket.settimeout(_TIMEOUT_S)
         try:
             self._socket.connect(str(where))
+        except PermissionError:
+            self._socket.close()
+            raise MachineError(
+                "the broker does not admit this user",
+                why=f"only members of its group can connect to {where}",
+                fix="ask the administrator to run: usermod --append --groups accel-magic USER; then log in again",
+                code="broker.not-admitted",
+            ) from None
         except OSError as error:
             self._socket.close()
             raise _unreachable(where, str(error.strerror or error)) from None
@@ -89,9 +98,7 @@ class Connection:
             except BaseException as error:
                 self.close()
                 if isinstance(error, OSError | ValueError):
-                    why = str(error) or "it does not answer"
-                    refused = isinstance(error, ConnectionError) and kind == "hello"
-                    raise _unreachable(self._where, "it does not admit this user" if refused else why) from None
+                    raise _unreachable(self._where, str(error) or "it does not answer") from None
                 raise
         messages.raise_error(answer)
         return answer, descriptors
@@ -104,8 +111,12 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether it cannot be used any more."""
-        return self._socket.fileno() < 0
+        """Whether it cannot be used any more: closed here, or by the broker after a long time without requests."""
+        if self._socket.fileno() < 0:
+            return True
+        ended = select.poll()
+        ended.register(self._socket, select.POLLRDHUP)
+        return bool(ended.poll(0))
 
     def close(self) -> None:
         """Close it; the broker then ends its side of all traces."""
@@ -116,7 +127,7 @@ def _unreachable(where: Path, why: str) -> MachineError:
     return MachineError(
         "the broker cannot be used",
         why=f"{where}: {why}",
-        fix="ask the administrator: accel-magic broker status",
+        fix="ask the administrator to look at: systemctl status accel-magic-broker",
         code="broker.unreachable",
     )
 
@@ -129,7 +140,9 @@ def connection() -> Connection:
     where = path()
     if where is None:
         raise _unreachable(SOCKET, "there is no such socket")
-    if where not in _connections or _connections[where].closed:
+    if where in _connections and _connections[where].closed:
+        _connections.pop(where).close()
+    if where not in _connections:
         _connections[where] = Connection(where)
     return _connections[where]
 

@@ -105,6 +105,15 @@ LimitNOFILE=65536
 LimitCORE=0
 """
 
+_SYSCTL: Final = Path("/etc/sysctl.d/60-accel-magic-broker.conf")
+_PARANOID: Final = Path("/proc/sys/kernel/perf_event_paranoid")
+_MOST_PARANOID: Final = 2
+"""The kernel's own default. Debian's is 3, which only CAP_SYS_ADMIN overrides."""
+_SETTING: Final = """\
+# Written by `accel-magic broker install`. Above 2, as Debian sets it, CAP_PERFMON does not suffice for tracing.
+kernel.perf_event_paranoid = 2
+"""
+
 _POLICY_HEAD: Final = """\
 # What users may trace through the accel_magic broker. These are the defaults; remove the # before a section's name and
 # before a line to change it. Then run: accel-magic broker check && systemctl restart accel-magic-broker.service
@@ -224,6 +233,10 @@ def installation(code: Iterable[Path], root: Path = Path("/")) -> Work:
     units, rules = _in(root, _UNITS), _in(root, policy.FILE)
     kept = os.path.lexists(rules)
     written = [] if kept else [File(rules, _default_policy())]
+    setting = _in(root, _SYSCTL)
+    too_paranoid = _paranoid(root) > _MOST_PARANOID
+    if too_paranoid:
+        written.append(File(setting, _SETTING))
     return Work(
         before=tuple(missing),
         written=(
@@ -232,6 +245,7 @@ def installation(code: Iterable[Path], root: Path = Path("/")) -> Work:
             File(units / SERVICE_UNIT, _service(code)),
         ),
         after=(
+            *([("sysctl", "--load", str(setting))] if too_paranoid else []),
             ("systemctl", "daemon-reload"),
             ("systemctl", "enable", "--now", SOCKET_UNIT),
             ("systemctl", "try-restart", SERVICE_UNIT),
@@ -241,6 +255,14 @@ def installation(code: Iterable[Path], root: Path = Path("/")) -> Work:
             f"to admit a user: usermod --append --groups {NAME} USER",
         ),
     )
+
+
+def _paranoid(root: Path) -> int:
+    """What unprivileged processes may not do with perf events, as a level; -1 if the kernel has no such setting."""
+    try:
+        return int(_in(root, _PARANOID).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return -1
 
 
 def _known(find: Callable[[str], object]) -> bool:
@@ -260,13 +282,15 @@ def removal(root: Path = Path("/")) -> Work:
     there = [unit for unit in stops if os.path.lexists(_in(root, _UNITS) / unit)]
     if not there:
         return Work(notes=("the broker is not installed",))
+    setting = [_in(root, _SYSCTL)] if os.path.lexists(_in(root, _SYSCTL)) else []
     return Work(
         before=tuple(stops[unit] for unit in there),
-        removed=tuple(_in(root, _UNITS) / unit for unit in there),
+        removed=(*(_in(root, _UNITS) / unit for unit in there), *setting),
         after=(("systemctl", "daemon-reload"),),
         notes=(
             f"kept: {_in(root, policy.FILE)}, and the user and group {NAME}",
             "traces that run now go on until they are ended",
+            *(("kernel.perf_event_paranoid stays 2 until the next boot",) if setting else ()),
         ),
     )
 

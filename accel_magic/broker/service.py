@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from accel_magic import channel
 from accel_magic.broker import messages, traces
 from accel_magic.broker import peer as peers
+from accel_magic.broker import policy as policies
 from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import compiler
 
@@ -203,9 +204,8 @@ class Service:
         refusal = self._refusal(peer)
         if refusal:
             self._audit.note(peer, "connect", decision="refused", why=refusal)
-            if refusal in _LIMITS:
-                connection.setblocking(False)
-                channel.send(connection, messages.encoded_error(self._too_many(refusal)))
+            connection.setblocking(False)
+            channel.send(connection, messages.encoded_error(self._refused(refusal)))
             return
         theirs, reports = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
@@ -250,6 +250,23 @@ class Service:
         if sessions.total() >= limits.all_processes:
             return "all_processes"
         return "" if peer.pid else "namespace"
+
+    def _refused(self, why: str) -> MachineError:
+        if why == "user":
+            return MachineError(
+                "the broker does not admit this user",
+                why=f"[users] in {policies.FILE} does not name the user or one of the user's groups",
+                fix="ask the administrator to add you there, or to a group that it names",
+                code="broker.not-admitted",
+            )
+        if why == "namespace":
+            return MachineError(
+                "this container cannot be traced through the broker",
+                why="the broker does not see its processes",
+                fix="start the container with the host's process ids: docker run --pid=host",
+                code="broker.container",
+            )
+        return self._too_many(why)
 
     def _too_many(self, limit: str) -> MachineError:
         return MachineError(

@@ -41,9 +41,9 @@ _RETURN_ZERO = bytes.fromhex("b700000000000000 9500000000000000")
 _PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_DUMMY, _PERF_FLAG_FD_CLOEXEC = 1, 9, 8
 
 _RUN_PRIVILEGED = (
-    "run Jupyter as root; or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH "
-    "(or setpriv --ambient-caps; the last one is for tracefs); or have root run a broker: accel-magic broker run. "
-    "These need no privilege: %%ktrace openvino and itt: probes, %%flame --sampler thread, the NPU lab, %%gputrace on "
+    "have the administrator run once: sudo accel-magic broker install (in a container: accel-magic broker run); or run "
+    "Jupyter as root, or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH (the last one is "
+    "for tracefs). These need no privilege: %%ktrace openvino and itt: probes, %%flame --sampler thread, the NPU lab, %%gputrace on "
     "the CPU device, and recordings: %%ktrace --replay FILE"
 )
 
@@ -300,7 +300,7 @@ def tracefs_error() -> MachineError | None:
         return MachineError(
             f"tracefs at {found.path} is not readable by this process",
             why="it belongs to root; other users need CAP_DAC_READ_SEARCH",
-            fix=_RUN_PRIVILEGED,
+            fix="see the privilege above: with one of these, tracefs is readable too",
             code="machine.tracefs-unreadable",
         )
     return None

@@ -68,8 +68,8 @@ def find(root: Path = _ROOT) -> Path:
         raise MachineError(
             f"cannot list tracepoints: {denied} is not readable by this user",
             why="tracefs belongs to root",
-            fix="run Jupyter as a user who may trace (root, or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH); "
-            "%accel_doctor shows what is missing",
+            fix="have the administrator run once: sudo accel-magic broker install; or run Jupyter as root. "
+            "%accel_doctor shows what is missing, and what works without privilege",
             code="machine.tracefs-unreadable",
         )
     raise MachineError(

@@ -68,8 +68,12 @@ _SHARE: Final = 3
 
 
 def warm_up() -> None:
-    """Start the compiler and reader processes early, so that they come up in parallel with other work."""
-    compiler.start()
+    """Start the compiler (or the broker's session) and the reader early, in parallel with other work."""
+    if broker.needed():
+        with contextlib.suppress(MachineError):  # reported by the trace
+            broker.connection()
+    else:
+        compiler.start()
     reader.shared()
 
 

@@ -120,6 +120,6 @@ def test_a_user_outside_the_group_is_not_admitted(hub):
     hub, _, broker = hub
     kernel = hub.kernel(hubs.OUTSIDER)
 
-    assert kernel.run(REFUSED).strip() == "broker.unreachable"
+    assert kernel.run(REFUSED).strip() == "broker.not-admitted"
     refused = {(line["uid"], line["why"]) for line in broker.audit() if line["what"] == "connect"}
     assert refused == {(hubs.IDS[hubs.OUTSIDER], "user")}

@@ -87,7 +87,7 @@ def test_what_is_not_allowed_is_a_typed_error(start):
 
 def test_without_the_policys_consent_a_user_is_not_admitted(start):
     broker = start('[users]\nnames = ["somebody"]\n')
-    assert broker.run('answer(refused("tracepoint:syscalls:sys_enter_getppid"))') == ["broker.unreachable"]
+    assert broker.run('answer(refused("tracepoint:syscalls:sys_enter_getppid"))') == ["broker.not-admitted"]
     assert {(line["what"], line["why"]) for line in broker.audit()} == {("connect", "user")}
 
 

@@ -267,3 +267,19 @@ def test_systemd_rates_the_service_as_little_exposed(root, interpreter, homes, m
     exposure = re.search(r"exposure level for .*: ([\d.]+)", done.stdout)
     assert exposure, done.stderr
     assert float(exposure[1]) <= most  # as docs/broker.md says
+
+
+@pytest.mark.parametrize(("level", "changed"), [("3", True), ("4", True), ("2", False), ("-1", False), (None, False)])
+def test_a_kernel_that_does_not_let_the_capability_suffice_is_set_to_the_usual_level(root, level, changed):
+    if level is not None:
+        (root / "proc/sys/kernel").mkdir(parents=True)
+        (root / "proc/sys/kernel/perf_event_paranoid").write_text(level + "\n")
+    commands, setting = [], root / "etc/sysctl.d/60-accel-magic-broker.conf"
+
+    install.do(install.installation(CODE, root), commands.append)
+
+    assert (("sysctl", "--load", str(setting)) in commands, setting.exists()) == (changed, changed)
+    if changed:
+        assert setting.read_text().splitlines()[-1] == "kernel.perf_event_paranoid = 2"
+    install.do(install.removal(root), commands.append)
+    assert not setting.exists()
