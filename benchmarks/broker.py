@@ -1,4 +1,4 @@
-"""Tracing through the broker, compared with root in the same process: waiting times, cost per hit, and a broker at rest."""
+"""Tracing through the broker, compared with root: waiting times, cost per hit, and a broker at rest."""
 
 from __future__ import annotations
 

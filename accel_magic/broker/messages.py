@@ -7,7 +7,7 @@ files that its places are in, open for reading.
 |---|---|---|
 | `hello`: version | what is allowed, for the doctor | |
 | `plan`: a `TraceRequest` | its number, the plan | |
-| `attach`: a `TraceRequest`, helpers, Python's layout; perhaps the number of its plan, instead of places | number, plan, layout, sizes of rings | maps, rings |
+| `attach`: a `TraceRequest` (or the number of a plan), helpers, Python's layout | number, plan, layouts | maps, rings |
 | `statistics`: number | hits for which no program ran, CPU time, notes | |
 | `detach`: number | notes | |
 | `status` | the traces that ran when this connection began, as far as the user may see them | |

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import grp
 import os
@@ -159,7 +160,7 @@ class Service:
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._listening.setblocking(False)
-        gc.freeze()  # sessions share this memory
+        _preload()
         for one in (self._listening, ending):
             self._waiting.register(one, select.POLLIN)
         while True:
@@ -233,9 +234,9 @@ class Service:
             os._exit(status)
 
     def _serve(self, connection: socket.socket, peer: Peer, reports: socket.socket) -> None:
-        compiler.start()  # it starts while this process imports numpy and the engine
         from accel_magic.broker.session import Session
 
+        compiler.start()
         seen = [each for each in self._sessions.values() if _is_ours(peer) or each.peer.uid == peer.uid]
         others = tuple((each.peer, each.traces) for each in seen)
         self._sessions.clear()
@@ -275,6 +276,16 @@ class Service:
             fix="end another one, for example by shutting down a notebook's kernel",
             code="broker.limit",
         )
+
+
+def _preload() -> None:
+    """Import what sessions need, so that they start at once, with shared memory, and give back what is free."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of numpy: processes that fork should have no other threads
+    import accel_magic.broker.session  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def _is_ours(peer: Peer) -> bool:

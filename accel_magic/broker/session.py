@@ -205,6 +205,7 @@ class Session:
         known = self._planned.get(number) if isinstance(number, int) else None
         if known is None or replace(known.request, places={}, stacks=request.stacks) != request:
             raise TraceStateError("the broker does not have this plan any more", code="broker.no-plan")
+        self._require_caller()
         return known.request, replace(known.plan, stacks=request.stacks)  # type: ignore[arg-type]  # checked
 
     def _require_caller(self) -> None:

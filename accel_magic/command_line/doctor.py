@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.api.doctor import report
-
 if TYPE_CHECKING:
     import argparse
 
@@ -21,6 +19,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from accel_magic.api.doctor import report
+
     found = report(xe=options.xe)
     print(found.to_json() if options.json else found.text)
     return found.exit_status

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.broker.test_places import tree
-from tests.support import thorough
+from tests.support import callers, thorough
 from tests.support.kernel_objects import kernel_objects
 
 REACH = """
@@ -120,10 +120,7 @@ def test_a_compiler_that_is_killed_at_any_time_is_a_typed_error_and_nothing_is_l
     assert hits == 1
     assert not [pid for pid in children(session) if state(pid) == "Z"]
     assert set(broker.folder.iterdir()) == files
-    end = time.monotonic() + 60
-    while kernel_objects() - before:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    callers.until(lambda: not kernel_objects() - before)
 
 
 def test_the_compiler_has_no_capability_and_cannot_gain_any(broker):
@@ -153,5 +150,6 @@ for _ in range(2):
     assert json.loads(process.stdout.readline()) == [1]
     (session,) = [pid for pid in broker.sessions() if children(pid)]
     os.kill(session, signal.SIGKILL)
+    callers.until(lambda: session not in broker.sessions())
     output, errors = process.communicate("\n\n", timeout=60)
     assert json.loads(output) == [1], errors

@@ -122,7 +122,7 @@ def test_json_holds_every_check_and_the_verdict():
 
 @pytest.mark.parametrize("report", [LIMITED, BROKEN])
 def test_the_command_prints_the_report_and_returns_its_status(report, monkeypatch, capsys):
-    monkeypatch.setattr("accel_magic.command_line.doctor.report", lambda **_: report)
+    monkeypatch.setattr("accel_magic.api.doctor.report", lambda **_: report)
 
     assert main(["doctor"]) == report.exit_status
     assert capsys.readouterr().out == report.text + "\n"
