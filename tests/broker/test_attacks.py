@@ -128,7 +128,7 @@ def test_requests_with_any_part_replaced_are_answered_with_a_typed_error(broker)
         {"kind": "detach", "trace": 1},
     ]
     connection = broker.connect()
-    for _ in range(thorough.choose(120, 20_000)):
+    for _ in range(thorough.choose(120, 2000)):
         answer = asked(connection, json.dumps(mutated(source, source.choice(whole))).encode())
         if answer is None:
             connection.close()
@@ -223,7 +223,7 @@ def test_two_users_who_trace_at_once_see_only_their_own(broker):
     script = """
 end = time.monotonic() + {seconds}
 count, rows, pids = 0, 0, set()
-while time.monotonic() < end:
+while time.monotonic() < end or count < 3:
     with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "offcpu", stacks="user,python") as t:
         for _ in range({calls}): os.getppid()
         time.sleep(0.01)
@@ -234,7 +234,7 @@ while time.monotonic() < end:
     count += 1
 answer(count, list(pids) == [os.getpid()])
 """
-    seconds = thorough.choose(6, 300)
+    seconds = thorough.choose(6, 120)
     processes = [
         broker.start(script.format(seconds=seconds, calls=calls_), uid)
         for uid, calls_ in ((users.FIRST, 100), (users.SECOND, 170))
@@ -243,7 +243,7 @@ answer(count, list(pids) == [os.getpid()])
         output, errors = process.communicate(timeout=seconds + 120)
         assert process.returncode == 0, errors
         count, own = json.loads(output.splitlines()[-1])
-        assert count > 1
+        assert count >= 3
         assert own
 
 

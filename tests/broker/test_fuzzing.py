@@ -88,7 +88,7 @@ def test_changed_bytes_are_a_message_or_refused():
 
 def test_requests_of_a_user_with_any_part_replaced_are_answered_with_a_typed_error(broker):
     source, whole, codes, before = random.Random(19), requests(), {}, kernel_objects()
-    file, number = os.open(LIBC, os.O_RDONLY), thorough.choose(500, 20_000)
+    file, number = os.open(LIBC, os.O_RDONLY), thorough.choose(500, 100_000)
     wanted = number
     while wanted:
         with callers.connected(broker) as connection:

@@ -100,7 +100,7 @@ def test_a_compiler_that_is_killed_at_any_time_is_a_typed_error_and_nothing_is_l
     process.stdout.readline()
     (session,) = broker.sessions()
     killed = 0
-    end = time.monotonic() + thorough.choose(6, 120)
+    end = time.monotonic() + thorough.choose(4, 120)
     while time.monotonic() < end:
         time.sleep(source.uniform(0.0, 0.15))
         below = tree(session)[1:]

@@ -5,6 +5,8 @@ import os
 import socket
 from pathlib import Path
 
+import pytest
+
 from tests.support import callers, thorough, users
 
 WORKS = 'with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid") as t: os.getppid()\nanswer(t.result.hits)'
@@ -111,7 +113,7 @@ def test_many_sessions_leave_no_descriptor_process_or_memory_in_the_service(star
     with callers.connected(broker) as kept:
         callers.ask(kept, b'{"kind": "hello", "version": 1}')
         for _ in range(2):
-            for _ in range(thorough.choose(20, 500)):
+            for _ in range(thorough.choose(12, 500)):
                 with broker.connect() as connection:
                     assert callers.ask(connection, b'{"kind": "hello", "version": 1}')
             callers.until(lambda: len(broker.sessions()) == 1)
@@ -128,7 +130,7 @@ def work_of_{name}(number):
         libc.atoi(b"{name}")
 end = time.monotonic() + {seconds}
 done = traces = 0
-while time.monotonic() < end:
+while time.monotonic() < end or traces < 3:
     probes = "tracepoint:syscalls:sys_enter_getppid", "latency:uprobe:libc:atoi", "offcpu", "profile:hz:199"
     with accel_magic.trace(*probes, args="text=arg0:str", stacks="user,python") as t:
         work_of_{name}({calls})
@@ -148,8 +150,9 @@ answer(traces)
 """
 
 
+@pytest.mark.timeout(900)
 def test_two_users_who_make_the_same_calls_at_once_see_no_call_stack_or_name_of_each_other(broker):
-    seconds = thorough.choose(6, 600)
+    seconds = thorough.choose(4, 600)
     names = {"apricot": (users.FIRST, "walnut", 90), "walnut": (users.SECOND, "apricot", 140)}
     running = [
         broker.start(TWO.format(name=name, other=other, calls=calls, seconds=seconds), uid)
@@ -159,7 +162,7 @@ def test_two_users_who_make_the_same_calls_at_once_see_no_call_stack_or_name_of_
         output, errors = process.communicate(timeout=seconds + 120)
         assert process.returncode == 0, errors
         (traces,) = json.loads(output.splitlines()[-1])
-        assert traces > 1
+        assert traces >= 3
 
 
 def test_a_caller_that_takes_no_answers_or_sends_descriptors_forever_holds_up_nobody(broker):

@@ -53,13 +53,14 @@ def main():
         refused("intel_vpu:ivpu_open", scope="all"),
     ]
     result, preset = traced("npu")
-    jobs, addresses = result.npu.jobs, result.events["bo"].dropna().astype("uint64")
+    jobs = result.npu.jobs
+    addresses = {*map(int, result.events["bo"].dropna()), *map(int, result.events["file"].dropna())}
     told["preset"] = preset | {
         "headline": str(result).splitlines()[0],
         "who": who(result.events),
         "jobs": [len(jobs), int((jobs.status == "ok").sum()), int(jobs.done_ns.notna().sum())],
         "buffers": int((result.npu.buffers.owner == "user").sum()),
-        "addresses": [len(addresses), int((addresses % 8 != 0).sum())],
+        "addresses": sorted(map(hex, addresses)),
     }
     result, functions = traced("intel_vpu:ivpu_*")
     interrupts = result.counts.hits.groupby("function").sum()["ivpu_hw_irq_handler"]
