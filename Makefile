@@ -36,7 +36,7 @@ demo: $(STAMPS)/demo
 	@tools/tracefs
 	@$(BIN)/python tools/run_notebook.py notebooks/quickstart.ipynb notebooks/npu_lab.ipynb notebooks/gputrace.ipynb build/demo
 
-test: lint
+test: $(STAMPS)/dev
 	@tools/packages $(TEST_PACKAGES)
 	@tools/tracefs
 	@tools/run_tests $(BIN)/python

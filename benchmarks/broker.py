@@ -66,7 +66,7 @@ def _starts(broker: Broker, *, quick: bool) -> Iterator[Measured]:
 
 
 def _hits(broker: Broker, *, quick: bool) -> Iterator[Measured]:
-    processes, calls, rounds = (1, 100_000, 2) if quick else (5, 500_000, 3)
+    processes, calls, rounds = (1, 100_000, 2) if quick else (15, 500_000, 3)
     for mode, name in (("count", "hit, counted"), ("events", "event")):
         seen = [_both(broker, calls, rounds, mode, PROBES[0]) for _ in range(processes)]
         costs = []

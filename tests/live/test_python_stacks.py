@@ -191,6 +191,9 @@ def test_samples_at_any_moment_have_possible_stacks_and_correct_lines(traced):
     source = Path(__file__).read_text(encoding="utf-8").splitlines()
     possible, odd, lost = 0, [], []
     for stack in stacks:
+        if stack == -1:  # no frame at all
+            lost.append(stack)
+            continue
         names = [frame.name.rpartition(".")[2] for frame in stack]
         if "spin" not in names:
             lost.append(stack)  # the walk was incomplete because the callers were unknown at that moment
@@ -203,7 +206,7 @@ def test_samples_at_any_moment_have_possible_stacks_and_correct_lines(traced):
         if not right:
             odd.append(stack)
     assert odd == []
-    assert len([stack for stack in stacks if GONE in stack]) <= 2  # one in some 20,000
+    assert len([stack for stack in stacks if stack != -1 and GONE in stack]) <= 2  # one in some 20,000
     assert possible > 100
     assert len(lost) < 0.1 * len(stacks), lost
 

@@ -154,9 +154,9 @@ def test_unfinished_waits_last_until_the_end_and_ended_threads_have_none():
         asleep.wait()
 
     def brief():
-        ids["brief"], start = threading.get_native_id(), time.monotonic_ns()
+        ids["brief"], ids["began"] = threading.get_native_id(), time.monotonic_ns()
         quick.wait(0.02)
-        ids["took"] = time.monotonic_ns() - start
+        ids["took"] = time.monotonic_ns() - ids["began"]
 
     with trace("offcpu:us:100") as t:
         thread = threading.Thread(target=sleeper, daemon=True)
@@ -175,7 +175,9 @@ def test_unfinished_waits_last_until_the_end_and_ended_threads_have_none():
     assert last["time_ns"] >= ids["since"] - t.result.recording.start_ns
     assert last["wait"] == "lock"
     assert t.result.latency["unfinished"].tolist() == [1]
-    assert 0 < of_thread(t.result, ids["brief"])["duration_ns"].max() <= ids["took"]
+    waits = of_thread(t.result, ids["brief"]).set_index("time_ns")["duration_ns"]
+    began = ids["began"] - t.result.recording.start_ns
+    assert 0 < waits[began : began + ids["took"]].max() <= ids["took"]
     assert t.result.recorded == len(t.result.events)
 
 
