@@ -177,7 +177,7 @@ def test_unfinished_waits_last_until_the_end_and_ended_threads_have_none():
     assert t.result.latency["unfinished"].tolist() == [1]
     waits = of_thread(t.result, ids["brief"]).set_index("time_ns")["duration_ns"]
     began = ids["began"] - t.result.recording.start_ns
-    assert 0 < waits[began : began + ids["took"]].max() <= ids["took"]
+    assert 0 < waits.loc[began : began + ids["took"]].max() <= ids["took"]
     assert t.result.recorded == len(t.result.events)
 
 
