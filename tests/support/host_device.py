@@ -137,7 +137,7 @@ def compile_programs(
     bitcode.adopt(module, machine)
     if bitcode.undefined(module):
         keep = {name for program in programs for name in (f"bpf_{program.name}", probe_name(program.name))}
-        bitcode.link(module, bitcode.helpers("host"), machine, keep=keep | {"accel_self"})
+        bitcode.link(module, [bitcode.helpers("host")], machine, keep=keep | {"accel_self"})
     bitcode.optimise(module, machine, level)
     bitcode.require_complete(module, "this CPU")
     # An engine owns its target machine, so it gets its own; that of _machine is for the optimizer.

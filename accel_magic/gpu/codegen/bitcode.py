@@ -12,7 +12,7 @@ from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.ptx.llvm import binding, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 
 _NUMBERED: Final = re.compile(r"accel_helper_(\d+)")
@@ -35,20 +35,21 @@ def bitcode(text: str) -> bytes:
     return bytes(parse(text).as_bitcode())
 
 
-def link(module: Any, helpers: bytes, machine: Any, *, keep: Collection[str]) -> None:
-    """Link helpers into a module and hide everything that is not named in `keep`.
+def link(module: Any, libraries: Sequence[bytes], machine: Any, *, keep: Collection[str]) -> None:
+    """Link libraries into a module and hide everything that is not named in `keep`.
 
     Args:
         module: A program's module; modified in place.
-        helpers: Bitcode of the helpers.
+        libraries: Bitcode, e.g. of the helpers.
         machine: The target machine; the module gets its data layout and triple.
         keep: Functions and variables that stay visible.
 
     """
-    other = binding().parse_bitcode(helpers)
-    for one in (module, other):
-        adopt(one, machine)
-    module.link_in(other)
+    adopt(module, machine)
+    for library in libraries:
+        other = binding().parse_bitcode(library)
+        adopt(other, machine)
+        module.link_in(other)
     hide(module, keep)
 
 

@@ -56,7 +56,7 @@ def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
     name = _probe_of(ir)
     machine = _nvptx(_base(arch))
     module = llvm.parse(ir)
-    bitcode.link(module, bitcode.helpers("nvptx64"), machine, keep={name})
+    bitcode.link(module, [bitcode.helpers("nvptx64")], machine, keep={name})
     bitcode.optimise(module, machine, _LEVEL)
     bitcode.require_complete(module, "an NVIDIA GPU")
     return ProbeCode(name, str(machine.emit_assembly(module)))

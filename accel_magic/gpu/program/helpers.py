@@ -1,11 +1,11 @@
-"""The helpers that GPU programs may call: numbers, arguments, results, and which results differ between lanes."""
+"""The helpers that GPU programs and policies may call: numbers, arguments, results, and which differ between lanes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +32,9 @@ PER_THREAD: Final = frozenset({MapType.PER_THREAD_ARRAY, MapType.PER_THREAD_ARRA
 RINGS: Final = frozenset({MapType.RINGBUF, MapType.GPU_RINGBUF})
 
 
+User = Literal["gpu", "policy", "both"]
+
+
 class Arg(Enum):
     """The kind of value that an argument must have."""
 
@@ -44,6 +47,10 @@ class Arg(Enum):
     SIZE = "bytes of the memory before, known to be bounded"
     SIZE_CONST = "bytes to reserve, a constant"
     RECORD = "what a ring buffer's reserve returned"
+    INTO = "writable memory; the next argument is its size"
+    INTO_SIZE = "bytes of the memory before, known to be bounded; they are written"
+    PREFETCH = "the prefetch decision that the hook was given"
+    EVICTION = "the eviction decision that the hook was given"
     TEXT = "readable memory that ends with a zero byte"
     CONTEXT = "the context, or any value: it is ignored"
     POINTER = "any address: it is not read"
@@ -78,6 +85,7 @@ class Helper:
         lanes: Whether the result (or what is written through OUT8 arguments) differs between lanes.
         effect: The visible side effect, '' for none: 'update', 'delete', 'output', 'print', 'exit'.
         converges: Whether all lanes of the warp must call it together: votes, barriers.
+        user: The programs that may call it: those in GPU kernels, policies of a GPU's driver, or both.
 
     """
 
@@ -88,16 +96,25 @@ class Helper:
     lanes: Lanes
     effect: str = ""
     converges: bool = False
+    user: User = "gpu"
 
 
+_FIRST_KFUNC: Final = 10_000
+"""Kernel functions have names instead of numbers: policies call them by these, which nothing else has."""
 _XYZ = (Arg.OUT8, Arg.OUT8, Arg.OUT8)
 _TABLE = (
-    Helper(1, "bpf_map_lookup_elem", (Arg.MAP, Arg.KEY), Result.VALUE_OR_NULL, Lanes.UNIFORM),
+    Helper(1, "bpf_map_lookup_elem", (Arg.MAP, Arg.KEY), Result.VALUE_OR_NULL, Lanes.UNIFORM, user="both"),
     Helper(
-        2, "bpf_map_update_elem", (Arg.MAP, Arg.KEY, Arg.VALUE, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, effect="update"
+        2,
+        "bpf_map_update_elem",
+        (Arg.MAP, Arg.KEY, Arg.VALUE, Arg.ANY),
+        Result.NUMBER,
+        Lanes.UNIFORM,
+        effect="update",
+        user="both",
     ),
-    Helper(3, "bpf_map_delete_elem", (Arg.MAP, Arg.KEY), Result.NUMBER, Lanes.UNIFORM, effect="delete"),
-    Helper(5, "bpf_ktime_get_ns", (), Result.NUMBER, Lanes.VARYING),
+    Helper(3, "bpf_map_delete_elem", (Arg.MAP, Arg.KEY), Result.NUMBER, Lanes.UNIFORM, effect="delete", user="both"),
+    Helper(5, "bpf_ktime_get_ns", (), Result.NUMBER, Lanes.VARYING, user="both"),
     Helper(
         6,
         "bpf_trace_printk",
@@ -105,9 +122,10 @@ _TABLE = (
         Result.NUMBER,
         Lanes.UNIFORM,
         effect="print",
+        user="both",
     ),
-    Helper(8, "bpf_get_smp_processor_id", (), Result.NUMBER, Lanes.UNIFORM),
-    Helper(14, "bpf_get_current_pid_tgid", (), Result.NUMBER, Lanes.UNIFORM),
+    Helper(8, "bpf_get_smp_processor_id", (), Result.NUMBER, Lanes.UNIFORM, user="both"),
+    Helper(14, "bpf_get_current_pid_tgid", (), Result.NUMBER, Lanes.UNIFORM, user="both"),
     Helper(
         25,
         "bpf_perf_event_output",
@@ -123,10 +141,20 @@ _TABLE = (
         Result.NUMBER,
         Lanes.UNIFORM,
         effect="output",
+        user="both",
     ),
-    Helper(131, "bpf_ringbuf_reserve", (Arg.MAP, Arg.SIZE_CONST, Arg.ANY), Result.RECORD_OR_NULL, Lanes.VARYING),
-    Helper(132, "bpf_ringbuf_submit", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM, effect="output"),
-    Helper(133, "bpf_ringbuf_discard", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM),
+    Helper(
+        131,
+        "bpf_ringbuf_reserve",
+        (Arg.MAP, Arg.SIZE_CONST, Arg.ANY),
+        Result.RECORD_OR_NULL,
+        Lanes.VARYING,
+        user="both",
+    ),
+    Helper(
+        132, "bpf_ringbuf_submit", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM, effect="output", user="both"
+    ),
+    Helper(133, "bpf_ringbuf_discard", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM, user="both"),
     Helper(501, "gpu_puts", (Arg.TEXT,), Result.NUMBER, Lanes.UNIFORM, effect="print"),
     Helper(502, "gpu_globaltimer", (), Result.NUMBER, Lanes.VARYING),
     Helper(503, "gpu_block_idx", _XYZ, Result.NUMBER, Lanes.UNIFORM),
@@ -154,5 +182,37 @@ _TABLE = (
     Helper(611, "gpu_bank_passes", (Arg.ANY, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, converges=True),
 )
 
-HELPERS: Final[Mapping[int, Helper]] = MappingProxyType({helper.id: helper for helper in _TABLE})
+_POLICY_TABLE = (
+    Helper(7, "bpf_get_prandom_u32", (), Result.NUMBER, Lanes.VARYING, user="policy"),
+    Helper(16, "bpf_get_current_comm", (Arg.INTO, Arg.INTO_SIZE), Result.NUMBER, Lanes.UNIFORM, user="policy"),
+    Helper(
+        113,
+        "bpf_probe_read_kernel",
+        (Arg.INTO, Arg.INTO_SIZE, Arg.POINTER),
+        Result.NUMBER,
+        Lanes.UNIFORM,
+        user="policy",
+    ),
+    *(
+        Helper(_FIRST_KFUNC + at, name, arguments, Result.NUMBER, Lanes.UNIFORM, user="policy")
+        for at, (name, arguments) in enumerate(
+            (
+                ("bpf_gpu_set_prefetch_region", (Arg.PREFETCH, Arg.ANY, Arg.ANY)),
+                ("bpf_gpu_request_reorder", (Arg.EVICTION, Arg.ANY, Arg.ANY)),
+            )
+        )
+    ),
+)
+
+KFUNCS: Final[Mapping[str, int]] = MappingProxyType(
+    {helper.name: helper.id for helper in _POLICY_TABLE if helper.id >= _FIRST_KFUNC}
+)
+"""Kernel functions of gpu_ext's driver by name: the numbers under which `HELPERS` has them."""
+
+HELPERS: Final[Mapping[int, Helper]] = MappingProxyType({helper.id: helper for helper in (*_TABLE, *_POLICY_TABLE)})
 """All helpers by number."""
+
+GPU_HELPERS: Final[Mapping[int, Helper]] = MappingProxyType(
+    {number: helper for number, helper in HELPERS.items() if helper.user != "policy"}
+)
+"""Those that programs in GPU kernels may call."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import btf, clang, elf, sections
 from accel_magic.gpu.program import btf as btf_layouts
-from accel_magic.gpu.program.helpers import MapType
-from accel_magic.gpu.program.isa import CALL, CALL_LOCAL, SLOT, DataReference, MapReference, decode
+from accel_magic.gpu.program.helpers import KFUNCS, MapType
+from accel_magic.gpu.program.isa import CALL, CALL_HELPER, CALL_LOCAL, SLOT, DataReference, MapReference, decode
 from accel_magic.gpu.program.model import BpfObject, Function, MapSpec, Program
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _program(program: Program, entry: Place, linked: Mapping[Place, Linked], gpu
 
 def _for_cpu(program: Program, gpu_names: str) -> bool:
     try:
-        return not sections.is_gpu(program, gpu_names=gpu_names)
+        return sections.is_policy(program) or not sections.is_gpu(program, gpu_names=gpu_names)
     except ProgramError:  # raised again when the program is attached
         return False
 
@@ -269,7 +269,11 @@ def link(unit: Unit, place: Place) -> Linked:
     for slot, instruction in enumerate(code):
         relocation = relocations.pop(start + SLOT * slot, None)
         try:
-            if instruction is not None and instruction.opcode == CALL and (relocation or instruction.src == CALL_LOCAL):
+            if instruction is not None and instruction.opcode == CALL and relocation and _is_kfunc(relocation):
+                code[slot] = replace(instruction, src=CALL_HELPER, imm=KFUNCS[relocation.symbol.name])
+            elif (
+                instruction is not None and instruction.opcode == CALL and (relocation or instruction.src == CALL_LOCAL)
+            ):
                 callees[slot] = _callee(unit, (number, start + SLOT * slot), instruction, relocation)
             elif relocation is not None:
                 code[slot] = _referring(unit, instruction, relocation)
@@ -280,6 +284,11 @@ def link(unit: Unit, place: Place) -> Linked:
         raise _unknown(unit, next(iter(relocations.values())))
     function = Function(symbol.name, tuple(code), lines, tuple(fields.items()), tuple(missing))
     return Linked(function, callees, tuple(problems))
+
+
+def _is_kfunc(relocation: elf.Relocation) -> bool:
+    symbol = relocation.symbol
+    return relocation.type == elf.OF_CALL and symbol.section is None and symbol.name in KFUNCS
 
 
 def damaged(source: str, why: str) -> ProgramError:

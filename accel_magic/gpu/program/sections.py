@@ -89,6 +89,11 @@ _ON_CPU = frozenset(
 )
 
 
+def is_policy(program: Program) -> bool:
+    """Whether a program is a policy's: a hook in a table of functions of a driver (struct_ops)."""
+    return program.section.partition("/")[0] in ("struct_ops", "struct_ops.s")
+
+
 def attach_of(program: Program, *, gpu_names: str = "") -> Attach | None:
     """Parse the attach points in a program's section.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning", "note"]
 
 
-PointerKind = Literal["stack", "map", "context"]
+PointerKind = Literal["stack", "map", "context", "object"]
 
 
 Place = tuple[int, int]

@@ -8,7 +8,7 @@ from accel_magic.gpu.program import context, isa
 from accel_magic.gpu.program.helpers import HASHES
 from accel_magic.gpu.program.isa import STACK_SIZE
 from accel_magic.gpu.verifier import stack
-from accel_magic.gpu.verifier.domain import constant, sign_extended, unsigned_below
+from accel_magic.gpu.verifier.domain import UNKNOWN, constant, sign_extended, unsigned_below
 from accel_magic.gpu.verifier.findings import Breach
 from accel_magic.gpu.verifier.values import NAMES, OR_NULL, Value, number
 
@@ -27,6 +27,7 @@ _MEMORY: Final[Mapping[str, PointerKind]] = {
     "record": "map",
     "data": "map",
     "context": "context",
+    "object": "object",
 }
 """Kinds of values that can be used as addresses, and the memory they point to."""
 
@@ -47,8 +48,9 @@ def load(run: Run, state: State, place: Place, base: Value, instruction: isa.Ins
     size = instruction.size
     _note(run, place, base)
     if base.kind == "context":
-        _require_field(base, instruction.offset, size)
-        found = number(unsigned_below(size))
+        found = _load_argument(run, base, instruction.offset, size)
+    elif base.kind == "object":
+        found = _load_object(run, base, instruction.offset, size)
     elif base.kind == "stack":
         found = _load_stack(run, state, base, instruction.offset, size)
     else:
@@ -70,7 +72,7 @@ def store(run: Run, state: State, place: Place, base: Value, value: Value, *, of
     _require_writable(run, base)
     if base.kind != "stack":
         _require_inside(run, base, offset, size, doing="writes")
-        if value.pointer:
+        if value.pointer and (value.kind != "object" or size < 8):
             raise Breach("pointer-leak", f"{NAMES[value.kind]} is stored where others can read it")
         return
     low, high = _stack_reach(run, state, base, offset, size, doing="writes")
@@ -159,6 +161,29 @@ def require_writable(run: Run, state: State, base: Value, size: int, *, what: st
         stack.blur(state.frames[base.frame], low, high + size)
 
 
+def require_filled(run: Run, state: State, base: Value, least: int, most: int, *, what: str) -> None:
+    """Require that a helper may write up to `most` bytes at an address, of which it writes at least `least`.
+
+    Raises:
+        Breach: The helper may not write them.
+
+    """
+    _require_memory(base, what)
+    _require_writable(run, base)
+    if not most:
+        return
+    if base.kind != "stack":
+        _require_inside(run, base, 0, most, doing=f"passes, as {what},")
+        return
+    low, high = _stack_reach(run, state, base, 0, most, doing=f"passes, as {what},")
+    if least < most or low < high:
+        stack.require_plain(state.frames[base.frame], low, high + most - low)
+    if low == high:
+        stack.overwrite(state.frames[base.frame], low, most)
+    else:
+        stack.blur(state.frames[base.frame], low, high + most)
+
+
 def peek(run: Run, state: State, base: Value, at: int) -> Scalar:
     """Return the byte at an offset from an address, as far as it is known.
 
@@ -186,15 +211,46 @@ def _note(run: Run, place: Place, base: Value) -> None:
 def _require_memory(base: Value, what: str) -> None:
     if base.kind in OR_NULL:
         raise Breach("null-not-checked", f"{what} is {NAMES[base.kind]}; it may be null here")
-    if base.kind not in _MEMORY or base.kind == "context":
+    if base.kind not in _MEMORY or base.kind in ("context", "object"):
         raise Breach("wrong-argument", f"{what} is {NAMES[base.kind]}; it must point to stack or map memory")
 
 
 def _require_writable(run: Run, base: Value) -> None:
     if base.kind == "context":
         raise Breach("write-to-context", "this writes to the context")
+    if base.kind == "object":
+        raise Breach("write-to-object", f"this writes to a {base.map} of the driver")
     if base.map and run.maps[base.map].read_only:
         raise Breach("write-to-read-only", f"this writes to `{base.map}`, which holds constants")
+
+
+def _load_argument(run: Run, base: Value, offset: int, size: int) -> Value:
+    """Read the context: in a GPU kernel a field of struct gpu_ctx, in a policy an argument of its hook."""
+    if run.hook is None:
+        _require_field(base, offset, size)
+        return number(unsigned_below(size))
+    arguments = run.hook.arguments
+    at = base.number.wide.smin + offset
+    if not base.number.known or at % 8 or size != 8 or not 0 <= at < 8 * len(arguments):
+        raise Breach(
+            "out-of-bounds-context",
+            f"{run.hook.name} has {len(arguments)} arguments of 8 bytes; this reads {size} bytes",
+            fix="take the arguments through BPF_PROG, as many as the hook has",
+        )
+    struct = arguments[at // 8]
+    return Value("object", map=struct, frame=1) if struct else number(UNKNOWN)
+
+
+def _load_object(run: Run, base: Value, offset: int, size: int) -> Value:
+    """Read an object of the driver; a null or damaged pointer reads zeros, as in the kernel."""
+    if run.hook is None or not base.number.known:
+        raise Breach("out-of-bounds-object", f"this reads {base.map} at an offset that is not constant")
+    try:
+        struct = run.hook.types.read(base.map, base.number.wide.smin + offset, size)
+    except LookupError as error:
+        at = base.number.wide.smin + offset
+        raise Breach("out-of-bounds-object", f"this reads {size} bytes at offset {at} of {base.map}: {error}") from None
+    return Value("object", map=struct) if struct else number(unsigned_below(size))
 
 
 def _require_field(base: Value, offset: int, size: int) -> None:

@@ -169,6 +169,8 @@ def _value(call: _Call, _register: int, value: Value) -> None:
 
 
 def _number(call: _Call, register: int, value: Value) -> None:
+    if value.kind == "object" and call.helper.effect == "print":
+        return
     require_scalar(value, call.named(register))
 
 
@@ -178,6 +180,10 @@ def _out8(call: _Call, register: int, value: Value) -> None:
 
 def _memory(call: _Call, register: int, value: Value) -> None:
     accesses.require_readable(call.run, call.state, value, 0, what=call.named(register))
+    call.memory = value
+
+
+def _into(call: _Call, _register: int, value: Value) -> None:
     call.memory = value
 
 
@@ -212,6 +218,26 @@ def _record(call: _Call, register: int, value: Value) -> None:
     call.state.release(value.id)
 
 
+def _into_size(call: _Call, register: int, value: Value) -> None:
+    known = _sized(call, register, value).number.wide
+    if known.smin < 0:
+        raise Breach("wrong-argument", f"{call.named(register)} is a size and may be negative")
+    accesses.require_filled(call.run, call.state, call.memory, known.umin, known.umax, what=call.named(register - 1))
+
+
+def _object(struct: str) -> Callable[[_Call, int, Value], None]:
+    def check(call: _Call, register: int, value: Value) -> None:
+        unmoved = value.number.known and not value.number.value
+        if value.kind != "object" or value.map != struct or not value.frame or not unmoved:
+            raise Breach(
+                "wrong-argument",
+                f"{call.named(register)} is {NAMES[value.kind]}; it must be the {struct} that the hook was given",
+                fix="pass the hook's own argument",
+            )
+
+    return check
+
+
 def _text(call: _Call, register: int, value: Value) -> None:
     """Read a text to its end; each byte must be a constant."""
     what = call.named(register)
@@ -239,6 +265,10 @@ _CHECKS: Final[Mapping[Arg, Callable[[_Call, int, Value], None]]] = {
     Arg.VALUE: _value,
     Arg.OUT8: _out8,
     Arg.MEMORY: _memory,
+    Arg.INTO: _into,
+    Arg.INTO_SIZE: _into_size,
+    Arg.PREFETCH: _object("uvm_bpf_prefetch_decision"),
+    Arg.EVICTION: _object("uvm_bpf_pmm_decision_ctx"),
     Arg.SIZE: _size,
     Arg.SIZE_CONST: _size_const,
     Arg.RECORD: _record,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.program.model import MapSpec, Program
     from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.cfg import Cfg, Loop
+    from accel_magic.gpu.verifier.run import Hook
     from accel_magic.gpu.verifier.stack import Cells
     from accel_magic.gpu.verifier.state import Chain, State
     from accel_magic.gpu.verifier.steps import Step
@@ -90,6 +91,7 @@ class Plan:
         live: For each function and slot: the registers that are read later, as bits.
         decisive: For each function and slot: the registers from `liveness.decisive`, as bits.
         stack: For each function and slot: the bytes of the stack that are read later, as bits.
+        hook: As in `Run`.
 
     """
 
@@ -101,9 +103,10 @@ class Plan:
     live: Sequence[Mapping[int, int]]
     decisive: Sequence[Mapping[int, int]]
     stack: Sequence[Mapping[int, int]]
+    hook: Hook | None
 
 
-def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -> Plan:
+def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg], hook: Hook | None) -> Plan:
     """Prepare a program in which `shape` found no faults."""
     return Plan(
         program,
@@ -120,6 +123,7 @@ def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -
         [liveness.live(graph) for graph in graphs],
         [liveness.decisive(graph, returns_number=place == 0) for place, graph in enumerate(graphs)],
         [liveness.stack(graph) for graph in graphs],
+        hook,
     )
 
 
@@ -158,7 +162,7 @@ class Exploration:
     _alike: dict[tuple[Chain, Place, tuple[int, ...]], list[Visit]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.run = Run(self.plan.program, self.plan.maps)
+        self.run = Run(self.plan.program, self.plan.maps, hook=self.plan.hook)
 
     def follow_all(self) -> None:
         """Follow every path.

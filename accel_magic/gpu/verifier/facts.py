@@ -28,6 +28,7 @@ Kind = Literal[
     "record",
     "record_or_null",
     "context",
+    "object",  # of the driver, in a policy
     "data",  # a byte of a map's first value: global variables
 ]
 

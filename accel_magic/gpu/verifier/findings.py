@@ -141,6 +141,12 @@ _TABLE: Final = (
         "read the field into a variable of its type, then extract the part you need",
     ),
     Rule("write-to-context", "the context is read-only", "copy the field into a variable"),
+    Rule(
+        "out-of-bounds-object",
+        "objects of the driver must be read member by member, at constant offsets",
+        "read a member by its name, or with bpf_probe_read_kernel",
+    ),
+    Rule("write-to-object", "objects of the driver are read-only", "ask for a change through the hook's functions"),
     Rule("write-to-read-only", "constants are read-only", "use a global variable that is not const, or a map"),
     Rule(
         "misaligned-atomic",

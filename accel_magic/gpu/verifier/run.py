@@ -12,6 +12,7 @@ from accel_magic.gpu.verifier.values import NAMES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from accel_magic.gpu.program.kernel_types import KernelTypes
     from accel_magic.gpu.program.model import MapSpec, Program
     from accel_magic.gpu.program.verdict import Place, PointerKind
     from accel_magic.gpu.verifier.state import State
@@ -20,6 +21,22 @@ if TYPE_CHECKING:
 
 DONE: Final = -1
 """Returned by a step instead of the next slot if its path ends."""
+
+
+@dataclass(frozen=True)
+class Hook:
+    """The place that calls a policy.
+
+    Attributes:
+        name: Its name.
+        arguments: What its context holds, 8 bytes each: the struct that a pointer points to; "" for a number.
+        types: The structs.
+
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    types: KernelTypes
 
 
 @dataclass(slots=True)
@@ -34,6 +51,7 @@ class Run:
         pointers: Kinds of memory that each access was seen to point to.
         lowest: For each function: the lowest stack offset used.
         prints: Problems with formats: message and fix.
+        hook: What calls the program, if it is a policy; None in a GPU kernel.
 
     """
 
@@ -44,6 +62,7 @@ class Run:
     pointers: dict[Place, set[PointerKind]] = field(default_factory=dict)
     lowest: dict[int, int] = field(default_factory=dict)
     prints: dict[Place, tuple[str, str]] = field(default_factory=dict)
+    hook: Hook | None = None
 
 
 def read(state: State, register: int) -> Value:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.program.verdict import Finding, Place
     from accel_magic.gpu.verifier.cfg import Cfg
     from accel_magic.gpu.verifier.explore import Plan, Seen
+    from accel_magic.gpu.verifier.run import Hook
 
 _MOST_LOOPS = 8
 """Unbounded loops that are reported before the analysis gives up."""
@@ -41,17 +42,17 @@ class Safety:
     facts: Facts
 
 
-def analyse(program: Program, maps: Sequence[MapSpec]) -> Safety:
-    """Check a program's code, then follow all its paths."""
+def analyse(program: Program, maps: Sequence[MapSpec], hook: Hook | None = None) -> Safety:
+    """Check a program's code, then follow all its paths; `hook` calls it if it is a policy."""
     graphs = tuple(cfg.build(function) for function in program.functions)
     by_name = {spec.name: spec for spec in maps}
     faulty = tuple(
         finding(RULES[fault.rule], program, (place, fault.slot), fault.message)
-        for place, fault in shape.faults(program, by_name, graphs)
+        for place, fault in shape.faults(program, by_name, graphs, policy=hook is not None)
     )
     if faulty:
         return Safety(ordered(program, faulty), graphs, Facts())
-    exploration, found = _explore(plan(program, by_name, graphs))
+    exploration, found = _explore(plan(program, by_name, graphs, hook))
     found += [
         finding(RULES[breach.rule], program, place, breach.message, fix=breach.fix)
         for (place, _), breach in exploration.breaches.items()
@@ -143,8 +144,9 @@ def _endless(prepared: Plan, loop: Place) -> Finding:
 
 def _mixed(program: Program, exploration: Exploration) -> Iterator[Finding]:
     for place, kinds in exploration.run.pointers.items():
-        if len(kinds) > 1 and "context" in kinds:
-            message = "this reads the context on one path and other memory on another"
+        if len(kinds) > 1 and (special := kinds & {"context", "object"}):
+            what = "the context" if "context" in special else "an object of the driver"
+            message = f"this reads {what} on one path and other memory on another"
             yield finding(RULES["mixed-pointers"], program, place, message)
 
 

@@ -28,25 +28,28 @@ Located = tuple[int, Fault]
 """The index of a function, and a fault in it."""
 
 
-def faults(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg]) -> Iterator[Located]:
+def faults(
+    program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg], *, policy: bool = False
+) -> Iterator[Located]:
     """Find faults that make a program impossible to follow.
 
     Args:
         program: The program.
         maps: The object's maps by name.
         graphs: Control flow of each of its functions.
+        policy: Whether it is a policy of a driver, and not a program in a GPU kernel.
 
     """
     total = sum(len(function.code) for function in program.functions)
     if total > MOST_INSTRUCTIONS:
         yield 0, Fault("too-many-instructions", 0, f"the program has {total} instructions")
     for place, (function, graph) in enumerate(zip(program.functions, graphs, strict=True)):
-        for fault in (*_of_function(function, maps, len(program.functions)), *graph.faults):
+        for fault in (*_of_function(function, maps, len(program.functions), policy), *graph.faults):
             yield place, fault
     yield from _recursion(program)
 
 
-def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int) -> Iterator[Fault]:
+def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int, policy: bool) -> Iterator[Fault]:
     for slot, instruction in enumerate(function.code):
         if instruction is None:
             continue
@@ -56,6 +59,11 @@ def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int
         if instruction.dst > 10 or instruction.src > 10 or (instruction.dst == 10 and _writes(instruction)):
             yield Fault("bad-register", slot, "the instruction writes r10 or uses a register that does not exist")
         yield from _unknown_names(instruction, slot, maps, functions)
+        if instruction.opcode == isa.CALL and instruction.src == isa.CALL_HELPER:
+            helper = HELPERS.get(instruction.imm)
+            if helper is None or helper.user not in ("both", "policy" if policy else "gpu"):
+                name = f"`{helper.name}`" if helper else f"helper with the number {instruction.imm}"
+                yield Fault("unknown-helper", slot, f"{'a policy' if policy else 'the GPU'} has no {name}")
 
 
 def _unknown(instruction: isa.Instruction) -> str:
@@ -76,8 +84,6 @@ def _unknown_names(
         return
     if instruction.src == isa.CALL_LOCAL and not 0 <= instruction.imm < functions:
         yield Fault("bad-jump", slot, f"the call goes to function {instruction.imm}; the program has {functions}")
-    if instruction.src == isa.CALL_HELPER and instruction.imm not in HELPERS:
-        yield Fault("unknown-helper", slot, f"the GPU has no helper with the number {instruction.imm}")
 
 
 def _writes(instruction: isa.Instruction) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Step = Callable[[Run, State, Place, isa.Instruction], int]
 
-_MOVABLE: Final = frozenset({"stack", "value", "record", "context", "data"})
+_MOVABLE: Final = frozenset({"stack", "value", "record", "context", "object", "data"})
 
 
 def step_of(instruction: isa.Instruction) -> Step:
@@ -127,6 +127,8 @@ def _moved_pointer(operation: int, width: int, left: Value, right: Value) -> Val
         base, by = (right, left) if left.kind == "scalar" else (left, right)
     elif width == 64 and operation == Alu.SUB and right.kind == "scalar":
         base, by = left, right
+    elif width == 64 and operation == Alu.SUB and left.kind == right.kind == "object":
+        return number(UNKNOWN)
     elif width == 64 and operation == Alu.SUB and left[2:4] == right[2:4] and left.kind == right.kind in _MOVABLE:
         same = left.kind in ("stack", "data")
         return number(compute(Alu.SUB, 64, left.number, right.number) if same else UNKNOWN)
@@ -207,7 +209,9 @@ def _compared_with_null(instruction: isa.Instruction, left: Value, right: Value)
     if instruction.kind == isa.JMP32:
         raise Breach("pointer-arithmetic", f"only the lower half of {NAMES[pointer.kind]} is compared")
     if other.kind == "scalar" and equality and other.number.known and not other.number.value:
-        return pointer
+        return None if pointer.kind == "object" and not pointer.frame else pointer
+    if "object" in (left.kind, right.kind):
+        return None
     if other.kind == "scalar" or not (equality or left.kind == right.kind):
         raise Breach("pointer-arithmetic", f"{NAMES[pointer.kind]} is compared with {NAMES[other.kind]}")
     return None

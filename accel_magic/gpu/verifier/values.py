@@ -17,6 +17,7 @@ Kind = Literal[
     "record",
     "record_or_null",
     "context",
+    "object",  # of the driver, in a policy
     "data",
 ]
 
@@ -30,8 +31,9 @@ class Value(NamedTuple):
         kind: The kind of value.
         number: A scalar's value, or a pointer's offset in bytes from the start of the object that it points into. Stack
             offsets are relative to the frame's end.
-        map: Name of the map that it belongs to.
-        frame: For a stack pointer: index of the active function that owns the stack, 0 for the main function.
+        map: Name of the map that it belongs to; for an object, that of its struct.
+        frame: For a stack pointer: index of the active function that owns the stack, 0 for the main function. For an
+            object: 1 if it is an argument of the hook, which is not null; else 0.
         id: For scalars: equal ids are equal numbers; 0 is no id. For records and values that may be null: the call
             that returned them.
         size: Bytes of a record.
@@ -70,6 +72,7 @@ NAMES: Final[dict[str, str]] = {
     "record": "a pointer to a ring buffer record",
     "record_or_null": "the result of a ring buffer reserve",
     "context": "a pointer to the context",
+    "object": "a pointer to an object of the driver",
     "data": "a pointer to a global variable",
 }
 """Names of the kinds in messages."""

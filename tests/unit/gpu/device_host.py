@@ -6,7 +6,7 @@ import numpy as np
 
 from accel_magic.gpu.codegen import device
 from accel_magic.gpu.maps import layout as maps
-from accel_magic.gpu.program.helpers import HELPERS
+from accel_magic.gpu.program.helpers import GPU_HELPERS
 from accel_magic.gpu.program.model import MapSpec
 from accel_magic.ptx import llvm
 
@@ -90,7 +90,9 @@ class HostDevice:
         self.engine = binding.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
         call = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 5)
-        self.helpers = {number: call(self.engine.get_function_address(f"accel_helper_{number}")) for number in HELPERS}
+        self.helpers = {
+            number: call(self.engine.get_function_address(f"accel_helper_{number}")) for number in GPU_HELPERS
+        }
         self.self = device.HostThread.from_address(self.engine.get_global_value_address(device.HOST_THREAD))
         self.be(0, dims=(threads, 1, 1))
 

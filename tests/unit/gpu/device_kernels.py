@@ -4,7 +4,7 @@ import numpy as np
 
 from accel_magic.devices.sim import Device
 from accel_magic.gpu.maps import layout as maps
-from accel_magic.gpu.program.helpers import HELPERS
+from accel_magic.gpu.program.helpers import GPU_HELPERS
 from accel_magic.ptx import llvm
 from tests.unit.gpu.device_host import PID_TGID, UNLIMITED, compiled, constants
 
@@ -43,11 +43,11 @@ def kernel(helper, handle):
     return "\n".join(lines)
 
 
-def ptx_of_kernels(specs, placed, arch, *, maps=None, helpers=tuple(HELPERS)):
+def ptx_of_kernels(specs, placed, arch, *, maps=None, helpers=tuple(GPU_HELPERS)):
     """PTX with a kernel `helper_N` for each helper; `maps` says which map some of them know, by helper."""
     binding = llvm.binding()
     machine = binding.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=arch, opt=3)
-    declared = "\n".join(f"declare i64 @accel_helper_{helper}(i64, i64, i64, i64, i64)" for helper in HELPERS)
+    declared = "\n".join(f"declare i64 @accel_helper_{helper}(i64, i64, i64, i64, i64)" for helper in GPU_HELPERS)
     kernels = "\n".join(kernel(helper, (maps or {}).get(helper)) for helper in helpers)
     text = "\n".join([constants(specs, placed), declared, kernels])
     names = {f"helper_{helper}" for helper in helpers}
@@ -57,7 +57,7 @@ def ptx_of_kernels(specs, placed, arch, *, maps=None, helpers=tuple(HELPERS)):
 class Simulated:
     """Maps on the CPU device and kernels that call helpers."""
 
-    def __init__(self, *specs, threads, helpers=tuple(HELPERS)):
+    def __init__(self, *specs, threads, helpers=tuple(GPU_HELPERS)):
         self.specs, self.threads = specs, threads
         self.device = Device(memory_bytes=1 << 26)
         self.plan = maps.plan_memory(specs, threads, limit=UNLIMITED)

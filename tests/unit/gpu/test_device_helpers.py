@@ -18,7 +18,7 @@ from accel_magic.gpu.codegen import device
 from accel_magic.gpu.codegen.assemble import assemble
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.layout import Placement
-from accel_magic.gpu.program.helpers import HELPERS, MapType
+from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
 from tests.unit.gpu.device_host import PID_TGID, HostDevice, at, spec
 from tests.unit.gpu.device_kernels import ptx_of_kernels
 
@@ -349,7 +349,7 @@ def test_both_builds_define_every_helper_and_name_no_target(build):
     defined = set(
         re.findall(r"^define \S* ?(?:noundef )?(?:range\(.*?\) )?i64 @accel_helper_(\d+)\(", text, re.MULTILINE)
     )
-    assert {int(number) for number in defined} == set(HELPERS)
+    assert {int(number) for number in defined} == set(GPU_HELPERS)
     assert not re.search(r"target (triple|datalayout)|target-cpu|target-features|noinline", text)
 
 
@@ -383,7 +383,7 @@ def test_the_helpers_assemble_for_every_generation(arch):
         made = assemble(ptx, arch)
     except MachineError as error:
         pytest.skip(str(error))
-    assert {int(name.removeprefix("helper_")) for name in made.functions} == set(HELPERS)
+    assert {int(name.removeprefix("helper_")) for name in made.functions} == set(GPU_HELPERS)
 
 
 def test_helpers_for_the_oldest_generation_use_its_instructions():

@@ -19,12 +19,13 @@ from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.codegen.compile import code_of
 from accel_magic.gpu.host import running
 from accel_magic.gpu.host.attach_points import check_bindings, specs_of
-from accel_magic.gpu.host.code import KernelTypes, adapted, bytecode, line_of
+from accel_magic.gpu.host.code import bytecode, line_of
 from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.maps import host_maps
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.program import clang, elf, isa
 from accel_magic.gpu.program.isa import DataReference, Instruction, MapReference
+from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
 from accel_magic.gpu.program.model import Function, KernelField, MapSpec, Program
 from accel_magic.gpu.program.objects import load_object
 from accel_magic.kernel.load.maps import MapContent

@@ -113,8 +113,18 @@ def load(out: Emitter, instruction: Instruction) -> None:
 
 def load_value(out: Emitter, instruction: Instruction) -> str:
     """Load the bytes without extension."""
+    if out.around.pointers.get((out.place, out.slot)) == "object":
+        return _load_object(out, instruction)
     at = address(out, instruction.src, instruction)
     return out.value(f"load i{8 * instruction.size}, {at.pointer}, align {min(at.align, instruction.size)}")
+
+
+def _load_object(out: Emitter, instruction: Instruction) -> str:
+    """Load from an object of the driver; where there is none, zeros are read."""
+    at = out.value(f"add i64 {out.read(instruction.src)}, {instruction.offset}")
+    out.used.add("declare ptr @accel_object(i64, i64)")
+    pointer = out.value(f"call ptr @accel_object(i64 {at}, i64 {instruction.size})")
+    return out.value(f"load i{8 * instruction.size}, ptr {pointer}, align 1")
 
 
 def store_constant(out: Emitter, instruction: Instruction) -> None:

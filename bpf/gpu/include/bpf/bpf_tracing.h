@@ -64,4 +64,25 @@
 #define BPF_UPROBE(name, parameters...) BPF_KPROBE(name, ##parameters)
 #define BPF_URETPROBE(name, result...) BPF_KRETPROBE(name, ##result)
 
+/* A program of a table of functions (struct_ops), or of fentry: its context is the arguments, 8 bytes each. */
+#define AM_WORDS_0(ctx)
+#define AM_WORDS_1(ctx) , (void *)(ctx)[0]
+#define AM_WORDS_2(ctx) AM_WORDS_1(ctx), (void *)(ctx)[1]
+#define AM_WORDS_3(ctx) AM_WORDS_2(ctx), (void *)(ctx)[2]
+#define AM_WORDS_4(ctx) AM_WORDS_3(ctx), (void *)(ctx)[3]
+#define AM_WORDS_5(ctx) AM_WORDS_4(ctx), (void *)(ctx)[4]
+#define AM_WORDS_6(ctx) AM_WORDS_5(ctx), (void *)(ctx)[5]
+
+#define BPF_PROG(name, parameters...)                                                                      \
+	name(unsigned long long *ctx);                                                                     \
+	static __always_inline __typeof__(name(0)) name##_unpacked(unsigned long long *ctx, ##parameters); \
+	__typeof__(name(0)) name(unsigned long long *ctx)                                                  \
+	{                                                                                                  \
+		_Pragma("GCC diagnostic push");                                                            \
+		_Pragma("GCC diagnostic ignored \"-Wint-conversion\"");                                    \
+		return name##_unpacked(ctx AM_JOINED(AM_WORDS_, AM_COUNT(parameters))(ctx));               \
+		_Pragma("GCC diagnostic pop");                                                             \
+	}                                                                                                  \
+	static __always_inline __typeof__(name(0)) name##_unpacked(unsigned long long *ctx, ##parameters)
+
 #endif

@@ -11,7 +11,7 @@ import pytest
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.codegen.lowering import Target, lower
 from accel_magic.gpu.maps.layout import Placement
-from accel_magic.gpu.program.helpers import HELPERS
+from accel_magic.gpu.program.helpers import GPU_HELPERS
 from accel_magic.gpu.program.model import MapSpec
 from tests.support import ebpf
 from tests.support.errors import raises
@@ -149,7 +149,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize("arch", [pytest.param("sm_75", marks=pytest.mark.thorough), "sm_120"])
-@pytest.mark.parametrize("helper", HELPERS)
+@pytest.mark.parametrize("helper", GPU_HELPERS)
 def test_every_helper_is_inlined_into_the_function(helper, arch, tmp_path):
     outs = "mov %r1, %r10\nadd %r1, -8\nmov %r2, %r10\nadd %r2, -16\nmov %r3, %r10\nadd %r3, -24"
     prepare = ARGUMENTS.get(helper, outs)

@@ -13,7 +13,7 @@ import pytest
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.program import clang, context, objects
 from accel_magic.gpu.program.context import Operation, Space
-from accel_magic.gpu.program.helpers import HELPERS, Arg, MapType
+from accel_magic.gpu.program.helpers import GPU_HELPERS, Arg, MapType
 from accel_magic.gpu.program.isa import CALL, LDX
 from tests.support.errors import raises
 
@@ -384,7 +384,7 @@ ARGUMENTS = {
 
 def test_the_header_declares_every_helper_with_its_number_and_arguments():
     text = ['#include "accel_gpu.h"', "GPU_MAP(m, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 4);"]
-    for helper in HELPERS.values():
+    for helper in GPU_HELPERS.values():
         call = f"{helper.name}({', '.join(ARGUMENTS[argument] for argument in helper.arguments)})"
         text.append(
             f'SEC("gpu/exit") int call_{helper.id}(void *ctx) {{ u32 key = 0; u64 value = 0; {call}; return 0; }}'
@@ -394,7 +394,7 @@ def test_the_header_declares_every_helper_with_its_number_and_arguments():
         program.name: [one.imm for one in program.functions[0].code if one and one.opcode == CALL]
         for program in programs
     }
-    assert called == {f"call_{number}": [number] for number in HELPERS}
+    assert called == {f"call_{number}": [number] for number in GPU_HELPERS}
 
 
 def test_the_header_has_the_numbers_and_offsets_of_the_tables():

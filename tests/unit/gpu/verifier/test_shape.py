@@ -41,7 +41,7 @@ def rule_of(*code):
 def test_the_error_names_program_line_text_rule_and_fix():
     error = refused(function(Instruction(isa.CALL, imm=7), ZERO, EXIT))
     assert error.what == "the verifier rejects judged at a.bpf.c:10: `line 0;`"
-    assert error.why == "the GPU has no helper with the number 7 [unknown-helper]"
+    assert error.why == "the GPU has no `bpf_get_prandom_u32` [unknown-helper]"
     assert error.fix == findings.RULES["unknown-helper"].fix
     assert error.code == "gpu.verifier.unknown-helper"
 
@@ -53,7 +53,7 @@ def test_without_line_information_the_error_names_the_instruction():
 
 def test_one_error_names_all_findings():
     error = refused(function(Instruction(0xFF), Instruction(isa.CALL, imm=7), ZERO, EXIT))
-    assert "[unknown-opcode]\n       a.bpf.c:11: the GPU has no helper with the number 7 [unknown-helper]" in error.why
+    assert "[unknown-opcode]\n       a.bpf.c:11: the GPU has no `bpf_get_prandom_u32` [unknown-helper]" in error.why
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Policies of GPU drivers, and the traces of memory accesses that they are tried on."""

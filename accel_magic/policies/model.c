@@ -1,0 +1,436 @@
+// The memory of a GPU with unified memory, behind the hooks of gpu_ext's policies. Nothing is moved, only counted.
+//
+// Compiled to LLVM IR by tools/build_policy_model, and linked with a translated policy, so that its hooks are inlined.
+// All that a policy can see lies in one arena; addresses outside of it read as zeros.
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+typedef int i32;
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+struct task_struct {
+	int pid, tgid;
+	char comm[16];
+};
+
+struct mm_struct {
+	struct task_struct *owner;
+};
+
+#include "gpu_driver.h"
+
+#define DENSITY_PERCENT 51 /* of a subtree, for the driver's own prefetching to take all of it */
+#define PART static inline __attribute__((always_inline))
+
+enum { FREE, USED, UNUSED };
+enum { HIT, FAULT, MISS };
+enum { APPLY, DEFAULT, REPEAT, STALE, CONFLICT };
+enum { EFAULT = 14 };
+
+struct tenant {
+	struct task_struct task;
+	struct mm_struct mm;
+	uvm_va_space_t va_space;
+	uvm_va_range_managed_t range;
+};
+
+// In Python: `_State` in engine.py. Sizes in chunks, blocks, tenants; counters since the beginning.
+struct state {
+	u64 chunk_count, block_count, tenant_count, observe;
+	u64 accesses, faults, misses, evictions, pages_in, pages_out, refused;
+	uvm_gpu_root_chunk_t *chunks;
+	uvm_va_block_t *blocks;
+	struct tenant *tenants;
+	struct tenant *current;
+	u64 random;
+	uvm_pmm_gpu_t pmm;
+	uvm_perf_prefetch_bitmap_tree_t tree;
+	uvm_va_block_region_t whole, region;
+	uvm_bpf_prefetch_decision_t prefetch;
+	uvm_bpf_pmm_decision_ctx_t eviction;
+	u64 registers[21]; /* struct pt_regs */
+};
+
+// What happened with one access. In Python: `ACCESS` in engine.py.
+struct access {
+	i32 evicted; /* the block that had to go; -1: none */
+	u16 pages_in, pages_out;
+	u8 outcome;
+	u8 refused; /* requests of the policy that made no sense */
+	u16 unused;
+};
+
+// Where the arena is; constants in the linked module.
+extern const u64 accel_arena, accel_arena_size;
+
+// The policy's hooks, and the function that a policy may probe for the block whose page faulted. Each is defined by
+// engine.py: 0 (the driver's default) where the policy has none.
+u64 policy_gpu_page_prefetch(void *arguments);
+u64 policy_gpu_page_prefetch_iter(void *arguments);
+u64 policy_gpu_block_activate(void *arguments);
+u64 policy_gpu_block_access(void *arguments);
+u64 policy_gpu_evict_prepare(void *arguments);
+u64 policy_uvm_perf_prefetch_get_hint_va_block(void *registers);
+
+PART struct state *of_arena(void) { return (struct state *)accel_arena; }
+#define S of_arena()
+
+// What policies may call
+
+PART _Bool readable(u64 address, u64 size) {
+	return size <= accel_arena_size && address - accel_arena <= accel_arena_size - size;
+}
+
+static const u64 zeros;
+
+void *accel_object(u64 address, u64 size) { return readable(address, size) ? (void *)address : (void *)&zeros; }
+
+u64 accel_helper_7(u64 a, u64 b, u64 c, u64 d, u64 e) {
+	u64 x = S->random;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	S->random = x;
+	return (u32)(x >> 32);
+}
+
+u64 accel_helper_16(u64 to, u64 size, u64 c, u64 d, u64 e) {
+	for (u64 at = 0; at < size; at++)
+		((u8 *)to)[at] = at + 1 < size && at < 16 ? S->current->task.comm[at] : 0;
+	return 0;
+}
+
+u64 accel_helper_113(u64 to, u64 size, u64 from, u64 d, u64 e) {
+	_Bool known = readable(from, size);
+
+	for (u64 at = 0; at < size; at++)
+		((u8 *)to)[at] = known ? ((const u8 *)from)[at] : 0;
+	return known ? 0 : (u64)-EFAULT;
+}
+
+u64 accel_helper_10000(u64 decision, u64 first, u64 outer, u64 d, u64 e) { // bpf_gpu_set_prefetch_region
+	uvm_bpf_prefetch_decision_t *asked = (void *)decision;
+
+	if (asked->conflict)
+		return CONFLICT;
+	if (asked->attempted) {
+		if (asked->first == first && asked->outer == outer)
+			return REPEAT;
+		asked->conflict = 1;
+		return CONFLICT;
+	}
+	asked->attempted = 1;
+	asked->first = first;
+	asked->outer = outer;
+	return APPLY;
+}
+
+u64 accel_helper_10001(u64 decision, u64 destination, u64 position, u64 d, u64 e) { // bpf_gpu_request_reorder
+	nv_gpu_pmm_request_t *asked = &((uvm_bpf_pmm_decision_ctx_t *)decision)->request;
+
+	if (asked->conflict)
+		return CONFLICT;
+	if (asked->attempted) {
+		if (asked->destination == destination && asked->position == position)
+			return REPEAT;
+		asked->conflict = 1;
+		return CONFLICT;
+	}
+	asked->attempted = 1;
+	asked->destination = destination;
+	asked->position = position;
+	return APPLY;
+}
+
+// Lists of chunks, as in the kernel
+
+PART void empty(struct list_head *list) { list->next = list->prev = list; }
+PART _Bool is_empty(const struct list_head *list) { return list->next == list; }
+
+PART void insert(struct list_head *entry, struct list_head *before, struct list_head *after) {
+	after->prev = entry;
+	entry->next = after;
+	entry->prev = before;
+	before->next = entry;
+}
+
+PART void take(struct list_head *entry) {
+	entry->next->prev = entry->prev;
+	entry->prev->next = entry->next;
+}
+
+PART void to_head(struct list_head *entry, struct list_head *list) {
+	take(entry);
+	insert(entry, list, list->next);
+}
+
+PART void to_tail(struct list_head *entry, struct list_head *list) {
+	take(entry);
+	insert(entry, list->prev, list);
+}
+
+PART uvm_gpu_root_chunk_t *first_of(struct list_head *list) {
+	return (void *)((u8 *)list->next - __builtin_offsetof(uvm_gpu_root_chunk_t, chunk.list));
+}
+
+// Eviction
+
+PART void enter_list(uvm_gpu_root_chunk_t *root, u32 list) {
+	root->list_generation += root->list_state != list;
+	root->list_state = list;
+}
+
+PART uvm_bpf_pmm_decision_ctx_t *observed(uvm_gpu_root_chunk_t *root) {
+	S->eviction = (uvm_bpf_pmm_decision_ctx_t){
+		.pmm = &S->pmm,
+		.root_chunk = root,
+		.observed = { (u64)&S->pmm, (u64)root, root->list_generation, root->list_state },
+	};
+	return &S->eviction;
+}
+
+// Do what the policy asked for; false where that is nothing, or makes no sense.
+PART _Bool applied(uvm_gpu_root_chunk_t *root) {
+	const nv_gpu_pmm_request_t *request = &S->eviction.request;
+	_Bool used = request->destination == NV_GPU_PMM_DESTINATION_USED;
+	_Bool head = request->position == NV_GPU_PMM_POSITION_HEAD;
+	struct list_head *list = used ? &S->pmm.root_chunks.va_block_used : &S->pmm.root_chunks.va_block_unused;
+
+	if (!request->attempted)
+		return 0;
+	if (request->conflict || (!used && request->destination != NV_GPU_PMM_DESTINATION_UNUSED) ||
+	    (!head && request->position != NV_GPU_PMM_POSITION_TAIL)) {
+		S->refused++;
+		return 0;
+	}
+	if (head)
+		to_head(&root->chunk.list, list);
+	else
+		to_tail(&root->chunk.list, list);
+	enter_list(root, used ? USED : UNUSED);
+	return 1;
+}
+
+PART void activate(uvm_gpu_root_chunk_t *root) {
+	to_tail(&root->chunk.list, &S->pmm.root_chunks.va_block_used);
+	enter_list(root, USED);
+	u64 arguments[] = { (u64)&S->pmm, (u64)&root->chunk, (u64)observed(root) };
+	policy_gpu_block_activate(arguments);
+	applied(root);
+}
+
+PART void access_chunk(uvm_gpu_root_chunk_t *root) {
+	u64 arguments[] = { (u64)&S->pmm, (u64)&root->chunk, (u64)observed(root) };
+	int action = (int)policy_gpu_block_access(arguments);
+
+	if (action != GPU_ACTION_DEFAULT && action != GPU_ACTION_BYPASS)
+		S->refused++;
+	else if (!applied(root) && !S->eviction.request.attempted && action == GPU_ACTION_DEFAULT)
+		to_tail(&root->chunk.list, &S->pmm.root_chunks.va_block_used); // the driver's default: least recently used
+}
+
+PART u32 weight(const uvm_page_mask_t *mask) {
+	u32 bits = 0;
+
+	for (int word = 0; word < GPU_PAGES_PER_BLOCK / 64; word++)
+		bits += __builtin_popcountl(mask->bitmap[word]);
+	return bits;
+}
+
+PART uvm_gpu_root_chunk_t *evict(struct access *told) {
+	struct list_head *used = &S->pmm.root_chunks.va_block_used, *unused = &S->pmm.root_chunks.va_block_unused;
+	u64 arguments[] = { (u64)&S->pmm, (u64)used, (u64)unused };
+	uvm_gpu_root_chunk_t *root;
+	uvm_va_block_t *block;
+
+	policy_gpu_evict_prepare(arguments);
+	root = first_of(is_empty(unused) ? used : unused);
+	block = root->chunk.va_block;
+	told->evicted = (i32)(block - S->blocks);
+	told->pages_out = weight(&block->resident);
+	S->evictions++;
+	S->pages_out += told->pages_out;
+	block->resident = (uvm_page_mask_t){};
+	block->chunk = 0;
+	return root;
+}
+
+// Prefetching
+
+PART u32 resident_in(const uvm_perf_prefetch_bitmap_tree_t *tree, u32 first, u32 size) {
+	u32 count = 0;
+
+	if (size < 64)
+		return __builtin_popcountl(tree->pages.bitmap[first / 64] >> first % 64 & ((1ul << size) - 1));
+	for (u32 word = first / 64; word < (first + size) / 64; word++)
+		count += __builtin_popcountl(tree->pages.bitmap[word]);
+	return count;
+}
+
+PART _Bool is_valid(const uvm_bpf_prefetch_decision_t *asked) {
+	_Bool none = !asked->first && !asked->outer;
+
+	return asked->attempted && !asked->conflict &&
+	       (none || (asked->first < asked->outer && asked->outer <= GPU_PAGES_PER_BLOCK));
+}
+
+PART uvm_va_block_region_t region_of(const uvm_bpf_prefetch_decision_t *asked) {
+	return (uvm_va_block_region_t){ asked->first, asked->outer };
+}
+
+// Subtrees around the page, from the smallest: the driver takes the largest that is dense, a policy decides itself.
+PART uvm_va_block_region_t chosen(u32 page, _Bool ask) {
+	uvm_va_block_region_t found = {};
+
+	for (u32 size = 2; size <= GPU_PAGES_PER_BLOCK; size *= 2) {
+		u32 first = page / size * size, count = resident_in(&S->tree, first, size);
+		uvm_va_block_region_t region = { first, first + size };
+
+		if (!ask) {
+			if (count * 100 > size * DENSITY_PERCENT)
+				found = region;
+			continue;
+		}
+		S->region = region;
+		S->prefetch = (uvm_bpf_prefetch_decision_t){};
+		u64 arguments[] = { (u64)&S->tree, (u64)&S->whole, (u64)&S->region, count, (u64)&S->prefetch };
+		if ((int)policy_gpu_page_prefetch_iter(arguments) != GPU_ACTION_BYPASS)
+			continue;
+		if (is_valid(&S->prefetch))
+			found = region_of(&S->prefetch);
+		else
+			S->refused++;
+	}
+	return found;
+}
+
+PART uvm_va_block_region_t to_fetch(uvm_va_block_t *block, u32 page) {
+	u64 arguments[] = { page, (u64)&S->tree, (u64)&S->whole, (u64)&S->prefetch };
+
+	S->registers[14] = (u64)block; // the first argument of the function that policies probe
+	policy_uvm_perf_prefetch_get_hint_va_block(S->registers);
+	S->tree = (uvm_perf_prefetch_bitmap_tree_t){
+		.pages = block->resident, .leaf_count = GPU_PAGES_PER_BLOCK, .level_count = 10,
+	};
+	S->whole = (uvm_va_block_region_t){ 0, GPU_PAGES_PER_BLOCK };
+	S->prefetch = (uvm_bpf_prefetch_decision_t){};
+	switch ((int)policy_gpu_page_prefetch(arguments)) {
+	case GPU_ACTION_DEFAULT:
+		break;
+	case GPU_ACTION_ENTER_LOOP:
+		return chosen(page, 1);
+	case GPU_ACTION_BYPASS:
+		if (is_valid(&S->prefetch))
+			return region_of(&S->prefetch);
+		// fall through
+	default:
+		S->refused++;
+	}
+	return chosen(page, 0);
+}
+
+PART void migrate(uvm_va_block_t *block, uvm_va_block_region_t region, struct access *told) {
+	u32 before = weight(&block->resident), moved;
+
+	for (u32 word = 0; word < GPU_PAGES_PER_BLOCK / 64; word++) {
+		i32 first = (i32)region.first - 64 * (i32)word, outer = (i32)region.outer - 64 * (i32)word;
+
+		first = first < 0 ? 0 : first;
+		outer = outer > 64 ? 64 : outer;
+		if (first < outer)
+			block->resident.bitmap[word] |= (~0ul >> (64 - (outer - first))) << first;
+	}
+	moved = weight(&block->resident) - before;
+	told->pages_in += moved;
+	S->pages_in += moved;
+}
+
+// One access of the GPU
+
+PART void access_page(u64 number, struct access *told) {
+	uvm_va_block_t *block = &S->blocks[number / GPU_PAGES_PER_BLOCK];
+	u32 page = number % GPU_PAGES_PER_BLOCK;
+	uvm_gpu_root_chunk_t *root;
+
+	S->accesses++;
+	if (block->resident.bitmap[page / 64] >> page % 64 & 1) {
+		if (S->observe)
+			access_chunk((uvm_gpu_root_chunk_t *)block->chunk);
+		return;
+	}
+	S->faults++;
+	told->outcome = FAULT;
+	if (!block->managed_range)
+		block->managed_range = &S->current->range;
+	if (block->chunk) {
+		access_chunk((uvm_gpu_root_chunk_t *)block->chunk);
+	} else {
+		S->misses++;
+		told->outcome = MISS;
+		root = is_empty(&S->pmm.root_chunks.free) ? evict(told) : first_of(&S->pmm.root_chunks.free);
+		root->chunk.va_block = block;
+		block->chunk = &root->chunk;
+		activate(root);
+	}
+	migrate(block, (uvm_va_block_region_t){ page, page + 1 }, told);
+	migrate(block, to_fetch(block, page), told);
+}
+
+// Called from Python
+
+// engine.py has these sizes, too.
+_Static_assert(sizeof(struct state) <= 1024, "_STATE");
+_Static_assert(sizeof(uvm_gpu_root_chunk_t) == 56, "_CHUNK");
+_Static_assert(sizeof(uvm_va_block_t) == 96, "_BLOCK");
+_Static_assert(sizeof(struct tenant) == 48, "_TENANT");
+_Static_assert(sizeof(struct access) == 12, "ACCESS");
+
+// The arena is zeros. Tenants have the process ids 1000, 1001...
+void model_start(u64 chunks, u64 blocks, u64 tenants, u64 observe) {
+	S->chunk_count = chunks;
+	S->block_count = blocks;
+	S->tenant_count = tenants;
+	S->observe = observe;
+	S->random = 88172645463325252ul;
+	S->chunks = (void *)(accel_arena + 1024);
+	S->blocks = (void *)(S->chunks + chunks);
+	S->tenants = (void *)(S->blocks + blocks);
+	S->current = S->tenants;
+	empty(&S->pmm.root_chunks.free);
+	empty(&S->pmm.root_chunks.va_block_used);
+	empty(&S->pmm.root_chunks.va_block_unused);
+	for (u64 at = 0; at < chunks; at++) {
+		S->chunks[at].chunk.address = at << 21;
+		insert(&S->chunks[at].chunk.list, S->pmm.root_chunks.free.prev, &S->pmm.root_chunks.free);
+	}
+	for (u64 at = 0; at < blocks; at++) {
+		S->blocks[at].start = at << 21;
+		S->blocks[at].end = ((at + 1) << 21) - 1;
+	}
+	for (u64 at = 0; at < tenants; at++) {
+		struct tenant *tenant = &S->tenants[at];
+
+		tenant->task.pid = tenant->task.tgid = 1000 + (int)at;
+		tenant->mm.owner = &tenant->task;
+		tenant->va_space.va_space_mm.mm = &tenant->mm;
+		tenant->range.va_range.va_space = &tenant->va_space;
+	}
+}
+
+// Pages (block * 512 + page in the block) and who accesses them; all numbers were checked.
+void model_run(const u64 *pages, const u16 *tenants, u64 count, struct access *told) {
+	for (u64 at = 0; at < count; at++) {
+		u64 refused = S->refused;
+
+		told[at] = (struct access){ .evicted = -1 };
+		S->current = &S->tenants[tenants[at]];
+		access_page(pages[at], &told[at]);
+		refused = S->refused - refused;
+		told[at].refused = refused > 255 ? 255 : refused;
+	}
+}

@@ -1,0 +1,217 @@
+"""Policies of a GPU's driver in gpu_ext's interface: from C or an object to verified programs, by hook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.c_programs import bpf_folder
+from accel_magic.errors import ProgramError
+from accel_magic.gpu.program import btf, clang, elf, objects
+from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
+from accel_magic.gpu.program.sections import is_policy
+from accel_magic.gpu.verifier import refusal
+from accel_magic.gpu.verifier.findings import judged
+from accel_magic.gpu.verifier.run import Hook
+from accel_magic.gpu.verifier.safety import analyse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from accel_magic.gpu.program.model import BpfObject, Function, MapSpec, Program
+    from accel_magic.gpu.program.verdict import Place, PointerKind
+
+HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gpu_test_trigger": ("", ""),
+    "gpu_page_prefetch": (
+        "",
+        "uvm_perf_prefetch_bitmap_tree",
+        "uvm_va_block_region_t",
+        "uvm_bpf_prefetch_decision",
+    ),
+    "gpu_page_prefetch_iter": (
+        "uvm_perf_prefetch_bitmap_tree",
+        "uvm_va_block_region_t",
+        "uvm_va_block_region_t",
+        "",
+        "uvm_bpf_prefetch_decision",
+    ),
+    "gpu_block_activate": ("uvm_pmm_gpu_struct", "uvm_gpu_chunk_struct", "uvm_bpf_pmm_decision_ctx"),
+    "gpu_block_access": ("uvm_pmm_gpu_struct", "uvm_gpu_chunk_struct", "uvm_bpf_pmm_decision_ctx"),
+    "gpu_evict_prepare": ("uvm_pmm_gpu_struct", "list_head", "list_head"),
+}
+"""Hooks of `struct gpu_mem_ops` in their order: what their arguments point to; "" for a number."""
+PROBED: Final = "uvm_perf_prefetch_get_hint_va_block"
+"""The driver's function that policies probe to learn the block of a fault; its first argument."""
+_REGISTERS: Final = ("",) * 21
+_TABLE: Final = "gpu_mem_ops"
+_SECTIONS: Final = (".struct_ops", ".struct_ops.link")
+_OLDER: Final[Mapping[str, str]] = {
+    "uvm_gpu_ext": "it is for gpu_ext's first interface (uvm_gpu_ext)",
+    "nv_gpu_sched_ops": "it decides about scheduling, which is not modelled",
+}
+_PER_CPU: Final[Mapping[int, MapType]] = {5: MapType.HASH, 6: MapType.ARRAY}
+"""Maps with a value for each processor, of which the model has one."""
+
+
+@dataclass(frozen=True)
+class Hooked:
+    """A verified program of a policy.
+
+    Attributes:
+        program: The program, with the model's types.
+        pointers: What its loads and stores point to, as in `Verdict`.
+
+    """
+
+    program: Program
+    pointers: Mapping[Place, PointerKind]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy that the verifier accepted.
+
+    Attributes:
+        name: Its name, from the file.
+        object: The compiled object.
+        maps: Its maps, as the model has them.
+        hooks: Its programs by hook: names of `HOOKS`, and `PROBED`.
+
+    """
+
+    name: str
+    object: BpfObject
+    maps: tuple[MapSpec, ...]
+    hooks: Mapping[str, Hooked]
+
+
+def shipped() -> dict[str, Path]:
+    """Return the shipped policies' files by name."""
+    return {path.name.removesuffix(".bpf.c"): path for path in sorted((bpf_folder() / "policies").glob("*.bpf.c"))}
+
+
+def load(source: str | Path, *, include: Sequence[str | Path] = ()) -> Policy:
+    """Load a policy, and verify it.
+
+    Args:
+        source: Name of a shipped policy, path of a C file or of an object; or C: text with a line break.
+        include: Folders of headers, searched before our own.
+
+    Raises:
+        ProgramError: It does not compile, is not a policy of this interface, or the verifier rejects it.
+        MachineError: There is no clang.
+
+    """
+    if isinstance(source, str) and "\n" not in source and source in shipped():
+        source = shipped()[source]
+    text = isinstance(source, str) and "\n" in source
+    name = "policy" if text else Path(source).name.partition(".")[0]
+    if text or Path(source).suffix == ".c":
+        data = clang.compile_program(source, include=[*include, bpf_folder() / "policies"], name=f"{name}.bpf.c")
+        loaded = objects.load_object(data, f"{name}.bpf.c")
+    else:
+        loaded = objects.load_object(source)
+    return _policy(name, loaded)
+
+
+def _policy(name: str, loaded: BpfObject) -> Policy:
+    programs = {program.name: program for program in loaded.programs}
+    maps = tuple(_one_processor(spec) for spec in loaded.maps)
+    hooked = {}
+    for hook, called in _hooks(loaded):
+        if called not in programs:
+            raise _error(name, f"{hook} is {called}, which is not a program of the object")
+        hooked[hook] = _verified(programs[called], maps, Hook(hook, HOOKS[hook], types()))
+    for program in loaded.programs:
+        kind, _, function = program.section.partition("/")
+        if kind == "kprobe" and function == PROBED:
+            hooked[PROBED] = _verified(program, maps, Hook(PROBED, _REGISTERS, types()))
+        elif not is_policy(program):
+            raise _error(name, f'{program.name} is in SEC("{program.section}"), which the model does not call')
+    return Policy(name, loaded, maps, hooked)
+
+
+@cache
+def types() -> KernelTypes:
+    """Return the structs of the interface, as the model has them."""
+    return KernelTypes(resources.files(__package__).joinpath("interface.btf").read_bytes())
+
+
+def _one_processor(spec: MapSpec) -> MapSpec:
+    return replace(spec, type=_PER_CPU.get(spec.type, spec.type))
+
+
+def _hooks(loaded: BpfObject) -> Iterator[tuple[str, str]]:
+    """Yield (hook, program) of the object's table of functions.
+
+    Raises:
+        ProgramError: It has none, several, or one of another interface.
+
+    """
+    tables = list(_tables(loaded))
+    if not tables:
+        raise _error(loaded.source, f'it has no struct {_TABLE} in SEC(".struct_ops.link")')
+    if len(tables) > 1:
+        raise _error(loaded.source, f"it has {len(tables)} tables of functions, of which one can be attached")
+    kind, members = tables[0]
+    if kind != _TABLE:
+        raise _error(loaded.source, _OLDER.get(kind, f"its table of functions is a struct {kind}"))
+    for hook, program in members.items():
+        if hook not in HOOKS:
+            raise _error(loaded.source, f"the interface has no hook {hook}")
+        yield hook, program
+
+
+def _tables(loaded: BpfObject) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each table of functions: its struct, and the programs by member."""
+    file = elf.read_elf(loaded.data, loaded.source)
+    described = btf.parse(file.described(".BTF"), source=loaded.source)
+    for section in described.types:
+        number = file.named(section.name) if section.kind is btf.Kind.DATASEC else None
+        if number is None or section.name not in _SECTIONS:
+            continue
+        programs = {at.offset: at.symbol.name for at in file.relocations.get(number, ())}
+        for variable, start, _ in zip(section.words[::3], section.words[1::3], section.words[2::3], strict=True):
+            table = described.resolved(described.type(variable).number)
+            members = zip(table.words[::3], table.words[2::3], strict=True)
+            named = {start + bits // 8: described.text(name) for name, bits in members}
+            yield table.name, {named[at]: program for at, program in programs.items() if at in named}
+
+
+def _verified(program: Program, maps: Sequence[MapSpec], hook: Hook) -> Hooked:
+    """Relocate a program to the model's types and verify it.
+
+    Raises:
+        ProgramError: It is rejected.
+
+    """
+    program = replace(program, functions=tuple(_relocated(function) for function in program.functions))
+    safe = analyse(program, maps, hook)
+    errors = [found for found in judged(safe.findings, "strict") if found.severity == "error"]
+    if errors:
+        raise refusal(program, errors)
+    return Hooked(program, safe.facts.pointers)
+
+
+def _relocated(function: Function) -> Function:
+    if function.missing:
+        raise _error(function.name, function.missing[0])
+    code = list(function.code)
+    for slot, field in function.kernel_fields:
+        instruction = code[slot]
+        code[slot] = instruction and adapted(instruction, types().answer(field))
+    return replace(function, code=tuple(code))
+
+
+def _error(name: str, why: str) -> ProgramError:
+    return ProgramError(
+        f"{name} is not a policy that can be tried here",
+        why=why,
+        fix="write it for gpu_ext's present interface: bpf/policies/ has examples",
+        code="policy.other-interface",
+    )

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For policies of a GPU's driver: its types, and the functions by which a policy asks for something. */
+#ifndef GPU_POLICY_H
+#define GPU_POLICY_H
+
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#ifndef BPF_NO_PRESERVE_ACCESS_INDEX
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+struct task_struct {
+	int pid, tgid;
+	char comm[16];
+};
+
+struct mm_struct {
+	struct task_struct *owner;
+};
+
+#include "gpu_driver.h"
+#ifndef BPF_NO_PRESERVE_ACCESS_INDEX
+#pragma clang attribute pop
+#endif
+
+/* Ask for the pages from first to outer - 1 of the block. With (0, 0): none but the page that faulted. */
+extern int bpf_gpu_set_prefetch_region(uvm_bpf_prefetch_decision_t *decision_ctx, u64 first, u64 outer) __ksym;
+/* Ask for a place of the chunk. A hook may ask once; a second, other request makes the driver ignore both. */
+extern int bpf_gpu_request_reorder(uvm_bpf_pmm_decision_ctx_t *decision_ctx, u64 destination, u64 position) __ksym;
+
+char _license[] SEC("license") = "GPL";
+
+#endif
