@@ -22,6 +22,7 @@ from accel_magic.errors import (
 if TYPE_CHECKING:
     from accel_magic.api.flame import FlameTrace, flame
     from accel_magic.api.flame_options import FlameOptions
+    from accel_magic.api.gpupolicy import gpupolicy
     from accel_magic.api.gputrace import GpuTrace, gputrace
     from accel_magic.api.lab import trace_lab
     from accel_magic.api.open import open_result
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from accel_magic.results.flame import FlameResult, SampledResult
     from accel_magic.results.gpu import GpuResult
     from accel_magic.results.iaprof import IaprofResult
+    from accel_magic.results.policies import PolicyResult
     from accel_magic.results.profile import ProfileResult
     from accel_magic.results.program import ProgramResult
     from accel_magic.results.trace import TraceResult
@@ -53,6 +55,7 @@ __all__ = [
     "IaprofResult",
     "MachineError",
     "Options",
+    "PolicyResult",
     "ProbeError",
     "ProfileComparison",
     "ProfileResult",
@@ -70,6 +73,7 @@ __all__ = [
     "__version__",
     "collect_tasks",
     "flame",
+    "gpupolicy",
     "gputrace",
     "load_ipython_extension",
     "replay",
@@ -81,6 +85,8 @@ __all__ = [
 ]
 
 _LAZY = {
+    "PolicyResult": ("accel_magic.results.policies", "PolicyResult"),
+    "gpupolicy": ("accel_magic.api.gpupolicy", "gpupolicy"),
     "Options": ("accel_magic.api.trace", "Options"),
     "Trace": ("accel_magic.api.trace", "Trace"),
     "trace": ("accel_magic.api.trace", "trace"),

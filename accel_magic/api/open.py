@@ -11,6 +11,7 @@ from accel_magic.formats.recognise import Format, named, recognise
 
 if TYPE_CHECKING:
     from accel_magic.formats.units import Given
+    from accel_magic.policies.traces import PageTrace
     from accel_magic.recording.profile_store import Stored
     from accel_magic.recording.recording import Recording
     from accel_magic.results.gpu import GpuResult
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from accel_magic.results.trace import TraceResult
 
 
-def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuResult | ProfileResult:
+def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuResult | ProfileResult | PageTrace:
     """Open a saved recording or profile, or another tool's output, as a result.
 
     Other tools' files: text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles from iaprof, folded
-    stacks, speedscope's and Chrome's JSON, `perf script` with call stacks.
+    stacks, speedscope's and Chrome's JSON, `perf script` with call stacks; traces of accessed pages as Parquet or CSV,
+    or from UVM Smart.
 
     Args:
         path: The file.
@@ -32,7 +34,8 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
 
     Returns:
         A ProfileResult for a profile (IaprofResult for iaprof's, SampledResult for the thread sampler's), a GpuResult
-        for a `%%gputrace` recording, a FlameResult for a `%%flame` recording, else a TraceResult.
+        for a `%%gputrace` recording, a FlameResult for a `%%flame` recording, a PageTrace for accessed pages, else a
+        TraceResult.
 
     Raises:
         RecordingError: The file does not exist, is damaged or foreign, or was written by a newer version.
@@ -52,6 +55,9 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
             return GpuResult(content)
         case "profile":
             return _profile_result(content)
+        case "pages":
+            pages: PageTrace = content
+            return pages
     result: ProfileResult = named(format_.result)(content)
     return result
 

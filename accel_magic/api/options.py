@@ -22,7 +22,7 @@ probes
   profile:hz:RATE                  samples of running code, RATE per second on each busy CPU
   offcpu[:us:SHORTEST]             waits of threads: how long, and why
   itt:DOMAIN:TASK                  tasks of libraries with Intel's ITT API, e.g. itt:ov::op::cpu::details:*
-  npu, openvino, cuda              presets; NAME:PART is a part of one
+  npu, drm, xe, cuda, openvino ... presets of drivers and libraries; NAME:PART is a part of one
   latency:SPEC                     time from entry to return of each matched function
   !SPEC                            exclude what matches
 """
@@ -99,6 +99,14 @@ class Common:
     run: bool
 
 
+def check_output(name: str | None) -> None:
+    """Require that the value of `-o`, if it was given, can be a variable. Raises ProbeError."""
+    if name is not None and not name.isidentifier():
+        raise ProbeError(
+            f"-o {name} is not a variable name", fix="use letters, digits and _", code="option.output-name"
+        )
+
+
 def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object]) -> Common:
     """Check the common options against each other and against the tracing options.
 
@@ -112,10 +120,7 @@ def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object
 
     """
     output = getattr(values, "output", None)
-    if output is not None and not output.isidentifier():
-        raise ProbeError(
-            f"-o {output} is not a variable name", fix="use letters, digits and _", code="option.output-name"
-        )
+    check_output(output)
     if values.replay is None and (values.speed is not None or values.run):
         raise ProbeError("--speed and --run need --replay", fix="add --replay FILE.parquet", code="option.needs-replay")
     if values.replay is not None and (any(tracing) or values.save or values.dry_run):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.errors import ResultError
+
 if TYPE_CHECKING:
     import argparse
 
@@ -16,7 +18,8 @@ def add(commands: Commands) -> None:
         "show",
         help="show a recording, a profile, or another tool's output",
         description="Shows any file that accel_magic.open reads: recordings and profiles saved by accel_magic, output "
-        "of bpftrace, ftrace, trace-cmd and perf script, profiles from iaprof, speedscope and Chrome, folded stacks.",
+        "of bpftrace, ftrace, trace-cmd and perf script, profiles from iaprof, speedscope and Chrome, folded stacks, "
+        "page traces.",
     )
     parser.add_argument("file", metavar="FILE", help="the file")
     parser.add_argument("--html", metavar="PAGE.html", help="write an interactive page that needs no network instead")
@@ -25,7 +28,18 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from accel_magic.api.open import open_result
+    from accel_magic.policies.traces import PageTrace
 
     result = open_result(options.file)
-    print(result if options.html is None else result.to_html(options.html), flush=True)
+    if options.html is None:
+        print(result, flush=True)
+    elif isinstance(result, PageTrace):
+        raise ResultError(
+            f"{options.file} cannot be shown as a page",
+            why="it is a page trace",
+            fix="omit --html, or open it in Python and use frame()",
+            code="pages.no-html",
+        )
+    else:
+        print(result.to_html(options.html), flush=True)
     return 0

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
-from accel_magic.formats import bpftrace, bpftrace_json, ftrace, messages, perf
+from accel_magic.formats import bpftrace, bpftrace_json, ftrace, messages, page_tables, perf, uvm_smart
 from accel_magic.formats import function_graph as graph
 from accel_magic.formats.lines import split
+from accel_magic.policies import trace_file
 from accel_magic.recording import container, gpu_store, profile_store, store
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
     Claim: TypeAlias = Callable[["Head"], NDArray[np.bool_]]
 
-Content: TypeAlias = Literal["trace", "GPU trace", "profile", "events", "stacks"]
-"""Content of a file: a trace, a GPU trace or a profile saved by accel_magic; another tool's events or stacks."""
+Content: TypeAlias = Literal["trace", "GPU trace", "profile", "pages", "events", "stacks"]
+"""Content of a file: a trace, a GPU trace or a profile saved by accel_magic; pages that were accessed; another tool's
+events or stacks."""
 
 HEAD: Final = 1 << 18
 _MOSTLY: Final = 0.9
@@ -148,12 +150,32 @@ RECORDING: Final = Format("recording", "trace", "accel_magic.recording.store:loa
 _OWN: Final = {
     gpu_store.KIND.key: Format("recording of %%gputrace", "GPU trace", "accel_magic.recording.gpu_store:load"),
     profile_store.KIND.key: Format("saved profile", "profile", "accel_magic.recording.profile_store:load"),
+    trace_file.KIND.key: Format("page trace", "pages", "accel_magic.policies.traces:load"),
     store.KIND.key: RECORDING,
 }
 """Our own Parquet files, by the key in their metadata."""
+_PAGES: Final = Format("Parquet with a column page or address", "pages", "accel_magic.formats.page_tables:read_parquet")
 
 _IMPORTING: Final = "accel_magic.formats"
 FORMATS: Final = (
+    Format(
+        "UVM Smart output",
+        "pages",
+        f"{_IMPORTING}.uvm_smart:read_printed",
+        lambda head: head.all() if uvm_smart.PRINTED in head.data else head.none(),
+    ),
+    Format(
+        "UVM Smart accesses",
+        "pages",
+        f"{_IMPORTING}.uvm_smart:read_accesses",
+        lambda head: head.like(f"{uvm_smart.ACCESS}|{uvm_smart.LAUNCH}"),
+    ),
+    Format(
+        "CSV with a column page or address",
+        "pages",
+        f"{_IMPORTING}.page_tables:read_csv",
+        lambda head: head.all() if page_tables.is_header(head.data.partition(b"\n")[0]) else head.none(),
+    ),
     Format(
         "iaprof output",
         "stacks",
@@ -194,7 +216,7 @@ def recognise(path: Path) -> Format:
     """
     head = _start(path)
     if head is None or head.startswith(container.MAGIC):
-        return _OWN.get(_key(path), RECORDING)
+        return _of_parquet(path)
     _check_text(head, path)
     return _of_text(Head(head), path)
 
@@ -215,8 +237,8 @@ def _start(path: Path) -> bytes | None:
         ) from error
 
 
-def _key(path: Path) -> bytes:
-    """Return the metadata key that identifies the kind of a Parquet file.
+def _of_parquet(path: Path) -> Format:
+    """Recognize a Parquet file by its metadata, or by its columns if another tool wrote it.
 
     Raises:
         RecordingError: The file does not exist, is damaged, or is another kind of Parquet file.
@@ -224,10 +246,13 @@ def _key(path: Path) -> bytes:
     """
     with container.opened(path, store.KIND) as opened:
         keys = frozenset(opened.file.metadata.metadata or {})
-    found = next((key for key in _OWN if key in keys), None)
-    if found is None:
-        raise _unknown(path, "it is another kind of Parquet file")
-    return found
+        names = opened.file.schema_arrow.names
+    found = next((format_ for key, format_ in _OWN.items() if key in keys), None)
+    if found is not None:
+        return found
+    if page_tables.is_table(names):
+        return _PAGES
+    raise _unknown(path, "it is another kind of Parquet file")
 
 
 def _check_text(head: bytes, path: Path) -> None:
@@ -287,7 +312,7 @@ def _of_text(head: Head, path: Path) -> Format:
 
 
 def _unknown(path: Path, why: str) -> RecordingError:
-    tried = ", ".join(format_.name for format_ in (*_OWN.values(), *FORMATS))
+    tried = ", ".join(format_.name for format_ in (*_OWN.values(), _PAGES, *FORMATS))
     return RecordingError(
         f"{path} is not a recording",
         why=f"{why}; tried: {tried}",

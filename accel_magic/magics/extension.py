@@ -15,6 +15,7 @@ from accel_magic.itt import collector
 from accel_magic.magics import flame as flame_options
 from accel_magic.magics import gputrace as gpu_options
 from accel_magic.magics.flame import Flame, cells_of
+from accel_magic.magics.gpupolicy import GpuPolicy
 from accel_magic.magics.gputrace import GpuTrace
 from accel_magic.magics.ktrace import OPTION_NAMES, KTrace
 from accel_magic.magics.traced import TracedCells, in_kernel
@@ -22,7 +23,11 @@ from accel_magic.views import preload as ahead
 
 _ATTRIBUTE = "_accel_magic_magics"
 _MAGICS = (KTrace, GpuTrace, Flame)
-_CELL, _LINE = ("ktrace", "gputrace", "flame"), ("ktrace", "gputrace", "flame", "accel_doctor")
+"""Those that trace a cell."""
+_CELL, _LINE = (
+    ("ktrace", "gputrace", "flame", "gpupolicy"),
+    ("ktrace", "gputrace", "flame", "gpupolicy", "accel_doctor"),
+)
 
 
 def load(shell: Any) -> None:
@@ -35,6 +40,7 @@ def load(shell: Any) -> None:
 
     """
     made = [_made(kind, shell) for kind in _MAGICS]
+    shell.register_magics(GpuPolicy(shell, next(one for one in made if isinstance(one, GpuTrace))))
     for magics in made:
         shell.register_magics(magics)
         if magics not in shell.configurables:

@@ -104,6 +104,7 @@ def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
             total=probe.total,
             optional=True,
             group=probe.group,
+            kernels=probe.kernels,
         )
         for probe in presets.probes(name)
     )

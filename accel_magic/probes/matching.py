@@ -237,7 +237,8 @@ def _skipped(missing: list[tuple[ProbeSpec, ProbeError]]) -> list[Skipped]:
     by_reason: dict[tuple[str, str], list[str]] = {}
     for spec, error in missing:
         name = f"{spec.target}:{spec.name}"
-        by_reason.setdefault((spec.group or name, error.why or error.what), []).append(name)
+        why = f"{spec.kernels} have it" if spec.kernels else error.why or error.what
+        by_reason.setdefault((spec.group or name, why), []).append(name)
     return [
         Skipped(names[0] + (f" and {len(set(names)) - 1} more" if len(set(names)) > 1 else ""), why)
         for (_, why), names in by_reason.items()

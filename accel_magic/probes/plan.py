@@ -25,7 +25,7 @@ class ProbeSpec:
     `target` is the kernel module, tracepoint category, library ('' = any, kernel probes only) or ITT domain, or a unit;
     `name` is the glob for functions, events or tasks, or a number in that unit; `provider` is set for USDT only. The
     other fields come from a preset's probe: its own columns, the column to add up, and whether the probe may be missing
-    (`group`: a missing probe is reported only if its whole group is missing).
+    (`group`: a missing probe is reported only if its whole group is missing; `kernels`: those that have it, in words).
     """
 
     text: str
@@ -39,6 +39,7 @@ class ProbeSpec:
     total: str = ""
     optional: bool = False
     group: str = ""
+    kernels: str = ""
 
 
 POINTED = "char *"

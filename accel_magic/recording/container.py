@@ -19,7 +19,7 @@ from accel_magic.recording import bounds, pages
 from accel_magic.recording.files import destination, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
 
@@ -80,10 +80,21 @@ def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options:
         RecordingError: The place cannot be written to.
 
     """
+    return write_parts(table.schema, [table], path, kind, text, **options)
+
+
+def write_parts(
+    schema: pa.Schema, parts: Iterable[pa.Table], path: str | Path, kind: Kind, text: bytes, **options: Any
+) -> Path:
+    """Write a table that comes in parts, as `write` does."""
     target = destination(path)
-    described = table.replace_schema_metadata({kind.key: text, kind.key + _CHECKSUM: checksum(text)})
-    with replacing(target) as file:
-        pq.write_table(described, file, compression="zstd", write_page_checksum=True, **options)
+    described = schema.with_metadata({kind.key: text, kind.key + _CHECKSUM: checksum(text)})
+    with (
+        replacing(target) as file,
+        pq.ParquetWriter(file, described, compression="zstd", write_page_checksum=True, **options) as writer,
+    ):
+        for part in parts:
+            writer.write_table(part.replace_schema_metadata(described.metadata))
     return target
 
 

@@ -97,6 +97,25 @@ def read(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> p
     return _in_parts(file, names, largest)
 
 
+def parts(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Check columns, and return an iterator that reads them, at most so many rows at a time.
+
+    Only the memory for one part is spent. Arguments and errors are those of `read`, which the iterator raises too.
+    """
+    places = _places(file, names)
+    _rows(file, places.values())
+    for name, place in places.items():
+        kind, column = file.schema_arrow.field(name).type, _column(file, source, place)
+        spend(column.largest + rows * _width(kind) * _COPIES)
+        if _is_text(kind):
+            if pa.types.is_dictionary(kind) and not column.encodings <= _NOT_GROWING:
+                raise ValueError(f"the column {name} has an encoding that recordings never use")
+            spend(min(_PART, rows * column.largest))
+            rows = min(rows, max(_PART // max(column.largest, 1), 1))
+    batches: Iterator[pa.RecordBatch] = file.iter_batches(rows, columns=list(names))
+    return batches
+
+
 def _in_parts(file: pq.ParquetFile, names: Sequence[str], largest: int) -> pa.Table:
     """Read columns in which many rows may repeat a long value: a few rows at a time, so that each part is small."""
     parts = []

@@ -12,6 +12,7 @@ from accel_magic.analysis.gpu import GpuAnalysis
 from accel_magic.errors import ResultError
 from accel_magic.gpu.maps import history as map_history
 from accel_magic.gpu.maps.content import names_of
+from accel_magic.policies.recorded import trace_of
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.gpu.timeline import Beside
+    from accel_magic.policies.traces import PageTrace
     from accel_magic.recording.gpu import GpuRecording
     from accel_magic.results.comparison import GpuComparison
     from accel_magic.results.flame import FlameResult
@@ -193,6 +195,20 @@ class GpuResult(Result):
     def tools(self) -> dict[str, pd.DataFrame]:
         """Main table of each requested tool, by name."""
         return self.gpu.tools
+
+    @cached_property
+    def pages(self) -> PageTrace:
+        """The pages of memory that kernels accessed, in order.
+
+        Raises:
+            ResultError: The tool `pagetrace` was not used.
+
+        """
+        if "pagetrace" not in self.tools:
+            raise ResultError(
+                "this trace has no pages", fix="trace with %%gputrace pagetrace", code="pages.not-recorded"
+            )
+        return trace_of(self.tools["pagetrace"], self.recording.device)
 
     def diagnose(self) -> Diagnosis:
         """Look for problems and noteworthy facts in the tools' data: findings with evidence and advice."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
+from accel_magic.analysis.drm.calls import is_traced
 from accel_magic.analysis.frames import counts_frame, events_frame, latency_frame
 from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.errors import ProbeError, ResultError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
+    from accel_magic.analysis.drm import DrmTables
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
@@ -240,18 +242,33 @@ class TraceResult(Result):
 
         return OpenVino(self.recording, self.events)
 
+    @cached_property
+    def drm(self) -> DrmTables:
+        """Analysis of a trace of the DRM scheduler: jobs, dependencies, time-outs, waits, rings, clients, counts."""
+        from accel_magic.analysis.drm import DrmTables
+
+        return DrmTables(self.recording, self.events)
+
+    @property
+    def gpu_jobs(self) -> pd.DataFrame:
+        """One row per job of the DRM scheduler, with the API call and ioctl that submitted it: `drm.jobs`."""
+        return self.drm.jobs
+
     def diagnose(self) -> Diagnosis:
-        """Look for problems and noteworthy facts in a trace of OpenVINO or the NPU driver.
+        """Look for problems and noteworthy facts in a trace of OpenVINO, the NPU driver or the DRM scheduler.
 
         Returns:
-            Findings with evidence and advice, most severe first; of both if both were traced.
+            Findings with evidence and advice, most severe first; of all that were traced.
 
         """
-        if not self.plan.task_points:
-            return self.npu.findings
-        if not any(point.target == DRIVER for point in self.plan.points):
-            return self.openvino.findings
-        return self.npu.findings.with_more(self.openvino.findings)
+        from accel_magic.results.taken_apart import Diagnosis
+
+        found = [self.openvino.findings] if self.plan.task_points else []
+        if is_traced(self.recording):
+            found.append(Diagnosis.of(self.drm.findings))
+        if any(point.target == DRIVER for point in self.plan.points) or not found:
+            found.insert(0, self.npu.findings)
+        return reduce(Diagnosis.with_more, found)
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """`hits` per function, `latency` histograms, `rate` over time, a `flame` graph, an NPU's `timeline`."""
@@ -316,6 +333,7 @@ class TraceResult(Result):
             stacks_lost=self.stacks_lost,
             npu=lambda: self.npu,
             openvino=lambda: self.openvino,
+            drm=lambda: self.drm,
         )
 
     def summary(self) -> str:

@@ -34,6 +34,9 @@ _STYLE = """<style>
 </style>"""
 
 
+MOST_TITLES = 3
+
+
 def findings_text(findings: Findings) -> str:
     """All findings with evidence, meaning and advice; one line if there are none."""
     lines = [*_banners(findings), headline_text(findings)]
@@ -77,6 +80,12 @@ def headline_text(findings: Findings) -> str:
         if (count := sum(finding.severity == severity for finding in findings))
     ]
     return f"{', '.join(counts)}, {rules}"
+
+
+def brief_text(findings: Findings) -> str:
+    """The headline and the first titles, in one line."""
+    titles = [f"{finding.severity}: {finding.title}" for finding in findings]
+    return "; ".join([f"diagnose(): {headline_text(findings)}", *titles[:MOST_TITLES]])
 
 
 def evidence_cells(finding: Finding) -> tuple[tuple[str, str], ...]:

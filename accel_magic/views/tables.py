@@ -16,6 +16,7 @@ from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_te
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from accel_magic.analysis.drm import DrmTables
     from accel_magic.analysis.npu import NpuTables
     from accel_magic.analysis.openvino import OpenVinoTables
     from accel_magic.kernel.stacks.frames import Frame
@@ -42,6 +43,7 @@ class TraceTables:
         stacks_lost: Events whose stack did not fit into the kernel's table.
         npu: Analyzes the recording; called only if an NPU driver was traced.
         openvino: Likewise for OpenVINO.
+        drm: Likewise for the DRM scheduler.
 
     """
 
@@ -53,6 +55,7 @@ class TraceTables:
     stacks_lost: int
     npu: Callable[[], NpuTables]
     openvino: Callable[[], OpenVinoTables]
+    drm: Callable[[], DrmTables]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.banners import banners_of
-from accel_magic.views import openvino
+from accel_magic.views import drm, openvino
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.headline import headline
 from accel_magic.views.npu.summary import brief
@@ -43,7 +43,7 @@ def bundle(shown: TraceTables) -> dict[str, str]:
 def result_html(shown: TraceTables, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
     recording = shown.recording
-    about = brief(recording, shown.npu) + openvino.brief(recording, shown.openvino)
+    about = brief(recording, shown.npu) + openvino.brief(recording, shown.openvino) + drm.brief(recording, shown.drm)
     tables = [table_html(counts_table(shown.counts, LIMIT))]
     if len(shown.latency):
         tables.append(table_html(latency_table(shown.latency, LIMIT)))

@@ -8,7 +8,7 @@ import pytest
 import accel_magic
 from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.gpu import programs
-from accel_magic.gpu.program.helpers import HELPERS, MapType
+from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import findings, promotion, simt
 from accel_magic.magics.gputrace import OPTION_NAMES
@@ -47,7 +47,7 @@ def test_every_rule_of_the_verifier_is_described_as_in_the_code(rows):
 def test_every_helper_and_map_type_is_listed_with_its_number(rows):
     listed = {(row[0], row[1].strip("`")) for row in rows if len(row) > 1}
 
-    assert {(str(helper.id), helper.name) for helper in HELPERS.values()} <= listed
+    assert {(str(helper.id), helper.name) for helper in GPU_HELPERS.values()} <= listed
     listed = {(row[0].strip("`"), row[1]) for row in rows if len(row) > 1}
     assert {(f"BPF_MAP_TYPE_{kind.name}", str(kind.value)) for kind in MapType} <= listed
 

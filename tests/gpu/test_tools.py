@@ -59,6 +59,16 @@ def warpmap(table, shape, _framework):
     assert sorted(zip(*columns, strict=True)) == each
 
 
+def pagetrace(table, shape, framework):
+    whole = -(-4 * shape.n // 4096)
+    for rows in (table[table["write"]], table[~table["write"]]):
+        assert whole <= rows["page"].nunique() <= whole + 1  # arrays may begin anywhere in a page
+        assert rows["launch"].unique().tolist() == list(range(LAUNCHES))
+        if framework.keeps_functions:
+            requests = sum(first < shape.n for *_, first, _ in shape.warps)
+            assert LAUNCHES * requests <= len(rows) <= LAUNCHES * (requests + 1 + whole)
+
+
 def kernelcount(table, shape, _framework):
     counts = table[["launches", "warps", "threads"]].values.tolist()
     assert counts == [[LAUNCHES, LAUNCHES * len(shape.warps), LAUNCHES * shape.threads]]
@@ -100,6 +110,7 @@ COUNTED = {
         kernelcount,
         funclat,
         branchdiv,
+        pagetrace,
     )
 }
 

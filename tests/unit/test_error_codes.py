@@ -11,6 +11,7 @@ import pytest
 import accel_magic
 from accel_magic import errors
 from accel_magic.analysis import stalls as stall_findings
+from accel_magic.analysis.drm import rules as drm_rules
 from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.analysis.npu import rules as npu_rules
 from accel_magic.errors import AccelMagicError
@@ -158,7 +159,7 @@ def test_codes_consist_of_an_area_and_a_reason():
 
 def test_findings_and_errors_share_no_code():
     of_tools = (rule for tool in TOOLS.values() for rule in tool.rules)
-    rules = (*npu_rules.RULES, *of_tools, *API_RULES, *stall_findings.RULES)
+    rules = (*npu_rules.RULES, *of_tools, *API_RULES, *stall_findings.RULES, *drm_rules.RULES)
     found = [rule.finding({}, Anything()).code for rule in rules]
 
     assert len(found) == len(set(found)) > 40

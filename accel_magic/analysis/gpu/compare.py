@@ -49,6 +49,10 @@ _SUMS: Final[Mapping[str, tuple[Sequence[str], Mapping[str, tuple[str, str]]]]] 
             (*_LINE, "operation"),
             {name: (name, "sum") for name in ("requests", "sectors", "passes", "fewest", "total_bytes")},
         ),
+        "pagetrace": (
+            ("name",),
+            {"accesses": ("page", "size"), "pages": ("page", "nunique"), "writes": ("write", "sum")},
+        ),
         "blocktime": (
             ("name",),
             {"blocks": ("took_ns", "size"), "mean_ns": ("took_ns", "mean"), "longest_ns": ("took_ns", "max")},

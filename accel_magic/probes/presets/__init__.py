@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from accel_magic.probes.plan import ProbePoint
 
@@ -85,6 +85,7 @@ class PresetProbe:
         total: The column that the kernel adds up exactly over all hits (of latency probes: those that returned 0).
         group: Shared by alternatives: functions whose names differ among kernels. A missing probe is reported as
             skipped only if its whole group is missing.
+        kernels: Kernels that have it, in words, if not all supported ones do: the reason shown if it is missing.
 
     """
 
@@ -93,3 +94,21 @@ class PresetProbe:
     args: str = ""
     total: str = ""
     group: str = ""
+    kernels: str = ""
+
+
+def timed(part: str, module: str, functions: str, args: str = "", group: str = "") -> tuple[PresetProbe, ...]:
+    """Probes that measure functions of a kernel module, whose names are separated by spaces."""
+    return tuple(PresetProbe(part, f"latency:kprobe:{module}:{name}", args, group=group) for name in functions.split())
+
+
+def tracepoints(part: str, category: str, events: str, kernels: str = "") -> tuple[PresetProbe, ...]:
+    """Probes at tracepoints of a category, whose names or globs are separated by spaces."""
+    return tuple(PresetProbe(part, f"tracepoint:{category}:{name}", kernels=kernels) for name in events.split())
+
+
+def calls(part: str, library: str, functions: Mapping[str, str], group: str) -> tuple[PresetProbe, ...]:
+    """Probes that measure functions of a library, by name with their columns; those that it lacks cannot be called."""
+    return tuple(
+        PresetProbe(part, f"latency:uprobe:{library}:{name}", args, group=group) for name, args in functions.items()
+    )

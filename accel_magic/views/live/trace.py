@@ -16,13 +16,15 @@ import numpy as np
 
 from accel_magic.demangle import learn, readable
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
-from accel_magic.views.live.npu import Item, NpuHistory
+from accel_magic.views.live.drm import DrmHistory
+from accel_magic.views.live.npu import NpuHistory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live import LiveLatency, LiveSample
+    from accel_magic.views.live.counters import Item
 
 
 class Row:
@@ -79,7 +81,7 @@ display:flex;flex-wrap:wrap;align-items:center;gap:2px 16px;font-variant-numeric
 .am-live .am-num{display:inline-block;min-width:5.2em;text-align:right}
 .am-live .am-alarm{color:var(--jp-error-color1,#d32f2f);font-weight:600}
 .am-live .am-banner{background:#e69f00;color:#000;font-weight:600;padding:0 8px;border-radius:3px;flex-basis:100%}
-.am-live .am-npu{flex-basis:100%;display:flex;flex-wrap:wrap;gap:2px 16px}
+.am-live .am-device{flex-basis:100%;display:flex;flex-wrap:wrap;gap:2px 16px}
 .am-live .am-late{color:#b36b00;font-weight:600}
 .am-live .am-stalled{color:#b36b00;font-weight:600;visibility:hidden;animation:am-stall 0s 1.5s forwards}
 @keyframes am-stall{to{visibility:visible}}
@@ -102,6 +104,7 @@ class LiveState:
         late_s: Delay between the sample and its display, seconds; 0 if it is small.
         banners: Shown above everything else.
         npu: The numbers of the NPU's own line; empty if no NPU is traced.
+        gpu: Likewise for jobs of the DRM scheduler.
 
     """
 
@@ -116,6 +119,7 @@ class LiveState:
     late_s: float = 0.0
     banners: tuple[str, ...] = ()
     npu: tuple[Item, ...] = ()
+    gpu: tuple[Item, ...] = ()
 
 
 class LiveHistory:
@@ -128,6 +132,7 @@ class LiveHistory:
         row = {probe: number for number, probe in enumerate(self._probes)}
         self._probe_of_point = np.array([row[point.probe] for point in plan.points], dtype=np.intp)
         self._npu = NpuHistory.of(plan)
+        self._drm = DrmHistory.of(plan)
         learn(point.function for point in plan.latency_points)  # reading names during the trace would be traced
         # (time_ns, hits per probe): the start counts as a sample, so that the first real sample has a rate.
         self._samples: deque[tuple[int, NDArray[np.float64]]] = deque([(0, np.zeros(len(self._probes)))], SPARKLINE + 1)
@@ -139,6 +144,8 @@ class LiveHistory:
             self._samples.append((sample.time_ns, hits.astype(np.float64, copy=False)))
             if self._npu is not None:
                 self._npu.add(sample)
+            if self._drm is not None:
+                self._drm.add(sample)
 
     def state(self, sample: LiveSample) -> LiveState:
         """What to show after the newest sample."""
@@ -159,6 +166,7 @@ class LiveHistory:
             late_s=sample.behind_s if sample.behind_s > LATE_S else 0.0,
             banners=self._banners,
             npu=() if self._npu is None else self._npu.items(sample),
+            gpu=() if self._drm is None else self._drm.items(),
         )
 
     def _recent_rates(self) -> NDArray[np.float64]:
@@ -226,12 +234,13 @@ def render(state: LiveState) -> str:
         late = duration_text(state.late_s * 1e9)
         parts.append(f'<span class="am-late">shown {late} late: the workload held the GIL</span>')
     parts.append(f'<span class="am-stalled">{STALLED}</span>')
-    if state.npu:
-        items = "".join(
-            f"<span title={_quoted(item.hint)}><i>{escape(item.label)}</i> {escape(item.text)}</span>"
-            for item in state.npu
-        )
-        parts.append(f'<span class="am-npu"><b>NPU</b>{items}</span>')
+    for device, items in (("NPU", state.npu), ("GPU", state.gpu)):
+        if items:
+            shown = "".join(
+                f"<span title={_quoted(item.hint)}><i>{escape(item.label)}</i> {escape(item.text)}</span>"
+                for item in items
+            )
+            parts.append(f'<span class="am-device"><b>{device}</b>{shown}</span>')
     return f'{STYLE}<div class="am-live">{"".join(parts)}</div>'
 
 

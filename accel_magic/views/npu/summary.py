@@ -13,7 +13,7 @@ from accel_magic import terminal
 from accel_magic.analysis.npu.jobs import UNKNOWN
 from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.banners import banners_of
-from accel_magic.views.findings import findings_html, findings_text
+from accel_magic.views.findings import brief_text, findings_html, findings_text
 from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
 from accel_magic.views.tables import STYLE, Table, aligned, table_html
 
@@ -83,7 +83,6 @@ def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., s
 
 EVENTS_AT_ONCE = 300_000
 """A number of events that is analyzed in well under a second."""
-MOST_TITLES = 3
 
 
 def brief(recording: Recording, analyze: Callable[[], NpuTables]) -> list[str]:
@@ -100,12 +99,8 @@ def brief(recording: Recording, analyze: Callable[[], NpuTables]) -> list[str]:
     traced = any(point.target == DRIVER for point in recording.plan.points)
     if not traced or not 0 < recording.event_count <= EVENTS_AT_ONCE:
         return []
-    from accel_magic.views.findings import headline_text  # avoids a circular import
-
     npu = analyze()
-    found = f"diagnose(): {headline_text(npu.findings)}"
-    titles = [f"{finding.severity}: {finding.title}" for finding in npu.findings]
-    return [*sentences(npu), "; ".join([found, *titles[:MOST_TITLES]])]
+    return [*sentences(npu), brief_text(npu.findings)]
 
 
 def sentences(npu: NpuTables) -> list[str]:

@@ -374,7 +374,7 @@ def test_an_interrupt_while_writing_leaves_nothing(traced, tmp_path, monkeypatch
     def interrupted(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pq, "write_table", interrupted)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
         store.save(traced, tmp_path / "t.parquet")
     assert names(tmp_path) == []

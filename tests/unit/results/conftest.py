@@ -36,6 +36,7 @@ extern "C" __global__ void thirds(int *out) {
 TOOLS = (
     *("threadhist", "kernelretsnoop", "launchlate", "memtrace", "blocktime", "warpmap", "kernelcount", "funclat"),
     "branchdiv",
+    "pagetrace",
 )
 
 
@@ -88,4 +89,5 @@ def results():
         found[f"profile in {unit}"] = ProfileResult(phases(unit=unit, lost=losses))
     found["sampled"] = SampledResult(phases())
     found["program"] = program()
+    found["policies"] = accel_magic.gpupolicy("mru", "loop:accesses=500,blocks=8", memory=4)
     return found

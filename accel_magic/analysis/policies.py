@@ -1,0 +1,228 @@
+"""What a trial of policies shows: tables by policy, over time and by tenant, and findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.analysis.findings import Findings
+from accel_magic.findings import SEVERITIES, BaseRule
+from accel_magic.policies import known
+from accel_magic.policies.engine import PAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from accel_magic.findings import Finding
+    from accel_magic.policies.trial import Trial, Trials
+
+OPTIMUM: Final = "optimum"
+_OUTCOMES: Final = ["hits", "faults", "misses"]
+
+
+@dataclass(frozen=True)
+class PolicyTables:
+    """Tables of a trial.
+
+    Attributes:
+        trials: The policies on the trace.
+
+    """
+
+    trials: Trials
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """A row per policy (the index), most hits first.
+
+        Columns, int64: `hits` and `faults` (accesses to pages that were, or were not, in memory), `misses` (faults of
+        blocks of which nothing was), `evictions`, `in_bytes` and `out_bytes` (migrated), `refused` (requests that the
+        driver ignored). Float64: `hit_ratio`, `miss_ratio` (of accesses), and `over_optimum` (misses, as a multiple of
+        the optimum's).
+        """
+        rows = {
+            trial.name: {
+                "hits": trial.counts.accesses - trial.counts.faults,
+                "faults": trial.counts.faults,
+                "misses": trial.counts.misses,
+                "evictions": trial.counts.evictions,
+                "in_bytes": trial.counts.pages_in * PAGE_BYTES,
+                "out_bytes": trial.counts.pages_out * PAGE_BYTES,
+                "refused": trial.counts.refused,
+            }
+            for trial in self.trials.trials
+        }
+        table = pd.DataFrame.from_dict(rows, orient="index").astype("int64").rename_axis("policy")
+        accesses = len(self.trials.trace)
+        ratios = {"hit_ratio": table["hits"] / accesses, "miss_ratio": table["misses"] / accesses}
+        table = table.assign(**ratios, over_optimum=table["misses"] / self.optimum)
+        return table.sort_values("hits", ascending=False, kind="stable")
+
+    @property
+    def optimum(self) -> int:
+        """Misses of Belady's optimum, which evicts what is needed latest: no policy has fewer."""
+        return int(self.trials.optimum.sum())
+
+    @cached_property
+    def over_time(self) -> pd.DataFrame:
+        """A row per policy and step: `policy`, `step`, `access` (the first), `hits`, `faults`, `misses`; int64.
+
+        Steps have equal numbers of accesses. The optimum has misses only; its other columns are missing.
+        """
+        length, steps = len(self.trials.trace), len(self.trials.optimum)
+        first = np.arange(steps, dtype=np.int64) * length // steps
+        parts = [pd.DataFrame(trial.steps, columns=_OUTCOMES).astype("Int64") for trial in self.trials.trials]
+        parts.append(pd.DataFrame({"misses": self.trials.optimum}).astype("Int64"))
+        names = [*(trial.name for trial in self.trials.trials), OPTIMUM]
+        tables = [
+            part.assign(policy=name, step=np.arange(steps), access=first)
+            for name, part in zip(names, parts, strict=True)
+        ]
+        return pd.concat(tables, ignore_index=True)[["policy", "step", "access", *_OUTCOMES]]
+
+    def by(self, column: str) -> pd.DataFrame:
+        """A row per policy and name of a `tenant`, `kernel` or `allocation`: `hits`, `faults`, `misses`, `hit_ratio`.
+
+        Accesses without a name have the name "". Empty if the trace does not have the column.
+        """
+        names = ["", *getattr(self.trials.trace, f"{column}s")]
+        tables = [
+            pd.DataFrame(trial.groups[column], columns=_OUTCOMES).assign(policy=trial.name, **{column: names})
+            for trial in self.trials.trials
+            if column in trial.groups
+        ]
+        if not tables:
+            return pd.DataFrame(columns=["policy", column, *_OUTCOMES, "hit_ratio"])
+        table = pd.concat(tables, ignore_index=True)[["policy", column, *_OUTCOMES]]
+        accesses = table[_OUTCOMES].sum(axis=1)
+        return table.assign(hit_ratio=table["hits"] / accesses.where(accesses > 0))[accesses > 0].reset_index(drop=True)
+
+    @cached_property
+    def curve(self) -> pd.DataFrame:
+        """Misses by the size of memory: `chunks` (the index), `lru` for every size, `opt` for a few; Int64."""
+        blocks = len(self.trials.trace.blocks)
+        sizes = np.unique(np.geomspace(1, blocks, num=min(12, blocks)).round().astype(int))
+        return known.curve(self.trials.trace, sorted({*sizes.tolist(), min(self.trials.chunks, blocks)}))
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is worth knowing, most severe first."""
+        found = sorted(self._found(), key=lambda finding: SEVERITIES.index(finding.severity))
+        return Findings(tuple(found), tuple(rule.id for rule in RULES))
+
+    def _found(self) -> Iterator[Finding]:
+        default, *others = self.trials.trials
+        blocks, optimum = len(self.trials.trace.blocks), int(self.trials.optimum.sum())
+        again = default.counts.misses - blocks
+        if again > 0 and again / default.counts.misses > THRASHING.threshold:
+            share = again / default.counts.misses
+            yield THRASHING.finding(
+                {"misses": default.counts.misses, "again_share": share}, {"again": again, "share": f"{share:.0%}"}
+            )
+        if optimum > blocks and optimum > NO_REUSE.threshold * default.counts.misses:
+            share = optimum / default.counts.misses
+            yield NO_REUSE.finding({"optimum": optimum, "of_default_share": share}, {"share": f"{share:.0%}"})
+        for trial in others:
+            yield from _of_policy(trial, default)
+
+    def __len__(self) -> int:
+        """Count the policies, without the default."""
+        return len(self.trials.trials) - 1
+
+
+@dataclass(frozen=True)
+class Rule(BaseRule):
+    """A rule about policies."""
+
+    AREA: ClassVar[str] = "policy"
+
+
+def _of_policy(trial: Trial, default: Trial) -> Iterator[Finding]:
+    named = {"policy": trial.name}
+    ratio = trial.counts.misses / max(default.counts.misses, 1)
+    if ratio > WORSE.threshold:
+        yield WORSE.finding({"misses_ratio": ratio}, {**named, "ratio": f"{ratio:.2f}"})
+    if trial.counts.refused:
+        yield REFUSED.finding({"refused": trial.counts.refused}, {**named, "refused": f"{trial.counts.refused:,}"})
+    moved = trial.counts.pages_in / max(default.counts.pages_in, 1)
+    if moved > MOVES_MORE.threshold and trial.counts.faults < default.counts.faults:
+        yield MOVES_MORE.finding({"pages_ratio": moved}, {**named, "ratio": f"{moved:.1f}"})
+    before, after = (_hit_ratios(one) for one in (default, trial))
+    fell = before - after
+    if len(fell) > 1 and np.nanmax(fell) > STARVED.threshold and np.nanmin(fell) < 0:
+        yield STARVED.finding({"hit_ratio_fell": float(np.nanmax(fell))}, {**named, "fell": f"{np.nanmax(fell):.0%}"})
+
+
+def _hit_ratios(trial: Trial) -> NDArray[np.float64]:
+    table = trial.groups.get("tenant", np.zeros((0, 3), np.int64))
+    accesses = table.sum(axis=1)
+    ratios: NDArray[np.float64] = np.divide(table[:, 0], accesses, out=np.full(len(table), np.nan), where=accesses > 0)
+    return ratios
+
+
+THRASHING: Final = Rule(
+    "thrashing",
+    "problem",
+    "{share} of the misses are blocks that had been in memory before",
+    "Memory is too small for what the work uses again and again, and blocks are brought back {again:,} times.",
+    "Look at the curve of misses by memory size, and try policies that keep a part of a loop (mru), or what is used "
+    "often (lfu).",
+    0.5,
+    "share of misses",
+    "more is moved again than for the first time",
+)
+NO_REUSE: Final = Rule(
+    "no-policy-helps",
+    "note",
+    "the optimum has {share} of the misses of the driver's default",
+    "No policy can avoid many of them, whatever it knows.",
+    "Use less memory, or change the order of accesses.",
+    0.95,
+    "share of the default's misses",
+    "below it, at most one miss in 20 can be avoided",
+)
+WORSE: Final = Rule(
+    "worse-than-default",
+    "warning",
+    "{policy} misses {ratio} times as often as the driver's default",
+    "The policy evicts what is needed soon.",
+    "Do not attach it for this work.",
+    1.05,
+    "misses, as a multiple of the default's",
+    "a difference that repeated runs on hardware can show",
+)
+REFUSED: Final = Rule(
+    "requests-ignored",
+    "warning",
+    "the driver ignored {refused} requests of {policy}",
+    "They ask for something that does not exist, or for two different things in one call; the driver then does what it "
+    "does by default.",
+    "Ask once per call, with the constants of the interface.",
+)
+MOVES_MORE: Final = Rule(
+    "prefetches-too-much",
+    "warning",
+    "{policy} moves {ratio} times as many pages as the driver's default, for fewer faults",
+    "Many of the pages that it brings are not used before they are evicted.",
+    "Bring less with each fault, or only while faults are in sequence.",
+    1.5,
+    "pages moved, as a multiple of the default's",
+    "the link moves half as much again",
+)
+STARVED: Final = Rule(
+    "tenant-starved",
+    "warning",
+    "with {policy} the hit ratio of one process falls by {fell}, while another's rises",
+    "The policy takes memory from one process for the others.",
+    "Look at `by('tenant')`; give each process a quota.",
+    0.1,
+    "fall of the hit ratio",
+    "one access in ten that hit before",
+)
+RULES: Final = (THRASHING, NO_REUSE, WORSE, REFUSED, MOVES_MORE, STARVED)

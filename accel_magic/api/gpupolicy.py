@@ -1,0 +1,68 @@
+"""`gpupolicy(...)`: try policies of a GPU's driver on a trace of accesses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel_magic.errors import ProbeError
+from accel_magic.machine import describe
+from accel_magic.policies import generators
+from accel_magic.policies.traces import PageTrace
+from accel_magic.policies.trial import try_policies
+from accel_magic.results.gpu import GpuResult
+from accel_magic.results.policies import PolicyResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def gpupolicy(
+    policies: str | Path | Sequence[str | Path],
+    trace: PageTrace | GpuResult | str | Path,
+    *,
+    memory: str | int = "50%",
+    faults_only: bool = False,
+) -> PolicyResult:
+    """Try policies on a trace, on a model of a GPU's memory, beside the driver's default and the optimum.
+
+    Args:
+        policies: Names of shipped policies, C files in gpu_ext's interface, objects compiled from them, or C (text).
+        trace: A trace, the result of `%%gputrace pagetrace`, a file with one of both, or a generated trace: "loop",
+            "zipf:blocks=512,skew=0.9".
+        memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
+        faults_only: Whether policies hear of faults only, as with GPUs without access counters.
+
+    Raises:
+        ProbeError, ProgramError, MachineError: As `try_policies`.
+        RecordingError: The file cannot be read.
+
+    """
+    given = [policies] if isinstance(policies, str | Path) else list(policies)
+    return PolicyResult(try_policies(given, _trace(trace), memory, observed=not faults_only), describe())
+
+
+def _trace(trace: object) -> PageTrace:
+    if isinstance(trace, PageTrace):
+        return trace
+    if isinstance(trace, GpuResult):
+        return trace.pages
+    if not isinstance(trace, str | Path):
+        raise _no_trace(f"a {type(trace).__name__}")
+    name = str(trace).partition(":")[0]
+    if name in generators.GENERATORS or not Path(trace).exists():
+        return generators.parse(str(trace))
+    from accel_magic.api.open import open_result
+
+    opened = open_result(trace)
+    if not isinstance(opened, PageTrace | GpuResult):
+        raise _no_trace(f"{trace}, a {type(opened).__name__},")
+    return _trace(opened)
+
+
+def _no_trace(what: str) -> ProbeError:
+    return ProbeError(
+        f"{what} is not a trace of accesses",
+        fix="trace with %%gputrace pagetrace, or open a table with a column page or address",
+        code="policy.no-trace",
+    )

@@ -1,0 +1,168 @@
+"""Trying policies on a trace: each on the model of the memory, beside the driver's default and the optimum."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accel_magic.errors import ProbeError
+from accel_magic.policies import known
+from accel_magic.policies.accesses import CHUNK
+from accel_magic.policies.engine import FAULT, HIT, MISS, Model
+from accel_magic.policies.policy import load
+from accel_magic.policies.trace_file import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from accel_magic.gpu.maps.content import MapContent
+    from accel_magic.policies.accesses import Accesses
+    from accel_magic.policies.engine import Counts
+    from accel_magic.policies.policy import Policy
+    from accel_magic.policies.traces import PageTrace
+
+DEFAULT: Final = "default"
+"""Name of the driver's own policy: the least recently used block goes."""
+STEPS: Final = 200
+"""Steps over a trace, of equal numbers of accesses, by which results are kept."""
+_MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[KMGT]i?B)?")
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+BLOCK_BYTES: Final = 2 << 20
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One policy on one trace.
+
+    Attributes:
+        name: The policy's name.
+        counts: Totals.
+        steps: (steps, 3) int64: hits, faults that are no misses, misses in each step.
+        groups: For "tenant", "kernel" and "allocation", if the trace has them: (codes + 1, 3) int64 likewise; the first
+            row is that of accesses without a code.
+        maps: The policy's maps at the end.
+
+    """
+
+    name: str
+    counts: Counts
+    steps: NDArray[np.int64]
+    groups: Mapping[str, NDArray[np.int64]]
+    maps: tuple[MapContent, ...]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Several policies on one trace.
+
+    Attributes:
+        trace: The trace.
+        chunks: Size of the memory in chunks of 2 MiB.
+        observed: Whether policies heard of every access, or of faults only.
+        trials: The driver's default first, then the policies in their order.
+        optimum: (steps,) int64, misses of the optimum in each step.
+
+    """
+
+    trace: PageTrace
+    chunks: int
+    observed: bool
+    trials: tuple[Trial, ...]
+    optimum: NDArray[np.int64]
+
+
+def try_policies(
+    policies: Sequence[str | Path], trace: PageTrace, memory: str | int = "50%", *, observed: bool = True
+) -> Trials:
+    """Try policies on a trace.
+
+    Args:
+        policies: As for `accel_magic.policies.policy.load`; the driver's default is always tried too.
+        trace: The accesses.
+        memory: Size of the memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
+        observed: Whether policies hear of every access, or of faults only, as with GPUs without access counters.
+
+    Raises:
+        ProbeError: The trace is empty, the size is not one, or two policies have one name.
+        ProgramError: A policy is rejected.
+        MachineError: llvmlite or clang is missing.
+
+    """
+    blocks = len(trace.blocks)
+    if not blocks:
+        raise ProbeError("the trace has no accesses", fix="trace a cell that runs kernels", code="policy.no-accesses")
+    chunks = memory_size(memory, blocks)
+    loaded: list[Policy | None] = [None, *(load(one) for one in policies)]
+    names = [one.name if one else DEFAULT for one in loaded]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ProbeError(
+            f"two policies are called {min(twice)}",
+            why="results are shown by name",
+            fix="rename one of the files",
+            code="policy.name-twice",
+        )
+    trials = tuple(_try(name, one, trace, (chunks, blocks), observed) for name, one in zip(names, loaded, strict=True))
+    missed = known.misses(trace, "opt", chunks)
+    return Trials(trace, chunks, observed, trials, np.add.reduceat(missed, _edges(len(trace)), dtype=np.int64))
+
+
+def memory_size(memory: str | int, blocks: int) -> int:
+    """Return the chunks of a memory; arguments and errors as for `try_policies`."""
+    found = _MEMORY.fullmatch(str(memory).strip())
+    size = 0.0
+    if found:
+        number, unit = float(found[1]), found[2]
+        size = number * blocks / 100 if unit == "%" else number * _UNITS[unit[0]] / BLOCK_BYTES if unit else number
+    if size < 1:
+        raise ProbeError(
+            f"{memory!r} is not a size of memory",
+            why="it has less than one chunk of 2 MiB" if found else "",
+            fix='write "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB',
+            code="policy.bad-memory",
+        )
+    return int(size)
+
+
+def _edges(length: int) -> NDArray[np.int64]:
+    """First access of each step."""
+    steps = min(STEPS, length)
+    return np.arange(steps, dtype=np.int64) * length // steps
+
+
+def _try(name: str, policy: Policy | None, trace: PageTrace, sizes: tuple[int, int], observed: bool) -> Trial:
+    chunks, blocks = sizes
+    model = Model(policy, chunks=chunks, blocks=blocks, tenants=max(len(trace.tenants), 1), observe=observed)
+    edges = _edges(len(trace))
+    steps = np.zeros((len(edges), 3), np.int64)
+    groups = {
+        column: np.zeros((len(getattr(trace, names)) + 1, 3), np.int64)
+        for column, names in NAMES.items()
+        if getattr(trace, names)
+    }
+    at = 0
+    for part in trace.compact().parts(CHUNK):
+        told = model.run(part.page, part.tenant)
+        outcome = told["outcome"]
+        _add(steps, np.searchsorted(edges, np.arange(at, at + len(part)), side="right") - 1, outcome)
+        for column, table in groups.items():
+            _add(table, _codes(part, column) + 1, outcome)
+        at += len(part)
+    return Trial(name, model.counts, steps, groups, model.maps())
+
+
+def _codes(part: Accesses, column: str) -> NDArray[np.int64]:
+    codes: NDArray[Any] | None = getattr(part, column)
+    return np.full(len(part), -1, np.int64) if codes is None else codes.astype(np.int64)
+
+
+def _add(table: NDArray[np.int64], rows: NDArray[np.int64], outcome: NDArray[np.uint8]) -> None:
+    """Count outcomes by row."""
+    cells = rows * 3 + np.array([HIT, FAULT, MISS])[outcome]
+    table += np.bincount(cells, minlength=table.size).reshape(table.shape)

@@ -1,0 +1,228 @@
+"""Trials of policies: tables agree with each other and with known answers; findings are shown where they apply."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import accel_magic
+from accel_magic.errors import ProbeError
+from accel_magic.policies import generators, known
+from accel_magic.policies.traces import PageTrace
+from accel_magic.policies.trial import memory_size
+from tests.support.errors import raises
+
+KERNEL = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def scale(x, factor):
+    at = cuda.grid(1)
+    if at < x.size:
+        x[at] *= factor
+
+x = np.zeros(1 << 15, np.float32)
+
+def work():
+    scale[128, 256](x, 2.0)
+"""
+
+
+@pytest.fixture(scope="module")
+def loop():
+    return accel_magic.gpupolicy(["mru", "fifo"], "loop:accesses=20000,blocks=80", memory=64)
+
+
+def blocks(numbers, **columns):
+    return PageTrace.of(np.array(numbers, np.uint64) * 512, source="made by a test", **columns)
+
+
+def test_a_loop_larger_than_memory_always_misses_with_the_default_and_is_optimal_with_mru(loop):
+    counts = loop.counts
+    assert list(counts.index) == ["mru", "default", "fifo"]
+    assert counts["misses"].to_dict() == {"mru": loop.optimum, "default": 20_000, "fifo": 20_000}
+    assert loop.optimum == known.count(loop.trace, "opt", 64)
+    assert (counts["hits"] + counts["faults"] == 20_000).all()
+    assert counts["over_optimum"]["mru"] == 1.0
+    assert (counts["in_bytes"] - counts["out_bytes"] <= 64 * 512 * 4096).all()
+    assert accel_magic.gpupolicy([], loop.trace, memory=64).counts.equals(counts.loc[["default"]])
+
+
+def test_steps_and_groups_add_up_to_the_totals_and_the_optimum_is_never_beaten():
+    halves = [generators.generate(name, accesses=6000, blocks=96) for name in ("zipf", "loop")]
+    found = accel_magic.gpupolicy(["lru", "lfu", "quota"], generators.shared(halves), memory="40%")
+
+    over_time = found.over_time.groupby("policy")[["hits", "faults", "misses"]].sum()
+    tenants = found.by("tenant").groupby("policy")[["hits", "faults", "misses"]].sum()
+    for name, row in found.counts.iterrows():
+        expected = [row["hits"], row["faults"] - row["misses"], row["misses"]]
+        assert over_time.loc[name].tolist() == tenants.loc[name].tolist() == expected
+        steps = found.over_time[found.over_time["policy"] == name]["misses"]
+        assert (steps.cumsum().to_numpy() >= found.trials.optimum.cumsum()).all()
+    assert over_time.loc["optimum", "misses"] == found.optimum
+    assert found.counts.loc["lru"].equals(found.counts.loc["default"])
+    assert set(found.by("tenant")["tenant"]) == set(found.trace.tenants)
+
+
+def test_the_curve_has_the_misses_of_the_default_and_of_the_optimum_at_the_size_that_was_tried(loop):
+    assert loop.curve.loc[64].to_dict() == {"lru": 20_000, "opt": loop.optimum}
+    assert loop.curve["lru"].iloc[-1] == 80
+    assert (loop.curve["opt"].dropna() <= loop.curve["lru"][loop.curve["opt"].notna()]).all()
+
+
+def test_policies_that_hear_of_faults_only_cannot_tell_what_is_used_often():
+    trace = blocks(np.random.default_rng(3).zipf(1.2, 4000) % 64)
+    every = accel_magic.gpupolicy(["lru", "fifo"], trace, memory=16)
+    faults = accel_magic.gpupolicy(["lru", "fifo"], trace, memory=16, faults_only=True)
+    assert every.counts["misses"]["lru"] < every.counts["misses"]["fifo"]
+    assert set(faults.counts["misses"]) == {every.counts["misses"]["fifo"]}
+    assert "faults only" in str(faults)
+
+
+STARVING = """
+#include "gpu_policy.h"
+SEC("struct_ops/gpu_block_activate")
+int BPF_PROG(on_activate, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
+{
+	if (chunk->va_block->managed_range->va_range.va_space->va_space_mm.mm->owner->tgid == 1000)
+		bpf_gpu_request_reorder(decision, NV_GPU_PMM_DESTINATION_UNUSED, NV_GPU_PMM_POSITION_TAIL);
+	return GPU_ACTION_DEFAULT;
+}
+SEC(".struct_ops.link")
+struct gpu_mem_ops starving = { .gpu_block_activate = (void *)on_activate };
+"""
+CONFUSED = """
+#include "gpu_policy.h"
+SEC("struct_ops/gpu_block_access")
+int BPF_PROG(on_access, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
+{
+	bpf_gpu_request_reorder(decision, NV_GPU_PMM_DESTINATION_USED, NV_GPU_PMM_POSITION_HEAD);
+	bpf_gpu_request_reorder(decision, NV_GPU_PMM_DESTINATION_USED, NV_GPU_PMM_POSITION_TAIL);
+	return GPU_ACTION_BYPASS;
+}
+SEC(".struct_ops.link")
+struct gpu_mem_ops confused = { .gpu_block_access = (void *)on_access };
+"""
+ROUND = list(itertools.chain.from_iterable([*range(8)] for _ in range(40)))
+RANDOM = np.random.default_rng(7)
+SCATTERED = RANDOM.zipf(1.2, 3000) % 24 * 512 + RANDOM.integers(0, 512, 3000)
+POPULAR = RANDOM.zipf(1.2, 4000) % 32
+
+
+@pytest.mark.parametrize(
+    ("policy", "trace", "memory", "finding", "shown"),
+    [
+        ([], blocks(ROUND), 6, "thrashing", True),
+        ([], blocks(ROUND), 8, "thrashing", False),
+        ([], blocks(range(64)), 8, "thrashing", False),
+        ([], blocks(list(np.random.default_rng(5).permutation(64)) * 4), 3, "no-policy-helps", True),
+        ([], blocks(ROUND), 6, "no-policy-helps", False),
+        (["mru"], blocks(np.random.default_rng(3).zipf(1.2, 4000) % 64), 16, "worse-than-default", True),
+        (["mru"], blocks(ROUND), 6, "worse-than-default", False),
+        ([CONFUSED], blocks(ROUND), 8, "requests-ignored", True),
+        (["mru"], blocks(ROUND), 8, "requests-ignored", False),
+        (["prefetch_max"], PageTrace.of(SCATTERED, source="made by a test"), 8, "prefetches-too-much", True),
+        (["prefetch_none"], PageTrace.of(SCATTERED, source="made by a test"), 8, "prefetches-too-much", False),
+    ],
+)
+def test_each_finding_is_shown_where_it_applies_and_only_there(policy, trace, memory, finding, shown):
+    found = accel_magic.gpupolicy(policy, trace, memory=memory).diagnose()
+    assert (finding in found.ids) == shown
+    assert len(found.checked) == 6
+
+
+@pytest.mark.parametrize(("policy", "shown"), [(STARVING, True), ("lru", False)])
+def test_a_process_whose_memory_is_taken_for_the_others_is_found(policy, shown):
+    tenant = np.arange(len(POPULAR)) % 2
+    trace = blocks(POPULAR + 32 * tenant, tenant=tenant)
+    assert ("tenant-starved" in accel_magic.gpupolicy([policy], trace, memory=16).diagnose().ids) == shown
+
+
+def test_text_html_and_figures_say_what_was_modelled(loop, tmp_path):
+    lines = str(loop).splitlines()
+    assert "20,000 accesses to 160 MiB" in lines[0]
+    assert lines[1].startswith("modelled: no GPU was used")
+    assert lines[4].split()[0] == "mru"
+    bundle = loop._repr_mimebundle_()
+    assert "modelled" in bundle["text/html"]
+    assert loop.figures == ("misses", "memory")
+    renderers = loop.figure().renderers
+    assert len(renderers) == 4
+    assert max(renderers[0].data_source.data["y"]) == 1.0  # the default misses always
+    assert loop.to_html(tmp_path / "page.html").stat().st_size > 1000
+
+
+def test_maps_of_policies_are_data_frames():
+    found = accel_magic.gpupolicy("lfu", "loop:accesses=1000,blocks=10", memory=8)
+    table = found.maps["lfu"]["frequency"]
+    assert len(table) == 10
+    assert table["value"].sum() == 1000
+    assert "mru" not in found.maps
+
+
+@pytest.mark.parametrize(
+    ("memory", "chunks"), [("50%", 40), (7, 7), ("7", 7), ("64MiB", 32), ("0.5 GiB", 256), ("100%", 80)]
+)
+def test_sizes_of_memory_have_units(memory, chunks):
+    assert memory_size(memory, 80) == chunks
+
+
+@pytest.mark.parametrize("memory", ["0", "1MiB", "many", "-3", "", "1%"])
+def test_other_sizes_are_typed_errors(memory):
+    with raises("policy.bad-memory", ProbeError):
+        memory_size(memory, 80)
+
+
+def test_the_magic_tries_policies_on_files_variables_and_generated_traces(tmp_path):
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "accel_magic")
+    try:
+        shell.user_ns["mine"] = blocks(ROUND)
+        shell.user_ns["mine"].save(tmp_path / "round.parquet")
+        variable = shell.run_line_magic("gpupolicy", "mru --trace mine --memory 6 -o kept")
+        assert shell.user_ns["kept"] is variable
+        file = shell.run_line_magic("gpupolicy", f"mru --trace {tmp_path}/round.parquet --memory 75% --faults-only")
+        assert not file.trials.observed
+        pd.testing.assert_series_equal(file.trace.frame()["page"], variable.trace.frame()["page"])
+        with raises("policy.name-twice", ProbeError):
+            shell.run_line_magic("gpupolicy", "mru mru --trace mine")
+        with raises("option.output-name", ProbeError):
+            shell.run_line_magic("gpupolicy", "mru --trace mine -o 7")
+        with raises("policy.one-trace", ProbeError):
+            shell.run_line_magic("gpupolicy", "mru")
+        with raises("option.unknown", ProbeError):
+            shell.run_line_magic("gpupolicy", "--trace mine")
+    finally:
+        shell.run_line_magic("unload_ext", "accel_magic")
+        InteractiveShell.clear_instance()
+
+
+def test_the_magic_tries_policies_on_the_pages_of_the_cells_kernels():
+    pytest.importorskip("numba.cuda")
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "accel_magic")
+    try:
+        shell.run_cell(KERNEL)
+        found = shell.run_cell_magic("gpupolicy", "mru --memory 4 --device cpu", "for _ in range(3): work()\n7")
+        assert found.value == 7
+        assert "CPU device (simulated)" in str(found)
+        pages = np.unique(found.trace.page)  # of the device's copy
+        assert 32 <= len(pages) <= 33
+        assert pages[-1] - pages[0] == len(pages) - 1
+        assert found.by("kernel")["kernel"].str.contains("scale").all()
+        for line, cell in (("mru --trace loop", "1"), ("mru", None)):
+            with raises("policy.one-trace", ProbeError):
+                shell.find_cell_magic("gpupolicy")(line, cell)
+    finally:
+        shell.run_line_magic("unload_ext", "accel_magic")
+        InteractiveShell.clear_instance()
+
+
+def test_a_trace_without_accesses_and_a_file_of_something_else_are_typed_errors():
+    with raises("policy.no-accesses", ProbeError):
+        accel_magic.gpupolicy("mru", blocks([]))
+    with raises("policy.no-trace", ProbeError):
+        accel_magic.gpupolicy("mru", "notebooks/recordings/flame-inference.parquet")
