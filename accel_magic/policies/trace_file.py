@@ -88,10 +88,14 @@ class Stored:
             raise container.damaged(self.path, KIND, error) from error
 
     def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Accesses]:
+        total = 0
         for batch in batches:
+            total += len(batch)
             part = Accesses(**{name: _array(batch.column(name), name) for name in self.described.columns})
             self.described.check(part)
             yield part
+        if total != self.described.length:
+            raise ValueError(f"it has {total} accesses but declares {self.described.length}")
 
 
 def write(described: Described, parts: Iterable[Accesses], path: str | Path) -> Path:

@@ -160,6 +160,7 @@ def test_dependencies_within_a_ring_cost_nothing(story):
 def test_long_fence_waits_are_reported_by_the_call_that_waited(story):
     busy(story)
     story.hit("clFinish", 900, tid=21, lasts=600_000)
+    story.hit("drm_ioctl", 950, tid=21, lasts=599_000, ioctl=0xC3)
     story.wait(1000, 400_000, 40, 1, tid=21)
     story.wait(450_000, 500_000, 40, 2, tid=21)
     story.hit("drm_ioctl", 900, tid=31, lasts=600_000, ioctl=0xC3)

@@ -3,6 +3,8 @@
 import pandas as pd
 import pytest
 
+from accel_magic.analysis.drm.statistics import stretches
+
 
 def values(column):
     return [None if value is pd.NA or value != value else value for value in column.tolist()]  # noqa: PLR0124 - NaN
@@ -181,3 +183,10 @@ def test_rings_and_clients_sum_up_their_jobs(story):
     assert drm.clients["jobs"].tolist() == [2, 2]
     assert drm.clients["comm"].tolist() == ["app", "app"]
     assert drm.clients["run_ns"].tolist() == [400, 250]
+
+
+def test_stretches_that_touch_are_one():
+    jobs = pd.DataFrame({"begin": [10, 20, 50, 15], "end": [20, 30, 60, None]}, dtype="Int64")
+
+    assert [times.tolist() for times in stretches(jobs, "begin", "end")] == [[10, 50], [30, 60]]
+    assert [times.tolist() for times in stretches(jobs, "begin", "end", 2)] == [[20], [20]]
