@@ -12,7 +12,7 @@ import pandas as pd
 from accel_magic.analysis.findings import Findings
 from accel_magic.findings import SEVERITIES, BaseRule
 from accel_magic.policies import known
-from accel_magic.policies.engine import PAGE_BYTES
+from accel_magic.policies.traces import PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

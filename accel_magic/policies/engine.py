@@ -17,6 +17,7 @@ from accel_magic.gpu.codegen.lowering.module import lower_all
 from accel_magic.gpu.maps import layout
 from accel_magic.gpu.maps.content import MapContent
 from accel_magic.policies.policy import HOOKS, PROBED
+from accel_magic.policies.traces import PAGES_PER_BLOCK
 from accel_magic.ptx import llvm
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
     from accel_magic.policies.policy import Policy
 
-PAGES_PER_BLOCK: Final = 512
-PAGE_BYTES: Final = 4096
 MOST_BLOCKS: Final = 1 << 22
 """8 TiB, for which the model needs 0.5 GiB."""
 

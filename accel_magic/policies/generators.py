@@ -15,7 +15,7 @@ import numpy as np
 from accel_magic.errors import ProbeError
 from accel_magic.policies.accesses import CHUNK, Accesses, in_chunks
 from accel_magic.policies.trace_file import Described
-from accel_magic.policies.traces import PAGES, PageTrace
+from accel_magic.policies.traces import PAGES_PER_BLOCK, PageTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,28 +49,28 @@ class Generator:
 
 _LEAST: Final[Mapping[str, float]] = {"skew": 0.0, "seed": 0}
 """Smallest values of options, if not 1."""
-_MOST: Final[Mapping[str, float]] = {"skew": 16.0, "seed": 2**63, "blocks": _MOST_BLOCKS, "touches": PAGES}
+_MOST: Final[Mapping[str, float]] = {"skew": 16.0, "seed": 2**63, "blocks": _MOST_BLOCKS, "touches": PAGES_PER_BLOCK}
 _MOST_ELSE: Final = 1 << 32
 
 
 def _scan(at: NDArray[np.int64], options: Options, _: np.random.Generator) -> NDArray[np.int64]:
     """Visit blocks one after the other, and never again: every policy misses once a block."""
     touches = int(options["touches"])
-    return at // touches * PAGES + at % touches
+    return at // touches * PAGES_PER_BLOCK + at % touches
 
 
 def _loop(at: NDArray[np.int64], options: Options, _: np.random.Generator) -> NDArray[np.int64]:
     """Visit the same blocks in turn: LRU and FIFO miss each if memory lacks a single one, MRU is optimal."""
     touches = int(options["touches"])
-    return at // touches % int(options["blocks"]) * PAGES + at % touches
+    return at // touches % int(options["blocks"]) * PAGES_PER_BLOCK + at % touches
 
 
 def _sequential(at: NDArray[np.int64], options: Options, _: np.random.Generator) -> NDArray[np.int64]:
-    return at % (int(options["blocks"]) * PAGES)
+    return at % (int(options["blocks"]) * PAGES_PER_BLOCK)
 
 
 def _stride(at: NDArray[np.int64], options: Options, _: np.random.Generator) -> NDArray[np.int64]:
-    return at * int(options["stride"]) % (int(options["blocks"]) * PAGES)
+    return at * int(options["stride"]) % (int(options["blocks"]) * PAGES_PER_BLOCK)
 
 
 def _zipf(at: NDArray[np.int64], options: Options, random: np.random.Generator) -> NDArray[np.int64]:
@@ -78,7 +78,7 @@ def _zipf(at: NDArray[np.int64], options: Options, random: np.random.Generator) 
     bounds, order = _ranks(int(options["blocks"]), options)
     drawn = random.random((len(at), 2))
     block = order[np.searchsorted(bounds, drawn[:, 0], side="right")]
-    return block * PAGES + (drawn[:, 1] * PAGES).astype(np.int64)
+    return block * PAGES_PER_BLOCK + (drawn[:, 1] * PAGES_PER_BLOCK).astype(np.int64)
 
 
 def _zipf_scan(at: NDArray[np.int64], options: Options, random: np.random.Generator) -> NDArray[np.int64]:
@@ -86,7 +86,7 @@ def _zipf_scan(at: NDArray[np.int64], options: Options, random: np.random.Genera
     every, scan = int(options["every"]), int(options["scan"])
     turn, phase = at // (every + scan), at % (every + scan)
     scanned = int(options["blocks"]) + turn * scan + phase - every
-    return np.where(phase < every, _zipf(at, options, random), scanned * PAGES)
+    return np.where(phase < every, _zipf(at, options, random), scanned * PAGES_PER_BLOCK)
 
 
 def _moe(at: NDArray[np.int64], options: Options, random: np.random.Generator) -> NDArray[np.int64]:
@@ -102,7 +102,7 @@ def _moe(at: NDArray[np.int64], options: Options, random: np.random.Generator) -
     noise = -np.log(-np.log(random.random((tokens, experts)) + np.finfo(np.float64).tiny))
     chosen = order[np.argsort(-(wanted + noise), axis=1, kind="stable")[:, :active]]
     block = (chosen[:, :, None] * size + np.arange(size)).reshape(-1)
-    return block[: len(at)] * PAGES
+    return block[: len(at)] * PAGES_PER_BLOCK
 
 
 _ZIPF: Final[Options] = {"blocks": 512, "skew": 1.0}
@@ -251,7 +251,7 @@ class _Shared:
         return in_chunks(self._parts(), rows)
 
     def _parts(self) -> Iterator[Accesses]:
-        first = np.cumsum([0, *(len(each.blocks) for each in self.traces)]) * PAGES
+        first = np.cumsum([0, *(len(each.blocks) for each in self.traces)]) * PAGES_PER_BLOCK
         length = max(CHUNK // len(self.traces) // self.turn, 1) * self.turn
         running = {number: each.parts(length) for number, each in enumerate(self.traces)}
         while running:

@@ -335,17 +335,15 @@ PART uvm_va_block_region_t to_fetch(uvm_va_block_t *block, u32 page) {
 }
 
 PART void migrate(uvm_va_block_t *block, uvm_va_block_region_t region, struct access *told) {
-	u32 before = weight(&block->resident), moved;
+	u32 moved = 0;
 
-	for (u32 word = 0; word < GPU_PAGES_PER_BLOCK / 64; word++) {
-		i32 first = (i32)region.first - 64 * (i32)word, outer = (i32)region.outer - 64 * (i32)word;
+	for (u32 at = region.first; at < region.outer; at = (at | 63) + 1) {
+		u32 last = (at | 63) < region.outer ? 63 : (region.outer - 1) % 64;
+		u64 pages = (~0ul << at % 64) & (~0ul >> (63 - last)), *there = &block->resident.bitmap[at / 64];
 
-		first = first < 0 ? 0 : first;
-		outer = outer > 64 ? 64 : outer;
-		if (first < outer)
-			block->resident.bitmap[word] |= (~0ul >> (64 - (outer - first))) << first;
+		moved += __builtin_popcountl(pages & ~*there);
+		*there |= pages;
 	}
-	moved = weight(&block->resident) - before;
 	told->pages_in += moved;
 	S->pages_in += moved;
 }

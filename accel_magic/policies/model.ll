@@ -442,11 +442,11 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   %125 = getelementptr inbounds i8, ptr %8, i64 4
   br label %127
 
-126:                                              ; preds = %718, %4
+126:                                              ; preds = %681, %4
   ret void
 
-127:                                              ; preds = %15, %718
-  %128 = phi i64 [ 0, %15 ], [ %723, %718 ]
+127:                                              ; preds = %15, %681
+  %128 = phi i64 [ 0, %15 ], [ %686, %681 ]
   %129 = load i64, ptr %18, align 8
   %130 = getelementptr inbounds %struct.access, ptr %3, i64 %128
   store i32 -1, ptr %130, align 4
@@ -490,7 +490,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
 159:                                              ; preds = %127
   %160 = load i64, ptr %23, align 8
   %161 = icmp eq i64 %160, 0
-  br i1 %161, label %718, label %162
+  br i1 %161, label %681, label %162
 
 162:                                              ; preds = %159
   %163 = getelementptr inbounds i8, ptr %145, i64 24
@@ -628,7 +628,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
 
 235:                                              ; preds = %214, %173, %221, %226
   call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %12) #11
-  br label %718
+  br label %681
 
 236:                                              ; preds = %127
   %237 = load i64, ptr %42, align 8
@@ -649,7 +649,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   %245 = getelementptr inbounds i8, ptr %145, i64 24
   %246 = load ptr, ptr %245, align 8
   %247 = icmp eq ptr %246, null
-  br i1 %247, label %321, label %248
+  br i1 %247, label %320, label %248
 
 248:                                              ; preds = %244
   call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %13) #11
@@ -785,266 +785,234 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
 
 319:                                              ; preds = %298, %257, %305, %310
   call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %13) #11
-  br label %320
+  br label %422
 
-320:                                              ; preds = %422, %319
-  br label %426
-
-321:                                              ; preds = %244
-  %322 = load i64, ptr %61, align 8
-  %323 = add i64 %322, 1
-  store i64 %323, ptr %61, align 8
+320:                                              ; preds = %244
+  %321 = load i64, ptr %61, align 8
+  %322 = add i64 %321, 1
+  store i64 %322, ptr %61, align 8
   store i8 2, ptr %133, align 4
-  %324 = load ptr, ptr %62, align 8
-  %325 = icmp eq ptr %324, %62
-  br i1 %325, label %326, label %360
+  %323 = load ptr, ptr %62, align 8
+  %324 = icmp eq ptr %323, %62
+  br i1 %324, label %325, label %359
 
-326:                                              ; preds = %321
+325:                                              ; preds = %320
   call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %11) #11
   store i64 %65, ptr %11, align 16
   store i64 %67, ptr %66, align 8
   store i64 %69, ptr %68, align 16
-  %327 = call i64 @policy_gpu_evict_prepare(ptr noundef nonnull %11) #12
-  %328 = load ptr, ptr %64, align 8
-  %329 = icmp eq ptr %328, %64
-  %330 = select i1 %329, ptr %63, ptr %64
-  %331 = load ptr, ptr %330, align 8
-  %332 = getelementptr inbounds i8, ptr %331, i64 16
-  %333 = load ptr, ptr %332, align 8
-  %334 = load ptr, ptr %21, align 8
+  %326 = call i64 @policy_gpu_evict_prepare(ptr noundef nonnull %11) #12
+  %327 = load ptr, ptr %64, align 8
+  %328 = icmp eq ptr %327, %64
+  %329 = select i1 %328, ptr %63, ptr %64
+  %330 = load ptr, ptr %329, align 8
+  %331 = getelementptr inbounds i8, ptr %330, i64 16
+  %332 = load ptr, ptr %331, align 8
+  %333 = load ptr, ptr %21, align 8
+  %334 = ptrtoint ptr %332 to i64
   %335 = ptrtoint ptr %333 to i64
-  %336 = ptrtoint ptr %334 to i64
-  %337 = sub i64 %335, %336
-  %338 = sdiv exact i64 %337, 96
-  %339 = trunc i64 %338 to i32
-  store i32 %339, ptr %130, align 4
-  %340 = getelementptr inbounds i8, ptr %333, i64 32
-  br label %341
+  %336 = sub i64 %334, %335
+  %337 = sdiv exact i64 %336, 96
+  %338 = trunc i64 %337 to i32
+  store i32 %338, ptr %130, align 4
+  %339 = getelementptr inbounds i8, ptr %332, i64 32
+  br label %340
 
-341:                                              ; preds = %326, %341
-  %342 = phi i64 [ 0, %326 ], [ %349, %341 ]
-  %343 = phi i32 [ 0, %326 ], [ %348, %341 ]
-  %344 = getelementptr inbounds [8 x i64], ptr %340, i64 0, i64 %342
-  %345 = load i64, ptr %344, align 8
-  %346 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %345)
-  %347 = trunc nuw nsw i64 %346 to i32
-  %348 = add i32 %343, %347
-  %349 = add nuw nsw i64 %342, 1
-  %350 = icmp eq i64 %349, 8
-  br i1 %350, label %351, label %341
+340:                                              ; preds = %325, %340
+  %341 = phi i64 [ 0, %325 ], [ %348, %340 ]
+  %342 = phi i32 [ 0, %325 ], [ %347, %340 ]
+  %343 = getelementptr inbounds [8 x i64], ptr %339, i64 0, i64 %341
+  %344 = load i64, ptr %343, align 8
+  %345 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %344)
+  %346 = trunc nuw nsw i64 %345 to i32
+  %347 = add i32 %342, %346
+  %348 = add nuw nsw i64 %341, 1
+  %349 = icmp eq i64 %348, 8
+  br i1 %349, label %350, label %340
 
-351:                                              ; preds = %341
-  %352 = trunc i32 %348 to i16
-  store i16 %352, ptr %132, align 2
-  %353 = load i64, ptr %70, align 8
-  %354 = add i64 %353, 1
-  store i64 %354, ptr %70, align 8
-  %355 = load i16, ptr %132, align 2
-  %356 = zext i16 %355 to i64
-  %357 = load i64, ptr %71, align 8
-  %358 = add i64 %357, %356
-  store i64 %358, ptr %71, align 8
-  %359 = getelementptr inbounds i8, ptr %333, i64 24
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(72) %359, i8 0, i64 72, i1 false)
+350:                                              ; preds = %340
+  %351 = trunc i32 %347 to i16
+  store i16 %351, ptr %132, align 2
+  %352 = load i64, ptr %70, align 8
+  %353 = add i64 %352, 1
+  store i64 %353, ptr %70, align 8
+  %354 = load i16, ptr %132, align 2
+  %355 = zext i16 %354 to i64
+  %356 = load i64, ptr %71, align 8
+  %357 = add i64 %356, %355
+  store i64 %357, ptr %71, align 8
+  %358 = getelementptr inbounds i8, ptr %332, i64 24
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(72) %358, i8 0, i64 72, i1 false)
   call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %11) #11
-  br label %360
+  br label %359
 
-360:                                              ; preds = %321, %351
-  %361 = phi ptr [ %331, %351 ], [ %324, %321 ]
-  %362 = getelementptr inbounds i8, ptr %361, i64 -16
-  %363 = getelementptr inbounds i8, ptr %361, i64 16
-  store ptr %145, ptr %363, align 8
-  store ptr %362, ptr %245, align 8
-  %364 = getelementptr inbounds i8, ptr %361, i64 8
-  %365 = load ptr, ptr %364, align 8
-  %366 = load ptr, ptr %361, align 8
-  %367 = getelementptr inbounds i8, ptr %366, i64 8
-  store ptr %365, ptr %367, align 8
-  %368 = load ptr, ptr %361, align 8
-  %369 = load ptr, ptr %364, align 8
-  store ptr %368, ptr %369, align 8
-  %370 = load ptr, ptr %73, align 8
-  store ptr %361, ptr %73, align 8
-  store ptr %72, ptr %361, align 8
-  store ptr %370, ptr %364, align 8
-  store ptr %361, ptr %370, align 8
-  %371 = getelementptr inbounds i8, ptr %361, i64 32
-  %372 = load i32, ptr %371, align 8
-  %373 = icmp ne i32 %372, 1
-  %374 = zext i1 %373 to i64
-  %375 = getelementptr inbounds i8, ptr %361, i64 24
-  %376 = load i64, ptr %375, align 8
-  %377 = add i64 %376, %374
-  store i64 %377, ptr %375, align 8
-  store i32 1, ptr %371, align 8
+359:                                              ; preds = %320, %350
+  %360 = phi ptr [ %330, %350 ], [ %323, %320 ]
+  %361 = getelementptr inbounds i8, ptr %360, i64 -16
+  %362 = getelementptr inbounds i8, ptr %360, i64 16
+  store ptr %145, ptr %362, align 8
+  store ptr %361, ptr %245, align 8
+  %363 = getelementptr inbounds i8, ptr %360, i64 8
+  %364 = load ptr, ptr %363, align 8
+  %365 = load ptr, ptr %360, align 8
+  %366 = getelementptr inbounds i8, ptr %365, i64 8
+  store ptr %364, ptr %366, align 8
+  %367 = load ptr, ptr %360, align 8
+  %368 = load ptr, ptr %363, align 8
+  store ptr %367, ptr %368, align 8
+  %369 = load ptr, ptr %73, align 8
+  store ptr %360, ptr %73, align 8
+  store ptr %72, ptr %360, align 8
+  store ptr %369, ptr %363, align 8
+  store ptr %360, ptr %369, align 8
+  %370 = getelementptr inbounds i8, ptr %360, i64 32
+  %371 = load i32, ptr %370, align 8
+  %372 = icmp ne i32 %371, 1
+  %373 = zext i1 %372 to i64
+  %374 = getelementptr inbounds i8, ptr %360, i64 24
+  %375 = load i64, ptr %374, align 8
+  %376 = add i64 %375, %373
+  store i64 %376, ptr %374, align 8
+  store i32 1, ptr %370, align 8
   call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %10) #11
   store i64 %74, ptr %10, align 16
-  %378 = ptrtoint ptr %362 to i64
-  store i64 %378, ptr %75, align 8
+  %377 = ptrtoint ptr %361 to i64
+  store i64 %377, ptr %75, align 8
   call void @llvm.lifetime.start.p0(i64 28, ptr nonnull %8)
   call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(24) %125, i8 0, i64 24, i1 false)
   store ptr %62, ptr %77, align 8
-  store ptr %362, ptr %78, align 8
+  store ptr %361, ptr %78, align 8
   store i64 %74, ptr %79, align 8
-  store i64 %378, ptr %80, align 8
-  store i64 %377, ptr %81, align 8
+  store i64 %377, ptr %80, align 8
+  store i64 %376, ptr %81, align 8
   store i32 1, ptr %82, align 8
   call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %83, ptr noundef nonnull align 4 dereferenceable(28) %8, i64 28, i1 false)
   call void @llvm.lifetime.end.p0(i64 28, ptr nonnull %8)
   store i64 %84, ptr %76, align 16
-  %379 = call i64 @policy_gpu_block_activate(ptr noundef nonnull %10) #12
-  %380 = load i64, ptr %86, align 8
-  %381 = icmp eq i64 %380, 1
-  %382 = load i64, ptr %87, align 8
-  %383 = select i1 %381, ptr %72, ptr %88
-  %384 = load i8, ptr %85, align 8
-  %385 = icmp eq i8 %384, 0
-  br i1 %385, label %422, label %386
+  %378 = call i64 @policy_gpu_block_activate(ptr noundef nonnull %10) #12
+  %379 = load i64, ptr %86, align 8
+  %380 = icmp eq i64 %379, 1
+  %381 = load i64, ptr %87, align 8
+  %382 = select i1 %380, ptr %72, ptr %88
+  %383 = load i8, ptr %85, align 8
+  %384 = icmp eq i8 %383, 0
+  br i1 %384, label %421, label %385
 
-386:                                              ; preds = %360
-  %387 = load i8, ptr %89, align 1
-  %388 = icmp eq i8 %387, 0
-  %389 = add i64 %380, -1
-  %390 = icmp ult i64 %389, 2
-  %391 = select i1 %388, i1 %390, i1 false
-  br i1 %391, label %392, label %393
+385:                                              ; preds = %359
+  %386 = load i8, ptr %89, align 1
+  %387 = icmp eq i8 %386, 0
+  %388 = add i64 %379, -1
+  %389 = icmp ult i64 %388, 2
+  %390 = select i1 %387, i1 %389, i1 false
+  br i1 %390, label %391, label %392
 
-392:                                              ; preds = %386
-  switch i64 %382, label %393 [
-    i64 1, label %396
-    i64 2, label %404
+391:                                              ; preds = %385
+  switch i64 %381, label %392 [
+    i64 1, label %395
+    i64 2, label %403
   ]
 
-393:                                              ; preds = %392, %386
-  %394 = load i64, ptr %18, align 8
-  %395 = add i64 %394, 1
-  store i64 %395, ptr %18, align 8
-  br label %422
+392:                                              ; preds = %391, %385
+  %393 = load i64, ptr %18, align 8
+  %394 = add i64 %393, 1
+  store i64 %394, ptr %18, align 8
+  br label %421
 
-396:                                              ; preds = %392
-  %397 = load ptr, ptr %364, align 8
-  %398 = load ptr, ptr %361, align 8
-  %399 = getelementptr inbounds i8, ptr %398, i64 8
-  store ptr %397, ptr %399, align 8
-  %400 = load ptr, ptr %361, align 8
-  %401 = load ptr, ptr %364, align 8
-  store ptr %400, ptr %401, align 8
-  %402 = load ptr, ptr %383, align 8
-  %403 = getelementptr inbounds i8, ptr %402, i64 8
-  br label %412
+395:                                              ; preds = %391
+  %396 = load ptr, ptr %363, align 8
+  %397 = load ptr, ptr %360, align 8
+  %398 = getelementptr inbounds i8, ptr %397, i64 8
+  store ptr %396, ptr %398, align 8
+  %399 = load ptr, ptr %360, align 8
+  %400 = load ptr, ptr %363, align 8
+  store ptr %399, ptr %400, align 8
+  %401 = load ptr, ptr %382, align 8
+  %402 = getelementptr inbounds i8, ptr %401, i64 8
+  br label %411
 
-404:                                              ; preds = %392
-  %405 = load ptr, ptr %364, align 8
-  %406 = load ptr, ptr %361, align 8
-  %407 = getelementptr inbounds i8, ptr %406, i64 8
-  store ptr %405, ptr %407, align 8
-  %408 = load ptr, ptr %361, align 8
-  %409 = load ptr, ptr %364, align 8
-  store ptr %408, ptr %409, align 8
-  %410 = getelementptr inbounds i8, ptr %383, i64 8
-  %411 = load ptr, ptr %410, align 8
-  br label %412
+403:                                              ; preds = %391
+  %404 = load ptr, ptr %363, align 8
+  %405 = load ptr, ptr %360, align 8
+  %406 = getelementptr inbounds i8, ptr %405, i64 8
+  store ptr %404, ptr %406, align 8
+  %407 = load ptr, ptr %360, align 8
+  %408 = load ptr, ptr %363, align 8
+  store ptr %407, ptr %408, align 8
+  %409 = getelementptr inbounds i8, ptr %382, i64 8
+  %410 = load ptr, ptr %409, align 8
+  br label %411
 
-412:                                              ; preds = %404, %396
-  %413 = phi ptr [ %410, %404 ], [ %403, %396 ]
-  %414 = phi ptr [ %383, %404 ], [ %402, %396 ]
-  %415 = phi ptr [ %411, %404 ], [ %383, %396 ]
-  store ptr %361, ptr %413, align 8
-  store ptr %414, ptr %361, align 8
-  store ptr %415, ptr %364, align 8
-  store ptr %361, ptr %415, align 8
-  %416 = select i1 %381, i32 1, i32 2
-  %417 = load i32, ptr %371, align 8
-  %418 = icmp ne i32 %417, %416
-  %419 = zext i1 %418 to i64
-  %420 = load i64, ptr %375, align 8
-  %421 = add i64 %420, %419
-  store i64 %421, ptr %375, align 8
-  store i32 %416, ptr %371, align 8
-  br label %422
+411:                                              ; preds = %403, %395
+  %412 = phi ptr [ %409, %403 ], [ %402, %395 ]
+  %413 = phi ptr [ %382, %403 ], [ %401, %395 ]
+  %414 = phi ptr [ %410, %403 ], [ %382, %395 ]
+  store ptr %360, ptr %412, align 8
+  store ptr %413, ptr %360, align 8
+  store ptr %414, ptr %363, align 8
+  store ptr %360, ptr %414, align 8
+  %415 = select i1 %380, i32 1, i32 2
+  %416 = load i32, ptr %370, align 8
+  %417 = icmp ne i32 %416, %415
+  %418 = zext i1 %417 to i64
+  %419 = load i64, ptr %374, align 8
+  %420 = add i64 %419, %418
+  store i64 %420, ptr %374, align 8
+  store i32 %415, ptr %370, align 8
+  br label %421
 
-422:                                              ; preds = %360, %393, %412
+421:                                              ; preds = %359, %392, %411
   call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %10) #11
-  br label %320
+  br label %422
 
-423:                                              ; preds = %426
-  %424 = add nuw nsw i32 %147, 1
-  %425 = and i64 %142, 511
-  br label %436
+422:                                              ; preds = %421, %319
+  %423 = and i64 %142, 63
+  %424 = xor i64 %423, 63
+  %425 = lshr i64 -1, %424
+  br label %426
 
-426:                                              ; preds = %320, %426
-  %427 = phi i64 [ %434, %426 ], [ 0, %320 ]
-  %428 = phi i32 [ %433, %426 ], [ 0, %320 ]
-  %429 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %427
-  %430 = load i64, ptr %429, align 8
-  %431 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %430)
-  %432 = trunc nuw nsw i64 %431 to i32
-  %433 = add i32 %428, %432
-  %434 = add nuw nsw i64 %427, 1
-  %435 = icmp eq i64 %434, 8
-  br i1 %435, label %423, label %426
+426:                                              ; preds = %422, %426
+  %427 = phi i32 [ 0, %422 ], [ %444, %426 ]
+  %428 = phi i32 [ %147, %422 ], [ %446, %426 ]
+  %429 = or i32 %428, 63
+  %430 = icmp ugt i32 %429, %147
+  %431 = and i32 %428, 63
+  %432 = zext nneg i32 %431 to i64
+  %433 = shl nsw i64 -1, %432
+  %434 = select i1 %430, i64 %425, i64 -1
+  %435 = and i64 %433, %434
+  %436 = lshr i32 %428, 6
+  %437 = zext nneg i32 %436 to i64
+  %438 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %437
+  %439 = load i64, ptr %438, align 8
+  %440 = xor i64 %439, -1
+  %441 = and i64 %435, %440
+  %442 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %441)
+  %443 = trunc nuw nsw i64 %442 to i32
+  %444 = add i32 %427, %443
+  %445 = or i64 %439, %435
+  store i64 %445, ptr %438, align 8
+  %446 = add nuw nsw i32 %429, 1
+  %447 = icmp ult i32 %429, %147
+  br i1 %447, label %426, label %448
 
-436:                                              ; preds = %423, %456
-  %437 = phi i64 [ 0, %423 ], [ %457, %456 ]
-  %438 = shl nuw nsw i64 %437, 6
-  %439 = sub nsw i64 %425, %438
-  %440 = trunc nsw i64 %439 to i32
-  %441 = call i32 @llvm.smax.i32(i32 %440, i32 0)
-  %442 = trunc i64 %438 to i32
-  %443 = sub i32 %424, %442
-  %444 = call i32 @llvm.smin.i32(i32 %443, i32 64)
-  %445 = icmp slt i32 %441, %444
-  br i1 %445, label %446, label %456
-
-446:                                              ; preds = %436
-  %447 = sub i32 %441, %444
-  %448 = add i32 %447, 64
-  %449 = zext nneg i32 %448 to i64
-  %450 = lshr i64 -1, %449
-  %451 = zext nneg i32 %441 to i64
-  %452 = shl i64 %450, %451
-  %453 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %437
-  %454 = load i64, ptr %453, align 8
-  %455 = or i64 %454, %452
-  store i64 %455, ptr %453, align 8
-  br label %456
-
-456:                                              ; preds = %446, %436
-  %457 = add nuw nsw i64 %437, 1
-  %458 = icmp eq i64 %457, 8
-  br i1 %458, label %459, label %436
-
-459:                                              ; preds = %456, %459
-  %460 = phi i64 [ %467, %459 ], [ 0, %456 ]
-  %461 = phi i32 [ %466, %459 ], [ 0, %456 ]
-  %462 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %460
-  %463 = load i64, ptr %462, align 8
-  %464 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %463)
-  %465 = trunc nuw nsw i64 %464 to i32
-  %466 = add i32 %461, %465
-  %467 = add nuw nsw i64 %460, 1
-  %468 = icmp eq i64 %467, 8
-  br i1 %468, label %469, label %459
-
-469:                                              ; preds = %459
-  %470 = sub i32 %466, %433
-  %471 = load i16, ptr %131, align 4
-  %472 = trunc i32 %470 to i16
-  %473 = add i16 %471, %472
-  store i16 %473, ptr %131, align 4
-  %474 = zext i32 %470 to i64
-  %475 = load i64, ptr %90, align 8
-  %476 = add i64 %475, %474
-  store i64 %476, ptr %90, align 8
+448:                                              ; preds = %426
+  %449 = load i16, ptr %131, align 4
+  %450 = trunc i32 %444 to i16
+  %451 = add i16 %449, %450
+  store i16 %451, ptr %131, align 4
+  %452 = zext i32 %444 to i64
+  %453 = load i64, ptr %90, align 8
+  %454 = add i64 %453, %452
+  store i64 %454, ptr %90, align 8
   call void @llvm.lifetime.start.p0(i64 32, ptr nonnull %9) #11
-  %477 = and i64 %142, 511
-  store i64 %477, ptr %9, align 16
+  %455 = and i64 %142, 511
+  store i64 %455, ptr %9, align 16
   store i64 %93, ptr %91, align 8
   store i64 %96, ptr %94, align 16
   store i64 %99, ptr %97, align 8
-  %478 = ptrtoint ptr %145 to i64
-  store i64 %478, ptr %100, align 8
-  %479 = call i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef nonnull %101) #12
+  %456 = ptrtoint ptr %145 to i64
+  store i64 %456, ptr %100, align 8
+  %457 = call i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef nonnull %101) #12
   call void @llvm.memmove.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(64) %92, ptr noundef nonnull align 8 dereferenceable(64) %150, i64 64, i1 false)
   store i16 0, ptr %102, align 8
   store i16 512, ptr %103, align 2
@@ -1052,355 +1020,332 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   store i16 0, ptr %95, align 8
   store i16 512, ptr %105, align 2
   call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %98, i8 0, i64 24, i1 false)
-  %480 = call i64 @policy_gpu_page_prefetch(ptr noundef nonnull %9) #12
-  %481 = trunc i64 %480 to i32
-  switch i32 %481, label %600 [
-    i32 0, label %603
-    i32 2, label %482
-    i32 1, label %571
+  %458 = call i64 @policy_gpu_page_prefetch(ptr noundef nonnull %9) #12
+  %459 = trunc i64 %458 to i32
+  switch i32 %459, label %578 [
+    i32 0, label %581
+    i32 2, label %460
+    i32 1, label %549
   ]
 
-482:                                              ; preds = %469, %561
-  %483 = phi i16 [ %563, %561 ], [ 0, %469 ]
-  %484 = phi i16 [ %562, %561 ], [ 0, %469 ]
-  %485 = phi i32 [ %564, %561 ], [ %481, %469 ]
-  %486 = sub nsw i32 0, %485
-  %487 = and i32 %147, %486
-  %488 = icmp ult i32 %485, 64
-  %489 = lshr i32 %487, 6
-  br i1 %488, label %490, label %503
+460:                                              ; preds = %448, %539
+  %461 = phi i16 [ %541, %539 ], [ 0, %448 ]
+  %462 = phi i16 [ %540, %539 ], [ 0, %448 ]
+  %463 = phi i32 [ %542, %539 ], [ %459, %448 ]
+  %464 = sub nsw i32 0, %463
+  %465 = and i32 %147, %464
+  %466 = icmp ult i32 %463, 64
+  %467 = lshr i32 %465, 6
+  br i1 %466, label %468, label %481
 
-490:                                              ; preds = %482
-  %491 = zext nneg i32 %489 to i64
-  %492 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %491
-  %493 = load i64, ptr %492, align 8
-  %494 = and i32 %487, 62
-  %495 = zext nneg i32 %494 to i64
-  %496 = lshr i64 %493, %495
-  %497 = zext nneg i32 %485 to i64
-  %498 = shl nsw i64 -1, %497
-  %499 = xor i64 %498, -1
-  %500 = and i64 %496, %499
-  %501 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %500)
-  %502 = trunc nuw nsw i64 %501 to i32
-  br label %523
+468:                                              ; preds = %460
+  %469 = zext nneg i32 %467 to i64
+  %470 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %469
+  %471 = load i64, ptr %470, align 8
+  %472 = and i32 %465, 62
+  %473 = zext nneg i32 %472 to i64
+  %474 = lshr i64 %471, %473
+  %475 = zext nneg i32 %463 to i64
+  %476 = shl nsw i64 -1, %475
+  %477 = xor i64 %476, -1
+  %478 = and i64 %474, %477
+  %479 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %478)
+  %480 = trunc nuw nsw i64 %479 to i32
+  br label %501
 
-503:                                              ; preds = %482
-  %504 = add nuw nsw i32 %487, %485
-  %505 = lshr i32 %504, 6
-  %506 = icmp ult i32 %489, %505
-  br i1 %506, label %507, label %523
+481:                                              ; preds = %460
+  %482 = add nuw nsw i32 %465, %463
+  %483 = lshr i32 %482, 6
+  %484 = icmp ult i32 %467, %483
+  br i1 %484, label %485, label %501
 
-507:                                              ; preds = %503
-  %508 = lshr i32 %487, 6
-  %509 = zext nneg i32 %508 to i64
-  %510 = add nuw nsw i32 %505, %508
-  %511 = sub nsw i32 %510, %489
-  %512 = zext i32 %511 to i64
-  br label %513
+485:                                              ; preds = %481
+  %486 = lshr i32 %465, 6
+  %487 = zext nneg i32 %486 to i64
+  %488 = add nuw nsw i32 %483, %486
+  %489 = sub nsw i32 %488, %467
+  %490 = zext i32 %489 to i64
+  br label %491
 
-513:                                              ; preds = %507, %513
-  %514 = phi i64 [ %509, %507 ], [ %521, %513 ]
-  %515 = phi i32 [ 0, %507 ], [ %520, %513 ]
-  %516 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %514
-  %517 = load i64, ptr %516, align 8
-  %518 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %517)
-  %519 = trunc nuw nsw i64 %518 to i32
-  %520 = add i32 %515, %519
-  %521 = add nuw nsw i64 %514, 1
-  %522 = icmp eq i64 %521, %512
-  br i1 %522, label %523, label %513
+491:                                              ; preds = %485, %491
+  %492 = phi i64 [ %487, %485 ], [ %499, %491 ]
+  %493 = phi i32 [ 0, %485 ], [ %498, %491 ]
+  %494 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %492
+  %495 = load i64, ptr %494, align 8
+  %496 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %495)
+  %497 = trunc nuw nsw i64 %496 to i32
+  %498 = add i32 %493, %497
+  %499 = add nuw nsw i64 %492, 1
+  %500 = icmp eq i64 %499, %490
+  br i1 %500, label %501, label %491
 
-523:                                              ; preds = %513, %503, %490
-  %524 = phi i32 [ %502, %490 ], [ 0, %503 ], [ %520, %513 ]
-  %525 = trunc nuw nsw i32 %487 to i16
-  %526 = add nuw nsw i32 %487, %485
-  %527 = trunc nuw i32 %526 to i16
-  store i16 %525, ptr %111, align 4
-  store i16 %527, ptr %112, align 2
+501:                                              ; preds = %491, %481, %468
+  %502 = phi i32 [ %480, %468 ], [ 0, %481 ], [ %498, %491 ]
+  %503 = trunc nuw nsw i32 %465 to i16
+  %504 = add nuw nsw i32 %465, %463
+  %505 = trunc nuw i32 %504 to i16
+  store i16 %503, ptr %111, align 4
+  store i16 %505, ptr %112, align 2
   call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %98, i8 0, i64 24, i1 false)
   call void @llvm.lifetime.start.p0(i64 40, ptr nonnull %5) #11
   store i64 %93, ptr %5, align 16
   store i64 %96, ptr %113, align 8
   store i64 %115, ptr %114, align 16
-  %528 = zext i32 %524 to i64
-  store i64 %528, ptr %116, align 8
+  %506 = zext i32 %502 to i64
+  store i64 %506, ptr %116, align 8
   store i64 %99, ptr %117, align 16
-  %529 = call i64 @policy_gpu_page_prefetch_iter(ptr noundef nonnull %5) #12
-  %530 = and i64 %529, 4294967295
-  %531 = icmp eq i64 %530, 1
-  br i1 %531, label %532, label %561
+  %507 = call i64 @policy_gpu_page_prefetch_iter(ptr noundef nonnull %5) #12
+  %508 = and i64 %507, 4294967295
+  %509 = icmp eq i64 %508, 1
+  br i1 %509, label %510, label %539
 
-532:                                              ; preds = %523
-  %533 = load i64, ptr %118, align 8
-  %534 = icmp eq i64 %533, 0
-  br i1 %534, label %535, label %538
+510:                                              ; preds = %501
+  %511 = load i64, ptr %118, align 8
+  %512 = icmp eq i64 %511, 0
+  br i1 %512, label %513, label %516
 
-535:                                              ; preds = %532
-  %536 = load i64, ptr %119, align 8
-  %537 = icmp eq i64 %536, 0
-  br label %538
+513:                                              ; preds = %510
+  %514 = load i64, ptr %119, align 8
+  %515 = icmp eq i64 %514, 0
+  br label %516
 
-538:                                              ; preds = %535, %532
-  %539 = phi i1 [ false, %532 ], [ %537, %535 ]
-  %540 = load i8, ptr %98, align 8
-  %541 = icmp eq i8 %540, 0
-  br i1 %541, label %558, label %542
+516:                                              ; preds = %513, %510
+  %517 = phi i1 [ false, %510 ], [ %515, %513 ]
+  %518 = load i8, ptr %98, align 8
+  %519 = icmp eq i8 %518, 0
+  br i1 %519, label %536, label %520
 
-542:                                              ; preds = %538
-  %543 = load i8, ptr %120, align 1
-  %544 = icmp ne i8 %543, 0
-  %545 = select i1 %544, i1 true, i1 %539
-  %546 = xor i1 %544, true
-  br i1 %545, label %552, label %547
+520:                                              ; preds = %516
+  %521 = load i8, ptr %120, align 1
+  %522 = icmp ne i8 %521, 0
+  %523 = select i1 %522, i1 true, i1 %517
+  %524 = xor i1 %522, true
+  br i1 %523, label %530, label %525
 
-547:                                              ; preds = %542
-  %548 = load i64, ptr %121, align 8
-  %549 = icmp ult i64 %533, %548
-  %550 = icmp ult i64 %548, 513
-  %551 = and i1 %549, %550
-  br label %552
+525:                                              ; preds = %520
+  %526 = load i64, ptr %121, align 8
+  %527 = icmp ult i64 %511, %526
+  %528 = icmp ult i64 %526, 513
+  %529 = and i1 %527, %528
+  br label %530
 
-552:                                              ; preds = %542, %547
-  %553 = phi i1 [ %546, %542 ], [ %551, %547 ]
-  br i1 %553, label %554, label %558
+530:                                              ; preds = %520, %525
+  %531 = phi i1 [ %524, %520 ], [ %529, %525 ]
+  br i1 %531, label %532, label %536
 
-554:                                              ; preds = %552
-  %555 = load i64, ptr %122, align 8
-  %556 = trunc i64 %555 to i16
-  %557 = trunc i64 %533 to i16
-  br label %561
+532:                                              ; preds = %530
+  %533 = load i64, ptr %122, align 8
+  %534 = trunc i64 %533 to i16
+  %535 = trunc i64 %511 to i16
+  br label %539
 
-558:                                              ; preds = %538, %552
-  %559 = load i64, ptr %18, align 8
-  %560 = add i64 %559, 1
-  store i64 %560, ptr %18, align 8
-  br label %561
+536:                                              ; preds = %516, %530
+  %537 = load i64, ptr %18, align 8
+  %538 = add i64 %537, 1
+  store i64 %538, ptr %18, align 8
+  br label %539
 
-561:                                              ; preds = %558, %554, %523
-  %562 = phi i16 [ %484, %523 ], [ %556, %554 ], [ %484, %558 ]
-  %563 = phi i16 [ %483, %523 ], [ %557, %554 ], [ %483, %558 ]
+539:                                              ; preds = %536, %532, %501
+  %540 = phi i16 [ %462, %501 ], [ %534, %532 ], [ %462, %536 ]
+  %541 = phi i16 [ %461, %501 ], [ %535, %532 ], [ %461, %536 ]
   call void @llvm.lifetime.end.p0(i64 40, ptr nonnull %5) #11
-  %564 = shl nuw nsw i32 %485, 1
-  %565 = icmp ult i32 %485, 257
-  br i1 %565, label %482, label %566
+  %542 = shl nuw nsw i32 %463, 1
+  %543 = icmp ult i32 %463, 257
+  br i1 %543, label %460, label %544
 
-566:                                              ; preds = %561
-  %567 = zext i16 %562 to i32
-  %568 = shl nuw i32 %567, 16
-  %569 = zext i16 %563 to i32
-  %570 = or disjoint i32 %568, %569
-  br label %662
+544:                                              ; preds = %539
+  %545 = zext i16 %540 to i32
+  %546 = shl nuw i32 %545, 16
+  %547 = zext i16 %541 to i32
+  %548 = or disjoint i32 %546, %547
+  br label %640
 
-571:                                              ; preds = %469
-  %572 = load i64, ptr %106, align 8
-  %573 = icmp eq i64 %572, 0
-  br i1 %573, label %574, label %577
+549:                                              ; preds = %448
+  %550 = load i64, ptr %106, align 8
+  %551 = icmp eq i64 %550, 0
+  br i1 %551, label %552, label %555
 
-574:                                              ; preds = %571
-  %575 = load i64, ptr %107, align 8
-  %576 = icmp eq i64 %575, 0
-  br label %577
+552:                                              ; preds = %549
+  %553 = load i64, ptr %107, align 8
+  %554 = icmp eq i64 %553, 0
+  br label %555
 
-577:                                              ; preds = %574, %571
-  %578 = phi i1 [ false, %571 ], [ %576, %574 ]
-  %579 = load i8, ptr %98, align 8
-  %580 = icmp eq i8 %579, 0
-  br i1 %580, label %600, label %581
+555:                                              ; preds = %552, %549
+  %556 = phi i1 [ false, %549 ], [ %554, %552 ]
+  %557 = load i8, ptr %98, align 8
+  %558 = icmp eq i8 %557, 0
+  br i1 %558, label %578, label %559
 
-581:                                              ; preds = %577
-  %582 = load i8, ptr %108, align 1
-  %583 = icmp ne i8 %582, 0
-  %584 = select i1 %583, i1 true, i1 %578
-  %585 = xor i1 %583, true
-  br i1 %584, label %591, label %586
+559:                                              ; preds = %555
+  %560 = load i8, ptr %108, align 1
+  %561 = icmp ne i8 %560, 0
+  %562 = select i1 %561, i1 true, i1 %556
+  %563 = xor i1 %561, true
+  br i1 %562, label %569, label %564
 
-586:                                              ; preds = %581
-  %587 = load i64, ptr %109, align 8
-  %588 = icmp ult i64 %572, %587
-  %589 = icmp ult i64 %587, 513
-  %590 = and i1 %588, %589
-  br label %591
+564:                                              ; preds = %559
+  %565 = load i64, ptr %109, align 8
+  %566 = icmp ult i64 %550, %565
+  %567 = icmp ult i64 %565, 513
+  %568 = and i1 %566, %567
+  br label %569
 
-591:                                              ; preds = %581, %586
-  %592 = phi i1 [ %585, %581 ], [ %590, %586 ]
-  br i1 %592, label %593, label %600
+569:                                              ; preds = %559, %564
+  %570 = phi i1 [ %563, %559 ], [ %568, %564 ]
+  br i1 %570, label %571, label %578
 
-593:                                              ; preds = %591
-  %594 = trunc i64 %572 to i32
-  %595 = load i64, ptr %110, align 8
-  %596 = trunc i64 %595 to i32
-  %597 = shl i32 %596, 16
-  %598 = and i32 %594, 65535
-  %599 = or disjoint i32 %597, %598
-  br label %662
+571:                                              ; preds = %569
+  %572 = trunc i64 %550 to i32
+  %573 = load i64, ptr %110, align 8
+  %574 = trunc i64 %573 to i32
+  %575 = shl i32 %574, 16
+  %576 = and i32 %572, 65535
+  %577 = or disjoint i32 %575, %576
+  br label %640
 
-600:                                              ; preds = %577, %591, %469
-  %601 = load i64, ptr %18, align 8
-  %602 = add i64 %601, 1
-  store i64 %602, ptr %18, align 8
-  br label %603
+578:                                              ; preds = %555, %569, %448
+  %579 = load i64, ptr %18, align 8
+  %580 = add i64 %579, 1
+  store i64 %580, ptr %18, align 8
+  br label %581
 
-603:                                              ; preds = %600, %469
-  br label %604
+581:                                              ; preds = %578, %448
+  br label %582
 
-604:                                              ; preds = %603, %645
-  %605 = phi i16 [ %654, %645 ], [ 0, %603 ]
-  %606 = phi i16 [ %653, %645 ], [ 0, %603 ]
-  %607 = phi i32 [ %655, %645 ], [ 2, %603 ]
-  %608 = sub nsw i32 0, %607
-  %609 = and i32 %147, %608
-  %610 = icmp ult i32 %607, 64
-  %611 = lshr i32 %609, 6
-  br i1 %610, label %612, label %625
+582:                                              ; preds = %581, %623
+  %583 = phi i16 [ %632, %623 ], [ 0, %581 ]
+  %584 = phi i16 [ %631, %623 ], [ 0, %581 ]
+  %585 = phi i32 [ %633, %623 ], [ 2, %581 ]
+  %586 = sub nsw i32 0, %585
+  %587 = and i32 %147, %586
+  %588 = icmp ult i32 %585, 64
+  %589 = lshr i32 %587, 6
+  br i1 %588, label %590, label %603
 
-612:                                              ; preds = %604
-  %613 = zext nneg i32 %611 to i64
-  %614 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %613
-  %615 = load i64, ptr %614, align 8
-  %616 = and i32 %609, 62
-  %617 = zext nneg i32 %616 to i64
-  %618 = lshr i64 %615, %617
-  %619 = zext nneg i32 %607 to i64
-  %620 = shl nsw i64 -1, %619
-  %621 = xor i64 %620, -1
-  %622 = and i64 %618, %621
-  %623 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %622)
-  %624 = trunc nuw nsw i64 %623 to i32
-  br label %645
+590:                                              ; preds = %582
+  %591 = zext nneg i32 %589 to i64
+  %592 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %591
+  %593 = load i64, ptr %592, align 8
+  %594 = and i32 %587, 62
+  %595 = zext nneg i32 %594 to i64
+  %596 = lshr i64 %593, %595
+  %597 = zext nneg i32 %585 to i64
+  %598 = shl nsw i64 -1, %597
+  %599 = xor i64 %598, -1
+  %600 = and i64 %596, %599
+  %601 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %600)
+  %602 = trunc nuw nsw i64 %601 to i32
+  br label %623
 
-625:                                              ; preds = %604
-  %626 = add nuw nsw i32 %609, %607
-  %627 = lshr i32 %626, 6
-  %628 = icmp ult i32 %611, %627
-  br i1 %628, label %629, label %645
+603:                                              ; preds = %582
+  %604 = add nuw nsw i32 %587, %585
+  %605 = lshr i32 %604, 6
+  %606 = icmp ult i32 %589, %605
+  br i1 %606, label %607, label %623
 
-629:                                              ; preds = %625
-  %630 = lshr i32 %609, 6
-  %631 = zext nneg i32 %630 to i64
-  %632 = add nuw nsw i32 %627, %630
-  %633 = sub nsw i32 %632, %611
-  %634 = zext i32 %633 to i64
-  br label %635
+607:                                              ; preds = %603
+  %608 = lshr i32 %587, 6
+  %609 = zext nneg i32 %608 to i64
+  %610 = add nuw nsw i32 %605, %608
+  %611 = sub nsw i32 %610, %589
+  %612 = zext i32 %611 to i64
+  br label %613
 
-635:                                              ; preds = %629, %635
-  %636 = phi i64 [ %631, %629 ], [ %643, %635 ]
-  %637 = phi i32 [ 0, %629 ], [ %642, %635 ]
-  %638 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %636
-  %639 = load i64, ptr %638, align 8
-  %640 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %639)
-  %641 = trunc nuw nsw i64 %640 to i32
-  %642 = add i32 %637, %641
-  %643 = add nuw nsw i64 %636, 1
-  %644 = icmp eq i64 %643, %634
-  br i1 %644, label %645, label %635
+613:                                              ; preds = %607, %613
+  %614 = phi i64 [ %609, %607 ], [ %621, %613 ]
+  %615 = phi i32 [ 0, %607 ], [ %620, %613 ]
+  %616 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %614
+  %617 = load i64, ptr %616, align 8
+  %618 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %617)
+  %619 = trunc nuw nsw i64 %618 to i32
+  %620 = add i32 %615, %619
+  %621 = add nuw nsw i64 %614, 1
+  %622 = icmp eq i64 %621, %612
+  br i1 %622, label %623, label %613
 
-645:                                              ; preds = %635, %625, %612
-  %646 = phi i32 [ %624, %612 ], [ 0, %625 ], [ %642, %635 ]
-  %647 = trunc nuw nsw i32 %609 to i16
-  %648 = add nuw nsw i32 %609, %607
-  %649 = trunc nuw i32 %648 to i16
-  %650 = mul i32 %646, 100
-  %651 = mul nuw nsw i32 %607, 51
-  %652 = icmp ugt i32 %650, %651
-  %653 = select i1 %652, i16 %649, i16 %606
-  %654 = select i1 %652, i16 %647, i16 %605
-  %655 = shl nuw nsw i32 %607, 1
-  %656 = icmp ult i32 %607, 257
-  br i1 %656, label %604, label %657
+623:                                              ; preds = %613, %603, %590
+  %624 = phi i32 [ %602, %590 ], [ 0, %603 ], [ %620, %613 ]
+  %625 = trunc nuw nsw i32 %587 to i16
+  %626 = add nuw nsw i32 %587, %585
+  %627 = trunc nuw i32 %626 to i16
+  %628 = mul i32 %624, 100
+  %629 = mul nuw nsw i32 %585, 51
+  %630 = icmp ugt i32 %628, %629
+  %631 = select i1 %630, i16 %627, i16 %584
+  %632 = select i1 %630, i16 %625, i16 %583
+  %633 = shl nuw nsw i32 %585, 1
+  %634 = icmp ult i32 %585, 257
+  br i1 %634, label %582, label %635
 
-657:                                              ; preds = %645
-  %658 = zext i16 %653 to i32
-  %659 = shl nuw i32 %658, 16
-  %660 = zext nneg i16 %654 to i32
-  %661 = or disjoint i32 %659, %660
-  br label %662
+635:                                              ; preds = %623
+  %636 = zext i16 %631 to i32
+  %637 = shl nuw i32 %636, 16
+  %638 = zext nneg i16 %632 to i32
+  %639 = or disjoint i32 %637, %638
+  br label %640
 
-662:                                              ; preds = %566, %593, %657
-  %663 = phi i32 [ %661, %657 ], [ %599, %593 ], [ %570, %566 ]
+640:                                              ; preds = %544, %571, %635
+  %641 = phi i32 [ %639, %635 ], [ %577, %571 ], [ %548, %544 ]
   call void @llvm.lifetime.end.p0(i64 32, ptr nonnull %9) #11
-  br label %667
+  %642 = lshr i32 %641, 16
+  %643 = and i32 %641, 65535
+  %644 = icmp ult i32 %643, %642
+  br i1 %644, label %645, label %673
 
-664:                                              ; preds = %667
-  %665 = lshr i32 %663, 16
-  %666 = and i32 %663, 65535
-  br label %677
+645:                                              ; preds = %640
+  %646 = add nuw nsw i32 %642, 63
+  %647 = and i32 %646, 63
+  %648 = xor i32 %647, 63
+  br label %649
 
-667:                                              ; preds = %662, %667
-  %668 = phi i64 [ 0, %662 ], [ %675, %667 ]
-  %669 = phi i32 [ 0, %662 ], [ %674, %667 ]
-  %670 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %668
-  %671 = load i64, ptr %670, align 8
-  %672 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %671)
-  %673 = trunc nuw nsw i64 %672 to i32
-  %674 = add i32 %669, %673
-  %675 = add nuw nsw i64 %668, 1
-  %676 = icmp eq i64 %675, 8
-  br i1 %676, label %664, label %667
+649:                                              ; preds = %645, %649
+  %650 = phi i32 [ 0, %645 ], [ %669, %649 ]
+  %651 = phi i32 [ %643, %645 ], [ %671, %649 ]
+  %652 = or i32 %651, 63
+  %653 = icmp ult i32 %652, %642
+  %654 = and i32 %651, 63
+  %655 = zext nneg i32 %654 to i64
+  %656 = shl nsw i64 -1, %655
+  %657 = select i1 %653, i32 0, i32 %648
+  %658 = zext nneg i32 %657 to i64
+  %659 = lshr i64 -1, %658
+  %660 = and i64 %659, %656
+  %661 = lshr i32 %651, 6
+  %662 = zext nneg i32 %661 to i64
+  %663 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %662
+  %664 = load i64, ptr %663, align 8
+  %665 = xor i64 %664, -1
+  %666 = and i64 %660, %665
+  %667 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %666)
+  %668 = trunc nuw nsw i64 %667 to i32
+  %669 = add i32 %650, %668
+  %670 = or i64 %664, %660
+  store i64 %670, ptr %663, align 8
+  %671 = add nuw nsw i32 %652, 1
+  %672 = icmp ult i32 %671, %642
+  br i1 %672, label %649, label %673
 
-677:                                              ; preds = %664, %697
-  %678 = phi i64 [ 0, %664 ], [ %698, %697 ]
-  %679 = shl nuw nsw i64 %678, 6
-  %680 = trunc i64 %679 to i32
-  %681 = sub i32 %666, %680
-  %682 = call i32 @llvm.smax.i32(i32 %681, i32 0)
-  %683 = trunc i64 %679 to i32
-  %684 = sub i32 %665, %683
-  %685 = call i32 @llvm.smin.i32(i32 %684, i32 64)
-  %686 = icmp slt i32 %682, %685
-  br i1 %686, label %687, label %697
+673:                                              ; preds = %649, %640
+  %674 = phi i32 [ 0, %640 ], [ %669, %649 ]
+  %675 = load i16, ptr %131, align 4
+  %676 = trunc i32 %674 to i16
+  %677 = add i16 %675, %676
+  store i16 %677, ptr %131, align 4
+  %678 = zext i32 %674 to i64
+  %679 = load i64, ptr %90, align 8
+  %680 = add i64 %679, %678
+  store i64 %680, ptr %90, align 8
+  br label %681
 
-687:                                              ; preds = %677
-  %688 = sub i32 %682, %685
-  %689 = add i32 %688, 64
-  %690 = zext nneg i32 %689 to i64
-  %691 = lshr i64 -1, %690
-  %692 = zext nneg i32 %682 to i64
-  %693 = shl i64 %691, %692
-  %694 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %678
-  %695 = load i64, ptr %694, align 8
-  %696 = or i64 %695, %693
-  store i64 %696, ptr %694, align 8
-  br label %697
-
-697:                                              ; preds = %687, %677
-  %698 = add nuw nsw i64 %678, 1
-  %699 = icmp eq i64 %698, 8
-  br i1 %699, label %700, label %677
-
-700:                                              ; preds = %697, %700
-  %701 = phi i64 [ %708, %700 ], [ 0, %697 ]
-  %702 = phi i32 [ %707, %700 ], [ 0, %697 ]
-  %703 = getelementptr inbounds [8 x i64], ptr %150, i64 0, i64 %701
-  %704 = load i64, ptr %703, align 8
-  %705 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %704)
-  %706 = trunc nuw nsw i64 %705 to i32
-  %707 = add i32 %702, %706
-  %708 = add nuw nsw i64 %701, 1
-  %709 = icmp eq i64 %708, 8
-  br i1 %709, label %710, label %700
-
-710:                                              ; preds = %700
-  %711 = sub i32 %707, %674
-  %712 = load i16, ptr %131, align 4
-  %713 = trunc i32 %711 to i16
-  %714 = add i16 %712, %713
-  store i16 %714, ptr %131, align 4
-  %715 = zext i32 %711 to i64
-  %716 = load i64, ptr %90, align 8
-  %717 = add i64 %716, %715
-  store i64 %717, ptr %90, align 8
-  br label %718
-
-718:                                              ; preds = %159, %235, %710
-  %719 = load i64, ptr %18, align 8
-  %720 = sub i64 %719, %129
-  %721 = call i64 @llvm.umin.i64(i64 %720, i64 255)
-  %722 = trunc nuw i64 %721 to i8
-  store i8 %722, ptr %134, align 1
-  %723 = add nuw i64 %128, 1
-  %724 = icmp eq i64 %723, %2
-  br i1 %724, label %126, label %127
+681:                                              ; preds = %159, %235, %673
+  %682 = load i64, ptr %18, align 8
+  %683 = sub i64 %682, %129
+  %684 = call i64 @llvm.umin.i64(i64 %683, i64 255)
+  %685 = trunc nuw i64 %684 to i8
+  store i8 %685, ptr %134, align 1
+  %686 = add nuw i64 %128, 1
+  %687 = icmp eq i64 %686, %2
+  br i1 %687, label %126, label %127
 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr noalias nocapture writeonly, ptr noalias nocapture readonly, i64, i1 immarg) #5
@@ -1422,10 +1367,6 @@ declare i64 @policy_gpu_page_prefetch(ptr noundef) local_unnamed_addr #6
 declare i64 @policy_gpu_page_prefetch_iter(ptr noundef) local_unnamed_addr #6
 
 declare i64 @llvm.umin.i64(i64, i64) #9
-
-declare i32 @llvm.smax.i32(i32, i32) #9
-
-declare i32 @llvm.smin.i32(i32, i32) #9
 
 declare void @llvm.memmove.p0.p0.i64(ptr nocapture writeonly, ptr nocapture readonly, i64, i1 immarg) #10
 

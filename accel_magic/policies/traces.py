@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 4096
 BLOCK_BYTES: Final = 2 << 20
-PAGES: Final = BLOCK_BYTES // PAGE_BYTES
+PAGES_PER_BLOCK: Final = BLOCK_BYTES // PAGE_BYTES
 """Pages in a block."""
-_SHIFT: Final = np.uint64(PAGES.bit_length() - 1)
+_SHIFT: Final = np.uint64(PAGES_PER_BLOCK.bit_length() - 1)
 _LARGEST_TABLE: Final = 1 << 24
 """Blocks between the first and the last one for which a table is faster than searching."""
 
@@ -242,7 +242,7 @@ class PageTrace:
                 columns[column] = pd.Categorical.from_codes(
                     columns[column].astype(np.int32), categories=pd.Index(names)
                 )
-        return pd.DataFrame({"block": page >> _SHIFT, "page": (page % PAGES).astype(np.uint16), **columns})
+        return pd.DataFrame({"block": page >> _SHIFT, "page": (page % PAGES_PER_BLOCK).astype(np.uint16), **columns})
 
     def save(self, path: str | Path) -> Path:
         """Write the trace to one Parquet file, which `accel_magic.open` reads, and return its absolute path.
@@ -292,7 +292,7 @@ class _Compacted:
         for part in self.parts(rows):
             block = part.page >> _SHIFT
             place = np.searchsorted(self.blocks, block).astype(np.uint64) if table is None else table[block - first]
-            yield replace(part, page=_fixed(place << _SHIFT | part.page % np.uint64(PAGES)))
+            yield replace(part, page=_fixed(place << _SHIFT | part.page % np.uint64(PAGES_PER_BLOCK)))
 
 
 def _checked(name: str, values: ArrayLike, length: int) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from accel_magic.policies.accesses import CHUNK
 from accel_magic.policies.engine import FAULT, HIT, MISS, Model
 from accel_magic.policies.policy import load
 from accel_magic.policies.trace_file import NAMES
+from accel_magic.policies.traces import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,6 @@ STEPS: Final = 200
 """Steps over a trace, of equal numbers of accesses, by which results are kept."""
 _MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[KMGT]i?B)?")
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-BLOCK_BYTES: Final = 2 << 20
 
 
 @dataclass(frozen=True)

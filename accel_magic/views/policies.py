@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic import terminal
 from accel_magic.analysis.policies import OPTIMUM
-from accel_magic.policies.trial import BLOCK_BYTES, DEFAULT
+from accel_magic.policies.traces import BLOCK_BYTES
+from accel_magic.policies.trial import DEFAULT
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, new_plot
 from accel_magic.views.format import NOTHING, bytes_text, exact_text, share_text
 from accel_magic.views.headline import Note

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accel_magic.analysis.drm.calls import Calls
+from accel_magic.analysis.drm.printed import as_recorded
 from accel_magic.analysis.npu.trace import NpuTrace
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class DrmTables:
     def __init__(self, recording: Recording, events: pd.DataFrame) -> None:
         """`events` is the DataFrame of the recording's events, as in `TraceResult.events`."""
         self.recording = recording
-        self.trace = NpuTrace.of(recording, events)
+        self.trace = NpuTrace.of(recording, events if recording.imported is None else as_recorded(events))
         self._calls = Calls.of(recording)
 
     @cached_property

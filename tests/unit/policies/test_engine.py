@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
 from accel_magic.policies import policy
-from accel_magic.policies.engine import FAULT, HIT, MISS, PAGES_PER_BLOCK, Model
+from accel_magic.policies.engine import FAULT, HIT, MISS, Model
+from accel_magic.policies.traces import PAGES_PER_BLOCK
 from tests.support import thorough
 from tests.support.errors import raises
 from tests.support.paths import ROOT
