@@ -15,7 +15,9 @@ from accel_magic.api.doctor import report
 from tests.support.paths import ROOT
 
 GPUTRACE = ROOT / "notebooks/gputrace.ipynb"
-NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path != GPUTRACE]  # runs everywhere
+POLICIES = ROOT / "notebooks/policies.ipynb"
+EVERYWHERE = (GPUTRACE, POLICIES)
+NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path not in EVERYWHERE]
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
@@ -366,3 +368,31 @@ def test_the_gpu_notebook_counts_exactly(gpu):
     assert shown(gpu, "np.array_equal(columns") == "(True, True, True)"
     # 4 blocks of 8 warps, each with 16 accesses of 32 lanes of 4 bytes
     assert re.search(r"^7 +7 +512$", shown(gpu, "from accel_magic import gputrace"), re.MULTILINE)
+
+
+def test_the_policies_notebook_shows_what_policies_do_with_the_cells_pages_and_with_traces():
+    notebook = executed(POLICIES)
+    shown = [
+        output["data"]["text/plain"]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if "text/plain" in output.get("data", {})
+    ]
+    trials = [text for text in shown if "modelled: no GPU was used" in text]
+    misses = [
+        {line.split()[0]: int(line.split()[4 if line.split()[2] == "%" else 3].replace(",", "")) for line in rows}
+        for rows in ([line for line in text.splitlines()[4:] if line] for text in trials)
+    ]
+
+    assert len(trials) == 4
+    assert "CPU device (simulated)" in trials[0]
+    assert misses[0]["optimum"] <= misses[0]["mru"] < misses[0]["default"]
+    assert misses[1]["lfu"] < misses[1]["default"] < misses[1]["mru"]
+    assert misses[2]["fifo"] > misses[1]["default"]
+    assert misses[3]["policy"] < misses[3]["default"]
+    assert any("[thrashing]" in text for text in shown)
+    assert "[null-not-checked]" in printed(notebook)
+    (tenants,) = [text for text in shown if "tenant" in text and "quota" in text]
+    before, after = [int(line.split()[5]) for line in tenants.splitlines()[1::2]]
+    assert after == 12 < before
