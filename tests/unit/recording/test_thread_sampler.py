@@ -101,7 +101,7 @@ def test_new_threads_are_sampled_and_excluded_threads_are_not():
     assert tids[0] in seen
     assert threading.get_native_id() in seen
     assert hidden.native_id not in seen
-    assert int((profile.samples.tid == idle.native_id).sum()) < 10  # one wait, however many of some 25 looks; on a busy machine it has just begun
+    assert int((profile.samples.tid == idle.native_id).sum()) < 10  # one wait, however many looks
     assert not [frame for frame in profile.frames if frame.module == thread_sampler.__file__]
     of_new = profile.samples.take((profile.samples.tid == tids[0]) & (profile.samples.state == State.CPU))
     assert 50e6 <= int(of_new.weight.sum()) < 70e6
