@@ -23,6 +23,7 @@ def gpupolicy(
     *,
     memory: str | int = "50%",
     faults_only: bool = False,
+    engine: str = "model",
 ) -> PolicyResult:
     """Try policies on a trace, on a model of a GPU's memory, beside the driver's default and the optimum.
 
@@ -32,6 +33,7 @@ def gpupolicy(
             "zipf:blocks=512,skew=0.9".
         memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
         faults_only: Whether policies hear of faults only, as with GPUs without access counters.
+        engine: "model" anywhere, or "kernel" in the accelerator lab: the kernel's verifier, and its own compiler.
 
     Raises:
         ProbeError, ProgramError, MachineError: As `try_policies`.
@@ -39,7 +41,7 @@ def gpupolicy(
 
     """
     given = [policies] if isinstance(policies, str | Path) else list(policies)
-    return PolicyResult(try_policies(given, _trace(trace), memory, observed=not faults_only), describe())
+    return PolicyResult(try_policies(given, _trace(trace), memory, observed=not faults_only, engine=engine), describe())
 
 
 def _trace(trace: object) -> PageTrace:

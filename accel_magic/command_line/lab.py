@@ -53,6 +53,11 @@ def _add_build(commands: Commands) -> None:
         action="store_true",
         help="also build the Level Zero loader, for ze_load and traces of Level Zero calls",
     )
+    build.add_argument(
+        "--accelerator",
+        action="store_true",
+        help="also compile the lab's own accelerator: a DRM render node with gpu_ext's policies, without a GPU",
+    )
     build.set_defaults(handler=_build)
 
 
@@ -79,18 +84,22 @@ def _build(options: argparse.Namespace) -> int:
 
     kernels = image.KERNELS if options.all else (options.kernel,)
     if options.urls:
-        print("\n".join(image.urls(kernels, level_zero=options.level_zero)))
+        print("\n".join(image.urls(kernels, level_zero=options.level_zero, modules=options.accelerator)))
         return 0
     bar = Bar(sys.stderr)
     try:
         images = image.build_all(kernels, debs=options.debs, report=bar)
         if options.level_zero:
             image.build_level_zero(debs=options.debs, report=bar)
+        for kernel in kernels if options.accelerator else ():
+            image.build_accelerator(kernel, debs=options.debs, report=bar)
     finally:
         bar.end()
     print("\n".join(_line(one) for one in images))
     if options.level_zero:
         print(f"Level Zero: {level_zero.find().loader}, available in every lab started from now on")
+    if options.accelerator:
+        print(f"accelerator: built for {', '.join(kernels)}; start with lab run --accelerator")
     return 0
 
 
@@ -106,6 +115,7 @@ def _status(options: argparse.Namespace) -> int:
             "bytes": store.size_of(image.cache()),
             "images": images,
             "level_zero": _level_zero(),
+            "accelerator": [kernel for kernel in image.KERNELS if _has_accelerator(kernel)],
         }
         print(json.dumps(content, indent=1, default=str))
         return 0
@@ -117,6 +127,8 @@ def _status(options: argparse.Namespace) -> int:
         for note in one.notes if one else ():
             print(f"  note: {note}")
     print(f"Level Zero: {_level_zero() or 'not built (python -m accel_magic lab build --level-zero)'}")
+    ready = ", ".join(kernel for kernel in image.KERNELS if _has_accelerator(kernel))
+    print(f"accelerator: {ready or 'not built (python -m accel_magic lab build --kernel 7.2 --accelerator)'}")
     return 0
 
 
@@ -127,6 +139,16 @@ def _level_zero() -> Path | None:
         return image.find_level_zero()
     except MachineError:
         return None
+
+
+def _has_accelerator(kernel: str) -> bool:
+    from accel_magic.lab import image
+
+    try:
+        image.find_accelerator(kernel)
+    except MachineError:
+        return False
+    return True
 
 
 def _line(one: Image) -> str:

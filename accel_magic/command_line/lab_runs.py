@@ -91,6 +91,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     add("--memory", type=int, default=2048, metavar="MIB", help="memory of the guest in MiB (default: %(default)s)")
     add("--cpus", type=int, default=2, metavar="N", help="processors of the guest (default: %(default)s)")
     add("--user", choices=("root", "ordinary"), default="root", help="who runs the command; ordinary: with a broker")
+    add("--accelerator", action="store_true", help="load the lab's own accelerator")
     add("--deadline", type=float, metavar="S", help="end the guest after S seconds")
     add("--quiet", action="store_true", help="print no messages about the boot")
 
@@ -107,6 +108,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         cpus=options.cpus,
         deadline_s=options.deadline,
         user=options.user,
+        accelerator=options.accelerator,
     )
 
 
@@ -127,7 +129,10 @@ def _booted(options: argparse.Namespace) -> Iterator[Lab]:
 
     bar = Bar(sys.stderr)
     try:
-        image.build(options.kernel, report=(lambda _: None) if options.quiet else bar)
+        report = (lambda _: None) if options.quiet else bar
+        image.build(options.kernel, report=report)
+        if options.accelerator:
+            image.build_accelerator(options.kernel, report=report)
     finally:
         bar.end()
     with Lab(_settings(options), report=None if options.quiet else _say) as lab:

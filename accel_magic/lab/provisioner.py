@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 from jupyter_client.connect import port_names
 from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
-from traitlets import Dict, Enum, Integer, List, Unicode
+from traitlets import Bool, Dict, Enum, Integer, List, Unicode
 
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
@@ -74,6 +74,7 @@ class LabProvisioner(LocalProvisioner):
     user = Enum(
         get_args(User), "root", help="Who runs the notebook: root, or an ordinary user, who traces through a broker."
     ).tag(config=True)
+    accelerator = Bool(False, help="Whether to load the lab's own accelerator.").tag(config=True)
     share = List(Unicode(), help="Additional host folders that the guest may write to.").tag(config=True)
 
     _guest: GuestKernel | None = None
@@ -122,6 +123,7 @@ class LabProvisioner(LocalProvisioner):
             memory_mib=self.memory_mib,
             cpus=self.cpus,
             user=cast("User", self.user),
+            accelerator=self.accelerator,
         )
         return Launch(
             settings=settings,
@@ -283,6 +285,8 @@ def start(launch: Launch, report: Report) -> GuestKernel:
 
     """
     image.build(launch.settings.kernel, report=_Lines(report))
+    if launch.settings.accelerator:
+        image.build_accelerator(launch.settings.kernel, report=_Lines(report))
     lab = Lab(launch.settings, report=report)
     lab.start()
     try:

@@ -66,7 +66,13 @@ class GpuPolicy(Magics):
         device = f" --device {given.device}" if given.device else ""
         traced: Any = self._gputrace.run(f"pagetrace{device}", cell) if cell is not None else None
         trace: Any = traced if traced is not None else names.get(given.trace, given.trace)
-        result = gpupolicy(given.policies, trace, memory=given.memory or "50%", faults_only=bool(given.faults_only))
+        result = gpupolicy(
+            given.policies,
+            trace,
+            memory=given.memory or "50%",
+            faults_only=bool(given.faults_only),
+            engine=given.engine or "model",
+        )
         if given.output:
             names[given.output] = result
         if traced is not None:
@@ -91,6 +97,11 @@ def parser() -> Parser:
     )
     made.add_argument("--device", choices=("auto", "cuda", "cpu"), help="of the cell's kernels")
     made.add_argument("--memory", metavar="SIZE", help="60%% of what is touched, 512MiB, or a number of 2 MiB chunks")
+    made.add_argument(
+        "--engine",
+        choices=("model", "kernel"),
+        help="where policies run: in a model of the memory (default), or in the kernel, in the accelerator lab only",
+    )
     made.add_argument(
         "--faults-only",
         action="store_true",

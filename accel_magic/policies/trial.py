@@ -1,7 +1,9 @@
-"""Trying policies on a trace: each on the model of the memory, beside the driver's default and the optimum."""
+"""Trying policies on a trace: each on an engine's memory, beside the driver's default and the optimum."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +19,7 @@ from accel_magic.policies.trace_file import NAMES
 from accel_magic.policies.traces import BLOCK_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.maps.content import MapContent
     from accel_magic.policies.accesses import Accesses
     from accel_magic.policies.engine import Counts
+    from accel_magic.policies.kernel import Kernel
     from accel_magic.policies.policy import Policy
     from accel_magic.policies.traces import PageTrace
 
@@ -32,6 +35,8 @@ DEFAULT: Final = "default"
 """Name of the driver's own policy: the least recently used block goes."""
 STEPS: Final = 200
 """Steps over a trace, of equal numbers of accesses, by which results are kept."""
+ENGINES: Final = ("model", "kernel")
+"""Where policies run: compiled into a model of the memory, or in the kernel, on the lab's accelerator."""
 _MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[KMGT]i?B)?")
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -65,6 +70,7 @@ class Trials:
         trace: The trace.
         chunks: Size of the memory in chunks of 2 MiB.
         observed: Whether policies heard of every access, or of faults only.
+        engine: One of `ENGINES`.
         trials: The driver's default first, then the policies in their order.
         optimum: (steps,) int64, misses of the optimum in each step.
 
@@ -73,12 +79,18 @@ class Trials:
     trace: PageTrace
     chunks: int
     observed: bool
+    engine: str
     trials: tuple[Trial, ...]
     optimum: NDArray[np.int64]
 
 
 def try_policies(
-    policies: Sequence[str | Path], trace: PageTrace, memory: str | int = "50%", *, observed: bool = True
+    policies: Sequence[str | Path],
+    trace: PageTrace,
+    memory: str | int = "50%",
+    *,
+    observed: bool = True,
+    engine: str = "model",
 ) -> Trials:
     """Try policies on a trace.
 
@@ -87,13 +99,16 @@ def try_policies(
         trace: The accesses.
         memory: Size of the memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
         observed: Whether policies hear of every access, or of faults only, as with GPUs without access counters.
+        engine: One of `ENGINES`; "kernel" works in the accelerator lab only.
 
     Raises:
-        ProbeError: The trace is empty, the size is not one, or two policies have one name.
+        ProbeError: The engine is not one, the trace is empty, the size is not one, or two policies have one name.
         ProgramError: A policy is rejected.
         MachineError: llvmlite or clang is missing.
 
     """
+    if engine not in ENGINES:
+        raise ProbeError(f"there is no engine {engine!r}", fix=f"use {' or '.join(ENGINES)}", code="policy.no-engine")
     blocks = len(trace.blocks)
     if not blocks:
         raise ProbeError("the trace has no accesses", fix="trace a cell that runs kernels", code="policy.no-accesses")
@@ -108,9 +123,12 @@ def try_policies(
             fix="rename one of the files",
             code="policy.name-twice",
         )
-    trials = tuple(_try(name, one, trace, (chunks, blocks), observed) for name, one in zip(names, loaded, strict=True))
+    trials = tuple(
+        _try(name, trace, functools.partial(_memory, engine, one, trace, chunks, observed))
+        for name, one in zip(names, loaded, strict=True)
+    )
     missed = known.misses(trace, "opt", chunks)
-    return Trials(trace, chunks, observed, trials, np.add.reduceat(missed, _edges(len(trace)), dtype=np.int64))
+    return Trials(trace, chunks, observed, engine, trials, np.add.reduceat(missed, _edges(len(trace)), dtype=np.int64))
 
 
 def memory_size(memory: str | int, blocks: int) -> int:
@@ -136,9 +154,19 @@ def _edges(length: int) -> NDArray[np.int64]:
     return np.arange(steps, dtype=np.int64) * length // steps
 
 
-def _try(name: str, policy: Policy | None, trace: PageTrace, sizes: tuple[int, int], observed: bool) -> Trial:
-    chunks, blocks = sizes
-    model = Model(policy, chunks=chunks, blocks=blocks, tenants=max(len(trace.tenants), 1), observe=observed)
+def _memory(
+    engine: str, policy: Policy | None, trace: PageTrace, chunks: int, observed: bool
+) -> contextlib.AbstractContextManager[Model | Kernel]:
+    blocks, tenants = len(trace.blocks), max(len(trace.tenants), 1)
+    if engine == "model":
+        model = Model(policy, chunks=chunks, blocks=blocks, tenants=tenants, observe=observed)
+        return contextlib.nullcontext(model)
+    from accel_magic.policies.kernel import Kernel
+
+    return Kernel(policy, chunks=chunks, blocks=blocks, tenants=tenants, observe=observed)
+
+
+def _try(name: str, trace: PageTrace, made: Callable[[], contextlib.AbstractContextManager[Model | Kernel]]) -> Trial:
     edges = _edges(len(trace))
     steps = np.zeros((len(edges), 3), np.int64)
     groups = {
@@ -147,14 +175,14 @@ def _try(name: str, policy: Policy | None, trace: PageTrace, sizes: tuple[int, i
         if getattr(trace, names)
     }
     at = 0
-    for part in trace.compact().parts(CHUNK):
-        told = model.run(part.page, part.tenant)
-        outcome = told["outcome"]
-        _add(steps, np.searchsorted(edges, np.arange(at, at + len(part)), side="right") - 1, outcome)
-        for column, table in groups.items():
-            _add(table, _codes(part, column) + 1, outcome)
-        at += len(part)
-    return Trial(name, model.counts, steps, groups, model.maps())
+    with made() as memory:
+        for part in trace.compact().parts(CHUNK):
+            outcome = memory.run(part.page, part.tenant)["outcome"]
+            _add(steps, np.searchsorted(edges, np.arange(at, at + len(part)), side="right") - 1, outcome)
+            for column, table in groups.items():
+                _add(table, _codes(part, column) + 1, outcome)
+            at += len(part)
+        return Trial(name, memory.counts, steps, groups, memory.maps())
 
 
 def _codes(part: Accesses, column: str) -> NDArray[np.int64]:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.policies import PolicyTables
 
+ENGINES: Final = {
+    "model": "engine: model of the memory",
+    "kernel": "engine: kernel, on the lab's accelerator",
+}
+"""How engines are called where results are shown."""
 MODELLED: Final = "modelled: no GPU was used; misses and evictions are those of the model's rules"
 _HEADS: Final = ("policy", "hit ratio", "faults", "misses", "x optimum", "evicted", "moved in", "moved out", "ignored")
 
@@ -53,6 +58,7 @@ def _headline(shown: PolicyTables) -> tuple[Note, ...]:
         Note(f"{exact_text(len(trials.trace))} accesses to {bytes_text(touched)}"),
         Note(f"memory {bytes_text(trials.chunks * BLOCK_BYTES)}"),
         Note(heard, hint=hint),
+        Note(ENGINES[trials.engine]),
     )
 
 

@@ -1,8 +1,11 @@
 """The lab's image: a kernel, an initramfs and QEMU, built from Debian packages in the user's cache folder."""
 
+from accel_magic.lab.image.accelerator import AcceleratorFiles
+from accel_magic.lab.image.accelerator import find as find_accelerator
 from accel_magic.lab.image.builder import (
     Image,
     build,
+    build_accelerator,
     build_all,
     build_level_zero,
     built,
@@ -17,15 +20,18 @@ from accel_magic.lab.image.store import cache
 
 __all__ = [
     "KERNELS",
+    "AcceleratorFiles",
     "Image",
     "Progress",
     "build",
+    "build_accelerator",
     "build_all",
     "build_level_zero",
     "built",
     "cache",
     "clean",
     "find",
+    "find_accelerator",
     "find_level_zero",
     "urls",
 ]

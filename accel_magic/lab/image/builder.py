@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel_magic import cache
 from accel_magic.errors import MachineError
-from accel_magic.lab.image import fetch, pins, qemu, store
+from accel_magic.lab.image import accelerator, fetch, pins, qemu, store
 from accel_magic.lab.image.pins import KERNELS, LEVEL_ZERO
 from accel_magic.lab.image.progress import Progress, Report, silent
 
@@ -100,6 +100,35 @@ def build_level_zero(*, debs: Path | None = None, report: Report | None = None) 
     return find_level_zero()
 
 
+def build_accelerator(
+    kernel: str = "7.2", *, debs: Path | None = None, report: Report | None = None
+) -> accelerator.AcceleratorFiles:
+    """Compile the accelerator's module for a kernel unless it exists; the kernel's image is built too.
+
+    Args:
+        kernel: Series, one of `KERNELS`.
+        debs: Folder with the packages, instead of the mirror.
+        report: Called with the progress.
+
+    Raises:
+        MachineError: As `build`; there is no gcc or make, or no headers for this kernel, or the compilation failed.
+
+    """
+    build(kernel, debs=debs, report=report)
+    report = report or silent
+    groups = accelerator.groups(kernel)
+    if store.manifest(accelerator.part_name(kernel)) is None:
+        accelerator.require_tools()
+        with store.writing(report):
+            fetched = fetch.from_folder(groups, debs) if debs else fetch.from_mirror(groups, report)
+            fetch.report_notes(fetched, report)
+            release = (store.manifest(_part_name(kernel)) or {})["release"]
+            packages = [deb for group in groups for deb in fetched[group].debs]
+            accelerator.compile_part(kernel, release, packages, report)
+            _tidy(f"accelerator-{kernel}")
+    return accelerator.find(kernel)
+
+
 def find_level_zero() -> Path:
     """Return the path of the Level Zero loader.
 
@@ -153,14 +182,20 @@ def clean(kernel: str | None = None) -> int:
     with store.writing(silent):
         if kernel is None:
             return sum(store.remove(store.cache() / name) for name in store.CONTENTS)
-        names = [*store.parts().glob(f"kernel-{kernel}-*"), *store.images().glob(f"{kernel}-*")]
+        names = [
+            *store.parts().glob(f"kernel-{kernel}-*"),
+            *store.parts().glob(f"accelerator-{kernel}-*"),
+            *store.images().glob(f"{kernel}-*"),
+        ]
         return sum(store.remove(item) for item in names)
 
 
-def urls(kernels: Sequence[str], *, level_zero: bool = False) -> list[str]:
+def urls(kernels: Sequence[str], *, level_zero: bool = False, modules: bool = False) -> list[str]:
     """Return the URLs of all packages that may be needed, for fetching them manually."""
     _check(kernels)
     groups = (*kernels, "busybox", "qemu", *((LEVEL_ZERO,) if level_zero else ()))
+    if modules:
+        groups = tuple(dict.fromkeys((*groups, *(group for kernel in kernels for group in accelerator.groups(kernel)))))
     return [pin.url for group in groups for pin in pins.group(group)]
 
 
@@ -347,6 +382,7 @@ def _assembled(kernel: str, report: Report) -> Image:
 def _tidy(*built: str) -> None:
     """Remove temporary files of the build, and outdated parts of the given kinds."""
     current = {_part_name(group) for group in (*KERNELS, "busybox", "qemu", LEVEL_ZERO)}
+    current |= {accelerator.part_name(kernel) for kernel in KERNELS if pins.group(pins.headers(kernel))}
     for part in store.parts().iterdir():
         if part.name not in current and part.name.startswith(tuple(f"{kind}-" for kind in built)):
             store.remove(part)

@@ -88,6 +88,7 @@ def by_hand(groups: Iterable[str], lacking: Iterable[Pin] | None = None) -> str:
     """Return instructions for building without apt: the URLs to fetch, and the build command."""
     wanted = [pin for group in groups for pin in pins.group(group)] if lacking is None else list(lacking)
     which = " --level-zero" if any(pin.group == pins.LEVEL_ZERO for pin in wanted) else ""
+    which += " --accelerator" if any(pin.group == pins.MODULE_TOOLS for pin in wanted) else ""
     build = f"python -m accel_magic lab build{which} --debs FOLDER"
     lines = "\n".join(f"       {pin.url}" for pin in wanted)
     return (
@@ -109,7 +110,7 @@ def _choose(apt: Apt, group: str) -> tuple[list[Package], tuple[str, ...]]:
         chosen = apt.closure(QEMU, pins.BACKPORTS)
     else:
         chosen = [available[pin.name][0] for pin in wanted if pin.name in available]
-    if not chosen:
+    if not chosen or (group.startswith("headers-") and len(chosen) < len(wanted)):
         raise MachineError(
             f"the mirror has no packages for {group}",
             why=f"it has neither {wanted[0].name} {wanted[0].version} nor another version of the series",

@@ -1,6 +1,7 @@
 """The lab's pinned packages, each with version and checksum; the table itself is `pins.txt`.
 
-A group has the packages for one part of the lab: a kernel series ("6.12"), "busybox", "qemu" or "level-zero".
+A group has the packages for one part of the lab: a kernel series ("6.12"), "busybox", "qemu", "level-zero"; with
+"headers-6.12" and "module-tools" the accelerator's module is built.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ KERNELS = ("6.12", "6.18", "7.2")
 SUITE = "trixie"
 BACKPORTS = "trixie-backports"
 LEVEL_ZERO = "level-zero"
+MODULE_TOOLS = "module-tools"
 LEVEL_ZERO_SUITE = "bookworm"
 """The loader runs with this machine's C and C++ libraries: one from an older release works with older libraries."""
 QEMU_OLDEST = (10, 1)
@@ -28,6 +30,7 @@ MODULES = (
     "9pnet_virtio",
     "overlay",
     "virtio_net",
+    "gpu_sched",
     "intel_vpu",
 )
 """Kernel modules for the guest; their dependencies are added, and those built into the kernel are skipped."""
@@ -74,8 +77,18 @@ class Pin:
     @property
     def release(self) -> str:
         """The kernel release (`uname -r`) in the package's name; "" if there is none."""
-        found = _RELEASE.search(self.name)
-        return found[0] if found else ""
+        return release_of(self.name)
+
+
+def release_of(name: str) -> str:
+    """Return the kernel release in a package's name; "" if there is none."""
+    found = _RELEASE.search(name)
+    return found[0] if found else ""
+
+
+def headers(kernel: str) -> str:
+    """Name of the group with a kernel's headers."""
+    return f"headers-{kernel}"
 
 
 def group(name: str) -> tuple[Pin, ...]:

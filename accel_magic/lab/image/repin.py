@@ -45,6 +45,9 @@ def main() -> int:
 def _all(apt: Apt) -> list[tuple[str, Package]]:
     chosen = [(series, package) for series in pins.KERNELS for package in fetch.newest_kernel(apt, series)]
     chosen += [("busybox", versions[0]) for versions in apt.available(["busybox-static"]).values()]
+    chosen += [pair for series in pins.KERNELS for pair in _headers(apt, series)]
+    tools = apt.available(pin.name for pin in pins.group(pins.MODULE_TOOLS))
+    chosen += [(pins.MODULE_TOOLS, versions[0]) for versions in tools.values()]
     closure = apt.closure(fetch.QEMU, pins.BACKPORTS)
     apt.download(closure, store.debs())
     debs = [Deb(package.name, package.version, store.debs() / package.file) for package in closure]
@@ -59,6 +62,19 @@ def _all(apt: Apt) -> list[tuple[str, Package]]:
             code="lab.no-package",
         )
     return chosen
+
+
+def _headers(apt: Apt, series: str) -> list[tuple[str, Package]]:
+    """Return the packages with the headers of a series' newest kernel; empty if the mirror lacks one of them."""
+    newest = fetch.newest_kernel(apt, series)
+    if not newest:
+        return []
+    release = pins.release_of(newest[0].name)
+    stem = release.removesuffix("-amd64")
+    names = [f"linux-headers-{release}", f"linux-headers-{stem}-common", f"linux-kbuild-{stem}"]
+    known = apt.available(names)
+    found = [package for name in names for package in known.get(name, ()) if package.version == newest[0].version]
+    return [(pins.headers(series), package) for package in found] if len(found) == len(names) else []
 
 
 def _pin(group: str, package: Package) -> Pin:

@@ -21,13 +21,14 @@ from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image
 from accel_magic.lab import programs as program
+from accel_magic.lab.accelerator import programs as accelerator
 from accel_magic.lab.image import initramfs
 from accel_magic.lab.vm import logs as runs
 from accel_magic.lab.vm import ordinary
 from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.connection import Completed, Connection, GuestGoneError, GuestProcess, listen
-from accel_magic.lab.vm.settings import Settings, accelerator
+from accel_magic.lab.vm.settings import Settings, hypervisor
 
 if TYPE_CHECKING:
     import socket
@@ -92,7 +93,7 @@ class Lab:
                 "this lab has already been started", fix="create a new Lab", code="lab.started-before"
             )
         built = image.find(self.settings.kernel)
-        chosen = accelerator(self.settings.accelerator)
+        chosen = hypervisor(self.settings.hypervisor)
         self.logs = runs.new_folder()
         self._scratch = scratch.make("lab")
         try:
@@ -109,8 +110,11 @@ class Lab:
         self.exchange = folder / "exchange"
         self.exchange.mkdir()
         self._level_zero = tools.install(self.exchange / "bin")
+        files = image.find_accelerator(self.settings.kernel) if self.settings.accelerator else None
+        if files:
+            accelerator.install(self.exchange / "bin", files)
         shares = (self.exchange, *_folders(self.settings.share))
-        _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares))
+        _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares, files.module if files else None))
         with listen(str(agent)) as listener:
             request = {
                 "device": command_line.device(
@@ -119,7 +123,7 @@ class Lab:
                 "qemu": command_line.qemu(
                     built,
                     self.settings,
-                    accelerator=chosen,
+                    hypervisor=chosen,
                     initramfs=boot,
                     device=npu,
                     agent=agent,
@@ -147,6 +151,8 @@ class Lab:
             self._connection = Connection(self._accept(listener), self._reason)
         self._report("booting the kernel and loading intel_vpu")
         self._wait_until_ready()
+        if files and self.run(["test", "-d", "/sys/module/accel_lab"], cwd=Path("/")).status:
+            raise self._failure("the lab's accelerator did not load", code="lab.accelerator-not-loaded")
         if self.settings.user == "ordinary":
             self._admit_user(shares)
         self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s of guest time")
@@ -441,13 +447,15 @@ def _folders(given: Sequence[Path]) -> list[Path]:
     return folders
 
 
-def _configuration(settings: Settings, shares: Sequence[Path]) -> str:
+def _configuration(settings: Settings, shares: Sequence[Path], module: Path | None) -> str:
     """Shell variables that the guest's init reads."""
     values = {
         "PYTHON": sys.executable,
         "AGENT": str(_AGENT),
         "SHARES": str(len(shares)),
         "OPTIONS_intel_vpu": settings.module_parameters(),
+        "OPTIONS_accel_lab": settings.accelerator_parameters(),
+        "ACCELERATOR": str(module or ""),
         **{f"SHARE_{number}": str(folder) for number, folder in enumerate(shares)},
     }
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())

@@ -60,7 +60,7 @@ def qemu(
     image: Image,
     settings: Settings,
     *,
-    accelerator: str,
+    hypervisor: str,
     initramfs: Path,
     device: Path,
     agent: Path,
@@ -73,7 +73,7 @@ def qemu(
     Args:
         image: What to boot.
         settings: The lab's settings.
-        accelerator: "kvm" or "tcg".
+        hypervisor: "kvm" or "tcg".
         initramfs: The image's initramfs with this lab's configuration.
         device: Socket of the emulated NPU.
         agent: Socket where the host waits for the guest's agent.
@@ -82,9 +82,9 @@ def qemu(
         slots: Folder with which the number of compilers of this lab is limited; it is created.
 
     """
-    speed = ["-accel", "kvm", "-cpu", "host"] if accelerator == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    speed = ["-accel", "kvm", "-cpu", "host"] if hypervisor == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "max"]
     # Emulated time is too imprecise for the kernel to calibrate its delay loop.
-    kernel = f"{_KERNEL} {'' if accelerator == 'kvm' else 'lpj=4000000 '}{settings.kernel_options}".strip()
+    kernel = f"{_KERNEL} {'' if hypervisor == 'kvm' else 'lpj=4000000 '}{settings.kernel_options}".strip()
     npu = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": str(device)}, "rombar": 0}
     memory = f"memory-backend-memfd,id=memory,size={settings.memory_mib}M,share=on"
     command = [

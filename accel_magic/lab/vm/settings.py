@@ -15,7 +15,7 @@ from accel_magic.lab import programs as program
 from accel_magic.lab.level_zero import parts
 from accel_magic.lab.programs import compile_load
 
-Accelerator = Literal["auto", "kvm", "tcg"]
+Hypervisor = Literal["auto", "kvm", "tcg"]
 Scheduler = Literal["auto", "hardware", "os"]
 User = Literal["root", "ordinary"]
 
@@ -38,10 +38,12 @@ class Settings:
         ports: Ports forwarded from this machine's loopback: host port -> guest port.
         memory_mib: Guest memory, in MiB.
         cpus: Number of guest CPUs.
-        accelerator: "kvm", "tcg" (emulation), or "auto": KVM if it is usable, else emulation.
+        hypervisor: "kvm", "tcg" (emulation), or "auto": KVM if it is usable, else emulation.
         deadline_s: The guest is ended after this many seconds; None for no limit.
         boot_timeout_s: Seconds within which the guest must answer.
         kernel_options: Additional kernel command-line options.
+        accelerator: Whether to load the lab's own accelerator: a DRM render node with gpu_ext's policies, and no GPU.
+        accelerator_options: Its module parameters, such as `{"timeout_ms": "500"}`.
         user: Who runs the commands: "root", or "ordinary", a user without privilege, who traces through a broker.
 
     """
@@ -55,11 +57,13 @@ class Settings:
     ports: dict[int, int] = field(default_factory=dict)
     memory_mib: int = 2048
     cpus: int = 2
-    accelerator: Accelerator = "auto"
+    hypervisor: Hypervisor = "auto"
     deadline_s: float | None = None
     boot_timeout_s: float = 90.0
     kernel_options: str = ""
     user: User = "root"
+    accelerator: bool = False
+    accelerator_options: dict[str, str] = field(default_factory=dict)
 
     def module_parameters(self) -> str:
         """Module parameters of intel_vpu, in the syntax of `insmod`.
@@ -68,29 +72,36 @@ class Settings:
             MachineError: A name or value contains other characters than those allowed.
 
         """
-        options = {**_SCHED_MODE[self.scheduler], **self.driver_options}
-        for name, value in options.items():
-            if not re.fullmatch(r"\w+", name) or not re.fullmatch(r"[\w./,+-]+", value):
-                raise MachineError(
-                    f"bad driver option: {name}={value}",
-                    why="a name may contain letters, digits and _; a value also . / , + -",
-                    fix="list the driver's options: modinfo intel_vpu",
-                    code="lab.bad-driver-option",
-                )
-        return " ".join(f"{name}={value}" for name, value in options.items())
+        return _parameters({**_SCHED_MODE[self.scheduler], **self.driver_options}, "intel_vpu")
+
+    def accelerator_parameters(self) -> str:
+        """Module parameters of the accelerator; errors as of `module_parameters`."""
+        return _parameters(self.accelerator_options, "accel_lab")
 
 
-def accelerator(asked: Accelerator, root: Path = Path("/")) -> Literal["kvm", "tcg"]:
+def _parameters(options: dict[str, str], module: str) -> str:
+    for name, value in options.items():
+        if not re.fullmatch(r"\w+", name) or not re.fullmatch(r"[\w./,+-]+", value):
+            raise MachineError(
+                f"bad driver option: {name}={value}",
+                why="a name may contain letters, digits and _; a value also . / , + -",
+                fix=f"list the driver's options: modinfo {module}",
+                code="lab.bad-driver-option",
+            )
+    return " ".join(f"{name}={value}" for name, value in options.items())
+
+
+def hypervisor(asked: Hypervisor, root: Path = Path("/")) -> Literal["kvm", "tcg"]:
     """Decide how QEMU runs: KVM needs /dev/kvm and a CPU with virtualization extensions.
 
-    `ACCEL_MAGIC_LAB_ACCELERATOR` overrides "auto". Variants of KVM that work without these extensions cannot run a
+    `ACCEL_MAGIC_LAB_HYPERVISOR` overrides "auto". Variants of KVM that work without these extensions cannot run a
     stock kernel.
 
     Raises:
         MachineError: KVM was requested and is not usable.
 
     """
-    wish = os.environ.get("ACCEL_MAGIC_LAB_ACCELERATOR", asked) if asked == "auto" else asked
+    wish = os.environ.get("ACCEL_MAGIC_LAB_HYPERVISOR", asked) if asked == "auto" else asked
     flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", (root / "proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
     usable = flags is not None and os.access(root / "dev/kvm", os.R_OK | os.W_OK)
     if wish == "kvm" and not usable:

@@ -30,6 +30,7 @@ MODULES = {
     "netfs": "",
     "9pnet_virtio": "9pnet",
     "overlay": "",
+    "gpu_sched": "drm",
     "intel_vpu": "drm,drm_shmem_helper",
     "drm": "",
     "drm_shmem_helper": "drm",

@@ -69,7 +69,7 @@ def test_the_initramfs_contains_init_busybox_modules_and_firmware(supplied):
     order = found["lib/modules/order"].decode().split()
     assert set(order) == {
         *("virtio_rng", "netfs", "9pnet", "9p", "9pnet_virtio", "overlay", "failover", "net_failover"),
-        *("virtio_net", "drm", "drm_shmem_helper", "intel_vpu"),
+        *("virtio_net", "drm", "gpu_sched", "drm_shmem_helper", "intel_vpu"),
     }
     for first, second in [("9pnet", "9p"), ("failover", "net_failover"), ("drm", "drm_shmem_helper")]:
         assert order.index(first) < order.index(second)
@@ -157,7 +157,7 @@ def test_notes_on_replaced_packages_are_reported_and_kept_with_the_image(supplie
 
 
 def test_a_kernel_without_the_driver_is_an_error_and_leaves_no_part(debs, make, table, own_qemu, cache):
-    modules = {"overlay": "", "virtio_net": "", "virtio_rng": "", "9p": "", "9pnet_virtio": ""}
+    modules = {"overlay": "", "virtio_net": "", "virtio_rng": "", "9p": "", "9pnet_virtio": "", "gpu_sched": ""}
     table(("6.12", make.kernel(debs, modules=modules)), ("busybox", make.busybox(debs)))
     with raises("lab.no-module", MachineError, match="intel_vpu"):
         image.build("6.12", debs=debs)

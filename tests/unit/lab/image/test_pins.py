@@ -4,7 +4,7 @@ import pytest
 
 from accel_magic.lab.image import pins
 
-GROUPS = (*pins.KERNELS, "busybox", "qemu", "level-zero")
+GROUPS = (*pins.KERNELS, "busybox", "qemu", "headers-6.12", "headers-7.2", "module-tools", "level-zero")
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -25,6 +25,14 @@ def test_a_kernels_packages_have_the_same_release_of_its_series(kernel):
     releases = {pin.release for pin in pins.group(kernel)}
     assert len(releases) == 1
     assert releases.pop().startswith(f"{kernel}.")
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in pins.KERNELS if pins.group(pins.headers(kernel))])
+def test_headers_are_those_of_the_pinned_kernel(kernel):
+    pin = pins.group(kernel)[0]
+    found = pins.group(pins.headers(kernel))
+    assert {one.version for one in found} == {pin.version}
+    assert found[0].name == f"linux-headers-{pin.release}"
 
 
 def test_qemus_group_has_its_program_firmware_and_libc():

@@ -13,7 +13,7 @@ from accel_magic.kernel.bcc.find import BccInstall
 from accel_magic.lab.image import Image
 from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings, accelerator
+from accel_magic.lab.vm.settings import Settings, hypervisor
 from tests.support.errors import raises
 
 IMAGE = Image("6.12", "6.12.1", Path("/k/vmlinuz"), Path("/k/cpio"), ("ld.so", "qemu"), "11.1.3", {}, ())
@@ -42,7 +42,7 @@ def test_invalid_driver_options_are_rejected(option):
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """A function that creates a fake root folder with or without KVM's requirements."""
-    monkeypatch.delenv("ACCEL_MAGIC_LAB_ACCELERATOR", raising=False)
+    monkeypatch.delenv("ACCEL_MAGIC_LAB_HYPERVISOR", raising=False)
 
     def make(flags, *, device):
         (tmp_path / "proc").mkdir()
@@ -66,28 +66,28 @@ def machine(tmp_path, monkeypatch):
     ],
 )
 def test_kvm_is_used_if_the_cpu_and_the_device_support_it(machine, flags, device, expected):
-    assert accelerator("auto", machine(flags, device=device)) == expected
+    assert hypervisor("auto", machine(flags, device=device)) == expected
 
 
 def test_emulation_and_kvm_can_be_requested(machine, monkeypatch):
     root = machine("vmx", device=True)
-    assert accelerator("tcg", root) == "tcg"
-    assert accelerator("kvm", root) == "kvm"
-    monkeypatch.setenv("ACCEL_MAGIC_LAB_ACCELERATOR", "tcg")
-    assert accelerator("auto", root) == "tcg"
-    assert accelerator("kvm", root) == "kvm"
+    assert hypervisor("tcg", root) == "tcg"
+    assert hypervisor("kvm", root) == "kvm"
+    monkeypatch.setenv("ACCEL_MAGIC_LAB_HYPERVISOR", "tcg")
+    assert hypervisor("auto", root) == "tcg"
+    assert hypervisor("kvm", root) == "kvm"
 
 
 @pytest.mark.parametrize(("flags", "device", "why"), [("fpu", True, "vmx"), ("vmx", False, "/dev/kvm")])
 def test_the_error_for_unusable_kvm_has_the_reason(machine, flags, device, why):
     with raises("lab.no-kvm", MachineError) as caught:
-        accelerator("kvm", machine(flags, device=device))
+        hypervisor("kvm", machine(flags, device=device))
     assert why in caught.value.why
 
 
-def qemu(settings, accelerator="tcg", shares=()):
+def qemu(settings, hypervisor="tcg", shares=()):
     paths = {name: Path("/run/lab", name) for name in ("initramfs", "device", "agent", "console", "slots")}
-    return command_line.qemu(IMAGE, settings, accelerator=accelerator, shares=shares, **paths)
+    return command_line.qemu(IMAGE, settings, hypervisor=hypervisor, shares=shares, **paths)
 
 
 def value_after(command, option, containing):

@@ -1,0 +1,232 @@
+"""The lab accelerator's render node: device memory and the replay of accesses, jobs and fences."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from accel_magic.errors import MachineError
+from accel_magic.lab.accelerator import uapi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+_CLASS: Final = "/sys/class/drm"
+_WHY: Final = {
+    (uapi.MEMORY, errno.ESRCH): ("one of the processes has ended", "create the memory while its tenants run"),
+    (uapi.MEMORY, errno.EINVAL): (
+        f"it has 1 to {uapi.MOST_BLOCKS:,} chunks and blocks, and at most {uapi.MOST_TENANTS:,} tenants",
+        "use a smaller memory or trace",
+    ),
+    (uapi.REPLAY, errno.EINVAL): ("a page or a tenant is out of range", "create the memory from the same trace"),
+    (uapi.REPLAY, errno.ENXIO): ("this file has no memory yet", "call memory() first"),
+    (uapi.COUNTS, errno.ENXIO): ("this file has no memory yet", "call memory() first"),
+    (uapi.SUBMIT, errno.EPERM): ("the scheduling policy rejected this file's task", "detach the policy, open again"),
+    (uapi.SUBMIT, errno.ENOENT): ("there is no such fence", "create it with fence()"),
+    (uapi.FENCE_WAIT, errno.ETIME): ("the jobs have not ended", "wait longer; a job that hangs is timed out"),
+}
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Totals of a device memory: accesses, faults (of pages), misses (of blocks), evictions, pages, refusals."""
+
+    accesses: int
+    faults: int
+    misses: int
+    evictions: int
+    pages_in: int
+    pages_out: int
+    refused: int
+
+
+class Accelerator:
+    """The open render node: one client, with its own memory. A context manager.
+
+    Args:
+        path: The node; None to find it.
+
+    Raises:
+        MachineError: There is none, or it cannot be opened.
+
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = os.fspath(path) if path else str(find())
+        self._fd = -1
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise _missing(f"{self.path}: {error.strerror}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the node; jobs that have not started never will."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    # Memory
+
+    def memory(self, chunks: int, blocks: int, *, observe: bool = True, processes: Sequence[int] = ()) -> None:
+        """Give this client a new, empty memory.
+
+        Args:
+            chunks: Its size in chunks of 2 MiB, which hold one block each.
+            blocks: Number of blocks that accesses may name.
+            observe: Whether policies hear of every access, or of faults only.
+            processes: Process ids of the tenants; this process by default.
+
+        Raises:
+            MachineError: A size is out of range, or a process does not exist.
+
+        """
+        numbers = np.array(processes, np.uint32)
+        self._call(
+            uapi.MEMORY,
+            uapi.NewMemory(chunks, blocks, int(observe), len(numbers), numbers.ctypes.data if len(numbers) else 0),
+        )
+
+    def replay(self, pages: NDArray[Any], tenants: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Access pages in turn; an interrupt ends it after the access that is being made.
+
+        Args:
+            pages: Integers below 2**32: block * 512 + page in the block.
+            tenants: The tenant of each access; the first by default.
+
+        Returns:
+            A structured array of `uapi.DECISION`, one row per access.
+
+        Raises:
+            MachineError: A page or tenant is out of range, or there is no memory.
+
+        """
+        pages = np.ascontiguousarray(pages, np.uint32)
+        tenants = None if tenants is None else np.ascontiguousarray(tenants, np.uint16)
+        if tenants is not None and len(tenants) != len(pages):
+            raise ValueError(f"{len(pages)} pages and {len(tenants)} tenants")
+        decisions = np.zeros(len(pages), uapi.DECISION)
+        done = 0
+        while done < len(pages):
+            asked = uapi.Replay(
+                pages[done:].ctypes.data,
+                0 if tenants is None else tenants[done:].ctypes.data,
+                decisions[done:].ctypes.data,
+                len(pages) - done,
+            )
+            self._call(uapi.REPLAY, asked)  # ended early by a signal: Python has handled it when this returns
+            done += asked.done
+        return decisions
+
+    @property
+    def counts(self) -> Memory:
+        """What happened in this client's memory, as the module counted it."""
+        counted = uapi.Counts()
+        self._call(uapi.COUNTS, counted)
+        return Memory(**{name: int(getattr(counted, name)) for name in uapi.COUNTERS})
+
+    # Jobs
+
+    def fence(self) -> int:
+        """Create a fence (a DRM synchronisation object); returns its handle."""
+        asked = uapi.Fence()
+        self._call(uapi.FENCE_CREATE, asked)
+        return int(asked.handle)
+
+    def submit(
+        self,
+        duration_us: int,
+        *,
+        ring: str = "compute",
+        priority: uapi.Priority = uapi.Priority.NORMAL,
+        wait: int = 0,
+        signal: int = 0,
+        hang: bool = False,
+    ) -> None:
+        """Submit a job to the kernel's scheduler.
+
+        Args:
+            duration_us: For how long it occupies the ring, in µs, at most 60 s.
+            ring: "compute" or "copy".
+            priority: Among the jobs that wait for the ring.
+            wait: A fence that it waits for; 0 for none.
+            signal: A fence that gets the job's end; 0 for none.
+            hang: Whether it never ends by itself, so that it times out.
+
+        Raises:
+            MachineError: An argument is wrong, or the scheduling policy has rejected this client.
+
+        """
+        flags = uapi.HANG if hang else 0
+        self._call(uapi.SUBMIT, uapi.Submit(uapi.RINGS.index(ring), priority, duration_us, flags, wait, signal))
+
+    def wait(self, fences: Sequence[int], timeout_s: float = 10.0) -> None:
+        """Wait until all fences have been signalled.
+
+        Raises:
+            MachineError: They were not in time, or one has no job.
+
+        """
+        handles = np.array(fences, np.uint32)
+        until = time.monotonic_ns() + int(timeout_s * 1e9)
+        self._call(uapi.FENCE_WAIT, uapi.Wait(handles.ctypes.data, until, len(handles), uapi.WAIT_ALL, 0, 0))
+
+    @property
+    def task(self) -> uapi.Task:
+        """This client's task as the scheduling policy left it."""
+        found = uapi.Task()
+        self._call(uapi.TASK, found)
+        return found
+
+    def _call(self, call: uapi.Call, argument: ctypes.Structure) -> None:
+        while _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)):
+            error = ctypes.get_errno()
+            if error == errno.EINTR:
+                continue
+            why, fix = _WHY.get((call, error), ("", ""))
+            raise MachineError(
+                f"the lab's accelerator refused {call.name}: {os.strerror(error)}",
+                why=why,
+                fix=fix,
+                code="accelerator.call-failed",
+            )
+
+
+def find() -> Path:
+    """Return the accelerator's render node.
+
+    Raises:
+        MachineError: There is none.
+
+    """
+    for node in sorted(Path(_CLASS).glob("renderD*")):
+        if (node / "device").resolve().name == uapi.DRIVER:
+            return Path("/dev/dri") / node.name
+    raise _missing(f"no render node in {_CLASS} belongs to the module {uapi.DRIVER}")
+
+
+def _missing(why: str) -> MachineError:
+    return MachineError(
+        "this machine has no lab accelerator",
+        why=why,
+        fix="python -m accel_magic lab run --accelerator -- COMMAND, or the Jupyter kernel of the accelerator lab",
+        code="accelerator.missing",
+    )

@@ -1,0 +1,172 @@
+"""Attach a policy to the lab accelerator: its object is loaded by libbpf and checked by the kernel's verifier."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from accel_magic.errors import MachineError, ProgramError
+from accel_magic.lab.accelerator.programs import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+_TIMEOUT_S: Final = 60.0
+_MOST_BYTES: Final = 256
+_LAST_LINES: Final = 20
+
+
+class PolicyRefusedError(ProgramError):
+    """The kernel refused to load or to attach a policy; `log` is what libbpf and the verifier said."""
+
+    def __init__(self, name: str, log: str) -> None:
+        lines = [line for line in log.splitlines() if line and not line.startswith("processed ")]
+        super().__init__(
+            f"the kernel refused the policy {name}",
+            why="\n       ".join(lines[-_LAST_LINES:]),
+            fix="see the verifier's last lines; the engine `model` names the line of the source",
+            code="policy.refused-by-kernel",
+        )
+        self.log = log
+
+
+class AttachedPolicy:
+    """A policy that is loaded; it acts between `attach` and `close`. A context manager.
+
+    Args:
+        content: The object.
+        name: Its name, for messages.
+
+    Attributes:
+        maps: Descriptors of its maps by name.
+
+    Raises:
+        PolicyRefusedError: The verifier refused it.
+        MachineError: The loader is not installed.
+
+    """
+
+    def __init__(self, content: bytes, name: str = "policy") -> None:
+        program = shutil.which(NAME)
+        if program is None:
+            raise MachineError(
+                f"there is no {NAME}",
+                why="policies are attached in the lab only",
+                fix="python -m accel_magic lab run --accelerator -- COMMAND",
+                code="accelerator.missing",
+            )
+        self.name = name
+        self.maps: dict[str, int] = {}
+        self._folder = Path(tempfile.mkdtemp(prefix="accel_policy-"))
+        self._peer: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._start(program, content)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, program: str, content: bytes) -> None:
+        file = self._folder / "policy.bpf.o"
+        file.write_bytes(content)
+        self._peer, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._peer.settimeout(_TIMEOUT_S)
+        with other, (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [program, str(file), str(other.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(other.fileno(),),
+                start_new_session=True,  # an interrupt of the notebook must not detach it halfway
+            )
+        while (told := self._told()) != "!loaded":
+            if not told:
+                raise self._refused()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def attach(self) -> None:
+        """Attach it.
+
+        Raises:
+            PolicyRefusedError: The kernel refused, for instance because another policy is attached.
+
+        """
+        assert self._peer is not None, "the policy is closed"  # noqa: S101 - a bug in the caller
+        self._peer.send(b"attach")
+        if self._told() != "!attached":
+            raise self._refused()
+
+    def close(self) -> None:
+        """Detach it and free its maps; a second call does nothing."""
+        for descriptor in self.maps.values():
+            os.close(descriptor)
+        self.maps = {}
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+        if self._process is not None:
+            try:
+                self._process.wait(_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _told(self) -> str:
+        """Return the next message; "" if the loader has ended. The descriptor of a map is kept."""
+        assert self._peer is not None  # noqa: S101 - callers have checked
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self._peer, _MOST_BYTES, 1)
+        except (TimeoutError, ConnectionError):
+            return ""
+        text = message.decode(errors="replace")
+        for descriptor in descriptors:
+            self.maps[text] = descriptor
+        return text
+
+    def _refused(self) -> PolicyRefusedError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if self._process is not None:
+                self._process.wait(_TIMEOUT_S)
+        return PolicyRefusedError(self.name, (self._folder / "log").read_text(errors="replace"))
+
+
+def attached(
+    content: bytes, name: str = "policy", *, values: Mapping[str, Mapping[bytes, bytes]] | None = None
+) -> AttachedPolicy:
+    """Load a policy, set values in its maps, and attach it; errors as of `AttachedPolicy`.
+
+    Args:
+        content: The object.
+        name: Its name, for messages.
+        values: By map: key -> value, set before it is attached.
+
+    """
+    from accel_magic.kernel import bpf
+
+    policy = AttachedPolicy(content, name)
+    try:
+        for table, entries in (values or {}).items():
+            for key, value in entries.items():
+                bpf.map_update(policy.maps[table], key, value)
+        policy.attach()
+    except BaseException:
+        policy.close()
+        raise
+    return policy

@@ -1,0 +1,122 @@
+"""The interface of the lab accelerator's render node; `accel_magic/lab/module/accel_lab_uapi.h` is the same in C."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Final
+
+import numpy as np
+
+U16, U32, U64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
+
+DRIVER: Final = "accel_lab"
+RINGS: Final = ("compute", "copy")
+PAGES_PER_BLOCK: Final = 512
+MOST_BLOCKS: Final = 1 << 18
+MOST_TENANTS: Final = 1 << 10
+HANG: Final = 1
+
+DECISION: Final = np.dtype(
+    [
+        ("evicted", "<i4"),
+        ("pages_in", "<u2"),
+        ("pages_out", "<u2"),
+        ("outcome", "u1"),
+        ("refused", "u1"),
+        ("tenant", "<u2"),
+    ]
+)
+"""What happened with one access; `evicted` is a block, -1 for none; `outcome` as in `Outcome`."""
+
+
+COUNTERS: Final = ("accesses", "faults", "misses", "evictions", "pages_in", "pages_out", "refused")
+
+
+class Outcome(IntEnum):
+    """Outcome of an access."""
+
+    HIT = 0
+    FAULT = 1  # other pages of the block were there
+    MISS = 2  # nothing of the block was there
+
+
+class Priority(IntEnum):
+    """Priority of a job."""
+
+    LOW = 0
+    NORMAL = 1
+    HIGH = 2
+
+
+class NewMemory(ctypes.Structure):
+    """Argument of MEMORY."""
+
+    _fields_: ClassVar = [("chunks", U32), ("blocks", U32), ("observe", U32), ("tenants", U32), ("processes", U64)]
+
+
+class Replay(ctypes.Structure):
+    """Argument of REPLAY; addresses are 64-bit integers."""
+
+    _fields_: ClassVar = [("pages", U64), ("tenants", U64), ("decisions", U64), ("count", U32), ("done", U32)]
+
+
+class Counts(ctypes.Structure):
+    """Argument of COUNTS."""
+
+    _fields_: ClassVar = [(name, U64) for name in COUNTERS]
+
+
+class Submit(ctypes.Structure):
+    """Argument of SUBMIT; `wait` and `signal` are handles of synchronisation objects, 0 for none."""
+
+    _fields_: ClassVar = [(name, U32) for name in ("ring", "priority", "duration_us", "flags", "wait", "signal")]
+
+
+class Task(ctypes.Structure):
+    """Argument of TASK: the file's time-slice group."""
+
+    _fields_: ClassVar = [("tsg_id", U64), ("timeslice_us", U64), ("interleave", U32), ("rejected", U32)]
+
+
+class Fence(ctypes.Structure):
+    """Argument of DRM's SYNCOBJ_CREATE and SYNCOBJ_DESTROY."""
+
+    _fields_: ClassVar = [("handle", U32), ("flags", U32)]
+
+
+class Wait(ctypes.Structure):
+    """Argument of DRM's SYNCOBJ_WAIT; the time is one of CLOCK_MONOTONIC."""
+
+    _fields_: ClassVar = [
+        ("handles", U64),
+        ("until_ns", ctypes.c_int64),
+        ("count", U32),
+        ("flags", U32),
+        ("first", U32),
+        ("padding", U32),
+    ]
+
+
+@dataclass(frozen=True)
+class Call:
+    """An ioctl: its name and its request number."""
+
+    name: str
+    request: int
+
+
+def _call(name: str, number: int, argument: type[ctypes.Structure], *, reads: bool, writes: bool) -> Call:
+    return Call(name, (2 * writes + reads) << 30 | ctypes.sizeof(argument) << 16 | ord("d") << 8 | number)
+
+
+MEMORY = _call("MEMORY", 0x40, NewMemory, reads=True, writes=False)
+REPLAY = _call("REPLAY", 0x41, Replay, reads=True, writes=True)
+COUNTS = _call("COUNTS", 0x42, Counts, reads=False, writes=True)
+SUBMIT = _call("SUBMIT", 0x43, Submit, reads=True, writes=False)
+TASK = _call("TASK", 0x44, Task, reads=False, writes=True)
+FENCE_CREATE = _call("SYNCOBJ_CREATE", 0xBF, Fence, reads=True, writes=True)
+FENCE_DESTROY = _call("SYNCOBJ_DESTROY", 0xC0, Fence, reads=True, writes=True)
+FENCE_WAIT = _call("SYNCOBJ_WAIT", 0xC3, Wait, reads=True, writes=True)
+WAIT_ALL: Final = 1

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * The ioctls of the lab accelerator's render node. In Python: accel_magic/lab/accelerator/uapi.py.
+ *
+ * Fences are DRM's own synchronisation objects (DRM_IOCTL_SYNCOBJ_*).
+ */
+#ifndef ACCEL_LAB_UAPI_H
+#define ACCEL_LAB_UAPI_H
+
+#include <drm/drm.h>
+
+#define ACCEL_LAB_MOST_BLOCKS (1 << 18) /* of 2 MiB; likewise chunks */
+#define ACCEL_LAB_MOST_TENANTS (1 << 10)
+#define ACCEL_LAB_MOST_US 60000000
+#define ACCEL_LAB_RINGS 2
+#define ACCEL_LAB_PAGES_PER_BLOCK 512
+
+/* Give this file a new device memory. */
+struct accel_lab_memory {
+	__u32 chunks; /* of 2 MiB, which hold one block each */
+	__u32 blocks; /* that accesses may name */
+	__u32 observe; /* 1: the policy hears of every access; 0: of faults only */
+	__u32 tenants; /* number of processes; 0: only the caller */
+	__u64 processes; /* __u32[tenants]: process ids; 0: the caller */
+};
+
+enum accel_lab_outcome {
+	ACCEL_LAB_HIT,
+	ACCEL_LAB_FAULT, /* other pages of the block were in device memory */
+	ACCEL_LAB_MISS, /* nothing of the block was */
+};
+
+/* What happened with one access. */
+struct accel_lab_decision {
+	__s32 evicted; /* the block that was evicted; -1: none */
+	__u16 pages_in; /* migrated to the device, with the page that faulted */
+	__u16 pages_out;
+	__u8 outcome;
+	__u8 refused; /* requests of the policy that were not valid, at most 255 */
+	__u16 tenant; /* that made the access */
+};
+
+/* Access pages in turn. A signal ends it early: done is then less than count. */
+struct accel_lab_replay {
+	__u64 pages; /* __u32[count]: block * 512 + page in the block */
+	__u64 tenants; /* __u16[count]; 0: the first tenant makes all accesses */
+	__u64 decisions; /* struct accel_lab_decision[count], written; 0: none */
+	__u32 count;
+	__u32 done; /* out, also after an error */
+};
+
+/* Totals of this file's memory, all written. */
+struct accel_lab_counts {
+	__u64 accesses;
+	__u64 faults; /* pages that were not in device memory */
+	__u64 misses; /* faults in blocks of which nothing was */
+	__u64 evictions;
+	__u64 pages_in;
+	__u64 pages_out;
+	__u64 refused;
+};
+
+enum accel_lab_priority {
+	ACCEL_LAB_LOW,
+	ACCEL_LAB_NORMAL,
+	ACCEL_LAB_HIGH,
+	ACCEL_LAB_PRIORITIES,
+};
+
+#define ACCEL_LAB_HANG 1 /* the job never ends by itself: it times out */
+
+struct accel_lab_submit {
+	__u32 ring;
+	__u32 priority;
+	__u32 duration_us;
+	__u32 flags;
+	__u32 wait; /* syncobj whose fence the job waits for; 0: none */
+	__u32 signal; /* syncobj that gets the job's fence; 0: none */
+};
+
+/* This file's task (time-slice group), as the scheduling policy left it; all written. */
+struct accel_lab_task {
+	__u64 tsg_id;
+	__u64 timeslice_us;
+	__u32 interleave;
+	__u32 rejected; /* by the policy: the file cannot submit jobs */
+};
+
+#define DRM_ACCEL_LAB_MEMORY 0
+#define DRM_ACCEL_LAB_REPLAY 1
+#define DRM_ACCEL_LAB_COUNTS 2
+#define DRM_ACCEL_LAB_SUBMIT 3
+#define DRM_ACCEL_LAB_TASK 4
+
+#define DRM_IOCTL_ACCEL_LAB_MEMORY DRM_IOW(DRM_COMMAND_BASE + DRM_ACCEL_LAB_MEMORY, struct accel_lab_memory)
+#define DRM_IOCTL_ACCEL_LAB_REPLAY DRM_IOWR(DRM_COMMAND_BASE + DRM_ACCEL_LAB_REPLAY, struct accel_lab_replay)
+#define DRM_IOCTL_ACCEL_LAB_COUNTS DRM_IOR(DRM_COMMAND_BASE + DRM_ACCEL_LAB_COUNTS, struct accel_lab_counts)
+#define DRM_IOCTL_ACCEL_LAB_SUBMIT DRM_IOW(DRM_COMMAND_BASE + DRM_ACCEL_LAB_SUBMIT, struct accel_lab_submit)
+#define DRM_IOCTL_ACCEL_LAB_TASK DRM_IOR(DRM_COMMAND_BASE + DRM_ACCEL_LAB_TASK, struct accel_lab_task)
+
+#endif

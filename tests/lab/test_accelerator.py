@@ -1,0 +1,161 @@
+"""The lab's accelerator: policies decide in the kernel as in the model, jobs are traced exactly, nothing breaks."""
+
+import errno
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from accel_magic.errors import MachineError
+from accel_magic.gpu.program import clang
+from accel_magic.lab import image
+from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.settings import Settings
+from accel_magic.policies import generators, policy
+from accel_magic.policies.engine import Model
+from tests.lab.conftest import GUEST, KERNELS, TEST_S, build_image
+from tests.support import thorough
+from tests.support.paths import ROOT
+
+HEADER = '#include "gpu_policy.h"\n'
+HOOK = """SEC("struct_ops/gpu_block_activate")
+int BPF_PROG(activate, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
+"""
+TABLE = '\nSEC(".struct_ops.link") struct gpu_mem_ops ops = { .gpu_block_activate = (void *)activate };\n'
+BAD = {
+    "writes": "{ chunk->address = 0; return 0; }",
+    "forges": "{ uvm_bpf_pmm_decision_ctx_t own = {}; bpf_gpu_request_reorder(&own, 1, 1); return 0; }",
+    "nonsense": "{ bpf_gpu_request_reorder(decision, 77, 1); return 0; }",
+}
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def lab(request, tmp_path_factory):
+    """A guest with the accelerator, and a folder that it can write to."""
+    build_image(request.param)
+    try:
+        files = image.build_accelerator(request.param)
+    except MachineError as error:
+        if os.environ.get("ACCEL_MAGIC_REQUIRE_LAB") == "1":
+            pytest.fail(f"cannot build the accelerator, which is required: {error}")
+        pytest.skip(f"cannot build the accelerator: {error}")
+    folder = tmp_path_factory.mktemp("accelerator")
+    with Lab(Settings(kernel=request.param, accelerator=True, share=(folder,), memory_mib=3072)) as lab:
+        lab.folder, lab.files = folder, files
+        yield lab
+
+
+def run(lab, script, *arguments):
+    done = lab.run([sys.executable, str(GUEST / script), *map(str, arguments)], timeout=TEST_S)
+    assert done.status == 0, done.stderr.decode()
+    return json.loads(done.text.splitlines()[-1])
+
+
+def kernel_log(lab):
+    return [
+        line
+        for line in lab.run(["dmesg"]).text.splitlines()
+        if any(bad in line for bad in ("BUG:", "WARNING:", "Oops"))
+    ]
+
+
+def random_job(random, number, name):
+    """A small memory, and a generated trace with tenants for it; the second of three tells of faults only."""
+    blocks, tenants = int(random.integers(4, 40)), int(random.choice([1, 3]))
+    sizes = {
+        "chunks": int(random.integers(1, blocks + 2)),
+        "blocks": blocks,
+        "tenants": tenants,
+        "observe": number % 3 != 1,
+    }
+    count = 1500
+    if number % 2:
+        pages = random.zipf(1.3, count) % blocks * 512 + random.integers(0, 512, count)
+    else:
+        pages = (np.arange(count) * int(random.integers(1, 700)) + int(random.integers(0, 512))) % (blocks * 512)
+    return sizes, pages.astype(np.uint64), (pages // 512 % tenants).astype(np.uint16)
+
+
+def test_policies_decide_in_the_kernel_as_in_the_model(lab):
+    random = np.random.default_rng(7)
+    jobs, expected = [], []
+    policies = {name: policy.load(path) for name, path in policy.shipped().items()}
+    for name, loaded in policies.items():
+        (lab.folder / f"{name}.o").write_bytes(loaded.object.data)
+    for number in range(thorough.choose(3, 84)):
+        for name, loaded in [("default", None), *policies.items()]:
+            sizes, pages, tenants = random_job(random, number, name)
+            file = f"trace-{len(jobs)}.npz"
+            np.savez(lab.folder / file, pages=pages, tenants=tenants)
+            model = Model(loaded, **sizes)
+            expected.append((model.run(pages, tenants), vars(model.counts)))
+            jobs.append({"name": name, "object": f"{name}.o" if loaded else "", "trace": file, "sizes": sizes})
+    (lab.folder / "jobs.json").write_text(json.dumps(jobs))
+    counts = run(lab, "policies_in_kernel.py", lab.folder)
+    for number, (job, (told, total)) in enumerate(zip(jobs, expected, strict=True)):
+        found = np.load(lab.folder / f"{number}.npy")
+        for column in ("evicted", "pages_in", "pages_out", "outcome", "refused"):
+            different = np.flatnonzero(found[column] != told[column])
+            assert not len(different), (job, column, different[:3], found[different[:3]], told[different[:3]])
+        assert counts[number] == total, job
+    assert sum(total["evictions"] for _, total in expected) > 1000
+
+
+def test_nothing_breaks(lab):
+    for name, body in BAD.items():
+        (lab.folder / f"{name}.bpf.o").write_bytes(
+            clang.compile_program(HEADER + HOOK + body + TABLE, include=[ROOT / "bpf/policies"], name=f"{name}.bpf.c")
+        )
+    (lab.folder / "mru.bpf.o").write_bytes(policy.load("mru").object.data)
+    told = run(lab, "accelerator_survives.py", lab.folder, lab.files.module)
+    assert told["without"] == told["after the loader was killed"] == 0
+    assert told["under a policy"] > 8
+    assert told["unloaded under a policy"] == errno.EWOULDBLOCK
+    assert told["second policy"] == "policy.refused-by-kernel"
+    for name, words in (("writes", "write"), ("forges", "arg#0")):
+        code, log = told[name]
+        assert code == "policy.refused-by-kernel"
+        assert words in log, log
+    assert told["nonsense"] == [64, 64]
+    assert told["bad trace"] == told["no memory"] == "accelerator.call-failed"
+    assert (told["unloaded"], told["loaded again"]) == (0, 0)
+    jobs = told["jobs"]
+    assert [jobs[what] for what in ("queued", "run", "done", "timed_out", "cancelled")] == [2, 2, 1, 1, 0]
+    model = Model(policy.load("mru"), chunks=32, blocks=60)
+    trace = generators.parse("loop:blocks=60,accesses=3000").compact()
+    for part in trace.parts(1 << 20):
+        model.run(part.page, part.tenant)
+    assert told["policies"]["mru"] == model.counts.misses
+    assert kernel_log(lab) == []
+
+
+def test_jobs_of_the_kernels_scheduler_are_those_that_the_device_counted(lab):
+    before = run_counts(lab)
+    told = run(lab, "accelerator_jobs.py")
+    made = {
+        ring["ring"]: {what: ring[what] - before[ring["ring"]][what] for what in ("queued", "run", "done", "timed_out")}
+        for ring in told["counted"]
+    }
+    assert made == {
+        "compute": {"queued": 9, "run": 9, "done": 9, "timed_out": 0},
+        "copy": {"queued": 2, "run": 2, "done": 1, "timed_out": 1},
+    }
+    jobs = told["jobs"]
+    assert [sum(job["ring"] == ring for job in jobs) for ring in ("compute", "copy")] == [9, 2]
+    assert [job["status"] for job in jobs].count("timed out") == 1
+    short = [job for job in jobs if job["ring"] == "compute"][1:]
+    assert all(job["run_ns"] >= 2_000_000 for job in short)
+    started = [job["started_ns"] for job in short]
+    assert max(started[5:]) < min(started[:5]), "jobs of high priority were submitted last and start first"
+    waiting = next(job for job in jobs if job["ring"] == "copy" and job["status"] == "done")
+    assert waiting["started_ns"] >= short[-1]["done_ns"]
+    assert kernel_log(lab) == []
+
+
+def run_counts(lab):
+    """The module's own sums by ring."""
+    rows = [row.split() for row in lab.run(["cat", "/sys/kernel/debug/accel_lab/jobs"]).text.splitlines()[1:]]
+    columns = ("queued", "run", "done", "timed_out", "cancelled")
+    return {row[0]: dict(zip(columns, map(int, row[2:]), strict=True)) for row in rows if row[1] == "0"}
