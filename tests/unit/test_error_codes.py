@@ -135,7 +135,7 @@ def test_an_error_requires_a_code():
 
 def test_every_error_of_the_package_is_created_with_a_code():
     kinds = error_classes()
-    own_code = {"IoctlError", "DriverError"}
+    own_code = {"IoctlError", "DriverError", "PolicyRefusedError"}
     without = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path, tree in MODULES.items()

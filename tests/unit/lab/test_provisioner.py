@@ -103,15 +103,16 @@ def started(made, **options):
     asyncio.run(use())
 
 
-def test_the_shipped_kernelspec_names_an_installed_provisioner_and_has_logos():
-    [spec] = SPECS.iterdir()
+@pytest.mark.parametrize(("name", "shown"), [("npu", "NPU lab"), ("accelerator", "accelerator lab")])
+def test_shipped_kernelspecs_name_an_installed_provisioner_and_have_logos(name, shown):
+    spec = SPECS / f"accel-magic-{name}-lab"
     content = json.loads((spec / "kernel.json").read_text())
     named = content["metadata"]["kernel_provisioner"]["provisioner_name"]
 
     [entry] = provisioner_entries(named)
 
     assert entry.load() is provisioner.LabProvisioner
-    assert content["display_name"] == "Python 3 (NPU lab)"
+    assert content["display_name"] == f"Python 3 ({shown})"
     assert {file.name for file in spec.iterdir()} == {"kernel.json", "logo-32x32.png", "logo-64x64.png", "logo-svg.svg"}
 
 
