@@ -114,7 +114,7 @@ def test_nothing_breaks(lab):
     assert told["under a policy"] > 8
     assert told["unloaded under a policy"] == errno.EWOULDBLOCK
     assert told["second policy"] == "policy.refused-by-kernel"
-    for name, words in (("writes", "write"), ("forges", "arg#0")):
+    for name, words in (("writes", "write"), ("forges", "must point to scalar")):
         code, log = told[name]
         assert code == "policy.refused-by-kernel"
         assert words in log, log

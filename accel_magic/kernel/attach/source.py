@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import btf, features
@@ -58,6 +58,12 @@ _NEVER_RETURN = frozenset({"do_exit", "do_group_exit", "do_task_dead", "make_tas
 _MOST_PARTS_WITH_STACKS = 16
 """For kernels without bpf_loop: they verify at most a million instructions per program, and a part with stacks takes
 37,000."""
+
+
+_DEVICE_EVENTS: Final = frozenset(
+    ("amdgpu", "amdgpu_dm", "amdxdna", "dma_fence", "drm", "gpu_scheduler", "habanalabs", "i915", "vpu", "xe")
+)
+"""Categories of tracepoints of drivers of GPUs and NPUs, and of what they share. Many of these are in interrupts."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,13 @@ def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *,
     }
 
 
+def _is_of_device(point: ProbePoint) -> bool:
+    """Whether a point is a driver's: the tracer only waits and copies memory, so it never reaches one."""
+    if point.kind == "tracepoint":
+        return point.target in _DEVICE_EVENTS
+    return point.kind in KERNEL_KINDS and bool(point.target)
+
+
 def _defines(
     point: ProbePoint, role: Role, payload: Payload, ring: int | None, *, stacks: bool = False
 ) -> dict[str, str]:
@@ -139,8 +152,7 @@ def _defines(
         **_scope_defines(point, on_exit=on_exit),
     }
     if not on_exit:
-        # The tracer only waits and copies memory, so it never calls a driver's functions.
-        defines["AM_NEVER_TRACER"] = str(int(point.kind in KERNEL_KINDS and bool(point.target)))
+        defines["AM_NEVER_TRACER"] = str(int(_is_of_device(point)))
     if condition:
         defines["AM_FILTER"] = condition
         if point.filter.uses_comm:

@@ -1,6 +1,7 @@
 """What must not go wrong with the lab's accelerator: FOLDER MODULE. Prints JSON."""
 
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -25,6 +26,14 @@ def call(number, *arguments):
 
 def unload():
     return call(DELETE_MODULE, b"accel_lab", os.O_NONBLOCK)
+
+
+def unload_when_free():
+    """Unload it; the kernel frees a detached policy, which holds the module, only after a grace period."""
+    until = time.monotonic() + 20
+    while (error := unload()) == errno.EWOULDBLOCK and time.monotonic() < until:
+        time.sleep(0.1)
+    return error
 
 
 def load(module):
@@ -80,7 +89,7 @@ def main():
         told["nonsense"] = [device.counts.misses, device.counts.refused]
     told["bad trace"] = refused(bad_trace)[0]
     told["no memory"] = refused(no_memory)[0]
-    told["unloaded"] = unload()
+    told["unloaded"] = unload_when_free()
     told["loaded again"] = load(module)
     with Accelerator() as device:
         fence = device.fence()

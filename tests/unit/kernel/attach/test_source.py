@@ -297,6 +297,13 @@ def test_only_module_functions_are_counted_regardless_of_the_interrupted_task():
     assert found == {"am_plain_0": False, "am_plain_1_0": True, "am_plain_1_1": False}
 
 
+@pytest.mark.parametrize(("category", "expected"), [("gpu_scheduler", True), ("dma_fence", True), ("sched", False)])
+def test_tracepoints_of_devices_are_counted_regardless_of_the_interrupted_task(category, expected):
+    text = generate(Plan((event(0, target=category, fields=READ),), mode="count")).text
+
+    assert ("#define AM_NEVER_TRACER 1" in text) == expected
+
+
 def test_text_behind_a_pointer_field_is_copied_into_the_record():
     fields = (Field("event", "char *", 8, 8), Field("job", "u32", 16, 4))
     source = generate(Plan((event(0, fields=fields),)))
