@@ -2,8 +2,8 @@
 
 Runs the notebook live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>` and
 `%%flame ... -o <name>`, and FOLDER/<notebook>.parquet for the one without a name, for `%config KTrace.replay` and
-`Flame.replay`. The host's name and folders are removed. With --lab it runs in the NPU lab with that kernel, and the
-file names start with <notebook>_<kernel>.
+`Flame.replay`. The host's name and folders are removed. With --lab it runs in the notebook's lab with that kernel, and
+the file names start with <notebook>_<kernel>.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def prepared(notebook: nbformat.NotebookNode, folder: Path, stem: str) -> nbform
 def main() -> int:
     """Record; returns exit status 1 if the files are too large."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lab", metavar="KERNEL", help="run in the NPU lab with this kernel, such as 7.2")
+    parser.add_argument("--lab", metavar="KERNEL", help="run in the notebook's lab with this kernel, such as 7.2")
     parser.add_argument("notebook", type=Path)
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
@@ -78,10 +78,11 @@ def main() -> int:
     notebook = prepared(notebook, folder, stem)
     if arguments.lab:
         os.environ["ACCEL_MAGIC_LAB_KERNEL"] = arguments.lab
+    kernel = notebook.metadata.kernelspec.name if arguments.lab else "python3"
     print(f"== recording the traces of {path}", flush=True)
     NotebookClient(
         notebook,
-        kernel_name="accel-magic-npu-lab" if arguments.lab else "python3",
+        kernel_name=kernel,
         extra_arguments=QUIET,
         timeout=300,
         resources={"metadata": {"path": str(path.parent)}},

@@ -28,6 +28,7 @@ def main():
                 "counted": [row for row in counts.jobs() if row["client"] == 0],
                 "jobs": json.loads(jobs[columns].to_json(orient="records")),
                 "rings": json.loads(trace.result.drm.rings.to_json(orient="records")),
+                "missed": trace.result.recording.missed,
                 "findings": str(trace.result.diagnose()),
                 "columns": list(jobs.columns),
             }
