@@ -21,7 +21,6 @@ from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image
 from accel_magic.lab import programs as program
-from accel_magic.lab.accelerator import programs as accelerator
 from accel_magic.lab.image import initramfs
 from accel_magic.lab.vm import logs as runs
 from accel_magic.lab.vm import ordinary
@@ -112,6 +111,8 @@ class Lab:
         self._level_zero = tools.install(self.exchange / "bin")
         files = image.find_accelerator(self.settings.kernel) if self.settings.accelerator else None
         if files:
+            from accel_magic.lab.accelerator import programs as accelerator  # imports numpy
+
             accelerator.install(self.exchange / "bin", files)
         shares = (self.exchange, *_folders(self.settings.share))
         _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares, files.module if files else None))

@@ -104,6 +104,7 @@ def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, ma
         "6.18: not built (python -m accel_magic lab build --kernel 6.18)",
         "7.2: not built (python -m accel_magic lab build --kernel 7.2)",
         "Level Zero: not built (python -m accel_magic lab build --level-zero)",
+        "accelerator: not built (python -m accel_magic lab build --kernel 7.2 --accelerator)",
     ]
 
 
