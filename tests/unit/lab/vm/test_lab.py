@@ -16,13 +16,13 @@ def folder(tmp_path, monkeypatch):
     """The folder in which labs create theirs; the other parts of a lab are replaced."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(vm.image, "find", lambda _: None)
-    monkeypatch.setattr(vm, "accelerator", lambda _: "tcg")
+    monkeypatch.setattr(vm, "hypervisor", lambda _: "tcg")
     monkeypatch.setattr(vm.runs, "new_folder", lambda: tmp_path.parent)
     return tmp_path
 
 
 def test_a_lab_that_does_not_start_leaves_no_folder(folder, monkeypatch):
-    def fails(_lab, _image, _accelerator, made):
+    def fails(_lab, _image, _hypervisor, made):
         (made.path / "initramfs").touch()
         raise MachineError("QEMU did not start", code="lab.not-started")
 
@@ -34,7 +34,7 @@ def test_a_lab_that_does_not_start_leaves_no_folder(folder, monkeypatch):
 
 
 def test_the_folder_of_a_lab_whose_keeper_was_killed_is_removed_when_the_lab_is_closed(folder, monkeypatch):
-    def spawned(lab, _image, _accelerator, made):
+    def spawned(lab, _image, _hypervisor, made):
         (made.path / "initramfs").touch()
         command = [sys.executable, "-c", "input()"]
         lab._keeper = subprocess.Popen(
