@@ -247,6 +247,7 @@ def test_recordings_are_small_enough_for_the_repository():
         "npu_lab_7.2",
         "npu_tutorial_7.2",
         "npu_faults_7.2",
+        "drivers_7.2",
     }
     assert sum(path.stat().st_size for path in RECORDINGS) < 4_000_000
 
