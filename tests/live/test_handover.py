@@ -41,7 +41,7 @@ def test_a_handed_over_recording_is_read_back_unchanged(recorded):
     read = handover.read(path)
     path.unlink()
 
-    assert len(read.events) == len(recording.events) == 201
+    assert len(read.events) == len(recording.events) >= 201  # programs that other threads start are recorded too
     for name, column in recording.events.columns.items():
         other = read.events.columns[name]
         np.testing.assert_array_equal(column.values, other.values)

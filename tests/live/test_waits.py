@@ -174,7 +174,9 @@ def test_unfinished_waits_last_until_the_end_and_ended_threads_have_none():
     assert last["time_ns"] + last["duration_ns"] == t.result.recording.duration_ns
     assert last["time_ns"] >= ids["since"] - t.result.recording.start_ns
     assert last["wait"] == "lock"
-    assert t.result.latency["unfinished"].tolist() == [1]
+    (unfinished,) = t.result.latency["unfinished"]
+    ended = t.result.events["time_ns"] + t.result.events["duration_ns"] == t.result.recording.duration_ns
+    assert unfinished == ended.sum() >= 1  # threads of earlier tests may be waiting too
     waits = of_thread(t.result, ids["brief"]).set_index("time_ns")["duration_ns"]
     began = ids["began"] - t.result.recording.start_ns
     assert 0 < waits.loc[began : began + ids["took"]].max() <= ids["took"]
