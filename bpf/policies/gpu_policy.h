@@ -10,19 +10,6 @@
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #endif
-struct list_head {
-	struct list_head *next, *prev;
-};
-
-struct task_struct {
-	int pid, tgid;
-	char comm[16];
-};
-
-struct mm_struct {
-	struct task_struct *owner;
-};
-
 #include "gpu_driver.h"
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
 #pragma clang attribute pop

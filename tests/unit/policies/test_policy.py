@@ -42,6 +42,18 @@ def values(body, pages=(0,), kind="HASH"):
     return dict(zip(seen["key"].tolist(), seen["value"].tolist(), strict=True))
 
 
+def test_members_can_be_read_by_co_re_macros():
+    macro = "value = BPF_CORE_READ(chunk, va_block, managed_range, va_range.va_space, va_space_mm.mm, owner, tgid);"
+    direct = "value = chunk->va_block->managed_range->va_range.va_space->va_space_mm.mm->owner->tgid;"
+    update = "key = BPF_CORE_READ(chunk, va_block, start); bpf_map_update_elem(&seen, &key, &value, BPF_ANY);"
+    pages = (0, 2)
+
+    found = values(f"#include <bpf/bpf_core_read.h>\n{macro} {update}", pages)
+    assert found == values(f"#include <bpf/bpf_core_read.h>\n{direct} {update}", pages)
+    assert len(found) == 2
+    assert all(found.values())
+
+
 @pytest.mark.parametrize("name", policy.shipped())
 def test_shipped_policies_are_accepted(name):
     assert policy.load(name).hooks
