@@ -12,6 +12,9 @@ import pandas as pd
 from accel_magic.analysis.findings import Findings
 from accel_magic.findings import SEVERITIES, BaseRule
 from accel_magic.policies import known
+from accel_magic.policies.link import DEFAULT as DEFAULT_LINK
+from accel_magic.policies.link import LINKS
+from accel_magic.policies.lints import LINTS
 from accel_magic.policies.traces import PAGE_BYTES
 
 if TYPE_CHECKING:
@@ -20,10 +23,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.findings import Finding
+    from accel_magic.policies.link import Link
     from accel_magic.policies.trial import Trial, Trials
 
 OPTIMUM: Final = "optimum"
 _OUTCOMES: Final = ["hits", "faults", "misses"]
+_HOT: Final = 4
 
 
 @dataclass(frozen=True)
@@ -32,10 +37,12 @@ class PolicyTables:
 
     Attributes:
         trials: The policies on the trace.
+        link: What times are modelled by.
 
     """
 
     trials: Trials
+    link: Link = LINKS[DEFAULT_LINK]
 
     @cached_property
     def counts(self) -> pd.DataFrame:
@@ -43,8 +50,8 @@ class PolicyTables:
 
         Columns, int64: `hits` and `faults` (accesses to pages that were, or were not, in memory), `misses` (faults of
         blocks of which nothing was), `evictions`, `in_bytes` and `out_bytes` (migrated), `refused` (requests that the
-        driver ignored). Float64: `hit_ratio`, `miss_ratio` (of accesses), and `over_optimum` (misses, as a multiple of
-        the optimum's).
+        driver ignored). Float64: `hit_ratio`, `miss_ratio` (of accesses), `over_optimum` (misses, as a multiple of the
+        optimum's), and `modelled_s` (of faults and moved pages over `link`, as `Link.seconds`).
         """
         rows = {
             trial.name: {
@@ -61,7 +68,9 @@ class PolicyTables:
         table = pd.DataFrame.from_dict(rows, orient="index").astype("int64").rename_axis("policy")
         accesses = len(self.trials.trace)
         ratios = {"hit_ratio": table["hits"] / accesses, "miss_ratio": table["misses"] / accesses}
-        table = table.assign(**ratios, over_optimum=table["misses"] / self.optimum)
+        moved = table["in_bytes"] + table["out_bytes"]
+        modelled = [self.link.seconds(*pair) for pair in zip(table["faults"], moved, strict=True)]
+        table = table.assign(**ratios, over_optimum=table["misses"] / self.optimum, modelled_s=modelled)
         return table.sort_values("hits", ascending=False, kind="stable")
 
     @property
@@ -104,6 +113,27 @@ class PolicyTables:
         return table.assign(hit_ratio=table["hits"] / accesses.where(accesses > 0))[accesses > 0].reset_index(drop=True)
 
     @cached_property
+    def blocks(self) -> pd.DataFrame:
+        """A row per block of 2 MiB: `block` (its number, the index), `accesses`, and evictions by each policy; int64.
+
+        Most accesses first.
+        """
+        evicted = {trial.name: trial.evictions for trial in self.trials.trials}
+        table = pd.DataFrame({"accesses": self.trials.accesses, **evicted})
+        table.index = pd.Index(self.trials.trace.blocks, name="block")
+        return table.sort_values("accesses", ascending=False, kind="stable")
+
+    @cached_property
+    def hot(self) -> NDArray[np.bool_]:
+        """Which blocks are used at least `_HOT` times as often as the mean, (blocks,) bool.
+
+        None are if they do not all fit into memory.
+        """
+        accesses = self.trials.accesses
+        hot: NDArray[np.bool_] = accesses >= _HOT * accesses.mean()
+        return hot if hot.sum() <= self.trials.chunks else np.zeros_like(hot)
+
+    @cached_property
     def curve(self) -> pd.DataFrame:
         """Misses by the size of memory: `chunks` (the index), `lru` for every size, `opt` for a few; Int64."""
         blocks = len(self.trials.trace.blocks)
@@ -114,7 +144,7 @@ class PolicyTables:
     def findings(self) -> Findings:
         """What is worth knowing, most severe first."""
         found = sorted(self._found(), key=lambda finding: SEVERITIES.index(finding.severity))
-        return Findings(tuple(found), tuple(rule.id for rule in RULES))
+        return Findings(tuple(found), tuple(rule.id for rule in (*RULES, *LINTS)))
 
     def _found(self) -> Iterator[Finding]:
         default, *others = self.trials.trials
@@ -130,6 +160,18 @@ class PolicyTables:
             yield NO_REUSE.finding({"optimum": optimum, "of_default_share": share}, {"share": f"{share:.0%}"})
         for trial in others:
             yield from _of_policy(trial, default)
+            yield from trial.lints
+        for trial in self.trials.trials:
+            evicted = int(trial.evictions[self.hot].sum())
+            share = evicted / max(int(trial.evictions.sum()), 1)
+            if share > HOT_EVICTED.threshold:
+                shown = {
+                    "policy": trial.name,
+                    "count": int(self.hot.sum()),
+                    "evicted": evicted,
+                    "share": f"{share:.0%}",
+                }
+                yield HOT_EVICTED.finding({"evicted": evicted, "evictions_share": share}, shown)
 
     def __len__(self) -> int:
         """Count the policies, without the default."""
@@ -225,4 +267,36 @@ STARVED: Final = Rule(
     "fall of the hit ratio",
     "one access in ten that hit before",
 )
-RULES: Final = (THRASHING, NO_REUSE, WORSE, REFUSED, MOVES_MORE, STARVED)
+HOT_EVICTED: Final = Rule(
+    "hot-blocks-evicted",
+    "warning",
+    "{policy} evicts the {count} most used blocks {evicted:,} times: {share} of its evictions",
+    "They fit into memory, and each is used at least four times as often as the mean: each comes back soon.",
+    "Look at `result.blocks`; try policies that keep what is used often (lfu, 2q).",
+    0.1,
+    "share of the policy's evictions",
+    "one eviction in ten",
+)
+RULES: Final = (THRASHING, NO_REUSE, WORSE, REFUSED, MOVES_MORE, STARVED, HOT_EVICTED)
+
+
+def compare(ours: PolicyTables, baseline: PolicyTables) -> pd.DataFrame:
+    """Compare two trials policy by policy: a row for each of either (the index), with the least misses first.
+
+    `misses`, `faults`, `evictions` and `moved_bytes` (Int64) and `modelled_s` (float64), each with its `baseline_…` and
+    `…_ratio` (NaN where the baseline is 0 or missing).
+    """
+    columns = ["misses", "faults", "evictions", "moved_bytes", "modelled_s"]
+    tables = [
+        each.counts.assign(moved_bytes=each.counts["in_bytes"] + each.counts["out_bytes"])[columns]
+        for each in (ours, baseline)
+    ]
+    names = tables[0].index.union(tables[1].index, sort=False)
+    this, that = (table.reindex(names) for table in tables)
+    joined = {}
+    for column in columns:
+        joined[column], joined[f"baseline_{column}"] = this[column], that[column]
+        joined[f"{column}_ratio"] = this[column] / that[column].where(that[column] > 0)
+    counts = {name: "Int64" for name in joined if name.removeprefix("baseline_") in columns[:-1]}
+    table = pd.DataFrame(joined, index=names).astype(counts).rename_axis("policy")
+    return table.sort_values("misses", kind="stable")

@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError
+from accel_magic.findings import SEVERITIES
 from accel_magic.machine import describe
 from accel_magic.policies import generators
+from accel_magic.policies.link import DEFAULT, parse
+from accel_magic.policies.lints import LINTS
+from accel_magic.policies.policy import load
 from accel_magic.policies.traces import PageTrace
 from accel_magic.policies.trial import try_policies
 from accel_magic.results.gpu import GpuResult
 from accel_magic.results.policies import PolicyResult
+from accel_magic.results.taken_apart import Diagnosis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def gpupolicy(
@@ -24,6 +29,8 @@ def gpupolicy(
     memory: str | int = "50%",
     faults_only: bool = False,
     engine: str = "model",
+    link: str = DEFAULT,
+    progress: Callable[[str, int], None] | None = None,
 ) -> PolicyResult:
     """Try policies on a trace, on a model of a GPU's memory, beside the driver's default and the optimum.
 
@@ -34,6 +41,9 @@ def gpupolicy(
         memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
         faults_only: Whether policies hear of faults only, as with GPUs without access counters.
         engine: "model" anywhere, or "kernel" in the accelerator lab: the kernel's verifier, and its own compiler.
+        link: What times are modelled by: a name of `accel_magic.policies.link.LINKS`, with options
+            "pcie4:gb_per_s=25,fault_us=40".
+        progress: Called after every million accesses with the policy's name and the accesses that it has seen.
 
     Raises:
         ProbeError, ProgramError, MachineError: As `try_policies`.
@@ -41,7 +51,26 @@ def gpupolicy(
 
     """
     given = [policies] if isinstance(policies, str | Path) else list(policies)
-    return PolicyResult(try_policies(given, _trace(trace), memory, observed=not faults_only, engine=engine), describe())
+    model = parse(link)
+    trials = try_policies(given, _trace(trace), memory, observed=not faults_only, engine=engine, progress=progress)
+    return PolicyResult(trials, describe(), model)
+
+
+def check(policies: str | Path | Sequence[str | Path]) -> Diagnosis:
+    """Verify policies, and look in their code for what is known to go wrong on GPUs; nothing runs.
+
+    Args:
+        policies: As for `gpupolicy`.
+
+    Raises:
+        ProgramError: One does not compile, or the verifier rejects it.
+        MachineError: clang is missing.
+
+    """
+    given = [policies] if isinstance(policies, str | Path) else policies
+    found = [finding for one in given for finding in load(one).lints]
+    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return Diagnosis(tuple(found), tuple(rule.id for rule in LINTS))
 
 
 def _trace(trace: object) -> PageTrace:

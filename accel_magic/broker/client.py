@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import socket
+import struct
 import threading
 from dataclasses import replace
 from functools import cached_property
@@ -35,6 +36,8 @@ NAME: Final = "the broker"
 _GONE: Final = "the broker's session ended during the trace: nothing was counted after that"
 _PLANNED: Final = 4
 _TIMEOUT_S: Final = 120.0
+_TIMEVAL: Final = struct.Struct("ll")
+"""struct timeval: seconds, microseconds."""
 """The broker may have to start the compiler, and to load thousands of programs."""
 
 
@@ -64,9 +67,11 @@ class Connection:
         self._where = where
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(_TIMEOUT_S)
+        # The kernel's own time limit: with Python's, connecting fails at once while others wait to be accepted.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
         try:
             self._socket.connect(str(where))
+            self._socket.settimeout(_TIMEOUT_S)
         except PermissionError:
             self._socket.close()
             raise MachineError(

@@ -6,15 +6,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
+from IPython.display import display
 
 from accel_magic.api.options import check_output
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
+from accel_magic.policies.link import DEFAULT
 
 if TYPE_CHECKING:
     from accel_magic.magics.gputrace import GpuTrace
     from accel_magic.magics.line import Parser
     from accel_magic.results.policies import PolicyResult
+    from accel_magic.results.taken_apart import Diagnosis
 
 EPILOG = """
 policies
@@ -23,7 +26,10 @@ policies
 examples
   %%gpupolicy mru lfu --memory 60% -o p      (over a cell that runs GPU kernels)
   %gpupolicy lfu mru --trace zipf:blocks=512 --memory 60% -o p
+  %gpupolicy mine.bpf.c --check
 """
+_LONG = 10_000_000
+"""Accesses from which on progress is shown."""
 
 
 @magics_class
@@ -43,10 +49,10 @@ class GpuPolicy(Magics):
     @no_var_expand
     @output_can_be_silenced
     @line_cell_magic
-    def gpupolicy(self, line: str, cell: str | None = None) -> PolicyResult | None:
+    def gpupolicy(self, line: str, cell: str | None = None) -> PolicyResult | Diagnosis | None:
         """Try policies on the pages that the cell's kernels access, or on a trace; `%gpupolicy --help`."""
         __tracebackhide__ = True
-        from accel_magic.api.gpupolicy import gpupolicy
+        from accel_magic.api.gpupolicy import check, gpupolicy
 
         try:
             given = parser().parse_args(lines.words_of("gpupolicy", line))
@@ -54,6 +60,8 @@ class GpuPolicy(Magics):
             print(help_text)
             return None
         check_output(given.output)
+        if given.check:
+            return check(given.policies)
         if (given.trace is None) == (cell is None):
             raise ProbeError(
                 "there is nothing to try policies on"
@@ -72,12 +80,30 @@ class GpuPolicy(Magics):
             memory=given.memory or "50%",
             faults_only=bool(given.faults_only),
             engine=given.engine or "model",
+            link=given.link or DEFAULT,
+            progress=_Progress(),
         )
         if given.output:
             names[given.output] = result
         if traced is not None:
             result.value = traced.value
         return result
+
+
+class _Progress:
+    """One line in the cell's output, which shows how far a long trial is."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def __call__(self, policy: str, accesses: int) -> None:
+        if accesses < _LONG:
+            return
+        shown = {"text/plain": f"{policy}: {accesses / 1e6:.0f} million accesses"}
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
 
 
 @cache
@@ -97,6 +123,14 @@ def parser() -> Parser:
     )
     made.add_argument("--device", choices=("auto", "cuda", "cpu"), help="of the cell's kernels")
     made.add_argument("--memory", metavar="SIZE", help="60%% of what is touched, 512MiB, or a number of 2 MiB chunks")
+    made.add_argument(
+        "--link",
+        metavar="LINK",
+        help="what times are modelled by: pcie3, pcie4 (default), pcie5, nvlink-c2c; pcie4:gb_per_s=25,fault_us=40",
+    )
+    made.add_argument(
+        "--check", action="store_true", default=None, help="only verify the policies, and look through their code"
+    )
     made.add_argument(
         "--engine",
         choices=("model", "kernel"),

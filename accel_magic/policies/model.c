@@ -113,6 +113,8 @@ u64 accel_helper_113(u64 to, u64 size, u64 from, u64 d, u64 e) {
 	return known ? 0 : (u64)-EFAULT;
 }
 
+u64 accel_helper_177(u64 format, u64 size, u64 values, u64 values_size, u64 e) { return 0; } // nothing is printed
+
 u64 accel_helper_10000(u64 decision, u64 first, u64 outer, u64 d, u64 e) { // bpf_gpu_set_prefetch_region
 	uvm_bpf_prefetch_decision_t *asked = (void *)decision;
 

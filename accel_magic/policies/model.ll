@@ -126,6 +126,10 @@ define dso_local range(i64 -14, 1) i64 @accel_helper_113(i64 noundef %0, i64 nou
   br i1 %28, label %17, label %19
 }
 
+define dso_local noundef i64 @accel_helper_177(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #0 {
+  ret i64 0
+}
+
 define dso_local range(i64 0, 5) i64 @accel_helper_10000(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #1 {
   %6 = inttoptr i64 %0 to ptr
   %7 = getelementptr inbounds i8, ptr %6, i64 1

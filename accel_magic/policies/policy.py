@@ -18,10 +18,12 @@ from accel_magic.gpu.verifier import refusal
 from accel_magic.gpu.verifier.findings import judged
 from accel_magic.gpu.verifier.run import Hook
 from accel_magic.gpu.verifier.safety import analyse
+from accel_magic.policies.lints import lint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from accel_magic.findings import Finding
     from accel_magic.gpu.program.model import BpfObject, Function, MapSpec, Program
     from accel_magic.gpu.program.verdict import Place, PointerKind
 
@@ -65,11 +67,13 @@ class Hooked:
     Attributes:
         program: The program, with the model's types.
         pointers: What its loads and stores point to, as in `Verdict`.
+        loops: Whether it has loops.
 
     """
 
     program: Program
     pointers: Mapping[Place, PointerKind]
+    loops: bool
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Policy:
         object: The compiled object.
         maps: Its maps, as the model has them.
         hooks: Its programs by hook: names of `HOOKS`, and `PROBED`.
+        lints: What may go wrong with it on a GPU.
 
     """
 
@@ -88,6 +93,7 @@ class Policy:
     object: BpfObject
     maps: tuple[MapSpec, ...]
     hooks: Mapping[str, Hooked]
+    lints: tuple[Finding, ...]
 
 
 def shipped() -> dict[str, Path]:
@@ -133,7 +139,9 @@ def _policy(name: str, loaded: BpfObject) -> Policy:
             hooked[PROBED] = _verified(program, maps, Hook(PROBED, _REGISTERS, types()))
         elif not is_policy(program):
             raise _error(name, f'{program.name} is in SEC("{program.section}"), which the model does not call')
-    return Policy(name, loaded, maps, hooked)
+    looping = [hook for hook, one in hooked.items() if one.loops]
+    lints = lint(name, {hook: one.program for hook, one in hooked.items()}, maps, looping)
+    return Policy(name, loaded, maps, hooked, tuple(lints))
 
 
 @cache
@@ -195,7 +203,7 @@ def _verified(program: Program, maps: Sequence[MapSpec], hook: Hook) -> Hooked:
     errors = [found for found in judged(safe.findings, "strict") if found.severity == "error"]
     if errors:
         raise refusal(program, errors)
-    return Hooked(program, safe.facts.pointers)
+    return Hooked(program, safe.facts.pointers, any(graph.loops for graph in safe.graphs))
 
 
 def _relocated(function: Function) -> Function:

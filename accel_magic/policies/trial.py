@@ -16,7 +16,7 @@ from accel_magic.policies.accesses import CHUNK
 from accel_magic.policies.engine import FAULT, HIT, MISS, Model
 from accel_magic.policies.policy import load
 from accel_magic.policies.trace_file import NAMES
-from accel_magic.policies.traces import BLOCK_BYTES
+from accel_magic.policies.traces import BLOCK_BYTES, PAGES_PER_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.findings import Finding
     from accel_magic.gpu.maps.content import MapContent
     from accel_magic.policies.accesses import Accesses
     from accel_magic.policies.engine import Counts
@@ -51,7 +52,9 @@ class Trial:
         steps: (steps, 3) int64: hits, faults that are no misses, misses in each step.
         groups: For "tenant", "kernel" and "allocation", if the trace has them: (codes + 1, 3) int64 likewise; the first
             row is that of accesses without a code.
+        evictions: (blocks,) int64: how often each block of `PageTrace.blocks` was evicted.
         maps: The policy's maps at the end.
+        lints: What `accel_magic.policies.lints` found in its code.
 
     """
 
@@ -59,7 +62,9 @@ class Trial:
     counts: Counts
     steps: NDArray[np.int64]
     groups: Mapping[str, NDArray[np.int64]]
+    evictions: NDArray[np.int64]
     maps: tuple[MapContent, ...]
+    lints: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Trials:
         engine: One of `ENGINES`.
         trials: The driver's default first, then the policies in their order.
         optimum: (steps,) int64, misses of the optimum in each step.
+        accesses: (blocks,) int64: how often each block of `PageTrace.blocks` is accessed.
 
     """
 
@@ -82,6 +88,7 @@ class Trials:
     engine: str
     trials: tuple[Trial, ...]
     optimum: NDArray[np.int64]
+    accesses: NDArray[np.int64]
 
 
 def try_policies(
@@ -91,6 +98,7 @@ def try_policies(
     *,
     observed: bool = True,
     engine: str = "model",
+    progress: Callable[[str, int], None] | None = None,
 ) -> Trials:
     """Try policies on a trace.
 
@@ -100,6 +108,7 @@ def try_policies(
         memory: Size of the memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
         observed: Whether policies hear of every access, or of faults only, as with GPUs without access counters.
         engine: One of `ENGINES`; "kernel" works in the accelerator lab only.
+        progress: Called after every million accesses with the policy's name and the accesses that it has seen.
 
     Raises:
         ProbeError: The engine is not one, the trace is empty, the size is not one, or two policies have one name.
@@ -124,11 +133,14 @@ def try_policies(
             code="policy.name-twice",
         )
     trials = tuple(
-        _try(name, trace, functools.partial(_memory, engine, one, trace, chunks, observed))
+        _try(name, trace, functools.partial(_memory, engine, one, trace, chunks, observed), one, progress)
         for name, one in zip(names, loaded, strict=True)
     )
-    missed = known.misses(trace, "opt", chunks)
-    return Trials(trace, chunks, observed, engine, trials, np.add.reduceat(missed, _edges(len(trace)), dtype=np.int64))
+    optimum = known.misses_by_step(trace, "opt", chunks, _edges(len(trace)))
+    accesses = np.zeros(blocks, np.int64)
+    for part in trace.compact().parts(CHUNK):
+        accesses += np.bincount((part.page // PAGES_PER_BLOCK).astype(np.int64), minlength=blocks)
+    return Trials(trace, chunks, observed, engine, trials, optimum, accesses)
 
 
 def memory_size(memory: str | int, blocks: int) -> int:
@@ -166,7 +178,15 @@ def _memory(
     return Kernel(policy, chunks=chunks, blocks=blocks, tenants=tenants, observe=observed)
 
 
-def _try(name: str, trace: PageTrace, made: Callable[[], contextlib.AbstractContextManager[Model | Kernel]]) -> Trial:
+def _try(
+    name: str,
+    trace: PageTrace,
+    made: Callable[[], contextlib.AbstractContextManager[Model | Kernel]],
+    policy: Policy | None,
+    progress: Callable[[str, int], None] | None,
+) -> Trial:
+    blocks = len(trace.blocks)
+    evictions = np.zeros(blocks, np.int64)
     edges = _edges(len(trace))
     steps = np.zeros((len(edges), 3), np.int64)
     groups = {
@@ -177,12 +197,17 @@ def _try(name: str, trace: PageTrace, made: Callable[[], contextlib.AbstractCont
     at = 0
     with made() as memory:
         for part in trace.compact().parts(CHUNK):
-            outcome = memory.run(part.page, part.tenant)["outcome"]
+            told = memory.run(part.page, part.tenant)
+            outcome, evicted = told["outcome"], told["evicted"]
+            evictions += np.bincount(evicted[evicted >= 0], minlength=blocks)
             _add(steps, np.searchsorted(edges, np.arange(at, at + len(part)), side="right") - 1, outcome)
             for column, table in groups.items():
                 _add(table, _codes(part, column) + 1, outcome)
             at += len(part)
-        return Trial(name, memory.counts, steps, groups, memory.maps())
+            if progress:
+                progress(name, at)
+        lints = policy.lints if policy else ()
+        return Trial(name, memory.counts, steps, groups, evictions, memory.maps(), lints)
 
 
 def _codes(part: Accesses, column: str) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.gpu import GpuAnalysis
+    from accel_magic.analysis.policies import PolicyTables
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.recording import Recording
 
@@ -256,3 +257,41 @@ def compare_gpu(ours: GpuAnalysis, baseline: GpuAnalysis) -> GpuComparison:
         devices=(ours.recording.device, baseline.recording.device),
         machine=ours.recording.machine,
     )
+
+
+@dataclass(frozen=True, repr=False)
+class PolicyComparison(Comparison):
+    """A trial of policies compared with its baseline.
+
+    Attributes:
+        table: As `accel_magic.analysis.policies.compare`.
+        trials: Both trials in words, this one first.
+        machine: Where the trial ran.
+
+    """
+
+    table: pd.DataFrame
+    trials: tuple[str, str]
+    machine: Mapping[str, str]
+
+    def _machine(self) -> Mapping[str, str]:
+        return self.machine
+
+    def summary(self) -> str:
+        """Return a description of both trials, and the table."""
+        from accel_magic.views.policies import comparison_text
+
+        return comparison_text(self.table, self.trials)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        from accel_magic.views.policies import comparison_html
+
+        return {"text/plain": self.summary(), "text/html": comparison_html(self.table, self.trials)}
+
+
+def compare_policies(ours: PolicyTables, baseline: PolicyTables, machine: Mapping[str, str]) -> PolicyComparison:
+    """Compare a trial of policies with its baseline."""
+    from accel_magic.analysis.policies import compare
+    from accel_magic.views.policies import described
+
+    return PolicyComparison(compare(ours, baseline), (described(ours), described(baseline)), machine)

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from bokeh.model import Model
 
+    from accel_magic.policies.link import Link
     from accel_magic.policies.traces import PageTrace
     from accel_magic.policies.trial import Trials
     from accel_magic.recording.profile import Lost
+    from accel_magic.results.comparison import PolicyComparison
 
 
 class PolicyResult(Result):
@@ -31,7 +33,6 @@ class PolicyResult(Result):
         {
             "events": ("a trial counts, and keeps no single decision", "use result.over_time, or result.trace.frame()"),
             "plan": ("nothing was traced", "use result.trace"),
-            "compare": ("all policies of a trial are compared with each other", "try both policies in one call"),
             "to_parquet": (
                 "a trial is repeated exactly from its trace and its policies",
                 "save the trace: result.trace.save(path)",
@@ -40,9 +41,9 @@ class PolicyResult(Result):
         }
     )
 
-    def __init__(self, trials: Trials, machine: dict[str, str]) -> None:
+    def __init__(self, trials: Trials, machine: dict[str, str], link: Link) -> None:
         super().__init__()
-        self.trials, self._machine = trials, machine
+        self.trials, self._machine, self.link = trials, machine, link
 
     @property
     def machine(self) -> dict[str, str]:
@@ -65,32 +66,49 @@ class PolicyResult(Result):
         return self.trials.trace
 
     @cached_property
-    def _tables(self) -> PolicyTables:
-        return PolicyTables(self.trials)
+    def tables(self) -> PolicyTables:
+        """The tables and findings that the other members show."""
+        return PolicyTables(self.trials, self.link)
 
     @property
     def counts(self) -> pd.DataFrame:
         """As `PolicyTables.counts`."""
-        return self._tables.counts
+        return self.tables.counts
 
     @property
     def optimum(self) -> int:
         """As `PolicyTables.optimum`."""
-        return self._tables.optimum
+        return self.tables.optimum
 
     @property
     def over_time(self) -> pd.DataFrame:
         """As `PolicyTables.over_time`."""
-        return self._tables.over_time
+        return self.tables.over_time
 
     @property
     def curve(self) -> pd.DataFrame:
         """As `PolicyTables.curve`."""
-        return self._tables.curve
+        return self.tables.curve
+
+    @property
+    def blocks(self) -> pd.DataFrame:
+        """As `PolicyTables.blocks`."""
+        return self.tables.blocks
+
+    def compare(self, other: Result) -> PolicyComparison:
+        """Compare this trial with `other` (the baseline), policy by policy: another memory, trace, engine or mode.
+
+        Raises:
+            ResultError: `other` is not a trial of policies.
+
+        """
+        from accel_magic.results.comparison import compare_policies
+
+        return compare_policies(self.tables, self._check_kind(other, PolicyResult).tables, self.machine)
 
     def by(self, column: str) -> pd.DataFrame:
         """As `PolicyTables.by`: "tenant", "kernel" or "allocation"."""
-        return self._tables.by(column)
+        return self.tables.by(column)
 
     @cached_property
     def maps(self) -> dict[str, dict[str, pd.DataFrame]]:
@@ -106,21 +124,21 @@ class PolicyResult(Result):
 
     def diagnose(self) -> Diagnosis:
         """Return findings about the trace and each policy, worst first."""
-        return Diagnosis.of(self._tables.findings)
+        return Diagnosis.of(self.tables.findings)
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         from accel_magic.views.policies import curve, over_time
 
-        return {"misses": lambda: over_time(self._tables), "memory": lambda: curve(self._tables)}
+        return {"misses": lambda: over_time(self.tables), "memory": lambda: curve(self.tables)}
 
     def summary(self) -> str:
         """Return plain text: headline, and a row per policy."""
         from accel_magic.views.policies import text
 
-        return text(self._tables)
+        return text(self.tables)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle."""
         from accel_magic.views.policies import html
 
-        return {"text/plain": self.summary(), "text/html": html(self._tables)}
+        return {"text/plain": self.summary(), "text/html": html(self.tables)}

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.analysis.policies import OPTIMUM
 from accel_magic.policies.traces import BLOCK_BYTES
 from accel_magic.policies.trial import DEFAULT
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, new_plot
-from accel_magic.views.format import NOTHING, bytes_text, exact_text, share_text
+from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import STYLE, Table, aligned, note_html, table_html
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bokeh.models import Plot
 
     from accel_magic.analysis.policies import PolicyTables
@@ -25,13 +29,30 @@ ENGINES: Final = {
 }
 """How engines are called where results are shown."""
 MODELLED: Final = "modelled: no GPU was used; misses and evictions are those of the model's rules"
-_HEADS: Final = ("policy", "hit ratio", "faults", "misses", "x optimum", "evicted", "moved in", "moved out", "ignored")
+_HEADS: Final = (
+    *("policy", "hit ratio", "faults", "misses", "x optimum", "evicted", "moved in", "moved out", "ignored"),
+    "modelled time",
+)
 
 
 def text(shown: PolicyTables) -> str:
     """Headline, then a row per policy."""
-    lines = [", ".join(note.text for note in _headline(shown)), MODELLED, "", *aligned(_table(shown))]
-    return terminal.page(lines)
+    return terminal.page([described(shown), *_remarks(shown), "", *aligned(_table(shown))])
+
+
+def described(shown: PolicyTables) -> str:
+    """A trial in one line: its trace, memory, mode and engine."""
+    return ", ".join(note.text for note in _headline(shown))
+
+
+def _remarks(shown: PolicyTables) -> list[str]:
+    """What was modelled, by what, and how many remarks on the policies' code there are."""
+    lints = sum(len(trial.lints) for trial in shown.trials.trials)
+    return [
+        MODELLED,
+        f"time: {shown.link}",
+        *([f"policies' code: {lints} remark{'s' * (lints > 1)}, see diagnose()"] if lints else []),
+    ]
 
 
 def html(shown: PolicyTables) -> str:
@@ -41,7 +62,7 @@ def html(shown: PolicyTables) -> str:
             '<div class="accel-magic">',
             STYLE,
             f'<div class="am-line">{"".join(map(note_html, _headline(shown)))}</div>',
-            f'<div class="am-note">{escape(MODELLED)}</div>',
+            *(f'<div class="am-note">{escape(line)}</div>' for line in _remarks(shown)),
             f'<div class="am-tables"><div>{table_html(_table(shown))}</div></div>',
             "</div>",
         ]
@@ -74,11 +95,66 @@ def _table(shown: PolicyTables) -> Table:
             bytes_text(row["in_bytes"]),
             bytes_text(row["out_bytes"]),
             exact_text(int(row["refused"])),
+            duration_text(row["modelled_s"] * 1e9),
         )
         for name, row in shown.counts.iterrows()
     ]
-    rows.append((OPTIMUM, NOTHING, NOTHING, exact_text(shown.optimum), "1.00", *[NOTHING] * 4))
+    rows.append((OPTIMUM, NOTHING, NOTHING, exact_text(shown.optimum), "1.00", *[NOTHING] * 5))
     return Table(_HEADS, tuple(rows), 1)
+
+
+def comparison_text(table: pd.DataFrame, trials: tuple[str, str]) -> str:
+    """A comparison as text: both trials, and each policy.
+
+    Args:
+        table: As `accel_magic.analysis.policies.compare`.
+        trials: Both trials in words.
+
+    """
+    return terminal.page([*_compared(trials), "", *aligned(_changes(table))])
+
+
+def comparison_html(table: pd.DataFrame, trials: tuple[str, str]) -> str:
+    """A comparison as one self-contained HTML element."""
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            *(f'<div class="am-note">{escape(line)}</div>' for line in _compared(trials)),
+            f'<div class="am-tables"><div>{table_html(_changes(table))}</div></div>',
+            "</div>",
+        ]
+    )
+
+
+def _compared(trials: tuple[str, str]) -> list[str]:
+    ours, theirs = trials
+    return [ours, f"compared with {theirs}", "ratios are this trial divided by the baseline"]
+
+
+def _changes(table: pd.DataFrame) -> Table:
+    """The columns that tell most."""
+    shown: dict[str, Callable[[Any], str]] = {
+        "misses": exact_text,
+        "faults": exact_text,
+        "modelled_s": lambda seconds: duration_text(seconds * 1e9),
+    }
+    heads = [head for name in ("misses", "faults", "modelled time") for head in (name, "baseline", "ratio")]
+    rows = [
+        (
+            str(policy),
+            *(
+                text
+                for name, formatted in shown.items()
+                for text in (
+                    *(NOTHING if pd.isna(row[at]) else formatted(row[at]) for at in (name, f"baseline_{name}")),
+                    ratio_text(row[f"{name}_ratio"]),
+                )
+            ),
+        )
+        for policy, row in table.iterrows()
+    ]
+    return Table(("policy", *heads), tuple(rows), 1)
 
 
 def over_time(shown: PolicyTables) -> Plot:

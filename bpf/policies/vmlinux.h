@@ -5,6 +5,8 @@
 
 #include_next <vmlinux.h>
 
+#define AM_TRACE_VPRINTK /* policies have this helper */
+
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #endif

@@ -1,5 +1,6 @@
 """What one user can use up: limits of the policy, connections, memory and descriptors; and what others then see."""
 
+import contextlib
 import json
 import os
 import socket
@@ -77,6 +78,15 @@ def test_a_process_more_than_allowed_is_told_the_limit_and_others_are_served(sta
     assert [line["why"] for line in broker.audit()] == ["processes", "all_processes"]
 
 
+@contextlib.contextmanager
+def ended(process):
+    """Let no process of a failed test occupy the broker of the others."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def test_a_thousand_connections_of_one_user_do_not_stop_another(broker):
     flood = broker.start(
         """
@@ -93,11 +103,12 @@ answer(len(made))
 sys.stdin.readline()
 """
     )
-    assert json.loads(flood.stdout.readline()) == [300]
-    assert broker.run(WORKS, users.SECOND) == [1]
-    assert json.loads(flood.stdout.readline()) == [1000]
-    assert broker.run(WORKS, users.SECOND) == [1]
-    flood.communicate("\n", timeout=60)
+    with ended(flood):
+        assert json.loads(flood.stdout.readline()) == [300]
+        assert broker.run(WORKS, users.SECOND) == [1]
+        assert json.loads(flood.stdout.readline()) == [1000]
+        assert broker.run(WORKS, users.SECOND) == [1]
+        flood.communicate("\n", timeout=60)
     callers.until(lambda: not broker.sessions())
     assert broker.run(WORKS) == [1]
 

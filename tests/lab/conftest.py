@@ -42,7 +42,7 @@ LIVE_NAMES = "columns_of or filter_on or by_process or visits or recursive or fi
 def pytest_collection_modifyitems(items):
     """Give each test enough time for emulation."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(TEST_S))
 
 

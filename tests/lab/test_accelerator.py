@@ -19,6 +19,7 @@ from tests.lab.conftest import GUEST, KERNELS, TEST_S, build_image
 from tests.support import thorough
 from tests.support.paths import ROOT
 
+LONG_S = thorough.choose(TEST_S, 2 * 3600)
 HEADER = '#include "gpu_policy.h"\n'
 HOOK = """SEC("struct_ops/gpu_block_activate")
 int BPF_PROG(activate, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
@@ -42,13 +43,14 @@ def lab(request, tmp_path_factory):
             pytest.fail(f"cannot build the accelerator, which is required: {error}")
         pytest.skip(f"cannot build the accelerator: {error}")
     folder = tmp_path_factory.mktemp("accelerator")
-    with Lab(Settings(kernel=request.param, accelerator=True, share=(folder,), memory_mib=3072)) as lab:
+    settings = Settings(kernel=request.param, accelerator=True, share=(folder,), memory_mib=3072, deadline_s=2 * LONG_S)
+    with Lab(settings) as lab:
         lab.folder, lab.files = folder, files
         yield lab
 
 
-def run(lab, script, *arguments):
-    done = lab.run([sys.executable, str(GUEST / script), *map(str, arguments)], timeout=TEST_S)
+def run(lab, script, *arguments, timeout=TEST_S):
+    done = lab.run([sys.executable, str(GUEST / script), *map(str, arguments)], timeout=timeout)
     assert done.status == 0, done.stderr.decode()
     return json.loads(done.text.splitlines()[-1])
 
@@ -78,6 +80,7 @@ def random_job(random, number, name):
     return sizes, pages.astype(np.uint64), (pages // 512 % tenants).astype(np.uint16)
 
 
+@pytest.mark.timeout(LONG_S)
 def test_policies_decide_in_the_kernel_as_in_the_model(lab):
     random = np.random.default_rng(7)
     jobs, expected = [], []
@@ -93,7 +96,7 @@ def test_policies_decide_in_the_kernel_as_in_the_model(lab):
             expected.append((model.run(pages, tenants), vars(model.counts)))
             jobs.append({"name": name, "object": f"{name}.o" if loaded else "", "trace": file, "sizes": sizes})
     (lab.folder / "jobs.json").write_text(json.dumps(jobs))
-    counts = run(lab, "policies_in_kernel.py", lab.folder)
+    counts = run(lab, "policies_in_kernel.py", lab.folder, timeout=LONG_S)
     for number, (job, (told, total)) in enumerate(zip(jobs, expected, strict=True)):
         found = np.load(lab.folder / f"{number}.npy")
         for column in ("evicted", "pages_in", "pages_out", "outcome", "refused"):

@@ -193,6 +193,15 @@ _POLICY_TABLE = (
         Lanes.UNIFORM,
         user="policy",
     ),
+    Helper(
+        177,
+        "bpf_trace_vprintk",
+        (Arg.MEMORY, Arg.SIZE, Arg.MEMORY, Arg.SIZE),
+        Result.NUMBER,
+        Lanes.UNIFORM,
+        effect="print",
+        user="policy",
+    ),
     *(
         Helper(_FIRST_KFUNC + at, name, arguments, Result.NUMBER, Lanes.UNIFORM, user="policy")
         for at, (name, arguments) in enumerate(

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.skipif(
         ("eviction_mru", LOOP, "misses", 384),
         ("prefetch_none", PREFETCHED, "faults", len(PREFETCHED)),
         ("prefetch_always_max", PREFETCHED, "faults", 32),
+        ("prefetch_stride", PREFETCHED[:320], "refused", 320),
     ],
 )
 def test_they_decide_as_in_the_kernel(name, pages, counted, expected):

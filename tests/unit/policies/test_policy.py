@@ -54,6 +54,10 @@ def test_members_can_be_read_by_co_re_macros():
     assert all(found.values())
 
 
+def test_more_than_three_values_are_printed():
+    loaded('bpf_printk("%d %d %p %d %d", 1, 2, chunk, 4, 5); bpf_map_update_elem(&seen, &key, &value, 0);')
+
+
 @pytest.mark.parametrize("name", policy.shipped())
 def test_shipped_policies_are_accepted(name):
     assert policy.load(name).hooks

@@ -8,8 +8,11 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import accel_magic
+from accel_magic.analysis.policies import RULES
+from accel_magic.api.gpupolicy import check
 from accel_magic.errors import ProbeError
-from accel_magic.policies import generators, known
+from accel_magic.policies import generators, known, link
+from accel_magic.policies.lints import LINTS
 from accel_magic.policies.traces import PageTrace
 from accel_magic.policies.trial import memory_size
 from tests.support.errors import raises
@@ -126,12 +129,19 @@ POPULAR = RANDOM.zipf(1.2, 4000) % 32
         (["mru"], blocks(ROUND), 8, "requests-ignored", False),
         (["prefetch_max"], PageTrace.of(SCATTERED, source="made by a test"), 8, "prefetches-too-much", True),
         (["prefetch_none"], PageTrace.of(SCATTERED, source="made by a test"), 8, "prefetches-too-much", False),
+        (["mru"], blocks(POPULAR), 16, "hot-blocks-evicted", True),
+        ([], blocks(POPULAR), 16, "hot-blocks-evicted", False),
+        (["mru"], blocks(ROUND), 6, "hot-blocks-evicted", False),
+        (["lru"], blocks(ROUND), 6, "decides-on-access-only", True),
+        (["mru"], blocks(ROUND), 6, "decides-on-access-only", False),
+        (["lfu"], blocks(ROUND), 6, "hash-in-hot-hook", True),
+        (["2q"], blocks(ROUND), 6, "hash-in-hot-hook", False),
     ],
 )
 def test_each_finding_is_shown_where_it_applies_and_only_there(policy, trace, memory, finding, shown):
     found = accel_magic.gpupolicy(policy, trace, memory=memory).diagnose()
     assert (finding in found.ids) == shown
-    assert len(found.checked) == 6
+    assert len(found.checked) == len(RULES) + len(LINTS)
 
 
 @pytest.mark.parametrize(("policy", "shown"), [(STARVING, True), ("lru", False)])
@@ -141,11 +151,87 @@ def test_a_process_whose_memory_is_taken_for_the_others_is_found(policy, shown):
     assert ("tenant-starved" in accel_magic.gpupolicy([policy], trace, memory=16).diagnose().ids) == shown
 
 
+LINTED = """
+#include "gpu_policy.h"
+volatile const u32 rounds = 5;
+SEC("struct_ops/gpu_block_activate")
+int BPF_PROG(on_activate, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
+{
+	u64 sum = 0;
+	for (u32 at = 0; at < rounds && at < 10; at++)
+		sum += bpf_get_prandom_u32();
+	if (sum % 2 && bpf_get_current_pid_tgid() >> 32 == 1000)
+		bpf_gpu_request_reorder(decision, NV_GPU_PMM_DESTINATION_USED, NV_GPU_PMM_POSITION_HEAD);
+	return GPU_ACTION_DEFAULT;
+}
+SEC(".struct_ops.link")
+struct gpu_mem_ops linted = { .gpu_block_activate = (void *)on_activate };
+"""
+
+
+def test_what_is_known_to_go_wrong_on_gpus_is_found_in_the_code_and_nothing_runs():
+    found = check([LINTED, "quota"])
+    assert found.ids == ("current-process", "loop-in-hot-hook", "hash-in-hot-hook")
+    assert "bpf_get_current_pid_tgid" in found[0].title
+    assert "(chunks, owners) in gpu_block_activate, gpu_block_access" in found[2].title
+    assert check("mru").ids == ()
+
+
+def test_the_time_is_that_of_faults_and_moved_bytes_over_the_link(loop):
+    row = loop.counts.loc["mru"]
+    moved = row["in_bytes"] + row["out_bytes"]
+    assert row["modelled_s"] == pytest.approx(row["faults"] * 20e-6 + moved / 31.5e9)
+    other = accel_magic.gpupolicy(["mru"], loop.trace, memory=64, link="nvlink-c2c:fault_us=5")
+    assert other.counts["modelled_s"]["mru"] == pytest.approx(row["faults"] * 5e-6 + moved / 450e9)
+    assert "450 GB/s" in str(other)
+    assert "5 µs a fault" in str(other)
+
+
+@pytest.mark.parametrize("text", ["", "usb", "pcie4:speed=3", "pcie4:fault_us=0", "pcie4:gb_per_s=-1"])
+def test_a_wrong_link_is_an_error(text):
+    with raises("policy.no-link", ProbeError):
+        link.parse(text)
+
+
+def test_blocks_are_listed_with_their_accesses_and_evictions(loop):
+    assert loop.blocks["accesses"].sum() == len(loop.trace)
+    for name, row in loop.counts.iterrows():
+        assert loop.blocks[name].sum() == row["evictions"]
+    assert loop.blocks["default"].min() > 0
+
+
+def test_trials_are_compared_policy_by_policy(loop):
+    more = accel_magic.gpupolicy(["mru", "2q"], loop.trace, memory=72)
+    table = more.compare(loop).table
+    assert table.loc["mru", "misses_ratio"] == more.counts["misses"]["mru"] / loop.counts["misses"]["mru"]
+    assert table.loc["default", "baseline_misses"] == 20_000
+    assert table.loc["2q", ["baseline_misses", "misses_ratio"]].isna().all()
+    assert table.loc["fifo", ["misses", "misses_ratio"]].isna().all()
+    text = str(more.compare(loop))
+    assert "memory 144 MiB" in text
+    assert "compared with generated: loop" in text
+    assert "am-tables" in more.compare(loop)._repr_mimebundle_()["text/html"]
+
+
+def test_two_queues_keep_what_is_used_often_and_a_part_of_a_loop():
+    for trace, memory in (("zipf:blocks=256", 32), ("zipf+scan:blocks=256", 32), ("loop:blocks=80", 64)):
+        misses = accel_magic.gpupolicy(["2q"], f"{trace},accesses=30000", memory=memory).counts["misses"]
+        assert misses["2q"] < 0.9 * misses["default"]
+
+
+def test_progress_is_told_after_every_million_accesses():
+    told = []
+    trace = generators.parse("loop:accesses=2500000,blocks=64")
+    accel_magic.gpupolicy(["fifo"], trace, memory=64, progress=lambda *step: told.append(step))
+    assert told == [(name, at) for name in ("default", "fifo") for at in (1 << 20, 2 << 20, 2_500_000)]
+
+
 def test_text_html_and_figures_say_what_was_modelled(loop, tmp_path):
     lines = str(loop).splitlines()
     assert "20,000 accesses to 160 MiB" in lines[0]
     assert lines[1].startswith("modelled: no GPU was used")
-    assert lines[4].split()[0] == "mru"
+    assert lines[2].startswith("time: pcie4, 31.5 GB/s")
+    assert lines[5].split()[0] == "mru"
     bundle = loop._repr_mimebundle_()
     assert "modelled" in bundle["text/html"]
     assert loop.figures == ("misses", "memory")

@@ -92,6 +92,9 @@ AM_HELPER long (*const bpf_for_each_map_elem)(void *map, void *callback, void *c
 	(void *)164;
 AM_HELPER unsigned long long (*const bpf_get_func_ip)(void *ctx) = (void *)173;
 AM_HELPER unsigned long long (*const bpf_get_attach_cookie)(void *ctx) = (void *)174;
+/* The values as an array of 8 bytes each. */
+AM_HELPER long (*const bpf_trace_vprintk)(const char *format, unsigned int size, const void *values,
+					  unsigned int values_size) = (void *)177;
 AM_HELPER long (*const bpf_loop)(unsigned int count, void *callback, void *ctx, unsigned long long flags) =
 	(void *)181;
 AM_HELPER long (*const bpf_strncmp)(const char *text, unsigned int size, const char *constant) = (void *)182;
@@ -107,12 +110,36 @@ AM_HELPER long (*const bpf_strncmp)(const char *text, unsigned int size, const c
 #define AM_FORMAT static const char
 #endif
 
-/* Print a line: a constant format and up to three numbers. */
+/*
+ * Print a line: a constant format and up to three numbers; where <vmlinux.h> says AM_TRACE_VPRINTK, as for policies of a
+ * driver, up to eight.
+ */
 #define bpf_printk(format, ...)                                                                            \
+	AM_TENTH(_, ##__VA_ARGS__, am_print_many, am_print_many, am_print_many, am_print_many,             \
+		 am_print_many, am_print_few, am_print_few, am_print_few, am_print_few)                    \
+	(format, ##__VA_ARGS__)
+
+#define am_print_few(format, ...)                                                                          \
 	({                                                                                                 \
-		_Static_assert(AM_COUNT(__VA_ARGS__) <= 3, "bpf_printk takes up to three values");         \
 		AM_FORMAT am_format[] = format;                                                            \
 		bpf_trace_printk(am_format, sizeof(am_format), ##__VA_ARGS__);                             \
 	})
+
+#ifdef AM_TRACE_VPRINTK
+#define am_print_many(format, ...)                                                                         \
+	({                                                                                                 \
+		AM_FORMAT am_format[] = format;                                                            \
+		_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wint-conversion\"")      \
+		unsigned long long am_values[] = { __VA_ARGS__ };                                          \
+		_Pragma("GCC diagnostic pop")                                                              \
+		bpf_trace_vprintk(am_format, sizeof(am_format), am_values, sizeof(am_values));             \
+	})
+#else
+#define am_print_many(...)                                                                                 \
+	({                                                                                                 \
+		_Static_assert(0, "bpf_printk takes up to three values");                                  \
+		0;                                                                                         \
+	})
+#endif
 
 #endif

@@ -129,6 +129,9 @@ def test_the_result_has_the_samples_taken_between_go_and_halt(mock_iaprof, tmp_p
 def test_an_error_in_the_block_is_raised_and_the_recording_is_kept(mock_iaprof):
     iaprof = run()
     with pytest.raises(ZeroDivisionError), iaprof:
+        output = iaprof._place("profile.txt")
+        written = output.stat().st_size
+        wait_until(lambda: output.stat().st_size > written + 1000)
         1 / 0  # noqa: B018
 
     assert iaprof.profile.total > 0
