@@ -19,7 +19,7 @@ from accel_magic.results.policies import PolicyResult
 from accel_magic.results.taken_apart import Diagnosis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def gpupolicy(
@@ -30,6 +30,7 @@ def gpupolicy(
     faults_only: bool = False,
     engine: str = "model",
     link: str = DEFAULT,
+    settings: Mapping[str, int] | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> PolicyResult:
     """Try policies on a trace, on a model of a GPU's memory, beside the driver's default and the optimum.
@@ -43,6 +44,7 @@ def gpupolicy(
         engine: "model" anywhere, or "kernel" in the accelerator lab: the kernel's verifier, and its own compiler.
         link: What times are modelled by: a name of `accel_magic.policies.link.LINKS`, with options
             "pcie4:gb_per_s=25,fault_us=40".
+        settings: Values of policies' constants ("quota") and of entries of their maps ("policy_config.1").
         progress: Called after every million accesses with the policy's name and the accesses that it has seen.
 
     Raises:
@@ -52,7 +54,15 @@ def gpupolicy(
     """
     given = [policies] if isinstance(policies, str | Path) else list(policies)
     model = parse(link)
-    trials = try_policies(given, _trace(trace), memory, observed=not faults_only, engine=engine, progress=progress)
+    trials = try_policies(
+        given,
+        _trace(trace),
+        memory,
+        observed=not faults_only,
+        engine=engine,
+        settings=settings or {},
+        progress=progress,
+    )
     return PolicyResult(trials, describe(), model)
 
 

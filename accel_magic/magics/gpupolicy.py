@@ -12,6 +12,7 @@ from accel_magic.api.options import check_output
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
 from accel_magic.policies.link import DEFAULT
+from accel_magic.policies.settings import parse
 
 if TYPE_CHECKING:
     from accel_magic.magics.gputrace import GpuTrace
@@ -81,6 +82,7 @@ class GpuPolicy(Magics):
             faults_only=bool(given.faults_only),
             engine=given.engine or "model",
             link=given.link or DEFAULT,
+            settings=parse(given.set or ()),
             progress=_Progress(),
         )
         if given.output:
@@ -127,6 +129,12 @@ def parser() -> Parser:
         "--link",
         metavar="LINK",
         help="what times are modelled by: pcie3, pcie4 (default), pcie5, nvlink-c2c; pcie4:gb_per_s=25,fault_us=40",
+    )
+    made.add_argument(
+        "--set",
+        action="append",
+        metavar="NAME=NUMBER",
+        help="give a policy's constant or an entry of its map another value: quota=8, policy_config.1=8",
     )
     made.add_argument(
         "--check", action="store_true", default=None, help="only verify the policies, and look through their code"

@@ -14,7 +14,7 @@ from accel_magic.errors import ProgramError
 from accel_magic.gpu.codegen import bitcode
 from accel_magic.gpu.codegen.lowering import Target
 from accel_magic.gpu.codegen.lowering.module import lower_all
-from accel_magic.gpu.maps import layout
+from accel_magic.gpu.maps import layout, views
 from accel_magic.gpu.maps.content import MapContent
 from accel_magic.policies.policy import HOOKS, PROBED
 from accel_magic.policies.traces import PAGES_PER_BLOCK
@@ -111,6 +111,10 @@ class Model:
         self._maps = tuple(zip(policy.maps if policy else (), plan.maps, placement.bases, strict=True))
         for _, region, base in self._maps:
             ctypes.memmove(base, region.initial, len(region.initial))
+        for spec, region, base in self._maps:
+            raw = self._memory[base - self._memory.ctypes.data :][: region.bytes]
+            for key, first in (policy.values if policy else {}).get(spec.name, {}).items():
+                views.update(spec, raw, key, first)
         self._functions = _Compiled(_linked(policy, placement, (arena, self._bytes)))
         self._functions.start(chunks, blocks, tenants, int(observe))
 

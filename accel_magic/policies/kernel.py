@@ -54,7 +54,14 @@ class Kernel:
             self._accelerator = self._stack.enter_context(Accelerator())
             processes = [self._tenant() for _ in range(tenants)] if tenants > 1 else []
             self._accelerator.memory(chunks, blocks, observe=observe, processes=processes)
-            self._attached = self._stack.enter_context(attached(policy.object.data, policy.name)) if policy else None
+            self._attached = None
+            if policy:
+                maps = {spec.name: spec for spec in policy.object.maps}
+                values = {
+                    name: {key: _repeated(value, maps[name]) for key, value in given.items()}
+                    for name, given in policy.values.items()
+                }
+                self._attached = self._stack.enter_context(attached(policy.object.data, policy.name, values=values))
         except BaseException:
             self._stack.close()
             raise
@@ -112,6 +119,13 @@ class Kernel:
     def counts(self) -> Counts:
         """What happened since the beginning, as the module counted it."""
         return Counts(**vars(self._accelerator.counts))
+
+
+def _repeated(value: bytes, spec: MapSpec) -> bytes:
+    """A value, for each processor if the map has one for each."""
+    if spec.type not in _PER_CPU:
+        return value
+    return value.ljust(layout.round_up(spec.value_size, 8), b"\0") * _possible_processors()
 
 
 def _entries(descriptor: int, spec: MapSpec, step: int) -> Iterator[tuple[bytes, bytes]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.c_programs import bpf_folder
@@ -19,6 +20,7 @@ from accel_magic.gpu.verifier.findings import judged
 from accel_magic.gpu.verifier.run import Hook
 from accel_magic.gpu.verifier.safety import analyse
 from accel_magic.policies.lints import lint
+from accel_magic.policies.settings import entries, with_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,6 +88,8 @@ class Policy:
         maps: Its maps, as the model has them.
         hooks: Its programs by hook: names of `HOOKS`, and `PROBED`.
         lints: What may go wrong with it on a GPU.
+        values: What its maps hold at first, by map: key -> value.
+        settings: Names of the settings that it has used.
 
     """
 
@@ -94,6 +98,8 @@ class Policy:
     maps: tuple[MapSpec, ...]
     hooks: Mapping[str, Hooked]
     lints: tuple[Finding, ...]
+    values: Mapping[str, Mapping[bytes, bytes]]
+    settings: frozenset[str]
 
 
 def shipped() -> dict[str, Path]:
@@ -101,14 +107,19 @@ def shipped() -> dict[str, Path]:
     return {path.name.removesuffix(".bpf.c"): path for path in sorted((bpf_folder() / "policies").glob("*.bpf.c"))}
 
 
-def load(source: str | Path, *, include: Sequence[str | Path] = ()) -> Policy:
+def load(
+    source: str | Path, *, include: Sequence[str | Path] = (), settings: Mapping[str, int] = MappingProxyType({})
+) -> Policy:
     """Load a policy, and verify it.
 
     Args:
         source: Name of a shipped policy, path of a C file or of an object; or C: text with a line break.
         include: Folders of headers, searched before our own.
+        settings: Values of variables ("quota") and of entries of maps ("policy_config.1"); those that it does not have
+            are left out.
 
     Raises:
+        ProbeError: A setting does not fit.
         ProgramError: It does not compile, is not a policy of this interface, or the verifier rejects it.
         MachineError: There is no clang.
 
@@ -122,10 +133,11 @@ def load(source: str | Path, *, include: Sequence[str | Path] = ()) -> Policy:
         loaded = objects.load_object(data, f"{name}.bpf.c")
     else:
         loaded = objects.load_object(source)
-    return _policy(name, loaded)
+    return _policy(name, loaded, settings)
 
 
-def _policy(name: str, loaded: BpfObject) -> Policy:
+def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int]) -> Policy:
+    loaded, used = with_variables(loaded, settings)
     programs = {program.name: program for program in loaded.programs}
     maps = tuple(_one_processor(spec) for spec in loaded.maps)
     hooked = {}
@@ -141,7 +153,9 @@ def _policy(name: str, loaded: BpfObject) -> Policy:
             raise _error(name, f'{program.name} is in SEC("{program.section}"), which the model does not call')
     looping = [hook for hook, one in hooked.items() if one.loops]
     lints = lint(name, {hook: one.program for hook, one in hooked.items()}, maps, looping)
-    return Policy(name, loaded, maps, hooked, tuple(lints))
+    values = entries(maps, settings)
+    used |= {one for one in settings if one.partition(".")[0] in values}
+    return Policy(name, loaded, maps, hooked, tuple(lints), values, frozenset(used))
 
 
 @cache

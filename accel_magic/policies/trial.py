@@ -6,6 +6,7 @@ import contextlib
 import functools
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -98,6 +99,7 @@ def try_policies(
     *,
     observed: bool = True,
     engine: str = "model",
+    settings: Mapping[str, int] = MappingProxyType({}),
     progress: Callable[[str, int], None] | None = None,
 ) -> Trials:
     """Try policies on a trace.
@@ -108,10 +110,12 @@ def try_policies(
         memory: Size of the memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
         observed: Whether policies hear of every access, or of faults only, as with GPUs without access counters.
         engine: One of `ENGINES`; "kernel" works in the accelerator lab only.
+        settings: As for `accel_magic.policies.policy.load`; each must be one that a policy has.
         progress: Called after every million accesses with the policy's name and the accesses that it has seen.
 
     Raises:
-        ProbeError: The engine is not one, the trace is empty, the size is not one, or two policies have one name.
+        ProbeError: The engine is not one, the trace is empty, the size is not one, two policies have one name, or a
+            setting is wrong.
         ProgramError: A policy is rejected.
         MachineError: llvmlite or clang is missing.
 
@@ -122,7 +126,16 @@ def try_policies(
     if not blocks:
         raise ProbeError("the trace has no accesses", fix="trace a cell that runs kernels", code="policy.no-accesses")
     chunks = memory_size(memory, blocks)
-    loaded: list[Policy | None] = [None, *(load(one) for one in policies)]
+    given = [load(one, settings=settings) for one in policies]
+    unused = sorted(settings.keys() - frozenset().union(*(one.settings for one in given)))
+    if unused:
+        raise ProbeError(
+            f"no policy has {', '.join(unused)}",
+            why="settings are names of constants and initialised variables, or MAP.KEY",
+            fix="look at the policy's source",
+            code="policy.bad-setting",
+        )
+    loaded: list[Policy | None] = [None, *given]
     names = [one.name if one else DEFAULT for one in loaded]
     twice = {name for name in names if names.count(name) > 1}
     if twice:

@@ -50,13 +50,14 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Section:
-    """One section; `data` is None if it is all zeros and not in the file."""
+    """One section; `data` is None if it is all zeros and not in the file, where it would begin at `start`."""
 
     name: str
     code: bool
     allocated: bool
     size: int
     data: bytes | None
+    start: int
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def _sections(file: ELFFile, data: bytes) -> Iterator[Section]:
         flags = section["sh_flags"]
         content = data[start : start + size] if in_file else None
         code = bool(flags & _EXECUTABLE) and kind == "SHT_PROGBITS"
-        yield Section(str(section.name), code, bool(flags & _ALLOCATED), size, content)
+        yield Section(str(section.name), code, bool(flags & _ALLOCATED), size, content, start)
 
 
 def _symbols(file: ELFFile, sections: tuple[Section, ...]) -> Iterator[Symbol]:

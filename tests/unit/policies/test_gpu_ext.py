@@ -26,7 +26,6 @@ pytestmark = pytest.mark.skipif(
         ("eviction_mru", LOOP, "misses", 384),
         ("prefetch_none", PREFETCHED, "faults", len(PREFETCHED)),
         ("prefetch_always_max", PREFETCHED, "faults", 32),
-        ("prefetch_stride", PREFETCHED[:320], "refused", 320),
     ],
 )
 def test_they_decide_as_in_the_kernel(name, pages, counted, expected):
@@ -34,3 +33,16 @@ def test_they_decide_as_in_the_kernel(name, pages, counted, expected):
     model = Model(policy.load(CHECKOUT / f"{name}.bpf.c"), chunks=64, blocks=80)
     model.run(np.array(pages, np.uint64))
     assert getattr(model.counts, counted) == expected
+
+
+def test_those_that_are_configured_decide_as_in_the_kernel():
+    tree = {"threshold_map.0": 51}
+    stride = {"policy_config.0": 2, "policy_config.1": 2, "policy_config.2": 128}
+    for name, settings, step, faults, refused in (
+        ("prefetch_adaptive_tree_iter", tree, 1, 544, 0),
+        ("prefetch_stride", stride, 1, 896, 320),
+        ("prefetch_stride", stride, 8, 2048, 1920),
+    ):
+        model = Model(policy.load(CHECKOUT / f"{name}.bpf.c", settings=settings), chunks=64, blocks=80)
+        model.run(np.array(PREFETCHED[::step], np.uint64))
+        assert (model.counts.faults, model.counts.refused) == (faults, refused), name

@@ -2,10 +2,11 @@
 
 import pytest
 
-from accel_magic.errors import ProgramError
+from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.maps.views import frame
 from accel_magic.policies import policy
 from accel_magic.policies.engine import Model
+from accel_magic.policies.settings import parse
 from tests.support.errors import raises
 
 ACCESS = """
@@ -52,6 +53,83 @@ def test_members_can_be_read_by_co_re_macros():
     assert found == values(f"#include <bpf/bpf_core_read.h>\n{direct} {update}", pages)
     assert len(found) == 2
     assert all(found.values())
+
+
+SET = """
+#include "gpu_policy.h"
+volatile const u16 constant = 3;
+s64 variable = 5;
+u64 zero;
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 4);
+	__type(key, u32);
+	__type(value, u64);
+} numbers SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4);
+	__type(key, char[16]);
+	__type(value, u64);
+} names SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4);
+	__type(key, u32);
+	__type(value, u64);
+} found SEC(".maps");
+SEC("struct_ops/gpu_block_activate")
+int BPF_PROG(on_activate, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
+{
+	u32 key = 2;
+	u64 value = constant, *there;
+	char name[16] = "bench";
+
+	bpf_map_update_elem(&found, &key, &value, 0);
+	key = 1; value = variable + zero;
+	bpf_map_update_elem(&found, &key, &value, 0);
+	there = bpf_map_lookup_elem(&numbers, &key);
+	key = 0;
+	if (there)
+		bpf_map_update_elem(&found, &key, there, 0);
+	there = bpf_map_lookup_elem(&names, name);
+	key = 3;
+	if (there)
+		bpf_map_update_elem(&found, &key, there, 0);
+	return GPU_ACTION_DEFAULT;
+}
+SEC(".struct_ops.link")
+struct gpu_mem_ops tried = { .gpu_block_activate = (void *)on_activate };
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [0, 5, 3, 0]),
+        ({"constant": 65535, "variable": -2}, [0, 2**64 - 2, 65535, 0]),
+        ({"numbers.1": 7, "names.bench": 8, "other": 1}, [7, 5, 3, 8]),
+    ],
+)
+def test_constants_variables_and_entries_of_maps_can_be_set(settings, expected):
+    model = Model(policy.load(SET, settings=settings), chunks=4, blocks=4)
+    model.run([0])
+    (seen,) = [frame(content.spec, content.raw, 1) for content in model.maps() if content.spec.name == "found"]
+    assert [value % 2**64 for value in seen["value"].tolist()] == expected
+
+
+@pytest.mark.parametrize(
+    "settings", [{"constant": 65536}, {"constant": -40000}, {"numbers.1": 2**64}, {"names.a_name_of_16_char": 1}]
+)
+def test_settings_that_do_not_fit_are_typed_errors(settings):
+    with raises("policy.bad-setting", ProbeError):
+        policy.load(SET, settings=settings)
+
+
+@pytest.mark.parametrize("text", ["", "quota", "quota=", "=3", "quota=x", "a.b.c=1", "quota=1.5"])
+def test_other_texts_are_no_settings(text):
+    with raises("policy.bad-setting", ProbeError):
+        parse([text])
 
 
 def test_more_than_three_values_are_printed():

@@ -213,6 +213,16 @@ def test_trials_are_compared_policy_by_policy(loop):
     assert "am-tables" in more.compare(loop)._repr_mimebundle_()["text/html"]
 
 
+def test_settings_reach_the_policy_that_has_them_and_others_are_errors(loop):
+    trace = generators.shared([generators.generate(name, accesses=3000, blocks=48) for name in ("zipf", "loop")])
+    few = accel_magic.gpupolicy(["quota", "lru"], trace, memory=32, settings={"quota": 4})
+    many = accel_magic.gpupolicy(["quota", "lru"], trace, memory=32, settings={"quota": 400})
+    assert many.counts["misses"]["quota"] == many.counts["misses"]["default"]
+    assert few.counts["misses"]["quota"] != few.counts["misses"]["default"]
+    with raises("policy.bad-setting", ProbeError):
+        accel_magic.gpupolicy(["lru"], trace, memory=32, settings={"quota": 4})
+
+
 def test_two_queues_keep_what_is_used_often_and_a_part_of_a_loop():
     for trace, memory in (("zipf:blocks=256", 32), ("zipf+scan:blocks=256", 32), ("loop:blocks=80", 64)):
         misses = accel_magic.gpupolicy(["2q"], f"{trace},accesses=30000", memory=memory).counts["misses"]
