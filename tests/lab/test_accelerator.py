@@ -4,11 +4,12 @@ import errno
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from accel_magic.errors import MachineError
+from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.program import clang
 from accel_magic.lab import image
 from accel_magic.lab.vm.lab import Lab
@@ -29,6 +30,15 @@ BAD = {
     "writes": "{ chunk->address = 0; return 0; }",
     "forges": "{ uvm_bpf_pmm_decision_ctx_t own = {}; bpf_gpu_request_reorder(&own, 1, 1); return 0; }",
     "nonsense": "{ bpf_gpu_request_reorder(decision, 77, 1); return 0; }",
+}
+OF_GPU_EXT = {
+    *("eviction_fifo", "eviction_lfu", "eviction_mru", "eviction_pid_quota", "prefetch_adaptive_tree_iter"),
+    *("prefetch_always_max", "prefetch_none", "prefetch_stride"),
+}
+"""Files of gpu_ext that load; of others that do not, the test prints the reason."""
+CONFIGURED = {
+    "prefetch_adaptive_tree_iter": {"threshold_map.0": 51},
+    "prefetch_stride": {"policy_config.0": 2, "policy_config.1": 2, "policy_config.2": 128},
 }
 
 
@@ -63,7 +73,7 @@ def kernel_log(lab):
     ]
 
 
-def random_job(random, number, name):
+def random_job(random, number):
     """A small memory, and a generated trace with tenants for it; the second of three tells of faults only."""
     blocks, tenants = int(random.integers(4, 40)), int(random.choice([1, 3]))
     sizes = {
@@ -80,30 +90,72 @@ def random_job(random, number, name):
     return sizes, pages.astype(np.uint64), (pages // 512 % tenants).astype(np.uint16)
 
 
-@pytest.mark.timeout(LONG_S)
-def test_policies_decide_in_the_kernel_as_in_the_model(lab):
-    random = np.random.default_rng(7)
-    jobs, expected = [], []
-    policies = {name: policy.load(path) for name, path in policy.shipped().items()}
-    for name, loaded in policies.items():
-        (lab.folder / f"{name}.o").write_bytes(loaded.object.data)
-    for number in range(thorough.choose(3, 84)):
-        for name, loaded in [("default", None), *policies.items()]:
-            sizes, pages, tenants = random_job(random, number, name)
-            file = f"trace-{len(jobs)}.npz"
-            np.savez(lab.folder / file, pages=pages, tenants=tenants)
-            model = Model(loaded, **sizes)
-            expected.append((model.run(pages, tenants), vars(model.counts)))
-            jobs.append({"name": name, "object": f"{name}.o" if loaded else "", "trace": file, "sizes": sizes})
-    (lab.folder / "jobs.json").write_text(json.dumps(jobs))
+def assert_equal(lab, jobs):
+    """Run jobs in the model and in the kernel, and compare every decision; returns the model's totals.
+
+    A job is (name of a policy or "", settings, loaded policy or None, sizes, pages, tenants).
+    """
+    expected, described = [], []
+    for number, (name, settings, loaded, sizes, pages, tenants) in enumerate(jobs):
+        if loaded:
+            (lab.folder / f"{name}.o").write_bytes(loaded.object.data)
+        np.savez(lab.folder / f"trace-{number}.npz", pages=pages, tenants=tenants)
+        model = Model(loaded, **sizes)
+        expected.append((model.run(pages, tenants), vars(model.counts)))
+        described.append({"policy": name, "settings": settings, "trace": f"trace-{number}.npz", "sizes": sizes})
+    (lab.folder / "jobs.json").write_text(json.dumps(described))
     counts = run(lab, "policies_in_kernel.py", lab.folder, timeout=LONG_S)
-    for number, (job, (told, total)) in enumerate(zip(jobs, expected, strict=True)):
+    for number, (job, (told, total)) in enumerate(zip(described, expected, strict=True)):
         found = np.load(lab.folder / f"{number}.npy")
         for column in ("evicted", "pages_in", "pages_out", "outcome", "refused"):
             different = np.flatnonzero(found[column] != told[column])
             assert not len(different), (job, column, different[:3], found[different[:3]], told[different[:3]])
         assert counts[number] == total, job
-    assert sum(total["evictions"] for _, total in expected) > 1000
+    return [total for _, total in expected]
+
+
+@pytest.mark.timeout(LONG_S)
+def test_policies_decide_in_the_kernel_as_in_the_model(lab):
+    random = np.random.default_rng(7)
+    policies = {"": None, **{name: policy.load(path) for name, path in policy.shipped().items()}}
+    totals = assert_equal(
+        lab,
+        [
+            (name, {}, loaded, *random_job(random, number))
+            for number in range(thorough.choose(1, 84))
+            for name, loaded in policies.items()
+        ],
+    )
+    assert sum(total["evictions"] for total in totals) > 300 * thorough.choose(1, 84)
+
+
+@pytest.mark.skipif(
+    not os.environ.get("ACCEL_MAGIC_GPU_EXT"), reason="ACCEL_MAGIC_GPU_EXT names no checkout of gpu_ext"
+)
+@pytest.mark.timeout(LONG_S)
+def test_gpu_exts_own_policies_decide_in_the_kernel_as_in_the_model(lab):
+    folder = Path(os.environ["ACCEL_MAGIC_GPU_EXT"]) / "extension"
+    random, jobs, refused = np.random.default_rng(5), [], {}
+    sizes = {"chunks": 64, "blocks": 96, "tenants": 3, "observe": True}
+    traces = {
+        "eviction": [block * 512 + page for _ in range(10) for block in range(80) for page in (0, 1)],
+        "prefetch": [*range(8 * 512), *range(8 * 512, 24 * 512, 8)],
+    }
+    popular = random.zipf(1.3, 4000) % 96 * 512 + random.integers(0, 512, 4000)
+    for path in sorted(path for kind in traces for path in folder.glob(f"{kind}_*.bpf.c")):
+        name = path.name.removesuffix(".bpf.c")
+        try:
+            loaded = policy.load(path, settings=CONFIGURED.get(name, {}))
+        except ProgramError as error:
+            refused[name] = error.code
+            continue
+        for pages in (np.array(traces[name.partition("_")[0]]), popular):
+            tenants = (pages // 512 % 3).astype(np.uint16)
+            jobs.append((name, CONFIGURED.get(name, {}), loaded, sizes, pages.astype(np.uint64), tenants))
+    print({job[0] for job in jobs}, refused)
+    assert {job[0] for job in jobs} >= OF_GPU_EXT
+    assert_equal(lab, jobs)
+    assert kernel_log(lab) == []
 
 
 def test_nothing_breaks(lab):
