@@ -3,8 +3,8 @@
 // Usage: policy_loader OBJECT SOCKET    (the number of an open SOCK_SEQPACKET socket)
 //
 // It sends a message with the name and the descriptor of each map, then "!loaded". On any message it attaches, and
-// answers "!attached". When the other side closes its end, it detaches and ends. What libbpf and the verifier say goes
-// to standard error.
+// answers "!attached". When the other side closes its end, it ends, and the kernel detaches what belongs to it, as it does
+// when it is killed. What libbpf and the verifier say goes to standard error.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -13,7 +13,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { MOST_LINKS = 64, REFUSED = 2, NOT_ATTACHED = 3, FAILED = 4 };
+enum { REFUSED = 2, NOT_ATTACHED = 3, FAILED = 4 };
+
+#ifndef BPF_F_LINK
+#define BPF_F_LINK (1U << 13) // Linux 6.4, newer than Debian 12's headers
+#endif
 
 static int peer;
 
@@ -72,35 +76,40 @@ static void tell_maps(struct bpf_object *object)
 	}
 }
 
-static int attach(struct bpf_object *object, struct bpf_link **links)
+// A table that is no link (SEC(".struct_ops")) would stay attached after its process.
+static void make_links(struct bpf_object *object)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, object) {
+		if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS)
+			bpf_map__set_map_flags(map, bpf_map__map_flags(map) | BPF_F_LINK);
+	}
+}
+
+static void attach(struct bpf_object *object)
 {
 	struct bpf_program *program;
 	struct bpf_map *map;
-	int count = 0;
 
 	// Probes first: they fill in what the table's functions look up.
 	bpf_object__for_each_program(program, object) {
-		if (bpf_program__type(program) == BPF_PROG_TYPE_STRUCT_OPS || count == MOST_LINKS)
+		if (bpf_program__type(program) == BPF_PROG_TYPE_STRUCT_OPS)
 			continue;
-		links[count] = bpf_program__attach(program);
-		if (!links[count++])
+		if (!bpf_program__attach(program))
 			end(NOT_ATTACHED, "cannot attach", bpf_program__name(program));
 	}
 	bpf_object__for_each_map(map, object) {
-		if (bpf_map__type(map) != BPF_MAP_TYPE_STRUCT_OPS || count == MOST_LINKS)
+		if (bpf_map__type(map) != BPF_MAP_TYPE_STRUCT_OPS)
 			continue;
-		links[count] = bpf_map__attach_struct_ops(map);
-		if (!links[count++])
+		if (!bpf_map__attach_struct_ops(map))
 			end(NOT_ATTACHED, "cannot attach", bpf_map__name(map));
 	}
-	return count;
 }
 
 int main(int count, char **arguments)
 {
-	struct bpf_link *links[MOST_LINKS];
 	struct bpf_object *object;
-	int attached;
 
 	if (count != 3)
 		return FAILED;
@@ -109,16 +118,14 @@ int main(int count, char **arguments)
 	object = bpf_object__open_file(arguments[1], NULL);
 	if (!object)
 		end(REFUSED, "cannot open", arguments[1]);
+	make_links(object);
 	if (bpf_object__load(object))
 		end(REFUSED, "the kernel refused", arguments[1]);
 	tell_maps(object);
 	tell("!loaded", -1);
 	wait_for_peer();
-	attached = attach(object, links);
+	attach(object);
 	tell("!attached", -1);
-	wait_for_peer();
-	while (attached--)
-		bpf_link__destroy(links[attached]);
-	bpf_object__close(object);
-	return 0;
+	for (;;)
+		wait_for_peer();
 }
