@@ -22,7 +22,7 @@ from accel_magic.errors import (
 if TYPE_CHECKING:
     from accel_magic.api.flame import FlameTrace, flame
     from accel_magic.api.flame_options import FlameOptions
-    from accel_magic.api.gpupolicy import gpupolicy
+    from accel_magic.api.gpupolicy import gpupolicy, gpuschedule
     from accel_magic.api.gputrace import GpuTrace, gputrace
     from accel_magic.api.lab import trace_lab
     from accel_magic.api.open import open_result
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from accel_magic.api.trace import Options, Trace, trace
     from accel_magic.itt.marking import task
     from accel_magic.results.base import Result
-    from accel_magic.results.comparison import GpuComparison, ProfileComparison, TraceComparison
+    from accel_magic.results.comparison import GpuComparison, PolicyComparison, ProfileComparison, TraceComparison
     from accel_magic.results.flame import FlameResult, SampledResult
     from accel_magic.results.gpu import GpuResult
     from accel_magic.results.iaprof import IaprofResult
     from accel_magic.results.policies import PolicyResult
     from accel_magic.results.profile import ProfileResult
     from accel_magic.results.program import ProgramResult
+    from accel_magic.results.scheduling import ScheduleResult
     from accel_magic.results.trace import TraceResult
 
     open = open_result  # noqa: A001 - accel_magic.open
@@ -55,6 +56,7 @@ __all__ = [
     "IaprofResult",
     "MachineError",
     "Options",
+    "PolicyComparison",
     "PolicyResult",
     "ProbeError",
     "ProfileComparison",
@@ -66,6 +68,7 @@ __all__ = [
     "Result",
     "ResultError",
     "SampledResult",
+    "ScheduleResult",
     "Trace",
     "TraceComparison",
     "TraceResult",
@@ -74,6 +77,7 @@ __all__ = [
     "collect_tasks",
     "flame",
     "gpupolicy",
+    "gpuschedule",
     "gputrace",
     "load_ipython_extension",
     "replay",
@@ -85,8 +89,11 @@ __all__ = [
 ]
 
 _LAZY = {
+    "PolicyComparison": ("accel_magic.results.comparison", "PolicyComparison"),
     "PolicyResult": ("accel_magic.results.policies", "PolicyResult"),
+    "ScheduleResult": ("accel_magic.results.scheduling", "ScheduleResult"),
     "gpupolicy": ("accel_magic.api.gpupolicy", "gpupolicy"),
+    "gpuschedule": ("accel_magic.api.gpupolicy", "gpuschedule"),
     "Options": ("accel_magic.api.trace", "Options"),
     "Trace": ("accel_magic.api.trace", "Trace"),
     "trace": ("accel_magic.api.trace", "trace"),

@@ -12,14 +12,19 @@ from accel_magic.policies import generators
 from accel_magic.policies.link import DEFAULT, parse
 from accel_magic.policies.lints import LINTS
 from accel_magic.policies.policy import load
+from accel_magic.policies.sharing import try_scheduling
+from accel_magic.policies.tenants import parse as parse_tenants
 from accel_magic.policies.traces import PageTrace
 from accel_magic.policies.trial import try_policies
 from accel_magic.results.gpu import GpuResult
 from accel_magic.results.policies import PolicyResult
+from accel_magic.results.scheduling import ScheduleResult
 from accel_magic.results.taken_apart import Diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from accel_magic.policies.tenants import Tenant
 
 
 def gpupolicy(
@@ -64,6 +69,39 @@ def gpupolicy(
         progress=progress,
     )
     return PolicyResult(trials, describe(), model)
+
+
+def gpuschedule(
+    policies: str | Path | Sequence[str | Path],
+    tenants: str | Sequence[Tenant],
+    *,
+    duration_s: float = 1.0,
+    runs: int = 10,
+    switch_us: float = 0.0,
+    engine: str = "model",
+    settings: Mapping[str, int] | None = None,
+) -> ScheduleResult:
+    """Try scheduling policies of a GPU's driver with tenants that share a modelled GPU, beside the driver's default.
+
+    Args:
+        policies: As for `gpupolicy`.
+        tenants: What wants to run: "critical*2:work=50us,every=10ms batch*4:work=5ms", or tenants.
+        duration_s: The time to model in each run, in seconds.
+        runs: Number of runs. In each, jobs come at other random times, the same for all policies.
+        switch_us: What it costs to go from one task to another, in µs.
+        engine: Where policies decide: "model", or "kernel" in the accelerator lab.
+        settings: As for `gpupolicy`.
+
+    Raises:
+        ProbeError, ProgramError, MachineError: As `try_scheduling`.
+
+    """
+    given = [policies] if isinstance(policies, str | Path) else list(policies)
+    who = parse_tenants(tenants) if isinstance(tenants, str) else tuple(tenants)
+    trials = try_scheduling(
+        given, who, duration_us=duration_s * 1e6, runs=runs, switch_us=switch_us, engine=engine, settings=settings
+    )
+    return ScheduleResult(trials, describe())
 
 
 def check(policies: str | Path | Sequence[str | Path]) -> Diagnosis:

@@ -15,9 +15,12 @@ from accel_magic.policies.link import DEFAULT
 from accel_magic.policies.settings import parse
 
 if TYPE_CHECKING:
+    import argparse
+
     from accel_magic.magics.gputrace import GpuTrace
     from accel_magic.magics.line import Parser
     from accel_magic.results.policies import PolicyResult
+    from accel_magic.results.scheduling import ScheduleResult
     from accel_magic.results.taken_apart import Diagnosis
 
 EPILOG = """
@@ -28,6 +31,7 @@ examples
   %%gpupolicy mru lfu --memory 60% -o p      (over a cell that runs GPU kernels)
   %gpupolicy lfu mru --trace zipf:blocks=512 --memory 60% -o p
   %gpupolicy mine.bpf.c --check
+  %gpupolicy timeslices --set critical.chat=1 --tenants "chat*2:work=50us,every=10ms batch*4:work=5ms"
 """
 _LONG = 10_000_000
 """Accesses from which on progress is shown."""
@@ -50,10 +54,10 @@ class GpuPolicy(Magics):
     @no_var_expand
     @output_can_be_silenced
     @line_cell_magic
-    def gpupolicy(self, line: str, cell: str | None = None) -> PolicyResult | Diagnosis | None:
-        """Try policies on the pages that the cell's kernels access, or on a trace; `%gpupolicy --help`."""
+    def gpupolicy(self, line: str, cell: str | None = None) -> PolicyResult | ScheduleResult | Diagnosis | None:
+        """Try policies on the pages that the cell's kernels access, on a trace, or with tenants (--help)."""
         __tracebackhide__ = True
-        from accel_magic.api.gpupolicy import check, gpupolicy
+        from accel_magic.api.gpupolicy import check
 
         try:
             given = parser().parse_args(lines.words_of("gpupolicy", line))
@@ -63,14 +67,21 @@ class GpuPolicy(Magics):
         check_output(given.output)
         if given.check:
             return check(given.policies)
-        if (given.trace is None) == (cell is None):
+        if [given.trace is None, given.tenants is None, cell is None].count(False) != 1:
             raise ProbeError(
-                "there is nothing to try policies on"
-                if cell is None
-                else "there are two traces: the cell's, and --trace",
+                "policies are tried on one thing: the cell's accesses, --trace or --tenants",
                 fix="name a trace, e.g. --trace zipf, or write %%gpupolicy over a cell that runs GPU kernels",
                 code="policy.one-trace",
             )
+        result = self._with_tenants(given) if given.tenants is not None else self._on_trace(given, cell)
+        if given.output and self.shell:
+            self.shell.user_ns[given.output] = result
+        return result
+
+    def _on_trace(self, given: argparse.Namespace, cell: str | None) -> PolicyResult:
+        from accel_magic.api.gpupolicy import gpupolicy
+
+        _refuse(given, ("duration", "runs", "switch"), "--tenants")
         names = self.shell.user_ns if self.shell else {}
         device = f" --device {given.device}" if given.device else ""
         traced: Any = self._gputrace.run(f"pagetrace{device}", cell) if cell is not None else None
@@ -85,11 +96,35 @@ class GpuPolicy(Magics):
             settings=parse(given.set or ()),
             progress=_Progress(),
         )
-        if given.output:
-            names[given.output] = result
         if traced is not None:
             result.value = traced.value
         return result
+
+    @staticmethod
+    def _with_tenants(given: argparse.Namespace) -> ScheduleResult:
+        from accel_magic.api.gpupolicy import gpuschedule
+
+        _refuse(given, ("memory", "faults_only", "link", "device"), "a trace")
+        return gpuschedule(
+            given.policies,
+            given.tenants,
+            duration_s=1.0 if given.duration is None else given.duration,
+            runs=10 if given.runs is None else given.runs,
+            switch_us=given.switch or 0.0,
+            engine=given.engine or "model",
+            settings=parse(given.set or ()),
+        )
+
+
+def _refuse(given: argparse.Namespace, options: tuple[str, ...], what: str) -> None:
+    """Raise ProbeError if options were given that have no meaning without `what`."""
+    used = [f"--{option.replace('_', '-')}" for option in options if getattr(given, option) is not None]
+    if used:
+        raise ProbeError(
+            f"{', '.join(used)} {'are' if len(used) > 1 else 'is'} for {what} only",
+            fix="leave out the option",
+            code="option.conflict",
+        )
 
 
 class _Progress:
@@ -125,6 +160,14 @@ def parser() -> Parser:
     )
     made.add_argument("--device", choices=("auto", "cuda", "cpu"), help="of the cell's kernels")
     made.add_argument("--memory", metavar="SIZE", help="60%% of what is touched, 512MiB, or a number of 2 MiB chunks")
+    made.add_argument(
+        "--tenants",
+        metavar="TENANTS",
+        help='for scheduling policies: "chat*2:work=50us,every=10ms,random batch*4:work=5ms"',
+    )
+    made.add_argument("--duration", type=float, metavar="S", help="with --tenants: seconds that are modelled (1)")
+    made.add_argument("--runs", type=int, metavar="N", help="with --tenants: runs with jobs at other times (10)")
+    made.add_argument("--switch", type=float, metavar="US", help="with --tenants: µs from one task to another (0)")
     made.add_argument(
         "--link",
         metavar="LINK",

@@ -16,7 +16,7 @@ from accel_magic.gpu.codegen.lowering import Target
 from accel_magic.gpu.codegen.lowering.module import lower_all
 from accel_magic.gpu.maps import layout, views
 from accel_magic.gpu.maps.content import MapContent
-from accel_magic.policies.policy import HOOKS, PROBED
+from accel_magic.policies.policy import HOOKS, PROBED, SCHEDULING
 from accel_magic.policies.traces import PAGES_PER_BLOCK
 from accel_magic.ptx import llvm
 
@@ -47,6 +47,9 @@ _STATE, _CHUNK, _BLOCK, _TENANT = 1024, 56, 96, 48
 """Bytes of the model's structs; model.c checks them."""
 _ALIGNMENT: Final = 4096
 _LEVEL: Final = 3
+_ENTRIES: Final = ("model_start", "model_run", "model_task", "model_task_end")
+_COMM: Final = slice(8, 24)
+"""Place of the name in `struct tenant`."""
 _WITHOUT: Final = "define i64 @policy_{hook}(ptr %arguments) alwaysinline {{ ret i64 0 }}"
 _WITH: Final = """define i64 @policy_{hook}(ptr %arguments) alwaysinline {{
   %answer = call i64 @"bpf_{program}"(ptr %arguments, i64 0)
@@ -65,6 +68,26 @@ class Counts:
     pages_in: int
     pages_out: int
     refused: int
+
+
+DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE = 2000, 1
+"""Of the driver, for tasks about which no policy decides."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a scheduling policy made of a tenant's task.
+
+    Attributes:
+        timeslice_us: How long it keeps the GPU while others wait, in µs.
+        interleave: Its level: how often it is on the runlist.
+        admitted: Whether it may run.
+
+    """
+
+    timeslice_us: int
+    interleave: int
+    admitted: bool
 
 
 class Model:
@@ -100,7 +123,8 @@ class Model:
                 )
         self._blocks, self._tenants = blocks, tenants
         plan = layout.plan_memory(policy.maps if policy else (), 1, limit=1 << 33)
-        model = _STATE + chunks * _CHUNK + blocks * _BLOCK + tenants * _TENANT
+        self._first_tenant = _STATE + chunks * _CHUNK + blocks * _BLOCK
+        model = self._first_tenant + tenants * _TENANT
         sizes = (model, plan.device_bytes, plan.host_bytes)
         starts = np.cumsum([0, *(layout.round_up(size, _ALIGNMENT) for size in sizes)])
         self._memory = np.zeros(int(starts[-1]) + _ALIGNMENT, np.uint8)
@@ -151,6 +175,25 @@ class Model:
         self._functions.run(pages.ctypes.data, tenants.ctypes.data, len(pages), told.ctypes.data)
         return told
 
+    def task(self, tenant: int, name: str) -> Task:
+        """Have a tenant make its task, and ask the scheduling policy about it.
+
+        Args:
+            tenant: Its number.
+            name: The name of its process, of which the kernel keeps 15 bytes.
+
+        """
+        start = self._arena - self._memory.ctypes.data + self._first_tenant + tenant * _TENANT
+        comm = name.encode()[: _COMM.stop - _COMM.start - 1].ljust(_COMM.stop - _COMM.start, b"\0")
+        self._memory[start:][_COMM] = np.frombuffer(comm, np.uint8)
+        told = np.zeros(3, np.uint64)
+        self._functions.task(tenant, DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE, told.ctypes.data)
+        return Task(int(told[0]), int(told[1]), bool(told[2]))
+
+    def task_end(self, tenant: int) -> None:
+        """End a tenant's task."""
+        self._functions.task_end(tenant, 0, 0, 0)
+
     def maps(self) -> tuple[MapContent, ...]:
         """Copy the policy's maps."""
         memory = np.ctypeslib.as_array((ctypes.c_uint8 * self._bytes).from_address(self._arena))
@@ -174,11 +217,10 @@ class _Compiled:
         # An engine owns its target machine, so it gets its own.
         self._engine = llvm.binding().create_mcjit_compiler(module, _new_machine())
         self._engine.finalize_object()
-        self.start = self._function("model_start", 4)
-        self.run = self._function("model_run", 4)
+        self.start, self.run, self.task, self.task_end = map(self._function, _ENTRIES)
 
-    def _function(self, name: str, arguments: int) -> Callable[..., None]:
-        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * arguments)
+    def _function(self, name: str) -> Callable[..., None]:
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 4)
         return kind(self._engine.get_function_address(name))
 
 
@@ -195,13 +237,13 @@ def _linked(policy: Policy | None, placement: layout.Placement, arena: tuple[int
         (_WITH if hook in hooked else _WITHOUT).format(
             hook=hook, program=hooked[hook].program.name if hook in hooked else ""
         )
-        for hook in (*HOOKS, PROBED)
+        for hook in (*HOOKS, PROBED, *SCHEDULING)
     ]
     start, size = arena
     constants = [f"@accel_arena = constant i64 {start}", f"@accel_arena_size = constant i64 {size}"]
     module = llvm.parse("\n".join([text, *constants, *entries]))
     machine = _machine()
-    bitcode.link(module, [_model(), bitcode.helpers("host")], machine, keep={"model_start", "model_run"})
+    bitcode.link(module, [_model(), bitcode.helpers("host")], machine, keep=set(_ENTRIES))
     bitcode.optimise(module, machine, _LEVEL)
     bitcode.require_complete(module, "the model", built_in=("memset", "memcpy", "memmove"))
     return module

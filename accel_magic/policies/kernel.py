@@ -17,10 +17,10 @@ from accel_magic.gpu.maps.content import MapContent
 from accel_magic.gpu.program.helpers import HASHES
 from accel_magic.kernel import bpf
 from accel_magic.lab.accelerator import Accelerator, attached
-from accel_magic.policies.engine import Counts
+from accel_magic.policies.engine import Counts, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -119,6 +119,29 @@ class Kernel:
     def counts(self) -> Counts:
         """What happened since the beginning, as the module counted it."""
         return Counts(**vars(self._accelerator.counts))
+
+
+def tasks(policy: Policy | None, names: Sequence[str]) -> tuple[tuple[Task, ...], tuple[MapContent, ...]]:
+    """Have the kernel ask a scheduling policy about tasks: each is an open file of a thread with that name.
+
+    Returns:
+        What it made of each task, and its maps when all were there.
+
+    Raises:
+        MachineError, PolicyRefusedError: As `Kernel`.
+
+    """
+    name = Path("/proc/thread-self/comm")
+    before = name.read_text()
+    with contextlib.ExitStack() as stack:
+        stack.callback(name.write_text, before)
+        kernel = stack.enter_context(Kernel(policy, chunks=1, blocks=1))
+        made = []
+        for one in names:
+            name.write_text(one)
+            found = stack.enter_context(Accelerator()).task
+            made.append(Task(int(found.timeslice_us), int(found.interleave), not found.rejected))
+        return tuple(made), kernel.maps()
 
 
 def _repeated(value: bytes, spec: MapSpec) -> bytes:

@@ -26,6 +26,9 @@ _ACCESS: Final = "gpu_block_access"
 _HOT: Final = (_ACCESS, "gpu_block_activate", "gpu_page_prefetch_iter")
 """Hooks that the driver calls with its lock held, for every chunk or step."""
 
+_OF_TENANT: Final = ("on_task_init", "on_bind", "on_task_destroy")
+"""Hooks that the driver calls in the tenant's own process."""
+
 
 @dataclass(frozen=True)
 class Lint(BaseRule):
@@ -57,7 +60,11 @@ def lint(name: str, hooks: Mapping[str, Program], maps: Sequence[MapSpec], loopi
         for hook, program in hooks.items()
         if hook in _HOT
     }
-    current = {hook: {_CURRENT[one] for one in _CURRENT.keys() & numbers} for hook, numbers in called.items()}
+    current = {
+        hook: {_CURRENT[one] for one in _CURRENT.keys() & numbers}
+        for hook, numbers in called.items()
+        if hook not in _OF_TENANT
+    }
     for rule, found in (
         (HASH, used),
         (CURRENT, current),

@@ -38,6 +38,12 @@ struct tenant {
 	uvm_va_range_managed_t range;
 };
 
+struct task_request { // ctx is all that the policy sees
+	struct nv_gpu_task_init_ctx ctx;
+	u64 timeslice_us;
+	u32 interleave;
+};
+
 // In Python: `_State` in engine.py. Sizes in chunks, blocks, tenants; counters since the beginning.
 struct state {
 	u64 chunk_count, block_count, tenant_count, observe;
@@ -52,6 +58,9 @@ struct state {
 	uvm_va_block_region_t whole, region;
 	uvm_bpf_prefetch_decision_t prefetch;
 	uvm_bpf_pmm_decision_ctx_t eviction;
+	struct task_request task;
+	struct nv_gpu_bind_ctx bind;
+	struct nv_gpu_task_destroy_ctx destroyed;
 	u64 registers[21]; /* struct pt_regs */
 };
 
@@ -74,6 +83,9 @@ u64 policy_gpu_page_prefetch_iter(void *arguments);
 u64 policy_gpu_block_activate(void *arguments);
 u64 policy_gpu_block_access(void *arguments);
 u64 policy_gpu_evict_prepare(void *arguments);
+u64 policy_on_task_init(void *arguments);
+u64 policy_on_bind(void *arguments);
+u64 policy_on_task_destroy(void *arguments);
 u64 policy_uvm_perf_prefetch_get_hint_va_block(void *registers);
 
 PART struct state *of_arena(void) { return (struct state *)accel_arena; }
@@ -147,6 +159,21 @@ u64 accel_helper_10001(u64 decision, u64 destination, u64 position, u64 d, u64 e
 	asked->destination = destination;
 	asked->position = position;
 	return APPLY;
+}
+
+u64 accel_helper_10002(u64 ctx, u64 timeslice_us, u64 c, u64 d, u64 e) { // bpf_nv_gpu_set_timeslice
+	((struct task_request *)ctx)->timeslice_us = timeslice_us;
+	return APPLY;
+}
+
+u64 accel_helper_10003(u64 ctx, u64 interleave, u64 c, u64 d, u64 e) { // bpf_nv_gpu_set_interleave
+	((struct task_request *)ctx)->interleave = (u32)interleave;
+	return APPLY;
+}
+
+u64 accel_helper_10004(u64 ctx, u64 b, u64 c, u64 d, u64 e) { // bpf_nv_gpu_reject_bind
+	((struct nv_gpu_bind_ctx *)ctx)->allow = 0;
+	return 0;
 }
 
 // Lists of chunks, as in the kernel
@@ -433,4 +460,29 @@ void model_run(const u64 *pages, const u16 *tenants, u64 count, struct access *t
 		refused = S->refused - refused;
 		told[at].refused = refused > 255 ? 255 : refused;
 	}
+}
+
+// A tenant makes its task. What the policy makes of it: the time slice, the interleave level, whether it may run.
+void model_task(u64 tenant, u64 timeslice_us, u64 interleave, u64 *told) {
+	S->current = &S->tenants[tenant];
+	S->task = (struct task_request){
+		.ctx = { .tsg_id = tenant, .default_timeslice = timeslice_us, .default_interleave = (u32)interleave },
+		.timeslice_us = timeslice_us,
+		.interleave = (u32)interleave,
+	};
+	policy_on_task_init((u64[]){ (u64)&S->task.ctx });
+	S->bind = (struct nv_gpu_bind_ctx){
+		.tsg_id = tenant, .channel_count = 1, .timeslice_us = S->task.timeslice_us,
+		.interleave_level = S->task.interleave, .allow = 1,
+	};
+	policy_on_bind((u64[]){ (u64)&S->bind });
+	told[0] = S->task.timeslice_us;
+	told[1] = S->task.interleave;
+	told[2] = S->bind.allow != 0;
+}
+
+void model_task_end(u64 tenant, u64 b, u64 c, u64 d) {
+	S->current = &S->tenants[tenant];
+	S->destroyed.tsg_id = tenant;
+	policy_on_task_destroy((u64[]){ (u64)&S->destroyed });
 }

@@ -213,6 +213,28 @@ define dso_local range(i64 0, 5) i64 @accel_helper_10001(i64 noundef %0, i64 nou
   ret i64 %27
 }
 
+define dso_local noundef i64 @accel_helper_10002(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+  %6 = inttoptr i64 %0 to ptr
+  %7 = getelementptr inbounds i8, ptr %6, i64 32
+  store i64 %1, ptr %7, align 8
+  ret i64 0
+}
+
+define dso_local noundef i64 @accel_helper_10003(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+  %6 = trunc i64 %1 to i32
+  %7 = inttoptr i64 %0 to ptr
+  %8 = getelementptr inbounds i8, ptr %7, i64 40
+  store i32 %6, ptr %8, align 8
+  ret i64 0
+}
+
+define dso_local noundef i64 @accel_helper_10004(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #4 {
+  %6 = inttoptr i64 %0 to ptr
+  %7 = getelementptr inbounds i8, ptr %6, i64 28
+  store i32 0, ptr %7, align 4
+  ret i64 0
+}
+
 define dso_local void @model_start(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3) local_unnamed_addr #3 {
   %5 = load i64, ptr @accel_arena, align 8
   %6 = inttoptr i64 %5 to ptr
@@ -320,7 +342,7 @@ define dso_local void @model_start(i64 noundef %0, i64 noundef %1, i64 noundef %
   br i1 %66, label %54, label %55
 }
 
-define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocapture noundef readonly %1, i64 noundef %2, ptr nocapture noundef %3) local_unnamed_addr #4 {
+define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocapture noundef readonly %1, i64 noundef %2, ptr nocapture noundef %3) local_unnamed_addr #5 {
   %5 = alloca [5 x i64], align 16
   %6 = alloca [28 x i8], align 4
   %7 = alloca [28 x i8], align 4
@@ -418,8 +440,8 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   %97 = getelementptr inbounds i8, ptr %9, i64 24
   %98 = getelementptr inbounds i8, ptr %17, i64 256
   %99 = ptrtoint ptr %98 to i64
-  %100 = getelementptr inbounds i8, ptr %17, i64 464
-  %101 = getelementptr inbounds i8, ptr %17, i64 352
+  %100 = getelementptr inbounds i8, ptr %17, i64 552
+  %101 = getelementptr inbounds i8, ptr %17, i64 440
   %102 = getelementptr inbounds i8, ptr %17, i64 240
   %103 = getelementptr inbounds i8, ptr %17, i64 242
   %104 = getelementptr inbounds i8, ptr %17, i64 244
@@ -499,7 +521,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
 162:                                              ; preds = %159
   %163 = getelementptr inbounds i8, ptr %145, i64 24
   %164 = load ptr, ptr %163, align 8
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %12) #11
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %12) #12
   store i64 %25, ptr %12, align 16
   %165 = ptrtoint ptr %164 to i64
   store i64 %165, ptr %26, align 8
@@ -518,7 +540,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %34, ptr noundef nonnull align 4 dereferenceable(28) %7, i64 28, i1 false)
   call void @llvm.lifetime.end.p0(i64 28, ptr nonnull %7)
   store i64 %35, ptr %27, align 16
-  %170 = call i64 @policy_gpu_block_access(ptr noundef nonnull %12) #12
+  %170 = call i64 @policy_gpu_block_access(ptr noundef nonnull %12) #13
   %171 = trunc i64 %170 to i32
   %172 = icmp ugt i32 %171, 1
   br i1 %172, label %173, label %176
@@ -631,7 +653,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   br label %235
 
 235:                                              ; preds = %214, %173, %221, %226
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %12) #11
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %12) #12
   br label %681
 
 236:                                              ; preds = %127
@@ -656,7 +678,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   br i1 %247, label %320, label %248
 
 248:                                              ; preds = %244
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %13) #11
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %13) #12
   store i64 %44, ptr %13, align 16
   %249 = ptrtoint ptr %246 to i64
   store i64 %249, ptr %45, align 8
@@ -675,7 +697,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %53, ptr noundef nonnull align 4 dereferenceable(28) %6, i64 28, i1 false)
   call void @llvm.lifetime.end.p0(i64 28, ptr nonnull %6)
   store i64 %54, ptr %46, align 16
-  %254 = call i64 @policy_gpu_block_access(ptr noundef nonnull %13) #12
+  %254 = call i64 @policy_gpu_block_access(ptr noundef nonnull %13) #13
   %255 = trunc i64 %254 to i32
   %256 = icmp ugt i32 %255, 1
   br i1 %256, label %257, label %260
@@ -788,7 +810,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   br label %319
 
 319:                                              ; preds = %298, %257, %305, %310
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %13) #11
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %13) #12
   br label %422
 
 320:                                              ; preds = %244
@@ -801,11 +823,11 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   br i1 %324, label %325, label %359
 
 325:                                              ; preds = %320
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %11) #11
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %11) #12
   store i64 %65, ptr %11, align 16
   store i64 %67, ptr %66, align 8
   store i64 %69, ptr %68, align 16
-  %326 = call i64 @policy_gpu_evict_prepare(ptr noundef nonnull %11) #12
+  %326 = call i64 @policy_gpu_evict_prepare(ptr noundef nonnull %11) #13
   %327 = load ptr, ptr %64, align 8
   %328 = icmp eq ptr %327, %64
   %329 = select i1 %328, ptr %63, ptr %64
@@ -847,7 +869,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   store i64 %357, ptr %71, align 8
   %358 = getelementptr inbounds i8, ptr %332, i64 24
   call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(72) %358, i8 0, i64 72, i1 false)
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %11) #11
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %11) #12
   br label %359
 
 359:                                              ; preds = %320, %350
@@ -878,7 +900,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   %376 = add i64 %375, %373
   store i64 %376, ptr %374, align 8
   store i32 1, ptr %370, align 8
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %10) #11
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %10) #12
   store i64 %74, ptr %10, align 16
   %377 = ptrtoint ptr %361 to i64
   store i64 %377, ptr %75, align 8
@@ -893,7 +915,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %83, ptr noundef nonnull align 4 dereferenceable(28) %8, i64 28, i1 false)
   call void @llvm.lifetime.end.p0(i64 28, ptr nonnull %8)
   store i64 %84, ptr %76, align 16
-  %378 = call i64 @policy_gpu_block_activate(ptr noundef nonnull %10) #12
+  %378 = call i64 @policy_gpu_block_activate(ptr noundef nonnull %10) #13
   %379 = load i64, ptr %86, align 8
   %380 = icmp eq i64 %379, 1
   %381 = load i64, ptr %87, align 8
@@ -965,7 +987,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   br label %421
 
 421:                                              ; preds = %359, %392, %411
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %10) #11
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %10) #12
   br label %422
 
 422:                                              ; preds = %421, %319
@@ -1008,7 +1030,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   %453 = load i64, ptr %90, align 8
   %454 = add i64 %453, %452
   store i64 %454, ptr %90, align 8
-  call void @llvm.lifetime.start.p0(i64 32, ptr nonnull %9) #11
+  call void @llvm.lifetime.start.p0(i64 32, ptr nonnull %9) #12
   %455 = and i64 %142, 511
   store i64 %455, ptr %9, align 16
   store i64 %93, ptr %91, align 8
@@ -1016,7 +1038,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   store i64 %99, ptr %97, align 8
   %456 = ptrtoint ptr %145 to i64
   store i64 %456, ptr %100, align 8
-  %457 = call i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef nonnull %101) #12
+  %457 = call i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef nonnull %101) #13
   call void @llvm.memmove.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(64) %92, ptr noundef nonnull align 8 dereferenceable(64) %150, i64 64, i1 false)
   store i16 0, ptr %102, align 8
   store i16 512, ptr %103, align 2
@@ -1024,7 +1046,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   store i16 0, ptr %95, align 8
   store i16 512, ptr %105, align 2
   call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %98, i8 0, i64 24, i1 false)
-  %458 = call i64 @policy_gpu_page_prefetch(ptr noundef nonnull %9) #12
+  %458 = call i64 @policy_gpu_page_prefetch(ptr noundef nonnull %9) #13
   %459 = trunc i64 %458 to i32
   switch i32 %459, label %578 [
     i32 0, label %581
@@ -1091,14 +1113,14 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   store i16 %503, ptr %111, align 4
   store i16 %505, ptr %112, align 2
   call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %98, i8 0, i64 24, i1 false)
-  call void @llvm.lifetime.start.p0(i64 40, ptr nonnull %5) #11
+  call void @llvm.lifetime.start.p0(i64 40, ptr nonnull %5) #12
   store i64 %93, ptr %5, align 16
   store i64 %96, ptr %113, align 8
   store i64 %115, ptr %114, align 16
   %506 = zext i32 %502 to i64
   store i64 %506, ptr %116, align 8
   store i64 %99, ptr %117, align 16
-  %507 = call i64 @policy_gpu_page_prefetch_iter(ptr noundef nonnull %5) #12
+  %507 = call i64 @policy_gpu_page_prefetch_iter(ptr noundef nonnull %5) #13
   %508 = and i64 %507, 4294967295
   %509 = icmp eq i64 %508, 1
   br i1 %509, label %510, label %539
@@ -1152,7 +1174,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
 539:                                              ; preds = %536, %532, %501
   %540 = phi i16 [ %462, %501 ], [ %534, %532 ], [ %462, %536 ]
   %541 = phi i16 [ %461, %501 ], [ %535, %532 ], [ %461, %536 ]
-  call void @llvm.lifetime.end.p0(i64 40, ptr nonnull %5) #11
+  call void @llvm.lifetime.end.p0(i64 40, ptr nonnull %5) #12
   %542 = shl nuw nsw i32 %463, 1
   %543 = icmp ult i32 %463, 257
   br i1 %543, label %460, label %544
@@ -1290,7 +1312,7 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
 
 640:                                              ; preds = %544, %571, %635
   %641 = phi i32 [ %639, %635 ], [ %577, %571 ], [ %548, %544 ]
-  call void @llvm.lifetime.end.p0(i64 32, ptr nonnull %9) #11
+  call void @llvm.lifetime.end.p0(i64 32, ptr nonnull %9) #12
   %642 = lshr i32 %641, 16
   %643 = and i32 %641, 65535
   %644 = icmp ult i32 %643, %642
@@ -1352,38 +1374,121 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   br i1 %687, label %126, label %127
 }
 
-declare void @llvm.memcpy.p0.p0.i64(ptr noalias nocapture writeonly, ptr noalias nocapture readonly, i64, i1 immarg) #5
+declare void @llvm.memcpy.p0.p0.i64(ptr noalias nocapture writeonly, ptr noalias nocapture readonly, i64, i1 immarg) #6
 
-declare i64 @policy_gpu_block_access(ptr noundef) local_unnamed_addr #6
+define dso_local void @model_task(i64 noundef %0, i64 noundef %1, i64 noundef %2, ptr nocapture noundef writeonly %3) local_unnamed_addr #5 {
+  %5 = alloca [1 x i64], align 8
+  %6 = alloca [1 x i64], align 8
+  %7 = load i64, ptr @accel_arena, align 8
+  %8 = inttoptr i64 %7 to ptr
+  %9 = getelementptr inbounds i8, ptr %8, i64 104
+  %10 = load ptr, ptr %9, align 8
+  %11 = getelementptr inbounds %struct.tenant, ptr %10, i64 %0
+  %12 = getelementptr inbounds i8, ptr %8, i64 112
+  store ptr %11, ptr %12, align 8
+  %13 = getelementptr inbounds i8, ptr %8, i64 352
+  %14 = trunc i64 %2 to i32
+  store i64 %0, ptr %13, align 8
+  %15 = getelementptr inbounds i8, ptr %8, i64 360
+  store i32 0, ptr %15, align 8
+  %16 = getelementptr inbounds i8, ptr %8, i64 368
+  store i64 %1, ptr %16, align 8
+  %17 = getelementptr inbounds i8, ptr %8, i64 376
+  store i32 %14, ptr %17, align 8
+  %18 = getelementptr inbounds i8, ptr %8, i64 380
+  store i32 0, ptr %18, align 4
+  %19 = getelementptr inbounds i8, ptr %8, i64 384
+  store i64 %1, ptr %19, align 8
+  %20 = getelementptr inbounds i8, ptr %8, i64 392
+  store i32 %14, ptr %20, align 8
+  %21 = ptrtoint ptr %13 to i64
+  store i64 %21, ptr %5, align 8
+  %22 = call i64 @policy_on_task_init(ptr noundef nonnull %5) #13
+  %23 = getelementptr inbounds i8, ptr %8, i64 400
+  %24 = load i64, ptr %19, align 8
+  %25 = load i32, ptr %20, align 8
+  store i64 %0, ptr %23, align 8
+  %26 = getelementptr inbounds i8, ptr %8, i64 408
+  store i32 0, ptr %26, align 8
+  %27 = getelementptr inbounds i8, ptr %8, i64 412
+  store i32 1, ptr %27, align 4
+  %28 = getelementptr inbounds i8, ptr %8, i64 416
+  store i64 %24, ptr %28, align 8
+  %29 = getelementptr inbounds i8, ptr %8, i64 424
+  store i32 %25, ptr %29, align 8
+  %30 = getelementptr inbounds i8, ptr %8, i64 428
+  store i32 1, ptr %30, align 4
+  %31 = ptrtoint ptr %23 to i64
+  store i64 %31, ptr %6, align 8
+  %32 = call i64 @policy_on_bind(ptr noundef nonnull %6) #13
+  %33 = load i64, ptr %19, align 8
+  store i64 %33, ptr %3, align 8
+  %34 = load i32, ptr %20, align 8
+  %35 = zext i32 %34 to i64
+  %36 = getelementptr inbounds i8, ptr %3, i64 8
+  store i64 %35, ptr %36, align 8
+  %37 = load i32, ptr %30, align 4
+  %38 = icmp ne i32 %37, 0
+  %39 = zext i1 %38 to i64
+  %40 = getelementptr inbounds i8, ptr %3, i64 16
+  store i64 %39, ptr %40, align 8
+  ret void
+}
 
-declare void @llvm.memset.p0.i64(ptr nocapture writeonly, i8, i64, i1 immarg) #7
+declare i64 @policy_on_task_init(ptr noundef) local_unnamed_addr #7
 
-declare i64 @policy_gpu_evict_prepare(ptr noundef) local_unnamed_addr #6
+declare i64 @policy_on_bind(ptr noundef) local_unnamed_addr #7
 
-declare i64 @llvm.ctpop.i64(i64) #8
+define dso_local void @model_task_end(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3) local_unnamed_addr #5 {
+  %5 = alloca [1 x i64], align 8
+  %6 = load i64, ptr @accel_arena, align 8
+  %7 = inttoptr i64 %6 to ptr
+  %8 = getelementptr inbounds i8, ptr %7, i64 104
+  %9 = load ptr, ptr %8, align 8
+  %10 = getelementptr inbounds %struct.tenant, ptr %9, i64 %0
+  %11 = getelementptr inbounds i8, ptr %7, i64 112
+  store ptr %10, ptr %11, align 8
+  %12 = getelementptr inbounds i8, ptr %7, i64 432
+  store i64 %0, ptr %12, align 8
+  %13 = ptrtoint ptr %12 to i64
+  store i64 %13, ptr %5, align 8
+  %14 = call i64 @policy_on_task_destroy(ptr noundef nonnull %5) #13
+  ret void
+}
 
-declare i64 @policy_gpu_block_activate(ptr noundef) local_unnamed_addr #6
+declare i64 @policy_on_task_destroy(ptr noundef) local_unnamed_addr #7
 
-declare i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef) local_unnamed_addr #6
+declare i64 @policy_gpu_block_access(ptr noundef) local_unnamed_addr #7
 
-declare i64 @policy_gpu_page_prefetch(ptr noundef) local_unnamed_addr #6
+declare void @llvm.memset.p0.i64(ptr nocapture writeonly, i8, i64, i1 immarg) #8
 
-declare i64 @policy_gpu_page_prefetch_iter(ptr noundef) local_unnamed_addr #6
+declare i64 @policy_gpu_evict_prepare(ptr noundef) local_unnamed_addr #7
 
-declare i64 @llvm.umin.i64(i64, i64) #9
+declare i64 @llvm.ctpop.i64(i64) #9
 
-declare void @llvm.memmove.p0.p0.i64(ptr nocapture writeonly, ptr nocapture readonly, i64, i1 immarg) #10
+declare i64 @policy_gpu_block_activate(ptr noundef) local_unnamed_addr #7
+
+declare i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef) local_unnamed_addr #7
+
+declare i64 @policy_gpu_page_prefetch(ptr noundef) local_unnamed_addr #7
+
+declare i64 @policy_gpu_page_prefetch_iter(ptr noundef) local_unnamed_addr #7
+
+declare i64 @llvm.umin.i64(i64, i64) #10
+
+declare void @llvm.memmove.p0.p0.i64(ptr nocapture writeonly, ptr nocapture readonly, i64, i1 immarg) #11
 
 attributes #0 = { mustprogress nofree norecurse nosync nounwind willreturn memory(none) "no-builtins" }
 attributes #1 = { mustprogress nofree norecurse nosync nounwind willreturn memory(readwrite, inaccessiblemem: none) "no-builtins" }
 attributes #2 = { mustprogress nocallback nofree nosync nounwind willreturn memory(argmem: readwrite) }
 attributes #3 = { nofree norecurse nosync nounwind memory(readwrite, inaccessiblemem: none) "no-builtins" }
-attributes #4 = { nounwind "no-builtins" }
-attributes #5 = { mustprogress nocallback nofree nounwind willreturn memory(argmem: readwrite) }
-attributes #6 = { "no-builtins" }
-attributes #7 = { mustprogress nocallback nofree nounwind willreturn memory(argmem: write) }
-attributes #8 = { mustprogress nocallback nofree nosync nounwind speculatable willreturn memory(none) }
-attributes #9 = { nocallback nofree nosync nounwind speculatable willreturn memory(none) }
-attributes #10 = { nocallback nofree nounwind willreturn memory(argmem: readwrite) }
-attributes #11 = { nounwind }
-attributes #12 = { nobuiltin nounwind "no-builtins" }
+attributes #4 = { mustprogress nofree norecurse nosync nounwind willreturn memory(write, inaccessiblemem: none) "no-builtins" }
+attributes #5 = { nounwind "no-builtins" }
+attributes #6 = { mustprogress nocallback nofree nounwind willreturn memory(argmem: readwrite) }
+attributes #7 = { "no-builtins" }
+attributes #8 = { mustprogress nocallback nofree nounwind willreturn memory(argmem: write) }
+attributes #9 = { mustprogress nocallback nofree nosync nounwind speculatable willreturn memory(none) }
+attributes #10 = { nocallback nofree nosync nounwind speculatable willreturn memory(none) }
+attributes #11 = { nocallback nofree nounwind willreturn memory(argmem: readwrite) }
+attributes #12 = { nounwind }
+attributes #13 = { nobuiltin nounwind "no-builtins" }

@@ -49,14 +49,20 @@ HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
     "gpu_evict_prepare": ("uvm_pmm_gpu_struct", "list_head", "list_head"),
 }
 """Hooks of `struct gpu_mem_ops` in their order: what their arguments point to; "" for a number."""
+SCHEDULING: Final[Mapping[str, tuple[str, ...]]] = {
+    "on_task_init": ("nv_gpu_task_init_ctx",),
+    "on_bind": ("nv_gpu_bind_ctx",),
+    "on_task_destroy": ("nv_gpu_task_destroy_ctx",),
+}
+"""Hooks of `struct nv_gpu_sched_ops`, likewise."""
+MEMORY_TABLE, SCHEDULING_TABLE = "gpu_mem_ops", "nv_gpu_sched_ops"
+_TABLES: Final = {MEMORY_TABLE: HOOKS, SCHEDULING_TABLE: SCHEDULING}
 PROBED: Final = "uvm_perf_prefetch_get_hint_va_block"
 """The driver's function that policies probe to learn the block of a fault; its first argument."""
 _REGISTERS: Final = ("",) * 21
-_TABLE: Final = "gpu_mem_ops"
 _SECTIONS: Final = (".struct_ops", ".struct_ops.link")
 _OLDER: Final[Mapping[str, str]] = {
     "uvm_gpu_ext": "it is for gpu_ext's first interface (uvm_gpu_ext)",
-    "nv_gpu_sched_ops": "it decides about scheduling, which is not modelled",
 }
 _PER_CPU: Final[Mapping[int, MapType]] = {5: MapType.HASH, 6: MapType.ARRAY}
 """Maps with a value for each processor, of which the model has one."""
@@ -86,7 +92,8 @@ class Policy:
         name: Its name, from the file.
         object: The compiled object.
         maps: Its maps, as the model has them.
-        hooks: Its programs by hook: names of `HOOKS`, and `PROBED`.
+        table: `MEMORY_TABLE` or `SCHEDULING_TABLE`: what it decides about.
+        hooks: Its programs by hook: names of `HOOKS` and `PROBED`, or of `SCHEDULING`.
         lints: What may go wrong with it on a GPU.
         values: What its maps hold at first, by map: key -> value.
         settings: Names of the settings that it has used.
@@ -96,6 +103,7 @@ class Policy:
     name: str
     object: BpfObject
     maps: tuple[MapSpec, ...]
+    table: str
     hooks: Mapping[str, Hooked]
     lints: tuple[Finding, ...]
     values: Mapping[str, Mapping[bytes, bytes]]
@@ -141,10 +149,11 @@ def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int]) -> Policy
     programs = {program.name: program for program in loaded.programs}
     maps = tuple(_one_processor(spec) for spec in loaded.maps)
     hooked = {}
-    for hook, called in _hooks(loaded):
+    table, members = _table(loaded)
+    for hook, called in members.items():
         if called not in programs:
             raise _error(name, f"{hook} is {called}, which is not a program of the object")
-        hooked[hook] = _verified(programs[called], maps, Hook(hook, HOOKS[hook], types()))
+        hooked[hook] = _verified(programs[called], maps, Hook(hook, _TABLES[table][hook], types()))
     for program in loaded.programs:
         kind, _, function = program.section.partition("/")
         if kind == "kprobe" and function == PROBED:
@@ -155,7 +164,7 @@ def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int]) -> Policy
     lints = lint(name, {hook: one.program for hook, one in hooked.items()}, maps, looping)
     values = entries(maps, settings)
     used |= {one for one in settings if one.partition(".")[0] in values}
-    return Policy(name, loaded, maps, hooked, tuple(lints), values, frozenset(used))
+    return Policy(name, loaded, maps, table, hooked, tuple(lints), values, frozenset(used))
 
 
 @cache
@@ -168,8 +177,8 @@ def _one_processor(spec: MapSpec) -> MapSpec:
     return replace(spec, type=_PER_CPU.get(spec.type, spec.type))
 
 
-def _hooks(loaded: BpfObject) -> Iterator[tuple[str, str]]:
-    """Yield (hook, program) of the object's table of functions.
+def _table(loaded: BpfObject) -> tuple[str, dict[str, str]]:
+    """Return the object's table of functions: its struct, and the programs by hook.
 
     Raises:
         ProgramError: It has none, several, or one of another interface.
@@ -177,16 +186,16 @@ def _hooks(loaded: BpfObject) -> Iterator[tuple[str, str]]:
     """
     tables = list(_tables(loaded))
     if not tables:
-        raise _error(loaded.source, f'it has no struct {_TABLE} in SEC(".struct_ops.link")')
+        raise _error(loaded.source, f'it has no struct {" or ".join(_TABLES)} in SEC(".struct_ops.link")')
     if len(tables) > 1:
         raise _error(loaded.source, f"it has {len(tables)} tables of functions, of which one can be attached")
     kind, members = tables[0]
-    if kind != _TABLE:
+    if kind not in _TABLES:
         raise _error(loaded.source, _OLDER.get(kind, f"its table of functions is a struct {kind}"))
-    for hook, program in members.items():
-        if hook not in HOOKS:
+    for hook in members:
+        if hook not in _TABLES[kind]:
             raise _error(loaded.source, f"the interface has no hook {hook}")
-        yield hook, program
+    return kind, members
 
 
 def _tables(loaded: BpfObject) -> Iterator[tuple[str, dict[str, str]]]:

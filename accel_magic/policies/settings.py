@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.model import BpfObject, MapSpec
 
-_SETTING: Final = re.compile(r"([A-Za-z_]\w*(?:\.\w+)?)=(-?(?:0x[0-9a-fA-F]+|\d+))")
+_SETTING: Final = re.compile(r"([A-Za-z_]\w*(?:\.[\w-]+)?)=(-?(?:0x[0-9a-fA-F]+|\d+))")
 _INITIALISED: Final = (".rodata", ".data")
 _LARGEST: Final = 8
 """Bytes of the largest number."""

@@ -15,7 +15,7 @@ from accel_magic.errors import ProbeError
 from accel_magic.policies import known
 from accel_magic.policies.accesses import CHUNK
 from accel_magic.policies.engine import FAULT, HIT, MISS, Model
-from accel_magic.policies.policy import load
+from accel_magic.policies.policy import MEMORY_TABLE, SCHEDULING_TABLE, load
 from accel_magic.policies.trace_file import NAMES
 from accel_magic.policies.traces import BLOCK_BYTES, PAGES_PER_BLOCK
 
@@ -39,6 +39,13 @@ STEPS: Final = 200
 """Steps over a trace, of equal numbers of accesses, by which results are kept."""
 ENGINES: Final = ("model", "kernel")
 """Where policies run: compiled into a model of the memory, or in the kernel, on the lab's accelerator."""
+_ABOUT: Final = {
+    MEMORY_TABLE: ("memory", "try it on a trace: --trace zipf"),
+    SCHEDULING_TABLE: (
+        "scheduling",
+        'try it with tenants: --tenants "critical*2:work=50us,every=10ms batch*4:work=5ms"',
+    ),
+}
 _MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[KMGT]i?B)?")
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -120,12 +127,44 @@ def try_policies(
         MachineError: llvmlite or clang is missing.
 
     """
-    if engine not in ENGINES:
-        raise ProbeError(f"there is no engine {engine!r}", fix=f"use {' or '.join(ENGINES)}", code="policy.no-engine")
+    check_engine(engine)
     blocks = len(trace.blocks)
     if not blocks:
         raise ProbeError("the trace has no accesses", fix="trace a cell that runs kernels", code="policy.no-accesses")
     chunks = memory_size(memory, blocks)
+    loaded = load_all(policies, settings, MEMORY_TABLE)
+    trials = tuple(
+        _try(name, trace, functools.partial(_memory, engine, one, trace, chunks, observed), one, progress)
+        for name, one in loaded
+    )
+    optimum = known.misses_by_step(trace, "opt", chunks, _edges(len(trace)))
+    accesses = np.zeros(blocks, np.int64)
+    for part in trace.compact().parts(CHUNK):
+        accesses += np.bincount((part.page // PAGES_PER_BLOCK).astype(np.int64), minlength=blocks)
+    return Trials(trace, chunks, observed, engine, trials, optimum, accesses)
+
+
+def check_engine(engine: str) -> None:
+    """Raise ProbeError if there is no such engine."""
+    if engine not in ENGINES:
+        raise ProbeError(f"there is no engine {engine!r}", fix=f"use {' or '.join(ENGINES)}", code="policy.no-engine")
+
+
+def load_all(
+    policies: Sequence[str | Path], settings: Mapping[str, int], table: str
+) -> list[tuple[str, Policy | None]]:
+    """Load policies that decide about the same; returns them by name, after the driver's default (None).
+
+    Args:
+        policies: As for `accel_magic.policies.policy.load`.
+        settings: Likewise; each must be one that a policy has.
+        table: What they decide about: `MEMORY_TABLE` or `SCHEDULING_TABLE`.
+
+    Raises:
+        ProbeError: Two have one name, a setting is wrong, or one decides about something else.
+        ProgramError, MachineError: As `load`.
+
+    """
     given = [load(one, settings=settings) for one in policies]
     unused = sorted(settings.keys() - frozenset().union(*(one.settings for one in given)))
     if unused:
@@ -135,8 +174,11 @@ def try_policies(
             fix="look at the policy's source",
             code="policy.bad-setting",
         )
-    loaded: list[Policy | None] = [None, *given]
-    names = [one.name if one else DEFAULT for one in loaded]
+    for one in given:
+        if one.table != table:
+            about, fix = _ABOUT[one.table]
+            raise ProbeError(f"{one.name} decides about {about}", fix=fix, code="policy.other-table")
+    names = [DEFAULT, *(one.name for one in given)]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ProbeError(
@@ -145,15 +187,7 @@ def try_policies(
             fix="rename one of the files",
             code="policy.name-twice",
         )
-    trials = tuple(
-        _try(name, trace, functools.partial(_memory, engine, one, trace, chunks, observed), one, progress)
-        for name, one in zip(names, loaded, strict=True)
-    )
-    optimum = known.misses_by_step(trace, "opt", chunks, _edges(len(trace)))
-    accesses = np.zeros(blocks, np.int64)
-    for part in trace.compact().parts(CHUNK):
-        accesses += np.bincount((part.page // PAGES_PER_BLOCK).astype(np.int64), minlength=blocks)
-    return Trials(trace, chunks, observed, engine, trials, optimum, accesses)
+    return list(zip(names, [None, *given], strict=True))
 
 
 def memory_size(memory: str | int, blocks: int) -> int:

@@ -265,13 +265,13 @@ class PolicyComparison(Comparison):
 
     Attributes:
         table: As `accel_magic.analysis.policies.compare`.
-        trials: Both trials in words, this one first.
+        trials: Both trials, this one first.
         machine: Where the trial ran.
 
     """
 
     table: pd.DataFrame
-    trials: tuple[str, str]
+    trials: tuple[PolicyTables, PolicyTables]
     machine: Mapping[str, str]
 
     def _machine(self) -> Mapping[str, str]:
@@ -292,6 +292,5 @@ class PolicyComparison(Comparison):
 def compare_policies(ours: PolicyTables, baseline: PolicyTables, machine: Mapping[str, str]) -> PolicyComparison:
     """Compare a trial of policies with its baseline."""
     from accel_magic.analysis.policies import compare
-    from accel_magic.views.policies import described
 
-    return PolicyComparison(compare(ours, baseline), (described(ours), described(baseline)), machine)
+    return PolicyComparison(compare(ours, baseline), (ours, baseline), machine)

@@ -103,18 +103,18 @@ def _table(shown: PolicyTables) -> Table:
     return Table(_HEADS, tuple(rows), 1)
 
 
-def comparison_text(table: pd.DataFrame, trials: tuple[str, str]) -> str:
+def comparison_text(table: pd.DataFrame, trials: tuple[PolicyTables, PolicyTables]) -> str:
     """A comparison as text: both trials, and each policy.
 
     Args:
         table: As `accel_magic.analysis.policies.compare`.
-        trials: Both trials in words.
+        trials: Both trials, this one first.
 
     """
     return terminal.page([*_compared(trials), "", *aligned(_changes(table))])
 
 
-def comparison_html(table: pd.DataFrame, trials: tuple[str, str]) -> str:
+def comparison_html(table: pd.DataFrame, trials: tuple[PolicyTables, PolicyTables]) -> str:
     """A comparison as one self-contained HTML element."""
     return "\n".join(
         [
@@ -127,8 +127,8 @@ def comparison_html(table: pd.DataFrame, trials: tuple[str, str]) -> str:
     )
 
 
-def _compared(trials: tuple[str, str]) -> list[str]:
-    ours, theirs = trials
+def _compared(trials: tuple[PolicyTables, PolicyTables]) -> list[str]:
+    ours, theirs = map(described, trials)
     return [ours, f"compared with {theirs}", "ratios are this trial divided by the baseline"]
 
 

@@ -121,7 +121,37 @@ _Static_assert(__builtin_offsetof(struct uvm_gpu_chunk_struct, list) == 16, "pol
 _Static_assert(sizeof(uvm_bpf_prefetch_decision_t) == 24, "fixed");
 _Static_assert(sizeof(uvm_bpf_pmm_decision_ctx_t) == 72, "fixed");
 
+/* A tenant's task: a group of channels that gets the GPU for a time slice at a time. */
+struct nv_gpu_task_init_ctx {
+	u64 tsg_id;
+	u32 engine_type;
+	u64 default_timeslice; /* us */
+	u32 default_interleave;
+	u32 runlist_id;
+};
+
+struct nv_gpu_bind_ctx {
+	u64 tsg_id;
+	u32 runlist_id;
+	u32 channel_count;
+	u64 timeslice_us;
+	u32 interleave_level;
+	u32 allow;
+};
+
+struct nv_gpu_task_destroy_ctx {
+	u64 tsg_id;
+};
+
 /* The hooks. Each may be missing. */
+struct nv_gpu_sched_ops {
+	/* A process made a task: which time slice and interleave level it gets. */
+	int (*on_task_init)(struct nv_gpu_task_init_ctx *ctx);
+	/* Its channels are about to be put on the runlist: whether they may be. */
+	int (*on_bind)(struct nv_gpu_bind_ctx *ctx);
+	int (*on_task_destroy)(struct nv_gpu_task_destroy_ctx *ctx);
+};
+
 struct gpu_mem_ops {
 	int (*gpu_test_trigger)(const char *buf, int len);
 	/* A page faulted: what to bring with it. */

@@ -19,6 +19,11 @@
 extern int bpf_gpu_set_prefetch_region(uvm_bpf_prefetch_decision_t *decision_ctx, u64 first, u64 outer) __ksym;
 /* Ask for a place of the chunk. A hook may ask once; a second, other request makes the driver ignore both. */
 extern int bpf_gpu_request_reorder(uvm_bpf_pmm_decision_ctx_t *decision_ctx, u64 destination, u64 position) __ksym;
+/* In on_task_init: the task's time slice, and how often it is on the runlist (see docs/policies.md). */
+extern int bpf_nv_gpu_set_timeslice(struct nv_gpu_task_init_ctx *ctx, u64 timeslice_us) __ksym;
+extern int bpf_nv_gpu_set_interleave(struct nv_gpu_task_init_ctx *ctx, u32 interleave_level) __ksym;
+/* In on_bind: the task gets nothing. */
+extern void bpf_nv_gpu_reject_bind(struct nv_gpu_bind_ctx *ctx) __ksym;
 
 char _license[] SEC("license") = "GPL";
 

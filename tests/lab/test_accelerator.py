@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import accel_magic
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.program import clang
 from accel_magic.lab import image
@@ -36,6 +37,8 @@ OF_GPU_EXT = {
     *("prefetch_always_max", "prefetch_none", "prefetch_stride"),
 }
 """Files of gpu_ext that load; of others that do not, the test prints the reason."""
+SCHEDULING = "timeslices"
+TENANTS = "chat*2:work=50us,every=10ms batch*3:work=5ms"
 CONFIGURED = {
     "prefetch_adaptive_tree_iter": {"threshold_map.0": 51},
     "prefetch_stride": {"policy_config.0": 2, "policy_config.1": 2, "policy_config.2": 128},
@@ -117,7 +120,7 @@ def assert_equal(lab, jobs):
 @pytest.mark.timeout(LONG_S)
 def test_policies_decide_in_the_kernel_as_in_the_model(lab):
     random = np.random.default_rng(7)
-    policies = {"": None, **{name: policy.load(path) for name, path in policy.shipped().items()}}
+    policies = {"": None, **{name: policy.load(path) for name, path in policy.shipped().items() if name != SCHEDULING}}
     totals = assert_equal(
         lab,
         [
@@ -155,6 +158,18 @@ def test_gpu_exts_own_policies_decide_in_the_kernel_as_in_the_model(lab):
     print({job[0] for job in jobs}, refused)
     assert {job[0] for job in jobs} >= OF_GPU_EXT
     assert_equal(lab, jobs)
+    assert kernel_log(lab) == []
+
+
+def test_the_kernel_decides_about_tasks_as_the_model(lab):
+    (lab.folder / f"{SCHEDULING}.o").write_bytes(policy.load(SCHEDULING).object.data)
+    settings = {"critical.chat": 1, "others_us": 300, "most": 2}
+    told = run(lab, "tasks_in_kernel.py", lab.folder / f"{SCHEDULING}.o", TENANTS, json.dumps(settings))
+    result = accel_magic.gpuschedule(SCHEDULING, TENANTS, runs=1, settings=settings)
+    assert told["tasks"] == json.loads(result.tasks.to_json(orient="values"))
+    assert told["admitted"] == result.maps[SCHEDULING][".bss"]["admitted"].tolist() == [2]
+    assert [row[-1] for row in told["tasks"]] == [True] * 9 + [False]
+    assert told["clients"][-5:] == [[1000000, 2, 0], [1000000, 2, 0], [300, 1, 0], [300, 1, 0], [300, 1, 1]]
     assert kernel_log(lab) == []
 
 

@@ -51,6 +51,8 @@ class Arg(Enum):
     INTO_SIZE = "bytes of the memory before, known to be bounded; they are written"
     PREFETCH = "the prefetch decision that the hook was given"
     EVICTION = "the eviction decision that the hook was given"
+    TASK = "the context of on_task_init"
+    BIND = "the context of on_bind"
     TEXT = "readable memory that ends with a zero byte"
     CONTEXT = "the context, or any value: it is ignored"
     POINTER = "any address: it is not read"
@@ -203,11 +205,14 @@ _POLICY_TABLE = (
         user="policy",
     ),
     *(
-        Helper(_FIRST_KFUNC + at, name, arguments, Result.NUMBER, Lanes.UNIFORM, user="policy")
-        for at, (name, arguments) in enumerate(
+        Helper(_FIRST_KFUNC + at, name, arguments, result, Lanes.UNIFORM, user="policy")
+        for at, (name, arguments, result) in enumerate(
             (
-                ("bpf_gpu_set_prefetch_region", (Arg.PREFETCH, Arg.ANY, Arg.ANY)),
-                ("bpf_gpu_request_reorder", (Arg.EVICTION, Arg.ANY, Arg.ANY)),
+                ("bpf_gpu_set_prefetch_region", (Arg.PREFETCH, Arg.ANY, Arg.ANY), Result.NUMBER),
+                ("bpf_gpu_request_reorder", (Arg.EVICTION, Arg.ANY, Arg.ANY), Result.NUMBER),
+                ("bpf_nv_gpu_set_timeslice", (Arg.TASK, Arg.ANY), Result.NUMBER),
+                ("bpf_nv_gpu_set_interleave", (Arg.TASK, Arg.ANY), Result.NUMBER),
+                ("bpf_nv_gpu_reject_bind", (Arg.BIND,), Result.NOTHING),
             )
         )
     ),

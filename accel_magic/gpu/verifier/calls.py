@@ -269,6 +269,8 @@ _CHECKS: Final[Mapping[Arg, Callable[[_Call, int, Value], None]]] = {
     Arg.INTO_SIZE: _into_size,
     Arg.PREFETCH: _object("uvm_bpf_prefetch_decision"),
     Arg.EVICTION: _object("uvm_bpf_pmm_decision_ctx"),
+    Arg.TASK: _object("nv_gpu_task_init_ctx"),
+    Arg.BIND: _object("nv_gpu_bind_ctx"),
     Arg.SIZE: _size,
     Arg.SIZE_CONST: _size_const,
     Arg.RECORD: _record,

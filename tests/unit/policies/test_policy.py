@@ -248,11 +248,11 @@ struct gpu_mem_ops probing = { .gpu_page_prefetch = (void *)prefetch };
         ('int nothing;\nSEC("struct_ops/gpu_block_access") int f(void *c) { return 0; }', "no struct gpu_mem_ops"),
         (
             (
-                "struct nv_gpu_sched_ops { int (*on_bind)(void *); };\n"
+                "struct other_ops { int (*on_bind)(void *); };\n"
                 'SEC("struct_ops/on_bind") int f(void *c) { return 0; }\n'
-                'SEC(".struct_ops.link") struct nv_gpu_sched_ops s = { .on_bind = (void *)f };'
+                'SEC(".struct_ops.link") struct other_ops s = { .on_bind = (void *)f };'
             ),
-            "scheduling",
+            "struct other_ops",
         ),
         (
             (

@@ -89,5 +89,6 @@ def results():
         found[f"profile in {unit}"] = ProfileResult(phases(unit=unit, lost=losses))
     found["sampled"] = SampledResult(phases())
     found["program"] = program()
+    found["scheduling"] = accel_magic.gpuschedule("timeslices", "a:work=1ms", duration_s=0.01, runs=1)
     found["policies"] = accel_magic.gpupolicy("mru", "loop:accesses=500,blocks=8", memory=4)
     return found

@@ -1,0 +1,243 @@
+"""Tenants share an engine as the runlist says: compared with a second implementation that goes on µs by µs."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import accel_magic
+from accel_magic.errors import ProbeError
+from accel_magic.policies import policy, runlist, tenants
+from accel_magic.policies.engine import DEFAULT_INTERLEAVE, DEFAULT_TIMESLICE_US, Model, Task
+from accel_magic.policies.tenants import Tenant
+from tests.support.errors import raises
+
+
+def by_microseconds(who, tasks, duration, arrivals):
+    """The same in steps of 1 µs; all times are whole µs. Returns (tenant, arrival, start, end) sorted."""
+    order, jobs, queues = expected_order(tasks), [], [[] for _ in who]
+    coming = [sorted(map(int, column)) for column in arrivals]
+    at, left, now = 0, None, 0
+    current = None
+    while now < duration:
+        for number, column in enumerate(coming):
+            while column and column[0] <= now:
+                queues[number].append([number, column.pop(0), None, None, who[number].work_us])
+                jobs.append(queues[number][-1])
+        if current is None or left == 0 or not queues[current]:
+            for step in range(len(order)):
+                if queues[order[(at + step) % len(order)]]:
+                    current = order[(at + step) % len(order)]
+                    at, left = (at + step + 1) % len(order), tasks[current].timeslice_us
+                    break
+            else:
+                current, now = None, now + 1
+                continue
+        job = queues[current][0]
+        job[2] = now if job[2] is None else job[2]
+        job[4] -= 1
+        left -= 1
+        now += 1
+        if not job[4]:
+            job[3] = now
+            queues[current].pop(0)
+            if not who[current].every_us:
+                coming[current].append(now)
+    return sorted(tuple(job[:4]) for job in jobs)
+
+
+def expected_order(tasks):
+    members = [number for number, task in enumerate(tasks) if task.admitted]
+    levels = sorted({tasks[one].interleave for one in members})
+    order = []
+    for level in reversed(levels):
+        order = list(itertools.chain.from_iterable([*order, one] for one in members if tasks[one].interleave == level))
+    return order
+
+
+class Whole:
+    """Random numbers for whole µs."""
+
+    def __init__(self, random):
+        self._random = random
+
+    def uniform(self, low, high):
+        return float(self._random.integers(low, max(high, low + 1)))
+
+    def exponential(self, mean, count):
+        return np.ceil(self._random.exponential(mean, count))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_jobs_start_and_end_when_they_do_in_another_implementation(seed):
+    random = np.random.default_rng(seed)
+    who = [
+        Tenant(f"t{n}", int(random.integers(1, 80)), int(random.choice([0, 40, 300])), bool(random.integers(2)))
+        for n in range(int(random.integers(1, 6)))
+    ]
+    tasks = [Task(int(random.integers(1, 60)), int(random.integers(0, 3)), bool(random.random() < 0.9)) for _ in who]
+    found = runlist.run(who, tasks, 3000.0, Whole(np.random.default_rng(seed)))
+    again = Whole(np.random.default_rng(seed))
+    expected = by_microseconds(who, tasks, 3000, [one.arrivals(3000.0, again) for one in who])
+    ours = sorted(tuple(None if np.isnan(value) else int(value) for value in job) for job in found.jobs.tolist())
+    # A job that comes at the very end is told of by one of them only.
+    assert [job for job in ours if job[1] < 2999] == [job for job in expected if job[1] < 2999]
+    assert found.busy_us.sum() <= 3000
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [([1, 1, 1], [0, 1, 2]), ([2, 1, 1], [0, 1, 0, 2]), ([2, 1, 0, 2], [0, 3, 1, 2]), ([0, 2], [1, 0]), ([5], [0])],
+)
+def test_tasks_of_a_level_come_before_each_one_of_the_next(levels, expected):
+    assert runlist.runlist(levels, range(len(levels))) == expected
+
+
+def test_a_runlist_that_would_be_too_long_is_a_typed_error():
+    with raises("policy.bad-tenant", ProbeError):
+        runlist.runlist([*[0] * 60, *[1] * 60, *[2] * 60], range(180))
+
+
+def test_without_a_policy_tasks_have_the_drivers_default_and_the_policy_sees_names_and_ids():
+    model = Model(None, chunks=1, blocks=1, tenants=2)
+    assert model.task(1, "any") == Task(DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE, admitted=True)
+    loaded = policy.load("timeslices", settings={"critical.a-name-of-15-by": 1, "critical.b": 1, "critical_us": 77})
+    model = Model(loaded, chunks=1, blocks=1, tenants=3)
+    assert model.task(0, "a-name-of-15-bytes") == Task(77, 2, admitted=True)
+    assert model.task(2, "b") == Task(77, 2, admitted=True)
+    assert model.task(1, "c") == Task(200, 1, admitted=True)
+
+
+DESTROYED = """
+#include "gpu_policy.h"
+u64 sum, ended;
+SEC("struct_ops/on_task_destroy")
+int BPF_PROG(on_end, struct nv_gpu_task_destroy_ctx *task) { sum += task->tsg_id; ended += 1; return 0; }
+SEC("struct_ops/on_bind")
+int BPF_PROG(on_bind, struct nv_gpu_bind_ctx *bind)
+{
+	if (bind->tsg_id == 1 && bind->allow && bind->channel_count && bind->timeslice_us == 2000)
+		bpf_nv_gpu_reject_bind(bind);
+	return 0;
+}
+SEC(".struct_ops.link") struct nv_gpu_sched_ops ops = { .on_bind = (void *)on_bind, .on_task_destroy = (void *)on_end };
+"""
+
+
+def test_binding_and_ending_are_told_to_the_policy():
+    model = Model(policy.load(DESTROYED), chunks=1, blocks=1, tenants=4)
+    assert [model.task(number, "t").admitted for number in range(4)] == [True, False, True, True]
+    for number in (2, 3):
+        model.task_end(number)
+    (content,) = model.maps()
+    assert np.frombuffer(content.raw[:16].tobytes(), np.uint64).tolist() in ([5, 2], [2, 5])
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("task->tsg_id = 1;", "write-to-object"),
+        ("bpf_nv_gpu_set_timeslice((void *)&own, 1);", "wrong-argument"),
+        ("bpf_nv_gpu_reject_bind((void *)task);", "wrong-argument"),
+        ("own = *(u64 *)((void *)task + 64);", "out-of-bounds-object"),
+    ],
+)
+def test_what_the_kernel_rejects_is_rejected_with_its_rule(body, rule):
+    text = f"""
+#include "gpu_policy.h"
+SEC("struct_ops/on_task_init")
+int BPF_PROG(on_init, struct nv_gpu_task_init_ctx *task) {{ volatile u64 own = 0; {body} return own; }}
+SEC(".struct_ops.link") struct nv_gpu_sched_ops ops = {{ .on_task_init = (void *)on_init }};
+"""
+    with raises(f"gpu.verifier.{rule}"):
+        policy.load(text)
+
+
+def test_tenants_are_read():
+    assert tenants.parse("chat*2:work=50us,every=10ms,random batch:work=5ms,start=1s") == (
+        *[Tenant("chat", 50, 10_000, random=True)] * 2,
+        Tenant("batch", 5000, start_us=1e6),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "chat", "chat:", "chat:every=1ms", "chat:work=0us", "chat:work=1", "chat*0:work=1us", "x*300:work=1us"),
+        *("a_name_of_16_char:work=1us", "chat:work=1us,often", "1:work=1us", "chat:work=1us,,every=2us"),
+    ],
+)
+def test_other_texts_are_typed_errors(text):
+    with raises("policy.bad-tenant", ProbeError):
+        tenants.parse(text)
+
+
+@pytest.fixture(scope="module")
+def talk():
+    """Two latency-critical and four best-effort tenants."""
+    return accel_magic.gpuschedule(
+        "timeslices",
+        "chat*2:work=50us,every=10ms,random batch*4:work=5ms",
+        duration_s=0.3,
+        runs=5,
+        settings={"critical.chat": 1},
+    )
+
+
+def test_short_time_slices_and_the_runlist_bound_the_latency_of_critical_tenants(talk):
+    chat = talk.counts.xs("chat", level="name")
+    # At most one time slice of another, its own work and the other's of its level.
+    assert chat.loc["timeslices", "worst_us"] <= 200 + 2 * 50
+    assert chat.loc["default", "p99_us"] > 3 * 2000
+    assert (talk.counts["fairness"] > 0.99).all()
+    assert talk.counts["gpu_share"].groupby(level="policy").sum().to_numpy() == pytest.approx(1.0, abs=0.01)
+    assert talk.diagnose().ids == ()
+    assert talk.counts.loc["default", "jobs"].tolist()[0] == talk.counts.loc["timeslices", "jobs"].tolist()[0]
+
+
+def test_mean_and_median_of_the_runs_p99_are_both_told(talk):
+    jobs = talk.latencies.query("policy == 'default' and name == 'chat'").dropna()
+    each = jobs.groupby("run")["latency_us"].quantile(0.99)
+    assert talk.counts.loc[("default", "chat"), "p99_mean_us"] == pytest.approx(each.mean())
+    assert talk.counts.loc[("default", "chat"), "p99_median_us"] == pytest.approx(each.median())
+    heads = str(talk).splitlines()[3]
+    assert "mean of P99" in heads
+    assert "median of P99" in heads
+    assert "modelled: no GPU was used" in str(talk)
+    assert "modelled" in talk._repr_mimebundle_()["text/html"]
+    assert len(talk.figure().renderers) == 2
+
+
+def test_findings_tell_who_pays():
+    swapped = {"critical.batch": 1, "critical_us": 20_000, "most": 1}
+    found = accel_magic.gpuschedule(
+        "timeslices", "chat*2:work=100us,every=2ms batch*2:work=5ms", duration_s=0.2, runs=3, settings=swapped
+    )
+    assert set(found.diagnose().ids) == {"tenants-rejected", "latency-grows", "tenant-starved-of-time"}
+    assert found.counts.loc[("timeslices", "chat"), "rejected"] == 1
+    assert "1 not admitted" in str(found)
+
+
+def test_policies_of_another_kind_and_impossible_numbers_are_typed_errors():
+    with raises("policy.other-table", ProbeError):
+        accel_magic.gpuschedule("lru", "a:work=1ms")
+    with raises("policy.other-table", ProbeError):
+        accel_magic.gpupolicy("timeslices", "loop")
+    for options in ({"duration_s": 0}, {"runs": 0}, {"switch_us": 1e9}):
+        with raises("policy.bad-tenant", ProbeError):
+            accel_magic.gpuschedule("timeslices", "a:work=1ms", **options)
+    with raises("policy.no-engine", ProbeError):
+        accel_magic.gpuschedule("timeslices", "a:work=1ms", engine="gpu")
+    with raises("policy.bad-tenant", ProbeError):
+        accel_magic.gpuschedule([], "a:work=1us b:work=1us", duration_s=900)
+
+
+def test_switches_cost_what_was_said():
+    free, dear = (
+        accel_magic.gpuschedule([], "a*2:work=1ms", duration_s=0.1, runs=1, switch_us=cost) for cost in (0, 500)
+    )
+    shares = [one.counts["gpu_share"].sum() for one in (free, dear)]
+    assert shares[0] == pytest.approx(1.0)
+    (schedule,) = dear.trials.trials[0].schedules
+    assert shares[1] == pytest.approx(1 - schedule.switches * 500 / 1e5, abs=0.01)
+    assert schedule.switches >= 38
