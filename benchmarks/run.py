@@ -30,6 +30,7 @@ from benchmarks import (
     lab,
     notebook,
     npu,
+    policies,
     report,
 )
 
@@ -54,6 +55,7 @@ GROUPS = {
     "gpu": gpu.translating,
     "gpu-simulated": gpu.simulating,
     "gpu-device": gpu_device.measuring,
+    "policies": policies.trying,
     "iaprof": iaprof.reading,
     "sampling": flame_cost.sampling,
     "flame-cost": flame_cost.in_notebook,

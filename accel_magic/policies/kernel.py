@@ -132,7 +132,7 @@ def tasks(policy: Policy | None, names: Sequence[str]) -> tuple[tuple[Task, ...]
 
     """
     name = Path("/proc/thread-self/comm")
-    before = name.read_text()
+    before = name.read_text().rstrip("\n")
     with contextlib.ExitStack() as stack:
         stack.callback(name.write_text, before)
         kernel = stack.enter_context(Kernel(policy, chunks=1, blocks=1))

@@ -55,13 +55,6 @@ class Tenant:
         found: NDArray[np.float64] = times[times < duration_us][:MOST_JOBS]
         return found
 
-    def __str__(self) -> str:
-        """Return it in words."""
-        if not self.every_us:
-            return f"{self.name}: {self.work_us:g} µs again and again"
-        often = "on average every" if self.random else "every"
-        return f"{self.name}: {self.work_us:g} µs {often} {self.every_us:g} µs"
-
 
 def parse(text: str) -> tuple[Tenant, ...]:
     """Read tenants: "critical*2:work=50us,every=10ms batch*4:work=5ms", with `random` and `start=` as options.

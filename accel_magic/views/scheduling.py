@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -11,15 +12,16 @@ from accel_magic import terminal
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, log_ticks, new_plot
 from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
 from accel_magic.views.headline import Note
-from accel_magic.views.policies import ENGINES
 from accel_magic.views.tables import STYLE, Table, aligned, note_html, table_html
 
 if TYPE_CHECKING:
     from bokeh.models import Plot
 
     from accel_magic.analysis.scheduling import SchedulingTables
+    from accel_magic.policies.tenants import Tenant
 
 MODELLED: Final = "modelled: no GPU was used; the engine goes through its runlist as docs/policies.md says"
+_DECIDED: Final = {"model": "policies run in the model", "kernel": "policies run in the kernel"}
 _HEADS: Final = (
     *("policy", "tenants", "jobs", "ended", "P50", "P99", "mean of P99", "median of P99", "worst"),
     *("GPU", "fairness", "time slice", "level"),
@@ -49,15 +51,21 @@ def html(shown: SchedulingTables) -> str:
 
 def _headline(shown: SchedulingTables) -> tuple[Note, ...]:
     trials = shown.trials
-    each = dict.fromkeys(map(str, trials.tenants))
-    counts = {words: sum(str(tenant) == words for tenant in trials.tenants) for words in each}
+    counts = Counter(map(_words, trials.tenants))
     runs = len(trials.trials[0].schedules)
     return (
         *(Note(f"{count} x {words}") for words, count in counts.items()),
         Note(f"{runs} run{'s' * (runs > 1)} of {duration_text(trials.duration_us * 1e3)}"),
-        *([Note(f"{trials.switch_us:g} µs a switch")] if trials.switch_us else []),
-        Note(ENGINES[trials.engine]),
+        *([Note(f"{duration_text(trials.switch_us * 1e3)} a switch")] if trials.switch_us else []),
+        Note(_DECIDED[trials.engine]),
     )
+
+
+def _words(tenant: Tenant) -> str:
+    work = f"{tenant.name}: {duration_text(tenant.work_us * 1e3)}"
+    if not tenant.every_us:
+        return f"{work} again and again"
+    return f"{work} {'on average every' if tenant.random else 'every'} {duration_text(tenant.every_us * 1e3)}"
 
 
 def _table(shown: SchedulingTables) -> Table:
@@ -92,8 +100,8 @@ def latencies(shown: SchedulingTables) -> Plot:
     }
     table = shown.latencies.dropna(subset=["latency_us"])
     table = table[table["name"].isin(timed)]
-    plot = new_plot("share of jobs that end within this time", x_axis_type="log")
     drawn, names = [], list(dict.fromkeys(table["name"]))
+    plot = new_plot(f"share of jobs of {', '.join(names)} that end within this time", x_axis_type="log")
     shares = np.linspace(0, 1, 201)
     for number, trial in enumerate(shown.trials.trials):
         for which, name in enumerate(names):

@@ -18,7 +18,7 @@ from accel_magic.lab.vm.settings import Settings
 from accel_magic.policies import generators, policy
 from accel_magic.policies.engine import Model
 from tests.lab.conftest import GUEST, KERNELS, TEST_S, build_image
-from tests.support import thorough
+from tests.support import generated_policies, thorough
 from tests.support.paths import ROOT
 
 LONG_S = thorough.choose(TEST_S, 2 * 3600)
@@ -37,6 +37,7 @@ OF_GPU_EXT = {
     *("prefetch_always_max", "prefetch_none", "prefetch_stride"),
 }
 """Files of gpu_ext that load; of others that do not, the test prints the reason."""
+MUTATED = ("lfu", "2q", "quota", "prefetch_stride", "clock")
 SCHEDULING = "timeslices"
 TENANTS = "chat*2:work=50us,every=10ms batch*3:work=5ms"
 CONFIGURED = {
@@ -125,11 +126,11 @@ def test_policies_decide_in_the_kernel_as_in_the_model(lab):
         lab,
         [
             (name, {}, loaded, *random_job(random, number))
-            for number in range(thorough.choose(1, 84))
+            for number in range(thorough.choose(1, 92))
             for name, loaded in policies.items()
         ],
     )
-    assert sum(total["evictions"] for total in totals) > 300 * thorough.choose(1, 84)
+    assert sum(total["evictions"] for total in totals) > 300 * thorough.choose(1, 92)
 
 
 @pytest.mark.skipif(
@@ -158,6 +159,40 @@ def test_gpu_exts_own_policies_decide_in_the_kernel_as_in_the_model(lab):
     print({job[0] for job in jobs}, refused)
     assert {job[0] for job in jobs} >= OF_GPU_EXT
     assert_equal(lab, jobs)
+    assert kernel_log(lab) == []
+
+
+def verified_here(folder, number):
+    """Verify a generated policy here, and run it on the model; its object is kept if it is accepted."""
+    if number % 2:
+        source = generated_policies.program(number)
+    else:
+        source = folder / "changed.o"
+        source.write_bytes(generated_policies.changed(policy.load(MUTATED[number // 2 % 5]).object.data, number))
+    try:
+        loaded = policy.load(source)
+    except ProgramError:
+        return False
+    finally:
+        (folder / "changed.o").unlink(missing_ok=True)
+    (folder / f"{number}.o").write_bytes(loaded.object.data)
+    random = np.random.default_rng(number)
+    Model(loaded, chunks=3, blocks=6, tenants=2).run(
+        random.integers(0, 6 * 512, 200).astype(np.uint64), random.integers(0, 2, 200).astype(np.uint16)
+    )
+    return True
+
+
+@pytest.mark.timeout(LONG_S)
+def test_policies_that_are_accepted_here_are_accepted_by_the_kernel(lab):
+    folder = lab.folder / "generated"
+    folder.mkdir()
+    accepted = [number for number in range(thorough.choose(40, 2000)) if verified_here(folder, number)]
+    said = run(lab, "policies_loaded.py", folder, timeout=LONG_S)
+    assert {int(number) for number in said} == set(accepted)
+    refused = {number: log for number, log in said.items() if log}
+    assert not refused, (len(refused), refused)
+    assert len(accepted) > thorough.choose(15, 700)
     assert kernel_log(lab) == []
 
 

@@ -1,4 +1,4 @@
-"""The notebook about drivers, run from top to bottom in the Jupyter kernel of the accelerator lab."""
+"""The notebooks about drivers and policies, run from top to bottom in the Jupyter kernel of the accelerator lab."""
 
 import nbformat
 import pytest
@@ -6,21 +6,29 @@ from nbclient import NotebookClient
 
 from tests.support.paths import ROOT
 
-pytestmark = [pytest.mark.lab, pytest.mark.thorough]  # its recordings are played in every run
+# Their recordings are played, or the model runs, in every run.
+pytestmark = [pytest.mark.lab, pytest.mark.thorough]
 
 
-def test_the_notebook_about_drivers_runs_live():
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("drivers", ["LIVE: the scheduler of Linux 7.2", "traced: 30 jobs"]),
+        ("policies", ["[null-not-checked]", "equal: True"]),
+    ],
+)
+def test_a_notebook_runs_live(name, lines):
     folder = ROOT / "notebooks"
-    notebook = nbformat.read(folder / "drivers.ipynb", as_version=4)
+    notebook = nbformat.read(folder / f"{name}.ipynb", as_version=4)
     NotebookClient(
         notebook,
         kernel_name="accel-magic-accelerator-lab",
-        timeout=300,
+        timeout=600,
         resources={"metadata": {"path": str(folder)}},
     ).execute()
     printed = "".join(
         output.get("text", "") for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
     )
 
-    assert "LIVE: the scheduler of Linux 7.2" in printed
-    assert "traced: 30 jobs" in printed
+    for line in lines:
+        assert line in printed

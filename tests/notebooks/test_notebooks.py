@@ -381,15 +381,17 @@ def test_the_policies_notebook_shows_what_policies_do_with_the_cells_pages_and_w
         if "text/plain" in output.get("data", {})
     ]
     trials = [text for text in shown if "modelled: no GPU was used" in text]
+    memory, scheduling = [text for text in trials if "x optimum" in text], trials[-2:]
     misses = [
         {line.split()[0]: int(line.split()[4 if line.split()[2] == "%" else 3].replace(",", "")) for line in rows}
-        for rows in ([line for line in text.splitlines()[4:] if line] for text in trials)
+        for rows in (text[text.index("policy ") :].splitlines()[1:] for text in memory)
     ]
 
-    assert len(trials) == 4
+    assert len(trials) == 6
+    assert [len(memory), len(scheduling)] == [4, 2]
     assert "CPU device (simulated)" in trials[0]
     assert misses[0]["optimum"] <= misses[0]["mru"] < misses[0]["default"]
-    assert misses[1]["lfu"] < misses[1]["default"] < misses[1]["mru"]
+    assert misses[1]["2q"] < misses[1]["lfu"] < misses[1]["default"] < misses[1]["mru"]
     assert misses[2]["fifo"] > misses[1]["default"]
     assert misses[3]["policy"] < misses[3]["default"]
     assert any("[thrashing]" in text for text in shown)
@@ -397,3 +399,11 @@ def test_the_policies_notebook_shows_what_policies_do_with_the_cells_pages_and_w
     (tenants,) = [text for text in shown if "tenant" in text and "quota" in text]
     before, after = [int(line.split()[5]) for line in tenants.splitlines()[1::2]]
     assert after == 12 < before
+    p99 = {
+        tuple(line.split()[:2]): float(line.split()[8]) * {"ms": 1000, "us": 1}[line.split()[9]]
+        for line in scheduling[0][scheduling[0].index("policy ") :].splitlines()[1:]
+    }
+    assert p99["default", "chat"] > 6000
+    assert p99["timeslices", "chat"] < 300
+    assert "[current-process]" not in printed(notebook)
+    assert "no lab accelerator" in printed(notebook)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Step = Callable[[Run, State, Place, isa.Instruction], int]
 
+_FARTHEST: Final = 1 << 29
+"""Bytes: the kernel's BPF_MAX_VAR_OFF."""
 _MOVABLE: Final = frozenset({"stack", "value", "record", "context", "object", "data"})
 
 
@@ -106,7 +108,7 @@ def _operand(state: State, instruction: isa.Instruction) -> Value:
     return number(constant(instruction.imm))
 
 
-def _arithmetic(_run: Run, state: State, place: Place, instruction: isa.Instruction) -> int:
+def _arithmetic(run: Run, state: State, place: Place, instruction: isa.Instruction) -> int:
     left = read(state, instruction.dst)
     right = left if instruction.operation == Alu.NEG else _operand(state, instruction)
     width = 64 if instruction.kind == isa.ALU64 else 32
@@ -115,6 +117,8 @@ def _arithmetic(_run: Run, state: State, place: Place, instruction: isa.Instruct
         found = number(known)
     else:
         found = _moved_pointer(instruction.operation, width, left, right)
+        if run.hook and found.kind != "scalar":
+            _check_as_kernel(instruction.operation, found, right if right.kind == "scalar" else left)
     state.frame.registers[instruction.dst] = found
     return place[1] + 1
 
@@ -138,6 +142,21 @@ def _moved_pointer(operation: int, width: int, left: Value, right: Value) -> Val
     if base.kind not in _MOVABLE:
         raise Breach("pointer-arithmetic", f"{NAMES[base.kind]} is used in arithmetic")
     return base._replace(number=compute(operation, 64, base.number, by.number))
+
+
+def _check_as_kernel(operation: int, moved_to: Value, by: Value) -> None:
+    """Refuse what the kernel refuses before the pointer is used."""
+    if operation == Alu.SUB and moved_to.kind == "stack":
+        raise Breach(
+            "pointer-arithmetic", "a number is subtracted from a pointer to the stack; the kernel allows additions"
+        )
+    for value in (by, moved_to):
+        least = value.number.wide.smin
+        if not -_FARTHEST < least < _FARTHEST:
+            raise Breach(
+                "pointer-arithmetic",
+                f"{NAMES[moved_to.kind]} is moved by a number that may be {least}; the kernel allows up to {_FARTHEST - 1}",
+            )
 
 
 def _move(run: Run, state: State, place: Place, instruction: isa.Instruction) -> int:

@@ -156,6 +156,8 @@ def test_shipped_policies_are_accepted(name):
         ("value = *(u64 *)((void *)chunk + 4096);", "out-of-bounds-object"),
         ("value = *(u64 *)((void *)chunk + (bpf_get_prandom_u32() & 8));", "out-of-bounds-object"),
         ("value = *(u32 *)&chunk->va_block;", "out-of-bounds-object"),
+        ("value = bpf_get_prandom_u32() * 1ull << 40; value += (u64)chunk;", "pointer-arithmetic"),
+        ("value = (u64)chunk + (1ull << 29);", "pointer-arithmetic"),
         ("value = ctx[3];", "out-of-bounds-context"),
         ("value = *(u32 *)ctx;", "out-of-bounds-context"),
         ("ctx[0] = 0;", "write-to-context"),
