@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from accel_magic.recording import thrift
 from accel_magic.recording.bounds import spend
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
-# Thrift's compact protocol.
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
-_DEEPEST = 8
 _MOST_PAGE = (1 << 31) - 1
-# Members of Parquet's PageHeader.
-_UNCOMPRESSED, _COMPRESSED, _DATA, _DATA_V2 = (2, _I32), (3, _I32), (5, _STRUCT), (8, _STRUCT)
-_ENCODING, _ENCODING_V2 = (2, _I32), (4, _I32)
+# Members of Parquet's FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
+_GROUPS, _COLUMNS, _GROUP_ROWS, _DESCRIBED = (4, thrift.LIST), (1, thrift.LIST), (3, thrift.I64), (3, thrift.STRUCT)
+_VALUES, _PACKED, _PAGES, _DICTIONARY = (5, thrift.I64), (7, thrift.I64), (9, thrift.I64), (11, thrift.I64)
+_FOOTER_END = 8
+# Members of its PageHeader.
+_UNCOMPRESSED, _COMPRESSED, _DATA, _DATA_V2 = (2, thrift.I32), (3, thrift.I32), (5, thrift.STRUCT), (8, thrift.STRUCT)
+_ENCODING, _ENCODING_V2 = (2, thrift.I32), (4, thrift.I32)
 _PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
 _NOT_GROWING: Final = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY})
 """Text encodings in which no value is longer than its page, and no two values share bytes."""
@@ -36,7 +38,6 @@ _DICTIONARY_COST = 4
 _MOST_LONG_VALUES: Final = 1 << 18
 _PART: Final = 1 << 28
 """Bytes read at a time if all values are as long as the longest."""
-_Fields = dict[tuple[int, int], "int | _Fields"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class _Column:
     encodings: frozenset[int]
 
 
-def declare(file: pq.ParquetFile, names: Sequence[str]) -> int:
+def declare(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> int:
     """Spend the columns' memory according to the footer, without reading them; returns the number of rows.
 
     Raises:
@@ -56,7 +57,7 @@ def declare(file: pq.ParquetFile, names: Sequence[str]) -> int:
         ValueError: The footer is inconsistent.
 
     """
-    rows = _rows(file, _places(file, names).values())
+    rows = _rows(file, _groups(source), _places(file, names).values())
     schema = file.schema_arrow
     for name in names:
         spend(rows * _width(schema.field(name).type) * _COPIES)
@@ -76,11 +77,11 @@ def read(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str]) -> p
         ValueError, ArrowException, OSError: The file is inconsistent or cannot be read.
 
     """
-    rows = declare(file, names)
-    schema = file.schema_arrow
+    rows = declare(file, source, names)
+    schema, groups = file.schema_arrow, _groups(source)
     growing, largest = False, 1
     for name, place in _places(file, names).items():
-        column = _column(file, source, place)
+        column = _column(source, groups, place)
         kind = schema.field(name).type
         if not _is_text(kind):
             spend(column.largest)
@@ -102,10 +103,10 @@ def parts(file: pq.ParquetFile, source: pa.NativeFile, names: Sequence[str], row
 
     Only the memory for one part is spent. Arguments and errors are those of `read`, which the iterator raises too.
     """
-    places = _places(file, names)
-    _rows(file, places.values())
+    places, groups = _places(file, names), _groups(source)
+    _rows(file, groups, places.values())
     for name, place in places.items():
-        kind, column = file.schema_arrow.field(name).type, _column(file, source, place)
+        kind, column = file.schema_arrow.field(name).type, _column(source, groups, place)
         spend(column.largest + rows * _width(kind) * _COPIES)
         if _is_text(kind):
             if pa.types.is_dictionary(kind) and not column.encodings <= _NOT_GROWING:
@@ -125,19 +126,62 @@ def _in_parts(file: pq.ParquetFile, names: Sequence[str], largest: int) -> pa.Ta
     return pa.Table.from_batches(parts, schema=pa.schema([file.schema_arrow.field(name) for name in names]))
 
 
-def _rows(file: pq.ParquetFile, places: Collection[int]) -> int:
+@dataclass(frozen=True)
+class _Chunk:
+    """A column in a row group: its number of values, and where its pages are in the file."""
+
+    values: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Group:
+    rows: int
+    chunks: tuple[_Chunk, ...]
+
+
+def _groups(source: pa.NativeFile) -> tuple[_Group, ...]:
+    """Read the row groups from the footer.
+
+    pyarrow's own description of a column (26.0) ends the process if the footer's statistics are inconsistent.
+
+    Raises:
+        ValueError: The footer is damaged.
+
+    """
+    end = source.read_at(_FOOTER_END, max(source.size() - _FOOTER_END, 0))
+    length = int.from_bytes(end[:4], "little")
+    footer = source.read_at(length, max(source.size() - _FOOTER_END - length, 0))
+    try:
+        found: Any = thrift.struct(footer)[0]
+        return tuple(
+            _Group(group[_GROUP_ROWS], tuple(_chunk(column[_DESCRIBED]) for column in group[_COLUMNS]))
+            for group in found[_GROUPS]
+        )
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the footer is damaged: {error}") from None
+
+
+def _chunk(described: Any) -> _Chunk:
+    start, dictionary = described[_PAGES], described.get(_DICTIONARY, 0)
+    start = dictionary if 0 < dictionary < start else start
+    return _Chunk(described[_VALUES], start, start + described[_PACKED])
+
+
+def _rows(file: pq.ParquetFile, groups: Iterable[_Group], places: Collection[int]) -> int:
     """Number of rows. Raises ValueError unless every column has an entry (a value or null) in each row."""
-    metadata = file.metadata
     total = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        counts = {group.column(place).num_values for place in places}
-        if group.num_rows < 0 or counts - {group.num_rows}:
-            raise ValueError(f"a row group of {group.num_rows} rows has columns of {sorted(counts)} values")
-        total += group.num_rows
-    if total != metadata.num_rows:
-        raise ValueError(f"it has {total} rows but declares {metadata.num_rows}")
-    return int(total)
+    for group in groups:
+        if len(group.chunks) != file.metadata.num_columns:
+            raise ValueError(f"a row group has {len(group.chunks)} columns of {file.metadata.num_columns}")
+        counts = {group.chunks[place].values for place in places}
+        if group.rows < 0 or counts - {group.rows}:
+            raise ValueError(f"a row group of {group.rows} rows has columns of {sorted(counts)} values")
+        total += group.rows
+    if total != file.metadata.num_rows:
+        raise ValueError(f"it has {total} rows but declares {file.metadata.num_rows}")
+    return total
 
 
 def _places(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, int]:
@@ -171,8 +215,8 @@ def _width(kind: pa.DataType) -> int:
     raise ValueError(f"a column has the unsupported type {kind}")
 
 
-def _column(file: pq.ParquetFile, source: pa.NativeFile, place: int) -> _Column:
-    pages = [page for number in range(file.metadata.num_row_groups) for page in _pages(file, source, number, place)]
+def _column(source: pa.NativeFile, groups: Iterable[_Group], place: int) -> _Column:
+    pages = [page for group in groups if group.rows for page in _pages(source, group.chunks[place])]
     return _Column(
         unpacked=sum(size for size, _ in pages),
         largest=max((size for size, _ in pages), default=0),
@@ -180,15 +224,9 @@ def _column(file: pq.ParquetFile, source: pa.NativeFile, place: int) -> _Column:
     )
 
 
-def _pages(file: pq.ParquetFile, source: pa.NativeFile, group: int, place: int) -> Iterator[tuple[int, int | None]]:
+def _pages(source: pa.NativeFile, chunk: _Chunk) -> Iterator[tuple[int, int | None]]:
     """Yield the unpacked size of each page of a chunk, and its encoding; None for a dictionary page."""
-    if not file.metadata.row_group(group).num_rows:
-        return  # an empty chunk may have any offset
-    chunk = file.metadata.row_group(group).column(place)
-    at = chunk.data_page_offset
-    if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < at:
-        at = chunk.dictionary_page_offset
-    end = at + chunk.total_compressed_size
+    at, end = chunk.start, chunk.end
     if not 0 <= at <= end <= source.size():
         raise ValueError("a column is outside the file")
     while at < end:
@@ -210,65 +248,16 @@ def _pages(file: pq.ParquetFile, source: pa.NativeFile, group: int, place: int) 
         raise ValueError("a page extends beyond its column")
 
 
-def _header(source: pa.NativeFile, at: int, end: int) -> tuple[_Fields, int]:
+def _header(source: pa.NativeFile, at: int, end: int) -> tuple[thrift.Fields, int]:
     """Parse the page header at this offset; returns it and its length, which varies with its statistics."""
     size = _FIRST_READ
     while True:
         data = source.read_at(min(size, end - at), at)
         try:
-            return _struct(data, 0, 0)
+            return thrift.struct(data)
         except IndexError:
             if len(data) < size or size >= _LONGEST_HEADER:
                 raise ValueError("a page's header is incomplete") from None
+        except ValueError as error:
+            raise ValueError(f"a page's header is damaged: {error}") from None
         size *= 4
-
-
-def _struct(data: bytes, at: int, depth: int) -> tuple[_Fields, int]:
-    """Parse a struct: members by number and type, and its end. Raises IndexError if it extends beyond `data`."""
-    if depth > _DEEPEST:
-        raise ValueError("a page's header is nested too deeply")
-    fields: _Fields = {}
-    number = 0
-    while kind := data[at] & 15:
-        step = data[at] >> 4
-        number, at = (number + step, at + 1) if step else _signed(data, at + 1)
-        if any(number == known for known, _ in fields):
-            raise ValueError("a page's header has a duplicate member")
-        fields[number, kind], at = _value(data, at, kind, depth)
-    return fields, at + 1
-
-
-def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[int | _Fields, int]:
-    if kind in (_TRUE, _FALSE):
-        return int(kind == _TRUE), at
-    if kind in (_I16, _I32, _I64):
-        return _signed(data, at)
-    if kind == _STRUCT:
-        return _struct(data, at, depth + 1)
-    if kind == _BINARY:
-        length, at = _unsigned(data, at)
-    elif kind in (_BYTE, _DOUBLE):
-        length = 1 if kind == _BYTE else 8
-    else:
-        raise ValueError("a page's header has a list or a map")
-    if at + length > len(data):
-        raise IndexError
-    return 0, at + length
-
-
-def _unsigned(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            break
-    if shift > 70:
-        raise ValueError("a page's header has a number of more than 64 bits")
-    return value, at
-
-
-def _signed(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _unsigned(data, at)
-    return value >> 1 ^ -(value & 1), at

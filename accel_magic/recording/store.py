@@ -93,7 +93,7 @@ def load(path: str | Path) -> Recording:
             container.check(file, KIND)
             _check_columns(columns)
             _check_table(file.file, columns, recording.event_count)
-            pages.declare(file.file, [column.stored for column in columns])
+            pages.declare(file.file, file.source, [column.stored for column in columns])
     except NewerVersionError as error:
         raise container.newer(place, str(error)) from error
     except bounds.TooLargeError as error:

@@ -108,9 +108,7 @@ class Writer:
         if kind == 10:
             where = "chunk" if "chunk->address" in self.reads else "most"
             if self.wrong():
-                return self.chosen.choice(
-                    (f"*(u64 *){where} = 1;", "return (u64)decision;")
-                )
+                return self.chosen.choice((f"*(u64 *){where} = 1;", "return (u64)decision;"))
             return f"bpf_probe_read_kernel(&{self.name()}, 8, {where});"
         return self.ask.format(self.value(), self.value())
 

@@ -155,7 +155,7 @@ def _check_as_kernel(operation: int, moved_to: Value, by: Value) -> None:
         if not -_FARTHEST < least < _FARTHEST:
             raise Breach(
                 "pointer-arithmetic",
-                f"{NAMES[moved_to.kind]} is moved by a number that may be {least}; the kernel allows up to {_FARTHEST - 1}",
+                f"{NAMES[moved_to.kind]} is moved by a number that may be {least}; the kernel allows {_FARTHEST - 1}",
             )
 
 

@@ -28,6 +28,7 @@ from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.recording import container, layout, packing, store
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 from tests.support.errors import raises
+from tests.support.paths import ROOT
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool"]
 text = st.text(st.characters(exclude_categories=("Cs",)) | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))
@@ -518,6 +519,42 @@ def test_a_truncated_file_is_rejected_at_every_length(traced, tmp_path):
         cut.write_bytes(content[:length])
         with pytest.raises(RecordingError):
             _ = store.load(cut).events
+
+
+FLIPPED = """
+import random, struct, sys, warnings
+from pathlib import Path
+import accel_magic
+
+warnings.simplefilter("ignore")
+whole, target, found = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2]), {}
+(length,) = struct.unpack("<I", whole[-8:-4])
+random.seed(3)
+# The row groups come first; the long texts after them are covered by checksums.
+places = random.sample(range(len(whole) - 8 - length, len(whole) - 8 - length + min(length, 3000)), 400)
+for place in places:
+    changed = bytearray(whole)
+    changed[place] ^= 1 << random.randrange(8)
+    target.write_bytes(changed)
+    try:
+        result = accel_magic.open(target)
+        len(result.events)
+        outcome = "opened"
+    except accel_magic.AccelMagicError as error:
+        outcome = error.code
+    found[outcome] = found.get(outcome, 0) + 1
+print(found)
+"""
+
+
+def test_a_damaged_footer_never_ends_the_process(tmp_path):
+    """pyarrow's description of a column does if its statistics are inconsistent."""
+    file = ROOT / "notebooks/recordings/flame-inference.parquet"
+    told = subprocess.run(
+        [sys.executable, "-c", FLIPPED, file, tmp_path / "flipped.parquet"], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr[-2000:]
+    assert "recording.damaged" in told.stdout
 
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
