@@ -39,7 +39,11 @@ def banners(
         kept = "order, counts and durations" if imported.measured else "order and counts"
         without = "" if imported.timed else f", no times: {kept} only"
         shown.append(f"IMPORTED from {imported.format}{without}")
-    if "emulated" in machine:
+    if "lab_accelerator" in machine:
+        shown.append(
+            "ACCELERATOR LAB: the real kernel, no real devices; times are the emulation's, not a device's"
+        )
+    elif "emulated" in machine:
         shown.append("NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's")
     if "simulated" in machine:
         shown.append(f"{machine['simulated']}: kernels run in an interpreter; times are its model's, not a GPU's")

@@ -24,6 +24,8 @@ CLANG = "ACCEL_MAGIC_CLANG"
 """Environment variable that names the clang to use."""
 LAB_MAGIC = b"AMLF"
 """Magic number that marks a device of the NPU lab."""
+LAB_DRIVER = "accel_lab"
+"""Kernel module of the lab's accelerator."""
 _EMULATED = ", emulated"
 _CAPABILITIES, _VENDOR_SPECIFIC, _MOST_CAPABILITIES = 0x34, 0x09, 48
 # Listed in /sys/class/drm, but without compute.
@@ -36,7 +38,7 @@ def describe() -> dict[str, str]:
     """Describe this machine: `kernel`, `os`, `cpu`, `cpus`, `host`, `device`, `python`, `accel_magic`.
 
     All values are non-empty strings. The devices are looked up on each call because drivers come and go; the rest once.
-    If a device belongs to the NPU lab, `emulated` names it.
+    If a device belongs to the NPU lab, `emulated` names it; in the accelerator lab `lab_accelerator` names its driver.
     """
     found = accelerators()
     emulated = [name for name in found if name.endswith(_EMULATED)]
@@ -44,6 +46,7 @@ def describe() -> dict[str, str]:
         **_fixed(),
         "device": ", ".join(found) or "none",
         **({"emulated": ", ".join(emulated)} if emulated else {}),
+        **({"lab_accelerator": LAB_DRIVER} if Path("/sys/module", LAB_DRIVER).exists() else {}),
     }
 
 

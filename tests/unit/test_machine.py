@@ -11,6 +11,7 @@ import pytest
 
 import accel_magic
 from accel_magic import machine
+from accel_magic.banners import banners
 
 
 def pci(root, path, ids, driver, slot):
@@ -112,6 +113,15 @@ def test_the_labs_npu_is_recognized_by_its_mark(tmp_path, space, emulated):
 
     name = "Intel NPU 8086:7d1d (intel_vpu)"
     assert machine.accelerators(tmp_path) == [f"{name}, emulated" if emulated else name]
+
+
+def test_the_accelerator_lab_is_known_by_its_module(monkeypatch, tmp_path):
+    assert "lab_accelerator" not in machine.describe()
+    monkeypatch.setattr(machine, "LAB_DRIVER", "../module")  # a folder that exists
+    assert machine.describe()["lab_accelerator"]
+    both = {"emulated": "Intel NPU, emulated", "lab_accelerator": "accel_lab"}
+    (banner,) = banners(both)
+    assert banner.startswith("ACCELERATOR LAB: the real kernel")
 
 
 def test_only_emulated_devices_are_listed_as_emulated(monkeypatch):

@@ -276,17 +276,30 @@ def _bytes_of(spec: MapSpec, what: str, given: bytes | int, size: int) -> bytes:
     return made
 
 
+def _slot(
+    table: NDArray[np.uint8], states: NDArray[np.uint32], number: int, key: NDArray[np.uint8]
+) -> tuple[int, bool]:
+    """Find a key's slot, and whether it is there; otherwise the slot for it, which is unused if the map is not full."""
+    free = -1
+    for step in range(len(table)):
+        at = (number + step) % len(table)
+        state = int(states[at]) & _STATE
+        if state == _FULL and np.array_equal(table[at, SLOT_HEAD : SLOT_HEAD + len(key)], key):
+            return at, True
+        if state in (0, _STATE) and free < 0:
+            free = at
+        if not state:
+            break
+    return free, False
+
+
 def _hash_update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes, value: NDArray[np.uint8]) -> None:
     table = rows_of(spec, raw)
     states = _states(table)
-    number = hash_of(key)
-    order = (number + np.arange(len(table))) % len(table)
+    number, value_at = hash_of(key), value_offset(spec)
     stored = np.frombuffer(key, np.uint8)
-    same = (table[:, SLOT_HEAD : SLOT_HEAD + spec.key_size] == stored).all(axis=1) & ((states & _STATE) == _FULL)
-    value_at = value_offset(spec)
-    if same.any():
-        slot = int(same.argmax())
-    else:
+    slot, there = _slot(table, states, number, stored)
+    if not there:
         count = raw[:4].view("<u4")
         if int(count[0]) >= spec.max_entries:
             raise ProgramError(
@@ -295,8 +308,6 @@ def _hash_update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes, value: NDArr
                 fix="raise its max_entries",
                 code="gpu.map.full",
             )
-        free = order[np.isin(states[order] & _STATE, (0, _STATE))]
-        slot = int(free[0])
         count += np.uint32(1)
         table[slot, SLOT_HEAD:value_at] = 0
         table[slot, SLOT_HEAD : SLOT_HEAD + spec.key_size] = stored

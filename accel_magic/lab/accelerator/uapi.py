@@ -9,9 +9,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from accel_magic.machine import LAB_DRIVER
+
 U16, U32, U64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 
-DRIVER: Final = "accel_lab"
+DRIVER: Final = LAB_DRIVER
 RINGS: Final = ("compute", "copy")
 PAGES_PER_BLOCK: Final = 512
 MOST_BLOCKS: Final = 1 << 18
