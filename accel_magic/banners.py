@@ -40,9 +40,7 @@ def banners(
         without = "" if imported.timed else f", no times: {kept} only"
         shown.append(f"IMPORTED from {imported.format}{without}")
     if "lab_accelerator" in machine:
-        shown.append(
-            "ACCELERATOR LAB: the real kernel, no real devices; times are the emulation's, not a device's"
-        )
+        shown.append("ACCELERATOR LAB: the real kernel, no real devices; times are the emulation's, not a device's")
     elif "emulated" in machine:
         shown.append("NPU LAB: the real driver on an emulated NPU; times are the emulation's, not an NPU's")
     if "simulated" in machine:

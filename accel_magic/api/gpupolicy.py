@@ -24,6 +24,8 @@ from accel_magic.results.taken_apart import Diagnosis
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pandas as pd
+
     from accel_magic.policies.tenants import Tenant
 
 
@@ -36,6 +38,7 @@ def gpupolicy(
     engine: str = "model",
     link: str = DEFAULT,
     settings: Mapping[str, int] | None = None,
+    fill: Mapping[str, pd.DataFrame] | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> PolicyResult:
     """Try policies on a trace, on a model of a GPU's memory, beside the driver's default and the optimum.
@@ -50,6 +53,8 @@ def gpupolicy(
         link: What times are modelled by: a name of `accel_magic.policies.link.LINKS`, with options
             "pcie4:gb_per_s=25,fault_us=40".
         settings: Values of policies' constants ("quota") and of entries of their maps ("policy_config.1").
+        fill: Content of their maps whose keys are where blocks start, such as what a program on the device counted:
+            tables with a column `address`, `page` or `block`, and one with numbers.
         progress: Called after every million accesses with the policy's name and the accesses that it has seen.
 
     Raises:
@@ -66,6 +71,7 @@ def gpupolicy(
         observed=not faults_only,
         engine=engine,
         settings=settings or {},
+        fill=fill or {},
         progress=progress,
     )
     return PolicyResult(trials, describe(), model)

@@ -16,6 +16,9 @@ from accel_magic.policies.settings import parse
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+
+    import pandas as pd
 
     from accel_magic.magics.gputrace import GpuTrace
     from accel_magic.magics.line import Parser
@@ -94,17 +97,36 @@ class GpuPolicy(Magics):
             engine=given.engine or "model",
             link=given.link or DEFAULT,
             settings=parse(given.set or ()),
+            fill=self._tables(given.fill or ()),
             progress=_Progress(),
         )
         if traced is not None:
             result.value = traced.value
         return result
 
+    def _tables(self, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
+        """Variables with tables by map: `MAP=VARIABLE`."""
+        import pandas as pd
+
+        found = {}
+        for text in texts:
+            name, _, variable = text.partition("=")
+            table = self.shell.user_ns.get(variable) if self.shell else None
+            if not name or not isinstance(table, pd.DataFrame):
+                raise ProbeError(
+                    f"{text!r:.60} does not fill a map",
+                    why=f"{variable or 'the variable'} is {'no data frame' if table is not None else 'not defined'}",
+                    fix="write MAP=VARIABLE with a data frame that has a column address, page or block",
+                    code="policy.bad-setting",
+                )
+            found[name] = table
+        return found
+
     @staticmethod
     def _with_tenants(given: argparse.Namespace) -> ScheduleResult:
         from accel_magic.api.gpupolicy import gpuschedule
 
-        _refuse(given, ("memory", "faults_only", "link", "device"), "a trace")
+        _refuse(given, ("memory", "faults_only", "link", "device", "fill"), "a trace")
         return gpuschedule(
             given.policies,
             given.tenants,
@@ -178,6 +200,12 @@ def parser() -> Parser:
         action="append",
         metavar="NAME=NUMBER",
         help="give a policy's constant or an entry of its map another value: quota=8, policy_config.1=8",
+    )
+    made.add_argument(
+        "--fill",
+        action="append",
+        metavar="MAP=VARIABLE",
+        help="fill a policy's map by block with a data frame: a column address, page or block, and one of numbers",
     )
     made.add_argument(
         "--check", action="store_true", default=None, help="only verify the policies, and look through their code"

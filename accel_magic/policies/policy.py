@@ -20,7 +20,7 @@ from accel_magic.gpu.verifier.findings import judged
 from accel_magic.gpu.verifier.run import Hook
 from accel_magic.gpu.verifier.safety import analyse
 from accel_magic.policies.lints import lint
-from accel_magic.policies.settings import entries, with_variables
+from accel_magic.policies.settings import entries, filled, with_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ class Policy:
         hooks: Its programs by hook: names of `HOOKS` and `PROBED`, or of `SCHEDULING`.
         lints: What may go wrong with it on a GPU.
         values: What its maps hold at first, by map: key -> value.
-        settings: Names of the settings that it has used.
+        settings: Names of the settings and of the filled maps that it has.
 
     """
 
@@ -116,7 +116,11 @@ def shipped() -> dict[str, Path]:
 
 
 def load(
-    source: str | Path, *, include: Sequence[str | Path] = (), settings: Mapping[str, int] = MappingProxyType({})
+    source: str | Path,
+    *,
+    include: Sequence[str | Path] = (),
+    settings: Mapping[str, int] = MappingProxyType({}),
+    fill: Mapping[str, Mapping[int, int]] = MappingProxyType({}),
 ) -> Policy:
     """Load a policy, and verify it.
 
@@ -125,6 +129,7 @@ def load(
         include: Folders of headers, searched before our own.
         settings: Values of variables ("quota") and of entries of maps ("policy_config.1"); those that it does not have
             are left out.
+        fill: Content of maps, likewise.
 
     Raises:
         ProbeError: A setting does not fit.
@@ -141,10 +146,10 @@ def load(
         loaded = objects.load_object(data, f"{name}.bpf.c")
     else:
         loaded = objects.load_object(source)
-    return _policy(name, loaded, settings)
+    return _policy(name, loaded, settings, fill)
 
 
-def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int]) -> Policy:
+def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int], fill: Mapping[str, Mapping[int, int]]) -> Policy:
     loaded, used = with_variables(loaded, settings)
     programs = {program.name: program for program in loaded.programs}
     maps = tuple(_one_processor(spec) for spec in loaded.maps)
@@ -162,8 +167,9 @@ def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int]) -> Policy
             raise _error(name, f'{program.name} is in SEC("{program.section}"), which the model does not call')
     looping = [hook for hook, one in hooked.items() if one.loops]
     lints = lint(name, {hook: one.program for hook, one in hooked.items()}, maps, looping)
-    values = entries(maps, settings)
-    used |= {one for one in settings if one.partition(".")[0] in values}
+    values, whole = entries(maps, settings), filled(maps, fill)
+    used |= {one for one in settings if one.partition(".")[0] in values} | whole.keys()
+    values = {table: whole.get(table, {}) | values.get(table, {}) for table in whole.keys() | values.keys()}
     return Policy(name, loaded, maps, table, hooked, tuple(lints), values, frozenset(used))
 
 

@@ -78,6 +78,28 @@ def entries(maps: Iterable[MapSpec], settings: Mapping[str, int]) -> dict[str, d
     return found
 
 
+def filled(maps: Iterable[MapSpec], fill: Mapping[str, Mapping[int, int]]) -> dict[str, dict[bytes, bytes]]:
+    """As `entries`, for whole maps: numbers by number.
+
+    Raises:
+        ProbeError: There are more than the map has room for, or one does not fit.
+
+    """
+    found = {}
+    for spec in maps:
+        if spec.name not in fill or spec.type in RINGS:
+            continue
+        if len(fill[spec.name]) > spec.max_entries:
+            raise _unfit(
+                spec.name, f"it has room for {spec.max_entries} entries, and {len(fill[spec.name])} were given"
+            )
+        found[spec.name] = {
+            _bytes(spec.name, key, spec.key_size): _bytes(spec.name, value, spec.value_size)
+            for key, value in fill[spec.name].items()
+        }
+    return found
+
+
 def _bytes(name: str, value: int, size: int) -> bytes:
     """As much of a number as the place has."""
     bits = 8 * size

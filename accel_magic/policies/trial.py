@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pandas as pd
 
 from accel_magic.errors import ProbeError
 from accel_magic.policies import known
@@ -46,6 +47,8 @@ _ABOUT: Final = {
         'try it with tenants: --tenants "critical*2:work=50us,every=10ms batch*4:work=5ms"',
     ),
 }
+_PLACES: Final = {"address": BLOCK_BYTES, "page": PAGES_PER_BLOCK, "block": 1}
+"""Columns that say where an access was: what they are divided by for the block."""
 _MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[KMGT]i?B)?")
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -107,6 +110,7 @@ def try_policies(
     observed: bool = True,
     engine: str = "model",
     settings: Mapping[str, int] = MappingProxyType({}),
+    fill: Mapping[str, pd.DataFrame] = MappingProxyType({}),
     progress: Callable[[str, int], None] | None = None,
 ) -> Trials:
     """Try policies on a trace.
@@ -118,6 +122,8 @@ def try_policies(
         observed: Whether policies hear of every access, or of faults only, as with GPUs without access counters.
         engine: One of `ENGINES`; "kernel" works in the accelerator lab only.
         settings: As for `accel_magic.policies.policy.load`; each must be one that a policy has.
+        fill: Content of policies' maps whose keys are where blocks start: tables with a column `address`, `page` or
+            `block`, and one with numbers, which are added up by block. Blocks that the trace lacks are left out.
         progress: Called after every million accesses with the policy's name and the accesses that it has seen.
 
     Raises:
@@ -132,7 +138,9 @@ def try_policies(
     if not blocks:
         raise ProbeError("the trace has no accesses", fix="trace a cell that runs kernels", code="policy.no-accesses")
     chunks = memory_size(memory, blocks)
-    loaded = load_all(policies, settings, MEMORY_TABLE)
+    loaded = load_all(
+        policies, settings, MEMORY_TABLE, {name: _by_block(trace, name, table) for name, table in fill.items()}
+    )
     trials = tuple(
         _try(name, trace, functools.partial(_memory, engine, one, trace, chunks, observed), one, progress)
         for name, one in loaded
@@ -151,7 +159,10 @@ def check_engine(engine: str) -> None:
 
 
 def load_all(
-    policies: Sequence[str | Path], settings: Mapping[str, int], table: str
+    policies: Sequence[str | Path],
+    settings: Mapping[str, int],
+    table: str,
+    fill: Mapping[str, Mapping[int, int]] = MappingProxyType({}),
 ) -> list[tuple[str, Policy | None]]:
     """Load policies that decide about the same; returns them by name, after the driver's default (None).
 
@@ -159,18 +170,19 @@ def load_all(
         policies: As for `accel_magic.policies.policy.load`.
         settings: Likewise; each must be one that a policy has.
         table: What they decide about: `MEMORY_TABLE` or `SCHEDULING_TABLE`.
+        fill: As for `load`; likewise.
 
     Raises:
         ProbeError: Two have one name, a setting is wrong, or one decides about something else.
         ProgramError, MachineError: As `load`.
 
     """
-    given = [load(one, settings=settings) for one in policies]
-    unused = sorted(settings.keys() - frozenset().union(*(one.settings for one in given)))
+    given = [load(one, settings=settings, fill=fill) for one in policies]
+    unused = sorted((settings.keys() | fill.keys()) - frozenset().union(*(one.settings for one in given)))
     if unused:
         raise ProbeError(
             f"no policy has {', '.join(unused)}",
-            why="settings are names of constants and initialised variables, or MAP.KEY",
+            why="settings are names of constants and initialised variables, or MAP.KEY; maps are filled by name",
             fix="look at the policy's source",
             code="policy.bad-setting",
         )
@@ -188,6 +200,23 @@ def load_all(
             code="policy.name-twice",
         )
     return list(zip(names, [None, *given], strict=True))
+
+
+def _by_block(trace: PageTrace, name: str, table: pd.DataFrame) -> dict[int, int]:
+    """Numbers by the address at which the trial has the block, which numbers blocks without gaps."""
+    places = [column for column in _PLACES if column in table]
+    values = [column for column in table if column not in places and pd.api.types.is_integer_dtype(table[column])]
+    if len(places) != 1 or len(values) != 1 or not pd.api.types.is_integer_dtype(table[places[0]]):
+        raise ProbeError(
+            f"{name} cannot be filled with this table",
+            why=f"it has the columns {', '.join(map(str, table.columns))}",
+            fix="it must have one of address, page and block, and one other column of integers",
+            code="policy.bad-setting",
+        )
+    sums = table[values[0]].groupby(table[places[0]] // _PLACES[places[0]]).sum()
+    sums = sums[sums.index.isin(trace.blocks)]
+    starts = np.searchsorted(trace.blocks, sums.index.to_numpy(np.uint64)) * BLOCK_BYTES
+    return dict(zip(starts.tolist(), sums.tolist(), strict=True))
 
 
 def memory_size(memory: str | int, blocks: int) -> int:

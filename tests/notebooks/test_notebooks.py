@@ -387,13 +387,14 @@ def test_the_policies_notebook_shows_what_policies_do_with_the_cells_pages_and_w
         for rows in (text[text.index("policy ") :].splitlines()[1:] for text in memory)
     ]
 
-    assert len(trials) == 6
-    assert [len(memory), len(scheduling)] == [4, 2]
+    assert len(trials) == 7
+    assert [len(memory), len(scheduling)] == [5, 2]
     assert "CPU device (simulated)" in trials[0]
     assert misses[0]["optimum"] <= misses[0]["mru"] < misses[0]["default"]
     assert misses[1]["2q"] < misses[1]["lfu"] < misses[1]["default"] < misses[1]["mru"]
     assert misses[2]["fifo"] > misses[1]["default"]
-    assert misses[3]["policy"] < misses[3]["default"]
+    assert misses[3]["hot"] < misses[3]["default"] == misses[3]["lru"]
+    assert misses[4]["policy"] < misses[4]["default"]
     assert any("[thrashing]" in text for text in shown)
     assert "[null-not-checked]" in printed(notebook)
     (tenants,) = [text for text in shown if "tenant" in text and "quota" in text]

@@ -223,6 +223,74 @@ def test_settings_reach_the_policy_that_has_them_and_others_are_errors(loop):
         accel_magic.gpupolicy(["lru"], trace, memory=32, settings={"quota": 4})
 
 
+def test_a_map_is_filled_with_what_the_device_counted():
+    """Of 40 blocks far apart, 8 are used again and again; the driver hears of faults only."""
+    random = np.random.default_rng(2)
+    numbers = np.where(random.random(6000) < 0.7, random.integers(0, 8, 6000), random.integers(8, 40, 6000))
+    trace = PageTrace.of((1000 + 3 * numbers).astype(np.uint64) * 512, source="made by a test")
+    frame = trace.frame()
+    counts = frame.groupby("block").size().rename("count").reset_index()
+    tables = (
+        counts,
+        counts.assign(block=counts["block"] * 512 + 7).rename(columns={"block": "page"}),
+        counts.assign(block=counts["block"] * 2**21 + 4097).rename(columns={"block": "address"}),
+        pd.concat([counts.assign(count=counts["count"] - 1), counts.assign(count=1)]),
+        pd.concat([counts, pd.DataFrame({"block": np.array([5], np.uint64), "count": [99]})]),
+    )
+    for table in tables:
+        found = accel_magic.gpupolicy(
+            "hot", trace, memory=16, faults_only=True, fill={"hot": table}, settings={"least": 300}
+        )
+        assert found.counts["misses"]["hot"] < 0.8 * found.counts["misses"]["default"]
+        assert len(found.maps["hot"]["hot"]) == 40
+        assert found.maps["hot"]["hot"]["key"].max() == 39 << 21
+    cold = accel_magic.gpupolicy("hot", trace, memory=16, faults_only=True)
+    assert cold.counts["misses"]["hot"] > found.counts["misses"]["hot"]
+    for wrong in (counts[["count"]], counts.assign(page=1), counts.assign(block=0.5), counts.assign(more=1)):
+        with raises("policy.bad-setting", ProbeError):
+            accel_magic.gpupolicy("hot", trace, fill={"hot": wrong})
+    with raises("policy.bad-setting", ProbeError):
+        accel_magic.gpupolicy("lru", trace, fill={"hot": counts})
+
+
+COUNTING = """
+#include "accel_gpu.h"
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64); /* page */
+	__type(value, u64);
+} seen SEC(".maps");
+SEC("gpu/store")
+int count(struct gpu_ctx *ctx)
+{
+	u64 page = ctx->address >> 12, zero = 0, *there = bpf_map_lookup_elem(&seen, &page);
+	if (!there) {
+		bpf_map_update_elem(&seen, &page, &zero, BPF_NOEXIST);
+		there = bpf_map_lookup_elem(&seen, &page);
+	}
+	if (there)
+		__sync_fetch_and_add(there, 1);
+	return 0;
+}
+char _license[] SEC("license") = "GPL";
+"""
+
+
+def test_the_map_of_a_program_in_the_kernels_feeds_a_policy(tmp_path):
+    pytest.importorskip("numba.cuda")
+    program = tmp_path / "counting.bpf.c"
+    program.write_text(COUNTING)
+    names = {}
+    exec(KERNEL, names)
+    with accel_magic.gputrace("pagetrace", str(program), device="cpu") as traced:
+        names["work"]()
+    seen = traced.result.maps["seen"].rename(columns={"key": "page"})
+    assert seen["value"].sum() == 128 * 256  # a store of each thread
+    found = accel_magic.gpupolicy("hot", traced.result, memory=4, faults_only=True, fill={"hot": seen})
+    assert found.maps["hot"]["hot"]["value"].sum() == 128 * 256
+
+
 def test_two_queues_keep_what_is_used_often_and_a_part_of_a_loop():
     for trace, memory in (("zipf:blocks=256", 32), ("zipf+scan:blocks=256", 32), ("loop:blocks=80", 64)):
         misses = accel_magic.gpupolicy(["2q"], f"{trace},accesses=30000", memory=memory).counts["misses"]
