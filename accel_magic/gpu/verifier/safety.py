@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.gpu.program import isa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import MapSpec, Program
-    from accel_magic.gpu.program.verdict import Finding, Place
+    from accel_magic.gpu.program.verdict import Finding, Place, Severity
     from accel_magic.gpu.verifier.cfg import Cfg
     from accel_magic.gpu.verifier.explore import Plan, Seen
     from accel_magic.gpu.verifier.run import Hook
@@ -62,7 +62,7 @@ def analyse(program: Program, maps: Sequence[MapSpec], hook: Hook | None = None)
         for place, (message, fix) in exploration.run.prints.items()
     ]
     found += _mixed(program, exploration)
-    found += _unreachable(program, graphs)
+    found += _unreachable(program, graphs, "error" if hook else "note")
     return Safety(ordered(program, found), graphs, collect(program, exploration))
 
 
@@ -150,7 +150,9 @@ def _mixed(program: Program, exploration: Exploration) -> Iterator[Finding]:
             yield finding(RULES["mixed-pointers"], program, place, message)
 
 
-def _unreachable(program: Program, graphs: Sequence[Cfg]) -> Iterator[Finding]:
+def _unreachable(program: Program, graphs: Sequence[Cfg], severity: Severity) -> Iterator[Finding]:
+    """Code that no path reaches, which the kernel refuses."""
     for place, graph in enumerate(graphs):
         for stretch in graph.unreachable:
-            yield finding(RULES["unreachable-code"], program, (place, stretch.start), "no path reaches this code")
+            one = finding(RULES["unreachable-code"], program, (place, stretch.start), "no path reaches this code")
+            yield replace(one, severity=severity)

@@ -56,6 +56,8 @@ def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int
         if not _exists(instruction):
             yield Fault("unknown-opcode", slot, _unknown(instruction))
             continue
+        if policy and _shifts_too_far(instruction):
+            yield Fault("unknown-opcode", slot, f"a shift by {instruction.imm} bits, which the kernel refuses")
         if instruction.dst > 10 or instruction.src > 10 or (instruction.dst == 10 and _writes(instruction)):
             yield Fault("bad-register", slot, "the instruction writes r10 or uses a register that does not exist")
         yield from _unknown_names(instruction, slot, maps, functions)
@@ -64,6 +66,13 @@ def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int
             if helper is None or helper.user not in ("both", "policy" if policy else "gpu"):
                 name = f"`{helper.name}`" if helper else f"helper with the number {instruction.imm}"
                 yield Fault("unknown-helper", slot, f"{'a policy' if policy else 'the GPU'} has no {name}")
+
+
+def _shifts_too_far(instruction: isa.Instruction) -> bool:
+    if instruction.kind not in (isa.ALU, isa.ALU64) or instruction.from_register:
+        return False
+    width = 64 if instruction.kind == isa.ALU64 else 32
+    return instruction.operation in (isa.Alu.LSH, isa.Alu.RSH, isa.Alu.ARSH) and not 0 <= instruction.imm < width
 
 
 def _unknown(instruction: isa.Instruction) -> str:
