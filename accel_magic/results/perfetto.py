@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
+    from accel_magic.analysis.drm import DrmTables
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Events, Recording
     from accel_magic.results.taken_apart import Npu
@@ -44,7 +45,11 @@ def has_layers(recording: Recording) -> bool:
 
 
 def export(
-    recording: Recording, path: str | Path, stacks: CombinedStacks | None = None, npu: Npu | None = None
+    recording: Recording,
+    path: str | Path,
+    stacks: CombinedStacks | None = None,
+    npu: Npu | None = None,
+    drm: DrmTables | None = None,
 ) -> Path:
     """Write the events and hit rates of a recording as trace-event JSON and return the file's absolute path.
 
@@ -59,6 +64,7 @@ def export(
         path: The file.
         stacks: Stacks of its events.
         npu: Analysis of the recording, if `has_layers`.
+        drm: Likewise, if it has jobs of the DRM scheduler, which get tracks for each ring (`perfetto_drm`).
 
     Raises:
         RecordingError: The path cannot be written to, or the events cannot be read.
@@ -81,6 +87,7 @@ def export(
             _described(_track_names(events)),
             _described(_counters(recording)),
             _layers(npu),
+            _jobs(drm),
         ):
             file.write(lines[skip:])
             skip = 0
@@ -94,6 +101,14 @@ def _layers(npu: Npu | None) -> Iterator[bytes]:
         from accel_magic.results.perfetto_npu import layers
 
         yield from layers(npu.calls, npu.jobs)
+
+
+def _jobs(drm: DrmTables | None) -> Iterator[bytes]:
+    """Entries of the DRM scheduler's jobs, if it was traced."""
+    if drm is not None and len(drm.jobs):
+        from accel_magic.results.perfetto_drm import jobs
+
+        yield from jobs(drm.jobs)
 
 
 def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:

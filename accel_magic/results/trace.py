@@ -315,7 +315,8 @@ class TraceResult(Result):
         from accel_magic.results.perfetto import export, has_layers
 
         npu = self.npu if has_layers(self.recording) else None
-        return export(self.recording, path, self.combined_stacks, npu)
+        drm = self.drm if self.recording.timed and is_traced(self.recording) else None
+        return export(self.recording, path, self.combined_stacks, npu, drm)
 
     def _title(self) -> str:
         return f"trace of {', '.join(dict.fromkeys(point.probe for point in self.plan.points))}"
