@@ -113,7 +113,10 @@ def _arithmetic(run: Run, state: State, place: Place, instruction: isa.Instructi
     right = left if instruction.operation == Alu.NEG else _operand(state, instruction)
     width = 64 if instruction.kind == isa.ALU64 else 32
     if left.kind == right.kind == "scalar":
-        known = compute(instruction.operation, width, left.number, right.number, variant=instruction.offset)
+        if run.hook and instruction.operation in (Alu.DIV, Alu.MOD):
+            known = UNKNOWN  # as in the kernel, which accepts no more than that
+        else:
+            known = compute(instruction.operation, width, left.number, right.number, variant=instruction.offset)
         found = number(known)
     else:
         found = _moved_pointer(instruction.operation, width, left, right)

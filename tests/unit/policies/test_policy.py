@@ -158,6 +158,10 @@ def test_shipped_policies_are_accepted(name):
         ("value = *(u32 *)&chunk->va_block;", "out-of-bounds-object"),
         ("value = bpf_get_prandom_u32() * 1ull << 40; value += (u64)chunk;", "pointer-arithmetic"),
         ("value = (u64)chunk + (1ull << 29);", "pointer-arithmetic"),
+        (
+            "volatile u64 kept[4] = {}; u32 at = 3; barrier_var(at); at = 2 % at; value = kept[at];",
+            "pointer-arithmetic",
+        ),
         ('asm volatile("%0 <<= 64" : "+r"(value));', "unknown-opcode"),
         ('asm volatile("goto +1; r1 = 2; r2 = 3" : : : "r1", "r2");', "unreachable-code"),
         ("value = ctx[3];", "out-of-bounds-context"),
