@@ -271,8 +271,9 @@ class TraceResult(Result):
         return reduce(Diagnosis.with_more, found)
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
-        """`hits` per function, `latency` histograms, `rate` over time, a `flame` graph, an NPU's `timeline`."""
+        """`hits` per function, `latency`, `rate` over time, a `flame` graph, an NPU's `timeline`, jobs by `rings`."""
         from accel_magic.views.figures import trace as figures
+        from accel_magic.views.figures.drm import rings
         from accel_magic.views.timeline.npu import timeline
 
         return {
@@ -280,6 +281,7 @@ class TraceResult(Result):
             "latency": lambda: figures.latency(self.recording),
             "rate": lambda: figures.rate(self.recording),
             "timeline": lambda: timeline(self.npu),
+            "rings": lambda: rings(self.gpu_jobs),
             "flame": lambda: self.profile(self._weight()).figure("flame"),
         }
 
