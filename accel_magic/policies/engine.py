@@ -16,7 +16,7 @@ from accel_magic.gpu.codegen.lowering import Target
 from accel_magic.gpu.codegen.lowering.module import lower_all
 from accel_magic.gpu.maps import layout, views
 from accel_magic.gpu.maps.content import MapContent
-from accel_magic.policies.policy import HOOKS, PROBED, SCHEDULING
+from accel_magic.policies.policy import HOOKS, LAUNCHES, PROBED, SCHEDULING
 from accel_magic.policies.traces import PAGES_PER_BLOCK
 from accel_magic.ptx import llvm
 
@@ -47,7 +47,7 @@ _STATE, _CHUNK, _BLOCK, _TENANT = 1024, 56, 96, 48
 """Bytes of the model's structs; model.c checks them."""
 _ALIGNMENT: Final = 4096
 _LEVEL: Final = 3
-_ENTRIES: Final = ("model_start", "model_run", "model_task", "model_task_end")
+_ENTRIES: Final = ("model_start", "model_run", "model_task", "model_task_end", "model_control", "model_launch")
 _COMM: Final = slice(8, 24)
 """Place of the name in `struct tenant`."""
 _WITHOUT: Final = "define i64 @policy_{hook}(ptr %arguments) alwaysinline {{ ret i64 0 }}"
@@ -82,12 +82,14 @@ class Task:
         timeslice_us: How long it keeps the GPU while others wait, in µs.
         interleave: Its level: how often it is on the runlist.
         admitted: Whether it may run.
+        refused: Requests of the policy about it that the driver ignored, because they were not valid.
 
     """
 
     timeslice_us: int
     interleave: int
     admitted: bool
+    refused: int = 0
 
 
 class Model:
@@ -175,20 +177,40 @@ class Model:
         self._functions.run(pages.ctypes.data, tenants.ctypes.data, len(pages), told.ctypes.data)
         return told
 
-    def task(self, tenant: int, name: str) -> Task:
+    def task(self, tenant: int, name: str, asks_us: int = 0) -> Task:
         """Have a tenant make its task, and ask the scheduling policy about it.
 
         Args:
             tenant: Its number.
             name: The name of its process, of which the kernel keeps 15 bytes.
+            asks_us: The time slice that it then asks for, in µs; 0 for none.
 
         """
         start = self._arena - self._memory.ctypes.data + self._first_tenant + tenant * _TENANT
         comm = name.encode()[: _COMM.stop - _COMM.start - 1].ljust(_COMM.stop - _COMM.start, b"\0")
         self._memory[start:][_COMM] = np.frombuffer(comm, np.uint8)
-        told = np.zeros(3, np.uint64)
+        told = np.zeros(4, np.uint64)
         self._functions.task(tenant, DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE, told.ctypes.data)
-        return Task(int(told[0]), int(told[1]), bool(told[2]))
+        timeslice_us, interleave, admitted, refused = map(int, told)
+        if asks_us:
+            self._functions.control(tenant, asks_us, 0, told.ctypes.data)
+            timeslice_us, refused = int(told[0]) or timeslice_us, refused + int(told[1])
+        return Task(timeslice_us, interleave, bool(admitted), refused)
+
+    def launch(self, tenant: int, after: bool) -> tuple[int, ...]:
+        """Have a tenant launch a kernel, which the policy may probe.
+
+        Args:
+            tenant: Its number.
+            after: Whether the job is queued: programs on the call's return run, not those on its entry.
+
+        Returns:
+            The tenants whose tasks the policy preempted.
+
+        """
+        told = np.zeros(4, np.uint64)
+        self._functions.launch(tenant, int(after), 0, told.ctypes.data)
+        return tuple(np.flatnonzero(np.unpackbits(told.view(np.uint8), bitorder="little")).tolist())
 
     def task_end(self, tenant: int) -> None:
         """End a tenant's task."""
@@ -217,7 +239,8 @@ class _Compiled:
         # An engine owns its target machine, so it gets its own.
         self._engine = llvm.binding().create_mcjit_compiler(module, _new_machine())
         self._engine.finalize_object()
-        self.start, self.run, self.task, self.task_end = map(self._function, _ENTRIES)
+        functions = map(self._function, _ENTRIES)
+        self.start, self.run, self.task, self.task_end, self.control, self.launch = functions
 
     def _function(self, name: str) -> Callable[..., None]:
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 4)
@@ -237,7 +260,7 @@ def _linked(policy: Policy | None, placement: layout.Placement, arena: tuple[int
         (_WITH if hook in hooked else _WITHOUT).format(
             hook=hook, program=hooked[hook].program.name if hook in hooked else ""
         )
-        for hook in (*HOOKS, PROBED, *SCHEDULING)
+        for hook in (*HOOKS, PROBED, *SCHEDULING, *LAUNCHES)
     ]
     start, size = arena
     constants = [f"@accel_arena = constant i64 {start}", f"@accel_arena_size = constant i64 {size}"]

@@ -11,22 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
+import pandas as pd
 
 from accel_magic.gpu.maps import layout, views
 from accel_magic.gpu.maps.content import MapContent
 from accel_magic.gpu.program.helpers import HASHES
 from accel_magic.kernel import bpf
-from accel_magic.lab.accelerator import Accelerator, attached
+from accel_magic.lab.accelerator import Accelerator, attached, counts
+from accel_magic.lab.accelerator.tenants import TenantProcess, Work, run
 from accel_magic.policies.engine import Counts, Task
+from accel_magic.policies.runlist import JOB, Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
 
     from accel_magic.gpu.program.model import MapSpec
     from accel_magic.policies.policy import Policy
+    from accel_magic.policies.tenants import Tenant
 
 _TENANT: Final = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()")
 _PER_CPU: Final = (5, 6)
@@ -121,27 +125,86 @@ class Kernel:
         return Counts(**vars(self._accelerator.counts))
 
 
-def tasks(policy: Policy | None, names: Sequence[str]) -> tuple[tuple[Task, ...], tuple[MapContent, ...]]:
-    """Have the kernel ask a scheduling policy about tasks: each is an open file of a thread with that name.
+def share(
+    policy: Policy | None,
+    tenants: Sequence[Tenant],
+    arrivals: Sequence[Sequence[NDArray[np.float64]]],
+    duration_us: float,
+) -> tuple[tuple[Task, ...], tuple[Schedule, ...], tuple[MapContent, ...]]:
+    """Have tenants share the accelerator's engine, each a process that submits jobs to the kernel's scheduler.
+
+    Args:
+        policy: A scheduling policy; None for the driver's default.
+        tenants: What wants to run.
+        arrivals: For each run and tenant: when jobs come, in µs from the start.
+        duration_us: The time of a run, in µs.
 
     Returns:
-        What it made of each task, and its maps when all were there.
+        What the kernel made of each task, what the engine did in each run, and the policy's maps at the end.
 
     Raises:
-        MachineError, PolicyRefusedError: As `Kernel`.
+        MachineError, PolicyRefusedError: As `Kernel`; a tenant ended, or has more jobs than are recorded.
 
     """
-    name = Path("/proc/thread-self/comm")
-    before = name.read_text().rstrip("\n")
     with contextlib.ExitStack() as stack:
-        stack.callback(name.write_text, before)
         kernel = stack.enter_context(Kernel(policy, chunks=1, blocks=1))
-        made = []
-        for one in names:
-            name.write_text(one)
-            found = stack.enter_context(Accelerator()).task
-            made.append(Task(int(found.timeslice_us), int(found.interleave), not found.rejected))
-        return tuple(made), kernel.maps()
+        processes = [stack.enter_context(TenantProcess(one.name, int(one.asks_us))) for one in tenants]
+        made = tuple(
+            Task(int(one.timeslice_us), int(one.interleave), not one.rejected, int(one.refused))
+            for one in (process.task for process in processes)
+        )
+        admitted = [number for number, task in enumerate(made) if task.admitted]
+        schedules = []
+        for times in arrivals:
+            before = _preempted()
+            work = [_work(tenants[number], times[number]) for number in admitted]
+            start, records = run([processes[number] for number in admitted], work, int(duration_us * 1000))
+            found = {number: _jobs(one, start) for number, one in zip(admitted, records, strict=True)}
+            preempted = [_preempted().get(one.task.tsg_id, 0) - before.get(one.task.tsg_id, 0) for one in processes]
+            schedules.append(_schedule(times, found, duration_us, preempted))
+        return made, tuple(schedules), kernel.maps()
+
+
+def _work(tenant: Tenant, times: NDArray[np.float64]) -> Work:
+    return Work(max(round(tenant.work_us), 1), (times * 1000).astype(np.int64), not tenant.every_us)
+
+
+def _preempted() -> dict[int, int]:
+    """How often each task lost the engine, as the module counted it."""
+    return {row["client"]: row["preempted"] for row in counts.clients()}
+
+
+def _jobs(records: NDArray[Any], start_ns: int) -> pd.DataFrame:
+    """Times of a tenant's jobs in µs from the start; the index is their number."""
+    table = pd.DataFrame({name: records[name] for name in records.dtype.names or ()}).set_index("cookie")
+    for name in ("queued", "started", "ended"):
+        table[name] = (table[f"{name}_ns"].astype("int64") - start_ns) / 1000
+    return table
+
+
+def _schedule(
+    times: Sequence[NDArray[np.float64]],
+    found: Mapping[int, pd.DataFrame],
+    duration_us: float,
+    preempted: Sequence[int],
+) -> Schedule:
+    """The run as the model describes one; what happened after its end is left out."""
+    busy, jobs = np.zeros(len(times)), []
+    for number, column in enumerate(times):
+        table = found.get(number, pd.DataFrame(columns=["queued", "started", "ended", "busy_ns"]))
+        # A job comes when it should; one that follows another comes when it is submitted.
+        coming: dict[Any, float] = {at: float(time) for at, time in enumerate(column, 1)}
+        coming |= {at: float(time) for at, time in table["queued"].items() if at not in coming}
+        after = (table["ended"] - duration_us).clip(lower=0)
+        busy[number] = (table["busy_ns"] / 1000 - after).clip(lower=0).sum()
+        for at, time in coming.items():
+            times_of = table.loc[at, ["started", "ended"]].tolist() if at in table.index else [np.nan, np.nan]
+            in_time = [moment if moment <= duration_us else np.nan for moment in times_of]
+            if time < duration_us:
+                jobs.append((number, time, *in_time))
+    ordered = np.sort(np.array(jobs, JOB), order="arrival_us", kind="stable")
+    slices = sum(int(table["slices"].sum()) for table in found.values())
+    return Schedule(ordered, busy, slices, np.array(preempted, np.int64))
 
 
 def _repeated(value: bytes, spec: MapSpec) -> bytes:

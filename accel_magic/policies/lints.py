@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 _REORDER: Final = KFUNCS["bpf_gpu_request_reorder"]
 _CURRENT: Final = {14: "bpf_get_current_pid_tgid", 16: "bpf_get_current_comm"}
 _ACCESS: Final = "gpu_block_access"
+_SET_TIMESLICE: Final = KFUNCS["bpf_nv_gpu_set_timeslice"]
+_CONTROL: Final = "on_timeslice_control"
 _HOT: Final = (_ACCESS, "gpu_block_activate", "gpu_page_prefetch_iter")
 """Hooks that the driver calls with its lock held, for every chunk or step."""
 
-_OF_TENANT: Final = ("on_task_init", "on_bind", "on_task_destroy")
+_OF_TENANT: Final = ("on_task_init", "on_bind", "on_task_destroy", _CONTROL, "launch", "launched")
 """Hooks that the driver calls in the tenant's own process."""
 
 
@@ -54,6 +56,8 @@ def lint(name: str, hooks: Mapping[str, Program], maps: Sequence[MapSpec], loopi
     deciding = [hook for hook, numbers in called.items() if _REORDER in numbers]
     if deciding == [_ACCESS]:
         yield ACCESS_ONLY.finding({}, {"policy": name})
+    if _SET_TIMESLICE in called.get("on_task_init", ()) and _CONTROL not in hooks:
+        yield OVERWRITTEN.finding({}, {"policy": name})
     hashes = {spec.name for spec in maps if spec.type in HASHES}
     used = {
         hook: hashes & {one.reference.map for one in _instructions(program) if one.reference}
@@ -110,4 +114,11 @@ LOOP: Final = Lint(
     "It ends, but the driver calls the hook with its lock held, and all other faults wait.",
     "Do a part of the work in each call.",
 )
-LINTS: Final = (ACCESS_ONLY, HASH, CURRENT, LOOP)
+OVERWRITTEN: Final = Lint(
+    "timeslice-overwritten",
+    "warning",
+    "{policy} sets time slices in on_task_init only",
+    "CUDA asks for a time slice of 2,048 µs after a task was made, and gets it: what the policy set is gone.",
+    "Set it in on_timeslice_control, too; try it with tenants that have asks=2048us.",
+)
+LINTS: Final = (ACCESS_ONLY, HASH, CURRENT, LOOP, OVERWRITTEN)

@@ -29,7 +29,9 @@ struct mm_struct {
 enum { FREE, USED, UNUSED };
 enum { HIT, FAULT, MISS };
 enum { APPLY, DEFAULT, REPEAT, STALE, CONFLICT };
-enum { EFAULT = 14 };
+enum { EIO = 5, EFAULT = 14 };
+enum { MOST_STACK = 16384 };
+enum { MOST_TASKS = 256, MOST_TIMESLICE_US = 1000000, MOST_INTERLEAVE = 2 };
 
 struct tenant {
 	struct task_struct task;
@@ -38,10 +40,18 @@ struct tenant {
 	uvm_va_range_managed_t range;
 };
 
+struct request {
+	u64 attempted, conflict, value;
+};
+
 struct task_request { // ctx is all that the policy sees
 	struct nv_gpu_task_init_ctx ctx;
-	u64 timeslice_us;
-	u32 interleave;
+	struct request timeslice_us, interleave;
+};
+
+struct timeslice_request {
+	struct nv_gpu_timeslice_control_ctx ctx;
+	struct request timeslice_us;
 };
 
 // In Python: `_State` in engine.py. Sizes in chunks, blocks, tenants; counters since the beginning.
@@ -61,6 +71,8 @@ struct state {
 	struct task_request task;
 	struct nv_gpu_bind_ctx bind;
 	struct nv_gpu_task_destroy_ctx destroyed;
+	struct timeslice_request control;
+	u64 preempted[MOST_TASKS / 64]; // tasks that lost the engine in the current launch
 	u64 registers[21]; /* struct pt_regs */
 };
 
@@ -86,6 +98,9 @@ u64 policy_gpu_evict_prepare(void *arguments);
 u64 policy_on_task_init(void *arguments);
 u64 policy_on_bind(void *arguments);
 u64 policy_on_task_destroy(void *arguments);
+u64 policy_on_timeslice_control(void *arguments);
+u64 policy_launch(void *registers);
+u64 policy_launched(void *registers);
 u64 policy_uvm_perf_prefetch_get_hint_va_block(void *registers);
 
 PART struct state *of_arena(void) { return (struct state *)accel_arena; }
@@ -117,8 +132,11 @@ u64 accel_helper_16(u64 to, u64 size, u64 c, u64 d, u64 e) {
 	return 0;
 }
 
-u64 accel_helper_113(u64 to, u64 size, u64 from, u64 d, u64 e) {
-	_Bool known = readable(from, size);
+// Programs also read their own stack so, to make a number of a pointer. It is in a frame of the callers', all of which are
+// above this function's own.
+__attribute__((noinline)) u64 accel_helper_113(u64 to, u64 size, u64 from, u64 d, u64 e) {
+	u64 above = from - (u64)__builtin_frame_address(0);
+	_Bool known = readable(from, size) || (above < MOST_STACK && size <= MOST_STACK - above);
 
 	for (u64 at = 0; at < size; at++)
 		((u8 *)to)[at] = known ? ((const u8 *)from)[at] : 0;
@@ -161,18 +179,41 @@ u64 accel_helper_10001(u64 decision, u64 destination, u64 position, u64 d, u64 e
 	return APPLY;
 }
 
-u64 accel_helper_10002(u64 ctx, u64 timeslice_us, u64 c, u64 d, u64 e) { // bpf_nv_gpu_set_timeslice
-	((struct task_request *)ctx)->timeslice_us = timeslice_us;
+PART u64 record(struct request *request, u64 value) {
+	if (request->conflict)
+		return CONFLICT;
+	if (request->attempted) {
+		request->conflict = request->value != value;
+		return request->conflict ? CONFLICT : REPEAT;
+	}
+	request->attempted = 1;
+	request->value = value;
 	return APPLY;
 }
 
+u64 accel_helper_10002(u64 ctx, u64 timeslice_us, u64 c, u64 d, u64 e) { // bpf_nv_gpu_set_timeslice
+	return record(&((struct task_request *)ctx)->timeslice_us, timeslice_us);
+}
+
 u64 accel_helper_10003(u64 ctx, u64 interleave, u64 c, u64 d, u64 e) { // bpf_nv_gpu_set_interleave
-	((struct task_request *)ctx)->interleave = (u32)interleave;
-	return APPLY;
+	return record(&((struct task_request *)ctx)->interleave, (u32)interleave);
 }
 
 u64 accel_helper_10004(u64 ctx, u64 b, u64 c, u64 d, u64 e) { // bpf_nv_gpu_reject_bind
 	((struct nv_gpu_bind_ctx *)ctx)->allow = 0;
+	return 0;
+}
+
+u64 accel_helper_10005(u64 ctx, u64 timeslice_us, u64 c, u64 d, u64 e) { // bpf_nv_gpu_override_timeslice
+	return record(&((struct timeslice_request *)ctx)->timeslice_us, timeslice_us);
+}
+
+u64 accel_helper_10006(u64 client, u64 tsg, u64 c, u64 d, u64 e) { // bpf_nv_gpu_preempt_tsg
+	u32 task = (u32)tsg - 1; // handles are not 0
+
+	if ((u32)client != (u32)tsg || task >= S->tenant_count || task >= MOST_TASKS)
+		return (u64)-EIO;
+	S->preempted[task / 64] |= 1ul << task % 64;
 	return 0;
 }
 
@@ -341,7 +382,10 @@ PART uvm_va_block_region_t chosen(u32 page, _Bool ask) {
 PART uvm_va_block_region_t to_fetch(uvm_va_block_t *block, u32 page) {
 	u64 arguments[] = { page, (u64)&S->tree, (u64)&S->whole, (u64)&S->prefetch };
 
-	S->registers[14] = (u64)block; // the first argument of the function that policies probe
+	S->registers[14] = (u64)block; // arguments of the function that policies probe, in the order of struct pt_regs
+	S->registers[12] = 1;
+	S->registers[9] = page;
+	S->registers[8] = (u64)&S->tree;
 	policy_uvm_perf_prefetch_get_hint_va_block(S->registers);
 	S->tree = (uvm_perf_prefetch_bitmap_tree_t){
 		.pages = block->resident, .leaf_count = GPU_PAGES_PER_BLOCK, .level_count = 10,
@@ -462,23 +506,63 @@ void model_run(const u64 *pages, const u16 *tenants, u64 count, struct access *t
 	}
 }
 
-// A tenant makes its task. What the policy makes of it: the time slice, the interleave level, whether it may run.
+// What the policy asked for, or else what it is otherwise; nonsense is counted.
+PART u64 answer(const struct request *request, u64 least, u64 most, u64 otherwise, u64 *refused) {
+	if (!request->attempted)
+		return otherwise;
+	if (!request->conflict && request->value >= least && request->value <= most)
+		return request->value;
+	*refused += 1;
+	return otherwise;
+}
+
+// A tenant makes its task. What the policy makes of it: time slice, interleave level, whether it may run, refused requests.
 void model_task(u64 tenant, u64 timeslice_us, u64 interleave, u64 *told) {
 	S->current = &S->tenants[tenant];
 	S->task = (struct task_request){
 		.ctx = { .tsg_id = tenant, .default_timeslice = timeslice_us, .default_interleave = (u32)interleave },
-		.timeslice_us = timeslice_us,
-		.interleave = (u32)interleave,
 	};
 	policy_on_task_init((u64[]){ (u64)&S->task.ctx });
+	told[3] = 0;
+	told[0] = answer(&S->task.timeslice_us, 1, MOST_TIMESLICE_US, timeslice_us, &told[3]);
+	told[1] = answer(&S->task.interleave, 0, MOST_INTERLEAVE, interleave, &told[3]);
 	S->bind = (struct nv_gpu_bind_ctx){
-		.tsg_id = tenant, .channel_count = 1, .timeslice_us = S->task.timeslice_us,
-		.interleave_level = S->task.interleave, .allow = 1,
+		.tsg_id = tenant, .channel_count = 1, .timeslice_us = told[0], .interleave_level = (u32)told[1], .allow = 1,
 	};
 	policy_on_bind((u64[]){ (u64)&S->bind });
-	told[0] = S->task.timeslice_us;
-	told[1] = S->task.interleave;
 	told[2] = S->bind.allow != 0;
+}
+
+// It asks for a time slice. What it gets (0: an error), and refused requests; as in control_timeslice() of the lab's module.
+void model_control(u64 tenant, u64 timeslice_us, u64 unused, u64 *told) {
+	told[0] = timeslice_us;
+	told[1] = 0;
+	if (timeslice_us > MOST_TIMESLICE_US)
+		return;
+	S->current = &S->tenants[tenant];
+	S->control = (struct timeslice_request){
+		.ctx = {
+			.tsg_id = tenant, .requested_timeslice_us = timeslice_us,
+			.hclient = (u32)tenant + 1, .htsg = (u32)tenant + 1, .phase = 1,
+		},
+	};
+	policy_on_timeslice_control((u64[]){ (u64)&S->control.ctx });
+	told[0] = answer(&S->control.timeslice_us, 1, MOST_TIMESLICE_US, timeslice_us, &told[1]);
+	if (told[1])
+		told[0] = 0;
+}
+
+// It launches a kernel: before (0) or after (1) the job is queued. The tasks that lose the engine: a bit each.
+void model_launch(u64 tenant, u64 after, u64 unused, u64 *told) {
+	S->current = &S->tenants[tenant];
+	for (int word = 0; word < MOST_TASKS / 64; word++)
+		S->preempted[word] = 0;
+	if (after)
+		policy_launched(S->registers);
+	else
+		policy_launch(S->registers);
+	for (int word = 0; word < MOST_TASKS / 64; word++)
+		told[word] = S->preempted[word];
 }
 
 void model_task_end(u64 tenant, u64 b, u64 c, u64 d) {

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import btf, clang, elf, objects
-from accel_magic.gpu.program.helpers import MapType
+from accel_magic.gpu.program.helpers import KFUNCS, MapType
+from accel_magic.gpu.program.isa import CALL, CALL_HELPER
 from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
 from accel_magic.gpu.program.sections import is_policy
 from accel_magic.gpu.verifier import refusal
@@ -53,19 +54,29 @@ SCHEDULING: Final[Mapping[str, tuple[str, ...]]] = {
     "on_task_init": ("nv_gpu_task_init_ctx",),
     "on_bind": ("nv_gpu_bind_ctx",),
     "on_task_destroy": ("nv_gpu_task_destroy_ctx",),
+    "on_timeslice_control": ("nv_gpu_timeslice_control_ctx",),
 }
 """Hooks of `struct nv_gpu_sched_ops`, likewise."""
 MEMORY_TABLE, SCHEDULING_TABLE = "gpu_mem_ops", "nv_gpu_sched_ops"
 _TABLES: Final = {MEMORY_TABLE: HOOKS, SCHEDULING_TABLE: SCHEDULING}
 PROBED: Final = "uvm_perf_prefetch_get_hint_va_block"
 """The driver's function that policies probe to learn the block of a fault; its first argument."""
+LAUNCH: Final = "cuLaunchKernel"
+"""The library function at which a scheduling policy may act when a process launches a kernel."""
+LAUNCHES: Final = ("launch", "launched")
+"""Hooks at its entry and at its return."""
 _REGISTERS: Final = ("",) * 21
+_PREEMPT: Final = "bpf_nv_gpu_preempt_tsg"
+_NO_LONGER: Final = ("bpf_gpu_migrate_range", "bpf_gpu_block_move_head", "bpf_gpu_block_move_tail")
+"""Functions of gpu_ext's earlier interface that its present driver does not have."""
 _SECTIONS: Final = (".struct_ops", ".struct_ops.link")
 _OLDER: Final[Mapping[str, str]] = {
     "uvm_gpu_ext": "it is for gpu_ext's first interface (uvm_gpu_ext)",
 }
-_PER_CPU: Final[Mapping[int, MapType]] = {5: MapType.HASH, 6: MapType.ARRAY}
-"""Maps with a value for each processor, of which the model has one."""
+_PROBES: Final = {"uprobe": LAUNCHES[0], "uretprobe": LAUNCHES[1]}
+_PLAIN: Final[Mapping[int, MapType]] = {5: MapType.HASH, 6: MapType.ARRAY, 9: MapType.HASH, 10: MapType.HASH}
+"""Maps with a value for each processor, of which the model has one, and maps that forget what was least recently used:
+when they are full, updates fail in the model."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,7 @@ class Policy:
         object: The compiled object.
         maps: Its maps, as the model has them.
         table: `MEMORY_TABLE` or `SCHEDULING_TABLE`: what it decides about.
-        hooks: Its programs by hook: names of `HOOKS` and `PROBED`, or of `SCHEDULING`.
+        hooks: Its programs by hook: names of `HOOKS` and `PROBED`, or of `SCHEDULING` and `LAUNCHES`.
         lints: What may go wrong with it on a GPU.
         values: What its maps hold at first, by map: key -> value.
         settings: Names of the settings and of the filled maps that it has.
@@ -142,29 +153,40 @@ def load(
     text = isinstance(source, str) and "\n" in source
     name = "policy" if text else Path(source).name.partition(".")[0]
     if text or Path(source).suffix == ".c":
-        data = clang.compile_program(source, include=[*include, bpf_folder() / "policies"], name=f"{name}.bpf.c")
-        loaded = objects.load_object(data, f"{name}.bpf.c")
+        loaded = objects.load_object(_compiled(source, name, include), f"{name}.bpf.c")
     else:
         loaded = objects.load_object(source)
     return _policy(name, loaded, settings, fill)
 
 
+def _compiled(source: str | Path, name: str, include: Sequence[str | Path]) -> bytes:
+    try:
+        return clang.compile_program(source, include=[*include, bpf_folder() / "policies"], name=f"{name}.bpf.c")
+    except ProgramError as error:
+        for function in _NO_LONGER:
+            if f"'{function}'" in str(error):
+                raise _error(name, f"it calls {function}, which gpu_ext's present driver does not have") from error
+        raise
+
+
 def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int], fill: Mapping[str, Mapping[int, int]]) -> Policy:
     loaded, used = with_variables(loaded, settings)
     programs = {program.name: program for program in loaded.programs}
-    maps = tuple(_one_processor(spec) for spec in loaded.maps)
+    maps = tuple(_plain(spec) for spec in loaded.maps)
     hooked = {}
     table, members = _table(loaded)
+    probes = {program.name: _probed(program, table) for program in loaded.programs if not is_policy(program)}
+    for program in loaded.programs:
+        if not probes.get(program.name, "a hook"):
+            raise _error(name, f'{program.name} is in SEC("{program.section}"), which the model does not call')
     for hook, called in members.items():
         if called not in programs:
             raise _error(name, f"{hook} is {called}, which is not a program of the object")
+        if KFUNCS[_PREEMPT] in _called(programs[called]):
+            raise _error(name, f"{hook} calls {_PREEMPT}, which may sleep; call it in a probe of {LAUNCH}")
         hooked[hook] = _verified(programs[called], maps, Hook(hook, _TABLES[table][hook], types()))
-    for program in loaded.programs:
-        kind, _, function = program.section.partition("/")
-        if kind == "kprobe" and function == PROBED:
-            hooked[PROBED] = _verified(program, maps, Hook(PROBED, _REGISTERS, types()))
-        elif not is_policy(program):
-            raise _error(name, f'{program.name} is in SEC("{program.section}"), which the model does not call')
+    for called, hook in probes.items():
+        hooked[hook] = _verified(programs[called], maps, Hook(hook, _REGISTERS, types()))
     looping = [hook for hook, one in hooked.items() if one.loops]
     lints = lint(name, {hook: one.program for hook, one in hooked.items()}, maps, looping)
     values, whole = entries(maps, settings), filled(maps, fill)
@@ -173,14 +195,33 @@ def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int], fill: Map
     return Policy(name, loaded, maps, table, hooked, tuple(lints), values, frozenset(used))
 
 
+def _probed(program: Program, table: str) -> str:
+    """Return the hook of a program that is a probe; "" if it is none that the model calls."""
+    kind, _, place = program.section.partition("/")
+    if table == MEMORY_TABLE:
+        return PROBED if kind == "kprobe" and place == PROBED else ""
+    kind, _, sleeps = kind.partition(".")
+    if kind not in _PROBES or place.rpartition(":")[2] != LAUNCH or sleeps not in ("", "s"):
+        return ""
+    if not sleeps and KFUNCS[_PREEMPT] in _called(program):
+        raise _error(program.name, f'it calls {_PREEMPT}, which may sleep: SEC("{kind}.s/{place}")')
+    return _PROBES[kind]
+
+
+def _called(program: Program) -> set[int]:
+    """Numbers of the helpers that a program calls."""
+    code = (one for function in program.functions for one in function.code)
+    return {one.imm for one in code if one and one.opcode == CALL and one.src == CALL_HELPER}
+
+
 @cache
 def types() -> KernelTypes:
     """Return the structs of the interface, as the model has them."""
     return KernelTypes(resources.files(__package__).joinpath("interface.btf").read_bytes())
 
 
-def _one_processor(spec: MapSpec) -> MapSpec:
-    return replace(spec, type=_PER_CPU.get(spec.type, spec.type))
+def _plain(spec: MapSpec) -> MapSpec:
+    return replace(spec, type=_PLAIN.get(spec.type, spec.type))
 
 
 def _table(loaded: BpfObject) -> tuple[str, dict[str, str]]:

@@ -1,4 +1,7 @@
-"""Trying scheduling policies: tenants share a modelled engine under each, beside the driver's default."""
+"""Trying scheduling policies: tenants share an engine under each, beside the driver's default.
+
+The engine is modelled, or it is the one of the lab's accelerator, behind the kernel's own DRM scheduler.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 from accel_magic.errors import ProbeError
 from accel_magic.policies import runlist
 from accel_magic.policies.engine import Model
-from accel_magic.policies.policy import SCHEDULING_TABLE
+from accel_magic.policies.policy import LAUNCHES, SCHEDULING_TABLE
 from accel_magic.policies.trial import check_engine, load_all
 
 if TYPE_CHECKING:
@@ -53,9 +56,9 @@ class Sharings:
 
     Attributes:
         tenants: The tenants.
-        duration_us: The modelled time of a run, in µs.
+        duration_us: The time of a run, in µs.
         switch_us: What it costs to go from one task to another, in µs.
-        engine: Where the policies decided: "model" or "kernel". The engine that is shared is always modelled.
+        engine: Where policies decided and jobs ran: "model", or "kernel" for the lab's accelerator.
         trials: The driver's default first, then the policies in their order.
 
     """
@@ -82,10 +85,10 @@ def try_scheduling(
     Args:
         policies: As for `accel_magic.policies.policy.load`; the driver's default is always tried too.
         tenants: What wants to run.
-        duration_us: The time to model in each run, in µs.
+        duration_us: The time of each run, in µs.
         runs: Number of runs. In each, jobs come at other random times, the same for all policies.
-        switch_us: What it costs to go from one task to another, in µs.
-        engine: Where policies decide: "model", or "kernel" in the accelerator lab.
+        switch_us: What it costs to go from one task to another, in µs; of the model only.
+        engine: Where policies decide and jobs run: "model", or "kernel" in the accelerator lab.
         settings: As for `accel_magic.policies.policy.load`.
 
     Raises:
@@ -102,27 +105,48 @@ def try_scheduling(
             fix="use other numbers",
             code="policy.bad-tenant",
         )
-    names = [tenant.name for tenant in tenants]
+    if engine == "kernel" and switch_us:
+        raise ProbeError(
+            "the kernel's engine cannot be told what a switch costs",
+            why="jobs run on the lab's accelerator, and switches cost there what they cost",
+            fix="leave out --switch, or use --engine model",
+            code="option.conflict",
+        )
+    share = _in_kernel if engine == "kernel" else _in_model
     trials = []
     for name, policy in load_all(policies, settings or {}, SCHEDULING_TABLE):
-        tasks, maps = _in_kernel(policy, names) if engine == "kernel" else _in_model(policy, names)
-        schedules = tuple(
-            runlist.run(tenants, tasks, duration_us, np.random.default_rng(number), switch_us) for number in range(runs)
-        )
+        tasks, schedules, maps = share(policy, tenants, duration_us, runs, switch_us)
         trials.append(Shared(name, tasks, schedules, maps, policy.lints if policy else ()))
     return Sharings(tuple(tenants), duration_us, switch_us, engine, tuple(trials))
 
 
-def _in_model(policy: Policy | None, names: Sequence[str]) -> tuple[tuple[Task, ...], tuple[MapContent, ...]]:
-    model = Model(policy, chunks=1, blocks=1, tenants=len(names))
-    tasks = tuple(model.task(number, name) for number, name in enumerate(names))
+_Outcome = tuple[tuple["Task", ...], tuple["Schedule", ...], tuple["MapContent", ...]]
+"""The tenants' tasks, what the engine did in each run, and the policy's maps while all tasks were there."""
+
+
+def _in_model(
+    policy: Policy | None, tenants: Sequence[Tenant], duration_us: float, runs: int, switch_us: float
+) -> _Outcome:
+    model = Model(policy, chunks=1, blocks=1, tenants=len(tenants))
+    tasks = tuple(model.task(number, one.name, int(one.asks_us)) for number, one in enumerate(tenants))
+    launch = model.launch if policy and not policy.hooks.keys().isdisjoint(LAUNCHES) else None
+    schedules = tuple(
+        runlist.run(tenants, tasks, duration_us, np.random.default_rng(number), switch_us=switch_us, launch=launch)
+        for number in range(runs)
+    )
     maps = model.maps()
-    for number in range(len(names)):
+    for number in range(len(tenants)):
         model.task_end(number)
-    return tasks, maps
+    return tasks, schedules, maps
 
 
-def _in_kernel(policy: Policy | None, names: Sequence[str]) -> tuple[tuple[Task, ...], tuple[MapContent, ...]]:
-    from accel_magic.policies.kernel import tasks
+def _in_kernel(
+    policy: Policy | None, tenants: Sequence[Tenant], duration_us: float, runs: int, _switch_us: float
+) -> _Outcome:
+    from accel_magic.policies.kernel import share
 
-    return tasks(policy, names)
+    arrivals = [
+        [one.arrivals(duration_us, random) for one in tenants]
+        for random in (np.random.default_rng(number) for number in range(runs))
+    ]
+    return share(policy, tenants, arrivals, duration_us)

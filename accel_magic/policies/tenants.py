@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 MOST_TENANTS: Final = 256
 MOST_JOBS: Final = 1_000_000
 """Of one tenant in one run."""
+MOST_TIMESLICE_US: Final = 60_000_000
 _UNITS: Final = {"us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 _TENANT: Final = re.compile(r"([A-Za-z_][\w-]{0,14})(?:\*(\d{1,3}))?:(.+)")
-_OPTION: Final = re.compile(r"(work|every|start)=(\d+(?:\.\d+)?)(us|µs|ms|s)|(random)")
+_OPTION: Final = re.compile(r"(work|every|start|asks)=(\d+(?:\.\d+)?)(us|µs|ms|s)|(random)")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Tenant:
         every_us: Time between jobs, in µs; 0 for one that submits the next job when the last has ended.
         random: Whether times between jobs are exponential with that mean, instead of all equal.
         start_us: When the first job comes; a random moment within `every_us` is added.
+        asks_us: The time slice that its library asks for after the task was made, as CUDA does; 0 for none.
 
     """
 
@@ -40,6 +42,7 @@ class Tenant:
     every_us: float = 0.0
     random: bool = False
     start_us: float = 0.0
+    asks_us: float = 0.0
 
     def arrivals(self, duration_us: float, random: np.random.Generator) -> NDArray[np.float64]:
         """Draw when jobs come, ascending, in µs below `duration_us`; one that has no `every_us` has its first only."""
@@ -57,7 +60,7 @@ class Tenant:
 
 
 def parse(text: str) -> tuple[Tenant, ...]:
-    """Read tenants: "critical*2:work=50us,every=10ms batch*4:work=5ms", with `random` and `start=` as options.
+    """Read tenants: "critical*2:work=50us,every=10ms batch*4:work=5ms"; other options are `random`, `start=`, `asks=`.
 
     Raises:
         ProbeError: It is not that, or there are none, or too many.
@@ -76,7 +79,10 @@ def parse(text: str) -> tuple[Tenant, ...]:
             values.get("every", 0.0),
             any(one and one[4] for one in options),
             values.get("start", 0.0),
+            values.get("asks", 0.0),
         )
+        if not 0 <= tenant.asks_us <= MOST_TIMESLICE_US or 0 < tenant.asks_us < 1:
+            raise _error(f"{word!r:.60} asks for a time slice that is not one of 1 µs to 60 s")
         found += [tenant] * int(matched[2] or 1)
     if not 0 < len(found) <= MOST_TENANTS:
         raise _error(f"there are {len(found)} tenants, of 1 to {MOST_TENANTS}")

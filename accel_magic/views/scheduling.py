@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from accel_magic.analysis.scheduling import SchedulingTables
     from accel_magic.policies.tenants import Tenant
 
-MODELLED: Final = "modelled: no GPU was used; the engine goes through its runlist as docs/policies.md says"
+_WHERE: Final = {
+    "model": "modelled: no GPU was used; the engine goes through its runlist as docs/policies.md says",
+    "kernel": "no GPU was used: jobs ran on the lab's accelerator, whose engine is a timer, behind the kernel's own "
+    "scheduler; compare policies, because times are those of an emulated machine",
+}
 _DECIDED: Final = {"model": "policies run in the model", "kernel": "policies run in the kernel"}
 _HEADS: Final = (
     *("policy", "tenants", "jobs", "ended", "P50", "P99", "mean of P99", "median of P99", "worst"),
@@ -31,7 +35,12 @@ _DASHES: Final = ("solid", "dashed", "dotted", "dotdash")
 
 def text(shown: SchedulingTables) -> str:
     """Headline, then a row per policy and name."""
-    lines = [", ".join(note.text for note in _headline(shown)), MODELLED, "", *aligned(_table(shown))]
+    lines = [
+        ", ".join(note.text for note in _headline(shown)),
+        _WHERE[shown.trials.engine],
+        "",
+        *aligned(_table(shown)),
+    ]
     return terminal.page(lines)
 
 
@@ -42,7 +51,7 @@ def html(shown: SchedulingTables) -> str:
             '<div class="accel-magic">',
             STYLE,
             f'<div class="am-line">{"".join(map(note_html, _headline(shown)))}</div>',
-            f'<div class="am-note">{escape(MODELLED)}</div>',
+            f'<div class="am-note">{escape(_WHERE[shown.trials.engine])}</div>',
             f'<div class="am-tables"><div>{table_html(_table(shown))}</div></div>',
             "</div>",
         ]

@@ -141,7 +141,23 @@ struct nv_gpu_bind_ctx {
 
 struct nv_gpu_task_destroy_ctx {
 	u64 tsg_id;
+	u32 runlist_id;
+	u32 engine_type;
 };
+
+/* A process asks for a time slice for its task, as CUDA does when it creates a context. */
+struct nv_gpu_timeslice_control_ctx {
+	u64 tsg_id;
+	u64 requested_timeslice_us;
+	u32 engine_type;
+	u32 runlist_id;
+	u32 hclient; /* with htsg, what bpf_nv_gpu_preempt_tsg takes */
+	u32 htsg;
+	u32 gpu_instance;
+	u32 phase;
+};
+
+_Static_assert(sizeof(struct nv_gpu_timeslice_control_ctx) == 40, "fixed");
 
 /* The hooks. Each may be missing. */
 struct nv_gpu_sched_ops {
@@ -150,6 +166,8 @@ struct nv_gpu_sched_ops {
 	/* Its channels are about to be put on the runlist: whether they may be. */
 	int (*on_bind)(struct nv_gpu_bind_ctx *ctx);
 	int (*on_task_destroy)(struct nv_gpu_task_destroy_ctx *ctx);
+	/* A process asks for a time slice, later than on_task_init: what it gets instead. */
+	int (*on_timeslice_control)(struct nv_gpu_timeslice_control_ctx *ctx);
 };
 
 struct gpu_mem_ops {

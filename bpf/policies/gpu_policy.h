@@ -22,8 +22,12 @@ extern int bpf_gpu_request_reorder(uvm_bpf_pmm_decision_ctx_t *decision_ctx, u64
 /* In on_task_init: the task's time slice, and how often it is on the runlist (see docs/policies.md). */
 extern int bpf_nv_gpu_set_timeslice(struct nv_gpu_task_init_ctx *ctx, u64 timeslice_us) __ksym;
 extern int bpf_nv_gpu_set_interleave(struct nv_gpu_task_init_ctx *ctx, u32 interleave_level) __ksym;
+/* In on_timeslice_control: the time slice that the task gets instead of the one that its process asks for. */
+extern int bpf_nv_gpu_override_timeslice(struct nv_gpu_timeslice_control_ctx *ctx, u64 timeslice_us) __ksym;
 /* In on_bind: the task gets nothing. */
 extern void bpf_nv_gpu_reject_bind(struct nv_gpu_bind_ctx *ctx) __ksym;
+/* In a probe of a launch, SEC("uprobe.s/..."): a task that has the GPU loses it until its next turn. */
+extern int bpf_nv_gpu_preempt_tsg(u32 hClient, u32 hTsg) __ksym;
 
 char _license[] SEC("license") = "GPL";
 

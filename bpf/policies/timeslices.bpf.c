@@ -56,8 +56,17 @@ int BPF_PROG(slices_bind, struct nv_gpu_bind_ctx *bind)
 	return 0;
 }
 
+/* CUDA asks for a time slice of its own when a context is made. */
+SEC("struct_ops/on_timeslice_control")
+int BPF_PROG(slices_control, struct nv_gpu_timeslice_control_ctx *task)
+{
+	bpf_nv_gpu_override_timeslice(task, is_critical() ? critical_us : others_us);
+	return 0;
+}
+
 SEC(".struct_ops.link")
 struct nv_gpu_sched_ops timeslices = {
 	.on_task_init = (void *)slices_init,
 	.on_bind = (void *)slices_bind,
+	.on_timeslice_control = (void *)slices_control,
 };

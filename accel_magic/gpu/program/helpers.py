@@ -53,6 +53,7 @@ class Arg(Enum):
     EVICTION = "the eviction decision that the hook was given"
     TASK = "the context of on_task_init"
     BIND = "the context of on_bind"
+    CONTROL = "the context of on_timeslice_control"
     TEXT = "readable memory that ends with a zero byte"
     CONTEXT = "the context, or any value: it is ignored"
     POINTER = "any address: it is not read"
@@ -213,6 +214,8 @@ _POLICY_TABLE = (
                 ("bpf_nv_gpu_set_timeslice", (Arg.TASK, Arg.ANY), Result.NUMBER),
                 ("bpf_nv_gpu_set_interleave", (Arg.TASK, Arg.ANY), Result.NUMBER),
                 ("bpf_nv_gpu_reject_bind", (Arg.BIND,), Result.NOTHING),
+                ("bpf_nv_gpu_override_timeslice", (Arg.CONTROL, Arg.ANY), Result.NUMBER),
+                ("bpf_nv_gpu_preempt_tsg", (Arg.ANY, Arg.ANY), Result.NUMBER),
             )
         )
     ),

@@ -113,7 +113,9 @@ def atomic(run: Run, state: State, place: Place, base: Value, instruction: isa.I
     return number(unsigned_below(size))
 
 
-def require_readable(run: Run, state: State, base: Value, size: int, *, rule: str = "", what: str) -> None:
+def require_readable(
+    run: Run, state: State, base: Value, size: int, *, rule: str = "", what: str, addresses: bool = False
+) -> None:
     """Require that a helper may read bytes at an address.
 
     Args:
@@ -123,6 +125,7 @@ def require_readable(run: Run, state: State, base: Value, size: int, *, rule: st
         size: Bytes, at least 0.
         rule: Id of the rule for reads out of bounds, if it is not the default.
         what: Name of the memory in messages.
+        addresses: Whether the bytes may be addresses.
 
     Raises:
         Breach: The helper may not read it.
@@ -133,7 +136,7 @@ def require_readable(run: Run, state: State, base: Value, size: int, *, rule: st
         return
     if base.kind == "stack":
         low, high = _stack_reach(run, state, base, 0, size, doing=f"passes, as {what},", rule=rule)
-        stack.require_plain(state.frames[base.frame], low, high + size - low)
+        stack.require_plain(state.frames[base.frame], low, high + size - low, addresses=addresses)
     else:
         _require_inside(run, base, 0, size, doing=f"passes, as {what},", rule=rule)
 

@@ -105,8 +105,8 @@ def load(frame: Frame, at: int, size: int) -> Value:
     return value
 
 
-def require_plain(frame: Frame, at: int, size: int) -> None:
-    """Require that bytes are written and hold no pointer.
+def require_plain(frame: Frame, at: int, size: int, *, addresses: bool = False) -> None:
+    """Require that bytes are written and, without `addresses`, hold no pointer.
 
     Raises:
         Breach: They are not all written, or hold a pointer.
@@ -119,7 +119,7 @@ def require_plain(frame: Frame, at: int, size: int) -> None:
             "uninitialised-stack",
             f"of the {size} bytes of stack at r10{at:+d}, the byte at r10{first:+d} was never written",
         )
-    for start, cell in _overlapping(frame.cells, at, size):
+    for start, cell in () if addresses else _overlapping(frame.cells, at, size):
         if cell.value.kind not in ("scalar", "object"):  # policies may use addresses of the driver's objects as keys
             raise Breach("pointer-leak", f"the stack at r10{start:+d} holds an address but is read as plain bytes")
 

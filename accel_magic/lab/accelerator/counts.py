@@ -24,7 +24,10 @@ def jobs() -> list[dict[str, Any]]:
 
 
 def clients() -> list[dict[str, Any]]:
-    """Clients, open ones and the last closed ones: client, open, timeslice_us, interleave, rejected, process."""
+    """Clients, open ones and the last closed ones.
+
+    Their keys are client, open, timeslice_us, interleave, rejected, refused, preempted, process.
+    """
     return _table("clients")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import time
 from dataclasses import dataclass
@@ -31,10 +32,17 @@ _WHY: Final = {
     (uapi.REPLAY, errno.EINVAL): ("a page or a tenant is out of range", "create the memory from the same trace"),
     (uapi.REPLAY, errno.ENXIO): ("this file has no memory yet", "call memory() first"),
     (uapi.COUNTS, errno.ENXIO): ("this file has no memory yet", "call memory() first"),
+    (uapi.FAULTS, errno.ENXIO): ("this file has no memory yet", "call memory() first"),
+    (uapi.TIMESLICE, errno.EINVAL): (
+        "it is not one of 1 to 60,000,000 µs, or the policy answered with one that is not of 1 to 1,000,000",
+        "ask for another, or correct the policy's on_timeslice_control",
+    ),
+    (uapi.SUBMIT, errno.ENOSPC): ("with these tasks and interleave levels the runlist is too long", "close some files"),
     (uapi.SUBMIT, errno.EPERM): ("the scheduling policy rejected this file's task", "detach the policy, open again"),
     (uapi.SUBMIT, errno.ENOENT): ("there is no such fence", "create it with fence()"),
     (uapi.FENCE_WAIT, errno.ETIME): ("the jobs have not ended", "wait longer; a job that hangs is timed out"),
 }
+_TAKEN: Final = 4096
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -65,6 +73,7 @@ class Accelerator:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = os.fspath(path) if path else str(find())
         self._fd = -1
+        self._blocks = 0
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
@@ -104,6 +113,45 @@ class Accelerator:
             uapi.MEMORY,
             uapi.NewMemory(chunks, blocks, int(observe), len(numbers), numbers.ctypes.data if len(numbers) else 0),
         )
+        self._blocks = blocks
+
+    def buffer(self) -> NDArray[np.uint8]:
+        """Map this client's memory, all its blocks; it stays there as long as the array.
+
+        Touching a page that is not in device memory is a page fault, and an access that the policy hears of. Touching
+        one that is there is neither: as with a GPU without access counters, nobody notices. Contents are kept wherever
+        a page is.
+
+        Returns:
+            (blocks * 2 MiB,) uint8, zeros at first.
+
+        Raises:
+            MachineError: There is no memory yet, or it is too large to be mapped.
+
+        """
+        try:
+            mapped = mmap.mmap(self._fd, max(self._blocks, 1) * uapi.PAGES_PER_BLOCK * mmap.PAGESIZE)
+        except OSError as error:
+            raise MachineError(
+                f"the lab's accelerator cannot be mapped: {error.strerror}",
+                why="this file has no memory yet" if error.errno == errno.ENXIO else "",
+                fix="call memory() first",
+                code="accelerator.call-failed",
+            ) from error
+        return np.frombuffer(mapped, np.uint8)
+
+    def faults(self) -> tuple[NDArray[Any], int]:
+        """Take the accesses that mappings made since the last call, oldest first.
+
+        Returns:
+            A structured array of `uapi.ACCESS_OF_BUFFER`, and how many were lost since the beginning: the kernel keeps
+            16,384.
+
+        Raises:
+            MachineError: There is no memory yet.
+
+        """
+        return self._take(uapi.FAULTS, uapi.ACCESS_OF_BUFFER)
 
     def replay(self, pages: NDArray[Any], tenants: NDArray[Any] | None = None) -> NDArray[Any]:
         """Access pages in turn; an interrupt ends it after the access that is being made.
@@ -160,23 +208,34 @@ class Accelerator:
         wait: int = 0,
         signal: int = 0,
         hang: bool = False,
+        cookie: int = 0,
     ) -> None:
         """Submit a job to the kernel's scheduler.
 
         Args:
-            duration_us: For how long it occupies the ring, in µs, at most 60 s.
-            ring: "compute" or "copy".
+            duration_us: For how long it needs the ring's engine, in µs, at most 60 s.
+            ring: "compute" or "copy", which run one job at a time; "shared", whose engine tasks share by time slices.
             priority: Among the jobs that wait for the ring.
             wait: A fence that it waits for; 0 for none.
             signal: A fence that gets the job's end; 0 for none.
-            hang: Whether it never ends by itself, so that it times out.
+            hang: Whether it never ends by itself, so that it times out; not on the ring "shared".
+            cookie: A number for `jobs`; 0 if nothing is to be recorded.
 
         Raises:
             MachineError: An argument is wrong, or the scheduling policy has rejected this client.
 
         """
         flags = uapi.HANG if hang else 0
-        self._call(uapi.SUBMIT, uapi.Submit(uapi.RINGS.index(ring), priority, duration_us, flags, wait, signal))
+        self._call(uapi.SUBMIT, uapi.Submit(uapi.RINGS.index(ring), priority, duration_us, flags, wait, signal, cookie))
+
+    def jobs(self) -> tuple[NDArray[Any], int]:
+        """Take the records of jobs with a cookie that ended since the last call, in the order of their ends.
+
+        Returns:
+            A structured array of `uapi.JOB`, and how many were lost since the beginning: the kernel keeps 16,384.
+
+        """
+        return self._take(uapi.JOBS, uapi.JOB)
 
     def wait(self, fences: Sequence[int], timeout_s: float = 10.0) -> None:
         """Wait until all fences have been signalled.
@@ -195,6 +254,31 @@ class Accelerator:
         found = uapi.Task()
         self._call(uapi.TASK, found)
         return found
+
+    def set_timeslice(self, timeslice_us: int) -> int:
+        """Ask for a time slice, as CUDA does for each context; returns the one that the policy gave.
+
+        Args:
+            timeslice_us: In µs, 1 to 60,000,000.
+
+        Raises:
+            MachineError: It is out of range, or the policy's answer is.
+
+        """
+        asked = uapi.Timeslice(timeslice_us)
+        self._call(uapi.TIMESLICE, asked)
+        return int(asked.timeslice_us)
+
+    def _take(self, call: uapi.Call, dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
+        parts: list[NDArray[Any]] = []
+        lost = 0
+        while not parts or len(parts[-1]):
+            records = np.empty(_TAKEN, dtype)
+            asked = uapi.Take(records.ctypes.data, len(records))
+            self._call(call, asked)
+            parts.append(records[: asked.taken])
+            lost = int(asked.lost)
+        return np.concatenate(parts), lost
 
     def _call(self, call: uapi.Call, argument: ctypes.Structure) -> None:
         while _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)):

@@ -1,23 +1,29 @@
-"""The program that loads policies, and its installation in a guest."""
+"""The programs of the accelerator, and their installation in a guest: the loader of policies, and tenants."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.c_programs import Program, compile_program
 from accel_magic.lab import programs
 from accel_magic.lab.image.accelerator import LOADER as LINKER
+from accel_magic.lab.image.accelerator import SOURCES
 
 if TYPE_CHECKING:
     from accel_magic.lab.image.accelerator import AcceleratorFiles
 
 NAME = "policy_loader"
+TENANT = "accelerator_tenant"
+_HEADERS: Final = (*programs.files("accelerator/launch.h", "accelerator/drm_calls.h"), SOURCES / "accel_lab_uapi.h")
+_INCLUDE: Final = (f"-I{SOURCES}", f"-I{Path(__file__).parent}")
 
 
 def install(folder: Path, files: AcceleratorFiles) -> None:
-    """Install the loader of policies in a folder of programs; it runs with the accelerator's own libraries.
+    """Install the programs in a folder; the loader of policies runs with the accelerator's own libraries.
+
+    It finds the tenants' library, whose launches policies probe, by the name of CUDA's.
 
     Raises:
         MachineError: There is no C compiler, or the compilation failed.
@@ -31,7 +37,35 @@ def install(folder: Path, files: AcceleratorFiles) -> None:
         libraries=(str(files.libraries / "libbpf.so.1"), "-Wl,--allow-shlib-undefined"),
     )
     compiled = compile_program(program, programs.folder())
+    library = _tenants_library()
     linked = [files.libraries / LINKER, "--inhibit-cache", "--library-path", files.libraries, compiled]
-    target = Path(folder) / NAME
-    target.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, linked))} "$@"\n')
+    start = f'LD_LIBRARY_PATH={shlex.quote(str(library.parent))} exec {shlex.join(map(str, linked))} "$@"'
+    _script(folder / NAME, start)
+    _script(folder / TENANT, f'exec {shlex.quote(str(_tenant(library)))} "$@"')
+
+
+def _tenants_library() -> Path:
+    program = Program(
+        "tenants_library",
+        sources=programs.files("accelerator/launch.c"),
+        headers=_HEADERS,
+        flags=("-shared", "-fPIC", *_INCLUDE),
+        suffix="/libcuda.so.1",
+    )
+    return compile_program(program, programs.folder())
+
+
+def _tenant(library: Path) -> Path:
+    program = Program(
+        TENANT,
+        sources=programs.files("accelerator/tenant.c"),
+        headers=_HEADERS,
+        flags=_INCLUDE,
+        libraries=(str(library), f"-Wl,-rpath,{library.parent}"),
+    )
+    return compile_program(program, programs.folder())
+
+
+def _script(target: Path, line: str) -> None:
+    target.write_text(f"#!/bin/sh\n{line}\n")
     target.chmod(0o755)

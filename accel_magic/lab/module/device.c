@@ -22,6 +22,8 @@
 #define MOST_CLOSED 64 /* files whose counts are kept */
 #define DEFAULT_TIMESLICE_US 2000
 #define DEFAULT_INTERLEAVE 1
+#define MOST_POLICY_US 1000000 /* as in gpu_ext's driver */
+#define MOST_INTERLEAVE 2
 
 static DEFINE_MUTEX(lock); /* for the two below */
 static LIST_HEAD(clients); /* oldest first */
@@ -34,7 +36,10 @@ static struct dentry *folder;
 
 static void free_client(struct kref *references)
 {
-	kfree(container_of(references, struct client, references));
+	struct client *client = container_of(references, struct client, references);
+
+	accel_lab_records_free(&client->jobs);
+	kfree(client);
 }
 
 void accel_lab_client_put(struct client *client)
@@ -48,6 +53,17 @@ static void forget(struct client *client)
 	accel_lab_client_put(client);
 }
 
+/* What a policy asked for, or else what it is otherwise. */
+static u64 answer(struct client *client, const struct accel_lab_request *request, u64 least, u64 most, u64 otherwise)
+{
+	if (!request->attempted)
+		return otherwise;
+	if (!request->conflict && request->value >= least && request->value <= most)
+		return request->value;
+	client->task.refused++;
+	return otherwise;
+}
+
 /* Ask the scheduling policy about the client's task, a time-slice group. */
 static void start_task(struct client *client)
 {
@@ -57,16 +73,44 @@ static void start_task(struct client *client)
 			.default_timeslice = DEFAULT_TIMESLICE_US,
 			.default_interleave = DEFAULT_INTERLEAVE,
 		},
-		.timeslice_us = DEFAULT_TIMESLICE_US,
-		.interleave = DEFAULT_INTERLEAVE,
 	};
 	struct nv_gpu_bind_ctx bind = { .tsg_id = client->id, .channel_count = ACCEL_LAB_RINGS, .allow = 1 };
+	struct accel_lab_task *task = &client->task;
 
 	accel_lab_task_init(&request.ctx);
-	bind.timeslice_us = request.timeslice_us;
-	bind.interleave_level = request.interleave;
+	task->tsg_id = client->id;
+	task->timeslice_us = answer(client, &request.timeslice_us, 1, MOST_POLICY_US, DEFAULT_TIMESLICE_US);
+	task->interleave = answer(client, &request.interleave, 0, MOST_INTERLEAVE, DEFAULT_INTERLEAVE);
+	bind.timeslice_us = task->timeslice_us;
+	bind.interleave_level = task->interleave;
 	accel_lab_bind(&bind);
-	client->task = (struct accel_lab_task){ client->id, request.timeslice_us, request.interleave, !bind.allow };
+	task->rejected = !bind.allow;
+}
+
+/* The process asks for a time slice. As in gpu_ext's driver, a request that the policy answers with nonsense fails. */
+static int control_timeslice(struct client *client, u64 *timeslice_us)
+{
+	struct accel_lab_timeslice_request request = {
+		.ctx = {
+			.tsg_id = client->id,
+			.requested_timeslice_us = *timeslice_us,
+			.hclient = client->id,
+			.htsg = client->task.tsg_id,
+			.phase = 1,
+		},
+	};
+	u32 refused = client->task.refused;
+
+	if (!*timeslice_us || *timeslice_us > ACCEL_LAB_MOST_US)
+		return -EINVAL;
+	if (*timeslice_us <= MOST_POLICY_US) { /* others are not the policy's business */
+		accel_lab_timeslice_control(&request.ctx);
+		*timeslice_us = answer(client, &request.timeslice_us, 1, MOST_POLICY_US, *timeslice_us);
+		if (client->task.refused != refused)
+			return -EINVAL;
+	}
+	accel_lab_shared_set_timeslice(client, *timeslice_us);
+	return 0;
 }
 
 static int open_client(struct drm_device *drm, struct drm_file *file)
@@ -78,6 +122,8 @@ static int open_client(struct drm_device *drm, struct drm_file *file)
 		return -ENOMEM;
 	kref_init(&client->references);
 	mutex_init(&client->memory_lock);
+	INIT_LIST_HEAD(&client->runs);
+	accel_lab_records_init(&client->jobs, sizeof(struct accel_lab_job));
 	client->id = file->client_id;
 	client->is_open = true;
 	get_task_comm(client->process, current);
@@ -99,8 +145,10 @@ static void close_client(struct drm_device *drm, struct drm_file *file)
 	struct nv_gpu_task_destroy_ctx task = { .tsg_id = client->id };
 
 	accel_lab_task_destroy(&task);
+	accel_lab_shared_drop(client);
 	accel_lab_entities_destroy(client);
-	accel_lab_memory_destroy(client->memory);
+	accel_lab_records_free(&client->jobs);
+	accel_lab_memory_put(client->memory);
 	guard(mutex)(&lock);
 	client->memory = NULL;
 	client->is_open = false;
@@ -117,6 +165,17 @@ static void close_client(struct drm_device *drm, struct drm_file *file)
 
 /* ioctls */
 
+/* The client's memory, which the caller puts; NULL if it has none. */
+static struct memory *memory_of(struct drm_file *file)
+{
+	struct client *client = file->driver_priv;
+
+	guard(mutex)(&client->memory_lock);
+	if (client->memory)
+		accel_lab_memory_get(client->memory);
+	return client->memory;
+}
+
 static int memory_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct client *client = file->driver_priv;
@@ -124,29 +183,48 @@ static int memory_ioctl(struct drm_device *drm, void *data, struct drm_file *fil
 
 	if (IS_ERR(memory))
 		return PTR_ERR(memory);
-	guard(mutex)(&client->memory_lock);
-	swap(client->memory, memory);
-	accel_lab_memory_destroy(memory);
+	scoped_guard(mutex, &client->memory_lock)
+		swap(client->memory, memory);
+	accel_lab_memory_put(memory);
 	return 0;
 }
 
 static int replay_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
 {
-	struct client *client = file->driver_priv;
+	struct memory *memory = memory_of(file);
+	int error = memory ? accel_lab_memory_replay(memory, data) : -ENXIO;
 
-	guard(mutex)(&client->memory_lock);
-	return client->memory ? accel_lab_memory_replay(client->memory, data) : -ENXIO;
+	accel_lab_memory_put(memory);
+	return error;
 }
 
 static int counts_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
 {
-	struct client *client = file->driver_priv;
+	struct memory *memory = memory_of(file);
 
-	guard(mutex)(&client->memory_lock);
-	if (!client->memory)
+	if (!memory)
 		return -ENXIO;
-	accel_lab_memory_counts(client->memory, data);
+	accel_lab_memory_counts(memory, data);
+	accel_lab_memory_put(memory);
 	return 0;
+}
+
+static int faults_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct memory *memory = memory_of(file);
+	int error = memory ? accel_lab_memory_faults(memory, data) : -ENXIO;
+
+	accel_lab_memory_put(memory);
+	return error;
+}
+
+static int map_memory(struct file *filp, struct vm_area_struct *vma)
+{
+	struct memory *memory = memory_of(filp->private_data);
+	int error = memory ? accel_lab_memory_map(memory, vma) : -ENXIO;
+
+	accel_lab_memory_put(memory);
+	return error;
 }
 
 static int submit_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
@@ -164,12 +242,29 @@ static int task_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
 	return 0;
 }
 
+static int jobs_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct client *client = file->driver_priv;
+
+	return accel_lab_records_take(&client->jobs, data);
+}
+
+static int timeslice_ioctl(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct accel_lab_timeslice *wanted = data;
+
+	return control_timeslice(file->driver_priv, &wanted->timeslice_us);
+}
+
 static const struct drm_ioctl_desc ioctls[] = {
 	DRM_IOCTL_DEF_DRV(ACCEL_LAB_MEMORY, memory_ioctl, DRM_RENDER_ALLOW),
 	DRM_IOCTL_DEF_DRV(ACCEL_LAB_REPLAY, replay_ioctl, DRM_RENDER_ALLOW),
 	DRM_IOCTL_DEF_DRV(ACCEL_LAB_COUNTS, counts_ioctl, DRM_RENDER_ALLOW),
 	DRM_IOCTL_DEF_DRV(ACCEL_LAB_SUBMIT, submit_ioctl, DRM_RENDER_ALLOW),
 	DRM_IOCTL_DEF_DRV(ACCEL_LAB_TASK, task_ioctl, DRM_RENDER_ALLOW),
+	DRM_IOCTL_DEF_DRV(ACCEL_LAB_FAULTS, faults_ioctl, DRM_RENDER_ALLOW),
+	DRM_IOCTL_DEF_DRV(ACCEL_LAB_JOBS, jobs_ioctl, DRM_RENDER_ALLOW),
+	DRM_IOCTL_DEF_DRV(ACCEL_LAB_TIMESLICE, timeslice_ioctl, DRM_RENDER_ALLOW),
 };
 
 static const struct file_operations operations = {
@@ -177,6 +272,7 @@ static const struct file_operations operations = {
 	.open = drm_open,
 	.release = drm_release,
 	.unlocked_ioctl = drm_ioctl,
+	.mmap = map_memory,
 	.poll = drm_poll,
 	.read = drm_read,
 	.llseek = noop_llseek,
@@ -214,11 +310,12 @@ static int clients_show(struct seq_file *out, void *unused)
 {
 	struct client *client;
 
-	seq_puts(out, "client open timeslice_us interleave rejected process\n");
+	seq_puts(out, "client open timeslice_us interleave rejected refused preempted process\n");
 	guard(mutex)(&lock);
 	list_for_each_entry(client, &clients, list) {
-		seq_printf(out, "%llu %d %llu %u %u %s\n", client->id, client->is_open, client->task.timeslice_us,
-			   client->task.interleave, client->task.rejected, client->process);
+		seq_printf(out, "%llu %d %llu %u %u %u %u %s\n", client->id, client->is_open, client->task.timeslice_us,
+			   client->task.interleave, client->task.rejected, client->task.refused,
+			   client->task.preempted, client->process);
 	}
 	return 0;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Rings behind the kernel's DRM scheduler. A ring runs one job at a time, and a job is a timer. */
+/*
+ * Rings behind the kernel's DRM scheduler. A ring runs one job at a time, and a job is a timer; but the shared ring takes
+ * many jobs, whose tasks share its engine by time slices (shared.c).
+ */
 #include <drm/drm_file.h>
 #include <drm/drm_syncobj.h>
-#include <linux/dma-fence.h>
+#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -14,7 +17,7 @@ static unsigned int timeout_ms = 2000;
 module_param(timeout_ms, uint, 0444);
 MODULE_PARM_DESC(timeout_ms, "time after which a job that has not ended is reset");
 
-static const char *const ring_names[ACCEL_LAB_RINGS] = { "compute", "copy" };
+static const char *const ring_names[ACCEL_LAB_RINGS] = { "compute", "copy", "shared" };
 
 static const enum drm_sched_priority priorities[ACCEL_LAB_PRIORITIES] = {
 	[ACCEL_LAB_LOW] = DRM_SCHED_PRIORITY_LOW,
@@ -29,33 +32,27 @@ static struct ring {
 	struct accel_lab_ring_counts counts;
 } rings[ACCEL_LAB_RINGS];
 
-/* A job on a ring. The fence is first, because it is freed with it. */
-struct run {
-	struct dma_fence fence;
-	spinlock_t lock;
-	struct hrtimer timer; /* has a reference while it is active */
-	struct ring *ring;
-	struct accel_lab_ring_counts *counts; /* of the client, which the job holds */
-};
-
 struct job {
 	struct drm_sched_job base;
 	struct client *client;
 	unsigned int ring;
 	u32 duration_us;
 	bool hangs;
+	struct accel_lab_job record;
 	struct run *run; /* NULL before it runs */
 };
 
-#define COUNT(ring, client_counts, what)			\
+#define SHARED_JOBS 64 /* on the shared ring at a time */
+
+#define COUNT(number, client, what)				\
 	do {							\
-		atomic64_inc(&(ring)->counts.what);		\
-		atomic64_inc(&(client_counts)->what);		\
+		atomic64_inc(&rings[number].counts.what);	\
+		atomic64_inc(&(client)->counts[number].what);	\
 	} while (0)
 
-static struct accel_lab_ring_counts *counts_of(struct job *job)
+static unsigned int number_of(const struct run *run)
 {
-	return &job->client->counts[job->ring];
+	return run->ring - rings;
 }
 
 /* Fences: until the last is gone, the module cannot be unloaded. */
@@ -82,17 +79,51 @@ static const struct dma_fence_ops fence_ops = {
 	.release = release,
 };
 
+/* The client may be gone when this returns. */
+static void signal(struct run *run, int error)
+{
+	run->record.ended_ns = ktime_get_ns();
+	run->record.error = error;
+	if (run->record.cookie)
+		accel_lab_records_add(&run->client->jobs, &run->record);
+	if (error)
+		dma_fence_set_error(&run->fence, error);
+	dma_fence_signal(&run->fence);
+}
+
+/* Takes over the engine's reference. */
+void accel_lab_run_ended(struct run *run, int error)
+{
+	if (error)
+		COUNT(number_of(run), run->client, cancelled);
+	else
+		COUNT(number_of(run), run->client, done);
+	signal(run, error);
+	dma_fence_put(&run->fence);
+}
+
 static enum hrtimer_restart finish(struct hrtimer *timer)
 {
 	struct run *run = container_of(timer, struct run, timer);
 
-	COUNT(run->ring, run->counts, done);
-	dma_fence_signal(&run->fence);
-	dma_fence_put(&run->fence);
+	run->record.busy_ns = ktime_get_ns() - run->record.started_ns;
+	accel_lab_run_ended(run, 0);
 	return HRTIMER_NORESTART;
 }
 
 /* What the scheduler calls */
+
+static void start(struct run *run, const struct job *job)
+{
+	if (job->ring == ACCEL_LAB_SHARED) {
+		run->left_ns = max(job->duration_us, 1u) * (u64)NSEC_PER_USEC;
+		accel_lab_shared_run(job->client, run);
+		return;
+	}
+	run->record.started_ns = ktime_get_ns();
+	run->record.slices = 1;
+	hrtimer_start(&run->timer, ns_to_ktime((u64)job->duration_us * NSEC_PER_USEC), HRTIMER_MODE_REL);
+}
 
 static struct dma_fence *run_job(struct drm_sched_job *base)
 {
@@ -105,19 +136,21 @@ static struct dma_fence *run_job(struct drm_sched_job *base)
 	__module_get(THIS_MODULE);
 	spin_lock_init(&run->lock);
 	run->ring = ring;
-	run->counts = counts_of(job);
+	run->client = job->client;
+	run->record = job->record;
 	dma_fence_init(&run->fence, &fence_ops, &run->lock, ring->context, atomic64_inc_return(&ring->last));
 	hrtimer_setup(&run->timer, finish, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 	job->run = run;
 	dma_fence_get(&run->fence); /* for the scheduler; the first is the job's */
-	COUNT(ring, run->counts, run);
+	COUNT(job->ring, job->client, run);
 	if (!job->hangs) {
-		dma_fence_get(&run->fence);
-		hrtimer_start(&run->timer, ns_to_ktime((u64)job->duration_us * NSEC_PER_USEC), HRTIMER_MODE_REL);
+		dma_fence_get(&run->fence); /* for the engine */
+		start(run, job);
 	}
 	return &run->fence;
 }
 
+/* Never called for the shared ring. */
 static enum drm_gpu_sched_stat timed_out(struct drm_sched_job *base)
 {
 	struct job *job = container_of(base, struct job, base);
@@ -127,9 +160,8 @@ static enum drm_gpu_sched_stat timed_out(struct drm_sched_job *base)
 	if (hrtimer_cancel(&run->timer))
 		dma_fence_put(&run->fence);
 	if (!dma_fence_is_signaled(&run->fence)) { /* else it ended just now */
-		COUNT(run->ring, run->counts, timed_out);
-		dma_fence_set_error(&run->fence, -ETIME);
-		dma_fence_signal(&run->fence);
+		COUNT(job->ring, job->client, timed_out);
+		signal(run, -ETIME);
 	}
 	accel_lab_restart(base->sched, -ETIME);
 	return DRM_GPU_SCHED_STAT_RESET;
@@ -142,7 +174,7 @@ static void free_job(struct drm_sched_job *base)
 	if (job->run)
 		dma_fence_put(&job->run->fence);
 	else
-		COUNT(&rings[job->ring], counts_of(job), cancelled);
+		COUNT(job->ring, job->client, cancelled);
 	drm_sched_job_cleanup(base);
 	accel_lab_client_put(job->client);
 	kfree(job);
@@ -171,7 +203,7 @@ static int push(struct job *job, struct drm_file *file, u32 wait, struct drm_syn
 	}
 	kref_get(&job->client->references);
 	__module_get(THIS_MODULE);
-	COUNT(&rings[job->ring], counts_of(job), queued);
+	COUNT(job->ring, job->client, queued);
 	drm_sched_job_arm(&job->base);
 	finished = dma_fence_get(&job->base.s_fence->finished);
 	drm_sched_entity_push_job(&job->base);
@@ -188,8 +220,14 @@ int accel_lab_submit(struct client *client, struct drm_file *file, const struct 
 	int error;
 
 	if (submit->ring >= ACCEL_LAB_RINGS || submit->priority >= ACCEL_LAB_PRIORITIES ||
-	    submit->duration_us > ACCEL_LAB_MOST_US || submit->flags & ~ACCEL_LAB_HANG)
+	    submit->duration_us > ACCEL_LAB_MOST_US || submit->flags & ~ACCEL_LAB_HANG ||
+	    (submit->ring == ACCEL_LAB_SHARED && submit->flags))
 		return -EINVAL;
+	error = submit->ring == ACCEL_LAB_SHARED ? accel_lab_shared_join(client) : 0;
+	if (!error && submit->cookie)
+		error = accel_lab_records_start(&client->jobs);
+	if (error)
+		return error;
 	if (submit->signal) {
 		signal = drm_syncobj_find(file, submit->signal);
 		if (!signal)
@@ -204,6 +242,7 @@ int accel_lab_submit(struct client *client, struct drm_file *file, const struct 
 		job->ring = submit->ring;
 		job->duration_us = submit->duration_us;
 		job->hangs = submit->flags & ACCEL_LAB_HANG;
+		job->record = (struct accel_lab_job){ .cookie = submit->cookie, .queued_ns = ktime_get_ns() };
 		error = push(job, file, submit->wait, signal);
 	}
 	if (error)
@@ -271,12 +310,13 @@ int accel_lab_engine_start(struct device *device)
 	unsigned int ring;
 	int error;
 
+	accel_lab_shared_start();
 	for (ring = 0; ring < ACCEL_LAB_RINGS; ring++) {
 		struct drm_sched_init_args options = {
 			.ops = &backend,
 			.num_rqs = DRM_SCHED_PRIORITY_COUNT,
-			.credit_limit = 1,
-			.timeout = msecs_to_jiffies(timeout_ms),
+			.credit_limit = ring == ACCEL_LAB_SHARED ? SHARED_JOBS : 1,
+			.timeout = ring == ACCEL_LAB_SHARED ? MAX_SCHEDULE_TIMEOUT : msecs_to_jiffies(timeout_ms),
 			.name = ring_names[ring],
 			.dev = device,
 		};
@@ -298,4 +338,5 @@ void accel_lab_engine_stop(void)
 
 	for (ring = 0; ring < ACCEL_LAB_RINGS; ring++)
 		drm_sched_fini(&rings[ring].scheduler);
+	accel_lab_shared_stop();
 }

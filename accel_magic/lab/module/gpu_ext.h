@@ -174,12 +174,28 @@ struct nv_gpu_bind_ctx {
 
 struct nv_gpu_task_destroy_ctx {
 	u64 tsg_id;
+	u32 runlist_id;
+	u32 engine_type;
 };
+
+struct nv_gpu_timeslice_control_ctx {
+	u64 tsg_id;
+	u64 requested_timeslice_us;
+	u32 engine_type;
+	u32 runlist_id;
+	u32 hclient; /* with htsg, what bpf_nv_gpu_preempt_tsg takes */
+	u32 htsg;
+	u32 gpu_instance;
+	u32 phase;
+};
+
+static_assert(sizeof(struct nv_gpu_timeslice_control_ctx) == 40);
 
 struct nv_gpu_sched_ops {
 	int (*on_task_init)(struct nv_gpu_task_init_ctx *ctx);
 	int (*on_bind)(struct nv_gpu_bind_ctx *ctx);
 	int (*on_task_destroy)(struct nv_gpu_task_destroy_ctx *ctx);
+	int (*on_timeslice_control)(struct nv_gpu_timeslice_control_ctx *ctx);
 };
 
 #endif

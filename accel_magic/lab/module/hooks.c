@@ -51,21 +51,44 @@ __bpf_kfunc int bpf_gpu_request_reorder(uvm_bpf_pmm_decision_ctx_t *decision_ctx
 	return GPU_REQUEST_APPLY;
 }
 
+static int record(struct accel_lab_request *request, u64 value)
+{
+	if (request->conflict)
+		return GPU_REQUEST_CONFLICT;
+	if (request->attempted) {
+		if (request->value == value)
+			return GPU_REQUEST_REPEAT;
+		request->conflict = true;
+		return GPU_REQUEST_CONFLICT;
+	}
+	request->attempted = true;
+	request->value = value;
+	return GPU_REQUEST_APPLY;
+}
+
 __bpf_kfunc int bpf_nv_gpu_set_timeslice(struct nv_gpu_task_init_ctx *ctx, u64 timeslice_us)
 {
-	container_of(ctx, struct accel_lab_task_request, ctx)->timeslice_us = timeslice_us;
-	return GPU_REQUEST_APPLY;
+	return record(&container_of(ctx, struct accel_lab_task_request, ctx)->timeslice_us, timeslice_us);
 }
 
 __bpf_kfunc int bpf_nv_gpu_set_interleave(struct nv_gpu_task_init_ctx *ctx, u32 interleave_level)
 {
-	container_of(ctx, struct accel_lab_task_request, ctx)->interleave = interleave_level;
-	return GPU_REQUEST_APPLY;
+	return record(&container_of(ctx, struct accel_lab_task_request, ctx)->interleave, interleave_level);
+}
+
+__bpf_kfunc int bpf_nv_gpu_override_timeslice(struct nv_gpu_timeslice_control_ctx *ctx, u64 timeslice_us)
+{
+	return record(&container_of(ctx, struct accel_lab_timeslice_request, ctx)->timeslice_us, timeslice_us);
 }
 
 __bpf_kfunc void bpf_nv_gpu_reject_bind(struct nv_gpu_bind_ctx *ctx)
 {
 	ctx->allow = 0;
+}
+
+__bpf_kfunc int bpf_nv_gpu_preempt_tsg(u32 hClient, u32 hTsg)
+{
+	return accel_lab_preempt(hClient, hTsg);
 }
 
 __bpf_kfunc_end_defs();
@@ -75,12 +98,23 @@ BTF_ID_FLAGS(func, bpf_gpu_set_prefetch_region, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_gpu_request_reorder, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_nv_gpu_set_timeslice, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_nv_gpu_set_interleave, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_nv_gpu_override_timeslice, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_nv_gpu_reject_bind, KF_TRUSTED_ARGS)
 BTF_KFUNCS_END(kfunc_ids)
 
 static const struct btf_kfunc_id_set kfuncs = {
 	.owner = THIS_MODULE,
 	.set = &kfunc_ids,
+};
+
+/* For programs that may sleep, such as those on a library's launches. */
+BTF_KFUNCS_START(sleepable_ids)
+BTF_ID_FLAGS(func, bpf_nv_gpu_preempt_tsg, KF_SLEEPABLE)
+BTF_KFUNCS_END(sleepable_ids)
+
+static const struct btf_kfunc_id_set sleepable_kfuncs = {
+	.owner = THIS_MODULE,
+	.set = &sleepable_ids,
 };
 
 /* What the verifier asks about programs of both tables: they may read their arguments, and write nothing. */
@@ -214,6 +248,11 @@ static int nv_gpu_sched_ops__on_task_destroy(struct nv_gpu_task_destroy_ctx *ctx
 	return 0;
 }
 
+static int nv_gpu_sched_ops__on_timeslice_control(struct nv_gpu_timeslice_control_ctx *ctx)
+{
+	return 0;
+}
+
 static struct gpu_mem_ops mem_stubs = {
 	.gpu_test_trigger = gpu_mem_ops__gpu_test_trigger,
 	.gpu_page_prefetch = gpu_mem_ops__gpu_page_prefetch,
@@ -227,6 +266,7 @@ static struct nv_gpu_sched_ops sched_stubs = {
 	.on_task_init = nv_gpu_sched_ops__on_task_init,
 	.on_bind = nv_gpu_sched_ops__on_bind,
 	.on_task_destroy = nv_gpu_sched_ops__on_task_destroy,
+	.on_timeslice_control = nv_gpu_sched_ops__on_timeslice_control,
 };
 
 static struct bpf_struct_ops mem_table = {
@@ -255,7 +295,18 @@ static struct bpf_struct_ops sched_table = {
 
 /* Calls */
 
-enum hook { PREFETCH, PREFETCH_ITER, ACTIVATE, ACCESS, EVICT_PREPARE, TASK_INIT, BIND, TASK_DESTROY, HOOKS };
+enum hook {
+	PREFETCH,
+	PREFETCH_ITER,
+	ACTIVATE,
+	ACCESS,
+	EVICT_PREPARE,
+	TASK_INIT,
+	BIND,
+	TASK_DESTROY,
+	TIMESLICE_CONTROL,
+	HOOKS,
+};
 
 static const char *const names[HOOKS] = {
 	[PREFETCH] = "gpu_page_prefetch",
@@ -266,6 +317,7 @@ static const char *const names[HOOKS] = {
 	[TASK_INIT] = "on_task_init",
 	[BIND] = "on_bind",
 	[TASK_DESTROY] = "on_task_destroy",
+	[TIMESLICE_CONTROL] = "on_timeslice_control",
 };
 
 static atomic64_t calls[HOOKS];
@@ -329,6 +381,11 @@ int accel_lab_task_destroy(struct nv_gpu_task_destroy_ctx *ctx)
 	return CALL(sched_ops, on_task_destroy, TASK_DESTROY, ctx);
 }
 
+int accel_lab_timeslice_control(struct nv_gpu_timeslice_control_ctx *ctx)
+{
+	return CALL(sched_ops, on_timeslice_control, TIMESLICE_CONTROL, ctx);
+}
+
 void accel_lab_hooks_show(struct seq_file *out)
 {
 	enum hook hook;
@@ -341,6 +398,8 @@ void accel_lab_hooks_show(struct seq_file *out)
 int accel_lab_hooks_register(void)
 {
 	return register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &kfuncs) ?:
+	       register_btf_kfunc_id_set(BPF_PROG_TYPE_KPROBE, &sleepable_kfuncs) ?:
+	       register_btf_kfunc_id_set(BPF_PROG_TYPE_SYSCALL, &sleepable_kfuncs) ?:
 	       register_bpf_struct_ops(&mem_table, gpu_mem_ops) ?:
 	       register_bpf_struct_ops(&sched_table, nv_gpu_sched_ops);
 }

@@ -7,6 +7,8 @@
  * accel_magic/policies/model.c decides the same, access by access: change both.
  */
 #include <linux/bitmap.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -15,6 +17,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
+#include <linux/xarray.h>
 
 #include "accel_lab.h"
 
@@ -30,7 +33,10 @@ struct tenant {
 };
 
 struct memory {
+	struct kref references;
 	struct list_head list;
+	u64 first_page; /* of its mappings, in the file's address space */
+	struct mutex lock; /* for what follows */
 	uvm_pmm_gpu_t pmm;
 	uvm_gpu_root_chunk_t *chunks;
 	uvm_va_block_t *blocks;
@@ -39,6 +45,15 @@ struct memory {
 	u32 tenant_count;
 	bool observe;
 	struct accel_lab_counts counts;
+	struct address_space *mapping; /* NULL: never mapped */
+	struct xarray pages; /* of host memory, which mappings show wherever a page is */
+	struct records faults;
+};
+
+/* What an access did, and the pages that came with it. */
+struct access {
+	struct accel_lab_decision decision;
+	uvm_va_block_region_t fetched;
 };
 
 struct batch {
@@ -47,7 +62,8 @@ struct batch {
 	struct accel_lab_decision decisions[BATCH];
 };
 
-static DEFINE_MUTEX(lock); /* for the two below */
+static DEFINE_MUTEX(lock); /* for the three below */
+static u64 next_page;
 static LIST_HEAD(memories);
 static struct accel_lab_counts past; /* of memories that are gone */
 
@@ -134,6 +150,9 @@ static uvm_gpu_root_chunk_t *evict(struct memory *memory, struct accel_lab_decis
 	memory->counts.pages_out += decision->pages_out;
 	bitmap_zero(block->resident.bitmap, PAGES);
 	block->chunk = NULL;
+	if (memory->mapping)
+		unmap_mapping_range(memory->mapping, (loff_t)(memory->first_page + (u64)decision->evicted * PAGES)
+				    << PAGE_SHIFT, SZ_2M, 1);
 	return root_of(chunk);
 }
 
@@ -242,8 +261,9 @@ static void migrate(struct memory *memory, uvm_va_block_t *block, uvm_va_block_r
 
 /* Accesses */
 
-static void fault(struct memory *memory, uvm_va_block_t *block, unsigned int page, struct accel_lab_decision *decision)
+static void fault(struct memory *memory, uvm_va_block_t *block, unsigned int page, struct access *access)
 {
+	struct accel_lab_decision *decision = &access->decision;
 	uvm_gpu_root_chunk_t *root;
 
 	memory->counts.faults++;
@@ -261,28 +281,44 @@ static void fault(struct memory *memory, uvm_va_block_t *block, unsigned int pag
 		activate(memory, root);
 	}
 	migrate(memory, block, (uvm_va_block_region_t){ page, page + 1 }, decision);
-	migrate(memory, block, region_to_fetch(memory, block, page), decision);
+	access->fetched = region_to_fetch(memory, block, page);
+	migrate(memory, block, access->fetched, decision);
 }
 
-static struct accel_lab_decision access_page(struct memory *memory, u32 number, u16 tenant)
+static struct access access_page(struct memory *memory, u32 number, u16 tenant)
 {
 	uvm_va_block_t *block = &memory->blocks[number / PAGES];
-	struct accel_lab_decision decision = { .evicted = -1, .outcome = ACCEL_LAB_HIT, .tenant = tenant };
+	struct access access = { .decision = { .evicted = -1, .outcome = ACCEL_LAB_HIT, .tenant = tenant } };
 	u64 refused = memory->counts.refused;
 
 	memory->counts.accesses++;
 	if (!test_bit(number % PAGES, block->resident.bitmap))
-		fault(memory, block, number % PAGES, &decision);
+		fault(memory, block, number % PAGES, &access);
 	else if (memory->observe)
 		access_chunk(memory, root_of(block->chunk));
-	decision.refused = min_t(u64, memory->counts.refused - refused, U8_MAX);
-	return decision;
+	access.decision.refused = min_t(u64, memory->counts.refused - refused, U8_MAX);
+	return access;
 }
 
+static int access_batch(struct memory *memory, struct batch *batch, u32 count, u32 *done)
+{
+	guard(mutex)(&memory->lock);
+	for (*done = 0; *done < count; ++*done) {
+		u32 page = batch->pages[*done];
+		u16 tenant = batch->tenants[*done];
+
+		if (page / PAGES >= memory->block_count || tenant >= memory->tenant_count)
+			return -EINVAL;
+		batch->decisions[*done] = access_page(memory, page, tenant).decision;
+	}
+	return 0;
+}
+
+/* Nothing is copied under the memory's lock: the caller's arrays may be in a mapping of it. */
 static int replay_batch(struct memory *memory, struct accel_lab_replay *replay, struct batch *batch)
 {
-	u32 start = replay->done, count = min_t(u32, replay->count - start, BATCH), i;
-	int error = 0;
+	u32 start = replay->done, count = min_t(u32, replay->count - start, BATCH), done;
+	int error;
 
 	if (copy_from_user(batch->pages, u64_to_user_ptr(replay->pages) + start * sizeof(u32), count * sizeof(u32)))
 		return -EFAULT;
@@ -290,16 +326,11 @@ static int replay_batch(struct memory *memory, struct accel_lab_replay *replay, 
 	if (replay->tenants &&
 	    copy_from_user(batch->tenants, u64_to_user_ptr(replay->tenants) + start * sizeof(u16), count * sizeof(u16)))
 		return -EFAULT;
-	for (i = 0; i < count && !error; i++) {
-		if (batch->pages[i] / PAGES >= memory->block_count || batch->tenants[i] >= memory->tenant_count)
-			error = -EINVAL;
-		else
-			batch->decisions[i] = access_page(memory, batch->pages[i], batch->tenants[i]);
-	}
-	replay->done += error ? i - 1 : i;
+	error = access_batch(memory, batch, count, &done);
+	replay->done += done;
 	if (replay->decisions &&
 	    copy_to_user(u64_to_user_ptr(replay->decisions) + start * sizeof(*batch->decisions), batch->decisions,
-			 (replay->done - start) * sizeof(*batch->decisions)))
+			 done * sizeof(*batch->decisions)))
 		return -EFAULT;
 	return error;
 }
@@ -318,6 +349,106 @@ int accel_lab_memory_replay(struct memory *memory, struct accel_lab_replay *repl
 	}
 	kfree(batch);
 	return error;
+}
+
+/* Accesses of mappings: of the process whose memory it is, and otherwise of the first tenant */
+
+static u16 tenant_of(const struct memory *memory, const struct mm_struct *mm)
+{
+	u16 tenant = memory->tenant_count;
+
+	while (tenant-- > 1)
+		if (memory->tenants[tenant].va_space.va_space_mm.mm == mm)
+			return tenant;
+	return 0;
+}
+
+static struct page *page_at(struct memory *memory, u32 number)
+{
+	struct page *page = xa_load(&memory->pages, number);
+
+	if (page)
+		return page;
+	page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (page && xa_is_err(xa_store(&memory->pages, number, page, GFP_KERNEL_ACCOUNT))) {
+		__free_page(page);
+		return NULL;
+	}
+	return page;
+}
+
+/* Show a page in the mapping that touched one, if the mapping reaches so far. */
+static vm_fault_t show_page(struct memory *memory, struct vm_area_struct *vma, u32 number)
+{
+	u64 offset = memory->first_page + number - vma->vm_pgoff;
+	struct page *page;
+
+	if (memory->first_page + number < vma->vm_pgoff || offset >= vma_pages(vma))
+		return VM_FAULT_NOPAGE;
+	page = page_at(memory, number);
+	return page ? vmf_insert_pfn(vma, vma->vm_start + (offset << PAGE_SHIFT), page_to_pfn(page)) : VM_FAULT_OOM;
+}
+
+static vm_fault_t touch(struct vm_fault *vmf)
+{
+	struct memory *memory = vmf->vma->vm_private_data;
+	u64 number = vmf->pgoff - memory->first_page;
+	struct accel_lab_fault fault;
+	struct access access;
+	vm_fault_t shown;
+	u32 page;
+
+	if (number / PAGES >= memory->block_count)
+		return VM_FAULT_SIGBUS;
+	guard(mutex)(&memory->lock);
+	fault.time_ns = ktime_get_ns();
+	access = access_page(memory, number, tenant_of(memory, vmf->vma->vm_mm));
+	fault.page = number;
+	fault.decision = access.decision;
+	accel_lab_records_add(&memory->faults, &fault);
+	shown = show_page(memory, vmf->vma, number);
+	for (page = access.fetched.first; page < access.fetched.outer && !(shown & VM_FAULT_ERROR); page++)
+		shown = show_page(memory, vmf->vma, number / PAGES * PAGES + page);
+	return shown;
+}
+
+static void mapping_opened(struct vm_area_struct *vma)
+{
+	accel_lab_memory_get(vma->vm_private_data);
+}
+
+static void mapping_closed(struct vm_area_struct *vma)
+{
+	accel_lab_memory_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct operations = {
+	.open = mapping_opened,
+	.close = mapping_closed,
+	.fault = touch,
+};
+
+/* Mappings of all memories are in one address space, each at its place: see accel_lab_memory_create. */
+int accel_lab_memory_map(struct memory *memory, struct vm_area_struct *vma)
+{
+	if (!(vma->vm_flags & VM_SHARED) || vma->vm_pgoff >= (u64)memory->block_count * PAGES ||
+	    vma_pages(vma) > (u64)memory->block_count * PAGES - vma->vm_pgoff)
+		return -EINVAL;
+	if (accel_lab_records_start(&memory->faults))
+		return -ENOMEM;
+	vma->vm_pgoff += memory->first_page;
+	vm_flags_set(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY);
+	vma->vm_ops = &operations;
+	vma->vm_private_data = memory;
+	kref_get(&memory->references);
+	scoped_guard(mutex, &memory->lock)
+		memory->mapping = vma->vm_file->f_mapping;
+	return 0;
+}
+
+int accel_lab_memory_faults(struct memory *memory, struct accel_lab_take *take)
+{
+	return accel_lab_records_take(&memory->faults, take);
 }
 
 /* Memories */
@@ -366,8 +497,14 @@ static int add_tenants(struct memory *memory, const struct accel_lab_memory *wan
 
 static void release(struct memory *memory)
 {
+	struct page *page;
+	unsigned long number;
 	u32 i;
 
+	xa_for_each(&memory->pages, number, page)
+		__free_page(page);
+	xa_destroy(&memory->pages);
+	accel_lab_records_free(&memory->faults);
 	for (i = 0; memory->tenants && i < memory->tenant_count; i++) {
 		if (memory->tenants[i].va_space.va_space_mm.mm)
 			mmdrop(memory->tenants[i].va_space.va_space_mm.mm);
@@ -395,6 +532,10 @@ struct memory *accel_lab_memory_create(const struct accel_lab_memory *wanted)
 	memory = kzalloc(sizeof(*memory), GFP_KERNEL);
 	if (!memory)
 		return ERR_PTR(-ENOMEM);
+	kref_init(&memory->references);
+	mutex_init(&memory->lock);
+	xa_init(&memory->pages);
+	accel_lab_records_init(&memory->faults, sizeof(struct accel_lab_fault));
 	memory->block_count = wanted->blocks;
 	memory->tenant_count = wanted->tenants ?: 1;
 	memory->observe = wanted->observe;
@@ -418,6 +559,8 @@ struct memory *accel_lab_memory_create(const struct accel_lab_memory *wanted)
 		memory->blocks[i].end = memory->blocks[i].start + SZ_2M - 1;
 	}
 	guard(mutex)(&lock);
+	memory->first_page = next_page;
+	next_page += (u64)wanted->blocks * PAGES; /* 64-bit numbers of pages are never used up */
 	list_add(&memory->list, &memories);
 	return memory;
 }
@@ -433,10 +576,15 @@ static void add(struct accel_lab_counts *sum, const struct accel_lab_counts *cou
 	sum->refused += counts->refused;
 }
 
-void accel_lab_memory_destroy(struct memory *memory)
+void accel_lab_memory_get(struct memory *memory)
 {
-	if (!memory)
-		return;
+	kref_get(&memory->references);
+}
+
+static void destroy(struct kref *references)
+{
+	struct memory *memory = container_of(references, struct memory, references);
+
 	scoped_guard(mutex, &lock) {
 		list_del(&memory->list);
 		add(&past, &memory->counts);
@@ -444,8 +592,15 @@ void accel_lab_memory_destroy(struct memory *memory)
 	release(memory);
 }
 
+void accel_lab_memory_put(struct memory *memory)
+{
+	if (memory)
+		kref_put(&memory->references, destroy);
+}
+
 void accel_lab_memory_counts(struct memory *memory, struct accel_lab_counts *counts)
 {
+	guard(mutex)(&memory->lock);
 	*counts = memory->counts;
 }
 
