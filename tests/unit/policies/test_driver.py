@@ -3,6 +3,7 @@
 import contextlib
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -137,6 +138,23 @@ int bpf_nv_gpu_set_timeslice(struct nv_gpu_task_init_ctx *ctx, NvU64 timeslice_u
 int bpf_nv_gpu_set_interleave(struct nv_gpu_task_init_ctx *ctx, NvU32 interleave_level) { return 0; }
 void bpf_nv_gpu_reject_bind(struct nv_gpu_bind_ctx *ctx) {}
 """
+SLICES = """
+#include "gpu_policy.h"
+SEC("struct_ops/on_task_init")
+int BPF_PROG(init, struct nv_gpu_task_init_ctx *task)
+{
+	return bpf_nv_gpu_set_timeslice(task, task->default_timeslice / 2);
+}
+SEC("struct_ops/on_bind")
+int BPF_PROG(bind, struct nv_gpu_bind_ctx *task)
+{
+	if (task->interleave_level)
+		bpf_nv_gpu_reject_bind(task);
+	return 0;
+}
+SEC(".struct_ops.link") struct nv_gpu_sched_ops ops = { .on_task_init = (void *)init, .on_bind = (void *)bind };
+"""
+"""A scheduling policy that does not use the newest hook."""
 LAST_HOOK = "	int (*on_timeslice_control)(struct nv_gpu_timeslice_control_ctx *ctx);\n"
 
 
@@ -181,13 +199,21 @@ def test_scheduling_policies_match_drivers_with_and_without_the_newest_hook(tmp_
     for newest in (LAST_HOOK, " NvU32 runlist_id, engine_type; };", "struct nv_gpu_timeslice_control_ctx control;\n"):
         assert older.count(newest) == 1
         older = older.replace(newest, " };" if newest.endswith("};") else "")
-    assert differences("timeslices", SCHEDULING, tmp_path / "new") == ()
-    assert differences("timeslices", older, tmp_path / "old") == ()
+    assert differences(SLICES, SCHEDULING, tmp_path / "new") == ()
+    assert differences(SLICES, older, tmp_path / "old") == ()
+    loaded = policy.load(SLICES)
+    newest = replace(loaded, hooks={**loaded.hooks, "on_timeslice_control": loaded.hooks["on_bind"]})
+    if "on_timeslice_control" in policy.SCHEDULING:
+        found = driver.compare(newest, driver.read(loaded.table, sysfs=tmp_path / "old")).differences
+        assert found == (
+            "struct nv_gpu_sched_ops has no on_timeslice_control",
+            "there is no struct nv_gpu_timeslice_control_ctx",
+        )
 
 
 def test_members_after_the_known_ones_are_allowed_and_named(tmp_path):
     newer = SCHEDULING.replace(LAST_HOOK, f"{LAST_HOOK}\tint (*on_reset)(int why);\n")
-    found = compared("timeslices", newer, tmp_path)
+    found = compared(SLICES, newer, tmp_path)
     assert found.differences == ()
     assert any("on_reset" in note for note in found.notes)
 
@@ -313,7 +339,7 @@ def test_each_difference_is_named_and_nothing_else(change, tmp_path):
 )
 def test_differences_of_scheduling_are_named(old, new, expected, tmp_path):
     assert SCHEDULING.count(old) == 1
-    (found,) = differences("timeslices", SCHEDULING.replace(old, new), tmp_path)
+    (found,) = differences(SLICES, SCHEDULING.replace(old, new), tmp_path)
     assert expected in found
 
 
