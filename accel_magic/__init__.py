@@ -20,6 +20,7 @@ from accel_magic.errors import (
 )
 
 if TYPE_CHECKING:
+    from accel_magic.api.driver_policy import DriverPolicy, attach_policy
     from accel_magic.api.flame import FlameTrace, flame
     from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.gpupolicy import gpupolicy, gpuschedule
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from accel_magic.itt.marking import task
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import GpuComparison, PolicyComparison, ProfileComparison, TraceComparison
+    from accel_magic.results.driver import DriverResult
     from accel_magic.results.flame import FlameResult, SampledResult
     from accel_magic.results.gpu import GpuResult
     from accel_magic.results.iaprof import IaprofResult
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 # `open` is left out because a star import must not replace the builtin; `accel_magic.open` is still public.
 __all__ = [
     "AccelMagicError",
+    "DriverPolicy",
+    "DriverResult",
     "FlameOptions",
     "FlameResult",
     "FlameTrace",
@@ -74,6 +78,7 @@ __all__ = [
     "TraceResult",
     "TraceStateError",
     "__version__",
+    "attach_policy",
     "collect_tasks",
     "flame",
     "gpupolicy",
@@ -89,6 +94,9 @@ __all__ = [
 ]
 
 _LAZY = {
+    "DriverPolicy": ("accel_magic.api.driver_policy", "DriverPolicy"),
+    "DriverResult": ("accel_magic.results.driver", "DriverResult"),
+    "attach_policy": ("accel_magic.api.driver_policy", "attach_policy"),
     "PolicyComparison": ("accel_magic.results.comparison", "PolicyComparison"),
     "PolicyResult": ("accel_magic.results.policies", "PolicyResult"),
     "ScheduleResult": ("accel_magic.results.scheduling", "ScheduleResult"),

@@ -11,8 +11,10 @@ from IPython.display import display
 from accel_magic.api.options import check_output
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
+from accel_magic.magics.cell import compile_cell
 from accel_magic.policies.link import DEFAULT
 from accel_magic.policies.settings import parse
+from accel_magic.policies.trial import DRIVER, ENGINES, check_engine
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from accel_magic.magics.gputrace import GpuTrace
     from accel_magic.magics.line import Parser
+    from accel_magic.results.driver import DriverResult
     from accel_magic.results.policies import PolicyResult
     from accel_magic.results.scheduling import ScheduleResult
     from accel_magic.results.taken_apart import Diagnosis
@@ -34,10 +37,13 @@ examples
   %%gpupolicy mru lfu --memory 60% -o p      (over a cell that runs GPU kernels)
   %gpupolicy lfu mru --trace zipf:blocks=512 --memory 60% -o p
   %gpupolicy mine.bpf.c --check
+  %%gpupolicy lfu --engine driver -o p       (the cell runs under the policy, in an NVIDIA driver with gpu_ext)
   %gpupolicy timeslices --set critical.chat=1 --tenants "chat*2:work=50us,every=10ms batch*4:work=5ms"
 """
 _LONG = 10_000_000
 """Accesses from which on progress is shown."""
+_OF_TRACES = ("memory", "faults_only", "link", "fill", "device", "duration", "runs", "switch")
+"""Options without a meaning for a driver."""
 
 
 @magics_class
@@ -57,7 +63,9 @@ class GpuPolicy(Magics):
     @no_var_expand
     @output_can_be_silenced
     @line_cell_magic
-    def gpupolicy(self, line: str, cell: str | None = None) -> PolicyResult | ScheduleResult | Diagnosis | None:
+    def gpupolicy(
+        self, line: str, cell: str | None = None
+    ) -> PolicyResult | ScheduleResult | DriverResult | Diagnosis | None:
         """Try policies on the pages that the cell's kernels access, on a trace, or with tenants (--help)."""
         __tracebackhide__ = True
         from accel_magic.api.gpupolicy import check
@@ -70,6 +78,8 @@ class GpuPolicy(Magics):
         check_output(given.output)
         if given.check:
             return check(given.policies)
+        if given.engine == DRIVER:
+            return self._on_driver(given, line, cell)
         if [given.trace is None, given.tenants is None, cell is None].count(False) != 1:
             raise ProbeError(
                 "policies are tried on one thing: the cell's accesses, --trace or --tenants",
@@ -80,6 +90,38 @@ class GpuPolicy(Magics):
         if given.output and self.shell:
             self.shell.user_ns[given.output] = result
         return result
+
+    def _on_driver(self, given: argparse.Namespace, line: str, cell: str | None) -> DriverResult:
+        """Run the cell under a policy in the driver; after an error, `-o` has the result all the same."""
+        __tracebackhide__ = True
+        from accel_magic.api.driver_policy import DriverPolicy
+
+        if cell is None or given.trace is not None or given.tenants is not None:
+            check_engine(DRIVER)
+        _refuse(given, _OF_TRACES, f"the engines {' and '.join(ENGINES)}")
+        if len(given.policies) > 1:
+            raise ProbeError(
+                f"{len(given.policies)} policies cannot be attached to a driver at a time",
+                why="the cell runs once, under one policy",
+                fix="use a cell for each; or compare them on a trace: --engine model",
+                code="policy.one-at-a-time",
+            )
+        shell: Any = self.shell
+        compiled = compile_cell(shell, f"%%gpupolicy {line}\n", cell or "")
+        block = DriverPolicy(given.policies[0], settings=parse(given.set or ()))
+        if given.output:
+            block.on_result = lambda result: shell.user_ns.update({given.output: result})
+        try:
+            with block:
+                value = compiled.run(shell.user_ns)
+        except BaseException:
+            if block.has_result:
+                display(block.result)
+            raise
+        block.result.value = value
+        if value is not None and not shell.displayhook.semicolon_at_end_of_expression(cell):
+            display(value)
+        return block.result
 
     def _on_trace(self, given: argparse.Namespace, cell: str | None) -> PolicyResult:
         from accel_magic.api.gpupolicy import gpupolicy
@@ -212,8 +254,9 @@ def parser() -> Parser:
     )
     made.add_argument(
         "--engine",
-        choices=("model", "kernel"),
-        help="where policies run: in a model of the memory (default), or in the kernel, in the accelerator lab only",
+        choices=(*ENGINES, DRIVER),
+        help="where policies run: in a model of the memory (default); in the kernel, in the accelerator lab only; or "
+        "in this machine's NVIDIA driver with gpu_ext, while the cell runs",
     )
     made.add_argument(
         "--faults-only",

@@ -40,6 +40,8 @@ STEPS: Final = 200
 """Steps over a trace, of equal numbers of accesses, by which results are kept."""
 ENGINES: Final = ("model", "kernel")
 """Where policies run: compiled into a model of the memory, or in the kernel, on the lab's accelerator."""
+DRIVER: Final = "driver"
+"""The engine that has no trial: the machine's own driver, see `accel_magic.policies.attached`."""
 _ABOUT: Final = {
     MEMORY_TABLE: ("memory", "try it on a trace: --trace zipf"),
     SCHEDULING_TABLE: (
@@ -153,7 +155,14 @@ def try_policies(
 
 
 def check_engine(engine: str) -> None:
-    """Raise ProbeError if there is no such engine."""
+    """Raise ProbeError if there is no such engine, or it needs a cell."""
+    if engine == DRIVER:
+        raise ProbeError(
+            "a trace cannot be replayed on a driver, and neither can tenants",
+            why="the driver decides about what programs access and run now",
+            fix="write %%gpupolicy POLICY --engine driver over a cell, or `with accel_magic.attach_policy(POLICY):`",
+            code="policy.needs-cell",
+        )
     if engine not in ENGINES:
         raise ProbeError(f"there is no engine {engine!r}", fix=f"use {' or '.join(ENGINES)}", code="policy.no-engine")
 

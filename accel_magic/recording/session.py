@@ -48,13 +48,14 @@ if TYPE_CHECKING:
     from accel_magic.recording.reader.client import Prepared
 
 Show = Callable[[list["LiveSample"]], None]
-Kind = Literal["ktrace", "gputrace", "flame"]
+Kind = Literal["ktrace", "gputrace", "flame", "gpupolicy"]
 """Kind of a trace; one trace of each kind may run at a time."""
 
 _MORE: Final[dict[Kind, str]] = {
     "ktrace": "put all probes on one %%ktrace line",
     "gputrace": "put all tools on one %%gputrace line",
     "flame": "remove the inner one: the outer one includes its samples",
+    "gpupolicy": "attach one policy at a time",
 }
 """Fixes for starting a second trace of a kind."""
 _running: set[Kind] = set()

@@ -296,6 +296,65 @@ def test_nothing_breaks(lab):
     assert kernel_log(lab) == []
 
 
+COUNTING = """
+volatile const u64 step = 1;
+u64 calls;
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} by_processor SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, u64);
+	__type(value, u64);
+} blocks SEC(".maps");
+SEC("struct_ops/gpu_block_activate")
+int BPF_PROG(activate, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
+{
+	uvm_va_block_t *block = chunk->va_block;
+	u64 start = block ? block->start : 0, one = 1, *seen = bpf_map_lookup_elem(&blocks, &start);
+	u32 key = 1;
+
+	calls += step;
+	if (seen)
+		*seen += 1;
+	else
+		bpf_map_update_elem(&blocks, &start, &one, BPF_ANY);
+	seen = bpf_map_lookup_elem(&by_processor, &key);
+	if (seen)
+		*seen += 1;
+	return GPU_ACTION_DEFAULT;
+}
+"""
+
+
+def test_a_policy_acts_in_a_driver_as_long_as_a_block_runs(lab):
+    folder = lab.folder / "driver"
+    folder.mkdir()
+    for name, path in policy.shipped().items():
+        (folder / f"{name}.o").write_bytes(policy.load(path).object.data)
+    (folder / "counting.o").write_bytes(policy.load(HEADER + COUNTING + TABLE).object.data)
+    told = run(lab, "policy_on_driver.py", folder)
+    assert told["differences"] == {name: [] for name in (*policy.shipped(), "counting")}
+    # 60 blocks do not fit into 32 chunks: each access of each round is a miss, and so a call of the hook.
+    assert (told["without"], told["during"], told["after"]) == (0, 180, 0)
+    assert told["second"] == "trace.already-running"
+    assert told["maps before"][".bss"] == [{"calls": 0}]
+    assert told["maps before"]["blocks"] == []
+    assert told["maps"][".rodata"] == [{"step": 2}]
+    assert told["maps"][".bss"] == [{"calls": 360}]
+    assert [row["value"] for row in told["maps"]["blocks"]] == [3] * 60
+    assert [row["value"] for row in told["maps"]["by_processor"]] == [0, 180]
+    assert "not modelled" in told["summary"]
+    assert told["seconds"] > 0
+    assert told["after an error"] == [0, "error"]
+    assert told["killed"] == [180, 0]
+    assert kernel_log(lab) == []
+
+
 def test_jobs_of_the_kernels_scheduler_are_those_that_the_device_counted(lab):
     before = run_counts(lab)
     told = run(lab, "accelerator_jobs.py")

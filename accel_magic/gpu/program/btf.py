@@ -26,6 +26,7 @@ POINTER: Final = 8
 _Value = TypeVar("_Value")
 _MAGIC = 0xEB9F
 _MAGIC_BIG_ENDIAN = 0x9FEB
+_HEAD = 24
 _LARGEST = (1 << 32) - 1
 
 
@@ -229,6 +230,30 @@ def parse(data: bytes, extended: bytes = b"", *, source: str = "the object") -> 
             ),
             text=at,
         )
+
+
+def joined(base: bytes, data: bytes, *, source: str = "the module") -> bytes:
+    """Return the BTF of a kernel module with the types of the kernel in front.
+
+    Files in /sys/kernel/btf are split: numbers of types and offsets of texts go on where those of the kernel end.
+
+    Args:
+        base: The kernel's: /sys/kernel/btf/vmlinux.
+        data: The module's; returned unchanged if it refers to no other BTF.
+        source: The module's name in messages.
+
+    Raises:
+        ProgramError: One is damaged.
+
+    """
+    with _reading(source):
+        types, texts = _parts(data, 2)
+        if texts.startswith(b"\0"):  # only complete BTF has the empty text
+            return data
+        base_types, base_texts = _parts(base, 2)
+    types, texts = base_types + types, base_texts + texts
+    head = struct.pack("<HBBIIIII", _MAGIC, 1, 0, _HEAD, 0, len(types), len(types), len(texts))
+    return head + types + texts
 
 
 def _parts(data: bytes, count: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Attach a policy to the lab accelerator: its object is loaded by libbpf and checked by the kernel's verifier."""
+"""Attach a policy to a driver: its object is loaded by libbpf and checked by the kernel's verifier."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.lab.accelerator.programs import NAME
@@ -38,11 +39,14 @@ class PolicyRefusedError(ProgramError):
 
 
 class AttachedPolicy:
-    """A policy that is loaded; it acts between `attach` and `close`. A context manager.
+    """A policy that is loaded; it acts between `attach` and `detach`. A context manager.
+
+    A forked child has no part in it: its copies of the descriptors are closed at once.
 
     Args:
         content: The object.
         name: Its name, for messages.
+        program: The loader; by default that of the lab.
 
     Attributes:
         maps: Descriptors of its maps by name.
@@ -53,8 +57,10 @@ class AttachedPolicy:
 
     """
 
-    def __init__(self, content: bytes, name: str = "policy") -> None:
-        program = shutil.which(NAME)
+    _open: ClassVar[weakref.WeakSet[AttachedPolicy]] = weakref.WeakSet()
+
+    def __init__(self, content: bytes, name: str = "policy", program: str | Path | None = None) -> None:
+        program = program or shutil.which(NAME)
         if program is None:
             raise MachineError(
                 f"there is no {NAME}",
@@ -64,16 +70,18 @@ class AttachedPolicy:
             )
         self.name = name
         self.maps: dict[str, int] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix="accel_policy-"))
+        self._folder: Path | None = Path(tempfile.mkdtemp(prefix="accel_policy-"))
         self._peer: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._open.add(self)
         try:
-            self._start(program, content)
+            self._start(str(program), content)
         except BaseException:
             self.close()
             raise
 
     def _start(self, program: str, content: bytes) -> None:
+        assert self._folder is not None  # noqa: S101 - not closed yet
         file = self._folder / "policy.bpf.o"
         file.write_bytes(content)
         self._peer, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -113,9 +121,19 @@ class AttachedPolicy:
 
     def close(self) -> None:
         """Detach it and free its maps; a second call does nothing."""
-        for descriptor in self.maps.values():
+        self.detach()
+        self._close_maps()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _close_maps(self) -> None:
+        maps, self.maps = self.maps, {}
+        for descriptor in maps.values():
             os.close(descriptor)
-        self.maps = {}
+
+    def detach(self) -> None:
+        """Detach it; its maps can be read until `close`."""
         if self._peer is not None:
             self._peer.close()
             self._peer = None
@@ -126,7 +144,18 @@ class AttachedPolicy:
                 self._process.kill()
                 self._process.wait()
             self._process = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Close this process's descriptors, and leave the rest to its parent."""
+        self._folder = self._process = None
+        self._close_maps()
+        self.detach()
+
+    @classmethod
+    def close_in_child(cls) -> None:
+        """Close the copies of a forked child, which would keep the policy attached."""
+        for policy in list(cls._open):
+            policy.abandon()
 
     def _told(self) -> str:
         """Return the next message; "" if the loader has ended. The descriptor of a map is kept."""
@@ -144,7 +173,11 @@ class AttachedPolicy:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if self._process is not None:
                 self._process.wait(_TIMEOUT_S)
-        return PolicyRefusedError(self.name, (self._folder / "log").read_text(errors="replace"))
+        log = self._folder / "log" if self._folder is not None else None
+        return PolicyRefusedError(self.name, log.read_text(errors="replace") if log else "")
+
+
+os.register_at_fork(after_in_child=AttachedPolicy.close_in_child)
 
 
 def attached(

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 import accel_magic
+from accel_magic.gpu.program.model import MapSpec
 from accel_magic.kernel.bcc.compiler import ProgramMap
-from accel_magic.kernel.load.maps import HASH, RINGBUF, MapContent
+from accel_magic.kernel.load.maps import ARRAY, HASH, PERCPU_ARRAY, RINGBUF, MapContent
+from accel_magic.policies.attached import DriverRun, MapState
 from accel_magic.recording.profile import Lost
 from accel_magic.recording.program import ProgramRecording
+from accel_magic.results.driver import DriverResult
 from accel_magic.results.flame import SampledResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
@@ -75,6 +78,31 @@ def program(*rings):
     )
 
 
+def driver(outcome="ok"):
+    """Result of a run under a policy with a map for each of two processors, variables and a hash."""
+    by_processor = MapSpec("by_processor", PERCPU_ARRAY, 4, 8, 2)
+    variables = MapSpec(".bss", ARRAY, 4, 8, 1)
+    blocks = MapSpec("blocks", HASH, 8, 8, 64)
+
+    def state(spec, *rows):
+        keys = np.array([key for key, _ in rows], f"<u{spec.key_size}").view(np.uint8).reshape(len(rows), -1)
+        values = np.array([value for _, value in rows], "<u8").view(np.uint8)
+        return MapState(spec, MapContent(keys, values.reshape(len(rows), -1, 8)))
+
+    run = DriverRun(
+        policy="mine",
+        module="nvidia_uvm",
+        before=(state(by_processor, (0, (0, 0)), (1, (0, 0))), state(variables, (0, 5)), state(blocks, (2, 7), (3, 1))),
+        after=(state(by_processor, (0, (0, 0)), (1, (3, 4))), state(variables, (0, 5)), state(blocks, (2, 8), (4, 1))),
+        started="2026-01-02T03:04:05+00:00",
+        duration_ns=1_500_000_000,
+        outcome=outcome,
+        notes=("the driver has hooks that are newer than this version: on_reset",),
+        lints=(),
+    )
+    return DriverResult(run, {"kernel": "6.18"})
+
+
 @pytest.fixture(scope="session")
 def gpu():
     return traced_gpu()
@@ -89,6 +117,7 @@ def results():
         found[f"profile in {unit}"] = ProfileResult(phases(unit=unit, lost=losses))
     found["sampled"] = SampledResult(phases())
     found["program"] = program()
+    found["driver"] = driver()
     found["scheduling"] = accel_magic.gpuschedule("timeslices", "a:work=1ms", duration_s=0.01, runs=1)
     found["policies"] = accel_magic.gpupolicy("mru", "loop:accesses=500,blocks=8", memory=4)
     return found

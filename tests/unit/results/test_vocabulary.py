@@ -29,6 +29,7 @@ LACKED = {
     "program": {"events", "counts", "plan", "figure", "compare", "diagnose", "to_parquet", "to_perfetto"},
     "gpu": {"plan"},
     "policies": {"events", "plan", "to_parquet", "to_perfetto"},
+    "driver": {"events", "counts", "plan", "figure", "compare", "to_parquet", "to_perfetto"},
     "scheduling": {"events", "plan", "compare", "to_parquet", "to_perfetto"},
 }
 """Members that each kind lacks; a program lacks most, because only its author knows the meaning of its maps."""
@@ -72,13 +73,13 @@ def test_a_gpu_trace_has_all_members_except_the_plan(gpu, tmp_path):
 def test_every_public_result_class_derives_from_result():
     public = [getattr(accel_magic, name) for name in accel_magic.__all__ if name.endswith("Result")]
 
-    assert len(public) == 10
+    assert len(public) == 11
     assert all(issubclass(one, Result) for one in public)
 
 
 def test_events_are_a_data_frame_and_lost_is_an_exact_number_in_all_results(results, gpu):
     for name, result in {**results, "gpu": gpu}.items():
-        if name not in ("program", "policies", "scheduling"):
+        if name not in ("program", "policies", "scheduling", "driver"):
             assert isinstance(result.events, pd.DataFrame), name
             assert result.df is result.events, name
             assert result.counts["hits"].is_monotonic_decreasing, name
@@ -118,7 +119,7 @@ def test_waits_and_stacks_have_the_same_columns_wherever_they_appear(results):
     trace = TraceResult(flame.recording)
 
     for name, result in results.items():
-        if name not in ("trace", "npu", "program", "policies", "scheduling"):  # they have no stacks
+        if name not in ("trace", "npu", "program", "policies", "scheduling", "driver"):  # they have no stacks
             assert tuple(result.stacks.columns) == STACKS, name
     for waits in (flame.waits, trace.waits, results["trace"].waits):
         assert dict(waits.dtypes.astype("str")) == WAITS
