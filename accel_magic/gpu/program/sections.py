@@ -27,6 +27,7 @@ class Where(Enum):
     EXIT = "every exit of a kernel"
     MEMORY = "before a memory operation"
     BARRIER = "before a barrier"
+    FENCE = "before a memory fence"
     BRANCH = "before a conditional branch"
     FUNCTION = "entry of a device function"
     FUNCTION_EXIT = "every return of a device function"
@@ -72,6 +73,7 @@ _OURS = {
     "gpu/atomic": Attach(Where.MEMORY, operations=frozenset({Operation.ATOMIC})),
     "gpu/async": Attach(Where.MEMORY, operations=frozenset({Operation.ASYNC_COPY})),
     "gpu/barrier": Attach(Where.BARRIER),
+    "gpu/fence": Attach(Where.FENCE),
     "gpu/branch": Attach(Where.BRANCH),
     "gpu/function": Attach(Where.FUNCTION),
     "gpu/function_exit": Attach(Where.FUNCTION_EXIT),
