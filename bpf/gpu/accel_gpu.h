@@ -23,6 +23,8 @@
  * gpu/barrier, gpu/fence, gpu/branch, gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob) behind it
  * where not all kernels are meant.
  * With gpu.warp/ instead of gpu/ in front a program runs once for each warp, in its lowest active lane.
+ * On the CPU device also gpu/block_enter, gpu/block_exit and gpu/should_try_steal, for whole blocks: they have a
+ * struct gpu_block_ctx instead of a struct gpu_ctx.
  */
 #ifndef ACCEL_MAGIC_GPU_H
 #define ACCEL_MAGIC_GPU_H
@@ -80,6 +82,22 @@ struct gpu_ctx {
 	__u32 kernel;	 /* number of the kernel within the traced cell */
 	__u32 active;	 /* mask of the warp's lanes that are here */
 	__u64 launch;	 /* number of the launch on the device */
+};
+
+/* The same for programs that run once for a whole block, on a worker: a slot of a multiprocessor that runs blocks one after
+ * the other. */
+struct gpu_block_ctx {
+	__u64 block;	   /* its number in the grid, row by row; at should_try_steal the one that the worker ran last */
+	__u64 time_ns;	   /* the device's clock, which stands still while the program runs */
+	__u64 launch;	   /* number of the launch on the device */
+	__u32 worker;	   /* number of the worker */
+	__u32 kernel;	   /* number of the kernel within the traced cell */
+	__u32 site;	   /* number of the place within the traced cell */
+	__u32 executed;	   /* blocks that the worker has finished in this launch */
+	__u32 stolen;	   /* blocks that it has begun and that were another worker's */
+	__u32 left;	   /* blocks of the launch that have not begun */
+	__u32 victim;	   /* at should_try_steal: the worker with most blocks that have not begun */
+	__u32 victim_left; /* at should_try_steal: how many these are */
 };
 
 /* Where a thread is. Three numbers are written through pointers: x, y, z. */

@@ -11,7 +11,7 @@ from accel_magic.devices.sim import operations
 from accel_magic.devices.sim.code import Arrays, Code, Modifiers, Number, Scope, Symbol, UnknownFormError, Variable
 from accel_magic.devices.sim.memory import CODE, SHARED
 from accel_magic.devices.sim.operations import barriers, calls, control, lanes
-from accel_magic.devices.sim.program import Function, Gate, Program, Segment
+from accel_magic.devices.sim.program import BlockProgram, Function, Gate, Program, Segment
 from accel_magic.devices.sim.reading import FRAME_ALIGN, Entry, Mark, Placed, Reader, instruction, text
 from accel_magic.devices.sim.types import TYPES
 from accel_magic.devices.sim.variables import Slot, align, image, parameters, sizes
@@ -170,6 +170,7 @@ class _Loader:
         function.frame = align(reader.frame, FRAME_ALIGN)
         function.registers = reader.numbers
         function.threads = _most_threads(raw.directives)
+        function.blocks = tuple(_block_programs(raw.body))
         return reader.entries
 
     def _declare(self, slots: tuple[Slot, ...], reader: Reader, scope: Scope, kernel: bool) -> tuple[Slot, ...]:
@@ -184,6 +185,15 @@ class _Loader:
             scope.variables[slot.name] = Variable(space, slot.offset, slot.size, not kernel)
             placed.append(slot)
         return tuple(placed)
+
+
+def _block_programs(body: ptx.Scope) -> Iterator[BlockProgram]:
+    """Find the directives in a kernel's body that name programs for its blocks: see `gpu.inject.blocks`."""
+    for item in body.items:
+        words = item.text.replace('"', " ").split() if isinstance(item, ptx.Directive) else []
+        if words[:2] == [".pragma", "accel_magic"]:
+            place, entry, site, kernel = words[2:6]
+            yield BlockProgram(place, entry, int(site), int(kernel))
 
 
 def _most_threads(directives: tuple[str, ...]) -> int:
