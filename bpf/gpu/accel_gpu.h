@@ -136,6 +136,49 @@ AM_HELPER long (*const gpu_prefetch)(const void *address) = (void *)605; /* brin
 AM_HELPER long (*const gpu_barrier)(void) = (void *)609;		 /* wait for all threads of the block */
 
 /*
+ * Requests to bring memory to the device, which the host receives: t.prefetches has them. A file that makes requests
+ * declares a ring for them once, of so many bytes (64 for each request); requests that do not fit are counted as lost.
+ *
+ *   GPU_PREFETCH_REQUESTS(1 << 20);
+ *   gpu_mem_prefetch(ctx, ctx->address + 4096, 4096);
+ */
+struct gpu_prefetch_request {
+	__u64 time_ns; /* globaltimer */
+	__u64 address;
+	__u64 bytes;
+	__u64 block; /* of the thread that asks, in the grid, row by row */
+	__u32 kernel;
+	__u32 site;
+};
+
+#define GPU_PREFETCH_REQUESTS(ring_bytes)                                                                  \
+	struct {                                                                                           \
+		__uint(type, BPF_MAP_TYPE_RINGBUF);                                                        \
+		__uint(max_entries, ring_bytes);                                                           \
+		__type(value, struct gpu_prefetch_request);                                                \
+	} prefetch_requests SEC(".maps")
+
+/* Request that `bytes` bytes from `address` on be brought to the device; -1 if the ring is full. Any context will do. */
+#define gpu_mem_prefetch(ctx, address, bytes)                                                              \
+	gpu_request_prefetch(&prefetch_requests, (ctx)->kernel, (ctx)->site, address, bytes)
+
+static __always_inline long gpu_request_prefetch(void *requests, u32 kernel, u32 site, u64 address, u64 bytes)
+{
+	struct gpu_prefetch_request *request = bpf_ringbuf_reserve(requests, sizeof(*request), 0);
+
+	if (!request)
+		return -1;
+	request->time_ns = gpu_globaltimer();
+	request->address = address;
+	request->bytes = bytes;
+	request->block = gpu_block_number();
+	request->kernel = kernel;
+	request->site = site;
+	bpf_ringbuf_submit(request, 0);
+	return 0;
+}
+
+/*
  * Warps that add to one counter wait for each other where it lies in memory. Where all warps of large grids do, each
  * counter is there GPU_STRIPES times, for a multiprocessor to choose by its number, and the host adds them up:
  *
