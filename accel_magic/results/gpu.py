@@ -215,7 +215,8 @@ class GpuResult(Result):
         """Prefetch requests of programs (`gpu_mem_prefetch`), one row each, in the order in which they were recorded.
 
         Columns: `time_ns` since the start, `launch` (row of `launches`, or -1), `name` (of the kernel), `block` (row by
-        row over the grid), `address`, `bytes`, `kernel`, `site`, `program` (the file). Empty if there are none.
+        row over the grid), `address`, `bytes`, `kernel`, `site`, `program` (the file), `access` (row of
+        `tools["pagetrace"]` before which it was made; NA if that tool did not run). Empty if there are none.
         """
         return self.gpu.prefetches
 

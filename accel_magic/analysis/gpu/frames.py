@@ -90,12 +90,12 @@ class GpuFrames:
     @cached_property
     def prefetches(self) -> pd.DataFrame:
         """As `GpuResult.prefetches`."""
-        return processes.together(
-            {
-                pid: prefetches.table(part, {source: part.maps_of(source) for source in part.recording.sources})
-                for pid, part in self.by_process.items()
-            }
-        )
+        found, before = {}, 0
+        for pid, part in self.by_process.items():
+            maps = {source: part.maps_of(source) for source in part.recording.sources}
+            found[pid] = prefetches.table(part, maps, before)
+            before += prefetches.count(maps)
+        return processes.together(found)
 
     @cached_property
     def by_process(self) -> dict[int, Self]:

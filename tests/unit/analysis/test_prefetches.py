@@ -27,7 +27,7 @@ SEC("gpu/load") int ahead(struct gpu_ctx *ctx)
 	return 0;
 }}
 """
-COLUMNS = ["time_ns", "launch", "name", "block", "address", "bytes", "kernel", "site", "program"]
+COLUMNS = ["time_ns", "launch", "name", "block", "address", "bytes", "kernel", "site", "program", "access"]
 LAUNCH_NS = 2_000
 """From a launch to its first instruction, on the CPU device."""
 
@@ -45,6 +45,49 @@ def program(tmp_path):
         return str(path)
 
     return write
+
+
+STEPS = r"""
+extern "C" __global__ void steps(volatile const char *in, int steps) {
+    int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    for (int k = 0; k < steps + warp % 3; k++) in[(warp * 8 + k) * 4096];
+}
+extern "C" __global__ void none(volatile const char *in, int steps) { }
+"""
+"""Each warp loads from pages of its own, one after the other."""
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["pagetrace first", "request first"])
+def test_a_request_is_made_before_the_next_access_of_its_warp(program, first):
+    text = """
+    GPU_PREFETCH_REQUESTS(1 << 16);
+    SEC("gpu.warp/load") int ahead(struct gpu_ctx *ctx) { gpu_mem_prefetch(ctx, ctx->address, 1); return 0; }
+    SEC("gpu.warp/exit") int last(struct gpu_ctx *ctx) { gpu_mem_prefetch(ctx, gpu_thread_number(), 2); return 0; }
+    """
+    names, ptx = [program(text), "pagetrace"], nvrtc.compile(STEPS)
+    data, threads = np.zeros(8 * 16 * 4096, np.int8), 64
+    with accel_magic.gputrace(*(names if first else names[::-1]), device="cpu") as trace:
+        for kernel, steps in (("steps", 3), ("none", 0), ("steps", 1)):
+            nvrtc.CpuKernel(ptx, kernel)[3, threads](data, steps)
+
+    pages = trace.result.tools["pagetrace"]
+    ours = trace.result.prefetches
+    base = int(pages["page"].min())
+    key = pages.assign(warp=(pages["page"] - base) // 8)  # each launch has the same addresses
+    assert len(pages) == len(ours[ours["bytes"] == 1]) == (6 * 3 + 6) + (6 * 1 + 6)
+    for request in ours.to_dict("records"):
+        launch, at = request["launch"], request["access"]
+        if request["bytes"] == 1:
+            page = request["address"] >> 12
+            own = key[(key["launch"] == launch) & (key["warp"] == (page - base) // 8)]
+            (row,) = own.index[own["page"] == page]
+            later = own.index[own.index > row]
+            assert at == (row if first else later[0] if len(later) else row + 1)
+        elif launch == 1:
+            assert at == key.index[key["launch"] == 2].min()
+        else:
+            own = key[(key["launch"] == launch) & (key["warp"] == request["address"] // 32)]
+            assert at == own.index.max() + 1
 
 
 def run(ptx, *names, launches=(("strided", 3, 40, 4096),)):
@@ -127,6 +170,7 @@ def test_requests_are_in_saved_recordings(ptx, program, tmp_path):
     again = accel_magic.open(result.to_parquet(tmp_path / "g.parquet"))
     assert len(again.prefetches) == 120
     assert again.prefetches.equals(result.prefetches)
+    assert again.prefetches["access"].isna().all()
 
 
 def test_the_verifier_has_nothing_to_say_about_requests(program):
