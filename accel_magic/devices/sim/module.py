@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.code import Step
     from accel_magic.devices.sim.memory import Heap
 
+_BLOCK_PROGRAM = re.compile(r"\.pragma\s+\"accel_magic (\w+) ([\w$%]+) (\d{1,9}) (\d{1,9})\"")
 _ENDING = frozenset({*control.ENDS, *barriers.NAMES, "ret"})
 
 
@@ -170,7 +172,7 @@ class _Loader:
         function.frame = align(reader.frame, FRAME_ALIGN)
         function.registers = reader.numbers
         function.threads = _most_threads(raw.directives)
-        function.blocks = tuple(_block_programs(raw.body))
+        function.blocks = tuple(one for one in _block_programs(raw.body) if one.entry in self._numbers)
         return reader.entries
 
     def _declare(self, slots: tuple[Slot, ...], reader: Reader, scope: Scope, kernel: bool) -> tuple[Slot, ...]:
@@ -190,10 +192,8 @@ class _Loader:
 def _block_programs(body: ptx.Scope) -> Iterator[BlockProgram]:
     """Find the directives in a kernel's body that name programs for its blocks: see `gpu.inject.blocks`."""
     for item in body.items:
-        words = item.text.replace('"', " ").split() if isinstance(item, ptx.Directive) else []
-        if words[:2] == [".pragma", "accel_magic"]:
-            place, entry, site, kernel = words[2:6]
-            yield BlockProgram(place, entry, int(site), int(kernel))
+        if isinstance(item, ptx.Directive) and (found := _BLOCK_PROGRAM.match(item.text)):
+            yield BlockProgram(found[1], found[2], int(found[3]), int(found[4]))
 
 
 def _most_threads(directives: tuple[str, ...]) -> int:

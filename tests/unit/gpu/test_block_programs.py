@@ -372,6 +372,25 @@ def test_the_assembler_accepts_kernels_with_them(ptx, program):
     assert cost["registers_after"] == cost["registers_before"] > 0
 
 
+@pytest.mark.parametrize(
+    "text", ["STEAL", "BLOCK_ENTER missing 0 0", "BLOCK_ENTER k x y", "OTHER k 0 0", "BLOCK_ENTER k 0 0"]
+)
+def test_directives_that_this_package_did_not_write_do_no_harm(text):
+    device = Device(1 << 20)
+    module = device.load(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out)\n{\n"
+        f'.pragma "accel_magic {text}";\n.pragma "nounroll";\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [out];\n'
+        "st.global.u32 [%rd1], 7;\nret;\n}\n"
+    )
+    out = device.allocate(4)
+    if text == "BLOCK_ENTER k 0 0":  # not a program for blocks
+        with raises("gpu.wrong-argument-count", ProgramError):
+            device.launch(module, "k", 1, 32, [out])
+    else:
+        device.launch(module, "k", 1, 32, [out])
+        assert device.copy_out(out, 4).view(np.uint32)[0] == 7
+
+
 def test_a_dry_run_shows_that_they_run_for_blocks(program):
     shown = repr(accel_magic.gputrace(program(BOTH + DECIDE.format(answer="1")), device="cpu", per="warp").examine())
     assert "mine_enter: start of each block of *, per block" in shown
