@@ -168,12 +168,13 @@ class GpuTrace(Block["GpuResult"]):
 
         Raises:
             ProbeError: There is no such tool or file.
-            ProgramError: A program does not compile, or the verifier rejects it.
+            ProgramError: A program does not compile, the verifier rejects it, or the device cannot run it.
             MachineError: clang, a package of the GPU extra, or the device is missing.
 
         """
         self.device  # noqa: B018 - report a missing device before compiling anything
         found = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
+        programs.require_device(found, self.device)
         check_bindings(self._bindings, found)
         self._sources = tuple(programs.with_budget(source, self.options.threads) for source in found)
         return self._sources
@@ -186,6 +187,7 @@ class GpuTrace(Block["GpuResult"]):
         from accel_magic.gpu.dry_run import GpuDryRun
 
         sources = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify, refuse=False)
+        programs.require_device(sources, self.device)
         check_bindings(self._bindings, sources)
         return GpuDryRun.of(sources, self.options.threads, self.device.architecture, self._bindings)
 

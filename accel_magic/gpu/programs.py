@@ -20,6 +20,7 @@ from accel_magic.kernel.attach.bindings import is_binding
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from accel_magic.devices.targets import Target
     from accel_magic.gpu.program.model import Per, Program
     from accel_magic.gpu.program.verdict import Verdict
 
@@ -44,7 +45,7 @@ def load(
 
     Args:
         names: Names of tools, or paths of `.bpf.c` or `.o` files.
-        per: Overrides the granularity that the programs declare.
+        per: Overrides the granularity that the programs declare, except that of programs for blocks.
         verify_mode: `strict` rejects programs with errors; `warn` only those that could access memory they do not own;
             `off` none. None: `strict` for C files and for tools, `warn` for compiled objects, which may be older than
             the rules.
@@ -59,6 +60,23 @@ def load(
     if len(set(names)) < len(names):
         raise ProbeError("the same program is named twice", fix="name each program once", code="gpu.program-twice")
     return tuple(_load(name, per, verify_mode, refuse=refuse) for name in names)
+
+
+def require_device(sources: Sequence[Source], device: Target) -> None:
+    """Check that a device can run all programs.
+
+    Raises:
+        ProgramError: A program is for whole blocks, and the device is a GPU.
+
+    """
+    programs = (each for source in sources for each in source.gpu if each.per == "block")
+    if device.kind == "cuda" and (first := next(programs, None)):
+        raise ProgramError(
+            f'{first.program.name}: SEC("{first.program.section}") cannot be attached on a GPU',
+            why="the GPU's hardware assigns blocks to multiprocessors, and runs no program for it",
+            fix="run it on the CPU device (simulated): --device cpu",
+            code="gpu.blocks-by-hardware",
+        )
 
 
 def without_bindings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -116,7 +134,7 @@ def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> S
     for program in own:
         attach = attaches[program.name]
         assert attach is not None  # noqa: S101 - only CPU programs have no attach point
-        runs = per or attach.per or "thread"
+        runs = "block" if attach.per == "block" else per or attach.per or "thread"
         verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
     called = name if name in TOOLS else path.name

@@ -210,6 +210,16 @@ class GpuResult(Result):
             )
         return trace_of(self.tools["pagetrace"], self.recording.device)
 
+    @property
+    def prefetches(self) -> pd.DataFrame:
+        """Prefetch requests of programs (`gpu_mem_prefetch`), one row each, in the order in which they were recorded.
+
+        Columns: `time_ns` since the start, `launch` (row of `launches`, or -1), `name` (of the kernel), `block` (row by
+        row over the grid), `address`, `bytes`, `kernel`, `site`, `program` (the file), `access` (row of
+        `tools["pagetrace"]` before which it was made; NA if that tool did not run). Empty if there are none.
+        """
+        return self.gpu.prefetches
+
     def diagnose(self) -> Diagnosis:
         """Look for problems and noteworthy facts in the tools' data: findings with evidence and advice."""
         from accel_magic.results.taken_apart import Diagnosis

@@ -20,9 +20,11 @@
  *   char LICENSE[] SEC("license") = "GPL";
  *
  * Sections: gpu/entry, gpu/exit, gpu/memory, gpu/load, gpu/store, gpu/atomic, gpu/async, gpu/shared, gpu/unshared,
- * gpu/barrier, gpu/branch, gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob) behind it where not
- * all kernels are meant.
+ * gpu/barrier, gpu/fence, gpu/branch, gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob) behind it
+ * where not all kernels are meant.
  * With gpu.warp/ instead of gpu/ in front a program runs once for each warp, in its lowest active lane.
+ * On the CPU device also gpu/block_enter, gpu/block_exit and gpu/should_try_steal, for whole blocks: they have a
+ * struct gpu_block_ctx instead of a struct gpu_ctx.
  */
 #ifndef ACCEL_MAGIC_GPU_H
 #define ACCEL_MAGIC_GPU_H
@@ -82,6 +84,22 @@ struct gpu_ctx {
 	__u64 launch;	 /* number of the launch on the device */
 };
 
+/* The same for programs that run once for a whole block, on a worker: a slot of a multiprocessor that runs blocks one after
+ * the other. */
+struct gpu_block_ctx {
+	__u64 block;	   /* its number in the grid, row by row; at should_try_steal the one that the worker ran last */
+	__u64 time_ns;	   /* the device's clock, which stands still while the program runs */
+	__u64 launch;	   /* number of the launch on the device */
+	__u32 worker;	   /* number of the worker */
+	__u32 kernel;	   /* number of the kernel within the traced cell */
+	__u32 site;	   /* number of the place within the traced cell */
+	__u32 executed;	   /* blocks that the worker has finished in this launch */
+	__u32 stolen;	   /* blocks that it has begun and that were another worker's */
+	__u32 left;	   /* blocks of the launch that have not begun */
+	__u32 victim;	   /* at should_try_steal: the worker with most blocks that have not begun */
+	__u32 victim_left; /* at should_try_steal: how many these are */
+};
+
 /* Where a thread is. Three numbers are written through pointers: x, y, z. */
 AM_HELPER long (*const gpu_block_idx)(__u64 *x, __u64 *y, __u64 *z) = (void *)503;  /* the block in the grid */
 AM_HELPER long (*const gpu_block_dim)(__u64 *x, __u64 *y, __u64 *z) = (void *)504;  /* threads of a block */
@@ -116,6 +134,49 @@ AM_HELPER long (*const gpu_membar)(void) = (void *)506;			 /* order memory for t
 AM_HELPER long (*const gpu_exit)(void) = (void *)507;			 /* end this thread of the traced kernel */
 AM_HELPER long (*const gpu_prefetch)(const void *address) = (void *)605; /* bring a line into the L2 cache */
 AM_HELPER long (*const gpu_barrier)(void) = (void *)609;		 /* wait for all threads of the block */
+
+/*
+ * Requests to bring memory to the device, which the host receives: t.prefetches has them. A file that makes requests
+ * declares a ring for them once, of so many bytes (64 for each request); requests that do not fit are counted as lost.
+ *
+ *   GPU_PREFETCH_REQUESTS(1 << 20);
+ *   gpu_mem_prefetch(ctx, ctx->address + 4096, 4096);
+ */
+struct gpu_prefetch_request {
+	__u64 time_ns; /* globaltimer */
+	__u64 address;
+	__u64 bytes;
+	__u64 block; /* of the thread that asks, in the grid, row by row */
+	__u32 kernel;
+	__u32 site;
+};
+
+#define GPU_PREFETCH_REQUESTS(ring_bytes)                                                                  \
+	struct {                                                                                           \
+		__uint(type, BPF_MAP_TYPE_RINGBUF);                                                        \
+		__uint(max_entries, ring_bytes);                                                           \
+		__type(value, struct gpu_prefetch_request);                                                \
+	} prefetch_requests SEC(".maps")
+
+/* Request that `bytes` bytes from `address` on be brought to the device; -1 if the ring is full. Any context will do. */
+#define gpu_mem_prefetch(ctx, address, bytes)                                                              \
+	gpu_request_prefetch(&prefetch_requests, (ctx)->kernel, (ctx)->site, address, bytes)
+
+static __always_inline long gpu_request_prefetch(void *requests, u32 kernel, u32 site, u64 address, u64 bytes)
+{
+	struct gpu_prefetch_request *request = bpf_ringbuf_reserve(requests, sizeof(*request), 0);
+
+	if (!request)
+		return -1;
+	request->time_ns = gpu_globaltimer();
+	request->address = address;
+	request->bytes = bytes;
+	request->block = gpu_block_number();
+	request->kernel = kernel;
+	request->site = site;
+	bpf_ringbuf_submit(request, 0);
+	return 0;
+}
 
 /*
  * Warps that add to one counter wait for each other where it lies in memory. Where all warps of large grids do, each

@@ -7,6 +7,7 @@
 
 struct touch {
 	u64 page;
+	u64 time; // globaltimer
 	u32 kernel;
 	u32 site;
 	u32 active; // lanes of the request
@@ -39,6 +40,7 @@ int touch(struct gpu_ctx *ctx)
 		return 0;
 	end = ctx->address + ctx->size;
 	record->page = page;
+	record->time = gpu_globaltimer();
 	record->kernel = ctx->kernel;
 	record->site = ctx->site;
 	record->active = ctx->active;

@@ -10,7 +10,7 @@ from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.gpu import programs
 from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.gpu.verifier import findings, promotion, simt
+from accel_magic.gpu.verifier import blocks, findings, promotion, simt
 from accel_magic.magics.gputrace import OPTION_NAMES
 from tests.support.paths import ROOT
 
@@ -40,7 +40,7 @@ def test_every_finding_is_described_as_in_the_code(rows):
 
 
 def test_every_rule_of_the_verifier_is_described_as_in_the_code(rows):
-    for rule in (*findings.RULES.values(), *simt.RULES.values(), promotion.PROMOTED):
+    for rule in (*findings.RULES.values(), *simt.RULES.values(), promotion.PROMOTED, blocks.THREAD_HELPER):
         assert [f"`{rule.id}`", rule.meaning, rule.fix] in rows
 
 

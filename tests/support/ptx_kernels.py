@@ -10,7 +10,7 @@ import pytest
 
 from accel_magic.devices.sim import Device
 from accel_magic.gpu.inject import ProbeCode, inject
-from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
+from accel_magic.gpu.program.sections import EVERY_OPERATION, OF_BLOCKS, Attach, Where
 from tests.support.paths import ROOT
 
 SAMPLES = ROOT / "tests/unit/ptx/samples"
@@ -105,7 +105,7 @@ def recorder(base: int = 1 << 32, room: int = 1 << 16) -> ProbeCode:
 
 
 def everywhere(probe: ProbeCode) -> list[tuple[Attach, ProbeCode]]:
-    return [(Attach(where, operations=EVERY_OPERATION), probe) for where in Where]
+    return [(Attach(where, operations=EVERY_OPERATION), probe) for where in Where if where not in OF_BLOCKS]
 
 
 def run(

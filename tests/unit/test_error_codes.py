@@ -16,7 +16,7 @@ from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.analysis.npu import rules as npu_rules
 from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.gpu.verifier import budget, simt
+from accel_magic.gpu.verifier import blocks, budget, simt
 from accel_magic.gpu.verifier import findings as verifier
 from accel_magic.results import flame, gpu, iaprof, profile, program, trace
 
@@ -123,6 +123,7 @@ def all_codes():
     assert templates == set(FILLED_IN), "a code contains a formatted value: add its possible values to FILLED_IN"
     filled = {code.replace("{}", word) for code in templates for word in FILLED_IN[code]}
     rules = {*verifier.RULES, *simt.RULES, *(rule.id for rule in (budget.INSTRUCTIONS, budget.STACK, budget.MEMORY))}
+    rules.add(blocks.THREAD_HELPER.id)
     return codes() - templates - {OF_FINDINGS} | filled | {f"gpu.verifier.{rule}" for rule in rules}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 
-from accel_magic.analysis.gpu import processes
+from accel_magic.analysis.gpu import prefetches, processes
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.content import names_of
 from accel_magic.gpu.tools import TOOLS
@@ -86,6 +86,16 @@ class GpuFrames:
         for (source, name), frames in parts.items():
             found[source][name] = processes.together(frames)
         return found
+
+    @cached_property
+    def prefetches(self) -> pd.DataFrame:
+        """As `GpuResult.prefetches`."""
+        found, before = {}, 0
+        for pid, part in self.by_process.items():
+            maps = {source: part.maps_of(source) for source in part.recording.sources}
+            found[pid] = prefetches.table(part, maps, before)
+            before += prefetches.count(maps)
+        return processes.together(found)
 
     @cached_property
     def by_process(self) -> dict[int, Self]:

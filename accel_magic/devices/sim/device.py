@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import specials
+from accel_magic.devices.sim.binding import bind, parameters, reachable
+from accel_magic.devices.sim.block_programs import STEAL, BlockPrograms
+from accel_magic.devices.sim.blocks import Blocks, Workers, slots
 from accel_magic.devices.sim.faults import DeviceFault, Violation
 from accel_magic.devices.sim.memory import Heap, Region
 from accel_magic.devices.sim.module import Module, load
 from accel_magic.devices.sim.state import Shape, State
-from accel_magic.devices.sim.types import UNSIGNED
-from accel_magic.devices.sim.warps import Blocks, Runner, slots
+from accel_magic.devices.sim.warps import Runner
 from accel_magic.errors import ProbeError, ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from accel_magic.devices.sim.program import Function, Program
     from accel_magic.devices.sim.types import Array
-    from accel_magic.devices.sim.variables import Slot
 
 
 MOST_THREADS = 1024
@@ -207,13 +207,15 @@ class Device:
         """
         program, function = module.program, _kernel(module, kernel)
         shape = self._shape(program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
-        data = _parameters(function, arguments)
+        data = parameters(function, arguments)
         with self._one:
             self._launches += 1
             start = self.time_ns + LAUNCH_NS
             state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches)
-            _bind(program, function, state, self.multiprocessors)
-            blocks = Blocks(program, function, state, self.multiprocessors, start)
+            bind(program, function, state, self.multiprocessors)
+            programs = BlockPrograms(program, function, state, self.multiprocessors, self._limit)
+            kind = Workers if STEAL in programs.places else Blocks
+            blocks = kind(program, function, state, self.multiprocessors, start, programs)
             runner = Runner(program, state, blocks, self._limit)
             self._running = threading.get_ident(), runner
             try:
@@ -223,6 +225,7 @@ class Device:
                 raise _fault(kernel, state, violation) from None
             finally:
                 self._running = (0, None)
+                programs.close()
             self.time_ns = blocks.end
             number = self._launches
         return Launch(
@@ -261,7 +264,7 @@ class Device:
             f"A block has at most {MOST_SHARED}",
         )
         count = grid[0] * grid[1] * grid[2]
-        reached = _reachable(program, function)
+        reached = reachable(program, function)
         local = sum(one.frame for one in reached)
         if any(one.recursive for one in reached):
             local = max(self._stack, local)
@@ -295,84 +298,6 @@ def _three(sizes: Sequence[int] | int) -> tuple[int, int, int]:
     given = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
     x, y, z = (*(int(size) for size in given), 1, 1, 1)[:3] if given else (1, 1, 1)
     return x, y, z
-
-
-def _reachable(program: Program, kernel: Function) -> list[Function]:
-    """Functions that may run: the kernel, and all that it calls."""
-    by_name = {function.name: function for function in program.functions}
-    found = {kernel.name: kernel}
-    left = [kernel]
-    while left:
-        one = left.pop()
-        names: Iterable[str] = one.calls
-        if one.indirect:
-            names = [function.name for function in program.functions if not function.kernel]
-        for name in names:
-            if name not in found:
-                found[name] = by_name[name]
-                left.append(by_name[name])
-    return list(found.values())
-
-
-def _parameters(function: Function, arguments: Sequence[int | float | np.generic | bytes]) -> Array:
-    """Lay out a kernel's arguments; uint8, padded to whole words."""
-    if len(arguments) != len(function.parameters):
-        raise ProgramError(
-            f"{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}.",
-            why="The number of arguments must equal the number of parameters.",
-            fix="Pass one argument for each parameter.",
-            code="gpu.wrong-argument-count",
-        )
-    data = np.zeros(-(-function.parameter_bytes // 16) * 16 + 16, np.uint8)
-    for number, (slot, argument) in enumerate(zip(function.parameters, arguments, strict=True)):
-        raw = _bytes(slot, argument)
-        if raw is None or len(raw) != slot.size:
-            raise ProgramError(
-                f"Argument {number} of {function.name} does not fit its parameter.",
-                why=f"The parameter has {slot.size} bytes (.{slot.type.name}); the argument is {argument!r}"[:300],
-                fix="Pass a number of the parameter's type, or its bytes.",
-                code="gpu.bad-argument",
-            )
-        data[slot.offset : slot.offset + slot.size] = np.frombuffer(raw, np.uint8)
-    return data
-
-
-def _bytes(slot: Slot, argument: float | np.generic | bytes) -> bytes | None:
-    """Return an argument's bytes; None for a number that the parameter cannot hold."""
-    if isinstance(argument, bytes | np.generic):
-        return bytes(argument) if isinstance(argument, bytes) else argument.tobytes()
-    if slot.size not in UNSIGNED:
-        return None
-    if isinstance(argument, float):
-        kind = {2: np.float16, 4: np.float32, 8: np.float64}.get(slot.size)
-        return None if kind is None else np.array(argument).astype(kind).tobytes()
-    whole = int(argument)
-    if not -(2 ** (8 * slot.size - 1)) <= whole < 2 ** (8 * slot.size):
-        return None
-    return (whole & 2 ** (8 * slot.size) - 1).to_bytes(slot.size, "little")
-
-
-def _bind(program: Program, kernel: Function, state: State, multiprocessors: int) -> None:
-    """Allocate the arrays that the kernel's code uses."""
-    arrays = program.arrays
-    used = {number for function in _reachable(program, kernel) for number in function.views}
-    special = set(arrays.specials.values())
-    views: list[Any] = [None] * len(arrays.views)
-    for (base, dtype, step), number in arrays.views.items():
-        if number not in used and base not in special:
-            continue
-        size = arrays.bases[base]
-        if base not in state.registers:
-            state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else UNSIGNED[size])
-        views[number] = state.registers[base].view(dtype)[::step]
-    state.arrays = views
-    for function in _reachable(program, kernel):
-        for base in function.registers:
-            size = arrays.bases[base]
-            if base not in state.registers and function.recursive:
-                state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else UNSIGNED[size])
-    for name, base in arrays.specials.items():
-        specials.fill(name, state.registers[base], state, multiprocessors)
 
 
 def _fault(kernel: str, state: State, violation: Violation) -> DeviceFault:

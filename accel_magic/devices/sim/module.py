@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -11,7 +12,7 @@ from accel_magic.devices.sim import operations
 from accel_magic.devices.sim.code import Arrays, Code, Modifiers, Number, Scope, Symbol, UnknownFormError, Variable
 from accel_magic.devices.sim.memory import CODE, SHARED
 from accel_magic.devices.sim.operations import barriers, calls, control, lanes
-from accel_magic.devices.sim.program import Function, Gate, Program, Segment
+from accel_magic.devices.sim.program import BlockProgram, Function, Gate, Program, Segment
 from accel_magic.devices.sim.reading import FRAME_ALIGN, Entry, Mark, Placed, Reader, instruction, text
 from accel_magic.devices.sim.types import TYPES
 from accel_magic.devices.sim.variables import Slot, align, image, parameters, sizes
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.code import Step
     from accel_magic.devices.sim.memory import Heap
 
+_BLOCK_PROGRAM = re.compile(r"\.pragma\s+\"accel_magic (\w+) ([\w$%]+) (\d{1,9}) (\d{1,9})\"")
 _ENDING = frozenset({*control.ENDS, *barriers.NAMES, "ret"})
 
 
@@ -170,6 +172,7 @@ class _Loader:
         function.frame = align(reader.frame, FRAME_ALIGN)
         function.registers = reader.numbers
         function.threads = _most_threads(raw.directives)
+        function.blocks = tuple(one for one in _block_programs(raw.body) if one.entry in self._numbers)
         return reader.entries
 
     def _declare(self, slots: tuple[Slot, ...], reader: Reader, scope: Scope, kernel: bool) -> tuple[Slot, ...]:
@@ -184,6 +187,13 @@ class _Loader:
             scope.variables[slot.name] = Variable(space, slot.offset, slot.size, not kernel)
             placed.append(slot)
         return tuple(placed)
+
+
+def _block_programs(body: ptx.Scope) -> Iterator[BlockProgram]:
+    """Find the directives in a kernel's body that name programs for its blocks: see `gpu.inject.blocks`."""
+    for item in body.items:
+        if isinstance(item, ptx.Directive) and (found := _BLOCK_PROGRAM.match(item.text)):
+            yield BlockProgram(found[1], found[2], int(found[3]), int(found[4]))
 
 
 def _most_threads(directives: tuple[str, ...]) -> int:

@@ -49,6 +49,24 @@ class Gate:
     predicate: Reader | None = None
 
 
+@dataclass(frozen=True)
+class BlockProgram:
+    """A kernel that the device runs for whole blocks of another kernel.
+
+    Attributes:
+        place: When: BLOCK_ENTER, BLOCK_EXIT or STEAL.
+        entry: Its name.
+        site: The place's number, which it is given.
+        kernel: The number of the kernel that it is for, which it is given.
+
+    """
+
+    place: str
+    entry: str
+    site: int
+    kernel: int
+
+
 @dataclass
 class Function:
     """A kernel or a device function.
@@ -65,6 +83,7 @@ class Function:
         indirect: Whether it calls through pointers.
         recursive: Whether it may be entered again before it returns.
         threads: Most threads of a block that it allows; 0 for any number.
+        blocks: Programs for its blocks.
 
     """
 
@@ -82,6 +101,7 @@ class Function:
     indirect: bool = False
     recursive: bool = False
     threads: int = 0
+    blocks: tuple[BlockProgram, ...] = ()
 
 
 @dataclass

@@ -9,17 +9,16 @@ later instruction than the lanes that spin on it.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from accel_magic.devices.sim import specials
 from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.operations import barriers
-from accel_magic.devices.sim.state import FIRST_KEY, NOWHERE, PC_MASK, WARP, compact, distinct_sorted
+from accel_magic.devices.sim.state import NOWHERE, PC_MASK, WARP, compact, distinct_sorted
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.program import Function, Gate, Program, Segment
+    from accel_magic.devices.sim.program import Gate, Program, Segment
     from accel_magic.devices.sim.state import State
     from accel_magic.devices.sim.types import Array
 
@@ -39,6 +38,17 @@ TOGETHER_THEN: Final = 8
 """The same, once other lanes have waited for long."""
 
 
+class Supply(Protocol):
+    """Assigns blocks to slots; see `blocks`."""
+
+    @property
+    def held(self) -> bool:
+        """Whether a slot waits until other slots' blocks have run for longer."""
+
+    def refill(self, state: State) -> None:
+        """Start blocks in free slots."""
+
+
 class Runner:
     """Executes a program in a state.
 
@@ -54,7 +64,7 @@ class Runner:
 
     """
 
-    def __init__(self, program: Program, state: State, blocks: Blocks, limit: int) -> None:
+    def __init__(self, program: Program, state: State, blocks: Supply, limit: int) -> None:
         self.instructions = 0
         self.warp_instructions = 0
         self._segments = program.segments
@@ -79,6 +89,8 @@ class Runner:
             self._execute(key)
             if self._state.departed:
                 self._after_exits()
+            elif self._blocks.held:
+                self._blocks.refill(self._state)
             if time.monotonic() >= due:
                 time.sleep(GIVE_WAY_S)
                 due = time.monotonic() + GIVE_WAY_EVERY_S
@@ -249,87 +261,3 @@ def _threads(state: State, lanes: Array) -> str:
     ranges = [f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in np.split(numbers, cuts)]
     shown = ", ".join(ranges[:8]) + (", ..." if len(ranges) > 8 else "")
     return f"{len(lanes)} threads ({shown})"
-
-
-SHARED_OF_MULTIPROCESSOR = 228 << 10
-"""Bytes of shared memory that the resident blocks of a multiprocessor share."""
-
-
-def slots(blocks: int, threads: int, shared: int, multiprocessors: int) -> int:
-    """Return how many blocks run at the same time."""
-    of_one = min(
-        specials.RESIDENT_BLOCKS,
-        max(specials.RESIDENT_THREADS // max(threads, 1), 1),
-        max(SHARED_OF_MULTIPROCESSOR // shared, 1) if shared else specials.RESIDENT_BLOCKS,
-    )
-    return min(blocks, of_one * multiprocessors)
-
-
-class Blocks:
-    """Assigns a grid's blocks to slots.
-
-    Args:
-        program: The program, for the special registers it reads.
-        kernel: What the blocks run.
-        state: The lanes; its clocks begin at `start`.
-        multiprocessors: Slot s is on multiprocessor s % multiprocessors.
-        start: Time when the launch begins, in cycles.
-
-    Attributes:
-        end: Time of the latest end of a block, in cycles.
-
-    """
-
-    def __init__(self, program: Program, kernel: Function, state: State, multiprocessors: int, start: int) -> None:
-        self.end = start
-        self._kernel = kernel
-        self._multiprocessors = multiprocessors
-        self._next = 0
-        self._total = state.shape.grid[0] * state.shape.grid[1] * state.shape.grid[2]
-        self._free_at = np.full(state.shape.slots, start, np.int64)
-        self._begun_at = self._free_at.copy()
-        self._typical = 0
-        self._busy = np.zeros(state.shape.slots, np.bool_)
-        self._changing = [
-            (name, state.registers[number])
-            for name, number in program.arrays.specials.items()
-            if specials.changes(name)
-        ]
-
-    def refill(self, state: State) -> None:
-        """Record which blocks have ended, and start others once at least half of the slots are free."""
-        ended = self._busy & (state.live == 0)
-        if ended.any():
-            clocks = state.clock.reshape(state.shape.slots, -1).max(1)
-            self._typical = int(np.median(clocks[ended] - self._begun_at[ended]))
-            self._free_at[ended] = clocks[ended]
-            self.end = max(self.end, int(clocks[ended].max()))
-            self._busy[ended] = False
-        free = np.flatnonzero(~self._busy)
-        if self._next == self._total or 2 * len(free) < len(self._busy):
-            return
-        # A slot that becomes free much later than others waits: until then those have time for another block.
-        free = free[self._free_at[free] <= self._free_at[free].min() + self._typical]
-        order = free[np.argsort(self._free_at[free], kind="stable")][: self._total - self._next]
-        self._begin(state, order)
-
-    def _begin(self, state: State, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        state.block_number[chosen] = np.arange(self._next, self._next + len(chosen))
-        self._next += len(chosen)
-        self._busy[chosen] = True
-        self._begun_at[chosen] = self._free_at[chosen]
-        state.live[chosen] = state.shape.threads
-        mine = np.zeros(state.shape.slots, np.bool_)
-        mine[chosen] = True
-        lanes = mine[state.slot]
-        state.key[lanes] = np.where(state.exists[lanes], FIRST_KEY | self._kernel.entry, NOWHERE)
-        state.ended[lanes] = False
-        state.frame[lanes] = 0
-        state.clock.reshape(state.shape.slots, -1)[chosen] = self._free_at[chosen, None]
-        if state.shared_stride:
-            state.shared.data[: state.shape.slots * state.shared_stride].reshape(state.shape.slots, -1)[chosen] = 0
-        for record in state.barrier_records.values():
-            record.expected[chosen] = 0
-            record.announced[chosen] = 0
-        for name, register in self._changing:
-            specials.fill(name, register, state, self._multiprocessors)

@@ -34,7 +34,7 @@ PTX_VERSIONS: Final[Mapping[int, int]] = {
 """The lowest PTX ISA version (63 is 6.3) that supports each architecture: PTX ISA manual, release notes."""
 _LEVEL: Final = 3
 _ARCH: Final = re.compile(r"sm_(\d+)[af]?")
-_PROBE: Final = re.compile(r'^define void @"?(accel_\w+)"?\(', re.MULTILINE)
+_PROBE: Final = re.compile(r'^define (?:ptx_kernel )?void @"?(accel_\w+)"?\(', re.MULTILINE)
 
 
 def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
@@ -45,8 +45,8 @@ def to_ptx(ir: str, arch: str = "sm_90") -> ProbeCode:
         arch: Architecture of the kernel: "sm_75" or newer; the features specific to "sm_90a" are not used.
 
     Returns:
-        `accel_<program>` with everything that it uses, in a module of the lowest PTX version that supports the
-        architecture.
+        `accel_<program>`, a function or for whole blocks a kernel, with everything that it uses, in a module of the
+        lowest PTX version that supports the architecture.
 
     Raises:
         MachineError: llvmlite is missing.

@@ -3,7 +3,8 @@
 Each copy is inserted before its instruction, in its own scope with its own registers and labels; it reads the kernel's
 registers but never writes them. Before a predicated instruction it runs only in the lanes that execute the instruction.
 Sequences of instructions that must not be split (`sites.moved`) stay whole: the copy follows the sequence. The lanes of
-a warp reconverge after a copy, as after any branch in the kernel.
+a warp reconverge after a copy, as after any branch in the kernel. Programs for whole blocks become kernels of the
+module (`blocks`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.gpu.inject.blocks import BlockPlans, BlockProbe
 from accel_magic.gpu.inject.functions import NAMING
 from accel_magic.gpu.inject.plans import Chosen, Plans, Probe, Version
 from accel_magic.gpu.inject.report import SEVERAL_KERNELS, Injection, KernelReport, Site, site
-from accel_magic.gpu.inject.template import Template, Values, prepare, values
+from accel_magic.gpu.inject.template import Template, Values, prepare, prepare_entry, values
+from accel_magic.gpu.program.sections import OF_BLOCKS
 from accel_magic.ptx.lexer import WORD, Text
 from accel_magic.ptx.model import Directive, Function, Instruction, walk
 from accel_magic.ptx.parser import parse
@@ -25,7 +28,7 @@ from accel_magic.ptx.parser import parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.inject.template import ProbeCode
+    from accel_magic.gpu.inject.template import Entry, ProbeCode
     from accel_magic.gpu.program.sections import Attach
     from accel_magic.ptx.model import Module
 
@@ -80,12 +83,20 @@ def inject(
     """
     module = parse(text)
     tag = _unused(text)
-    codes = dict.fromkeys(code for _, code in probes)
+    inside = [(attach, code) for attach, code in probes if attach.where not in OF_BLOCKS]
+    codes = dict.fromkeys(code for _, code in inside)
     templates = {code: prepare(code, f"{tag}{number}") for number, code in enumerate(codes)}
-    plans = Plans(module, [Probe(attach, code.name, templates[code]) for attach, code in probes])
+    plans = Plans(module, [Probe(attach, code.name, templates[code]) for attach, code in inside])
+    whole = BlockPlans(
+        [
+            BlockProbe(attach, code.name, prepare_entry(code, f"{tag}{number}"))
+            for number, (attach, code) in enumerate(probes, len(codes))
+            if attach.where in OF_BLOCKS
+        ]
+    )
     entries = tuple(_entries(module))
     numbers = {kernel.name: number for number, kernel in enumerate(entries, first_kernel)}
-    refused = {kernel.name: _refusal(kernel, plans, wanted) for kernel in entries}
+    refused = {kernel.name: _refusal(kernel, plans, whole, wanted) for kernel in entries}
     traced = [name for name, reason in refused.items() if not reason]
     edits = _Edits(tag)
     sites: list[Site] = []
@@ -104,12 +115,19 @@ def inject(
         if into is not edits:
             function = version.function
             edits.inserted.append((function.end, "\n" + into.apply(text, function.start, function.end)))
-    reports = tuple(_report(name, numbers[name], reason, plans, traced) for name, reason in refused.items())
+    for entry in entries:
+        if entry.name in traced and entry.body is not None and whole.of(entry.name):
+            line, number = lines.line(entry.start), first_site + len(sites)
+            here, directives = whole.place(entry, numbers[entry.name], line, number)
+            sites += here
+            edits.heads[entry.body.start + 1] += directives
+    reports = tuple(_report(name, numbers[name], reason, plans, whole, traced) for name, reason in refused.items())
     if not sites:
         return Injection(text, reports, ())
     used = list(dict.fromkeys(probe.template for one in versions for chosen in one.chosen for probe in chosen.probes))
-    _share(module, edits, used, versions)
-    edited, notes = _raised(edits.apply(text), module, used)
+    added = whole.used(traced)
+    _share(module, edits, [*(one.shared for one in used if one.shared), *(one.text for one in added)], versions)
+    edited, notes = _raised(edits.apply(text), module, [*used, *added])
     return Injection(edited, reports, tuple(sites), tuple(notes))
 
 
@@ -125,18 +143,19 @@ def _unused(text: str) -> str:
     return next(tag for tag in (f"ax{number or ''}_" for number in count()) if tag not in text).rstrip("_")
 
 
-def _refusal(kernel: Function, plans: Plans, wanted: Callable[[str], bool]) -> str:
+def _refusal(kernel: Function, plans: Plans, whole: BlockPlans, wanted: Callable[[str], bool]) -> str:
     """Return why a kernel is not instrumented; "" if it is."""
     module, chosen = plans.module, plans.of(kernel.name)
     templates = [probe.template for one in chosen for probe in one.probes]
-    newest = max((template.target for template in templates), default=0)
+    targets = [*(one.target for one in templates), *(one.target for one in whole.used([kernel.name]))]
+    newest = max(targets, default=0)
     size = sum(template.statements for template in templates)
     only = not module.target[0].removeprefix("sm_").isdigit()
     checks = (
         (not wanted(kernel.name), "not selected"),
         (kernel.body is None, "only declared in this module; its code is in another one"),
         (module.address_size != _BITS, f"its addresses have {module.address_size} bits, not {_BITS}"),
-        (not chosen, "no program attaches to a place in it"),
+        (not chosen and not whole.of(kernel.name), "no program attaches to a place in it"),
         (
             only and newest > _architecture(module),
             f"it is compiled for {module.target[0]} only, but the programs need sm_{newest}",
@@ -212,10 +231,9 @@ def _declared(text: str, version: Version) -> str:
     return f"{edits.apply(text, function.start, function.header_end).rstrip()};"
 
 
-def _share(module: Module, edits: _Edits, templates: Sequence[Template], versions: Sequence[Version]) -> None:
-    """Insert after the header what all copies share, and the declarations of new versions."""
-    shared = [template.shared for template in templates if template.shared]
-    shared += [_declared(module.text, version) for version in versions if version.name != version.function.name]
+def _share(module: Module, edits: _Edits, shared: list[str], versions: Sequence[Version]) -> None:
+    """Insert after the header what all copies share, programs for whole blocks, and declarations of new versions."""
+    shared = shared + [_declared(module.text, version) for version in versions if version.name != version.function.name]
     if shared:
         edits.inserted.insert(0, (max(item.end for item in _header(module).values()), "\n" + "\n".join(shared)))
 
@@ -228,7 +246,7 @@ def _header(module: Module) -> dict[str, Directive]:
     }
 
 
-def _raised(text: str, module: Module, templates: Sequence[Template]) -> tuple[str, list[str]]:
+def _raised(text: str, module: Module, templates: Sequence[Template | Entry]) -> tuple[str, list[str]]:
     """Raise the version and target in an edited module's header if the probes need it, and return notes about it.
 
     The header precedes all edits.
@@ -248,8 +266,11 @@ def _raised(text: str, module: Module, templates: Sequence[Template]) -> tuple[s
     return text, notes
 
 
-def _report(name: str, number: int, reason: str, plans: Plans, traced: Sequence[str]) -> KernelReport:
+def _report(  # noqa: PLR0917 - everything that is known about a kernel
+    name: str, number: int, reason: str, plans: Plans, whole: BlockPlans, traced: Sequence[str]
+) -> KernelReport:
     if reason:
         return KernelReport(name, number, instrumented=False, reason=reason, sites=0)
     functions = tuple(sorted(plans.calls.of(name) - {name}))
-    return KernelReport(name, number, True, "", len(plans.of(name)), functions, plans.left(name, traced))
+    sites = len(plans.of(name)) + len(whole.of(name))
+    return KernelReport(name, number, True, "", sites, functions, plans.left(name, traced))

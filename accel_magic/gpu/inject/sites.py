@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _BARRIERS: Final = frozenset({"bar", "barrier"})
 _NO_BARRIER: Final = frozenset({"warp", "arrive"})
 """`bar.warp.sync` synchronizes one warp only, `bar.arrive` does not wait."""
+_FENCES: Final = frozenset({"membar", "fence"})
 _ENDS: Final = frozenset({"bra", "brx", "ret", "exit", "trap"})
 _JUMPS: Final = frozenset({"bra", "brx"})
 _LEAVE: Final = frozenset({"ret", "exit"})
@@ -75,7 +76,7 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
     if body is None:
         return Places((), ())
     names = of_scope(body, of_function(function, variables))
-    later = moved(body) if kinds & {Where.MEMORY, Where.BARRIER} else {}
+    later = moved(body) if kinds & {Where.MEMORY, Where.BARRIER, Where.FENCE} else {}
     found: list[Found] = []
     left: list[str] = []
     head = body.start + 1
@@ -135,6 +136,8 @@ def _kind(instruction: Instruction, function: Function) -> tuple[Where | None, A
         return Where.EXIT, None
     if opcode[0] in _BARRIERS and not _NO_BARRIER & set(opcode):
         return Where.BARRIER, None
+    if opcode[0] in _FENCES:
+        return Where.FENCE, None
     if (opcode[0] == "bra" and instruction.predicate) or opcode[0] == "brx":
         return Where.BRANCH, None
     what = access(instruction)

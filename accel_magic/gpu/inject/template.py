@@ -111,6 +111,51 @@ def prepare(probe: ProbeCode, tag: str) -> Template:
     return _Writer(probe, module, function, function.body, tag).template()
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A program for whole blocks, prepared as a kernel of its own in another module.
+
+    Attributes:
+        name: Its new name.
+        text: The kernel, and the variables and functions that it uses.
+        version: PTX ISA version of its module.
+        target: Architecture number of its module.
+
+    """
+
+    name: str
+    text: str
+    version: tuple[int, int]
+    target: int
+
+
+def prepare_entry(probe: ProbeCode, tag: str) -> Entry:
+    """Rename a compiled program for whole blocks.
+
+    Args:
+        probe: The compiled program, a kernel.
+        tag: Prefix for all its names; no name in the other module has it.
+
+    Raises:
+        ProgramError: It is not a kernel with the parameters of `context.BLOCK`.
+
+    """
+    module = parse(probe.text)
+    kernel = next((one for one in module.kernels if one.name == probe.name), None)
+    expected = len(context.BLOCK.parameters) + 1
+    if kernel is None or len(kernel.parameters) != expected:
+        raise _not_as_agreed(probe, f"it is not a kernel with {expected} parameters")
+    names = {name: f"{tag}_{name}" for name in _module_names(module)}
+    items = [item for item in module.items if not isinstance(item, Directive | Label)]
+    text = "\n".join(_rename(without_comments(module.text[item.start : item.end]), names) for item in items)
+    return Entry(names[probe.name], text, module.version, _architecture(module))
+
+
+def _architecture(module: Module) -> int:
+    target = re.match(r"sm_(\d+)", module.target[0])
+    return int(target[1]) if target else 0
+
+
 def _not_as_agreed(probe: ProbeCode, why: str) -> ProgramError:
     return ProgramError(
         f"the compiled program {probe.name} cannot be inserted into kernels",
@@ -138,7 +183,6 @@ class _Writer:
         around = of_function(self._function, of_module(self._module))
         lines = list(self._scope(self._body, names, around))
         body = "\n".join(["{", f".reg .b64 %{self._tag}_value;", *lines, f"${self._tag}_{_COPY}_end:", "}"])
-        target = re.match(r"sm_(\d+)", self._module.target[0])
         return Template(
             "\n".join(self._shared()),
             "\n".join(self._stack),
@@ -146,7 +190,7 @@ class _Writer:
             frozenset(self._uses),
             self._statements,
             self._module.version,
-            int(target[1]) if target else 0,
+            _architecture(self._module),
         )
 
     def _own_names(self, scope: Scope) -> dict[str, str]:

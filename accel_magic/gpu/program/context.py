@@ -1,4 +1,4 @@
-"""The context of a probe inside a GPU kernel: the struct that a program's first argument points to."""
+"""The context of a GPU program: the struct that its first argument points to."""
 
 from __future__ import annotations
 
@@ -59,3 +59,49 @@ SIZE: Final = 40
 
 PARAMETERS: Final = tuple((field.name, field.size) for field in FIELDS if field.injected)
 """(name, bytes) of the parameters of a compiled probe, in order."""
+
+BLOCK_FIELDS: Final = (
+    Field("block", 0, 8, injected=True),  # row-major over the grid
+    Field("time_ns", 8, 8, injected=True),  # the device's clock (%globaltimer)
+    Field("launch", 16, 8, injected=True),  # as in FIELDS
+    Field("worker", 24, 4, injected=True),  # the slot that runs blocks one after the other
+    Field("kernel", 28, 4, injected=True),  # as in FIELDS
+    Field("site", 32, 4, injected=True),  # as in FIELDS
+    Field("executed", 36, 4, injected=True),  # blocks of the launch that the worker has finished
+    Field("stolen", 40, 4, injected=True),  # how many of the blocks that it has begun were others'
+    Field("left", 44, 4, injected=True),  # blocks of the launch that have not begun
+    Field("victim", 48, 4, injected=True),  # the worker to take from; only at should_try_steal
+    Field("victim_left", 52, 4, injected=True),  # how many of its blocks have not begun
+)
+"""Fields of `struct gpu_block_ctx`, the context of programs that run once for each block; otherwise as FIELDS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A context.
+
+    Attributes:
+        name: The struct in bpf/gpu/accel_gpu.h.
+        fields: Its fields.
+        size: Its bytes.
+
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    size: int
+
+    def field(self, offset: int) -> Field:
+        """Return the field at an offset within the struct, which has no padding."""
+        return next(field for field in self.fields if field.offset <= offset < field.offset + field.size)
+
+    @property
+    def parameters(self) -> tuple[tuple[str, int], ...]:
+        """(name, bytes) of the parameters of a compiled program, in order."""
+        return tuple((field.name, field.size) for field in self.fields if field.injected)
+
+
+PROBE: Final = Struct("gpu_ctx", FIELDS, SIZE)
+BLOCK: Final = Struct("gpu_block_ctx", BLOCK_FIELDS, 56)
+RESULT: Final = "result"
+"""Last parameter of a compiled program for blocks: the address of 4 bytes for its return value."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 Side = Literal["gpu", "cpu", "both"]
 """The side whose programs use a map."""
 
-Per = Literal["thread", "warp"]
-"""Whether a program runs in every thread that reaches it, or once per warp, in its lowest active lane."""
+Per = Literal["thread", "warp", "block"]
+"""Whether a program runs in each thread that reaches it, in the lowest active lane of each warp, or for a block."""
 
 
 @dataclass(frozen=True, slots=True)

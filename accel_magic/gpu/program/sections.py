@@ -7,12 +7,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.program.context import Operation, Space
+from accel_magic.gpu.program.context import BLOCK, PROBE, Operation, Space
 from accel_magic.probes.globs import matcher, near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from accel_magic.gpu.program.context import Struct
     from accel_magic.gpu.program.model import Per, Program
 
 
@@ -27,9 +28,13 @@ class Where(Enum):
     EXIT = "every exit of a kernel"
     MEMORY = "before a memory operation"
     BARRIER = "before a barrier"
+    FENCE = "before a memory fence"
     BRANCH = "before a conditional branch"
     FUNCTION = "entry of a device function"
     FUNCTION_EXIT = "every return of a device function"
+    BLOCK_ENTER = "start of each block"
+    BLOCK_EXIT = "end of each block"
+    STEAL = "workers without blocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Attach:
         operations: For MEMORY: the operations.
         spaces: For MEMORY: the state spaces named by the instruction.
         kernels: For device functions: glob of kernels; functions in their modules are selected.
-        per: Whether it runs in each thread or once per warp; None if the section does not say.
+        per: Whether it runs in each thread, once per warp or once per block; None if the section does not say.
 
     """
 
@@ -72,12 +77,18 @@ _OURS = {
     "gpu/atomic": Attach(Where.MEMORY, operations=frozenset({Operation.ATOMIC})),
     "gpu/async": Attach(Where.MEMORY, operations=frozenset({Operation.ASYNC_COPY})),
     "gpu/barrier": Attach(Where.BARRIER),
+    "gpu/fence": Attach(Where.FENCE),
     "gpu/branch": Attach(Where.BRANCH),
     "gpu/function": Attach(Where.FUNCTION),
     "gpu/function_exit": Attach(Where.FUNCTION_EXIT),
+    "gpu/block_enter": Attach(Where.BLOCK_ENTER, per="block"),
+    "gpu/block_exit": Attach(Where.BLOCK_EXIT, per="block"),
+    "gpu/should_try_steal": Attach(Where.STEAL, per="block"),
 }
 _PER: dict[str, Per | None] = {"gpu": None, "gpu.thread": "thread", "gpu.warp": "warp"}
 _IN_FUNCTIONS = (Where.FUNCTION, Where.FUNCTION_EXIT)
+OF_BLOCKS: Final = frozenset({Where.BLOCK_ENTER, Where.BLOCK_EXIT, Where.STEAL})
+"""Attach points outside the kernel's code, only on the simulated device, which assigns blocks itself."""
 _PROBES = {"kprobe": Where.ENTRY, "kretprobe": Where.EXIT}
 # First parts of sections that kernel loaders use for tracing; some have suffixes after a dot.
 _ON_CPU = frozenset(
@@ -99,8 +110,9 @@ def attach_of(program: Program, *, gpu_names: str = "") -> Attach | None:
 
     Sections of accel_magic are `gpu/PLACE`, `gpu/PLACE/KERNEL_GLOB`, `gpu/function/NAME` and
     `gpu/function/NAME/KERNEL_GLOB`; `gpu.warp/` or `gpu.thread/` instead of `gpu/` also sets how often the program
-    runs. `kprobe/NAME` and `kretprobe/NAME` mean entries and exits of GPU kernels if the name is mangled C++ (`_Z...`),
-    has the prefix `cuda_` (which is removed), or matches `gpu_names`. `kprobe/__memcapture` is every memory operation
+    runs, except at blocks. `kprobe/NAME` and `kretprobe/NAME` mean entries and exits of GPU kernels if the name is
+    mangled C++ (`_Z...`), has the prefix `cuda_` (which is removed), or matches `gpu_names`. `kprobe/__memcapture` is
+    every memory operation
     of every kernel; for `kprobe/__directly_run` see `DIRECTLY_RUN`.
 
     Args:
@@ -135,6 +147,13 @@ def is_gpu(program: Program, *, gpu_names: str = "") -> bool:
     return attach_of(program, gpu_names=gpu_names) is not None
 
 
+def context_of(program: Program) -> Struct:
+    """Return the struct that a program's first argument points to."""
+    kind, _, rest = program.section.partition("/")
+    found = _OURS.get(f"gpu/{rest.partition('/')[0]}") if kind in _PER else None
+    return BLOCK if found is not None and found.where in OF_BLOCKS else PROBE
+
+
 def _kernel_name(name: str, gpu_names: str) -> str:
     """Return the GPU kernel that a kprobe's section names; '' for a function of the Linux kernel."""
     plain = name.removeprefix("cuda_")
@@ -148,7 +167,9 @@ def _ours(program: Program, kind: str, rest: str) -> Attach:
     if found is None:
         nearest = _nearest(place, [section.removeprefix("gpu/") for section in _OURS], f"{kind}/")
         raise _error(program, nearest or f"there is no attach point gpu/{place}", _known())
-    found = replace(found, per=_PER[kind])
+    if found.where in OF_BLOCKS and _PER[kind]:
+        raise _error(program, "it runs once per block", f'write SEC("gpu/{rest}")')
+    found = replace(found, per=found.per or _PER[kind])
     if found.where not in _IN_FUNCTIONS:
         return replace(found, name=name or "*")
     function, _, kernels = name.partition("/")

@@ -27,7 +27,15 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     `launch`, `name` (of the kernel), `page` (uint64, number of the page of 4 KiB), `write`, `kernel`, `site`. Atomic
     operations write. Accesses whose instruction does not name its space count, whatever they access.
     """
-    touches = maps["touches"]
+    rows = accesses(maps["touches"])
+    table = with_names(rows[["kernel", "site"]], run).assign(
+        launch=launch_of(run, rows["launch"]), page=rows["page"], write=rows["write"] != 0
+    )
+    return table[["launch", "name", "page", "write", "kernel", "site"]]
+
+
+def accesses(touches: pd.DataFrame) -> pd.DataFrame:
+    """Return the records of the ring `touches` that are rows of the table, with the page of each row."""
     request = ["launch", "warp", "site", "active"]
     scattered = touches[touches["single"] == 0].assign(warp=lambda rows: rows["thread"] // LANES)
     # Each request has a record of each active lane.
@@ -38,12 +46,7 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     count = kept["more"].to_numpy(np.int64) + 1
     rows = kept.loc[kept.index.repeat(count)]
     behind = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    table = with_names(rows[["kernel", "site"]], run).assign(
-        launch=launch_of(run, rows["launch"]),
-        page=rows["page"].to_numpy(np.uint64) + behind.astype(np.uint64),
-        write=rows["write"] != 0,
-    )
-    return table[["launch", "name", "page", "write", "kernel", "site"]].reset_index(drop=True)
+    return rows.assign(page=rows["page"].to_numpy(np.uint64) + behind.astype(np.uint64)).reset_index(drop=True)
 
 
 def _figure(table: pd.DataFrame) -> Bars:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program.verdict import Verdict
-from accel_magic.gpu.verifier import promotion, safety, simt, uniformity
+from accel_magic.gpu.verifier import blocks, promotion, safety, simt, uniformity
 from accel_magic.gpu.verifier.findings import judged, ordered
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def verify(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", 
         maps: All maps of its object.
         mode: 'strict' rejects the program for every error; 'warn' turns errors that do not concern memory safety (SIMT
             rules, loops that may not end, print formats) into warnings; 'off' checks nothing.
-        per: Whether it runs in every thread, or in one lane of each warp.
+        per: Whether it runs in every thread, in one lane of each warp, or once for whole blocks, one at a time.
 
     Raises:
         ProgramError: The program is rejected; the error names the line, the rule and the fix.
@@ -51,6 +51,8 @@ def judge(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", p
     known = Verdict(findings, frozenset(), safe.facts.pointers, safe.facts.stack_bytes, _instructions(program))
     if known.errors:
         return known
+    if per == "block":
+        return replace(known, findings=ordered(program, [*findings, *judged(blocks.findings(program), mode)]))
     uniform = uniformity.analyse(program, maps, safe.graphs, safe.facts, per)
     loads, stores, notes = promotion.promoted(uniform)
     found = [*findings, *judged([*simt.findings(uniform, stores), *notes], mode)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.program import context, isa
+from accel_magic.gpu.program import isa
+from accel_magic.gpu.program.context import PROBE
 from accel_magic.gpu.program.helpers import HASHES
 from accel_magic.gpu.program.isa import STACK_SIZE
+from accel_magic.gpu.program.sections import context_of
 from accel_magic.gpu.verifier import stack
 from accel_magic.gpu.verifier.domain import UNKNOWN, constant, sign_extended, unsigned_below
 from accel_magic.gpu.verifier.findings import Breach
@@ -15,6 +17,7 @@ from accel_magic.gpu.verifier.values import NAMES, OR_NULL, Value, number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from accel_magic.gpu.program.context import Struct
     from accel_magic.gpu.program.model import MapSpec
     from accel_magic.gpu.program.verdict import Place, PointerKind
     from accel_magic.gpu.verifier.domain import Scalar
@@ -33,9 +36,6 @@ _MEMORY: Final[Mapping[str, PointerKind]] = {
 
 _PARTS: Final[Mapping[str, str]] = {"value": "a value", "record": "a record", "data": "the data"}
 """How messages name memory that belongs to a map."""
-
-_FIELDS: Final = {(field.offset, field.size) for field in context.FIELDS}
-_FIELD_AT: Final = {field.offset + at: field for field in context.FIELDS for at in range(field.size)}
 
 
 def load(run: Run, state: State, place: Place, base: Value, instruction: isa.Instruction) -> Value:
@@ -228,9 +228,9 @@ def _require_writable(run: Run, base: Value) -> None:
 
 
 def _load_argument(run: Run, base: Value, offset: int, size: int) -> Value:
-    """Read the context: in a GPU kernel a field of struct gpu_ctx, in a policy an argument of its hook."""
+    """Read the context: in a GPU program a field of its struct, in a policy an argument of its hook."""
     if run.hook is None:
-        _require_field(base, offset, size)
+        _require_field(context_of(run.program), base, offset, size)
         return number(unsigned_below(size))
     arguments = run.hook.arguments
     at = base.number.wide.smin + offset
@@ -256,18 +256,18 @@ def _load_object(run: Run, base: Value, offset: int, size: int) -> Value:
     return Value("object", map=struct) if struct else number(unsigned_below(size))
 
 
-def _require_field(base: Value, offset: int, size: int) -> None:
+def _require_field(context: Struct, base: Value, offset: int, size: int) -> None:
     """Require that one field of the context is read whole."""
+    fix = "" if context is PROBE else f"read a field of struct {context.name} by name"
     if not base.number.known:
-        raise Breach("out-of-bounds-context", "this reads the context at an offset that is not constant")
+        raise Breach("out-of-bounds-context", "this reads the context at an offset that is not constant", fix=fix)
     at = base.number.wide.smin + offset
-    if (at, size) in _FIELDS:
+    if at < 0 or at + size > context.size:
+        message = f"this reads {size} bytes at offset {at} of the context ({context.size} bytes)"
+        raise Breach("out-of-bounds-context", message, fix=fix)
+    field = context.field(at)
+    if (field.offset, field.size) == (at, size):
         return
-    if at < 0 or at + size > context.SIZE:
-        raise Breach(
-            "out-of-bounds-context", f"this reads {size} bytes at offset {at} of the context ({context.SIZE} bytes)"
-        )
-    field = _FIELD_AT[at]
     raise Breach(
         "partial-context-field",
         f"this reads {size} bytes at offset {at}; field `{field.name}` has {field.size} bytes at offset {field.offset}",

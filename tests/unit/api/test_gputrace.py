@@ -145,6 +145,62 @@ def launched_as(kernel, *numbers):
     return trace.result
 
 
+FENCING = r"""
+extern "C" __global__ void fencing(unsigned *out, unsigned *fences, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < i % n; k++) {
+        out[i] = k;
+        __threadfence();
+        atomicAdd(&fences[0], 1u);
+        if (i % 2) { __threadfence_block(); atomicAdd(&fences[1], 1u); }
+    }
+    if (i == 3) { __threadfence_system(); atomicAdd(&fences[2], 1u); }
+    __syncthreads();
+}
+extern "C" __global__ void plain(unsigned *out) { __threadfence(); out[threadIdx.x] = 1; }
+"""
+FENCES = """
+#include "accel_gpu.h"
+GPU_MAP(threads, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 16);
+GPU_MAP(warps, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 16);
+static __always_inline int add(void *map, u32 site, u64 by)
+{
+	u64 *count = bpf_map_lookup_elem(map, &site);
+	if (count)
+		__sync_fetch_and_add(count, by);
+	return 0;
+}
+SEC("gpu/fence/fenc*")
+int each(struct gpu_ctx *ctx) { return add(&threads, ctx->site, 1); }
+SEC("gpu.warp/fence/fenc*")
+int leader(struct gpu_ctx *ctx) { return add(&warps, ctx->site, __builtin_popcount(ctx->active)); }
+char LICENSE[] SEC("license") = "GPL";
+"""
+
+
+def test_a_program_at_fences_runs_as_often_as_the_kernel_counts_itself(tmp_path):
+    source, ptx = tmp_path / "fences.bpf.c", nvrtc.compile(FENCING)
+    source.write_text(FENCES)
+    out, fences = np.zeros(3 * 70, np.uint32), np.zeros(3, np.uint32)
+
+    def run():
+        nvrtc.CpuKernel(ptx, "fencing")[3, 70](out, fences, 7)
+        nvrtc.CpuKernel(ptx, "plain")[1, 32](np.zeros(32, np.uint32))
+
+    result = traced(str(source), run=run)
+
+    threads = np.arange(210)
+    assert fences.tolist() == [(threads % 7).sum(), (threads % 7)[1::2].sum(), 1]  # as the source says
+    sites = result.sites
+    assert set(sites["where"]) == {"before a memory fence"}
+    kinds = sites["instruction"].str.extract(r"(\.cta|\.gl|\.gpu|\.sys)")[0].map({".cta": 1, ".sys": 2}).fillna(0)
+    for name in ("threads", "warps"):
+        count = result.maps[name].set_index(result.maps[name].columns[0])["value"]
+        got = [int(count.reindex(sites["site"][kinds == kind]).sum()) for kind in range(3)]
+        assert got == fences.tolist()
+    assert "before a memory fence of fenc*, per warp" in repr(accel_magic.gputrace(str(source)).examine())
+
+
 def test_launches_are_reported_after_any_number_of_earlier_launches(kernel):
     result = launched_as(kernel, 16_383, 16_384, 70_000)
 

@@ -50,7 +50,7 @@ WITHOUT = {
     *("site", "stream", "module", "device_launch", "interval", "kernel_id", "offset", "address", "row", "id", "parent"),
     *("inside", "root", "job", "bo", "handle", "flags", "vpu_addr", "file", "context", "seqno", "job_id", "ctx_id"),
     *("engine", "cmdq_id", "code", "first_row", "last_row", "msg_type", "request_id", "instrumented", "in_poll"),
-    *("begun_before", "confident", "retval", "page", "client", "on"),
+    *("begun_before", "confident", "retval", "page", "client", "on", "access"),
     *(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
     # Parts of a whole, and how many times the baseline.
     *("share", "ratio"),

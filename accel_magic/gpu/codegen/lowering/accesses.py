@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.codegen.lowering.origins import Kind
-from accel_magic.gpu.program import context, isa
+from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu, DataReference, MapReference
+from accel_magic.gpu.program.sections import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,7 @@ def _note_context(out: Emitter, origin: Origin, access: Instruction, hint: str) 
         start = origin.offset + access.offset
         out.context.add((start, start + access.size))
     elif origin.kind in (Kind.NUMBER, Kind.CONTEXT, Kind.ARGUMENT) and hint not in ("stack", "map"):
-        out.context.add((0, context.SIZE))
+        out.context.add((0, context_of(out.around.program).size))
 
 
 def load_constant(out: Emitter, instruction: Instruction) -> None:

@@ -8,6 +8,7 @@ from accel_magic.gpu.codegen.lowering import control
 from accel_magic.gpu.codegen.lowering.emitter import Surroundings
 from accel_magic.gpu.codegen.lowering.function import lower_function
 from accel_magic.gpu.program import context
+from accel_magic.gpu.program.sections import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,12 +44,13 @@ def lower(
         maps: The object's maps in order: a map's handle is its index.
         placement: Addresses of the maps.
         target: The target machine.
-        per: "warp" if the probe runs in the lowest active lane only.
+        per: "warp" if the probe runs in the lowest active lane only; "block" for a kernel instead of a probe.
         promoted: (function index, slot) of loads whose load-modify-store becomes one atomic operation.
         pointers: (function index, slot) of memory accesses whose pointer the verifier knows: "stack", "map", "context".
 
     Returns:
-        LLVM IR (text) that defines `void @accel_<name>` with the parameters of `context.PARAMETERS`,
+        LLVM IR (text) that defines `void @accel_<name>` with the parameters of the program's context
+        (`sections.context_of`), for "block" with one more, `context.RESULT`;
         `i64 @bpf_<name>(ptr context, i64 r2)`, and the constants that the helpers read; the helpers
         (`i64 @accel_helper_N(i64 x 5)`, `i64 @accel_launch()`) are declared.
 
@@ -128,20 +130,24 @@ def _entry(program: Program) -> str:
 
 def _probe(program: Program, traits: Traits, per: Per, looked_at: set[tuple[int, int]]) -> str:
     """Make the function that is injected: it fills in the context fields that are read, and runs the program."""
+    struct = context_of(program)
     fields = [
         field
-        for field in context.FIELDS
+        for field in struct.fields
         if any(start < field.offset + field.size and field.offset < end for start, end in looked_at)
     ]
-    parameters = ", ".join(f"i{8 * size} %{name}" for name, size in context.PARAMETERS)
+    given = [*struct.parameters, *([(context.RESULT, 8)] if per == "block" else [])]
+    parameters = ", ".join(f"i{8 * size} %{name}" for name, size in given)
+    kernel = "ptx_kernel " if per == "block" and traits.device else ""
+    attributes = f"{'convergent ' * traits.device}nounwind"
     space = f", addrspace({traits.stack})" if traits.stack else ""
     kind = f"ptr addrspace({traits.stack})" if traits.stack else "ptr"
     cast = f"addrspacecast {kind} %memory to ptr" if traits.stack else "getelementptr i8, ptr %memory, i64 0"
     return "\n".join(
         [
-            f'define void @"{probe_name(program.name)}"({parameters}) {"convergent " * traits.device}nounwind {{',
+            f'define {kernel}void @"{probe_name(program.name)}"({parameters}) {attributes} {{',
             "entry:",
-            f"  %memory = alloca [{context.SIZE} x i8], align 8{space}",
+            f"  %memory = alloca [{struct.size} x i8], align 8{space}",
             f"  %context = {cast}",
             # The mask must contain all lanes that reach the probe, so it is read before the guard.
             *(line for field in fields for line in _read(field)),
@@ -149,6 +155,7 @@ def _probe(program: Program, traits: Traits, per: Per, looked_at: set[tuple[int,
             "run:",
             *(line for field in fields for line in _fill(field)),
             f"  %r0 = call i64 {control.function_name(program.name, 0)}(ptr %context, i64 0)",
+            *(_keep_result(traits) if per == "block" else []),
             "  br label %done",
             "done:",
             "  ret void",
@@ -158,12 +165,21 @@ def _probe(program: Program, traits: Traits, per: Per, looked_at: set[tuple[int,
 
 
 def _guard(per: Per) -> list[str]:
-    if per == "thread":
+    if per != "warp":
         return ["  br label %run"]
     return [
         f"  %is_leader = call i64 {_LEADER}({_FIVE})",
         "  %runs = icmp ne i64 %is_leader, 0",
         "  br i1 %runs, label %run, label %done",
+    ]
+
+
+def _keep_result(traits: Traits) -> list[str]:
+    kind = f"ptr addrspace({traits.global_})" if traits.global_ else "ptr"
+    return [
+        f"  %{context.RESULT}.at = inttoptr i64 %{context.RESULT} to {kind}",
+        "  %returned = trunc i64 %r0 to i32",
+        f"  store i32 %returned, {kind} %{context.RESULT}.at, align 4",
     ]
 
 

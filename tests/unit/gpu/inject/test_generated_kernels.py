@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen.assemble import assemble
 from accel_magic.gpu.inject import inject, parse, write
-from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
+from accel_magic.gpu.program.sections import EVERY_OPERATION, OF_BLOCKS, Attach, Where
 
 THREADS = 32
 BYTES = 4096
@@ -177,7 +177,7 @@ def test_accesses_of_generated_kernels_are_reported_exactly_and_results_do_not_c
     text = kernel_of(steps)
     assert write(parse(text)) == text
     data = np.random.default_rng(1).integers(0, 256, BYTES, dtype=np.uint8)
-    everywhere = [Attach(where, operations=EVERY_OPERATION) for where in Where]
+    everywhere = [Attach(where, operations=EVERY_OPERATION) for where in Where if where not in OF_BLOCKS]
     plain = ptx.run(text, "made", [data])
     memory = ptx.run(text, "made", [data], [Attach(Where.MEMORY, operations=EVERY_OPERATION)])
     every = ptx.run(text, "made", [data], everywhere)

@@ -193,6 +193,109 @@ def test_every_thread_is_reported_at_every_barrier(ptx):
     assert len(ran.records) == 2 * 2 * 256
 
 
+FENCES = [
+    "membar.cta",
+    "membar.gl",
+    "membar.sys",
+    "fence.sc.cta",
+    "fence.sc.cluster",
+    "fence.sc.gpu",
+    "fence.sc.sys",
+    "fence.acq_rel.cta",
+    "fence.acq_rel.cluster",
+    "fence.acq_rel.gpu",
+    "fence.acq_rel.sys",
+    "fence.acquire.gpu",
+    "fence.release.gpu",
+    "fence.cta",
+    "fence.gpu",
+    "fence.acquire.sync_restrict::shared::cluster.cluster",
+    "fence.release.sync_restrict::shared::cta.cluster",
+    "fence.mbarrier_init.release.cluster",
+    "fence.proxy.alias",
+    "fence.proxy.async",
+    "fence.proxy.async.global",
+    "fence.proxy.async.shared::cta",
+    "membar.proxy.alias",
+    "fence.proxy.tensormap::generic.release.gpu",
+    "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
+]
+"""The forms of the PTX ISA manual without operands."""
+
+
+@pytest.mark.parametrize("form", [*FENCES, "fence.proxy.tensormap::generic.acquire.sys [%rd1], 128"])
+def test_every_form_of_a_fence_is_reported_in_the_threads_that_execute_it(ptx, form):
+    text = f"""
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 k_out)
+{{
+.reg .pred %p<3>;
+.reg .b32 %r<4>;
+.reg .b64 %rd<4>;
+ld.param.u64 %rd1, [k_out];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, 0;
+setp.lt.u32 %p1, %r1, 5;
+again:
+{form};
+@%p1 {form};
+add.u32 %r2, %r2, 1;
+setp.lt.u32 %p2, %r2, 3;
+@%p2 bra again;
+mul.wide.u32 %rd2, %r1, 4;
+add.u64 %rd3, %rd1, %rd2;
+st.global.u32 [%rd3], %r2;
+ret;
+}}
+"""
+    ran = ptx.run(text, "k", [np.zeros(40, np.uint32)], [Attach(Where.FENCE)], block=(40, 1, 1))
+
+    assert ran.outputs[0].tolist() == [3] * 40
+    every, some = ran.injection.sites
+    assert {(one.where, one.operation, one.size) for one in (every, some)} == {(Where.FENCE, Operation.NONE, 0)}
+    assert every.instruction == f"{form};"
+    assert some.instruction.endswith(f"{form};")
+    assert sorted(one.thread for one in ran.at(site=every.number)) == sorted(list(range(40)) * 3)
+    assert sorted(one.thread for one in ran.at(site=some.number)) == sorted(list(range(5)) * 3)
+
+
+def test_a_fence_within_a_carry_chain_is_reported_after_it(ptx):
+    text = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 k_out)
+{
+.reg .b32 %r<9>;
+.reg .b64 %rd<4>;
+ld.param.u64 %rd1, [k_out];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, 0xffffffff;
+add.cc.u32 %r3, %r1, %r2;
+membar.gl;
+addc.u32 %r4, 0, 0;
+mul.wide.u32 %rd2, %r1, 4;
+add.u64 %rd3, %rd1, %rd2;
+st.global.u32 [%rd3], %r4;
+ret;
+}
+"""
+    ran = ptx.run(text, "k", [np.zeros(32, np.uint32)], [Attach(Where.FENCE)])
+
+    assert ran.outputs[0].tolist() == [0] + [1] * 31
+    assert sorted(one.thread for one in ran.records) == list(range(32))
+    chain = ran.injection.text[ran.injection.text.index("add.cc") : ran.injection.text.index("addc")]
+    assert chain == "add.cc.u32 %r3, %r1, %r2;\nmembar.gl;\n"
+
+
+def test_instructions_that_are_not_fences_are_not_reported_as_one(ptx):
+    ran = ptx.run(ptx.sample("kernels"), "matmul", [*[floats(256)] * 3, 16], [Attach(Where.FENCE)], block=(16, 16, 1))
+    assert ran.records == []
+    assert ran.injection.sites == ()
+
+
 def test_atomics_are_reported_with_their_space(ptx):
     values = np.arange(64, dtype=np.uint32) * 7
     counts, total, whole = np.zeros(65, np.uint32), np.zeros(1, np.uint64), np.zeros(1, np.float32)

@@ -34,6 +34,9 @@ def at(section, **options):
         ("gpu/shared", Attach(Where.MEMORY, operations=EVERY, spaces=frozenset({Space.SHARED}))),
         ("gpu.warp/unshared/k", Attach(Where.MEMORY, "k", EVERY, per="warp", spaces=set(Space) - {Space.SHARED})),
         ("gpu/barrier", Attach(Where.BARRIER)),
+        ("gpu/fence", Attach(Where.FENCE)),
+        ("gpu.warp/fence/k*", Attach(Where.FENCE, "k*", per="warp")),
+        ("gpu.thread/fence", Attach(Where.FENCE, per="thread")),
         ("gpu/branch/k?", Attach(Where.BRANCH, "k?")),
         ("gpu/function/*sin*", Attach(Where.FUNCTION, "*sin*")),
         ("gpu/function/_Z1fv/matmul*", Attach(Where.FUNCTION, "_Z1fv", kernels="matmul*")),
@@ -99,6 +102,7 @@ def test_probes_of_plain_kernel_names_are_for_the_gpu_if_the_caller_names_them()
         ("gpu.wrap/exit", "did you mean gpu.warp?"),
         ("gpu", "gpu/"),
         ("gpu/", "gpu/"),
+        ("gpu/fense", "did you mean gpu/fence?"),
         ("gpu/zzzz", "gpu/zzzz"),
         ("gpu/function", "it does not name a device function"),
         ("gpu.warp/function_exit//k", "it does not name a device function"),
@@ -119,7 +123,7 @@ def test_the_error_for_an_unknown_section_names_the_nearest_known_one(section, w
 def test_the_error_for_an_unknown_section_names_all_known_sections():
     with raises("gpu.bad-section", ProgramError) as caught:
         at("gpu/zzzz")
-    for place in ("entry", "exit", "memory", "load", "store", "atomic", "async", "barrier", "branch"):
+    for place in ("entry", "exit", "memory", "load", "store", "atomic", "async", "barrier", "fence", "branch"):
         assert f"gpu/{place}," in caught.value.fix
     for place in ("function", "function_exit"):
         assert f"gpu/{place}/NAME" in caught.value.fix
