@@ -136,6 +136,8 @@ struct nv_gpu_task_destroy_ctx destroy;
 struct nv_gpu_timeslice_control_ctx control;
 int bpf_nv_gpu_set_timeslice(struct nv_gpu_task_init_ctx *ctx, NvU64 timeslice_us) { return 0; }
 int bpf_nv_gpu_set_interleave(struct nv_gpu_task_init_ctx *ctx, NvU32 interleave_level) { return 0; }
+int bpf_nv_gpu_override_timeslice(struct nv_gpu_timeslice_control_ctx *ctx, NvU64 timeslice_us) { return 0; }
+int bpf_nv_gpu_preempt_tsg(NvU32 hClient, NvU32 hTsg) { return 0; }
 void bpf_nv_gpu_reject_bind(struct nv_gpu_bind_ctx *ctx) {}
 """
 SLICES = """
@@ -155,6 +157,9 @@ int BPF_PROG(bind, struct nv_gpu_bind_ctx *task)
 SEC(".struct_ops.link") struct nv_gpu_sched_ops ops = { .on_task_init = (void *)init, .on_bind = (void *)bind };
 """
 """A scheduling policy that does not use the newest hook."""
+OVERRIDE = (
+    "int bpf_nv_gpu_override_timeslice(struct nv_gpu_timeslice_control_ctx *ctx, NvU64 timeslice_us) { return 0; }\n"
+)
 LAST_HOOK = "	int (*on_timeslice_control)(struct nv_gpu_timeslice_control_ctx *ctx);\n"
 
 
@@ -189,26 +194,31 @@ def differences(name, source, folder):
     return compared(name, source, folder).differences
 
 
-@pytest.mark.parametrize("name", [name for name in policy.shipped() if name != "timeslices"])
+@pytest.mark.parametrize("name", policy.shipped())
 def test_every_shipped_policy_matches_a_driver_with_the_drivers_own_names_for_types(name, tmp_path):
-    assert compared(name, MEMORY, tmp_path).differences == ()
+    source = SCHEDULING if policy.load(name).table == SCHEDULING_TABLE else MEMORY
+    assert compared(name, source, tmp_path).differences == ()
 
 
 def test_scheduling_policies_match_drivers_with_and_without_the_newest_hook(tmp_path):
     older = SCHEDULING
-    for newest in (LAST_HOOK, " NvU32 runlist_id, engine_type; };", "struct nv_gpu_timeslice_control_ctx control;\n"):
+    for newest in (
+        LAST_HOOK,
+        " NvU32 runlist_id, engine_type; };",
+        "struct nv_gpu_timeslice_control_ctx control;\n",
+        OVERRIDE,
+    ):
         assert older.count(newest) == 1
         older = older.replace(newest, " };" if newest.endswith("};") else "")
     assert differences(SLICES, SCHEDULING, tmp_path / "new") == ()
     assert differences(SLICES, older, tmp_path / "old") == ()
     loaded = policy.load(SLICES)
     newest = replace(loaded, hooks={**loaded.hooks, "on_timeslice_control": loaded.hooks["on_bind"]})
-    if "on_timeslice_control" in policy.SCHEDULING:
-        found = driver.compare(newest, driver.read(loaded.table, sysfs=tmp_path / "old")).differences
-        assert found == (
-            "struct nv_gpu_sched_ops has no on_timeslice_control",
-            "there is no struct nv_gpu_timeslice_control_ctx",
-        )
+    found = driver.compare(newest, driver.read(loaded.table, sysfs=tmp_path / "old")).differences
+    assert found == (
+        "struct nv_gpu_sched_ops has no on_timeslice_control",
+        "there is no struct nv_gpu_timeslice_control_ctx",
+    )
 
 
 def test_members_after_the_known_ones_are_allowed_and_named(tmp_path):
