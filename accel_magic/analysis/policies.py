@@ -96,8 +96,9 @@ class PolicyTables:
         return pd.concat(tables, ignore_index=True)[["policy", "step", "access", *_OUTCOMES]]
 
     def by(self, column: str) -> pd.DataFrame:
-        """A row per policy and name of a `tenant`, `kernel` or `allocation`: `hits`, `faults`, `misses`, `hit_ratio`.
+        """A row per policy and name: `hits`, `faults`, `misses`, `hit_ratio`.
 
+        Names are those of a `tenant`, `kernel`, `allocation` or `origin` (an access of a kernel, or a prefetch request).
         Accesses without a name have the name "". Empty if the trace does not have the column.
         """
         names = ["", *getattr(self.trials.trace, f"{column}s")]

@@ -21,6 +21,7 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
     "launch": np.dtype(np.int32),
     "tenant": np.dtype(np.uint16),
     "allocation": np.dtype(np.int32),
+    "origin": np.dtype(np.int32),
 }
 
 
@@ -35,6 +36,7 @@ class Accesses:
         kernel: Code of the GPU kernel; -1 if unknown.
         launch: Number of the launch; -1 if unknown.
         allocation: Code of the allocation; -1 if unknown.
+        origin: Code of what makes the access; -1 if unknown.
 
     """
 
@@ -44,6 +46,7 @@ class Accesses:
     kernel: NDArray[np.int32] | None = None
     launch: NDArray[np.int32] | None = None
     allocation: NDArray[np.int32] | None = None
+    origin: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.page)

@@ -28,7 +28,12 @@ KIND: Final = container.Kind(
     "record",
 )
 VERSION: Final = 1
-NAMES: Final[Mapping[str, str]] = {"kernel": "kernels", "tenant": "tenants", "allocation": "allocations"}
+NAMES: Final[Mapping[str, str]] = {
+    "kernel": "kernels",
+    "tenant": "tenants",
+    "allocation": "allocations",
+    "origin": "origins",
+}
 """Columns of codes, and the attribute with their names."""
 _WRONG: Final = (ValueError, LookupError, TypeError, OverflowError, RecursionError, MemoryError)
 
@@ -44,6 +49,7 @@ class Described:
         kernels: Names of GPU kernels.
         tenants: Names of processes.
         allocations: Names of allocations.
+        origins: What makes accesses.
 
     """
 
@@ -53,6 +59,7 @@ class Described:
     kernels: tuple[str, ...] = ()
     tenants: tuple[str, ...] = ()
     allocations: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
 
     def check(self, part: Accesses) -> None:
         """Raise ValueError if a part of the trace has a code without a name."""
@@ -147,7 +154,7 @@ def _described(file: container.Opened, text: Mapping[str, Any]) -> Described:
         raise ValueError(f"it has the columns {', '.join(columns)}")
     if text["accesses"] != file.file.metadata.num_rows:
         raise ValueError(f"it has {file.file.metadata.num_rows} accesses but declares {text['accesses']}")
-    names = {attribute: _names(text[attribute]) for attribute in NAMES.values()}
+    names = {attribute: _names(text.get(attribute, [])) for attribute in NAMES.values()}
     return Described(int(text["accesses"]), columns, str(text["source"]), **names)
 
 

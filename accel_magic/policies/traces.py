@@ -54,9 +54,11 @@ class PageTrace:
         kernel: ArrayLike | None = None,
         launch: ArrayLike | None = None,
         allocation: ArrayLike | None = None,
+        origin: ArrayLike | None = None,
         kernels: Sequence[str] = (),
         tenants: Sequence[str] = (),
         allocations: Sequence[str] = (),
+        origins: Sequence[str] = (),
     ) -> Self:
         """Make a trace of arrays, which are copied. All have the shape (accesses,).
 
@@ -68,9 +70,11 @@ class PageTrace:
             kernel: Code of each access's GPU kernel, -1 if unknown.
             launch: Number of each access's launch, -1 if unknown.
             allocation: Code of each access's allocation, -1 if unknown.
+            origin: Code of what makes each access, -1 if unknown: the kernel, or a program that asks for a page.
             kernels: Names by code; "0", "1" and so on if there are none.
             tenants: The same for processes.
             allocations: The same for allocations.
+            origins: The same for origins.
 
         Raises:
             ProbeError: An array has another length, values outside its type (int32, uint16 for `tenant`), or codes
@@ -82,9 +86,9 @@ class PageTrace:
             "page": page,
             "tenant": np.zeros(length, np.uint16) if tenant is None else tenant,
         }
-        given |= {"write": write, "kernel": kernel, "launch": launch, "allocation": allocation}
+        given |= {"write": write, "kernel": kernel, "launch": launch, "allocation": allocation, "origin": origin}
         arrays = {name: _checked(name, values, length) for name, values in given.items() if values is not None}
-        names = {"kernels": kernels, "tenants": tenants, "allocations": allocations}
+        names = {"kernels": kernels, "tenants": tenants, "allocations": allocations, "origins": origins}
         for column, attribute in NAMES.items():
             codes = arrays.get(column)
             if not names[attribute] and codes is not None and len(codes):
@@ -139,6 +143,11 @@ class PageTrace:
     def allocations(self) -> tuple[str, ...]:
         """Names of the allocations."""
         return self.described.allocations
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """What makes accesses; () if the trace does not say."""
+        return self.described.origins
 
     @cached_property
     def accesses(self) -> Accesses:
@@ -226,7 +235,7 @@ class PageTrace:
         return type(self)(self.described, _Compacted(self.parts, self.blocks))
 
     def frame(self) -> pd.DataFrame:
-        """One row per access: `block`, `page` (in the block), `tenant`, and `write`, `kernel`, `launch`, `allocation`.
+        """One row per access: `block`, `page` (in the block), `tenant`, `write`, `kernel`, `launch` and so on.
 
         Columns that the trace lacks are left out. Names are categories, missing if unknown.
 

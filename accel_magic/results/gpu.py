@@ -198,7 +198,7 @@ class GpuResult(Result):
 
     @cached_property
     def pages(self) -> PageTrace:
-        """The pages of memory that kernels accessed, in order.
+        """The pages of memory that kernels accessed, in order, with those that programs asked to prefetch.
 
         Raises:
             ResultError: The tool `pagetrace` was not used.
@@ -208,7 +208,7 @@ class GpuResult(Result):
             raise ResultError(
                 "this trace has no pages", fix="trace with %%gputrace pagetrace", code="pages.not-recorded"
             )
-        return trace_of(self.tools["pagetrace"], self.recording.device)
+        return trace_of(self.tools["pagetrace"], self.prefetches, self.recording.device)
 
     @property
     def prefetches(self) -> pd.DataFrame:

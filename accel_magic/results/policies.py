@@ -107,7 +107,7 @@ class PolicyResult(Result):
         return compare_policies(self.tables, self._check_kind(other, PolicyResult).tables, self.machine)
 
     def by(self, column: str) -> pd.DataFrame:
-        """As `PolicyTables.by`: "tenant", "kernel" or "allocation"."""
+        """As `PolicyTables.by`: "tenant", "kernel", "allocation" or "origin"."""
         return self.tables.by(column)
 
     @cached_property

@@ -6,6 +6,7 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import ResultError
+from accel_magic.policies import recorded
 from tests.support.errors import raises
 
 KERNELS = r"""
@@ -109,3 +110,59 @@ def test_a_cell_without_accesses_gives_an_empty_trace():
 
     assert len(trace.pages) == 0
     assert isinstance(trace.pages.frame(), pd.DataFrame)
+
+
+AHEAD = """
+#include "accel_gpu.h"
+char LICENSE[] SEC("license") = "GPL";
+GPU_PREFETCH_REQUESTS(1 << 20);
+SEC("gpu.warp/load") int ahead(struct gpu_ctx *ctx) { gpu_mem_prefetch(ctx, ctx->address + 8192, BYTES); return 0; }
+"""
+
+
+@pytest.mark.parametrize("size", [1, 4096, 4097, 3 * 4096])
+def test_prefetch_requests_are_accesses_before_those_of_the_kernel(kernel, tmp_path, size):
+    program = tmp_path / "ahead.bpf.c"
+    program.write_text(AHEAD.replace("BYTES", str(size)))
+    given, seen = np.zeros(32 * 4096, np.int32), np.zeros(2 * 32, np.uint64)
+    with accel_magic.gputrace(str(program), "pagetrace", device="cpu") as trace:
+        kernel("gather")[1, 32](given, seen, 0, 6)
+    table, trace = trace.result.tools["pagetrace"], trace.result.pages
+    first = int(seen[0]) - 4 * 5  # the address that the kernel loads from first, in all lanes
+    asked = [first + 4 * k + 8192 for k in range(6)]
+    requests = trace.frame().query("origin == 'prefetch request'")
+    assert (requests["block"].astype(int) * 512 + requests["page"]).tolist() == [
+        page for address in asked for page in range(address // PAGE, (address + size - 1) // PAGE + 1)
+    ]
+    assert not requests["write"].any()
+    assert len(trace) == len(table) + len(requests)
+    # Without the requests, the trace is the kernel's own.
+    own = trace.frame().query("origin == 'access'")
+    assert (own["block"].astype(int) * 512 + own["page"]).tolist() == table["page"].tolist()
+    # A request for the page that is loaded next comes right before it.
+    assert trace.frame()["origin"].iloc[0] == "prefetch request"
+    path = trace.save(tmp_path / "pages.parquet")
+    assert accel_magic.open(path) == trace
+    result = accel_magic.gpupolicy("lru", trace, memory=4)
+    by = result.by("origin").query("policy == 'lru'").set_index("origin")
+    total = by[["hits", "faults", "misses"]].sum(axis=1)
+    assert total.to_dict() == {"access": len(table), "prefetch request": len(requests)}
+    assert result.optimum <= result.counts.loc["lru", "misses"]
+
+
+def test_requests_beyond_the_address_space_or_of_absurd_sizes_do_no_harm():
+    table = pd.DataFrame({"launch": [0], "name": ["k"], "page": [7], "write": [True]})
+    asked = pd.DataFrame(
+        {
+            "access": pd.array([0, 0, 1, pd.NA], "Int64"),
+            "launch": 0,
+            "name": "k",
+            "address": np.array([2**64 - 4096, 0, 8192, 0], np.uint64),
+            "bytes": np.array([2**63, 2**64 - 1, 4096, 1], np.uint64),
+        }
+    )
+    made = recorded.trace_of(table, asked, "a device")
+    assert made.page.tolist() == [2**52 - 1, 7, 2]
+    assert "without 1 prefetch requests" in made.source
+    assert recorded.trace_of(table, asked.iloc[[2, 3]], "a device").page.tolist() == [7, 2]
+    assert recorded.trace_of(table, asked.iloc[:0], "a device").origins == ()
