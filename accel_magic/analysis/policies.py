@@ -98,7 +98,7 @@ class PolicyTables:
     def by(self, column: str) -> pd.DataFrame:
         """A row per policy and name: `hits`, `faults`, `misses`, `hit_ratio`.
 
-        Names are those of a `tenant`, `kernel`, `allocation` or `origin` (an access of a kernel, or a prefetch request).
+        Names are those of a `tenant`, `kernel`, `allocation` or `origin` (access, prefetch request).
         Accesses without a name have the name "". Empty if the trace does not have the column.
         """
         names = ["", *getattr(self.trials.trace, f"{column}s")]

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from accel_magic.policies.sharing import Shared, Sharings
 
 
+_TASK_COLUMNS: Final = [
+    *("policy", "tenant", "name", "timeslice_us", "interleave", "admitted", "refused", "preempted"),
+]
+
+
 @dataclass(frozen=True)
 class SchedulingTables:
     """Tables of a trial.
@@ -36,13 +41,28 @@ class SchedulingTables:
 
     @cached_property
     def tasks(self) -> pd.DataFrame:
-        """A row per tenant (its number): `policy`, `tenant`, `name`, `timeslice_us`, `interleave`, `admitted`."""
+        """A row per policy and tenant.
+
+        `policy`, `tenant` (its number), `name`, `timeslice_us`, `interleave`, `admitted`, `refused` (requests of the
+        policy that were not valid), `preempted` (how often it lost the engine, in all runs).
+        """
         rows = [
-            (trial.name, number, tenant.name, task.timeslice_us, task.interleave, task.admitted)
+            (
+                trial.name,
+                number,
+                tenant.name,
+                task.timeslice_us,
+                task.interleave,
+                task.admitted,
+                task.refused,
+                preempted,
+            )
             for trial in self.trials.trials
-            for number, (tenant, task) in enumerate(zip(self.trials.tenants, trial.tasks, strict=True))
+            for number, (tenant, task, preempted) in enumerate(
+                zip(self.trials.tenants, trial.tasks, _preempted(trial), strict=True)
+            )
         ]
-        return pd.DataFrame(rows, columns=["policy", "tenant", "name", "timeslice_us", "interleave", "admitted"])
+        return pd.DataFrame(rows, columns=_TASK_COLUMNS)
 
     @cached_property
     def latencies(self) -> pd.DataFrame:
@@ -127,6 +147,11 @@ class SchedulingTables:
                 share = row["gpu_share"] / before["gpu_share"] if before["gpu_share"] else 1.0
                 if share < STARVED.threshold:
                     yield STARVED.finding({"of_default_share": share}, {**named, "share": f"{share:.0%}"})
+
+
+def _preempted(trial: Shared) -> list[int]:
+    counts: list[int] = np.sum([schedule.preempted for schedule in trial.schedules], axis=0).tolist()
+    return counts
 
 
 def _jain(times: NDArray[np.float64]) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from accel_magic.analysis.policies import PolicyTables
 from accel_magic.gpu.maps import views as maps
+from accel_magic.gpu.program.helpers import RINGS
 from accel_magic.results.base import Result
 from accel_magic.results.taken_apart import Diagnosis
 
@@ -112,9 +113,13 @@ class PolicyResult(Result):
 
     @cached_property
     def maps(self) -> dict[str, dict[str, pd.DataFrame]]:
-        """The policies' maps at the end, by policy and name; as `GpuResult.maps`."""
+        """The policies' maps at the end, by policy and name, without ring buffers; as `GpuResult.maps`."""
         return {
-            trial.name: {content.spec.name: maps.frame(content.spec, content.raw, 1) for content in trial.maps}
+            trial.name: {
+                content.spec.name: maps.frame(content.spec, content.raw, 1)
+                for content in trial.maps
+                if content.spec.type not in RINGS
+            }
             for trial in self.trials.trials
             if trial.maps
         }

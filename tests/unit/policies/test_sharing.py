@@ -264,6 +264,7 @@ def test_the_shipped_policy_takes_the_engine_from_those_that_asked_for_a_time_sl
     assert (launches, known) == (chat["jobs"], 2)
     assert 0 < schedule.preempted.sum() <= launches
     assert schedule.preempted[[0, 3]].tolist() == [0, 0]
+    assert result.tasks["preempted"].tolist() == [0] * 4 + schedule.preempted.tolist()
     # `other` cannot be preempted: it has a time slice of the default's.
     assert chat["worst_us"] <= 1000 + 2000
 
