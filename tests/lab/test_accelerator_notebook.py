@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.thorough]
     ("name", "lines"),
     [
         ("drivers", ["LIVE: the scheduler of Linux 7.2", "traced: 30 jobs"]),
-        ("policies", ["[null-not-checked]", "equal: True"]),
+        ("policies", ["[null-not-checked]", "equal: True", "behind the kernel's own scheduler"]),
     ],
 )
 def test_a_notebook_runs_live(name, lines):

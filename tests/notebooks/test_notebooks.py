@@ -381,14 +381,14 @@ def test_the_policies_notebook_shows_what_policies_do_with_the_cells_pages_and_w
         if "text/plain" in output.get("data", {})
     ]
     trials = [text for text in shown if "modelled: no GPU was used" in text]
-    memory, scheduling = [text for text in trials if "x optimum" in text], trials[-2:]
+    memory, scheduling = [text for text in trials if "x optimum" in text], trials[-3:]
     misses = [
         {line.split()[0]: int(line.split()[4 if line.split()[2] == "%" else 3].replace(",", "")) for line in rows}
         for rows in (text[text.index("policy ") :].splitlines()[1:] for text in memory)
     ]
 
-    assert len(trials) == 7
-    assert [len(memory), len(scheduling)] == [5, 2]
+    assert len(trials) == 8
+    assert [len(memory), len(scheduling)] == [5, 3]
     assert "CPU device (simulated)" in trials[0]
     assert misses[0]["optimum"] <= misses[0]["mru"] < misses[0]["default"]
     assert misses[1]["2q"] < misses[1]["lfu"] < misses[1]["default"] < misses[1]["mru"]
@@ -400,11 +400,18 @@ def test_the_policies_notebook_shows_what_policies_do_with_the_cells_pages_and_w
     (tenants,) = [text for text in shown if "tenant" in text and "quota" in text]
     before, after = [int(line.split()[5]) for line in tenants.splitlines()[1::2]]
     assert after == 12 < before
-    p99 = {
-        tuple(line.split()[:2]): float(line.split()[8]) * {"ms": 1000, "us": 1}[line.split()[9]]
-        for line in scheduling[0][scheduling[0].index("policy ") :].splitlines()[1:]
-    }
-    assert p99["default", "chat"] > 6000
+    p99, asking = (
+        {
+            tuple(line.split()[:2]): float(line.split()[8]) * {"ms": 1000, "us": 1}[line.split()[9]]
+            for line in text[text.index("policy ") :].splitlines()[1:]
+        }
+        for text in (scheduling[0], scheduling[2])
+    )
+    assert min(p99["default", "chat"], asking["default", "chat"]) > 6000
+    assert asking["preempt", "chat"] < asking["timeslices", "chat"] < 300
     assert p99["timeslices", "chat"] < 300
+    (origins,) = [text for text in shown if "prefetch request" in text]
+    rows = {line.split()[2]: line.split()[-4:-1] for line in origins.splitlines()[1:]}
+    assert rows["access"] == ["46", "0", "3"], "of 48 loads and a store, only what nobody asked for misses"
     assert "[current-process]" not in printed(notebook)
     assert "no lab accelerator" in printed(notebook)
