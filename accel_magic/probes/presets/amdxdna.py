@@ -1,7 +1,7 @@
 """The preset `amdxdna`: AMD's NPU driver. Its jobs are those of the DRM scheduler: trace `drm` with it.
 
-`xdna_job` has the context and number of the job's fence. Names are those of drivers/accel/amdxdna. Nobody has tried
-this preset on such an NPU.
+`xdna_job` has the context and number of the job's fence. Names are those of the drivers of Linux 6.18 to 7.2. Nobody
+has tried this preset on such an NPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INSTALL: Final[dict[str, str]] = {}
 _IOCTLS = (
     "amdxdna_drm_create_hwctx_ioctl amdxdna_drm_destroy_hwctx_ioctl amdxdna_drm_config_hwctx_ioctl "
     "amdxdna_drm_create_bo_ioctl amdxdna_drm_get_bo_info_ioctl amdxdna_drm_sync_bo_ioctl amdxdna_drm_submit_cmd_ioctl "
-    "amdxdna_drm_get_info_ioctl amdxdna_drm_get_array_ioctl amdxdna_drm_set_state_ioctl"
+    "amdxdna_drm_wait_cmd_ioctl amdxdna_drm_get_info_ioctl amdxdna_drm_get_array_ioctl amdxdna_drm_set_state_ioctl"
 )
 
 PROBES: Final = (

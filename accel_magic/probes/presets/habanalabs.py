@@ -1,6 +1,6 @@
 """The preset `habanalabs`: the driver of Intel's Gaudi. It has a scheduler of its own, not that of `drm`.
 
-Names are those of drivers/accel/habanalabs. Nobody has tried this preset on such a device.
+Names are those of the drivers of Linux 6.12 to 7.2. Nobody has tried this preset on such a device.
 """
 
 from __future__ import annotations

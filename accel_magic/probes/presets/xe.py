@@ -1,6 +1,6 @@
 """The preset `xe`: Intel's driver for recent GPUs. Its jobs are those of the DRM scheduler: trace `drm` with it.
 
-Names are those of drivers/gpu/drm/xe. Nobody has tried this preset on such a GPU.
+Names are those of the drivers of Linux 6.12 to 7.2. Nobody has tried this preset on such a GPU.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ INSTALL: Final[dict[str, str]] = {}
 
 _IOCTLS = (
     "xe_query_ioctl xe_gem_create_ioctl xe_gem_mmap_offset_ioctl xe_vm_create_ioctl xe_vm_destroy_ioctl "
-    "xe_vm_bind_ioctl xe_exec_ioctl xe_exec_queue_create_ioctl xe_exec_queue_destroy_ioctl "
-    "xe_exec_queue_get_property_ioctl xe_wait_user_fence_ioctl xe_observation_ioctl xe_vm_madvise_ioctl"
+    "xe_vm_bind_ioctl xe_vm_madvise_ioctl xe_vm_query_vmas_attrs_ioctl xe_vm_get_property_ioctl xe_exec_ioctl "
+    "xe_exec_queue_create_ioctl xe_exec_queue_destroy_ioctl xe_exec_queue_get_property_ioctl "
+    "xe_exec_queue_set_property_ioctl xe_wait_user_fence_ioctl xe_observation_ioctl"
 )
 
 PROBES: Final = (

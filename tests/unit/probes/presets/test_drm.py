@@ -9,7 +9,7 @@ from accel_magic.probes import presets
 from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
 
-OLD, NEW = "drm-before-6.17", "drm-6.17"
+OLD, NEW = "drm-6.12", "drm-7.2"
 NAMES = {
     OLD: {"drm_sched_job", "drm_run_job", "drm_sched_process_job", "drm_sched_job_wait_dep"},
     NEW: {
