@@ -31,6 +31,22 @@ BAD = {
     "forges": "{ uvm_bpf_pmm_decision_ctx_t own = {}; bpf_gpu_request_reorder(&own, 1, 1); return 0; }",
     "nonsense": "{ bpf_gpu_request_reorder(decision, 77, 1); return 0; }",
 }
+STUBBORN = """
+SEC("struct_ops/gpu_evict_prepare")
+int BPF_PROG(prepare, uvm_pmm_gpu_t *pmm, struct list_head *used, struct list_head *unused)
+{
+	return GPU_ACTION_BYPASS;
+}
+SEC("struct_ops/gpu_block_access")
+int BPF_PROG(access, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision)
+{
+	bpf_gpu_request_reorder(decision, NV_GPU_PMM_DESTINATION_USED, NV_GPU_PMM_POSITION_TAIL);
+	return GPU_ACTION_BYPASS;
+}
+SEC(".struct_ops.link")
+struct gpu_mem_ops ops = { .gpu_evict_prepare = (void *)prepare, .gpu_block_access = (void *)access };
+"""
+"""A policy that never wants anything to be evicted."""
 MUTATED = ("lfu", "2q", "quota", "prefetch_stride", "clock")
 SCHEDULING = "timeslices"
 TENANTS = "chat*2:work=2ms,every=40ms batch*2:work=20ms,asks=2048us late:work=20ms,asks=2048us"
@@ -258,6 +274,9 @@ def test_nothing_breaks(lab):
         (lab.folder / f"{name}.bpf.o").write_bytes(
             clang.compile_program(HEADER + HOOK + body + TABLE, include=[ROOT / "bpf/policies"], name=f"{name}.bpf.c")
         )
+    (lab.folder / "stubborn.bpf.o").write_bytes(
+        clang.compile_program(HEADER + STUBBORN, include=[ROOT / "bpf/policies"], name="stubborn.bpf.c")
+    )
     (lab.folder / "mru.bpf.o").write_bytes(policy.load("mru").object.data)
     told = run(lab, "accelerator_survives.py", lab.folder, lab.files.module)
     assert told["without"] == told["after the loader was killed"] == 0
@@ -269,6 +288,7 @@ def test_nothing_breaks(lab):
         assert code == "policy.refused-by-kernel"
         assert words in log, log
     assert told["nonsense"] == [64, 64]
+    assert told["stubborn"] == [64, 64 - 8], "the device evicts what is needed, whatever a policy wants"
     assert told["bad trace"] == told["no memory"] == "accelerator.call-failed"
     assert (told["unloaded"], told["loaded again"]) == (0, 0)
     jobs = told["jobs"]

@@ -87,6 +87,10 @@ def main():
         device.memory(8, 16)
         device.replay(PAGES)
         told["nonsense"] = [device.counts.misses, device.counts.refused]
+    with Accelerator() as device, attached(objects["stubborn"]):
+        device.memory(8, 16)
+        device.replay(PAGES)
+        told["stubborn"] = [device.counts.misses, device.counts.evictions]
     told["bad trace"] = refused(bad_trace)[0]
     told["no memory"] = refused(no_memory)[0]
     told["unloaded"] = unload_when_free()
