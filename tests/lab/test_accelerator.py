@@ -336,6 +336,7 @@ int BPF_PROG(activate, uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_d
 """
 
 
+@pytest.mark.thorough
 def test_a_policy_acts_in_a_driver_as_long_as_a_block_runs(lab):
     folder = lab.folder / "driver"
     folder.mkdir()
