@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.trace import result_of
+from accel_magic.cluster.folders import is_folder
 from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.formats.recognise import Format, named, recognise
 
@@ -27,7 +28,7 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     or from UVM Smart.
 
     Args:
-        path: The file.
+        path: The file, or a folder that `accel-magic run` wrote.
         units: Unit of the times and durations in bpftrace's output, used if the file names none: `"ms"`. A mapping
             overrides the file's own units: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. The result's
             notes name units that were guessed.
@@ -35,7 +36,7 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     Returns:
         A ProfileResult for a profile (IaprofResult for iaprof's, SampledResult for the thread sampler's), a GpuResult
         for a `%%gputrace` recording, a FlameResult for a `%%flame` recording, a PageTrace for accessed pages, else a
-        TraceResult.
+        TraceResult; a ClusterResult for a folder.
 
     Raises:
         RecordingError: The file does not exist, is damaged or foreign, or was written by a newer version.
@@ -43,6 +44,10 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
 
     """
     place = Path(path).expanduser()
+    if is_folder(place):
+        from accel_magic.results.cluster import gathered
+
+        return gathered(place)
     format_ = recognise(place)
     if format_.content in ("trace", "events"):
         return result_of(_recording(format_, place, units))

@@ -58,10 +58,10 @@ def guarded(run: Callable[[], int]) -> int:
 
 def _commands() -> tuple[Callable[[Commands], None], ...]:
     """One function per command: it adds a parser whose default `handler` takes the options and returns the status."""
-    from accel_magic.command_line import broker, doctor, show, trace
+    from accel_magic.command_line import broker, doctor, run, show, trace
     from accel_magic.command_line import lab as cli
 
-    return trace.add, show.add, doctor.add, cli.add, broker.add
+    return trace.add, run.add, show.add, doctor.add, cli.add, broker.add
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:

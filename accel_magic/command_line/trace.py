@@ -63,17 +63,28 @@ def _run(values: argparse.Namespace) -> int:
         if common.dry_run:
             print(_dry_run(_steps(values, common, None)))
             return 0
-        if common.save is not None:
-            from accel_magic.recording.files import destination
+        return traced(values, common, signals)
 
-            destination(common.save)  # fail now on a wrong path, not after the trace
-        import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 
-        from accel_magic.kernel.own_threads import at_work, take_all
+def traced(values: argparse.Namespace, common: Common, signals: HeldSignals) -> int:
+    """Trace as a parsed command line says, and return the exit status; `values.started` says whether the command ran.
 
-        take_all()
-        with at_work():  # exclude this process's own work from any scope
-            return _traced(values, common, signals)
+    Raises:
+        AccelMagicError: Tracing is impossible, or the command cannot be run.
+
+    """
+    values.started = False
+    if common.save is not None:
+        from accel_magic.recording.files import destination
+
+        destination(common.save)  # fail now on a wrong path, not after the trace
+    import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
+
+    from accel_magic.kernel.own_threads import at_work, take_all
+
+    take_all()
+    with at_work():  # exclude this process's own work from any scope
+        return _traced(values, common, signals)
 
 
 def _check(values: argparse.Namespace, common: Common) -> None:
@@ -140,6 +151,7 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
                 return 128 + came.si_signo  # nothing was traced, and the command never ran
             steps.go()
             if command is not None:
+                values.started = True
                 command.go()
             if alone:
                 _announce(values, plan)

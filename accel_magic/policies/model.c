@@ -264,8 +264,13 @@ PART uvm_bpf_pmm_decision_ctx_t *observed(uvm_gpu_root_chunk_t *root) {
 	return &S->eviction;
 }
 
+PART void refuse(struct access *told) {
+	S->refused++;
+	told->refused += told->refused < 255;
+}
+
 // Do what the policy asked for; false where that is nothing, or makes no sense.
-PART _Bool applied(uvm_gpu_root_chunk_t *root) {
+PART _Bool applied(uvm_gpu_root_chunk_t *root, struct access *told) {
 	const nv_gpu_pmm_request_t *request = &S->eviction.request;
 	_Bool used = request->destination == NV_GPU_PMM_DESTINATION_USED;
 	_Bool head = request->position == NV_GPU_PMM_POSITION_HEAD;
@@ -275,7 +280,7 @@ PART _Bool applied(uvm_gpu_root_chunk_t *root) {
 		return 0;
 	if (request->conflict || (!used && request->destination != NV_GPU_PMM_DESTINATION_UNUSED) ||
 	    (!head && request->position != NV_GPU_PMM_POSITION_TAIL)) {
-		S->refused++;
+		refuse(told);
 		return 0;
 	}
 	if (head)
@@ -286,21 +291,21 @@ PART _Bool applied(uvm_gpu_root_chunk_t *root) {
 	return 1;
 }
 
-PART void activate(uvm_gpu_root_chunk_t *root) {
+PART void activate(uvm_gpu_root_chunk_t *root, struct access *told) {
 	to_tail(&root->chunk.list, &S->pmm.root_chunks.va_block_used);
 	enter_list(root, USED);
 	u64 arguments[] = { (u64)&S->pmm, (u64)&root->chunk, (u64)observed(root) };
 	policy_gpu_block_activate(arguments);
-	applied(root);
+	applied(root, told);
 }
 
-PART void access_chunk(uvm_gpu_root_chunk_t *root) {
+PART void access_chunk(uvm_gpu_root_chunk_t *root, struct access *told) {
 	u64 arguments[] = { (u64)&S->pmm, (u64)&root->chunk, (u64)observed(root) };
 	int action = (int)policy_gpu_block_access(arguments);
 
 	if (action != GPU_ACTION_DEFAULT && action != GPU_ACTION_BYPASS)
-		S->refused++;
-	else if (!applied(root) && !S->eviction.request.attempted && action == GPU_ACTION_DEFAULT)
+		refuse(told);
+	else if (!applied(root, told) && !S->eviction.request.attempted && action == GPU_ACTION_DEFAULT)
 		to_tail(&root->chunk.list, &S->pmm.root_chunks.va_block_used); // the driver's default: least recently used
 }
 
@@ -354,7 +359,7 @@ PART uvm_va_block_region_t region_of(const uvm_bpf_prefetch_decision_t *asked) {
 }
 
 // Subtrees around the page, from the smallest: the driver takes the largest that is dense, a policy decides itself.
-PART uvm_va_block_region_t chosen(u32 page, _Bool ask) {
+PART uvm_va_block_region_t chosen(u32 page, _Bool ask, struct access *told) {
 	uvm_va_block_region_t found = {};
 
 	for (u32 size = 2; size <= GPU_PAGES_PER_BLOCK; size *= 2) {
@@ -374,12 +379,12 @@ PART uvm_va_block_region_t chosen(u32 page, _Bool ask) {
 		if (is_valid(&S->prefetch))
 			found = region_of(&S->prefetch);
 		else
-			S->refused++;
+			refuse(told);
 	}
 	return found;
 }
 
-PART uvm_va_block_region_t to_fetch(uvm_va_block_t *block, u32 page) {
+PART uvm_va_block_region_t to_fetch(uvm_va_block_t *block, u32 page, struct access *told) {
 	u64 arguments[] = { page, (u64)&S->tree, (u64)&S->whole, (u64)&S->prefetch };
 
 	S->registers[14] = (u64)block; // arguments of the function that policies probe, in the order of struct pt_regs
@@ -396,15 +401,15 @@ PART uvm_va_block_region_t to_fetch(uvm_va_block_t *block, u32 page) {
 	case GPU_ACTION_DEFAULT:
 		break;
 	case GPU_ACTION_ENTER_LOOP:
-		return chosen(page, 1);
+		return chosen(page, 1, told);
 	case GPU_ACTION_BYPASS:
 		if (is_valid(&S->prefetch))
 			return region_of(&S->prefetch);
 		// fall through
 	default:
-		S->refused++;
+		refuse(told);
 	}
-	return chosen(page, 0);
+	return chosen(page, 0, told);
 }
 
 PART void migrate(uvm_va_block_t *block, uvm_va_block_region_t region, struct access *told) {
@@ -428,10 +433,9 @@ PART void access_page(u64 number, struct access *told) {
 	u32 page = number % GPU_PAGES_PER_BLOCK;
 	uvm_gpu_root_chunk_t *root;
 
-	S->accesses++;
 	if (block->resident.bitmap[page / 64] >> page % 64 & 1) {
 		if (S->observe)
-			access_chunk((uvm_gpu_root_chunk_t *)block->chunk);
+			access_chunk((uvm_gpu_root_chunk_t *)block->chunk, told);
 		return;
 	}
 	S->faults++;
@@ -439,17 +443,17 @@ PART void access_page(u64 number, struct access *told) {
 	if (!block->managed_range)
 		block->managed_range = &S->current->range;
 	if (block->chunk) {
-		access_chunk((uvm_gpu_root_chunk_t *)block->chunk);
+		access_chunk((uvm_gpu_root_chunk_t *)block->chunk, told);
 	} else {
 		S->misses++;
 		told->outcome = MISS;
 		root = is_empty(&S->pmm.root_chunks.free) ? evict(told) : first_of(&S->pmm.root_chunks.free);
 		root->chunk.va_block = block;
 		block->chunk = &root->chunk;
-		activate(root);
+		activate(root, told);
 	}
 	migrate(block, (uvm_va_block_region_t){ page, page + 1 }, told);
-	migrate(block, to_fetch(block, page), told);
+	migrate(block, to_fetch(block, page, told), told);
 }
 
 // Called from Python
@@ -495,14 +499,11 @@ void model_start(u64 chunks, u64 blocks, u64 tenants, u64 observe) {
 
 // Pages (block * 512 + page in the block) and who accesses them; all numbers were checked.
 void model_run(const u64 *pages, const u16 *tenants, u64 count, struct access *told) {
+	S->accesses += count;
 	for (u64 at = 0; at < count; at++) {
-		u64 refused = S->refused;
-
 		told[at] = (struct access){ .evicted = -1 };
 		S->current = &S->tenants[tenants[at]];
 		access_page(pages[at], &told[at]);
-		refused = S->refused - refused;
-		told[at].refused = refused > 255 ? 255 : refused;
 	}
 }
 

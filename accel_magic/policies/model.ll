@@ -489,1032 +489,1067 @@ define dso_local void @model_run(ptr nocapture noundef readonly %0, ptr nocaptur
   %11 = alloca [3 x i64], align 16
   %12 = alloca [3 x i64], align 16
   %13 = alloca [3 x i64], align 16
-  %14 = icmp eq i64 %2, 0
-  br i1 %14, label %129, label %15
+  %14 = load i64, ptr @accel_arena, align 8
+  %15 = inttoptr i64 %14 to ptr
+  %16 = getelementptr inbounds i8, ptr %15, i64 32
+  %17 = load i64, ptr %16, align 8
+  %18 = add i64 %17, %2
+  store i64 %18, ptr %16, align 8
+  %19 = icmp eq i64 %2, 0
+  br i1 %19, label %137, label %20
 
-15:                                               ; preds = %4
-  %16 = load i64, ptr @accel_arena, align 8
-  %17 = inttoptr i64 %16 to ptr
-  %18 = getelementptr inbounds i8, ptr %17, i64 80
-  %19 = getelementptr inbounds i8, ptr %17, i64 104
-  %20 = getelementptr inbounds i8, ptr %17, i64 112
-  %21 = getelementptr inbounds i8, ptr %17, i64 96
-  %22 = getelementptr inbounds i8, ptr %17, i64 32
-  %23 = getelementptr inbounds i8, ptr %17, i64 24
-  %24 = getelementptr inbounds i8, ptr %17, i64 128
-  %25 = ptrtoint ptr %24 to i64
-  %26 = getelementptr inbounds i8, ptr %12, i64 8
-  %27 = getelementptr inbounds i8, ptr %12, i64 16
-  %28 = getelementptr inbounds i8, ptr %17, i64 280
-  %29 = getelementptr inbounds i8, ptr %17, i64 288
-  %30 = getelementptr inbounds i8, ptr %17, i64 296
-  %31 = getelementptr inbounds i8, ptr %17, i64 304
-  %32 = getelementptr inbounds i8, ptr %17, i64 312
-  %33 = getelementptr inbounds i8, ptr %17, i64 320
-  %34 = getelementptr inbounds i8, ptr %17, i64 324
-  %35 = ptrtoint ptr %28 to i64
-  %36 = getelementptr inbounds i8, ptr %17, i64 328
-  %37 = getelementptr inbounds i8, ptr %17, i64 336
-  %38 = getelementptr inbounds i8, ptr %17, i64 344
-  %39 = getelementptr inbounds i8, ptr %17, i64 329
-  %40 = getelementptr inbounds i8, ptr %17, i64 144
-  %41 = getelementptr inbounds i8, ptr %17, i64 152
-  %42 = getelementptr inbounds i8, ptr %17, i64 40
-  %43 = getelementptr inbounds i8, ptr %17, i64 128
-  %44 = ptrtoint ptr %43 to i64
-  %45 = getelementptr inbounds i8, ptr %13, i64 8
-  %46 = getelementptr inbounds i8, ptr %13, i64 16
-  %47 = getelementptr inbounds i8, ptr %17, i64 280
-  %48 = getelementptr inbounds i8, ptr %17, i64 288
-  %49 = getelementptr inbounds i8, ptr %17, i64 296
-  %50 = getelementptr inbounds i8, ptr %17, i64 304
-  %51 = getelementptr inbounds i8, ptr %17, i64 312
-  %52 = getelementptr inbounds i8, ptr %17, i64 320
-  %53 = getelementptr inbounds i8, ptr %17, i64 324
-  %54 = ptrtoint ptr %47 to i64
-  %55 = getelementptr inbounds i8, ptr %17, i64 328
-  %56 = getelementptr inbounds i8, ptr %17, i64 336
-  %57 = getelementptr inbounds i8, ptr %17, i64 344
-  %58 = getelementptr inbounds i8, ptr %17, i64 329
-  %59 = getelementptr inbounds i8, ptr %17, i64 144
-  %60 = getelementptr inbounds i8, ptr %17, i64 152
-  %61 = getelementptr inbounds i8, ptr %17, i64 48
-  %62 = getelementptr inbounds i8, ptr %17, i64 128
-  %63 = getelementptr inbounds i8, ptr %17, i64 144
-  %64 = getelementptr inbounds i8, ptr %17, i64 160
-  %65 = ptrtoint ptr %62 to i64
-  %66 = getelementptr inbounds i8, ptr %11, i64 8
-  %67 = ptrtoint ptr %63 to i64
-  %68 = getelementptr inbounds i8, ptr %11, i64 16
-  %69 = ptrtoint ptr %64 to i64
-  %70 = getelementptr inbounds i8, ptr %17, i64 56
-  %71 = getelementptr inbounds i8, ptr %17, i64 72
-  %72 = getelementptr inbounds i8, ptr %17, i64 144
-  %73 = getelementptr inbounds i8, ptr %17, i64 152
-  %74 = ptrtoint ptr %62 to i64
-  %75 = getelementptr inbounds i8, ptr %10, i64 8
-  %76 = getelementptr inbounds i8, ptr %10, i64 16
-  %77 = getelementptr inbounds i8, ptr %17, i64 280
-  %78 = getelementptr inbounds i8, ptr %17, i64 288
-  %79 = getelementptr inbounds i8, ptr %17, i64 296
-  %80 = getelementptr inbounds i8, ptr %17, i64 304
-  %81 = getelementptr inbounds i8, ptr %17, i64 312
-  %82 = getelementptr inbounds i8, ptr %17, i64 320
-  %83 = getelementptr inbounds i8, ptr %17, i64 324
-  %84 = ptrtoint ptr %77 to i64
-  %85 = getelementptr inbounds i8, ptr %17, i64 328
-  %86 = getelementptr inbounds i8, ptr %17, i64 336
-  %87 = getelementptr inbounds i8, ptr %17, i64 344
-  %88 = getelementptr inbounds i8, ptr %17, i64 160
-  %89 = getelementptr inbounds i8, ptr %17, i64 329
-  %90 = getelementptr inbounds i8, ptr %17, i64 64
-  %91 = getelementptr inbounds i8, ptr %9, i64 8
-  %92 = getelementptr inbounds i8, ptr %17, i64 176
-  %93 = ptrtoint ptr %92 to i64
-  %94 = getelementptr inbounds i8, ptr %9, i64 16
-  %95 = getelementptr inbounds i8, ptr %17, i64 248
-  %96 = ptrtoint ptr %95 to i64
-  %97 = getelementptr inbounds i8, ptr %9, i64 24
-  %98 = getelementptr inbounds i8, ptr %17, i64 256
+20:                                               ; preds = %4
+  %21 = getelementptr inbounds i8, ptr %15, i64 104
+  %22 = getelementptr inbounds i8, ptr %15, i64 112
+  %23 = getelementptr inbounds i8, ptr %15, i64 96
+  %24 = getelementptr inbounds i8, ptr %15, i64 24
+  %25 = getelementptr inbounds i8, ptr %15, i64 128
+  %26 = ptrtoint ptr %25 to i64
+  %27 = getelementptr inbounds i8, ptr %12, i64 8
+  %28 = getelementptr inbounds i8, ptr %12, i64 16
+  %29 = getelementptr inbounds i8, ptr %15, i64 280
+  %30 = getelementptr inbounds i8, ptr %15, i64 288
+  %31 = getelementptr inbounds i8, ptr %15, i64 296
+  %32 = getelementptr inbounds i8, ptr %15, i64 304
+  %33 = getelementptr inbounds i8, ptr %15, i64 312
+  %34 = getelementptr inbounds i8, ptr %15, i64 320
+  %35 = getelementptr inbounds i8, ptr %15, i64 324
+  %36 = ptrtoint ptr %29 to i64
+  %37 = getelementptr inbounds i8, ptr %15, i64 328
+  %38 = getelementptr inbounds i8, ptr %15, i64 336
+  %39 = getelementptr inbounds i8, ptr %15, i64 344
+  %40 = getelementptr inbounds i8, ptr %15, i64 329
+  %41 = getelementptr inbounds i8, ptr %15, i64 80
+  %42 = getelementptr inbounds i8, ptr %15, i64 144
+  %43 = getelementptr inbounds i8, ptr %15, i64 152
+  %44 = getelementptr inbounds i8, ptr %15, i64 80
+  %45 = getelementptr inbounds i8, ptr %15, i64 40
+  %46 = getelementptr inbounds i8, ptr %15, i64 128
+  %47 = ptrtoint ptr %46 to i64
+  %48 = getelementptr inbounds i8, ptr %13, i64 8
+  %49 = getelementptr inbounds i8, ptr %13, i64 16
+  %50 = getelementptr inbounds i8, ptr %15, i64 280
+  %51 = getelementptr inbounds i8, ptr %15, i64 288
+  %52 = getelementptr inbounds i8, ptr %15, i64 296
+  %53 = getelementptr inbounds i8, ptr %15, i64 304
+  %54 = getelementptr inbounds i8, ptr %15, i64 312
+  %55 = getelementptr inbounds i8, ptr %15, i64 320
+  %56 = getelementptr inbounds i8, ptr %15, i64 324
+  %57 = ptrtoint ptr %50 to i64
+  %58 = getelementptr inbounds i8, ptr %15, i64 328
+  %59 = getelementptr inbounds i8, ptr %15, i64 336
+  %60 = getelementptr inbounds i8, ptr %15, i64 344
+  %61 = getelementptr inbounds i8, ptr %15, i64 329
+  %62 = getelementptr inbounds i8, ptr %15, i64 80
+  %63 = getelementptr inbounds i8, ptr %15, i64 144
+  %64 = getelementptr inbounds i8, ptr %15, i64 152
+  %65 = getelementptr inbounds i8, ptr %15, i64 80
+  %66 = getelementptr inbounds i8, ptr %15, i64 48
+  %67 = getelementptr inbounds i8, ptr %15, i64 128
+  %68 = getelementptr inbounds i8, ptr %15, i64 144
+  %69 = getelementptr inbounds i8, ptr %15, i64 160
+  %70 = ptrtoint ptr %67 to i64
+  %71 = getelementptr inbounds i8, ptr %11, i64 8
+  %72 = ptrtoint ptr %68 to i64
+  %73 = getelementptr inbounds i8, ptr %11, i64 16
+  %74 = ptrtoint ptr %69 to i64
+  %75 = getelementptr inbounds i8, ptr %15, i64 56
+  %76 = getelementptr inbounds i8, ptr %15, i64 72
+  %77 = getelementptr inbounds i8, ptr %15, i64 144
+  %78 = getelementptr inbounds i8, ptr %15, i64 152
+  %79 = ptrtoint ptr %67 to i64
+  %80 = getelementptr inbounds i8, ptr %10, i64 8
+  %81 = getelementptr inbounds i8, ptr %10, i64 16
+  %82 = getelementptr inbounds i8, ptr %15, i64 280
+  %83 = getelementptr inbounds i8, ptr %15, i64 288
+  %84 = getelementptr inbounds i8, ptr %15, i64 296
+  %85 = getelementptr inbounds i8, ptr %15, i64 304
+  %86 = getelementptr inbounds i8, ptr %15, i64 312
+  %87 = getelementptr inbounds i8, ptr %15, i64 320
+  %88 = getelementptr inbounds i8, ptr %15, i64 324
+  %89 = ptrtoint ptr %82 to i64
+  %90 = getelementptr inbounds i8, ptr %15, i64 328
+  %91 = getelementptr inbounds i8, ptr %15, i64 336
+  %92 = getelementptr inbounds i8, ptr %15, i64 344
+  %93 = getelementptr inbounds i8, ptr %15, i64 160
+  %94 = getelementptr inbounds i8, ptr %15, i64 329
+  %95 = getelementptr inbounds i8, ptr %15, i64 80
+  %96 = getelementptr inbounds i8, ptr %15, i64 64
+  %97 = getelementptr inbounds i8, ptr %9, i64 8
+  %98 = getelementptr inbounds i8, ptr %15, i64 176
   %99 = ptrtoint ptr %98 to i64
-  %100 = getelementptr inbounds i8, ptr %17, i64 688
-  %101 = getelementptr inbounds i8, ptr %17, i64 672
-  %102 = getelementptr inbounds i8, ptr %17, i64 648
-  %103 = getelementptr inbounds i8, ptr %17, i64 640
-  %104 = getelementptr inbounds i8, ptr %17, i64 576
-  %105 = getelementptr inbounds i8, ptr %17, i64 240
-  %106 = getelementptr inbounds i8, ptr %17, i64 242
-  %107 = getelementptr inbounds i8, ptr %17, i64 244
-  %108 = getelementptr inbounds i8, ptr %17, i64 250
-  %109 = getelementptr inbounds i8, ptr %17, i64 264
-  %110 = getelementptr inbounds i8, ptr %17, i64 272
-  %111 = getelementptr inbounds i8, ptr %17, i64 257
-  %112 = getelementptr inbounds i8, ptr %17, i64 272
-  %113 = getelementptr inbounds i8, ptr %17, i64 272
-  %114 = getelementptr inbounds i8, ptr %17, i64 252
-  %115 = getelementptr inbounds i8, ptr %17, i64 254
-  %116 = getelementptr inbounds i8, ptr %5, i64 8
-  %117 = getelementptr inbounds i8, ptr %5, i64 16
-  %118 = ptrtoint ptr %114 to i64
-  %119 = getelementptr inbounds i8, ptr %5, i64 24
-  %120 = getelementptr inbounds i8, ptr %5, i64 32
-  %121 = getelementptr inbounds i8, ptr %17, i64 264
-  %122 = getelementptr inbounds i8, ptr %17, i64 272
-  %123 = getelementptr inbounds i8, ptr %17, i64 257
-  %124 = getelementptr inbounds i8, ptr %17, i64 272
-  %125 = getelementptr inbounds i8, ptr %17, i64 272
-  %126 = getelementptr inbounds i8, ptr %7, i64 4
-  %127 = getelementptr inbounds i8, ptr %6, i64 4
-  %128 = getelementptr inbounds i8, ptr %8, i64 4
-  br label %130
+  %100 = getelementptr inbounds i8, ptr %9, i64 16
+  %101 = getelementptr inbounds i8, ptr %15, i64 248
+  %102 = ptrtoint ptr %101 to i64
+  %103 = getelementptr inbounds i8, ptr %9, i64 24
+  %104 = getelementptr inbounds i8, ptr %15, i64 256
+  %105 = ptrtoint ptr %104 to i64
+  %106 = getelementptr inbounds i8, ptr %15, i64 688
+  %107 = getelementptr inbounds i8, ptr %15, i64 672
+  %108 = getelementptr inbounds i8, ptr %15, i64 648
+  %109 = getelementptr inbounds i8, ptr %15, i64 640
+  %110 = getelementptr inbounds i8, ptr %15, i64 576
+  %111 = getelementptr inbounds i8, ptr %15, i64 240
+  %112 = getelementptr inbounds i8, ptr %15, i64 242
+  %113 = getelementptr inbounds i8, ptr %15, i64 244
+  %114 = getelementptr inbounds i8, ptr %15, i64 250
+  %115 = getelementptr inbounds i8, ptr %15, i64 264
+  %116 = getelementptr inbounds i8, ptr %15, i64 272
+  %117 = getelementptr inbounds i8, ptr %15, i64 257
+  %118 = getelementptr inbounds i8, ptr %15, i64 272
+  %119 = getelementptr inbounds i8, ptr %15, i64 272
+  %120 = getelementptr inbounds i8, ptr %15, i64 252
+  %121 = getelementptr inbounds i8, ptr %15, i64 254
+  %122 = getelementptr inbounds i8, ptr %5, i64 8
+  %123 = getelementptr inbounds i8, ptr %5, i64 16
+  %124 = ptrtoint ptr %120 to i64
+  %125 = getelementptr inbounds i8, ptr %5, i64 24
+  %126 = getelementptr inbounds i8, ptr %5, i64 32
+  %127 = getelementptr inbounds i8, ptr %15, i64 264
+  %128 = getelementptr inbounds i8, ptr %15, i64 272
+  %129 = getelementptr inbounds i8, ptr %15, i64 257
+  %130 = getelementptr inbounds i8, ptr %15, i64 272
+  %131 = getelementptr inbounds i8, ptr %15, i64 272
+  %132 = getelementptr inbounds i8, ptr %15, i64 80
+  %133 = getelementptr inbounds i8, ptr %15, i64 80
+  %134 = getelementptr inbounds i8, ptr %7, i64 4
+  %135 = getelementptr inbounds i8, ptr %6, i64 4
+  %136 = getelementptr inbounds i8, ptr %8, i64 4
+  br label %138
 
-129:                                              ; preds = %684, %4
+137:                                              ; preds = %717, %4
   ret void
 
-130:                                              ; preds = %15, %684
-  %131 = phi i64 [ 0, %15 ], [ %689, %684 ]
-  %132 = load i64, ptr %18, align 8
-  %133 = getelementptr inbounds %struct.access, ptr %3, i64 %131
-  store i32 -1, ptr %133, align 4
-  %134 = getelementptr inbounds i8, ptr %133, i64 4
-  store i16 0, ptr %134, align 4
-  %135 = getelementptr inbounds i8, ptr %133, i64 6
-  store i16 0, ptr %135, align 2
-  %136 = getelementptr inbounds i8, ptr %133, i64 8
-  store i8 0, ptr %136, align 4
-  %137 = getelementptr inbounds i8, ptr %133, i64 9
-  store i8 0, ptr %137, align 1
-  %138 = getelementptr inbounds i8, ptr %133, i64 10
-  store i16 0, ptr %138, align 2
-  %139 = load ptr, ptr %19, align 8
-  %140 = getelementptr inbounds i16, ptr %1, i64 %131
-  %141 = load i16, ptr %140, align 2
-  %142 = zext i16 %141 to i64
-  %143 = getelementptr inbounds %struct.tenant, ptr %139, i64 %142
-  store ptr %143, ptr %20, align 8
-  %144 = getelementptr inbounds i64, ptr %0, i64 %131
-  %145 = load i64, ptr %144, align 8
+138:                                              ; preds = %20, %717
+  %139 = phi i64 [ 0, %20 ], [ %718, %717 ]
+  %140 = getelementptr inbounds %struct.access, ptr %3, i64 %139
+  store i32 -1, ptr %140, align 4
+  %141 = getelementptr inbounds i8, ptr %140, i64 4
+  store i16 0, ptr %141, align 4
+  %142 = getelementptr inbounds i8, ptr %140, i64 6
+  store i16 0, ptr %142, align 2
+  %143 = getelementptr inbounds i8, ptr %140, i64 8
+  store i8 0, ptr %143, align 4
+  %144 = getelementptr inbounds i8, ptr %140, i64 9
+  store i8 0, ptr %144, align 1
+  %145 = getelementptr inbounds i8, ptr %140, i64 10
+  store i16 0, ptr %145, align 2
   %146 = load ptr, ptr %21, align 8
-  %147 = lshr i64 %145, 9
-  %148 = getelementptr inbounds %struct.uvm_va_block_struct, ptr %146, i64 %147
-  %149 = trunc i64 %145 to i32
-  %150 = and i32 %149, 511
-  %151 = load i64, ptr %22, align 8
-  %152 = add i64 %151, 1
-  store i64 %152, ptr %22, align 8
-  %153 = getelementptr inbounds i8, ptr %148, i64 32
-  %154 = lshr i32 %150, 6
-  %155 = zext nneg i32 %154 to i64
-  %156 = getelementptr inbounds [8 x i64], ptr %153, i64 0, i64 %155
-  %157 = load i64, ptr %156, align 8
-  %158 = and i64 %145, 63
-  %159 = shl nuw i64 1, %158
-  %160 = and i64 %157, %159
-  %161 = icmp eq i64 %160, 0
-  br i1 %161, label %239, label %162
+  %147 = getelementptr inbounds i16, ptr %1, i64 %139
+  %148 = load i16, ptr %147, align 2
+  %149 = zext i16 %148 to i64
+  %150 = getelementptr inbounds %struct.tenant, ptr %146, i64 %149
+  store ptr %150, ptr %22, align 8
+  %151 = getelementptr inbounds i64, ptr %0, i64 %139
+  %152 = load i64, ptr %151, align 8
+  %153 = load ptr, ptr %23, align 8
+  %154 = lshr i64 %152, 9
+  %155 = getelementptr inbounds %struct.uvm_va_block_struct, ptr %153, i64 %154
+  %156 = trunc i64 %152 to i32
+  %157 = and i32 %156, 511
+  %158 = getelementptr inbounds i8, ptr %155, i64 32
+  %159 = lshr i32 %157, 6
+  %160 = zext nneg i32 %159 to i64
+  %161 = getelementptr inbounds [8 x i64], ptr %158, i64 0, i64 %160
+  %162 = load i64, ptr %161, align 8
+  %163 = and i64 %152, 63
+  %164 = shl nuw i64 1, %163
+  %165 = and i64 %162, %164
+  %166 = icmp eq i64 %165, 0
+  br i1 %166, label %252, label %167
 
-162:                                              ; preds = %130
-  %163 = load i64, ptr %23, align 8
-  %164 = icmp eq i64 %163, 0
-  br i1 %164, label %684, label %165
+167:                                              ; preds = %138
+  %168 = load i64, ptr %24, align 8
+  %169 = icmp eq i64 %168, 0
+  br i1 %169, label %717, label %170
 
-165:                                              ; preds = %162
-  %166 = getelementptr inbounds i8, ptr %148, i64 24
-  %167 = load ptr, ptr %166, align 8
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %12) #14
-  store i64 %25, ptr %12, align 16
-  %168 = ptrtoint ptr %167 to i64
-  store i64 %168, ptr %26, align 8
+170:                                              ; preds = %167
+  %171 = getelementptr inbounds i8, ptr %155, i64 24
+  %172 = load ptr, ptr %171, align 8
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %12) #13
+  store i64 %26, ptr %12, align 16
+  %173 = ptrtoint ptr %172 to i64
+  store i64 %173, ptr %27, align 8
   call void @llvm.lifetime.start.p0(i64 28, ptr nonnull %7)
-  %169 = getelementptr inbounds i8, ptr %167, i64 40
-  %170 = load i64, ptr %169, align 8
-  %171 = getelementptr inbounds i8, ptr %167, i64 48
-  %172 = load i32, ptr %171, align 8
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(24) %126, i8 0, i64 24, i1 false)
-  store ptr %24, ptr %28, align 8
-  store ptr %167, ptr %29, align 8
-  store i64 %25, ptr %30, align 8
-  store i64 %168, ptr %31, align 8
-  store i64 %170, ptr %32, align 8
-  store i32 %172, ptr %33, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %34, ptr noundef nonnull align 4 dereferenceable(28) %7, i64 28, i1 false)
+  %174 = getelementptr inbounds i8, ptr %172, i64 40
+  %175 = load i64, ptr %174, align 8
+  %176 = getelementptr inbounds i8, ptr %172, i64 48
+  %177 = load i32, ptr %176, align 8
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(24) %134, i8 0, i64 24, i1 false)
+  store ptr %25, ptr %29, align 8
+  store ptr %172, ptr %30, align 8
+  store i64 %26, ptr %31, align 8
+  store i64 %173, ptr %32, align 8
+  store i64 %175, ptr %33, align 8
+  store i32 %177, ptr %34, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %35, ptr noundef nonnull align 4 dereferenceable(28) %7, i64 28, i1 false)
   call void @llvm.lifetime.end.p0(i64 28, ptr nonnull %7)
-  store i64 %35, ptr %27, align 16
-  %173 = call i64 @policy_gpu_block_access(ptr noundef nonnull %12) #15
-  %174 = trunc i64 %173 to i32
-  %175 = icmp ugt i32 %174, 1
-  br i1 %175, label %176, label %179
+  store i64 %36, ptr %28, align 16
+  %178 = call i64 @policy_gpu_block_access(ptr noundef nonnull %12) #14
+  %179 = trunc i64 %178 to i32
+  %180 = icmp ugt i32 %179, 1
+  br i1 %180, label %181, label %188
 
-176:                                              ; preds = %165
-  %177 = load i64, ptr %18, align 8
-  %178 = add i64 %177, 1
-  store i64 %178, ptr %18, align 8
-  br label %238
+181:                                              ; preds = %170
+  %182 = load i64, ptr %44, align 8
+  %183 = add i64 %182, 1
+  store i64 %183, ptr %44, align 8
+  %184 = load i8, ptr %144, align 1
+  %185 = icmp ne i8 %184, -1
+  %186 = zext i1 %185 to i8
+  %187 = add i8 %184, %186
+  store i8 %187, ptr %144, align 1
+  br label %251
 
-179:                                              ; preds = %165
-  %180 = load i64, ptr %37, align 8
-  %181 = icmp eq i64 %180, 1
-  %182 = load i64, ptr %38, align 8
-  %183 = select i1 %181, i64 144, i64 160
-  %184 = getelementptr inbounds i8, ptr %17, i64 %183
-  %185 = load i8, ptr %36, align 8
-  %186 = icmp eq i8 %185, 0
-  br i1 %186, label %224, label %187
+188:                                              ; preds = %170
+  %189 = load i64, ptr %38, align 8
+  %190 = icmp eq i64 %189, 1
+  %191 = load i64, ptr %39, align 8
+  %192 = select i1 %190, i64 144, i64 160
+  %193 = getelementptr inbounds i8, ptr %15, i64 %192
+  %194 = load i8, ptr %37, align 8
+  %195 = icmp eq i8 %194, 0
+  br i1 %195, label %237, label %196
 
-187:                                              ; preds = %179
-  %188 = load i8, ptr %39, align 1
-  %189 = icmp eq i8 %188, 0
-  %190 = add i64 %180, -1
-  %191 = icmp ult i64 %190, 2
-  %192 = select i1 %189, i1 %191, i1 false
-  br i1 %192, label %193, label %194
+196:                                              ; preds = %188
+  %197 = load i8, ptr %40, align 1
+  %198 = icmp eq i8 %197, 0
+  %199 = add i64 %189, -1
+  %200 = icmp ult i64 %199, 2
+  %201 = select i1 %198, i1 %200, i1 false
+  br i1 %201, label %202, label %203
 
-193:                                              ; preds = %187
-  switch i64 %182, label %194 [
-    i64 1, label %197
-    i64 2, label %207
+202:                                              ; preds = %196
+  switch i64 %191, label %203 [
+    i64 1, label %210
+    i64 2, label %220
   ]
 
-194:                                              ; preds = %193, %187
-  %195 = load i64, ptr %18, align 8
-  %196 = add i64 %195, 1
-  store i64 %196, ptr %18, align 8
-  br label %224
+203:                                              ; preds = %202, %196
+  %204 = load i64, ptr %41, align 8
+  %205 = add i64 %204, 1
+  store i64 %205, ptr %41, align 8
+  %206 = load i8, ptr %144, align 1
+  %207 = icmp ne i8 %206, -1
+  %208 = zext i1 %207 to i8
+  %209 = add i8 %206, %208
+  store i8 %209, ptr %144, align 1
+  br label %237
 
-197:                                              ; preds = %193
-  %198 = getelementptr inbounds i8, ptr %167, i64 16
-  %199 = getelementptr inbounds i8, ptr %167, i64 24
-  %200 = load ptr, ptr %199, align 8
-  %201 = load ptr, ptr %198, align 8
-  %202 = getelementptr inbounds i8, ptr %201, i64 8
-  store ptr %200, ptr %202, align 8
-  %203 = load ptr, ptr %198, align 8
-  %204 = load ptr, ptr %199, align 8
-  store ptr %203, ptr %204, align 8
-  %205 = load ptr, ptr %184, align 8
-  %206 = getelementptr inbounds i8, ptr %205, i64 8
-  store ptr %198, ptr %206, align 8
-  store ptr %205, ptr %198, align 8
-  store ptr %184, ptr %199, align 8
-  store ptr %198, ptr %184, align 8
-  br label %217
+210:                                              ; preds = %202
+  %211 = getelementptr inbounds i8, ptr %172, i64 16
+  %212 = getelementptr inbounds i8, ptr %172, i64 24
+  %213 = load ptr, ptr %212, align 8
+  %214 = load ptr, ptr %211, align 8
+  %215 = getelementptr inbounds i8, ptr %214, i64 8
+  store ptr %213, ptr %215, align 8
+  %216 = load ptr, ptr %211, align 8
+  %217 = load ptr, ptr %212, align 8
+  store ptr %216, ptr %217, align 8
+  %218 = load ptr, ptr %193, align 8
+  %219 = getelementptr inbounds i8, ptr %218, i64 8
+  store ptr %211, ptr %219, align 8
+  store ptr %218, ptr %211, align 8
+  store ptr %193, ptr %212, align 8
+  store ptr %211, ptr %193, align 8
+  br label %230
 
-207:                                              ; preds = %193
-  %208 = getelementptr inbounds i8, ptr %167, i64 16
-  %209 = getelementptr inbounds i8, ptr %167, i64 24
-  %210 = load ptr, ptr %209, align 8
-  %211 = load ptr, ptr %208, align 8
-  %212 = getelementptr inbounds i8, ptr %211, i64 8
-  store ptr %210, ptr %212, align 8
-  %213 = load ptr, ptr %208, align 8
-  %214 = load ptr, ptr %209, align 8
-  store ptr %213, ptr %214, align 8
-  %215 = getelementptr inbounds i8, ptr %184, i64 8
-  %216 = load ptr, ptr %215, align 8
-  store ptr %208, ptr %215, align 8
-  store ptr %184, ptr %208, align 8
-  store ptr %216, ptr %209, align 8
-  store ptr %208, ptr %216, align 8
-  br label %217
+220:                                              ; preds = %202
+  %221 = getelementptr inbounds i8, ptr %172, i64 16
+  %222 = getelementptr inbounds i8, ptr %172, i64 24
+  %223 = load ptr, ptr %222, align 8
+  %224 = load ptr, ptr %221, align 8
+  %225 = getelementptr inbounds i8, ptr %224, i64 8
+  store ptr %223, ptr %225, align 8
+  %226 = load ptr, ptr %221, align 8
+  %227 = load ptr, ptr %222, align 8
+  store ptr %226, ptr %227, align 8
+  %228 = getelementptr inbounds i8, ptr %193, i64 8
+  %229 = load ptr, ptr %228, align 8
+  store ptr %221, ptr %228, align 8
+  store ptr %193, ptr %221, align 8
+  store ptr %229, ptr %222, align 8
+  store ptr %221, ptr %229, align 8
+  br label %230
 
-217:                                              ; preds = %207, %197
-  %218 = select i1 %181, i32 1, i32 2
-  %219 = load i32, ptr %171, align 8
-  %220 = icmp ne i32 %219, %218
-  %221 = zext i1 %220 to i64
-  %222 = load i64, ptr %169, align 8
-  %223 = add i64 %222, %221
-  store i64 %223, ptr %169, align 8
-  store i32 %218, ptr %171, align 8
-  br label %238
+230:                                              ; preds = %220, %210
+  %231 = select i1 %190, i32 1, i32 2
+  %232 = load i32, ptr %176, align 8
+  %233 = icmp ne i32 %232, %231
+  %234 = zext i1 %233 to i64
+  %235 = load i64, ptr %174, align 8
+  %236 = add i64 %235, %234
+  store i64 %236, ptr %174, align 8
+  store i32 %231, ptr %176, align 8
+  br label %251
 
-224:                                              ; preds = %179, %194
-  %225 = load i8, ptr %36, align 8
-  %226 = icmp eq i8 %225, 0
-  %227 = icmp eq i32 %174, 0
-  %228 = and i1 %227, %226
-  br i1 %228, label %229, label %238
+237:                                              ; preds = %188, %203
+  %238 = load i8, ptr %37, align 8
+  %239 = icmp eq i8 %238, 0
+  %240 = icmp eq i32 %179, 0
+  %241 = and i1 %240, %239
+  br i1 %241, label %242, label %251
 
-229:                                              ; preds = %224
-  %230 = getelementptr inbounds i8, ptr %167, i64 16
-  %231 = getelementptr inbounds i8, ptr %167, i64 24
-  %232 = load ptr, ptr %231, align 8
-  %233 = load ptr, ptr %230, align 8
-  %234 = getelementptr inbounds i8, ptr %233, i64 8
-  store ptr %232, ptr %234, align 8
-  %235 = load ptr, ptr %230, align 8
-  %236 = load ptr, ptr %231, align 8
-  store ptr %235, ptr %236, align 8
-  %237 = load ptr, ptr %41, align 8
-  store ptr %230, ptr %41, align 8
-  store ptr %40, ptr %230, align 8
-  store ptr %237, ptr %231, align 8
-  store ptr %230, ptr %237, align 8
-  br label %238
+242:                                              ; preds = %237
+  %243 = getelementptr inbounds i8, ptr %172, i64 16
+  %244 = getelementptr inbounds i8, ptr %172, i64 24
+  %245 = load ptr, ptr %244, align 8
+  %246 = load ptr, ptr %243, align 8
+  %247 = getelementptr inbounds i8, ptr %246, i64 8
+  store ptr %245, ptr %247, align 8
+  %248 = load ptr, ptr %243, align 8
+  %249 = load ptr, ptr %244, align 8
+  store ptr %248, ptr %249, align 8
+  %250 = load ptr, ptr %43, align 8
+  store ptr %243, ptr %43, align 8
+  store ptr %42, ptr %243, align 8
+  store ptr %250, ptr %244, align 8
+  store ptr %243, ptr %250, align 8
+  br label %251
 
-238:                                              ; preds = %217, %176, %224, %229
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %12) #14
-  br label %684
+251:                                              ; preds = %230, %181, %237, %242
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %12) #13
+  br label %717
 
-239:                                              ; preds = %130
-  %240 = load i64, ptr %42, align 8
-  %241 = add i64 %240, 1
-  store i64 %241, ptr %42, align 8
-  store i8 1, ptr %136, align 4
-  %242 = load ptr, ptr %148, align 8
-  %243 = icmp eq ptr %242, null
-  br i1 %243, label %244, label %247
+252:                                              ; preds = %138
+  %253 = load i64, ptr %45, align 8
+  %254 = add i64 %253, 1
+  store i64 %254, ptr %45, align 8
+  store i8 1, ptr %143, align 4
+  %255 = load ptr, ptr %155, align 8
+  %256 = icmp eq ptr %255, null
+  br i1 %256, label %257, label %260
 
-244:                                              ; preds = %239
-  %245 = load ptr, ptr %20, align 8
-  %246 = getelementptr inbounds i8, ptr %245, i64 40
-  store ptr %246, ptr %148, align 8
-  br label %247
+257:                                              ; preds = %252
+  %258 = load ptr, ptr %22, align 8
+  %259 = getelementptr inbounds i8, ptr %258, i64 40
+  store ptr %259, ptr %155, align 8
+  br label %260
 
-247:                                              ; preds = %244, %239
-  %248 = getelementptr inbounds i8, ptr %148, i64 24
-  %249 = load ptr, ptr %248, align 8
-  %250 = icmp eq ptr %249, null
-  br i1 %250, label %323, label %251
+260:                                              ; preds = %257, %252
+  %261 = getelementptr inbounds i8, ptr %155, i64 24
+  %262 = load ptr, ptr %261, align 8
+  %263 = icmp eq ptr %262, null
+  br i1 %263, label %344, label %264
 
-251:                                              ; preds = %247
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %13) #14
-  store i64 %44, ptr %13, align 16
-  %252 = ptrtoint ptr %249 to i64
-  store i64 %252, ptr %45, align 8
+264:                                              ; preds = %260
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %13) #13
+  store i64 %47, ptr %13, align 16
+  %265 = ptrtoint ptr %262 to i64
+  store i64 %265, ptr %48, align 8
   call void @llvm.lifetime.start.p0(i64 28, ptr nonnull %6)
-  %253 = getelementptr inbounds i8, ptr %249, i64 40
-  %254 = load i64, ptr %253, align 8
-  %255 = getelementptr inbounds i8, ptr %249, i64 48
-  %256 = load i32, ptr %255, align 8
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(24) %127, i8 0, i64 24, i1 false)
-  store ptr %43, ptr %47, align 8
-  store ptr %249, ptr %48, align 8
-  store i64 %44, ptr %49, align 8
-  store i64 %252, ptr %50, align 8
-  store i64 %254, ptr %51, align 8
-  store i32 %256, ptr %52, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %53, ptr noundef nonnull align 4 dereferenceable(28) %6, i64 28, i1 false)
+  %266 = getelementptr inbounds i8, ptr %262, i64 40
+  %267 = load i64, ptr %266, align 8
+  %268 = getelementptr inbounds i8, ptr %262, i64 48
+  %269 = load i32, ptr %268, align 8
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(24) %135, i8 0, i64 24, i1 false)
+  store ptr %46, ptr %50, align 8
+  store ptr %262, ptr %51, align 8
+  store i64 %47, ptr %52, align 8
+  store i64 %265, ptr %53, align 8
+  store i64 %267, ptr %54, align 8
+  store i32 %269, ptr %55, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %56, ptr noundef nonnull align 4 dereferenceable(28) %6, i64 28, i1 false)
   call void @llvm.lifetime.end.p0(i64 28, ptr nonnull %6)
-  store i64 %54, ptr %46, align 16
-  %257 = call i64 @policy_gpu_block_access(ptr noundef nonnull %13) #15
-  %258 = trunc i64 %257 to i32
-  %259 = icmp ugt i32 %258, 1
-  br i1 %259, label %260, label %263
+  store i64 %57, ptr %49, align 16
+  %270 = call i64 @policy_gpu_block_access(ptr noundef nonnull %13) #14
+  %271 = trunc i64 %270 to i32
+  %272 = icmp ugt i32 %271, 1
+  br i1 %272, label %273, label %280
 
-260:                                              ; preds = %251
-  %261 = load i64, ptr %18, align 8
-  %262 = add i64 %261, 1
-  store i64 %262, ptr %18, align 8
-  br label %322
-
-263:                                              ; preds = %251
-  %264 = load i64, ptr %56, align 8
-  %265 = icmp eq i64 %264, 1
-  %266 = load i64, ptr %57, align 8
-  %267 = select i1 %265, i64 144, i64 160
-  %268 = getelementptr inbounds i8, ptr %17, i64 %267
-  %269 = load i8, ptr %55, align 8
-  %270 = icmp eq i8 %269, 0
-  br i1 %270, label %308, label %271
-
-271:                                              ; preds = %263
-  %272 = load i8, ptr %58, align 1
-  %273 = icmp eq i8 %272, 0
-  %274 = add i64 %264, -1
-  %275 = icmp ult i64 %274, 2
-  %276 = select i1 %273, i1 %275, i1 false
-  br i1 %276, label %277, label %278
-
-277:                                              ; preds = %271
-  switch i64 %266, label %278 [
-    i64 1, label %281
-    i64 2, label %291
-  ]
-
-278:                                              ; preds = %277, %271
-  %279 = load i64, ptr %18, align 8
-  %280 = add i64 %279, 1
-  store i64 %280, ptr %18, align 8
-  br label %308
-
-281:                                              ; preds = %277
-  %282 = getelementptr inbounds i8, ptr %249, i64 16
-  %283 = getelementptr inbounds i8, ptr %249, i64 24
-  %284 = load ptr, ptr %283, align 8
-  %285 = load ptr, ptr %282, align 8
-  %286 = getelementptr inbounds i8, ptr %285, i64 8
-  store ptr %284, ptr %286, align 8
-  %287 = load ptr, ptr %282, align 8
-  %288 = load ptr, ptr %283, align 8
-  store ptr %287, ptr %288, align 8
-  %289 = load ptr, ptr %268, align 8
-  %290 = getelementptr inbounds i8, ptr %289, i64 8
-  store ptr %282, ptr %290, align 8
-  store ptr %289, ptr %282, align 8
-  store ptr %268, ptr %283, align 8
-  store ptr %282, ptr %268, align 8
-  br label %301
-
-291:                                              ; preds = %277
-  %292 = getelementptr inbounds i8, ptr %249, i64 16
-  %293 = getelementptr inbounds i8, ptr %249, i64 24
-  %294 = load ptr, ptr %293, align 8
-  %295 = load ptr, ptr %292, align 8
-  %296 = getelementptr inbounds i8, ptr %295, i64 8
-  store ptr %294, ptr %296, align 8
-  %297 = load ptr, ptr %292, align 8
-  %298 = load ptr, ptr %293, align 8
-  store ptr %297, ptr %298, align 8
-  %299 = getelementptr inbounds i8, ptr %268, i64 8
-  %300 = load ptr, ptr %299, align 8
-  store ptr %292, ptr %299, align 8
-  store ptr %268, ptr %292, align 8
-  store ptr %300, ptr %293, align 8
-  store ptr %292, ptr %300, align 8
-  br label %301
-
-301:                                              ; preds = %291, %281
-  %302 = select i1 %265, i32 1, i32 2
-  %303 = load i32, ptr %255, align 8
-  %304 = icmp ne i32 %303, %302
-  %305 = zext i1 %304 to i64
-  %306 = load i64, ptr %253, align 8
-  %307 = add i64 %306, %305
-  store i64 %307, ptr %253, align 8
-  store i32 %302, ptr %255, align 8
-  br label %322
-
-308:                                              ; preds = %263, %278
-  %309 = load i8, ptr %55, align 8
-  %310 = icmp eq i8 %309, 0
-  %311 = icmp eq i32 %258, 0
-  %312 = and i1 %311, %310
-  br i1 %312, label %313, label %322
-
-313:                                              ; preds = %308
-  %314 = getelementptr inbounds i8, ptr %249, i64 16
-  %315 = getelementptr inbounds i8, ptr %249, i64 24
-  %316 = load ptr, ptr %315, align 8
-  %317 = load ptr, ptr %314, align 8
-  %318 = getelementptr inbounds i8, ptr %317, i64 8
-  store ptr %316, ptr %318, align 8
-  %319 = load ptr, ptr %314, align 8
-  %320 = load ptr, ptr %315, align 8
-  store ptr %319, ptr %320, align 8
-  %321 = load ptr, ptr %60, align 8
-  store ptr %314, ptr %60, align 8
-  store ptr %59, ptr %314, align 8
-  store ptr %321, ptr %315, align 8
-  store ptr %314, ptr %321, align 8
-  br label %322
-
-322:                                              ; preds = %301, %260, %308, %313
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %13) #14
-  br label %425
-
-323:                                              ; preds = %247
-  %324 = load i64, ptr %61, align 8
-  %325 = add i64 %324, 1
-  store i64 %325, ptr %61, align 8
-  store i8 2, ptr %136, align 4
-  %326 = load ptr, ptr %62, align 8
-  %327 = icmp eq ptr %326, %62
-  br i1 %327, label %328, label %362
-
-328:                                              ; preds = %323
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %11) #14
-  store i64 %65, ptr %11, align 16
-  store i64 %67, ptr %66, align 8
-  store i64 %69, ptr %68, align 16
-  %329 = call i64 @policy_gpu_evict_prepare(ptr noundef nonnull %11) #15
-  %330 = load ptr, ptr %64, align 8
-  %331 = icmp eq ptr %330, %64
-  %332 = select i1 %331, ptr %63, ptr %64
-  %333 = load ptr, ptr %332, align 8
-  %334 = getelementptr inbounds i8, ptr %333, i64 16
-  %335 = load ptr, ptr %334, align 8
-  %336 = load ptr, ptr %21, align 8
-  %337 = ptrtoint ptr %335 to i64
-  %338 = ptrtoint ptr %336 to i64
-  %339 = sub i64 %337, %338
-  %340 = sdiv exact i64 %339, 96
-  %341 = trunc i64 %340 to i32
-  store i32 %341, ptr %133, align 4
-  %342 = getelementptr inbounds i8, ptr %335, i64 32
+273:                                              ; preds = %264
+  %274 = load i64, ptr %65, align 8
+  %275 = add i64 %274, 1
+  store i64 %275, ptr %65, align 8
+  %276 = load i8, ptr %144, align 1
+  %277 = icmp ne i8 %276, -1
+  %278 = zext i1 %277 to i8
+  %279 = add i8 %276, %278
+  store i8 %279, ptr %144, align 1
   br label %343
 
-343:                                              ; preds = %328, %343
-  %344 = phi i64 [ 0, %328 ], [ %351, %343 ]
-  %345 = phi i32 [ 0, %328 ], [ %350, %343 ]
-  %346 = getelementptr inbounds [8 x i64], ptr %342, i64 0, i64 %344
-  %347 = load i64, ptr %346, align 8
-  %348 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %347)
-  %349 = trunc nuw nsw i64 %348 to i32
-  %350 = add i32 %345, %349
-  %351 = add nuw nsw i64 %344, 1
-  %352 = icmp eq i64 %351, 8
-  br i1 %352, label %353, label %343
+280:                                              ; preds = %264
+  %281 = load i64, ptr %59, align 8
+  %282 = icmp eq i64 %281, 1
+  %283 = load i64, ptr %60, align 8
+  %284 = select i1 %282, i64 144, i64 160
+  %285 = getelementptr inbounds i8, ptr %15, i64 %284
+  %286 = load i8, ptr %58, align 8
+  %287 = icmp eq i8 %286, 0
+  br i1 %287, label %329, label %288
 
-353:                                              ; preds = %343
-  %354 = trunc i32 %350 to i16
-  store i16 %354, ptr %135, align 2
-  %355 = load i64, ptr %70, align 8
-  %356 = add i64 %355, 1
-  store i64 %356, ptr %70, align 8
-  %357 = load i16, ptr %135, align 2
-  %358 = zext i16 %357 to i64
-  %359 = load i64, ptr %71, align 8
-  %360 = add i64 %359, %358
-  store i64 %360, ptr %71, align 8
-  %361 = getelementptr inbounds i8, ptr %335, i64 24
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(72) %361, i8 0, i64 72, i1 false)
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %11) #14
-  br label %362
+288:                                              ; preds = %280
+  %289 = load i8, ptr %61, align 1
+  %290 = icmp eq i8 %289, 0
+  %291 = add i64 %281, -1
+  %292 = icmp ult i64 %291, 2
+  %293 = select i1 %290, i1 %292, i1 false
+  br i1 %293, label %294, label %295
 
-362:                                              ; preds = %323, %353
-  %363 = phi ptr [ %333, %353 ], [ %326, %323 ]
-  %364 = getelementptr inbounds i8, ptr %363, i64 -16
-  %365 = getelementptr inbounds i8, ptr %363, i64 16
-  store ptr %148, ptr %365, align 8
-  store ptr %364, ptr %248, align 8
-  %366 = getelementptr inbounds i8, ptr %363, i64 8
-  %367 = load ptr, ptr %366, align 8
-  %368 = load ptr, ptr %363, align 8
-  %369 = getelementptr inbounds i8, ptr %368, i64 8
-  store ptr %367, ptr %369, align 8
-  %370 = load ptr, ptr %363, align 8
-  %371 = load ptr, ptr %366, align 8
-  store ptr %370, ptr %371, align 8
-  %372 = load ptr, ptr %73, align 8
-  store ptr %363, ptr %73, align 8
-  store ptr %72, ptr %363, align 8
-  store ptr %372, ptr %366, align 8
-  store ptr %363, ptr %372, align 8
-  %373 = getelementptr inbounds i8, ptr %363, i64 32
-  %374 = load i32, ptr %373, align 8
-  %375 = icmp ne i32 %374, 1
-  %376 = zext i1 %375 to i64
-  %377 = getelementptr inbounds i8, ptr %363, i64 24
-  %378 = load i64, ptr %377, align 8
-  %379 = add i64 %378, %376
-  store i64 %379, ptr %377, align 8
-  store i32 1, ptr %373, align 8
-  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %10) #14
-  store i64 %74, ptr %10, align 16
-  %380 = ptrtoint ptr %364 to i64
-  store i64 %380, ptr %75, align 8
+294:                                              ; preds = %288
+  switch i64 %283, label %295 [
+    i64 1, label %302
+    i64 2, label %312
+  ]
+
+295:                                              ; preds = %294, %288
+  %296 = load i64, ptr %62, align 8
+  %297 = add i64 %296, 1
+  store i64 %297, ptr %62, align 8
+  %298 = load i8, ptr %144, align 1
+  %299 = icmp ne i8 %298, -1
+  %300 = zext i1 %299 to i8
+  %301 = add i8 %298, %300
+  store i8 %301, ptr %144, align 1
+  br label %329
+
+302:                                              ; preds = %294
+  %303 = getelementptr inbounds i8, ptr %262, i64 16
+  %304 = getelementptr inbounds i8, ptr %262, i64 24
+  %305 = load ptr, ptr %304, align 8
+  %306 = load ptr, ptr %303, align 8
+  %307 = getelementptr inbounds i8, ptr %306, i64 8
+  store ptr %305, ptr %307, align 8
+  %308 = load ptr, ptr %303, align 8
+  %309 = load ptr, ptr %304, align 8
+  store ptr %308, ptr %309, align 8
+  %310 = load ptr, ptr %285, align 8
+  %311 = getelementptr inbounds i8, ptr %310, i64 8
+  store ptr %303, ptr %311, align 8
+  store ptr %310, ptr %303, align 8
+  store ptr %285, ptr %304, align 8
+  store ptr %303, ptr %285, align 8
+  br label %322
+
+312:                                              ; preds = %294
+  %313 = getelementptr inbounds i8, ptr %262, i64 16
+  %314 = getelementptr inbounds i8, ptr %262, i64 24
+  %315 = load ptr, ptr %314, align 8
+  %316 = load ptr, ptr %313, align 8
+  %317 = getelementptr inbounds i8, ptr %316, i64 8
+  store ptr %315, ptr %317, align 8
+  %318 = load ptr, ptr %313, align 8
+  %319 = load ptr, ptr %314, align 8
+  store ptr %318, ptr %319, align 8
+  %320 = getelementptr inbounds i8, ptr %285, i64 8
+  %321 = load ptr, ptr %320, align 8
+  store ptr %313, ptr %320, align 8
+  store ptr %285, ptr %313, align 8
+  store ptr %321, ptr %314, align 8
+  store ptr %313, ptr %321, align 8
+  br label %322
+
+322:                                              ; preds = %312, %302
+  %323 = select i1 %282, i32 1, i32 2
+  %324 = load i32, ptr %268, align 8
+  %325 = icmp ne i32 %324, %323
+  %326 = zext i1 %325 to i64
+  %327 = load i64, ptr %266, align 8
+  %328 = add i64 %327, %326
+  store i64 %328, ptr %266, align 8
+  store i32 %323, ptr %268, align 8
+  br label %343
+
+329:                                              ; preds = %280, %295
+  %330 = load i8, ptr %58, align 8
+  %331 = icmp eq i8 %330, 0
+  %332 = icmp eq i32 %271, 0
+  %333 = and i1 %332, %331
+  br i1 %333, label %334, label %343
+
+334:                                              ; preds = %329
+  %335 = getelementptr inbounds i8, ptr %262, i64 16
+  %336 = getelementptr inbounds i8, ptr %262, i64 24
+  %337 = load ptr, ptr %336, align 8
+  %338 = load ptr, ptr %335, align 8
+  %339 = getelementptr inbounds i8, ptr %338, i64 8
+  store ptr %337, ptr %339, align 8
+  %340 = load ptr, ptr %335, align 8
+  %341 = load ptr, ptr %336, align 8
+  store ptr %340, ptr %341, align 8
+  %342 = load ptr, ptr %64, align 8
+  store ptr %335, ptr %64, align 8
+  store ptr %63, ptr %335, align 8
+  store ptr %342, ptr %336, align 8
+  store ptr %335, ptr %342, align 8
+  br label %343
+
+343:                                              ; preds = %322, %273, %329, %334
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %13) #13
+  br label %450
+
+344:                                              ; preds = %260
+  %345 = load i64, ptr %66, align 8
+  %346 = add i64 %345, 1
+  store i64 %346, ptr %66, align 8
+  store i8 2, ptr %143, align 4
+  %347 = load ptr, ptr %67, align 8
+  %348 = icmp eq ptr %347, %67
+  br i1 %348, label %349, label %383
+
+349:                                              ; preds = %344
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %11) #13
+  store i64 %70, ptr %11, align 16
+  store i64 %72, ptr %71, align 8
+  store i64 %74, ptr %73, align 16
+  %350 = call i64 @policy_gpu_evict_prepare(ptr noundef nonnull %11) #14
+  %351 = load ptr, ptr %69, align 8
+  %352 = icmp eq ptr %351, %69
+  %353 = select i1 %352, ptr %68, ptr %69
+  %354 = load ptr, ptr %353, align 8
+  %355 = getelementptr inbounds i8, ptr %354, i64 16
+  %356 = load ptr, ptr %355, align 8
+  %357 = load ptr, ptr %23, align 8
+  %358 = ptrtoint ptr %356 to i64
+  %359 = ptrtoint ptr %357 to i64
+  %360 = sub i64 %358, %359
+  %361 = sdiv exact i64 %360, 96
+  %362 = trunc i64 %361 to i32
+  store i32 %362, ptr %140, align 4
+  %363 = getelementptr inbounds i8, ptr %356, i64 32
+  br label %364
+
+364:                                              ; preds = %349, %364
+  %365 = phi i64 [ 0, %349 ], [ %372, %364 ]
+  %366 = phi i32 [ 0, %349 ], [ %371, %364 ]
+  %367 = getelementptr inbounds [8 x i64], ptr %363, i64 0, i64 %365
+  %368 = load i64, ptr %367, align 8
+  %369 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %368)
+  %370 = trunc nuw nsw i64 %369 to i32
+  %371 = add i32 %366, %370
+  %372 = add nuw nsw i64 %365, 1
+  %373 = icmp eq i64 %372, 8
+  br i1 %373, label %374, label %364
+
+374:                                              ; preds = %364
+  %375 = trunc i32 %371 to i16
+  store i16 %375, ptr %142, align 2
+  %376 = load i64, ptr %75, align 8
+  %377 = add i64 %376, 1
+  store i64 %377, ptr %75, align 8
+  %378 = load i16, ptr %142, align 2
+  %379 = zext i16 %378 to i64
+  %380 = load i64, ptr %76, align 8
+  %381 = add i64 %380, %379
+  store i64 %381, ptr %76, align 8
+  %382 = getelementptr inbounds i8, ptr %356, i64 24
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(72) %382, i8 0, i64 72, i1 false)
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %11) #13
+  br label %383
+
+383:                                              ; preds = %344, %374
+  %384 = phi ptr [ %354, %374 ], [ %347, %344 ]
+  %385 = getelementptr inbounds i8, ptr %384, i64 -16
+  %386 = getelementptr inbounds i8, ptr %384, i64 16
+  store ptr %155, ptr %386, align 8
+  store ptr %385, ptr %261, align 8
+  %387 = getelementptr inbounds i8, ptr %384, i64 8
+  %388 = load ptr, ptr %387, align 8
+  %389 = load ptr, ptr %384, align 8
+  %390 = getelementptr inbounds i8, ptr %389, i64 8
+  store ptr %388, ptr %390, align 8
+  %391 = load ptr, ptr %384, align 8
+  %392 = load ptr, ptr %387, align 8
+  store ptr %391, ptr %392, align 8
+  %393 = load ptr, ptr %78, align 8
+  store ptr %384, ptr %78, align 8
+  store ptr %77, ptr %384, align 8
+  store ptr %393, ptr %387, align 8
+  store ptr %384, ptr %393, align 8
+  %394 = getelementptr inbounds i8, ptr %384, i64 32
+  %395 = load i32, ptr %394, align 8
+  %396 = icmp ne i32 %395, 1
+  %397 = zext i1 %396 to i64
+  %398 = getelementptr inbounds i8, ptr %384, i64 24
+  %399 = load i64, ptr %398, align 8
+  %400 = add i64 %399, %397
+  store i64 %400, ptr %398, align 8
+  store i32 1, ptr %394, align 8
+  call void @llvm.lifetime.start.p0(i64 24, ptr nonnull %10) #13
+  store i64 %79, ptr %10, align 16
+  %401 = ptrtoint ptr %385 to i64
+  store i64 %401, ptr %80, align 8
   call void @llvm.lifetime.start.p0(i64 28, ptr nonnull %8)
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(24) %128, i8 0, i64 24, i1 false)
-  store ptr %62, ptr %77, align 8
-  store ptr %364, ptr %78, align 8
-  store i64 %74, ptr %79, align 8
-  store i64 %380, ptr %80, align 8
-  store i64 %379, ptr %81, align 8
-  store i32 1, ptr %82, align 8
-  call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %83, ptr noundef nonnull align 4 dereferenceable(28) %8, i64 28, i1 false)
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(24) %136, i8 0, i64 24, i1 false)
+  store ptr %67, ptr %82, align 8
+  store ptr %385, ptr %83, align 8
+  store i64 %79, ptr %84, align 8
+  store i64 %401, ptr %85, align 8
+  store i64 %400, ptr %86, align 8
+  store i32 1, ptr %87, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr noundef nonnull align 4 dereferenceable(28) %88, ptr noundef nonnull align 4 dereferenceable(28) %8, i64 28, i1 false)
   call void @llvm.lifetime.end.p0(i64 28, ptr nonnull %8)
-  store i64 %84, ptr %76, align 16
-  %381 = call i64 @policy_gpu_block_activate(ptr noundef nonnull %10) #15
-  %382 = load i64, ptr %86, align 8
-  %383 = icmp eq i64 %382, 1
-  %384 = load i64, ptr %87, align 8
-  %385 = select i1 %383, ptr %72, ptr %88
-  %386 = load i8, ptr %85, align 8
-  %387 = icmp eq i8 %386, 0
-  br i1 %387, label %424, label %388
+  store i64 %89, ptr %81, align 16
+  %402 = call i64 @policy_gpu_block_activate(ptr noundef nonnull %10) #14
+  %403 = load i64, ptr %91, align 8
+  %404 = icmp eq i64 %403, 1
+  %405 = load i64, ptr %92, align 8
+  %406 = select i1 %404, ptr %77, ptr %93
+  %407 = load i8, ptr %90, align 8
+  %408 = icmp eq i8 %407, 0
+  br i1 %408, label %449, label %409
 
-388:                                              ; preds = %362
-  %389 = load i8, ptr %89, align 1
-  %390 = icmp eq i8 %389, 0
-  %391 = add i64 %382, -1
-  %392 = icmp ult i64 %391, 2
-  %393 = select i1 %390, i1 %392, i1 false
-  br i1 %393, label %394, label %395
+409:                                              ; preds = %383
+  %410 = load i8, ptr %94, align 1
+  %411 = icmp eq i8 %410, 0
+  %412 = add i64 %403, -1
+  %413 = icmp ult i64 %412, 2
+  %414 = select i1 %411, i1 %413, i1 false
+  br i1 %414, label %415, label %416
 
-394:                                              ; preds = %388
-  switch i64 %384, label %395 [
-    i64 1, label %398
-    i64 2, label %406
+415:                                              ; preds = %409
+  switch i64 %405, label %416 [
+    i64 1, label %423
+    i64 2, label %431
   ]
 
-395:                                              ; preds = %394, %388
-  %396 = load i64, ptr %18, align 8
-  %397 = add i64 %396, 1
-  store i64 %397, ptr %18, align 8
-  br label %424
+416:                                              ; preds = %415, %409
+  %417 = load i64, ptr %95, align 8
+  %418 = add i64 %417, 1
+  store i64 %418, ptr %95, align 8
+  %419 = load i8, ptr %144, align 1
+  %420 = icmp ne i8 %419, -1
+  %421 = zext i1 %420 to i8
+  %422 = add i8 %419, %421
+  store i8 %422, ptr %144, align 1
+  br label %449
 
-398:                                              ; preds = %394
-  %399 = load ptr, ptr %366, align 8
-  %400 = load ptr, ptr %363, align 8
-  %401 = getelementptr inbounds i8, ptr %400, i64 8
-  store ptr %399, ptr %401, align 8
-  %402 = load ptr, ptr %363, align 8
-  %403 = load ptr, ptr %366, align 8
-  store ptr %402, ptr %403, align 8
-  %404 = load ptr, ptr %385, align 8
-  %405 = getelementptr inbounds i8, ptr %404, i64 8
-  br label %414
+423:                                              ; preds = %415
+  %424 = load ptr, ptr %387, align 8
+  %425 = load ptr, ptr %384, align 8
+  %426 = getelementptr inbounds i8, ptr %425, i64 8
+  store ptr %424, ptr %426, align 8
+  %427 = load ptr, ptr %384, align 8
+  %428 = load ptr, ptr %387, align 8
+  store ptr %427, ptr %428, align 8
+  %429 = load ptr, ptr %406, align 8
+  %430 = getelementptr inbounds i8, ptr %429, i64 8
+  br label %439
 
-406:                                              ; preds = %394
-  %407 = load ptr, ptr %366, align 8
-  %408 = load ptr, ptr %363, align 8
-  %409 = getelementptr inbounds i8, ptr %408, i64 8
-  store ptr %407, ptr %409, align 8
-  %410 = load ptr, ptr %363, align 8
-  %411 = load ptr, ptr %366, align 8
-  store ptr %410, ptr %411, align 8
-  %412 = getelementptr inbounds i8, ptr %385, i64 8
-  %413 = load ptr, ptr %412, align 8
-  br label %414
+431:                                              ; preds = %415
+  %432 = load ptr, ptr %387, align 8
+  %433 = load ptr, ptr %384, align 8
+  %434 = getelementptr inbounds i8, ptr %433, i64 8
+  store ptr %432, ptr %434, align 8
+  %435 = load ptr, ptr %384, align 8
+  %436 = load ptr, ptr %387, align 8
+  store ptr %435, ptr %436, align 8
+  %437 = getelementptr inbounds i8, ptr %406, i64 8
+  %438 = load ptr, ptr %437, align 8
+  br label %439
 
-414:                                              ; preds = %406, %398
-  %415 = phi ptr [ %412, %406 ], [ %405, %398 ]
-  %416 = phi ptr [ %385, %406 ], [ %404, %398 ]
-  %417 = phi ptr [ %413, %406 ], [ %385, %398 ]
-  store ptr %363, ptr %415, align 8
-  store ptr %416, ptr %363, align 8
-  store ptr %417, ptr %366, align 8
-  store ptr %363, ptr %417, align 8
-  %418 = select i1 %383, i32 1, i32 2
-  %419 = load i32, ptr %373, align 8
-  %420 = icmp ne i32 %419, %418
-  %421 = zext i1 %420 to i64
-  %422 = load i64, ptr %377, align 8
-  %423 = add i64 %422, %421
-  store i64 %423, ptr %377, align 8
-  store i32 %418, ptr %373, align 8
-  br label %424
+439:                                              ; preds = %431, %423
+  %440 = phi ptr [ %437, %431 ], [ %430, %423 ]
+  %441 = phi ptr [ %406, %431 ], [ %429, %423 ]
+  %442 = phi ptr [ %438, %431 ], [ %406, %423 ]
+  store ptr %384, ptr %440, align 8
+  store ptr %441, ptr %384, align 8
+  store ptr %442, ptr %387, align 8
+  store ptr %384, ptr %442, align 8
+  %443 = select i1 %404, i32 1, i32 2
+  %444 = load i32, ptr %394, align 8
+  %445 = icmp ne i32 %444, %443
+  %446 = zext i1 %445 to i64
+  %447 = load i64, ptr %398, align 8
+  %448 = add i64 %447, %446
+  store i64 %448, ptr %398, align 8
+  store i32 %443, ptr %394, align 8
+  br label %449
 
-424:                                              ; preds = %362, %395, %414
-  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %10) #14
-  br label %425
+449:                                              ; preds = %383, %416, %439
+  call void @llvm.lifetime.end.p0(i64 24, ptr nonnull %10) #13
+  br label %450
 
-425:                                              ; preds = %424, %322
-  %426 = and i64 %145, 63
-  %427 = xor i64 %426, 63
-  %428 = lshr i64 -1, %427
-  br label %429
+450:                                              ; preds = %449, %343
+  %451 = and i64 %152, 63
+  %452 = xor i64 %451, 63
+  %453 = lshr i64 -1, %452
+  br label %454
 
-429:                                              ; preds = %425, %429
-  %430 = phi i32 [ 0, %425 ], [ %447, %429 ]
-  %431 = phi i32 [ %150, %425 ], [ %449, %429 ]
-  %432 = or i32 %431, 63
-  %433 = icmp ugt i32 %432, %150
-  %434 = and i32 %431, 63
-  %435 = zext nneg i32 %434 to i64
-  %436 = shl nsw i64 -1, %435
-  %437 = select i1 %433, i64 %428, i64 -1
-  %438 = and i64 %436, %437
-  %439 = lshr i32 %431, 6
-  %440 = zext nneg i32 %439 to i64
-  %441 = getelementptr inbounds [8 x i64], ptr %153, i64 0, i64 %440
-  %442 = load i64, ptr %441, align 8
-  %443 = xor i64 %442, -1
-  %444 = and i64 %438, %443
-  %445 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %444)
-  %446 = trunc nuw nsw i64 %445 to i32
-  %447 = add i32 %430, %446
-  %448 = or i64 %442, %438
-  store i64 %448, ptr %441, align 8
-  %449 = add nuw nsw i32 %432, 1
-  %450 = icmp ult i32 %432, %150
-  br i1 %450, label %429, label %451
+454:                                              ; preds = %450, %454
+  %455 = phi i32 [ 0, %450 ], [ %472, %454 ]
+  %456 = phi i32 [ %157, %450 ], [ %474, %454 ]
+  %457 = or i32 %456, 63
+  %458 = icmp ugt i32 %457, %157
+  %459 = and i32 %456, 63
+  %460 = zext nneg i32 %459 to i64
+  %461 = shl nsw i64 -1, %460
+  %462 = select i1 %458, i64 %453, i64 -1
+  %463 = and i64 %461, %462
+  %464 = lshr i32 %456, 6
+  %465 = zext nneg i32 %464 to i64
+  %466 = getelementptr inbounds [8 x i64], ptr %158, i64 0, i64 %465
+  %467 = load i64, ptr %466, align 8
+  %468 = xor i64 %467, -1
+  %469 = and i64 %463, %468
+  %470 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %469)
+  %471 = trunc nuw nsw i64 %470 to i32
+  %472 = add i32 %455, %471
+  %473 = or i64 %467, %463
+  store i64 %473, ptr %466, align 8
+  %474 = add nuw nsw i32 %457, 1
+  %475 = icmp ult i32 %457, %157
+  br i1 %475, label %454, label %476
 
-451:                                              ; preds = %429
-  %452 = load i16, ptr %134, align 4
-  %453 = trunc i32 %447 to i16
-  %454 = add i16 %452, %453
-  store i16 %454, ptr %134, align 4
-  %455 = zext i32 %447 to i64
-  %456 = load i64, ptr %90, align 8
-  %457 = add i64 %456, %455
-  store i64 %457, ptr %90, align 8
-  call void @llvm.lifetime.start.p0(i64 32, ptr nonnull %9) #14
-  %458 = and i64 %145, 511
-  store i64 %458, ptr %9, align 16
-  store i64 %93, ptr %91, align 8
-  store i64 %96, ptr %94, align 16
+476:                                              ; preds = %454
+  %477 = load i16, ptr %141, align 4
+  %478 = trunc i32 %472 to i16
+  %479 = add i16 %477, %478
+  store i16 %479, ptr %141, align 4
+  %480 = zext i32 %472 to i64
+  %481 = load i64, ptr %96, align 8
+  %482 = add i64 %481, %480
+  store i64 %482, ptr %96, align 8
+  call void @llvm.lifetime.start.p0(i64 32, ptr nonnull %9) #13
+  %483 = and i64 %152, 511
+  store i64 %483, ptr %9, align 16
   store i64 %99, ptr %97, align 8
-  %459 = ptrtoint ptr %148 to i64
-  store i64 %459, ptr %100, align 8
-  store i64 1, ptr %101, align 8
-  store i64 %458, ptr %102, align 8
-  store i64 %93, ptr %103, align 8
-  %460 = call i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef nonnull %104) #15
-  call void @llvm.memmove.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(64) %92, ptr noundef nonnull align 8 dereferenceable(64) %153, i64 64, i1 false)
-  store i16 0, ptr %105, align 8
-  store i16 512, ptr %106, align 2
-  store i8 10, ptr %107, align 4
-  store i16 0, ptr %95, align 8
-  store i16 512, ptr %108, align 2
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %98, i8 0, i64 24, i1 false)
-  %461 = call i64 @policy_gpu_page_prefetch(ptr noundef nonnull %9) #15
-  %462 = trunc i64 %461 to i32
-  switch i32 %462, label %581 [
-    i32 0, label %584
-    i32 2, label %463
-    i32 1, label %552
+  store i64 %102, ptr %100, align 16
+  store i64 %105, ptr %103, align 8
+  %484 = ptrtoint ptr %155 to i64
+  store i64 %484, ptr %106, align 8
+  store i64 1, ptr %107, align 8
+  store i64 %483, ptr %108, align 8
+  store i64 %99, ptr %109, align 8
+  %485 = call i64 @policy_uvm_perf_prefetch_get_hint_va_block(ptr noundef nonnull %110) #14
+  call void @llvm.memmove.p0.p0.i64(ptr noundef nonnull align 8 dereferenceable(64) %98, ptr noundef nonnull align 8 dereferenceable(64) %158, i64 64, i1 false)
+  store i16 0, ptr %111, align 8
+  store i16 512, ptr %112, align 2
+  store i8 10, ptr %113, align 4
+  store i16 0, ptr %101, align 8
+  store i16 512, ptr %114, align 2
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %104, i8 0, i64 24, i1 false)
+  %486 = call i64 @policy_gpu_page_prefetch(ptr noundef nonnull %9) #14
+  %487 = trunc i64 %486 to i32
+  switch i32 %487, label %610 [
+    i32 0, label %617
+    i32 2, label %488
+    i32 1, label %581
   ]
 
-463:                                              ; preds = %451, %542
-  %464 = phi i16 [ %544, %542 ], [ 0, %451 ]
-  %465 = phi i16 [ %543, %542 ], [ 0, %451 ]
-  %466 = phi i32 [ %545, %542 ], [ %462, %451 ]
-  %467 = sub nsw i32 0, %466
-  %468 = and i32 %150, %467
-  %469 = icmp ult i32 %466, 64
-  %470 = lshr i32 %468, 6
-  br i1 %469, label %471, label %484
+488:                                              ; preds = %476, %571
+  %489 = phi i16 [ %573, %571 ], [ 0, %476 ]
+  %490 = phi i16 [ %572, %571 ], [ 0, %476 ]
+  %491 = phi i32 [ %574, %571 ], [ %487, %476 ]
+  %492 = sub nsw i32 0, %491
+  %493 = and i32 %157, %492
+  %494 = icmp ult i32 %491, 64
+  %495 = lshr i32 %493, 6
+  br i1 %494, label %496, label %509
 
-471:                                              ; preds = %463
-  %472 = zext nneg i32 %470 to i64
-  %473 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %472
-  %474 = load i64, ptr %473, align 8
-  %475 = and i32 %468, 62
-  %476 = zext nneg i32 %475 to i64
-  %477 = lshr i64 %474, %476
-  %478 = zext nneg i32 %466 to i64
-  %479 = shl nsw i64 -1, %478
-  %480 = xor i64 %479, -1
-  %481 = and i64 %477, %480
-  %482 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %481)
-  %483 = trunc nuw nsw i64 %482 to i32
-  br label %504
+496:                                              ; preds = %488
+  %497 = zext nneg i32 %495 to i64
+  %498 = getelementptr inbounds [8 x i64], ptr %98, i64 0, i64 %497
+  %499 = load i64, ptr %498, align 8
+  %500 = and i32 %493, 62
+  %501 = zext nneg i32 %500 to i64
+  %502 = lshr i64 %499, %501
+  %503 = zext nneg i32 %491 to i64
+  %504 = shl nsw i64 -1, %503
+  %505 = xor i64 %504, -1
+  %506 = and i64 %502, %505
+  %507 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %506)
+  %508 = trunc nuw nsw i64 %507 to i32
+  br label %529
 
-484:                                              ; preds = %463
-  %485 = add nuw nsw i32 %468, %466
-  %486 = lshr i32 %485, 6
-  %487 = icmp ult i32 %470, %486
-  br i1 %487, label %488, label %504
+509:                                              ; preds = %488
+  %510 = add nuw nsw i32 %493, %491
+  %511 = lshr i32 %510, 6
+  %512 = icmp ult i32 %495, %511
+  br i1 %512, label %513, label %529
 
-488:                                              ; preds = %484
-  %489 = lshr i32 %468, 6
-  %490 = zext nneg i32 %489 to i64
-  %491 = add nuw nsw i32 %486, %489
-  %492 = sub nsw i32 %491, %470
-  %493 = zext i32 %492 to i64
-  br label %494
-
-494:                                              ; preds = %488, %494
-  %495 = phi i64 [ %490, %488 ], [ %502, %494 ]
-  %496 = phi i32 [ 0, %488 ], [ %501, %494 ]
-  %497 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %495
-  %498 = load i64, ptr %497, align 8
-  %499 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %498)
-  %500 = trunc nuw nsw i64 %499 to i32
-  %501 = add i32 %496, %500
-  %502 = add nuw nsw i64 %495, 1
-  %503 = icmp eq i64 %502, %493
-  br i1 %503, label %504, label %494
-
-504:                                              ; preds = %494, %484, %471
-  %505 = phi i32 [ %483, %471 ], [ 0, %484 ], [ %501, %494 ]
-  %506 = trunc nuw nsw i32 %468 to i16
-  %507 = add nuw nsw i32 %468, %466
-  %508 = trunc nuw i32 %507 to i16
-  store i16 %506, ptr %114, align 4
-  store i16 %508, ptr %115, align 2
-  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %98, i8 0, i64 24, i1 false)
-  call void @llvm.lifetime.start.p0(i64 40, ptr nonnull %5) #14
-  store i64 %93, ptr %5, align 16
-  store i64 %96, ptr %116, align 8
-  store i64 %118, ptr %117, align 16
-  %509 = zext i32 %505 to i64
-  store i64 %509, ptr %119, align 8
-  store i64 %99, ptr %120, align 16
-  %510 = call i64 @policy_gpu_page_prefetch_iter(ptr noundef nonnull %5) #15
-  %511 = and i64 %510, 4294967295
-  %512 = icmp eq i64 %511, 1
-  br i1 %512, label %513, label %542
-
-513:                                              ; preds = %504
-  %514 = load i64, ptr %121, align 8
-  %515 = icmp eq i64 %514, 0
-  br i1 %515, label %516, label %519
-
-516:                                              ; preds = %513
-  %517 = load i64, ptr %122, align 8
-  %518 = icmp eq i64 %517, 0
+513:                                              ; preds = %509
+  %514 = lshr i32 %493, 6
+  %515 = zext nneg i32 %514 to i64
+  %516 = add nuw nsw i32 %511, %514
+  %517 = sub nsw i32 %516, %495
+  %518 = zext i32 %517 to i64
   br label %519
 
-519:                                              ; preds = %516, %513
-  %520 = phi i1 [ false, %513 ], [ %518, %516 ]
-  %521 = load i8, ptr %98, align 8
-  %522 = icmp eq i8 %521, 0
-  br i1 %522, label %539, label %523
+519:                                              ; preds = %513, %519
+  %520 = phi i64 [ %515, %513 ], [ %527, %519 ]
+  %521 = phi i32 [ 0, %513 ], [ %526, %519 ]
+  %522 = getelementptr inbounds [8 x i64], ptr %98, i64 0, i64 %520
+  %523 = load i64, ptr %522, align 8
+  %524 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %523)
+  %525 = trunc nuw nsw i64 %524 to i32
+  %526 = add i32 %521, %525
+  %527 = add nuw nsw i64 %520, 1
+  %528 = icmp eq i64 %527, %518
+  br i1 %528, label %529, label %519
 
-523:                                              ; preds = %519
-  %524 = load i8, ptr %123, align 1
-  %525 = icmp ne i8 %524, 0
-  %526 = select i1 %525, i1 true, i1 %520
-  %527 = xor i1 %525, true
-  br i1 %526, label %533, label %528
+529:                                              ; preds = %519, %509, %496
+  %530 = phi i32 [ %508, %496 ], [ 0, %509 ], [ %526, %519 ]
+  %531 = trunc nuw nsw i32 %493 to i16
+  %532 = add nuw nsw i32 %493, %491
+  %533 = trunc nuw i32 %532 to i16
+  store i16 %531, ptr %120, align 4
+  store i16 %533, ptr %121, align 2
+  call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %104, i8 0, i64 24, i1 false)
+  call void @llvm.lifetime.start.p0(i64 40, ptr nonnull %5) #13
+  store i64 %99, ptr %5, align 16
+  store i64 %102, ptr %122, align 8
+  store i64 %124, ptr %123, align 16
+  %534 = zext i32 %530 to i64
+  store i64 %534, ptr %125, align 8
+  store i64 %105, ptr %126, align 16
+  %535 = call i64 @policy_gpu_page_prefetch_iter(ptr noundef nonnull %5) #14
+  %536 = and i64 %535, 4294967295
+  %537 = icmp eq i64 %536, 1
+  br i1 %537, label %538, label %571
 
-528:                                              ; preds = %523
-  %529 = load i64, ptr %124, align 8
-  %530 = icmp ult i64 %514, %529
-  %531 = icmp ult i64 %529, 513
-  %532 = and i1 %530, %531
-  br label %533
+538:                                              ; preds = %529
+  %539 = load i64, ptr %127, align 8
+  %540 = icmp eq i64 %539, 0
+  br i1 %540, label %541, label %544
 
-533:                                              ; preds = %523, %528
-  %534 = phi i1 [ %527, %523 ], [ %532, %528 ]
-  br i1 %534, label %535, label %539
+541:                                              ; preds = %538
+  %542 = load i64, ptr %128, align 8
+  %543 = icmp eq i64 %542, 0
+  br label %544
 
-535:                                              ; preds = %533
-  %536 = load i64, ptr %125, align 8
-  %537 = trunc i64 %536 to i16
-  %538 = trunc i64 %514 to i16
-  br label %542
+544:                                              ; preds = %541, %538
+  %545 = phi i1 [ false, %538 ], [ %543, %541 ]
+  %546 = load i8, ptr %104, align 8
+  %547 = icmp eq i8 %546, 0
+  br i1 %547, label %564, label %548
 
-539:                                              ; preds = %519, %533
-  %540 = load i64, ptr %18, align 8
-  %541 = add i64 %540, 1
-  store i64 %541, ptr %18, align 8
-  br label %542
+548:                                              ; preds = %544
+  %549 = load i8, ptr %129, align 1
+  %550 = icmp ne i8 %549, 0
+  %551 = select i1 %550, i1 true, i1 %545
+  %552 = xor i1 %550, true
+  br i1 %551, label %558, label %553
 
-542:                                              ; preds = %539, %535, %504
-  %543 = phi i16 [ %465, %504 ], [ %537, %535 ], [ %465, %539 ]
-  %544 = phi i16 [ %464, %504 ], [ %538, %535 ], [ %464, %539 ]
-  call void @llvm.lifetime.end.p0(i64 40, ptr nonnull %5) #14
-  %545 = shl nuw nsw i32 %466, 1
-  %546 = icmp ult i32 %466, 257
-  br i1 %546, label %463, label %547
-
-547:                                              ; preds = %542
-  %548 = zext i16 %543 to i32
-  %549 = shl nuw i32 %548, 16
-  %550 = zext i16 %544 to i32
-  %551 = or disjoint i32 %549, %550
-  br label %643
-
-552:                                              ; preds = %451
-  %553 = load i64, ptr %109, align 8
-  %554 = icmp eq i64 %553, 0
-  br i1 %554, label %555, label %558
-
-555:                                              ; preds = %552
-  %556 = load i64, ptr %110, align 8
-  %557 = icmp eq i64 %556, 0
+553:                                              ; preds = %548
+  %554 = load i64, ptr %130, align 8
+  %555 = icmp ult i64 %539, %554
+  %556 = icmp ult i64 %554, 513
+  %557 = and i1 %555, %556
   br label %558
 
-558:                                              ; preds = %555, %552
-  %559 = phi i1 [ false, %552 ], [ %557, %555 ]
-  %560 = load i8, ptr %98, align 8
-  %561 = icmp eq i8 %560, 0
-  br i1 %561, label %581, label %562
+558:                                              ; preds = %548, %553
+  %559 = phi i1 [ %552, %548 ], [ %557, %553 ]
+  br i1 %559, label %560, label %564
 
-562:                                              ; preds = %558
-  %563 = load i8, ptr %111, align 1
-  %564 = icmp ne i8 %563, 0
-  %565 = select i1 %564, i1 true, i1 %559
-  %566 = xor i1 %564, true
-  br i1 %565, label %572, label %567
+560:                                              ; preds = %558
+  %561 = load i64, ptr %131, align 8
+  %562 = trunc i64 %561 to i16
+  %563 = trunc i64 %539 to i16
+  br label %571
 
-567:                                              ; preds = %562
-  %568 = load i64, ptr %112, align 8
-  %569 = icmp ult i64 %553, %568
-  %570 = icmp ult i64 %568, 513
-  %571 = and i1 %569, %570
-  br label %572
+564:                                              ; preds = %544, %558
+  %565 = load i64, ptr %132, align 8
+  %566 = add i64 %565, 1
+  store i64 %566, ptr %132, align 8
+  %567 = load i8, ptr %144, align 1
+  %568 = icmp ne i8 %567, -1
+  %569 = zext i1 %568 to i8
+  %570 = add i8 %567, %569
+  store i8 %570, ptr %144, align 1
+  br label %571
 
-572:                                              ; preds = %562, %567
-  %573 = phi i1 [ %566, %562 ], [ %571, %567 ]
-  br i1 %573, label %574, label %581
+571:                                              ; preds = %564, %560, %529
+  %572 = phi i16 [ %490, %529 ], [ %562, %560 ], [ %490, %564 ]
+  %573 = phi i16 [ %489, %529 ], [ %563, %560 ], [ %489, %564 ]
+  call void @llvm.lifetime.end.p0(i64 40, ptr nonnull %5) #13
+  %574 = shl nuw nsw i32 %491, 1
+  %575 = icmp ult i32 %491, 257
+  br i1 %575, label %488, label %576
 
-574:                                              ; preds = %572
-  %575 = trunc i64 %553 to i32
-  %576 = load i64, ptr %113, align 8
-  %577 = trunc i64 %576 to i32
-  %578 = shl i32 %577, 16
-  %579 = and i32 %575, 65535
+576:                                              ; preds = %571
+  %577 = zext i16 %572 to i32
+  %578 = shl nuw i32 %577, 16
+  %579 = zext i16 %573 to i32
   %580 = or disjoint i32 %578, %579
-  br label %643
+  br label %676
 
-581:                                              ; preds = %558, %572, %451
-  %582 = load i64, ptr %18, align 8
-  %583 = add i64 %582, 1
-  store i64 %583, ptr %18, align 8
-  br label %584
+581:                                              ; preds = %476
+  %582 = load i64, ptr %115, align 8
+  %583 = icmp eq i64 %582, 0
+  br i1 %583, label %584, label %587
 
-584:                                              ; preds = %581, %451
-  br label %585
+584:                                              ; preds = %581
+  %585 = load i64, ptr %116, align 8
+  %586 = icmp eq i64 %585, 0
+  br label %587
 
-585:                                              ; preds = %584, %626
-  %586 = phi i16 [ %635, %626 ], [ 0, %584 ]
-  %587 = phi i16 [ %634, %626 ], [ 0, %584 ]
-  %588 = phi i32 [ %636, %626 ], [ 2, %584 ]
-  %589 = sub nsw i32 0, %588
-  %590 = and i32 %150, %589
-  %591 = icmp ult i32 %588, 64
-  %592 = lshr i32 %590, 6
-  br i1 %591, label %593, label %606
+587:                                              ; preds = %584, %581
+  %588 = phi i1 [ false, %581 ], [ %586, %584 ]
+  %589 = load i8, ptr %104, align 8
+  %590 = icmp eq i8 %589, 0
+  br i1 %590, label %610, label %591
 
-593:                                              ; preds = %585
-  %594 = zext nneg i32 %592 to i64
-  %595 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %594
-  %596 = load i64, ptr %595, align 8
-  %597 = and i32 %590, 62
-  %598 = zext nneg i32 %597 to i64
-  %599 = lshr i64 %596, %598
-  %600 = zext nneg i32 %588 to i64
-  %601 = shl nsw i64 -1, %600
-  %602 = xor i64 %601, -1
-  %603 = and i64 %599, %602
-  %604 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %603)
-  %605 = trunc nuw nsw i64 %604 to i32
-  br label %626
+591:                                              ; preds = %587
+  %592 = load i8, ptr %117, align 1
+  %593 = icmp ne i8 %592, 0
+  %594 = select i1 %593, i1 true, i1 %588
+  %595 = xor i1 %593, true
+  br i1 %594, label %601, label %596
 
-606:                                              ; preds = %585
-  %607 = add nuw nsw i32 %590, %588
-  %608 = lshr i32 %607, 6
-  %609 = icmp ult i32 %592, %608
-  br i1 %609, label %610, label %626
+596:                                              ; preds = %591
+  %597 = load i64, ptr %118, align 8
+  %598 = icmp ult i64 %582, %597
+  %599 = icmp ult i64 %597, 513
+  %600 = and i1 %598, %599
+  br label %601
 
-610:                                              ; preds = %606
-  %611 = lshr i32 %590, 6
-  %612 = zext nneg i32 %611 to i64
-  %613 = add nuw nsw i32 %608, %611
-  %614 = sub nsw i32 %613, %592
-  %615 = zext i32 %614 to i64
-  br label %616
+601:                                              ; preds = %591, %596
+  %602 = phi i1 [ %595, %591 ], [ %600, %596 ]
+  br i1 %602, label %603, label %610
 
-616:                                              ; preds = %610, %616
-  %617 = phi i64 [ %612, %610 ], [ %624, %616 ]
-  %618 = phi i32 [ 0, %610 ], [ %623, %616 ]
-  %619 = getelementptr inbounds [8 x i64], ptr %92, i64 0, i64 %617
-  %620 = load i64, ptr %619, align 8
-  %621 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %620)
-  %622 = trunc nuw nsw i64 %621 to i32
-  %623 = add i32 %618, %622
-  %624 = add nuw nsw i64 %617, 1
-  %625 = icmp eq i64 %624, %615
-  br i1 %625, label %626, label %616
+603:                                              ; preds = %601
+  %604 = trunc i64 %582 to i32
+  %605 = load i64, ptr %119, align 8
+  %606 = trunc i64 %605 to i32
+  %607 = shl i32 %606, 16
+  %608 = and i32 %604, 65535
+  %609 = or disjoint i32 %607, %608
+  br label %676
 
-626:                                              ; preds = %616, %606, %593
-  %627 = phi i32 [ %605, %593 ], [ 0, %606 ], [ %623, %616 ]
-  %628 = trunc nuw nsw i32 %590 to i16
-  %629 = add nuw nsw i32 %590, %588
-  %630 = trunc nuw i32 %629 to i16
-  %631 = mul i32 %627, 100
-  %632 = mul nuw nsw i32 %588, 51
-  %633 = icmp ugt i32 %631, %632
-  %634 = select i1 %633, i16 %630, i16 %587
-  %635 = select i1 %633, i16 %628, i16 %586
-  %636 = shl nuw nsw i32 %588, 1
-  %637 = icmp ult i32 %588, 257
-  br i1 %637, label %585, label %638
+610:                                              ; preds = %587, %601, %476
+  %611 = load i64, ptr %133, align 8
+  %612 = add i64 %611, 1
+  store i64 %612, ptr %133, align 8
+  %613 = load i8, ptr %144, align 1
+  %614 = icmp ne i8 %613, -1
+  %615 = zext i1 %614 to i8
+  %616 = add i8 %613, %615
+  store i8 %616, ptr %144, align 1
+  br label %617
 
-638:                                              ; preds = %626
-  %639 = zext i16 %634 to i32
-  %640 = shl nuw i32 %639, 16
-  %641 = zext nneg i16 %635 to i32
-  %642 = or disjoint i32 %640, %641
-  br label %643
+617:                                              ; preds = %610, %476
+  br label %618
 
-643:                                              ; preds = %547, %574, %638
-  %644 = phi i32 [ %642, %638 ], [ %580, %574 ], [ %551, %547 ]
-  call void @llvm.lifetime.end.p0(i64 32, ptr nonnull %9) #14
-  %645 = lshr i32 %644, 16
-  %646 = and i32 %644, 65535
-  %647 = icmp ult i32 %646, %645
-  br i1 %647, label %648, label %676
+618:                                              ; preds = %617, %659
+  %619 = phi i16 [ %668, %659 ], [ 0, %617 ]
+  %620 = phi i16 [ %667, %659 ], [ 0, %617 ]
+  %621 = phi i32 [ %669, %659 ], [ 2, %617 ]
+  %622 = sub nsw i32 0, %621
+  %623 = and i32 %157, %622
+  %624 = icmp ult i32 %621, 64
+  %625 = lshr i32 %623, 6
+  br i1 %624, label %626, label %639
 
-648:                                              ; preds = %643
-  %649 = add nuw nsw i32 %645, 63
-  %650 = and i32 %649, 63
-  %651 = xor i32 %650, 63
-  br label %652
+626:                                              ; preds = %618
+  %627 = zext nneg i32 %625 to i64
+  %628 = getelementptr inbounds [8 x i64], ptr %98, i64 0, i64 %627
+  %629 = load i64, ptr %628, align 8
+  %630 = and i32 %623, 62
+  %631 = zext nneg i32 %630 to i64
+  %632 = lshr i64 %629, %631
+  %633 = zext nneg i32 %621 to i64
+  %634 = shl nsw i64 -1, %633
+  %635 = xor i64 %634, -1
+  %636 = and i64 %632, %635
+  %637 = call range(i64 0, 64) i64 @llvm.ctpop.i64(i64 %636)
+  %638 = trunc nuw nsw i64 %637 to i32
+  br label %659
 
-652:                                              ; preds = %648, %652
-  %653 = phi i32 [ 0, %648 ], [ %672, %652 ]
-  %654 = phi i32 [ %646, %648 ], [ %674, %652 ]
-  %655 = or i32 %654, 63
-  %656 = icmp ult i32 %655, %645
-  %657 = and i32 %654, 63
-  %658 = zext nneg i32 %657 to i64
-  %659 = shl nsw i64 -1, %658
-  %660 = select i1 %656, i32 0, i32 %651
-  %661 = zext nneg i32 %660 to i64
-  %662 = lshr i64 -1, %661
-  %663 = and i64 %662, %659
-  %664 = lshr i32 %654, 6
-  %665 = zext nneg i32 %664 to i64
-  %666 = getelementptr inbounds [8 x i64], ptr %153, i64 0, i64 %665
-  %667 = load i64, ptr %666, align 8
-  %668 = xor i64 %667, -1
-  %669 = and i64 %663, %668
-  %670 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %669)
-  %671 = trunc nuw nsw i64 %670 to i32
-  %672 = add i32 %653, %671
-  %673 = or i64 %667, %663
-  store i64 %673, ptr %666, align 8
-  %674 = add nuw nsw i32 %655, 1
-  %675 = icmp ult i32 %674, %645
-  br i1 %675, label %652, label %676
+639:                                              ; preds = %618
+  %640 = add nuw nsw i32 %623, %621
+  %641 = lshr i32 %640, 6
+  %642 = icmp ult i32 %625, %641
+  br i1 %642, label %643, label %659
 
-676:                                              ; preds = %652, %643
-  %677 = phi i32 [ 0, %643 ], [ %672, %652 ]
-  %678 = load i16, ptr %134, align 4
-  %679 = trunc i32 %677 to i16
-  %680 = add i16 %678, %679
-  store i16 %680, ptr %134, align 4
-  %681 = zext i32 %677 to i64
-  %682 = load i64, ptr %90, align 8
-  %683 = add i64 %682, %681
-  store i64 %683, ptr %90, align 8
-  br label %684
+643:                                              ; preds = %639
+  %644 = lshr i32 %623, 6
+  %645 = zext nneg i32 %644 to i64
+  %646 = add nuw nsw i32 %641, %644
+  %647 = sub nsw i32 %646, %625
+  %648 = zext i32 %647 to i64
+  br label %649
 
-684:                                              ; preds = %162, %238, %676
-  %685 = load i64, ptr %18, align 8
-  %686 = sub i64 %685, %132
-  %687 = call i64 @llvm.umin.i64(i64 %686, i64 255)
-  %688 = trunc nuw i64 %687 to i8
-  store i8 %688, ptr %137, align 1
-  %689 = add nuw i64 %131, 1
-  %690 = icmp eq i64 %689, %2
-  br i1 %690, label %129, label %130
+649:                                              ; preds = %643, %649
+  %650 = phi i64 [ %645, %643 ], [ %657, %649 ]
+  %651 = phi i32 [ 0, %643 ], [ %656, %649 ]
+  %652 = getelementptr inbounds [8 x i64], ptr %98, i64 0, i64 %650
+  %653 = load i64, ptr %652, align 8
+  %654 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %653)
+  %655 = trunc nuw nsw i64 %654 to i32
+  %656 = add i32 %651, %655
+  %657 = add nuw nsw i64 %650, 1
+  %658 = icmp eq i64 %657, %648
+  br i1 %658, label %659, label %649
+
+659:                                              ; preds = %649, %639, %626
+  %660 = phi i32 [ %638, %626 ], [ 0, %639 ], [ %656, %649 ]
+  %661 = trunc nuw nsw i32 %623 to i16
+  %662 = add nuw nsw i32 %623, %621
+  %663 = trunc nuw i32 %662 to i16
+  %664 = mul i32 %660, 100
+  %665 = mul nuw nsw i32 %621, 51
+  %666 = icmp ugt i32 %664, %665
+  %667 = select i1 %666, i16 %663, i16 %620
+  %668 = select i1 %666, i16 %661, i16 %619
+  %669 = shl nuw nsw i32 %621, 1
+  %670 = icmp ult i32 %621, 257
+  br i1 %670, label %618, label %671
+
+671:                                              ; preds = %659
+  %672 = zext i16 %667 to i32
+  %673 = shl nuw i32 %672, 16
+  %674 = zext nneg i16 %668 to i32
+  %675 = or disjoint i32 %673, %674
+  br label %676
+
+676:                                              ; preds = %576, %603, %671
+  %677 = phi i32 [ %675, %671 ], [ %609, %603 ], [ %580, %576 ]
+  call void @llvm.lifetime.end.p0(i64 32, ptr nonnull %9) #13
+  %678 = lshr i32 %677, 16
+  %679 = and i32 %677, 65535
+  %680 = icmp ult i32 %679, %678
+  br i1 %680, label %681, label %709
+
+681:                                              ; preds = %676
+  %682 = add nuw nsw i32 %678, 63
+  %683 = and i32 %682, 63
+  %684 = xor i32 %683, 63
+  br label %685
+
+685:                                              ; preds = %681, %685
+  %686 = phi i32 [ 0, %681 ], [ %705, %685 ]
+  %687 = phi i32 [ %679, %681 ], [ %707, %685 ]
+  %688 = or i32 %687, 63
+  %689 = icmp ult i32 %688, %678
+  %690 = and i32 %687, 63
+  %691 = zext nneg i32 %690 to i64
+  %692 = shl nsw i64 -1, %691
+  %693 = select i1 %689, i32 0, i32 %684
+  %694 = zext nneg i32 %693 to i64
+  %695 = lshr i64 -1, %694
+  %696 = and i64 %695, %692
+  %697 = lshr i32 %687, 6
+  %698 = zext nneg i32 %697 to i64
+  %699 = getelementptr inbounds [8 x i64], ptr %158, i64 0, i64 %698
+  %700 = load i64, ptr %699, align 8
+  %701 = xor i64 %700, -1
+  %702 = and i64 %696, %701
+  %703 = call range(i64 0, 65) i64 @llvm.ctpop.i64(i64 %702)
+  %704 = trunc nuw nsw i64 %703 to i32
+  %705 = add i32 %686, %704
+  %706 = or i64 %700, %696
+  store i64 %706, ptr %699, align 8
+  %707 = add nuw nsw i32 %688, 1
+  %708 = icmp ult i32 %707, %678
+  br i1 %708, label %685, label %709
+
+709:                                              ; preds = %685, %676
+  %710 = phi i32 [ 0, %676 ], [ %705, %685 ]
+  %711 = load i16, ptr %141, align 4
+  %712 = trunc i32 %710 to i16
+  %713 = add i16 %711, %712
+  store i16 %713, ptr %141, align 4
+  %714 = zext i32 %710 to i64
+  %715 = load i64, ptr %96, align 8
+  %716 = add i64 %715, %714
+  store i64 %716, ptr %96, align 8
+  br label %717
+
+717:                                              ; preds = %167, %251, %709
+  %718 = add nuw i64 %139, 1
+  %719 = icmp eq i64 %718, %2
+  br i1 %719, label %137, label %138
 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr noalias nocapture writeonly, ptr noalias nocapture readonly, i64, i1 immarg) #8
@@ -1542,7 +1577,7 @@ define dso_local void @model_task(i64 noundef %0, i64 noundef %1, i64 noundef %2
   tail call void @llvm.memset.p0.i64(ptr noundef nonnull align 4 dereferenceable(52) %18, i8 0, i64 52, i1 false)
   %19 = ptrtoint ptr %13 to i64
   store i64 %19, ptr %5, align 8
-  %20 = call i64 @policy_on_task_init(ptr noundef nonnull %5) #15
+  %20 = call i64 @policy_on_task_init(ptr noundef nonnull %5) #14
   %21 = getelementptr inbounds i8, ptr %3, i64 24
   store i64 0, ptr %21, align 8
   %22 = getelementptr inbounds i8, ptr %8, i64 384
@@ -1612,7 +1647,7 @@ define dso_local void @model_task(i64 noundef %0, i64 noundef %1, i64 noundef %2
   store i32 1, ptr %60, align 4
   %61 = ptrtoint ptr %54 to i64
   store i64 %61, ptr %6, align 8
-  %62 = call i64 @policy_on_bind(ptr noundef nonnull %6) #15
+  %62 = call i64 @policy_on_bind(ptr noundef nonnull %6) #14
   %63 = load i32, ptr %60, align 4
   %64 = icmp ne i32 %63, 0
   %65 = zext i1 %64 to i64
@@ -1665,7 +1700,7 @@ define dso_local void @model_control(i64 noundef %0, i64 noundef %1, i64 noundef
   tail call void @llvm.memset.p0.i64(ptr noundef nonnull align 8 dereferenceable(24) %25, i8 0, i64 24, i1 false)
   %26 = ptrtoint ptr %15 to i64
   store i64 %26, ptr %5, align 8
-  %27 = call i64 @policy_on_timeslice_control(ptr noundef nonnull %5) #15
+  %27 = call i64 @policy_on_timeslice_control(ptr noundef nonnull %5) #14
   %28 = load i64, ptr %25, align 8
   %29 = icmp eq i64 %28, 0
   br i1 %29, label %42, label %30
@@ -1729,11 +1764,11 @@ define dso_local void @model_launch(i64 noundef %0, i64 noundef %1, i64 noundef 
   br i1 %19, label %12, label %15
 
 20:                                               ; preds = %12
-  %21 = tail call i64 @policy_launched(ptr noundef nonnull %14) #15
+  %21 = tail call i64 @policy_launched(ptr noundef nonnull %14) #14
   br label %24
 
 22:                                               ; preds = %12
-  %23 = tail call i64 @policy_launch(ptr noundef nonnull %14) #15
+  %23 = tail call i64 @policy_launch(ptr noundef nonnull %14) #14
   br label %24
 
 24:                                               ; preds = %22, %20
@@ -1771,7 +1806,7 @@ define dso_local void @model_task_end(i64 noundef %0, i64 noundef %1, i64 nounde
   store i64 %0, ptr %12, align 8
   %13 = ptrtoint ptr %12 to i64
   store i64 %13, ptr %5, align 8
-  %14 = call i64 @policy_on_task_destroy(ptr noundef nonnull %5) #15
+  %14 = call i64 @policy_on_task_destroy(ptr noundef nonnull %5) #14
   ret void
 }
 
@@ -1791,9 +1826,7 @@ declare i64 @policy_gpu_page_prefetch(ptr noundef) local_unnamed_addr #10
 
 declare i64 @policy_gpu_page_prefetch_iter(ptr noundef) local_unnamed_addr #10
 
-declare i64 @llvm.umin.i64(i64, i64) #12
-
-declare void @llvm.memmove.p0.p0.i64(ptr nocapture writeonly, ptr nocapture readonly, i64, i1 immarg) #13
+declare void @llvm.memmove.p0.p0.i64(ptr nocapture writeonly, ptr nocapture readonly, i64, i1 immarg) #12
 
 attributes #0 = { mustprogress nofree norecurse nosync nounwind willreturn memory(none) "no-builtins" }
 attributes #1 = { mustprogress nofree norecurse nosync nounwind willreturn memory(readwrite, inaccessiblemem: none) "no-builtins" }
@@ -1807,7 +1840,6 @@ attributes #8 = { mustprogress nocallback nofree nounwind willreturn memory(argm
 attributes #9 = { mustprogress nocallback nofree nounwind willreturn memory(argmem: write) }
 attributes #10 = { "no-builtins" }
 attributes #11 = { mustprogress nocallback nofree nosync nounwind speculatable willreturn memory(none) }
-attributes #12 = { nocallback nofree nosync nounwind speculatable willreturn memory(none) }
-attributes #13 = { nocallback nofree nounwind willreturn memory(argmem: readwrite) }
-attributes #14 = { nounwind }
-attributes #15 = { nobuiltin nounwind "no-builtins" }
+attributes #12 = { nocallback nofree nounwind willreturn memory(argmem: readwrite) }
+attributes #13 = { nounwind }
+attributes #14 = { nobuiltin nounwind "no-builtins" }

@@ -1,0 +1,232 @@
+"""Recordings of many nodes as one: sums of what the kernels counted, and all events on one clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from accel_magic.cluster.node import Node
+    from accel_magic.probes.plan import Plan, ProbePoint
+
+HOST, RANK, NODE = "host", "rank", "node"
+"""Columns that events get."""
+_ADDED: Final = (HOST, RANK, NODE)
+
+
+class Clock(Protocol):
+    """Converts a node's CLOCK_MONOTONIC to the reference's."""
+
+    def to_reference(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Convert times in ns."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one node recorded.
+
+    Attributes:
+        node: The node.
+        recording: Its recording.
+        clock: Its clock.
+
+    """
+
+    node: Node
+    recording: Recording
+    clock: Clock
+
+    @property
+    def start_ns(self) -> int:
+        """When it began, on the reference's clock."""
+        return self._moment(self.recording.start_ns)
+
+    @property
+    def end_ns(self) -> int:
+        """When it ended, on the reference's clock."""
+        return self._moment(self.recording.start_ns + self.recording.duration_ns)
+
+    def _moment(self, time_ns: int) -> int:
+        return int(self.clock.to_reference(np.array([time_ns], np.int64))[0])
+
+
+def merged(parts: Sequence[Part]) -> Recording:
+    """Make one recording of those of several nodes.
+
+    Counts, sums and histograms of a point are those of all nodes. Times are relative to the earliest start. Events are
+    read, and ordered by time, when they are first used; they have the columns `host`, `rank` and `node`. Stacks are
+    left out: they stay with each node's own recording.
+
+    Args:
+        parts: At least one.
+
+    """
+    points, places = _united([part.recording.plan for part in parts])
+    start = min(part.start_ns for part in parts)
+    recordings = [part.recording for part in parts]
+    return Recording(
+        plan=_plan(parts, points),
+        machine=_machine(recordings),
+        started=min(recording.started for recording in recordings),
+        start_ns=start,
+        duration_ns=max(part.end_ns for part in parts) - start,
+        hits=_summed([one.hits for one in recordings], places, len(points)),
+        lost=_summed([one.lost for one in recordings], places, len(points)),
+        unpaired=_summed([one.unpaired for one in recordings], places, len(points)),
+        totals=_summed([one.totals for one in recordings], places, len(points)),
+        missed=sum(one.missed for one in recordings),
+        histograms=_histograms(recordings, points, places),
+        samples=_samples(parts, places, len(points), start),
+        event_count=sum(one.event_count for one in recordings),
+        limit_reached=any(one.limit_reached for one in recordings),
+        load_events=lambda: _events(parts, places, start),
+        outcome="error" if any(one.outcome == "error" for one in recordings) else recordings[0].outcome,
+    )
+
+
+def _united(plans: Sequence[Plan]) -> tuple[tuple[ProbePoint, ...], list[NDArray[np.int64]]]:
+    """All points, and for each plan the places of its own among them. A library may have another path elsewhere."""
+    numbers: dict[tuple[Any, ...], int] = {}
+    points: list[ProbePoint] = []
+    places = []
+    for plan in plans:
+        own, seen = [], dict[tuple[Any, ...], int]()
+        for point in plan.points:
+            alike = (point.probe, point.kind, point.function, point.latency, point.total)
+            seen[alike] = seen.get(alike, -1) + 1  # a USDT probe has several points of one name
+            key = (*alike, seen[alike])
+            if key not in numbers:
+                numbers[key] = len(points)
+                points.append(replace(point, id=len(points)))
+            own.append(numbers[key])
+        places.append(np.array(own, np.int64))
+    return tuple(points), places
+
+
+def _plan(parts: Sequence[Part], points: tuple[ProbePoint, ...]) -> Plan:
+    notes = [f"{part.node.name}: {note}" for part in parts for note in part.recording.plan.notes]
+    return replace(parts[0].recording.plan, points=points, stacks=(), notes=tuple(notes))
+
+
+def _machine(recordings: Sequence[Recording]) -> dict[str, str]:
+    names = dict.fromkeys(name for one in recordings for name in one.machine)
+    values = {name: dict.fromkeys(one.machine[name] for one in recordings if name in one.machine) for name in names}
+    return {name: ", ".join(found) for name, found in values.items()}
+
+
+def _summed(
+    arrays: Sequence[NDArray[np.uint64]], places: Sequence[NDArray[np.int64]], points: int
+) -> NDArray[np.uint64]:
+    total = np.zeros(points, np.uint64)
+    for array, own in zip(arrays, places, strict=True):
+        total[own] += array.astype(np.uint64)
+    return total
+
+
+def _histograms(
+    recordings: Sequence[Recording], points: Sequence[ProbePoint], places: Sequence[NDArray[np.int64]]
+) -> Histograms:
+    rows = {point.id: row for row, point in enumerate(point for point in points if point.latency)}
+    buckets = max((one.histograms.counts.shape[1] for one in recordings if one.histograms.counts.size), default=0)
+    counts = np.zeros((len(rows), buckets), np.uint64)
+    total, largest = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
+    for one, own in zip(recordings, places, strict=True):
+        if not one.histograms.counts.size:
+            continue
+        at = [rows[own[point.id]] for point in one.plan.latency_points]
+        counts[at] += one.histograms.counts
+        total[at] += one.histograms.total_ns
+        largest[at] = np.maximum(largest[at], one.histograms.max_ns)
+    return Histograms(counts, total, largest)
+
+
+def _samples(parts: Sequence[Part], places: Sequence[NDArray[np.int64]], points: int, start: int) -> Samples:
+    """Sums of the nodes' counters at every moment at which one was sampled; others then have their last values."""
+    own_times = [part.clock.to_reference(part.recording.samples.times_ns + part.recording.start_ns) for part in parts]
+    times = np.unique(np.concatenate(own_times)) if own_times else np.empty(0, np.int64)
+    hits = np.zeros((len(times), points), np.uint64)
+    for part, own, moments in zip(parts, places, own_times, strict=True):
+        if len(moments):
+            last = np.searchsorted(moments, times, side="right") - 1
+            known = np.where((last >= 0)[:, None], part.recording.samples.hits[np.maximum(last, 0)], 0)
+            hits[:, own] += known.astype(np.uint64)
+    return Samples(times - start, hits)
+
+
+def _events(parts: Sequence[Part], places: Sequence[NDArray[np.int64]], start: int) -> Events:
+    events = [part.recording.events for part in parts]
+    times = [
+        part.clock.to_reference(one.columns["time_ns"].values.astype(np.int64) + part.recording.start_ns) - start
+        for part, one in zip(parts, events, strict=True)
+    ]
+    order = np.argsort(np.concatenate(times), kind="stable")
+    lengths = [len(one) for one in events]
+    columns = {"time_ns": Column(np.concatenate(times)[order])}
+    point = [own[one.columns["point"].values.astype(np.int64)] for one, own in zip(events, places, strict=True)]
+    columns["point"] = Column(np.concatenate(point).astype(np.uint16)[order])
+    columns |= _of_nodes(parts, lengths, order)
+    names = dict.fromkeys(name for one in events for name in one.columns)
+    for name in names:
+        if name not in columns:
+            columns[name] = _joined([one.columns.get(name) for one in events], lengths, order)
+    return Events(columns)
+
+
+def _of_nodes(parts: Sequence[Part], lengths: Sequence[int], order: NDArray[np.intp]) -> dict[str, Column]:
+    hosts = list(dict.fromkeys(part.node.host for part in parts))
+    host = np.repeat([hosts.index(part.node.host) for part in parts], lengths).astype(np.int32)
+    ranks = [-1 if part.node.rank is None else part.node.rank for part in parts]
+    rank = np.repeat(ranks, lengths).astype(np.int32)
+    node = np.repeat(np.arange(len(parts)), lengths).astype(np.int32)
+    return {
+        HOST: Column(host[order], None, tuple(hosts)),
+        RANK: Column(rank[order], rank[order] >= 0),
+        NODE: Column(node[order], None, tuple(part.node.name for part in parts)),
+    }
+
+
+def _joined(columns: Sequence[Column | None], lengths: Sequence[int], order: NDArray[np.intp]) -> Column:
+    """One column of those that nodes have; rows of nodes without it have no value."""
+    there = [column for column in columns if column is not None]
+    if any(column.categories is not None for column in there):
+        return _joined_codes(columns, lengths, order)
+    kind = np.result_type(*(column.values.dtype for column in there))
+    values = [
+        np.zeros(length, kind) if column is None else column.values.astype(kind)
+        for column, length in zip(columns, lengths, strict=True)
+    ]
+    complete = len(there) == len(columns) and all(column.valid is None for column in there)
+    valid = None if complete else np.concatenate(list(map(_valid, columns, lengths)))[order]
+    return Column(np.concatenate(values)[order], valid)
+
+
+def _joined_codes(columns: Sequence[Column | None], lengths: Sequence[int], order: NDArray[np.intp]) -> Column:
+    """The same for codes; numbers, where a node has some, become texts."""
+    known: dict[str, int] = {}
+    values = []
+    for column, length in zip(columns, lengths, strict=True):
+        if column is None:
+            values.append(np.full(length, -1, np.int32))
+            continue
+        codes, texts = column.values.astype(np.int64), column.categories
+        if texts is None:
+            unique, codes = np.unique(column.values, return_inverse=True)
+            texts = tuple(map(str, unique.tolist()))
+        table = np.array([*(known.setdefault(text, len(known)) for text in texts), -1], np.int32)
+        codes = codes if column.valid is None else np.where(column.valid, codes, -1)
+        values.append(table[codes])
+    return Column(np.concatenate(values)[order], None, tuple(known))
+
+
+def _valid(column: Column | None, length: int) -> NDArray[np.bool_]:
+    if column is None:
+        return np.zeros(length, np.bool_)
+    return np.ones(length, np.bool_) if column.valid is None else column.valid

@@ -1,0 +1,270 @@
+"""ClusterResult: one trace of many processes on many machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.cluster import clock, folders
+from accel_magic.cluster.clock import order
+from accel_magic.cluster.folders import Problem
+from accel_magic.cluster.merge import Part, merged
+from accel_magic.errors import RecordingError, ResultError
+from accel_magic.recording import store
+from accel_magic.results.trace import TraceResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from accel_magic.cluster.clock import Line, Order, Reading
+    from accel_magic.cluster.folders import Found
+    from accel_magic.cluster.node import Node
+    from accel_magic.recording.recording import Recording
+
+_NODE_COLUMNS: Final = {
+    "node": "str",
+    "host": "str",
+    "rank": "Int64",
+    "local_rank": "Int64",
+    "job": "str",
+    "kernel": "str",
+    "device": "str",
+    "hits": "Int64",
+    "events": "Int64",
+    "lost": "Int64",
+    "missed": "Int64",
+    "clock_error_ns": "Int64",
+    "problem": "str",
+    "fix": "str",
+}
+
+
+@dataclass(frozen=True)
+class NodeTrace:
+    """A node's part of a trace.
+
+    Attributes:
+        node: The node.
+        recording: What it recorded; None if it could not be traced or its recording is missing.
+        clock: Its clock; None without a recording.
+        problem: Why there is no recording.
+
+    """
+
+    node: Node
+    recording: Recording | None
+    clock: Line | None
+    problem: Problem | None = None
+
+
+class ClusterResult(TraceResult):
+    """A trace of many processes as one: counts and latencies are sums over all nodes, events are on one clock.
+
+    Everything that a TraceResult has is that of all nodes together; `part` has each node's own.
+
+    Args:
+        parts: The nodes, at least one with a recording.
+        value: The value of the traced cell's last expression.
+
+    Raises:
+        ResultError: No node has a recording.
+
+    """
+
+    KIND = "a trace of many nodes"
+
+    def __init__(self, parts: Sequence[NodeTrace], value: object = None) -> None:
+        self.parts = tuple(parts)
+        traced = [
+            Part(part.node, part.recording, part.clock)
+            for part in parts
+            if part.recording is not None and part.clock is not None
+        ]
+        if not traced:
+            whys = dict.fromkeys(part.problem.what for part in parts if part.problem)
+            raise ResultError(
+                "no node was traced", why="; ".join(whys), fix="see each node's problem", code="cluster.none-traced"
+            )
+        super().__init__(merged(traced), value)
+
+    @cached_property
+    def nodes(self) -> pd.DataFrame:
+        """One row per node.
+
+        `node` (its name), `host`, `rank`, `local_rank`, `job`, `kernel`, `device`, `hits`, `events`, `lost`, `missed`,
+        `clock_error_ns` (NA: unknown), `problem` and `fix` (why it has no recording; "" if it has one).
+        """
+        rows = [_row(part) for part in self.parts]
+        return pd.DataFrame(rows, columns=list(_NODE_COLUMNS)).astype(_NODE_COLUMNS)
+
+    @cached_property
+    def clock(self) -> pd.DataFrame:
+        """One row per node with a recording: `node`, `offset_ns`, `drift`, `error_ns` (NA: unknown), `how`.
+
+        How its CLOCK_MONOTONIC is mapped to that of the first node, or of the notebook.
+        """
+        rows = [
+            (part.node.name, part.clock.offset_ns, part.clock.drift, part.clock.error_ns, part.clock.how)
+            for part in self.parts
+            if part.clock is not None
+        ]
+        table = pd.DataFrame(rows, columns=["node", "offset_ns", "drift", "error_ns", "how"])
+        return table.astype({"offset_ns": "int64", "drift": "float64", "error_ns": "Int64"})
+
+    def part(self, node: str | int) -> TraceResult:
+        """Return one node's own result, by its name or rank. Times are relative to its own start.
+
+        Raises:
+            ResultError: There is no such node, or it has no recording.
+
+        """
+        chosen = [one for one in self.parts if node in (one.node.name, one.node.rank)]
+        if not chosen:
+            names = ", ".join(one.node.name for one in self.parts[:10])
+            raise ResultError(f"there is no node {node!r}", fix=f"name one of: {names}", code="cluster.no-node")
+        recording, problem = chosen[0].recording, chosen[0].problem
+        if recording is None:
+            what, why = (problem.what, problem.why) if problem else ("", "")
+            raise ResultError(
+                f"{chosen[0].node.name} has no recording", why=f"{what}: {why}", fix="see nodes", code="cluster.no-node"
+            )
+        return TraceResult(recording)
+
+    @cached_property
+    def by_node(self) -> pd.DataFrame:
+        """Hits by `probe` and `function` (the index, most hits first) and node (a column each, Int64).
+
+        NA where a node has no such place; nodes without a recording have no column.
+        """
+        columns = {
+            part.node.name: TraceResult(part.recording).counts["hits"]
+            for part in self.parts
+            if part.recording is not None
+        }
+        return pd.DataFrame(columns).reindex(self.counts.index).astype("Int64")
+
+    def order(self, first: int, second: int) -> Order:
+        """Tell which of two events came first: "before", "after", or "unknown" if the clocks do not tell.
+
+        Args:
+            first: Row of an event in `events`.
+            second: Row of another one.
+
+        """
+        rows = self.events.iloc[[first, second]]
+        (a, b), (name, other) = rows["time_ns"].tolist(), rows["node"].tolist()
+        if name == other:
+            return "before" if a < b else "after" if a > b else "unknown"
+        return order(a, self._error_ns(name), b, self._error_ns(other))
+
+    def _error_ns(self, name: str) -> int | None:
+        clock = next(part.clock for part in self.parts if part.node.name == name)
+        return None if clock is None else clock.error_ns
+
+    def to_perfetto(self, path: str | Path) -> Path:
+        """Write the events as trace JSON for ui.perfetto.dev: each node's processes have numbers of their own.
+
+        Raises:
+            RecordingError: The file cannot be written.
+
+        """
+        from accel_magic.results.perfetto import export
+
+        return export(self._apart(), path, None, None, None)
+
+    def _apart(self) -> Recording:
+        """The recording with process ids that differ between nodes: node n has those from n * 2**22 on."""
+        from dataclasses import replace
+
+        from accel_magic.recording.recording import Column, Events
+
+        recording = self.recording
+
+        def load() -> Events:
+            columns = dict(recording.events.columns)
+            base = columns["node"].values.astype(np.int64) << 22
+            for name in ("pid", "tid"):
+                column = columns[name]
+                columns[name] = Column((column.values + base).astype(np.int64), column.valid)
+            return Events(columns)
+
+        return replace(recording, load_events=load)
+
+    def _title(self) -> str:
+        return f"trace of {len(self.parts)} nodes"
+
+    def summary(self) -> str:
+        """Return plain text: the nodes, then headline, counts and latencies of all together."""
+        from accel_magic.views.cluster import text
+
+        return text(self.nodes, super().summary())
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Text and static HTML in one bundle."""
+        from accel_magic.views.cluster import html
+
+        bundle = super()._repr_mimebundle_(include, exclude)
+        return {**bundle, "text/plain": self.summary(), "text/html": html(self.nodes, bundle["text/html"])}
+
+
+def gathered(folder: Path) -> ClusterResult:
+    """Open what `accel-magic run` wrote: the recordings of all processes of a job.
+
+    Clocks of processes that share one are the same; those of others are compared by the time of day.
+
+    Raises:
+        RecordingError: The folder has no recordings of nodes, or those of several runs.
+        ResultError: No node has a recording.
+
+    """
+    found = folders.read(folder)
+    reference = next((part.described.readings for part in found if part.recording and part.described.readings), ())
+    return ClusterResult([_node_trace(part, reference) for part in found])
+
+
+def _node_trace(part: Found, reference: tuple[Reading, ...]) -> NodeTrace:
+    node, problem = part.described.node, part.problem
+    if part.recording is None:
+        return NodeTrace(node, None, None, problem)
+    try:
+        recording = store.load(part.recording)
+        line = _line(part.described.readings, reference)
+    except RecordingError as error:
+        return NodeTrace(node, None, None, Problem(error.what, error.why or "", error.fix or "", error.code))
+    except ValueError as error:
+        return NodeTrace(node, None, None, Problem("its clock makes no sense", str(error), code="cluster.damaged"))
+    return NodeTrace(node, recording, line)
+
+
+def _line(own: tuple[Reading, ...], reference: tuple[Reading, ...]) -> Line:
+    if not own or not reference:
+        raise ValueError("it has no readings of its clocks")
+    if clock.same_clock(own[0], reference[0]):
+        return clock.same_machine()
+    last = (own[-1], reference[-1]) if len(own) == len(reference) == 2 else None
+    return clock.by_wall_clock(own[0], reference[0], last)
+
+
+def _row(part: NodeTrace) -> dict[str, Any]:
+    node, recording, problem = part.node, part.recording, part.problem
+    row: dict[str, Any] = dict.fromkeys(_NODE_COLUMNS, None)
+    row |= {"node": node.name, "host": node.host, "rank": node.rank, "local_rank": node.local_rank, "job": node.job}
+    row |= {"kernel": "", "device": "", "problem": "", "fix": ""}
+    if recording is not None:
+        row |= {
+            "kernel": recording.machine.get("kernel", ""),
+            "device": recording.machine.get("device", ""),
+            "hits": int(recording.hits.sum()),
+            "events": recording.event_count,
+            "lost": recording.events_lost,
+            "missed": recording.missed,
+            "clock_error_ns": None if part.clock is None else part.clock.error_ns,
+        }
+    if problem is not None:
+        row |= {"problem": ": ".join(filter(None, (problem.what, problem.why))), "fix": problem.fix}
+    return row

@@ -1,0 +1,71 @@
+"""The nodes of a trace of many machines, above what they counted together."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from accel_magic import terminal
+from accel_magic.views.format import NOTHING, duration_text, exact_text
+from accel_magic.views.tables import STYLE, Table, aligned, table_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOP = 32
+
+
+def text(nodes: pd.DataFrame, whole: str) -> str:
+    """Nodes, then what all of them counted."""
+    return terminal.page([headline(nodes), "", *aligned(nodes_table(nodes)), "", *whole.splitlines()])
+
+
+def html(nodes: pd.DataFrame, whole: str) -> str:
+    """The same as HTML; `whole` is an element of its own."""
+    head = escape(headline(nodes))
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            f'<div class="am-line">{head}</div>',
+            f'<div class="am-tables"><div>{table_html(nodes_table(nodes))}</div></div>',
+            "</div>",
+            whole,
+        ]
+    )
+
+
+def headline(nodes: pd.DataFrame) -> str:
+    """How many nodes were traced, and what is missing."""
+    lacking = int((nodes["problem"] != "").sum())
+    hosts = nodes["host"].nunique()
+    words = [f"{len(nodes) - lacking} of {len(nodes)} nodes traced, on {hosts} host{'s' * (hosts != 1)}"]
+    if lacking:
+        words.append(f"{lacking} without a recording")
+    return ", ".join(words)
+
+
+def nodes_table(nodes: pd.DataFrame) -> Table:
+    """One row per node: what it counted and how well its clock is known, or why it has no recording."""
+    rows = []
+    for row in nodes.head(TOP).to_dict("records"):
+        error = _cell(row["clock_error_ns"], duration_text) if row["problem"] == "" else NOTHING
+        rows.append(
+            (
+                str(row["node"]),
+                str(row["host"]),
+                _cell(row["hits"], exact_text),
+                _cell(row["events"], exact_text),
+                _cell(row["lost"], exact_text),
+                error if error != NOTHING or row["problem"] else "unknown",
+                "; ".join(filter(None, (row["problem"], row["fix"]))),
+            )
+        )
+    heads = ("node", "host", "hits", "events", "lost", "clock error", "problem")
+    return Table(heads, tuple(rows), 2, max(len(nodes) - TOP, 0))
+
+
+def _cell(value: object, shown: Callable[..., str]) -> str:
+    return NOTHING if pd.isna(value) else shown(value)  # type: ignore[call-overload]
