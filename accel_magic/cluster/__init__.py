@@ -1,0 +1,1 @@
+"""Tracing one job on many machines."""
