@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from accel_magic.api.program import ProgramTrace, trace_program
     from accel_magic.api.replay import replay
     from accel_magic.api.tasks import collect_tasks
-    from accel_magic.api.trace import Options, Trace, trace
+    from accel_magic.api.trace import Options, Trace
+    from accel_magic.api.tracing import trace
     from accel_magic.itt.marking import task
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import GpuComparison, PolicyComparison, ProfileComparison, TraceComparison
@@ -104,7 +105,7 @@ _LAZY = {
     "gpuschedule": ("accel_magic.api.gpupolicy", "gpuschedule"),
     "Options": ("accel_magic.api.trace", "Options"),
     "Trace": ("accel_magic.api.trace", "Trace"),
-    "trace": ("accel_magic.api.trace", "trace"),
+    "trace": ("accel_magic.api.tracing", "trace"),
     "FlameOptions": ("accel_magic.api.flame_options", "FlameOptions"),
     "FlameResult": ("accel_magic.results.flame", "FlameResult"),
     "FlameTrace": ("accel_magic.api.flame", "FlameTrace"),

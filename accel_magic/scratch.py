@@ -65,6 +65,14 @@ def make(purpose: str) -> Scratch:
             os.close(lock)
 
 
+def hold(path: Path) -> Scratch:
+    """Keep a folder that another process of this user made, and still keeps. Raises OSError: there is none."""
+    lock = os.open(path, _FLAGS)
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    return Scratch(path, lock)
+
+
 @contextlib.contextmanager
 def folder(purpose: str) -> Iterator[Path]:
     """Create a temporary folder for the duration of a block."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accel_magic.api import plans
 from accel_magic.api.block import Block, keep
@@ -116,6 +116,12 @@ class Trace(Block["TraceResult"]):
         self._undo.callback(session.abort)
         session.start()
 
+    @property
+    def start_ns(self) -> int:
+        """CLOCK_MONOTONIC of `go`."""
+        assert self._session is not None  # noqa: S101 - after start
+        return self._session.start_ns
+
     def go(self) -> None:
         """Start counting."""
         assert self._session is not None  # noqa: S101 - after start
@@ -154,25 +160,3 @@ def result_of(recording: Recording, value: object = None) -> TraceResult | Flame
     from accel_magic.results.trace import TraceResult
 
     return TraceResult(recording, value)
-
-
-def trace(*probes: str, save: str | Path | None = None, **options: Any) -> Trace:
-    """Trace a block or a function.
-
-    ```python
-    with accel_magic.trace("latency:uprobe:libc:malloc", scope="self") as t:
-        work()
-    t.result.latency
-    ```
-
-    Args:
-        *probes: Probes, as on the `%%ktrace` line.
-        save: Write the result to this Parquet file.
-        **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks.
-
-    Raises:
-        ProbeError: On entering: a probe or option is invalid, or a probe matches nothing.
-        MachineError: On entering: a privilege, a kernel feature or BCC is missing.
-
-    """
-    return Trace(probes, Options(**options), save=save)

@@ -1,1 +1,1 @@
-"""Tracing one job on many machines: their clocks."""
+"""Tracing one job on many machines: their clocks, recordings and workers."""

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Final
 from accel_magic import machine
 from accel_magic.api import options
 from accel_magic.api.options import Common
-from accel_magic.cluster import clock, folders, node
-from accel_magic.cluster.folders import Described, Problem
 from accel_magic.command_line import trace
 from accel_magic.command_line.basics import FAILED, print_error, say
 from accel_magic.command_line.signals import HeldSignals
 from accel_magic.errors import AccelMagicError, ProbeError
 
 if TYPE_CHECKING:
-    from accel_magic.cluster.node import Node
     from accel_magic.command_line.basics import Commands
 
 _NAME: Final = "accel-magic run"
@@ -56,6 +53,16 @@ def add(commands: Commands) -> None:
 
 def _run(values: argparse.Namespace) -> int:
     _check(values)
+    with HeldSignals() as signals:  # before any thread starts, numpy's among them
+        status = _recorded(values, signals)
+    return _untraced(values) if status is None else status
+
+
+def _recorded(values: argparse.Namespace, signals: HeldSignals) -> int | None:
+    """Trace the command and write what was recorded; None if it cannot be traced, and has not been started."""
+    from accel_magic.cluster import clock, folders, node
+    from accel_magic.cluster.folders import Described, Problem
+
     own = node.of_environment()
     part = folders.make(Path(values.save), own, values.run_name or own.job or "1")
     facts = tuple(machine.describe().items())
@@ -63,14 +70,16 @@ def _run(values: argparse.Namespace) -> int:
     folders.write(part, Described(own, "tracing", (first,), facts))
     common = Common(None, False, str(part / folders.RECORDING), False, None, 1.0, False)
     try:
-        with HeldSignals() as signals:
-            status = trace.traced(values, common, signals)
+        status = trace.traced(values, common, signals)
     except AccelMagicError as error:
         if values.started:
             raise
-        return _untraced(values, part, own, facts, error)
-    ended = Described(own, "ended", (first, clock.read()), facts)
-    folders.write(part, ended)
+        problem = Problem(error.what, error.why or "", error.fix or "", error.code)
+        folders.write(part, Described(own, "untraced", (), facts, problem))
+        print_error(error)
+        say(f"{own.name} on {own.host} {'does not run' if values.require_all else 'runs untraced'}")
+        return None
+    folders.write(part, Described(own, "ended", (first, clock.read()), facts))
     return status
 
 
@@ -88,16 +97,10 @@ def _check(values: argparse.Namespace) -> None:
             )
 
 
-def _untraced(
-    values: argparse.Namespace, part: Path, own: Node, facts: tuple[tuple[str, str], ...], error: AccelMagicError
-) -> int:
-    """Write down why this process is not traced, and run the command without a trace unless all must be."""
-    problem = Problem(error.what, error.why or "", error.fix or "", error.code)
-    folders.write(part, Described(own, "untraced", (), facts, problem))
-    print_error(error)
+def _untraced(values: argparse.Namespace) -> int:
+    """Run the command without a trace, unless all must be traced."""
     if values.require_all:
         return FAILED
-    say(f"{own.name} on {own.host} runs untraced")
     try:
         os.execvp(values.command[0], values.command)  # noqa: S606 - the user's own command
     except OSError as failure:

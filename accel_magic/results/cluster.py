@@ -32,6 +32,7 @@ _NODE_COLUMNS: Final = {
     "rank": "Int64",
     "local_rank": "Int64",
     "job": "str",
+    "pid": "Int64",
     "kernel": "str",
     "device": "str",
     "hits": "Int64",
@@ -52,7 +53,9 @@ class NodeTrace:
         node: The node.
         recording: What it recorded; None if it could not be traced or its recording is missing.
         clock: Its clock; None without a recording.
-        problem: Why there is no recording.
+        problem: Why there is no recording, or that the node ended before the trace did.
+        path: The recording's file on the node's machine; "" if there is none.
+        pid: Process id of a cluster's worker; None if unknown.
 
     """
 
@@ -60,6 +63,8 @@ class NodeTrace:
     recording: Recording | None
     clock: Line | None
     problem: Problem | None = None
+    path: str = ""
+    pid: int | None = None
 
 
 class ClusterResult(TraceResult):
@@ -96,8 +101,9 @@ class ClusterResult(TraceResult):
     def nodes(self) -> pd.DataFrame:
         """One row per node.
 
-        `node` (its name), `host`, `rank`, `local_rank`, `job`, `kernel`, `device`, `hits`, `events`, `lost`, `missed`,
-        `clock_error_ns` (NA: unknown), `problem` and `fix` (why it has no recording; "" if it has one).
+        `node` (its name), `host`, `rank`, `local_rank`, `job`, `pid`, `kernel`, `device`, `hits`, `events`, `lost`,
+        `missed`, `clock_error_ns` (NA: unknown), `problem` and `fix` (why it has no recording, or that it ended early;
+        "" otherwise).
         """
         rows = [_row(part) for part in self.parts]
         return pd.DataFrame(rows, columns=list(_NODE_COLUMNS)).astype(_NODE_COLUMNS)
@@ -238,7 +244,7 @@ def _node_trace(part: Found, reference: tuple[Reading, ...]) -> NodeTrace:
         return NodeTrace(node, None, None, Problem(error.what, error.why or "", error.fix or "", error.code))
     except ValueError as error:
         return NodeTrace(node, None, None, Problem("its clock makes no sense", str(error), code="cluster.damaged"))
-    return NodeTrace(node, recording, line)
+    return NodeTrace(node, recording, line, path=str(part.recording))
 
 
 def _line(own: tuple[Reading, ...], reference: tuple[Reading, ...]) -> Line:
@@ -254,7 +260,7 @@ def _row(part: NodeTrace) -> dict[str, Any]:
     node, recording, problem = part.node, part.recording, part.problem
     row: dict[str, Any] = dict.fromkeys(_NODE_COLUMNS, None)
     row |= {"node": node.name, "host": node.host, "rank": node.rank, "local_rank": node.local_rank, "job": node.job}
-    row |= {"kernel": "", "device": "", "problem": "", "fix": ""}
+    row |= {"pid": part.pid, "kernel": "", "device": "", "problem": "", "fix": ""}
     if recording is not None:
         row |= {
             "kernel": recording.machine.get("kernel", ""),

@@ -39,7 +39,7 @@ def html(nodes: pd.DataFrame, whole: str) -> str:
 
 def headline(nodes: pd.DataFrame) -> str:
     """How many nodes were traced, and what is missing."""
-    lacking = int((nodes["problem"] != "").sum())
+    lacking = int(nodes["hits"].isna().sum())
     hosts = nodes["host"].nunique()
     words = [f"{len(nodes) - lacking} of {len(nodes)} nodes traced, on {hosts} host{'s' * (hosts != 1)}"]
     if lacking:
@@ -48,24 +48,22 @@ def headline(nodes: pd.DataFrame) -> str:
 
 
 def nodes_table(nodes: pd.DataFrame) -> Table:
-    """One row per node: what it counted and how well its clock is known, or why it has no recording."""
-    rows = []
-    for row in nodes.head(TOP).to_dict("records"):
-        error = _cell(row["clock_error_ns"], duration_text) if row["problem"] == "" else NOTHING
-        rows.append(
-            (
-                str(row["node"]),
-                str(row["host"]),
-                _cell(row["hits"], exact_text),
-                _cell(row["events"], exact_text),
-                _cell(row["lost"], exact_text),
-                error if error != NOTHING or row["problem"] else "unknown",
-                "; ".join(filter(None, (row["problem"], row["fix"]))),
-            )
+    """One row per node: what it counted and how well its clock is known, and what is wrong with it."""
+    rows = [
+        (
+            str(row["node"]),
+            str(row["host"]),
+            _cell(row["hits"], exact_text),
+            _cell(row["events"], exact_text),
+            _cell(row["lost"], exact_text),
+            NOTHING if pd.isna(row["hits"]) else _cell(row["clock_error_ns"], duration_text, "unknown"),
+            "; ".join(filter(None, (row["problem"], row["fix"]))),
         )
+        for row in nodes.head(TOP).to_dict("records")
+    ]
     heads = ("node", "host", "hits", "events", "lost", "clock error", "problem")
     return Table(heads, tuple(rows), 2, max(len(nodes) - TOP, 0))
 
 
-def _cell(value: object, shown: Callable[..., str]) -> str:
-    return NOTHING if pd.isna(value) else shown(value)  # type: ignore[call-overload]
+def _cell(value: object, shown: Callable[..., str], unknown: str = NOTHING) -> str:
+    return unknown if pd.isna(value) else shown(value)  # type: ignore[call-overload]

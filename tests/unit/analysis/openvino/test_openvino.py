@@ -199,7 +199,7 @@ finish(t)
 
 
 def test_a_trace_without_openvino_has_empty_tables():
-    from accel_magic.api.trace import trace
+    from accel_magic.api.tracing import trace
 
     with trace("openvino:layers") as t:
         pass

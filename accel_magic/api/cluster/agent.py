@@ -1,0 +1,227 @@
+"""The agent of one worker: a process of its own, which traces the worker and its children for a client elsewhere.
+
+`python -m accel_magic.api.cluster.agent WORKER SILENCE_S FOLDER`, started by `cluster.remote.start_agent`, prints its
+socket's name and continues in the background, so that it outlives the worker. Only processes of the same user (or root)
+on this machine are served. It ends when asked to, or when it has heard nothing from the client for SILENCE_S seconds:
+then it detaches, and writes what it has recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic import channel, local_socket, scratch
+from accel_magic.broker.messages import encoded_error
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from accel_magic.api.trace import Trace
+    from accel_magic.recording.recording import Recording
+
+SILENCE_S: Final = 30.0
+"""Time without a word from the client after which an agent ends."""
+_MESSAGE_S: Final = 20.0
+
+
+class Agent:
+    """Traces one worker.
+
+    Args:
+        worker: Its process id.
+        folder: Where to write the recording.
+        temporary: That folder, if it is a temporary one.
+
+    """
+
+    def __init__(self, worker: int, folder: Path, temporary: scratch.Scratch | None) -> None:
+        self._worker, self._folder, self._temporary = worker, folder, temporary
+        self._process = os.pidfd_open(worker)
+        self._trace: Trace | None = None
+        self._summary: dict[str, Any] | None = None
+        self._ended = False
+
+    def serve(self, listening: socket.socket, silence_s: float) -> None:
+        """Answer requests until asked to end, or until nothing was heard for a while."""
+        waiting = select.poll()
+        waiting.register(listening, select.POLLIN)
+        heard = time.monotonic()
+        try:
+            while not self._ended and (left := heard + silence_s - time.monotonic()) > 0:
+                if waiting.poll(1000 * left):
+                    connection, _ = listening.accept()
+                    with connection, contextlib.suppress(OSError, ValueError, KeyError):  # the other side has ended
+                        if local_socket.stranger(connection) is None:
+                            self._answer(connection)
+                            heard = time.monotonic()
+            if not self._ended and self._trace is not None and self._trace.running:
+                self._stop({})
+        finally:
+            if self._trace is not None:
+                self._trace.abort()
+
+    def _answer(self, connection: socket.socket) -> None:
+        connection.settimeout(_MESSAGE_S)
+        message, _ = channel.receive(connection)
+        if message["kind"] == "beat":
+            return
+        kinds = {"attach": self._attach, "go": self._go, "halt": self._halt, "stop": self._stop, "end": self._end}
+        try:
+            answer = {"value": kinds[message["kind"]](message)}
+        except AccelMagicError as error:
+            answer = encoded_error(error)
+        except Exception as error:  # noqa: BLE001 - reported to the client
+            answer = encoded_error(
+                MachineError(
+                    "the agent failed",
+                    why=f"{type(error).__name__}: {error}",
+                    fix="report this to accel_magic, with the traced block",
+                    code="cluster.agent-failed",
+                )
+            )
+        channel.send(connection, answer)
+
+    @property
+    def _worker_ended(self) -> bool:
+        ended = select.poll()
+        ended.register(self._process, select.POLLIN)
+        return bool(ended.poll(0))
+
+    def _attach(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Match the probes and attach them."""
+        import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
+
+        from accel_magic.api.trace import Options, Trace
+        from accel_magic.kernel import own_threads
+        from accel_magic.recording.session import warm_up
+
+        warm_up()  # the helper processes start while the probes are matched
+        own_threads.take_all()
+        options = dict(message["options"])
+        if isinstance(options["stacks"], list):
+            options["stacks"] = tuple(options["stacks"])
+        trace = Trace(tuple(message["probes"]), Options(**options), pid=self._worker)
+        plan = trace.prepare()
+        if plan.task_points:
+            raise ProbeError(
+                f"{plan.task_points[0].probe}: ITT tasks cannot be traced on workers",
+                why="they are recorded by libraries inside the process that traces",
+                fix="trace in the task itself: with accel_magic.trace(...), and return what you need of the result",
+                code="cluster.no-tasks",
+            )
+        trace.attach()
+        self._trace = trace
+        return {"points": len(plan.points)}
+
+    def _attached(self) -> Trace:
+        if self._trace is None:
+            raise TraceStateError("this agent traces nothing", fix="attach first", code="trace.not-running")
+        return self._trace
+
+    def _go(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Start counting; `start_ns` is CLOCK_MONOTONIC of it."""
+        trace = self._attached()
+        trace.go()
+        return {"start_ns": trace.start_ns}
+
+    def _halt(self, _: Mapping[str, Any]) -> None:
+        self._attached().halt()
+
+    def _stop(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Detach, and write the recording; again, return the same."""
+        if self._summary is None:
+            worker_ended = self._worker_ended
+            recording = self._attached().stop().recording
+            self._summary = {"worker_ended": worker_ended, **self._written(recording)}
+        return self._summary
+
+    def _written(self, recording: Recording) -> dict[str, Any]:
+        from accel_magic.recording import store
+
+        name = f"{os.uname().nodename}-{self._worker}-{recording.start_ns}"
+        path = store.save(recording, self._folder / f"{name}.parquet")
+        counts = store.save(_without_events(recording), self._folder / f"{name}.counts.parquet")
+        return {
+            "temporary": "" if self._temporary is None else str(self._folder),
+            "path": str(path),
+            "bytes": path.stat().st_size,
+            "counts_path": str(counts),
+            "start_ns": recording.start_ns,
+            "duration_ns": recording.duration_ns,
+            "event_count": recording.event_count,
+        }
+
+    def _end(self, _: Mapping[str, Any]) -> None:
+        """End without a result, unless it was stopped."""
+        self._ended = True
+        if self._summary is not None:
+            Path(self._summary["counts_path"]).unlink(missing_ok=True)
+        elif self._temporary is not None:
+            self._temporary.remove()
+
+
+def _without_events(recording: Recording) -> Recording:
+    """The same recording with everything but its events."""
+    from accel_magic.recording.recording import Events
+
+    columns = {
+        name: replace(column, values=column.values[:0], valid=None if column.valid is None else column.valid[:0])
+        for name, column in recording.events.columns.items()
+    }
+    return replace(recording, event_count=0, load_events=lambda: Events(columns))
+
+
+def main(worker: int, silence_s: float, folder: str) -> None:
+    """Continue in the background, print how to reach the agent, and serve."""
+    if os.fork():
+        os._exit(0)  # its child is not a child of the worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    agent, answer = None, dict[str, Any]()
+    try:
+        place, temporary = _folder(folder)
+        agent = Agent(worker, place, temporary)
+        listening, name = local_socket.listen(socket.SOCK_STREAM)
+        answer = {"socket": name, "pid": os.getpid()}
+    except AccelMagicError as error:
+        answer = encoded_error(error)
+    print(json.dumps(answer), flush=True)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):  # whoever started this waits for their end
+        os.dup2(nothing, stream)
+    if agent is not None:
+        with listening:
+            agent.serve(listening, silence_s)
+
+
+def _folder(given: str) -> tuple[Path, scratch.Scratch | None]:
+    try:
+        if not given:
+            made = scratch.make("cluster")
+            return made.path, made
+        Path(given).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(
+            "the agent has no folder for its recording",
+            why=str(error),
+            fix="give a folder that workers can write to: folder=",
+            code="cluster.no-folder",
+        ) from None
+    return Path(given), None
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,217 @@
+"""Functions that an adapter calls on a node, in the worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic import channel, local_socket, machine, own_python, scratch
+from accel_magic._version import __version__
+from accel_magic.broker.messages import encoded_error, raise_error
+from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.kernel import own_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CHUNK: Final = 8 << 20
+"""Bytes of a file that travel at once."""
+_AGENT: Final = "accel_magic.api.cluster.agent"
+_START_S: Final = 60.0
+_ANSWER_S: Final = 600.0
+_SEND_S: Final = 5.0
+_kept: dict[str, scratch.Scratch] = {}
+"""Temporary folders of agents that have ended: kept for the client until this worker ends."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a module's function. It is pickled by reference: no code travels, unlike with a closure.
+
+    Attributes:
+        function: A function of a module.
+        arguments: Its arguments.
+
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+
+    def __call__(self) -> dict[str, Any]:
+        """Call it. Return `value`, `error` (an encoded AccelMagicError) or `failed` (the text of another error)."""
+        try:
+            return {"value": self.function(*self.arguments)}
+        except AccelMagicError as error:
+            return encoded_error(error)
+        except Exception as error:  # noqa: BLE001 - reported where the call came from
+            return {"failed": f"{type(error).__name__}: {error}"}
+
+
+async def in_thread(call: Call) -> dict[str, Any]:
+    """Make a call in a thread, so that a worker's event loop continues."""
+    return await asyncio.to_thread(call)
+
+
+def facts() -> dict[str, Any]:
+    """Describe this node.
+
+    Returns:
+        `version` of this package, `host`, `pid`, `kernel`, `boot` (the kernel's boot id) and `place` (where sockets are
+        shared).
+
+    """
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    spaces = [Path("/proc/self/ns", name).stat().st_ino for name in ("net", "mnt")]
+    return {
+        "version": __version__,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "kernel": machine.describe()["kernel"],
+        "boot": boot,
+        "place": f"{boot}-{spaces[0]}-{spaces[1]}-{os.geteuid()}",
+    }
+
+
+def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
+    """Start the agent of this process.
+
+    Args:
+        folder: Where it writes its recording; "" for a new temporary folder.
+        silence_s: It ends when it has heard nothing for this long.
+        queues: Calls wait here until the running task has ended, so the client cannot be heard meanwhile.
+
+    Returns:
+        `socket`, its name, and `pid`.
+
+    Raises:
+        MachineError: It cannot be started.
+
+    """
+    command = own_python.command(_AGENT, str(os.getpid()), str(silence_s), folder)
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            start_new_session=True,
+            timeout=_START_S,
+            check=False,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() if isinstance(error, ValueError) else []
+        raise MachineError(
+            "the agent cannot be started",
+            why=lines[-1] if lines else str(error),
+            fix="run `python -m accel_magic doctor` on that node, as the workers' user",
+            code="cluster.no-agent",
+        ) from None
+    raise_error(answer)
+    if queues:
+        with contextlib.suppress(RuntimeError):  # no event loop: nothing can be queued
+            loop, agent = asyncio.get_running_loop(), os.pidfd_open(answer["pid"])
+            own_threads.Thread(
+                target=_pulse, args=(loop, agent, answer["socket"], silence_s / 6), name="accel_magic pulse"
+            ).start()
+    return answer
+
+
+def _pulse(loop: asyncio.AbstractEventLoop, agent: int, name: str, every_s: float) -> None:
+    """Beat while the event loop is busy with a task, until the agent ends."""
+    ended = select.poll()
+    ended.register(agent, select.POLLIN)
+    try:
+        while not ended.poll(0):
+            idle = threading.Event()
+            loop.call_soon_threadsafe(idle.set)
+            if not idle.wait(every_s):
+                beat((name,))
+            else:
+                ended.poll(1000 * every_s)
+    except RuntimeError:  # the loop is closed
+        pass
+    finally:
+        os.close(agent)
+
+
+def ask(name: str, message: Mapping[str, Any]) -> Any:
+    """Send a request to an agent on this machine, and return its answer.
+
+    Raises:
+        AccelMagicError: The agent's error; code `cluster.agent-gone` if it has ended.
+
+    """
+    try:
+        with _connected(name) as connection:
+            connection.settimeout(_ANSWER_S)
+            channel.send(connection, dict(message))
+            answer, _ = channel.receive(connection)
+    except OSError as error:
+        raise MachineError(
+            "the agent has ended",
+            why=f"nobody answers at its socket ({error}): it was killed, or had not heard from the client for too long",
+            fix="trace again; with folder=, the recording of an agent that ended by itself is in that folder",
+            code="cluster.agent-gone",
+        ) from None
+    raise_error(answer)
+    return answer["value"]
+
+
+def ask_to_stop(name: str) -> dict[str, Any]:
+    """Ask an agent to stop its trace.
+
+    Returns:
+        Its answer, and `counts`: the recording without its events, as the content of a Parquet file. This process
+        keeps the agent's temporary folder from now on.
+
+    """
+    answer: dict[str, Any] = ask(name, {"kind": "stop"})
+    if temporary := answer["temporary"]:
+        _kept[temporary] = scratch.hold(Path(temporary))
+    return {**answer, "counts": Path(answer["counts_path"]).read_bytes()}
+
+
+def beat(names: tuple[str, ...]) -> None:
+    """Report to agents on this machine that the client is there."""
+    for name in names:
+        with contextlib.suppress(OSError), _connected(name) as connection:
+            channel.send(connection, {"kind": "beat"})
+
+
+def _connected(name: str) -> socket.socket:
+    """Connect to an agent. Raises OSError: there is none, or another user's process listens there."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_SEND_S)
+        connection.connect(local_socket.address(name))
+        stranger = local_socket.stranger(connection)
+    except BaseException:
+        connection.close()
+        raise
+    if stranger is not None:
+        connection.close()
+        raise PermissionError("another user's process listens there")
+    return connection
+
+
+def read(path: str, offset: int) -> bytes:
+    """Read the next part of a recording, at most `CHUNK` bytes; empty at its end."""
+    with Path(path).open("rb") as file:
+        file.seek(offset)
+        return file.read(CHUNK)
+
+
+def remove(folder: str) -> None:
+    """Remove the temporary folder of an agent that has ended."""
+    kept = _kept.pop(folder, None)
+    if kept is not None:
+        kept.remove()
