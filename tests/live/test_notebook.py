@@ -266,7 +266,7 @@ def played(answer):
 def test_an_interrupted_replay_keeps_the_replayed_part(notebook, tmp_path):
     path = tmp_path / "recorded.parquet"
     notebook(f"{HEAD} --save {path} -o whole\n{BUSY.format(seconds=1)}")
-    answer = notebook(f"%ktrace --replay {path} --speed 0.2 -o part", interrupt_after=1.5)
+    answer = notebook(f"%ktrace --replay {path} --speed 0.05 -o part", interrupt_after=5)  # of 20 s
 
     assert (answer.status, answer.reply["ename"]) == ("error", "KeyboardInterrupt")
     told = notebook(
