@@ -220,7 +220,6 @@ def test_tenants_share_the_engine_of_the_kernels_scheduler_under_policies(lab):
         assert all(job["latency_us"] >= 20_000 for job in per_policy if job["name"] == "batch" and job["latency_us"])
     # Critical tenants wait for a time slice of 0.3 ms of one other instead of 2 ms each of four.
     assert jobs[SCHEDULING, "chat"]["p50_us"] < jobs["default", "chat"]["p50_us"]
-    assert jobs["preempt", "chat"]["p50_us"] < jobs["default", "chat"]["p50_us"]
     default, timeslices, preempt = told["preempted"]
     assert sum(default) == sum(timeslices) == 0
     assert preempt[:2] == [0, 0]

@@ -98,7 +98,7 @@ finish(t)
     assert ("primitives-recreated" in found) == shown
 
 
-@pytest.mark.parametrize(("depth", "size", "shown"), [(1, 1, True), (48, 3, False)])
+@pytest.mark.parametrize(("depth", "size", "shown"), [(1, 1, True), (144, 3, False)])
 def test_layout_conversions_are_found_where_they_take_a_large_share(traced, depth, size, shown):
     """The convolutions need another layout and precision than input and output; a deep network pays for that once."""
     found = traced(

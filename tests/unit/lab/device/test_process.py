@@ -39,7 +39,7 @@ def start(tmp_path):
 
 def connect(path):
     made = socket.socket(socket.AF_UNIX)
-    made.settimeout(5)
+    made.settimeout(60)
     made.connect(str(path))
     return made
 
@@ -59,7 +59,7 @@ def test_the_device_serves_a_client_writes_its_counts_and_ends_with_it(start, tm
         assert exchange(connection, 1, struct.pack("<HH", 0, 1) + b"{}\0")[:4] == bytes(4)
         assert exchange(connection, 9, struct.pack("<QII", 0x200000, 0, 4))[16:] == struct.pack("<I", 0x080F3E0F)
         exchange(connection, 9, struct.pack("<QII", 0x85, 0, 4))
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
     assert not path.exists()
     found = json.loads(counts.read_text())
     assert found["mmio"] == {"reads": 2, "writes": 0, "unknown": 0, "config": 0}
@@ -76,7 +76,7 @@ def test_a_connection_without_data_does_not_count_as_a_client(start):
     with connect(path) as connection:
         assert exchange(connection, 9, struct.pack("<QII", 0x200000, 0, 4))[16:] == struct.pack("<I", 0x080F3E0F)
         assert process.poll() is None
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
 
 
 def test_only_its_user_can_connect(start):
@@ -91,7 +91,7 @@ def test_sigterm_ends_the_device_cleanly(start, tmp_path, connected):
     connection = connect(path) if connected else None
     time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
     assert not path.exists()
     assert json.loads(counts.read_text())["boots"]["cold"] == 0
     if connection:
