@@ -14,6 +14,7 @@ from accel_magic.api.block import Steps
 from accel_magic.api.open import read_recording
 from accel_magic.api.trace import result_of
 from accel_magic.banners import Replayed
+from accel_magic.cluster.folders import is_folder
 from accel_magic.errors import MachineError, RecordingError
 from accel_magic.gpu.live import Feed, GpuSample
 from accel_magic.interrupts import uninterrupted
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.reader.client import Prepared
     from accel_magic.recording.session import Kind, Show
     from accel_magic.results.base import Result
+    from accel_magic.results.cluster import ClusterResult
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.gpu import GpuResult
     from accel_magic.results.trace import TraceResult
@@ -117,7 +119,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        recording = read_recording(path)
+        recording = self._read(path)
         imported = recording.imported
         if imported is not None and not imported.timed:
             raise RecordingError(
@@ -136,6 +138,9 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         super().__init__(recording, Replayed(str(path), recorded_on), speed, kind)
         self._prepared: Prepared | None = None
         self._feed: LiveFeed | None = None
+
+    def _read(self, path: str | Path) -> Recording:
+        return read_recording(path)
 
     def prepare(self) -> Plan:
         """Return the plan of the recording."""
@@ -209,6 +214,33 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         return _cut(whole, np.sort(rows).astype(np.intp), played_ns, outcome, self.replayed)
 
 
+class ClusterReplay(Replay):
+    """One replay of a folder of many processes' recordings: their sums, on one clock.
+
+    Args:
+        path: A folder that `accel-magic run` wrote.
+        speed: Factor on the recorded speed.
+
+    Raises:
+        RecordingError: The folder has no recordings of nodes, or those of several runs.
+        ResultError: No node has a recording.
+
+    """
+
+    def _read(self, path: str | Path) -> Recording:
+        from accel_magic.results.cluster import gathered
+
+        self._whole = gathered(Path(path).expanduser())
+        return self._whole.recording
+
+    def _finish(self, outcome: Outcome, value: object) -> ClusterResult:
+        """Return the whole result even after an early end, because the nodes' parts are not cut."""
+        from accel_magic.results.cluster import ClusterResult
+
+        super()._finish(outcome, value)
+        return ClusterResult([part.replayed(self.replayed) for part in self._whole.parts], value)
+
+
 def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
     """Make the replay of a recording of any kind, at `speed` times its own speed.
 
@@ -219,6 +251,8 @@ def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
     from accel_magic.recording import gpu_store, profile_store
 
     place = Path(path).expanduser()
+    if is_folder(place):
+        return ClusterReplay(path, speed=speed)
     there = place.is_file()
     if there and gpu_store.KIND.key in container.keys(place):
         return GpuReplay(path, speed=speed)

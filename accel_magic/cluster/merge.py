@@ -88,6 +88,7 @@ def merged(parts: Sequence[Part]) -> Recording:
         event_count=sum(one.event_count for one in recordings),
         limit_reached=any(one.limit_reached for one in recordings),
         load_events=lambda: _events(parts, places, start),
+        replayed=recordings[0].replayed,
         outcome="error" if any(one.outcome == "error" for one in recordings) else recordings[0].outcome,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from accel_magic.banners import Replayed
     from accel_magic.cluster.clock import Line, Order, Reading
     from accel_magic.cluster.folders import Found
     from accel_magic.cluster.node import Node
@@ -65,6 +66,10 @@ class NodeTrace:
     problem: Problem | None = None
     path: str = ""
     pid: int | None = None
+
+    def replayed(self, label: Replayed) -> NodeTrace:
+        """This part, labeled as a replay."""
+        return self if self.recording is None else replace(self, recording=replace(self.recording, replayed=label))
 
 
 class ClusterResult(TraceResult):
@@ -185,8 +190,6 @@ class ClusterResult(TraceResult):
 
     def _apart(self) -> Recording:
         """The recording with process ids that differ between nodes: node n has those from n * 2**22 on."""
-        from dataclasses import replace
-
         from accel_magic.recording.recording import Column, Events
 
         recording = self.recording

@@ -12,7 +12,10 @@ import pytest
 
 import accel_magic
 from accel_magic.api import block
+from accel_magic.api import replay as replaying
 from accel_magic.api.replay import Replay, replay
+from accel_magic.cluster import clock, folders
+from accel_magic.cluster.node import Node
 from accel_magic.errors import RecordingError, TraceStateError
 from accel_magic.recording.reader import client as reader
 from accel_magic.recording.recording import Column
@@ -32,6 +35,19 @@ def steady(make_recording, tmp_path):
     times = list(range(0, 1_000_000_001, 50_000_000))
     samples = (times, [[min(at // 10_000_000, 100)] for at in times])
     return save(make_recording(["latency:uprobe:/lib/x:f"], events, samples=samples), tmp_path / "steady.parquet")
+
+
+@pytest.fixture
+def job(make_recording, tmp_path):
+    """The folder of two ranks with 30 and 12 calls."""
+    for rank, count in enumerate((30, 12)):
+        node = Node("elsewhere", rank, rank, "7", f"rank {rank}")
+        part = folders.make(tmp_path / "job", node, "7")
+        events = [(i * 10_000_000, 0, 5_000_000) for i in range(count)]
+        recording = make_recording(["latency:uprobe:/lib/x:f"], events)
+        save(replace(recording, hits=np.array([count], np.uint64)), part / folders.RECORDING)
+        folders.write(part, folders.Described(node, "ended", (clock.read(),)))
+    return tmp_path / "job"
 
 
 def test_a_complete_replay_equals_the_recording_and_is_labeled(saved, rich_recording):
@@ -56,6 +72,24 @@ def test_a_replay_takes_the_recordings_duration_divided_by_the_speed(make_record
     replay(hour, speed=7_200)
 
     assert 0.5 <= time.monotonic() - start < 3_600
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_folder_of_many_processes_is_replayed_as_their_sum(job, stopped):
+    seen = []
+    playing = replaying.player(job, speed=10)
+    playing.prepare()
+    playing.attach(seen.extend)
+    playing.go()
+    result = playing.stop() if stopped else playing.wait()
+
+    assert len(seen) > 0 or stopped
+    assert result.nodes["hits"].tolist() == [30, 12]
+    assert result.hits == len(result.events) == 42
+    assert result.events.groupby("rank").size().to_dict() == {0: 30, 1: 12}
+    assert str(job) in str(result.recording.replayed.path)
+    assert "REPLAY: recorded on " in str(result)
+    assert "REPLAY: recorded on " in str(result.part(1))
 
 
 def test_live_samples_show_the_counters_at_their_time(steady):
