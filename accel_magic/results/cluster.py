@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from accel_magic.cluster.folders import Found
     from accel_magic.cluster.node import Node
     from accel_magic.recording.recording import Recording
+    from accel_magic.results.base import Result
+    from accel_magic.results.comparison import TraceComparison
 
+_PER_NODE: Final = ("counts", "latency", "waits")
 _NODE_COLUMNS: Final = {
     "node": "str",
     "host": "str",
@@ -159,6 +162,54 @@ class ClusterResult(TraceResult):
         }
         return pd.DataFrame(columns).reindex(self.counts.index).astype("Int64")
 
+    def per_node(self, table: str = "counts") -> pd.DataFrame:
+        """Return a table of every node, one below the other.
+
+        Args:
+            table: `"counts"`, `"latency"` or `"waits"`.
+
+        Returns:
+            The columns `node`, `host` and `rank` (Int64), then the table's index and columns, as in each `part`.
+
+        Raises:
+            ResultError: There is no such table.
+
+        """
+        if table not in _PER_NODE:
+            raise ResultError(
+                f"there is no table {table!r} per node",
+                fix=f"use one of {', '.join(_PER_NODE)}",
+                code="cluster.no-table",
+            )
+        parts = [part for part in self.parts if part.recording is not None]
+        tables = [getattr(TraceResult(part.recording), table) for part in parts if part.recording is not None]
+        return _labeled(
+            parts, [one if one.index.name is None and one.index.nlevels == 1 else one.reset_index() for one in tables]
+        )
+
+    def compare(self, other: Result) -> TraceComparison:
+        """Compare with `other` (the baseline): all nodes together; if it has nodes too, also each with its counterpart.
+
+        Nodes correspond if they have the same rank, or, without ranks, the same name.
+
+        Raises:
+            ResultError: `other` is not a trace.
+
+        """
+        from accel_magic.results.comparison import ClusterComparison, compare_traces
+
+        whole = compare_traces(self.recording, self._check_kind(other, TraceResult).recording)
+        if not isinstance(other, ClusterResult):
+            return whole
+        counterparts = {_identity(part): part.recording for part in other.parts}
+        pairs = [
+            (part, compare_traces(part.recording, baseline).table.reset_index())
+            for part in self.parts
+            if part.recording is not None and (baseline := counterparts.get(_identity(part))) is not None
+        ]
+        nodes = _labeled([part for part, _ in pairs], [table for _, table in pairs]) if pairs else pd.DataFrame()
+        return ClusterComparison(**vars(whole), nodes=nodes)
+
     def order(self, first: int, second: int) -> Order:
         """Tell which of two events came first: "before", "after", or "unknown" if the clocks do not tell.
 
@@ -219,6 +270,23 @@ class ClusterResult(TraceResult):
 
         bundle = super()._repr_mimebundle_(include, exclude)
         return {**bundle, "text/plain": self.summary(), "text/html": html(self.nodes, bundle["text/html"])}
+
+
+def _identity(part: NodeTrace) -> str | int:
+    return part.node.name if part.node.rank is None else part.node.rank
+
+
+def _labeled(parts: Sequence[NodeTrace], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of nodes as one, with the columns `node`, `host` and `rank` first."""
+    owners = [part.node for part, table in zip(parts, tables, strict=True) for _ in range(len(table))]
+    named = pd.DataFrame(
+        {
+            "node": [node.name for node in owners],
+            "host": [node.host for node in owners],
+            "rank": pd.array([node.rank for node in owners], "Int64"),
+        }
+    )
+    return pd.concat([named, pd.concat(tables, ignore_index=True)], axis=1)
 
 
 def gathered(folder: Path) -> ClusterResult:

@@ -125,6 +125,31 @@ class TraceComparison(Comparison):
         return {"text/plain": self.summary(), "text/html": html}
 
 
+@dataclass(frozen=True, repr=False)
+class ClusterComparison(TraceComparison):
+    """A trace of many nodes compared with its baseline: all together, and each node with its counterpart.
+
+    Attributes:
+        nodes: One row per node of both and (`probe`, `function`): the columns `node`, `host`, `rank` (Int64), `probe`,
+            `function`, then those of `table`; empty, without columns, if no node has a counterpart.
+
+    """
+
+    nodes: pd.DataFrame
+
+    def summary(self) -> str:
+        """Return the comparison of all nodes together, then of each."""
+        from accel_magic.views.cluster import comparison_text
+
+        return comparison_text(self.nodes, super().summary())
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        from accel_magic.views.cluster import comparison_html
+
+        whole = super()._repr_mimebundle_(include, exclude)
+        return {"text/plain": self.summary(), "text/html": comparison_html(self.nodes, whole["text/html"])}
+
+
 def compare_traces(recording: Recording, baseline: Recording) -> TraceComparison:
     """Compare a recording with its baseline."""
     from accel_magic.analysis.compare import compare

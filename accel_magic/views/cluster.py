@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.views.format import NOTHING, duration_text, exact_text
-from accel_magic.views.tables import STYLE, Table, aligned, table_html
+from accel_magic.views.tables import STYLE, Table, aligned, comparison_table, table_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TOP = 32
+_NO_COUNTERPART: Final = "no node has a counterpart in the baseline, by rank or by name"
 
 
 def text(nodes: pd.DataFrame, whole: str) -> str:
@@ -35,6 +36,30 @@ def html(nodes: pd.DataFrame, whole: str) -> str:
             whole,
         ]
     )
+
+
+def comparison_text(nodes: pd.DataFrame, whole: str) -> str:
+    """The comparison of all nodes together, then of each with its counterpart.
+
+    Args:
+        nodes: As `ClusterComparison.nodes`.
+        whole: What the comparison of all together shows.
+
+    """
+    lines = ["by node", *aligned(_compared(nodes))] if len(nodes) else [_NO_COUNTERPART]
+    return terminal.page([*whole.splitlines(), "", *lines])
+
+
+def comparison_html(nodes: pd.DataFrame, whole: str) -> str:
+    """The same as HTML; `whole` is an element of its own."""
+    head = "by node" if len(nodes) else _NO_COUNTERPART
+    table = table_html(_compared(nodes)) if len(nodes) else ""
+    line = f'<div class="am-line"><span>{head}</span></div>'
+    return f'{whole}\n<div class="accel-magic">{line}<div class="am-tables">{table}</div></div>'
+
+
+def _compared(nodes: pd.DataFrame) -> Table:
+    return comparison_table(nodes.drop(columns=["host", "rank", "probe"]).set_index(["node", "function"]), TOP)
 
 
 def headline(nodes: pd.DataFrame) -> str:
