@@ -18,8 +18,10 @@ from accel_magic.recording import store
 from accel_magic.results.trace import TraceResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from bokeh.model import Model
 
     from accel_magic.banners import Replayed
     from accel_magic.cluster.clock import Line, Order, Reading
@@ -105,6 +107,10 @@ class ClusterResult(TraceResult):
             )
         super().__init__(merged(traced), value)
 
+    @property
+    def _traced(self) -> list[NodeTrace]:
+        return [part for part in self.parts if part.recording is not None]
+
     @cached_property
     def nodes(self) -> pd.DataFrame:
         """One row per node.
@@ -181,7 +187,7 @@ class ClusterResult(TraceResult):
                 fix=f"use one of {', '.join(_PER_NODE)}",
                 code="cluster.no-table",
             )
-        parts = [part for part in self.parts if part.recording is not None]
+        parts = self._traced
         tables = [getattr(TraceResult(part.recording), table) for part in parts if part.recording is not None]
         return _labeled(
             parts, [one if one.index.name is None and one.index.nlevels == 1 else one.reset_index() for one in tables]
@@ -223,6 +229,13 @@ class ClusterResult(TraceResult):
         if name == other:
             return "before" if a < b else "after" if a > b else "unknown"
         return order(a, self._error_ns(name), b, self._error_ns(other))
+
+    def _figures(self) -> Mapping[str, Callable[[], Model]]:
+        """As those of one trace, but the `timeline` has a row per node, with the error of its clock."""
+        from accel_magic.views.timeline.nodes import timeline
+
+        errors = {part.node.name: None if part.clock is None else part.clock.error_ns for part in self._traced}
+        return {**super()._figures(), "timeline": lambda: timeline(self.events, errors)}
 
     def _error_ns(self, name: str) -> int | None:
         clock = next(part.clock for part in self.parts if part.node.name == name)
