@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +34,11 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
     tasks_only = all(spec.kind == "itt" for spec in grammar.parse_all(probes))
     if tasks_only or not client.needed():
         return with_stacks(make_plan(probes, pid=pid, **options), stacks)
-    if pid not in (None, os.getpid()):
+    if pid not in (None, client.traced_pid()):
         raise ProbeError(
             "another process cannot be traced through the broker",
             why="it traces only the process that asks, with its threads and descendants",
-            fix="start the program from Python, in a traced block: subprocess.run(...)",
+            fix="start it in a traced block with subprocess.run(...), or with: accel-magic trace ... -- PROGRAM",
             code="broker.not-allowed",
         )
     scope = options.pop("scope", None)

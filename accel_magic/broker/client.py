@@ -55,34 +55,37 @@ def needed() -> bool:
     return path() is not None and features.platform_error() is None and features.privilege_error() is not None
 
 
+def connect(where: Path) -> socket.socket:
+    """Connect this process to the broker at a socket. Raises OSError."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The kernel's own time limit: with Python's, connecting fails at once while others wait to be accepted.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
+        made.connect(str(where))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
 class Connection:
-    """The connection of this process to the broker.
+    """A connection to the broker, for the process that connected.
 
     Args:
         where: Path of its socket.
+        pid: The process that is traced through it.
+        connected: The socket, if that process has connected; else it is this one, and connects.
 
     """
 
-    def __init__(self, where: Path) -> None:
-        self._where = where
+    def __init__(self, where: Path, pid: int, connected: socket.socket | None = None) -> None:
+        self._where, self.pid = where, pid
         self._lock = threading.Lock()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # The kernel's own time limit: with Python's, connecting fails at once while others wait to be accepted.
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
         try:
-            self._socket.connect(str(where))
-            self._socket.settimeout(_TIMEOUT_S)
-        except PermissionError:
-            self._socket.close()
-            raise MachineError(
-                "the broker does not admit this user",
-                why=f"only members of its group can connect to {where}",
-                fix="ask the administrator to run: usermod --append --groups accel-magic USER; then log in again",
-                code="broker.not-admitted",
-            ) from None
+            self._socket = connect(where) if connected is None else connected
         except OSError as error:
-            self._socket.close()
-            raise _unreachable(where, str(error.strerror or error)) from None
+            raise refused(where, error) from None
+        self._socket.settimeout(_TIMEOUT_S)
         self.planned: list[tuple[TraceRequest, int]] = []
 
     def ask(self, kind: str, files: list[int] | None = None, **values: Any) -> tuple[dict[str, Any], list[int]]:
@@ -128,6 +131,18 @@ class Connection:
         self._socket.close()
 
 
+def refused(where: Path, error: OSError) -> MachineError:
+    """Error for a failure to connect."""
+    if isinstance(error, PermissionError):
+        return MachineError(
+            "the broker does not admit this user",
+            why=f"only members of its group can connect to {where}",
+            fix="ask the administrator to run: usermod --append --groups accel-magic USER; then log in again",
+            code="broker.not-admitted",
+        )
+    return _unreachable(where, str(error.strerror or error))
+
+
 def _unreachable(where: Path, why: str) -> MachineError:
     return MachineError(
         "the broker cannot be used",
@@ -138,24 +153,47 @@ def _unreachable(where: Path, why: str) -> MachineError:
 
 
 _connections: dict[Path, Connection] = {}
+_instead: list[Connection] = []
+
+
+def trace_instead(pid: int, where: Path, connected: socket.socket) -> None:
+    """From now on, trace another process and its descendants instead of this one.
+
+    The broker asks the kernel who connected, so that process must have done it, before it handed over the socket.
+
+    Args:
+        pid: The process.
+        where: Path of the broker's socket.
+        connected: The socket.
+
+    """
+    _instead[:] = [Connection(where, pid, connected)]
+
+
+def traced_pid() -> int:
+    """Process that is traced through the broker: this one, if none was given to `trace_instead`."""
+    return _instead[0].pid if _instead else os.getpid()
 
 
 def connection() -> Connection:
-    """Return this process's connection, established on first use. Raises MachineError."""
+    """Return the connection to the broker, established on first use. Raises MachineError."""
+    if _instead:
+        return _instead[0]
     where = path()
     if where is None:
         raise _unreachable(SOCKET, "there is no such socket")
     if where in _connections and _connections[where].closed:
         _connections.pop(where).close()
     if where not in _connections:
-        _connections[where] = Connection(where)
+        _connections[where] = Connection(where, os.getpid())
     return _connections[where]
 
 
 def _forget_in_child() -> None:
-    for one in _connections.values():
+    for one in (*_connections.values(), *_instead):
         one.close()
     _connections.clear()
+    _instead.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -165,7 +203,7 @@ def _prepared(
     request: TraceRequest, keep: contextlib.ExitStack, instead: Mapping[str, Sequence[Path]] | None = None
 ) -> tuple[TraceRequest, list[int]]:
     """Find the places in user-space files, with this process's rights, and open the files."""
-    found = user_places(request.specs, os.getpid(), instead)
+    found = user_places(request.specs, traced_pid(), instead)
     paths: dict[str, int] = {}
     places = {number: _given(each, paths) for number, each in found.items()}
     if len(paths) > messages.MOST_FILES:

@@ -29,8 +29,8 @@ class Running:
         attachment: What was attached.
         probes: As the user wrote them.
         started: Time of the attachment, s since 1970.
-        over: The limit that it exceeded, whose probes are then detached: `duration_s`, `hits_per_s` or
-            `processor_share`; '' for none.
+        over: Why its probes are detached already: the limit that it exceeded, `duration_s`, `hits_per_s` or
+            `processor_share`, or `process`, which has ended; '' while they are attached.
 
     """
 
@@ -77,6 +77,12 @@ class Running:
         after = f"the broker ended this trace after {self.duration_s:.1f} s, and nothing was counted after that"
         self._notes += (f"{after}: {limit}",)
         return True
+
+    def process_ended(self) -> None:
+        """Detach the probes, because the traced process has ended."""
+        if not self.over:
+            self.over = "process"
+            self._detach()
 
     def end(self) -> dict[str, Any]:
         """Detach the probes and close the maps; return notes for the user, and those on links that are left."""

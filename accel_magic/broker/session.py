@@ -42,6 +42,8 @@ _IDLE_S: Final = 600.0
 """Time without a request after which a connection without traces is closed; the client then makes a new one."""
 _WORK_S: Final = 60.0
 """CPU time for one request; the session ends after it."""
+_LAST_S: Final = 20.0
+"""Time for requests about traces of a process that has ended, from whoever traced it."""
 _MOST_SHOWN: Final = 10_000
 """Traces in the answer to `status`."""
 _REPORT_S: Final = 1.0
@@ -93,6 +95,7 @@ class Session:
         self._running: dict[int, Running] = {}
         self._planned: dict[int, _Planned] = {}
         self._next = 1
+        self._ended = False
         self._kinds = {
             "hello": self._hello,
             "plan": self._plan,
@@ -105,7 +108,8 @@ class Session:
     def serve(self) -> None:
         """Answer requests until the peer's process ends or sends something that is not a request.
 
-        Its children may have inherited the socket, and its id may be given to another process.
+        Its children may have inherited the socket, and its id may be given to another process: when it ends, its traces
+        are detached, and only their numbers can still be asked for, by the process that it gave the socket to.
         """
         try:
             self._watched = peers.watch(self._connection)
@@ -145,16 +149,23 @@ class Session:
         """Wait for a request, and end traces that exceed a limit. False if no request comes any more."""
         connection = select.poll()
         connection.register(self._connection, select.POLLIN)
-        connection.register(self._watched, select.POLLIN)
+        if not self._ended:
+            connection.register(self._watched, select.POLLIN)
         while True:
             watched = any(not running.over for running in self._running.values())
-            ready = connection.poll(math.ceil(1000 * (LOOK_S if watched else _IDLE_S)))
+            wait_s = LOOK_S if watched else _LAST_S if self._ended else _IDLE_S
+            ready = {descriptor for descriptor, _ in connection.poll(math.ceil(1000 * wait_s))}
             for number, running in self._running.items():
                 if running.look():
                     self._audit.note(self._peer, "limit", trace=number, why=running.over)
-            if ready:
-                return self._watched not in {descriptor for descriptor, _ in ready}
-            if not self._running:
+            if self._watched in ready:
+                self._ended = True
+                connection.unregister(self._watched)
+                for running in self._running.values():
+                    running.process_ended()
+            if self._connection.fileno() in ready:
+                return True
+            if not self._running or (not ready and self._ended):
                 return False
 
     def _answer(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:

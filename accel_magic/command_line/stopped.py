@@ -6,14 +6,17 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 from typing import TYPE_CHECKING, Final, Self
 
+from accel_magic.broker import client
 from accel_magic.errors import MachineError
 from accel_magic.kernel import scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
     from types import TracebackType
 
 _TRACEME: Final = 0
@@ -48,11 +51,15 @@ class StoppedCommand:
         self._ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._ptrace.restype = ctypes.c_long
         blocked = tuple(blocked)
+        broker = client.path() if client.needed() else None
+        ours, theirs = socket.socketpair()
         ids, report = os.pipe()
 
         def before_exec() -> None:
             """Run in the child before its program is loaded."""
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            if broker is not None:
+                _hand_over_connection(broker, theirs)
             os.write(report, str(scope.kernel_pid(os.getpid())).encode())
             self._request(_TRACEME)
 
@@ -61,9 +68,16 @@ class StoppedCommand:
             os.close(report)
             report = -1
             scope.learn(self.pid, int(os.read(ids, 32)))
+            if broker is not None:
+                client.trace_instead(self.pid, broker, _handed_over(broker, ours))
+        except MachineError:
+            self.close()
+            raise
         except (OSError, subprocess.SubprocessError) as error:
             raise self._failed(error) from None
         finally:
+            ours.close()
+            theirs.close()
             os.close(ids)
             if report >= 0:
                 os.close(report)
@@ -143,3 +157,22 @@ class StoppedCommand:
             fix="give the path of an executable program",
             code="command.cannot-run",
         )
+
+
+def _hand_over_connection(broker: Path, parent: socket.socket) -> None:
+    """In the child: connect to the broker, which traces only who connects, and send the parent the socket."""
+    try:
+        connected = client.connect(broker)
+    except OSError as error:
+        parent.send(str(error.errno or 0).encode())
+    else:
+        socket.send_fds(parent, [b"0"], [connected.fileno()])
+
+
+def _handed_over(broker: Path, child: socket.socket) -> socket.socket:
+    """The socket that the child sent. Raises MachineError if it could not connect."""
+    said, files, _, _ = socket.recv_fds(child, 32, 1)
+    if not files:
+        number = int(said)
+        raise client.refused(broker, OSError(number, os.strerror(number)))
+    return socket.socket(fileno=files[0])

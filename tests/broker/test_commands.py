@@ -1,0 +1,95 @@
+"""Commands that ordinary users trace from a terminal: the broker sees the command itself connect."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import accel_magic
+from tests.support import users
+from tests.support.kernel_objects import kernel_objects
+
+CALLS = """
+import ctypes, os, subprocess, sys
+libc, calls = ctypes.CDLL(None), int(sys.argv[1])
+for _ in range(calls):
+    os.getppid()
+    libc.a64l(b"abc")
+code = f"import os\\nfor _ in range({calls}): os.getppid()"
+subprocess.run([sys.executable, "-c", code], check=True)
+if len(sys.argv) > 2:
+    os.kill(os.getpid(), int(sys.argv[2]))
+"""
+PROBES = ("tracepoint:syscalls:sys_enter_getppid", "latency:uprobe:libc:a64l")
+
+
+@pytest.fixture
+def folder():
+    """A folder that every user can write to."""
+    made = Path(tempfile.mkdtemp(dir="/tmp"))
+    made.chmod(0o777)
+    yield made
+    shutil.rmtree(made)
+
+
+def started(broker, command, *words, **environment):
+    """`accel-magic COMMAND` of an ordinary user."""
+    values = {"ACCEL_MAGIC_BROKER": broker.socket, "HOME": "/tmp/accel_magic-home", **environment}
+    given = ["env", *(f"{name}={value}" for name, value in values.items())]
+    words = users.command(users.FIRST, *given, sys.executable, "-m", "accel_magic", command, *PROBES, *words)
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
+
+
+def program(*arguments):
+    return ["--", sys.executable, "-c", CALLS, *map(str, arguments)]
+
+
+def test_a_command_and_its_children_are_counted_exactly(broker, folder):
+    before = kernel_objects()
+    process = started(broker, "trace", "--save", folder / "t.parquet", *program(300))
+    _, errors = process.communicate(timeout=120)
+
+    assert process.returncode == 0, errors
+    result = accel_magic.open(folder / "t.parquet")
+    assert result.counts["hits"].droplevel("probe").to_dict() == {"sys_enter_getppid": 600, "a64l": 300}
+    assert result.recorded == 900
+    assert "through the broker" in str(result)
+    assert result.plan.notes == ()
+    assert kernel_objects() - before == set()
+
+
+def test_the_ranks_of_a_job_need_no_privilege(broker, folder):
+    ranks = [
+        started(broker, "run", "--save", folder / "job", *program(100 * (rank + 1)), RANK=rank, LOCAL_RANK=rank)
+        for rank in range(2)
+    ]
+    for process in ranks:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+
+    result = accel_magic.open(folder / "job")
+    assert result.nodes["problem"].tolist() == ["", ""]
+    assert result.by_node.loc[(PROBES[1], "a64l")].to_dict() == {"rank 0": 100, "rank 1": 200}
+    assert result.by_node.loc[(PROBES[0], "sys_enter_getppid")].to_dict() == {"rank 0": 200, "rank 1": 400}
+
+
+def test_a_command_that_is_killed_keeps_its_counts(broker, folder):
+    process = started(broker, "trace", "--save", folder / "t.parquet", *program(300, 9))
+    _, errors = process.communicate(timeout=120)
+
+    assert process.returncode == 128 + 9, errors
+    assert accel_magic.open(folder / "t.parquet").counts["hits"].sum() == 900
+
+
+def test_a_user_who_is_not_admitted_gets_the_reason(start, folder):
+    broker = start()
+    broker.socket.chmod(0o600)
+    process = started(broker, "trace", "--save", folder / "t.parquet", *program(3))
+    _, errors = process.communicate(timeout=120)
+
+    assert process.returncode == 1
+    assert "the broker does not admit this user" in errors
+    assert list(folder.iterdir()) == []
