@@ -29,6 +29,8 @@ probes
 """The kinds of probes, for the end of a help text."""
 TRACE_OPTIONS: Final = ("mode", "scope", "filter", "args", "max_events", "duration", "buffer", "stacks")
 """The options of a trace besides its probes; fields of `accel_magic.api.trace.Options`."""
+CLUSTER_OPTIONS: Final = ("on", "nodes", "require_all")
+"""The options of a trace on the workers of a cluster: which cluster, which of its workers, and whether all must do."""
 
 
 def add_trace_options(
@@ -65,6 +67,19 @@ def add_program_option(parser: argparse.ArgumentParser) -> None:
     """Add `--program`."""
     parser.add_argument(
         "--program", metavar="FILE.bpf.c", help="trace with your own BCC program; its maps become DataFrames"
+    )
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--on`, `--nodes` and `--require-all`; an option that is not given is None."""
+    add = parser.add_argument
+    add("--on", metavar="CLIENT", help="trace the workers of a cluster: a variable with a Dask or ipyparallel client")
+    add("--nodes", metavar="GLOB", help="with --on: only workers whose name or host matches, e.g. 'gpu*' (*)")
+    add(
+        "--require-all",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="with --on: a worker that cannot be traced is an error",
     )
 
 

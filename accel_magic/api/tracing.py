@@ -31,7 +31,7 @@ def trace(*probes: str, save: str | Path | None = None, on: object = None, **opt
         on: Trace the workers of this cluster instead of this process: a `distributed.Client`, an `ipyparallel.Client`
             or a `DirectView`.
         **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks. With `on`, also
-            those of `ClusterTrace`: require_all, folder, silence_s.
+            those of `ClusterTrace`: nodes, require_all, folder, silence_s.
 
     Raises:
         ProbeError: A probe or option is invalid, or a probe matches nothing (on entering).
@@ -42,5 +42,5 @@ def trace(*probes: str, save: str | Path | None = None, on: object = None, **opt
         return Trace(probes, Options(**options), save=save)
     from accel_magic.api.cluster.trace import ClusterTrace
 
-    own = {name: options.pop(name) for name in ("require_all", "folder", "silence_s") if name in options}
+    own = {name: options.pop(name) for name in ("nodes", "require_all", "folder", "silence_s") if name in options}
     return ClusterTrace(probes, Options(**options), on, save=save, **own)

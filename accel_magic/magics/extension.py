@@ -18,6 +18,7 @@ from accel_magic.magics.flame import Flame, cells_of
 from accel_magic.magics.gpupolicy import GpuPolicy
 from accel_magic.magics.gputrace import GpuTrace
 from accel_magic.magics.ktrace import OPTION_NAMES, KTrace
+from accel_magic.magics.on import clients
 from accel_magic.magics.traced import TracedCells, in_kernel
 from accel_magic.views import preload as ahead
 
@@ -97,9 +98,11 @@ def complete_gpu(_: Any, event: Any) -> list[str]:
     return [name for name in (gpu_options.OPTION_NAMES if word.startswith("-") else TOOLS) if name.startswith(word)]
 
 
-def complete(_: Any, event: Any) -> list[str]:
-    """Complete the last word of a `%%ktrace` line: an option, or a probe."""
-    word = re.split(r"\s", event.text_until_cursor)[-1]
+def complete(shell: Any, event: Any) -> list[str]:
+    """Complete the last word of a `%%ktrace` line: an option, the client after `--on`, or a probe."""
+    *_, before, word = re.split(r"\s", event.text_until_cursor)
+    if before == "--on":
+        return [name for name in clients(shell.user_ns) if name.startswith(word)]
     if word.startswith("-"):
         return [name for name in OPTION_NAMES if name.startswith(word)]
     return _probes(word, event)

@@ -14,7 +14,8 @@ from accel_magic.api.trace import Options, Trace
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
-from accel_magic.magics.traced import TracedCells, setting
+from accel_magic.magics.on import OnCluster
+from accel_magic.magics.traced import setting
 from accel_magic.probes import bpftrace
 from accel_magic.recording.session import warm_up
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @magics_class
-class KTrace(TracedCells):
+class KTrace(OnCluster):
     """Defaults of `%%ktrace`: `%config KTrace.mode = "count"`."""
 
     magic = "ktrace"
@@ -55,9 +56,15 @@ class KTrace(TracedCells):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: Line) -> tuple[Steps[Any], Callable[[], object]]:
+    def tracer(self, chosen: Line) -> tuple[Steps[Any], Callable[[], object] | None]:
         """See `TracedCells.tracer`."""
-        common = chosen.common
+        common, given = chosen.common, {**self.defaults(), **chosen.given}
+        cluster = self.cluster(chosen.cluster, {"--program": chosen.program is not None, "--dry-run": common.dry_run})
+        if cluster is not None:
+            from accel_magic.api.cluster.trace import ClusterTrace
+
+            more = {"save": common.save, **cluster.options}
+            return ClusterTrace(chosen.probes, Options(**given), cluster.client, **more), None
         if not common.dry_run:
             warm_up()  # the helper processes start while the probes are matched
         if chosen.program is not None:
@@ -66,7 +73,7 @@ class KTrace(TracedCells):
             more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
             program = ProgramTrace(chosen.program, chosen.probes, {**chosen.given, **more})
             return program, program.dry_run
-        trace = Trace(chosen.probes, Options(**{**self.defaults(), **chosen.given}), save=common.save)
+        trace = Trace(chosen.probes, Options(**given), save=common.save)
         return trace, lambda: _dry_run(trace)
 
     def rows(self, steps: Steps[Any]) -> Callable[[Plan], LiveRow] | None:
@@ -112,6 +119,7 @@ def parser() -> Parser:
     result.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
     lines.add_result_options(result)
     options.add_trace_options(result, traced="the cell", own="this notebook's processes")
+    options.add_cluster_options(result)
     options.add_program_option(result)
     options.add_common_options(result, "show matched probes and the generated C; attach and run nothing")
     return result
@@ -122,10 +130,11 @@ OPTION_NAMES = lines.option_names(parser())
 
 @dataclass(frozen=True)
 class Line:
-    """The parsed line. `given` holds the trace options on the line, named as in `Options`."""
+    """The parsed line. `given` has the trace options on the line, named as in `Options`; `cluster` those of `--on`."""
 
     probes: tuple[str, ...]
     given: dict[str, Any]
+    cluster: dict[str, Any]
     program: str | None
     common: Common
 
@@ -139,12 +148,12 @@ def parse(line: str) -> Line:
 
     """
     values = parser().parse_intermixed_args(options.with_kinds(lines.words_of("ktrace", line)))
-    given = options.given_of(values)
-    common = options.common_of("%%ktrace", values, (values.probes, given, values.program))
+    given, cluster = options.given_of(values), options.given_of(values, options.CLUSTER_OPTIONS)
+    common = options.common_of("%%ktrace", values, (values.probes, given, cluster, values.program))
     if common.replay is None and not values.probes and values.program is None:
         raise ProbeError(
             "%%ktrace: no probe given",
             fix="e.g. %%ktrace tracepoint:syscalls:sys_enter_ioctl",
             code="probe.none-given",
         )
-    return Line(probes=tuple(values.probes), given=given, program=values.program, common=common)
+    return Line(probes=tuple(values.probes), given=given, cluster=cluster, program=values.program, common=common)

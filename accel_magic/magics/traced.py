@@ -48,7 +48,7 @@ class Part:
     Attributes:
         common: The options that all magics share.
         steps: The trace or replay.
-        examine: Returns what `--dry-run` shows; None for a replay.
+        examine: Returns what `--dry-run` shows; None where there is no dry run, as for a replay.
         make_row: Makes the live row from what `steps.prepare` returns; None for no row.
 
     """
@@ -95,8 +95,8 @@ class TracedCells(Magics, Configurable):
         """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
 
     @abstractmethod
-    def tracer(self, chosen: Any) -> tuple[Steps[Any], Callable[[], object]]:
-        """Make the trace of a parsed line, and a function for its `--dry-run`; nothing is attached yet."""
+    def tracer(self, chosen: Any) -> tuple[Steps[Any], Callable[[], object] | None]:
+        """Make the trace of a parsed line, and a function for `--dry-run` or None; nothing is attached yet."""
 
     @abstractmethod
     def rows(self, steps: Steps[Any]) -> Callable[[Any], Any] | None:

@@ -14,6 +14,7 @@ from accel_magic.api.cluster.agent import SILENCE_S
 from accel_magic.api.cluster.clocks import Clocks
 from accel_magic.api.cluster.fetching import recording_of
 from accel_magic.api.cluster.routes import END_S, Route, routed
+from accel_magic.api.cluster.workers import workers_of
 from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import CALL_S, NodeGoneError, adapter_of
 from accel_magic.cluster.folders import Problem
@@ -68,6 +69,7 @@ class ClusterTrace(Block[ClusterResult]):
             each machine traces everything there.
         on: A `distributed.Client`, an `ipyparallel.Client` or a `DirectView`.
         save: Write the result of all workers together to this Parquet file; this fetches their events.
+        nodes: Trace only workers whose name or host matches this pattern (`*`, `?`, `[abc]`). None: all.
         require_all: Raise if a worker cannot be traced; otherwise the result names it.
         folder: Folder on the nodes for the recordings, which then stay there. None: a temporary folder, removed with
             the result.
@@ -84,6 +86,7 @@ class ClusterTrace(Block[ClusterResult]):
         on: Any,
         *,
         save: str | Path | None = None,
+        nodes: str | None = None,
         require_all: bool = False,
         folder: str | Path | None = None,
         silence_s: float = SILENCE_S,
@@ -97,7 +100,8 @@ class ClusterTrace(Block[ClusterResult]):
             )
         super().__init__(save)
         self.probes, self.options = probes, options
-        self._on, self._require_all, self._folder, self._silence_s = on, require_all, folder, silence_s
+        self._on, self._nodes = on, nodes
+        self._require_all, self._folder, self._silence_s = require_all, folder, silence_s
         self._adapter: Adapter = adapter_of(on)
         self._traced: list[_Traced] = []
         self._clocks = Clocks(self._adapter)
@@ -110,6 +114,7 @@ class ClusterTrace(Block[ClusterResult]):
             self.options,
             self._on,
             save=self._save,
+            nodes=self._nodes,
             require_all=self._require_all,
             folder=self._folder,
             silence_s=self._silence_s,
@@ -119,21 +124,14 @@ class ClusterTrace(Block[ClusterResult]):
         """Nothing is traced here."""
 
     def prepare(self) -> list[NodeName]:
-        """Find the workers. Raises ProbeError or MachineError: a probe is malformed, or there is no worker."""
+        """Find the workers. Raises ProbeError or MachineError: a probe is malformed, or there is no such worker."""
         grammar.parse_all(self.probes)
-        nodes = self._adapter.nodes()
+        nodes = workers_of(self._adapter, self._nodes)
         if self.options.scope == "all":
             machines: dict[str | NodeName, NodeName] = {}
             for node in nodes:
                 machines.setdefault(node.boot or node, node)
             nodes = list(machines.values())
-        if not nodes:
-            raise MachineError(
-                "the cluster has no workers",
-                fix="start some, and wait until they have connected: client.wait_for_workers(1) or "
-                "client.wait_for_engines(1)",
-                code="cluster.no-workers",
-            )
         self._traced = [_Traced(node, error=node.error) for node in nodes]
         return nodes
 

@@ -8,6 +8,7 @@ import pytest
 
 from accel_magic import MachineError, ProbeError
 from accel_magic.api.cluster.routes import Route
+from accel_magic.api.cluster.workers import workers_of
 from accel_magic.cluster import clock, remote
 from accel_magic.cluster.adapters import Adapter, DaskAdapter, IpyparallelAdapter, NodeGoneError, adapter_of
 from accel_magic.cluster.remote import Call
@@ -186,3 +187,21 @@ def test_a_call_is_pickled_by_reference():
 
     assert b"accel_magic.cluster.remote" in pickled
     assert len(pickled) < 200
+
+
+def test_workers_are_chosen_by_name_or_host():
+    local = Local()
+
+    assert [node.name for node in workers_of(local, None)] == ["a", "b", "c"]
+    assert [node.name for node in workers_of(local, "[ac]")] == ["a", "c"]
+    assert [node.name for node in workers_of(local, socket.gethostname()[:2] + "*")] == ["a", "b", "c"]
+    with raises("cluster.no-such-worker", ProbeError) as caught:
+        workers_of(local, "B")
+    assert f"a on {socket.gethostname()}" in caught.value.why
+    local.gone = {"a", "b", "c"}
+    with raises("cluster.no-workers", MachineError):
+        workers_of(local, None)
+    local.addresses = lambda: 1 / 0
+    with raises("cluster.unreachable", MachineError) as caught:
+        workers_of(local, None)
+    assert "ZeroDivisionError" in caught.value.why

@@ -15,11 +15,14 @@ def complete(monkeypatch):
         lambda word: [name for name in ("t:sched:sched_switch", "t:sched:sched_wakeup") if name.startswith(word)],
     )
 
+    dask = type("Client", (), {"__module__": "distributed.client", "asynchronous": False})()
+    shell = SimpleNamespace(user_ns={"cluster": dask, "client": dask, "_": dask, "name": "client"})
+
     def complete_(line):
         word = line.split(" ")[-1]
         symbol = word if word.startswith("-") else word.replace("=", ":").rpartition(":")[2]
         answer = extension.complete_gpu if line.startswith("%%gputrace") else extension.complete
-        return answer(None, SimpleNamespace(text_until_cursor=line, symbol=symbol, line=line))
+        return answer(shell, SimpleNamespace(text_until_cursor=line, symbol=symbol, line=line))
 
     return complete_
 
@@ -33,8 +36,14 @@ def test_probes_are_completed_after_the_last_delimiter(complete):
 
 def test_options_are_completed(complete):
     assert complete("%%ktrace t:sched:sched_switch --max") == ["--max-events"]
-    assert complete("%%ktrace --no") == ["--no-live"]
+    assert complete("%%ktrace --no-l") == ["--no-live"]
     assert set(complete("%%ktrace --")) >= {"--mode", "--scope", "--filter", "--replay", "--dry-run", "--help"}
+
+
+def test_clients_of_clusters_are_completed_after_on(complete):
+    assert complete("%%ktrace --on ") == ["client", "cluster"]
+    assert complete("%%ktrace t:sched:sched_switch --on cli") == ["client"]
+    assert complete("%%ktrace --on client t:sched:sched_s") == ["sched_switch"]
 
 
 def test_probes_of_cpu_programs_are_completed_after_their_functions(complete):

@@ -14,6 +14,7 @@ from accel_magic.magics.gputrace import GpuTrace
 from accel_magic.magics.ktrace import KTrace
 
 OF_EVERY_MAGIC = {"live", "replay"}
+OF_CLUSTERS = {"on", "nodes", "require_all"}
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def make():
     [(KTrace, Options, ()), (Flame, FlameOptions, ("probes",)), (GpuTrace, GpuOptions, ())],
 )
 def test_every_option_has_a_default_under_its_own_name(magics, options, words, make):
-    configurable = set(magics.class_trait_names(config=True)) - OF_EVERY_MAGIC
+    configurable = set(magics.class_trait_names(config=True)) - OF_EVERY_MAGIC - OF_CLUSTERS
 
     assert configurable == {field.name for field in dataclasses.fields(options)} - set(words)
     assert make(magics).defaults() == {}
