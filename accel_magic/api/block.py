@@ -82,6 +82,8 @@ class Steps(ABC, Generic[ResultT]):
         self._running = False
         self._result: ResultT | None = None
 
+    of_nodes: ClassVar[bool] = False
+    """Whether its live samples are those of a cluster's nodes."""
     replayed: Replayed | None = None
     imported: Imported | None = None
 

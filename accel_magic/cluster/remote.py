@@ -10,6 +10,7 @@ import select
 import socket
 import subprocess
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,7 @@ _AGENT: Final = "accel_magic.api.cluster.agent"
 _START_S: Final = 60.0
 _ANSWER_S: Final = 600.0
 _SEND_S: Final = 5.0
+_SAMPLE_S: Final = 1.0
 _kept: dict[str, scratch.Scratch] = {}
 """Temporary folders of agents that have ended: kept for the client until this worker ends."""
 
@@ -69,16 +71,24 @@ def facts() -> dict[str, Any]:
         shared).
 
     """
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    spaces = [Path("/proc/self/ns", name).stat().st_ino for name in ("net", "mnt")]
     return {
         "version": __version__,
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "kernel": machine.describe()["kernel"],
-        "boot": boot,
-        "place": f"{boot}-{spaces[0]}-{spaces[1]}-{os.geteuid()}",
+        "boot": _boot(),
+        "place": place(),
     }
+
+
+def place() -> str:
+    """Return where this process's sockets and files can be reached: kernel, namespaces and user."""
+    spaces = [Path("/proc/self/ns", name).stat().st_ino for name in ("net", "mnt")]
+    return f"{_boot()}-{spaces[0]}-{spaces[1]}-{os.geteuid()}"
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
@@ -185,6 +195,35 @@ def beat(names: tuple[str, ...]) -> None:
     for name in names:
         with contextlib.suppress(OSError), _connected(name) as connection:
             channel.send(connection, {"kind": "beat"})
+
+
+def samples(names: tuple[str, ...]) -> dict[str, Any]:
+    """Ask agents on this machine for their counters, all at the same time.
+
+    Returns:
+        What each agent answered, by its name; those that do not answer within a second are left out.
+
+    """
+    until = time.monotonic() + _SAMPLE_S
+    with contextlib.ExitStack() as connections:
+        asked: dict[int, tuple[str, socket.socket]] = {}
+        answers = select.poll()
+        for name in names:
+            with contextlib.suppress(OSError):
+                connection = connections.enter_context(_connected(name))
+                connection.settimeout(_SAMPLE_S)
+                channel.send(connection, {"kind": "sample"})
+                asked[connection.fileno()] = name, connection
+                answers.register(connection, select.POLLIN)
+        found = {}
+        while asked and (left := until - time.monotonic()) > 0:
+            for file, _ in answers.poll(1000 * left):
+                answers.unregister(file)
+                name, connection = asked.pop(file)
+                with contextlib.suppress(OSError, ValueError, KeyError):  # its error: nothing is attached
+                    answer, _ = channel.receive(connection)
+                    found[name] = answer["value"]
+        return found
 
 
 def _connected(name: str) -> socket.socket:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.api.block import Steps
     from accel_magic.api.options import Common
     from accel_magic.magics.line import Parser
-    from accel_magic.probes.plan import Plan
-    from accel_magic.views.live.trace import LiveRow
+    from accel_magic.views.live.trace import Row
 
 
 @magics_class
@@ -76,10 +75,14 @@ class KTrace(OnCluster):
         trace = Trace(chosen.probes, Options(**given), save=common.save)
         return trace, lambda: _dry_run(trace)
 
-    def rows(self, steps: Steps[Any]) -> Callable[[Plan], LiveRow] | None:
+    def rows(self, steps: Steps[Any]) -> Callable[[Any], Row] | None:
         """See `TracedCells.rows`."""
         from accel_magic.views.live.trace import LiveRow
 
+        if steps.of_nodes:
+            from accel_magic.views.live.cluster import ClusterRow
+
+            return lambda nodes: ClusterRow(len(nodes))
         shows = isinstance(steps, Trace | Player)  # a user's program has no counters to show
         return (lambda plan: LiveRow(plan, banners_of(steps))) if shows else None
 

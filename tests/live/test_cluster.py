@@ -14,6 +14,7 @@ import pytest
 import accel_magic
 from accel_magic import MachineError, ProbeError, trace
 from accel_magic.api import block
+from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import adapter_of
 from accel_magic.results.trace import TraceResult
 from tests.support.errors import raises
@@ -150,6 +151,73 @@ def test_events_are_fetched_when_they_are_asked_for(dask, workers, tmp_path):
     del t, parts  # the files are removed with the result
     gc.collect()
     wait_for(lambda: not any(folder.exists() for folder in folders))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """The workers seem to be on another machine: their agents can only be asked through them."""
+    monkeypatch.setattr(remote, "place", lambda: "elsewhere")
+
+
+@pytest.fixture(params=["here", "elsewhere"])
+def where(request):
+    if request.param == "elsewhere":
+        request.getfixturevalue("elsewhere")
+
+
+def newest(shown):
+    return {node.name: (node.state, node.counted) for node in shown[-1].nodes} if shown else {}
+
+
+def test_counters_of_all_nodes_are_shown_while_the_block_runs(dask, workers, where):
+    shown = []
+    t = trace(*PROBES, on=dask)
+    t.prepare()
+    t.attach(shown.extend)
+    try:
+        t.go()
+        expected = run_each(dask, workers)
+        wait_for(lambda: sum(counted.total for _, counted in newest(shown).values()) == 2 * sum(CALLS))
+        states = newest(shown)
+        result = t.stop()
+    finally:
+        t.abort()
+
+    assert {name: (state, dict(counted.hits)) for name, (state, counted) in states.items()} == {
+        name: ("tracing", dict.fromkeys(PROBES, number)) for name, number in expected.items()
+    }
+    assert {counted.recorded for _, counted in states.values()} == {2 * number for number in CALLS}
+    assert result.hits == 2 * sum(CALLS)
+
+
+def test_a_busy_engine_is_shown_through_another_one_and_otherwise_as_busy(engines, elsewhere, tmp_path):
+    def wait_and_call(go_on):
+        import ctypes
+        import time
+        from pathlib import Path
+
+        ctypes.CDLL(None).a64l(b"abc")
+        while not Path(go_on).exists():
+            time.sleep(0.05)
+
+    shown = []
+    t = trace(PROBES[0], on=engines)
+    t.prepare()
+    t.attach(shown.extend)
+    try:
+        t.go()
+        first = engines[0].apply_async(wait_and_call, str(tmp_path / "first"))
+        wait_for(lambda: newest(shown).get("0", ("", None))[0] == "tracing" and newest(shown)["0"][1].total == 1)
+        second = engines[1].apply_async(wait_and_call, str(tmp_path / "second"))
+        wait_for(lambda: {state for state, _ in newest(shown).values()} == {"busy"})
+        (tmp_path / "first").touch()
+        (tmp_path / "second").touch()
+        first.get()
+        second.get()
+        wait_for(lambda: [(state, one.total) for state, one in newest(shown).values()] == [("tracing", 1)] * 2)
+        assert t.stop().hits == 2
+    finally:
+        t.abort()
 
 
 def test_children_of_a_worker_are_traced_with_it(dask, workers):

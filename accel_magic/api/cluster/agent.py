@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.api.trace import Trace
+    from accel_magic.recording.live import LiveSample
     from accel_magic.recording.recording import Recording
 
 SILENCE_S: Final = 30.0
@@ -50,6 +51,9 @@ class Agent:
         self._worker, self._folder, self._temporary = worker, folder, temporary
         self._process = os.pidfd_open(worker)
         self._trace: Trace | None = None
+        self._probes: tuple[str, ...] = ()
+        """The probe of each point."""
+        self._newest: LiveSample | None = None
         self._summary: dict[str, Any] | None = None
         self._ended = False
 
@@ -77,7 +81,14 @@ class Agent:
         message, _ = channel.receive(connection)
         if message["kind"] == "beat":
             return
-        kinds = {"attach": self._attach, "go": self._go, "halt": self._halt, "stop": self._stop, "end": self._end}
+        kinds = {
+            "attach": self._attach,
+            "go": self._go,
+            "sample": self._sample,
+            "halt": self._halt,
+            "stop": self._stop,
+            "end": self._end,
+        }
         try:
             answer = {"value": kinds[message["kind"]](message)}
         except AccelMagicError as error:
@@ -121,8 +132,8 @@ class Agent:
                 fix="trace in the task itself: with accel_magic.trace(...), and return what you need of the result",
                 code="cluster.no-tasks",
             )
-        trace.attach()
-        self._trace = trace
+        trace.attach(self._keep if message["live"] else None)
+        self._trace, self._probes = trace, tuple(point.probe for point in plan.points)
         return {"points": len(plan.points)}
 
     def _attached(self) -> Trace:
@@ -135,6 +146,24 @@ class Agent:
         trace = self._attached()
         trace.go()
         return {"start_ns": trace.start_ns}
+
+    def _keep(self, samples: list[LiveSample]) -> None:
+        self._newest = samples[-1]
+
+    def _sample(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """The newest counters, see `cluster.live.counted`."""
+        sample = self._newest
+        hits = dict.fromkeys(self._probes, 0)
+        if sample is not None:
+            for probe, count in zip(self._probes, sample.hits.tolist(), strict=True):
+                hits[probe] += count
+        return {
+            "time_ns": 0 if sample is None else sample.time_ns,
+            "hits": hits,
+            "recorded": 0 if sample is None else sample.recorded,
+            "lost": 0 if sample is None else sample.lost,
+            "worker_ended": self._worker_ended,
+        }
 
     def _halt(self, _: Mapping[str, Any]) -> None:
         self._attached().halt()

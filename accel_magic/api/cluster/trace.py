@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
+import time
 import weakref
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.api.block import Block
 from accel_magic.api.cluster.agent import SILENCE_S
+from accel_magic.api.cluster.beats import Beats
 from accel_magic.api.cluster.clocks import Clocks
 from accel_magic.api.cluster.fetching import recording_of
+from accel_magic.api.cluster.live import LiveNodes, Watched
 from accel_magic.api.cluster.routes import END_S, Route, routed
-from accel_magic.api.cluster.workers import workers_of
+from accel_magic.api.cluster.workers import Workers, workers_of
 from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import CALL_S, NodeGoneError, adapter_of
 from accel_magic.cluster.folders import Problem
@@ -78,6 +80,7 @@ class ClusterTrace(Block[ClusterResult]):
     """
 
     KIND = "ktrace"
+    of_nodes = True
 
     def __init__(
         self,
@@ -106,6 +109,9 @@ class ClusterTrace(Block[ClusterResult]):
         self._traced: list[_Traced] = []
         self._clocks = Clocks(self._adapter)
         self._counting = False
+        self._show: Callable[[list[Any]], None] | None = None
+        self._shown = threading.Event()
+        """Set when nothing more is shown."""
 
     def again(self) -> ClusterTrace:
         """Make another trace with the same arguments."""
@@ -135,7 +141,8 @@ class ClusterTrace(Block[ClusterResult]):
         self._traced = [_Traced(node, error=node.error) for node in nodes]
         return nodes
 
-    def _attach(self, show: Show | None) -> None:  # noqa: ARG002 - nothing is shown live
+    def _attach(self, show: Show | None) -> None:
+        self._show = show
         self._undo.callback(self._end_agents)
         folder = "" if self._folder is None else str(self._folder)
         start = Call(remote.start_agent, (folder, self._silence_s, self._adapter.queues))
@@ -149,7 +156,7 @@ class ClusterTrace(Block[ClusterResult]):
                 traced.agent = answer
         self._undo.callback(self._beats().set)
         options = {**asdict(self.options), "scope": self.options.scope or "self"}
-        self._ask({"kind": "attach", "probes": self.probes, "options": options})
+        self._ask({"kind": "attach", "probes": self.probes, "options": options, "live": show is not None})
         self._check_attached()
 
     def _check_attached(self) -> None:
@@ -175,9 +182,21 @@ class ClusterTrace(Block[ClusterResult]):
             traced.error = errors.get(traced.node)
         self._counting = True
         self._ask({"kind": "go"})
+        if self._show is not None:
+            self._start_showing(self._show)
+
+    def _start_showing(self, show: Callable[[list[Any]], None]) -> None:
+        self._shown = over = threading.Event()
+        self._undo.callback(over.set)
+        watched = [
+            Watched(traced.node, "" if traced.agent is None else traced.socket, traced.error) for traced in self._traced
+        ]
+        nodes = LiveNodes(self._adapter, self._workers(), watched, show)
+        own_threads.Thread(target=nodes.run, args=(time.monotonic(), over), name="accel_magic live").start()
 
     def halt(self) -> None:
         """Stop counting on all nodes."""
+        self._shown.set()
         if self._counting:
             self._counting = False
             self._ask({"kind": "halt"}, math.inf if self._adapter.queues else CALL_S)
@@ -229,6 +248,9 @@ class ClusterTrace(Block[ClusterResult]):
             END_S,
         )
 
+    def _workers(self) -> Workers:
+        return Workers(self._adapter, [traced.node for traced in self._traced])
+
     def _beats(self) -> threading.Event:
         """Send heartbeats to all agents until the event that is returned is set."""
         over = threading.Event()
@@ -236,47 +258,10 @@ class ClusterTrace(Block[ClusterResult]):
         for traced in self._traced:
             if traced.agent is not None:
                 agents.setdefault(traced.node.place, []).append(traced.socket)
-        beats = _Beats(self._adapter, [traced.node for traced in self._traced], agents)
+        beats = Beats(self._adapter, self._workers(), agents)
         send = (self._silence_s / _BEATS, over)
         own_threads.Thread(target=beats.send, args=send, name="accel_magic heartbeat").start()
         return over
-
-
-class _Beats:
-    """Heartbeats for all agents. Each worker reaches all agents of its machine, because it may outlive another one.
-
-    Args:
-        adapter: The cluster.
-        nodes: Its workers.
-        agents: Sockets of the agents, by place.
-
-    """
-
-    def __init__(self, adapter: Adapter, nodes: list[NodeName], agents: dict[str, list[str]]) -> None:
-        self._adapter, self._agents = adapter, agents
-        self._nodes = {node.address: node for node in nodes}
-        self._sent: dict[str | int, Any] = {}
-
-    def send(self, every_s: float, over: threading.Event) -> None:
-        """Send them until `over` is set."""
-        while not over.wait(every_s):
-            with contextlib.suppress(Exception):  # of any kind: the cluster may be down for a moment
-                self._send()
-
-    def _send(self) -> None:
-        present = self._adapter.addresses()
-        new = {address: name for address, name in present.items() if address not in self._nodes}
-        if new:  # workers that replace others
-            self._nodes |= {node.address: node for node in self._adapter.described(new)}
-        for address in present:
-            node, sent = self._nodes[address], self._sent.get(address)
-            if sent is not None and not sent.wait(0):
-                continue  # it is busy
-            if sent is not None:
-                with contextlib.suppress(Exception):
-                    sent.get()
-            names = self._agents.get(node.place) if node.error is None else None
-            self._sent[address] = self._adapter.submit(address, Call(remote.beat, (tuple(names),))) if names else None
 
 
 def _problem(error: AccelMagicError | None) -> Problem | None:

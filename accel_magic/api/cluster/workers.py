@@ -1,4 +1,4 @@
-"""Which workers of a cluster a trace is about."""
+"""The workers of a cluster: which ones a trace is about, and where they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from accel_magic.cluster.adapters import Adapter, NodeName
 
 
@@ -56,3 +58,30 @@ def workers_of(adapter: Adapter, pattern: str | None) -> list[NodeName]:
             code="cluster.no-such-worker",
         )
     return chosen
+
+
+class Workers:
+    """The current workers of a cluster. For one thread.
+
+    Args:
+        adapter: The cluster.
+        known: Workers that have been described already.
+
+    """
+
+    def __init__(self, adapter: Adapter, known: Iterable[NodeName]) -> None:
+        self._adapter = adapter
+        self._known = {node.address: node for node in known}
+
+    def by_place(self) -> dict[str, list[NodeName]]:
+        """Return the workers that run now and have this package, by place: each can reach all agents of its place."""
+        present = self._adapter.addresses()
+        new = {address: name for address, name in present.items() if address not in self._known}
+        if new:  # workers that replace others
+            self._known |= {node.address: node for node in self._adapter.described(new)}
+        places: dict[str, list[NodeName]] = {}
+        for address in present:
+            node = self._known[address]
+            if node.error is None:
+                places.setdefault(node.place, []).append(node)
+        return places
