@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import channel, local_socket, machine, own_python, scratch
 from accel_magic._version import __version__
+from accel_magic.broker import client as broker
 from accel_magic.broker.messages import encoded_error, raise_error
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 CHUNK: Final = 8 << 20
 """Bytes of a file that travel at once."""
@@ -106,16 +107,18 @@ def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
         MachineError: It cannot be started.
 
     """
-    command = own_python.command(_AGENT, str(os.getpid()), str(silence_s), folder)
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            start_new_session=True,
-            timeout=_START_S,
-            check=False,
-        )
+        with _to_broker() as connected:
+            words = (str(os.getpid()), str(silence_s), folder, *map(str, connected))
+            done = subprocess.run(
+                own_python.command(_AGENT, *words),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                start_new_session=True,
+                timeout=_START_S,
+                check=False,
+                pass_fds=[word for word in connected if isinstance(word, int)],
+            )
         answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         lines = done.stderr.decode(errors="replace").strip().splitlines() if isinstance(error, ValueError) else []
@@ -133,6 +136,24 @@ def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
                 target=_pulse, args=(loop, agent, answer["socket"], silence_s / 6), name="accel_magic pulse"
             ).start()
     return answer
+
+
+@contextlib.contextmanager
+def _to_broker() -> Iterator[tuple[Path | int, ...]]:
+    """Connect to the broker if this process has to trace through it: it traces who connects, not the agent.
+
+    Yields the path and the descriptor of its socket, or nothing.
+    """
+    where = broker.path() if broker.needed() else None
+    if where is None:
+        yield ()
+        return
+    try:
+        connected = broker.connect(where)
+    except OSError as error:
+        raise broker.refused(where, error) from None
+    with connected:
+        yield where, connected.fileno()
 
 
 def _pulse(loop: asyncio.AbstractEventLoop, agent: int, name: str, every_s: float) -> None:

@@ -1,9 +1,9 @@
 """The agent of one worker: a process of its own, which traces the worker and its children for a client elsewhere.
 
-`python -m accel_magic.api.cluster.agent WORKER SILENCE_S FOLDER`, started by `cluster.remote.start_agent`, prints its
-socket's name and continues in the background, so that it outlives the worker. Only processes of the same user (or root)
-on this machine are served. It ends when asked to, or when it has heard nothing from the client for SILENCE_S seconds:
-then it detaches, and writes what it has recorded.
+`python -m accel_magic.api.cluster.agent WORKER SILENCE_S FOLDER [BROKER DESCRIPTOR]`, started by
+`cluster.remote.start_agent`, prints its socket's name and continues in the background, so that it outlives the worker.
+Only processes of the same user (or root) on this machine are served. It ends when asked to, or when it has heard
+nothing from the client for SILENCE_S seconds: then it detaches, and writes what it has recorded.
 """
 
 from __future__ import annotations
@@ -212,10 +212,23 @@ def _without_events(recording: Recording) -> Recording:
     return replace(recording, event_count=0, load_events=lambda: Events(columns))
 
 
-def main(worker: int, silence_s: float, folder: str) -> None:
-    """Continue in the background, print how to reach the agent, and serve."""
+def main(worker: int, silence_s: float, folder: str, broker: str = "", descriptor: str = "") -> None:
+    """Continue in the background, print how to reach the agent, and serve.
+
+    Args:
+        worker: Process id of the worker.
+        silence_s: Time without a word from the client after which the agent ends.
+        folder: Where to write the recording; "" for a new temporary folder.
+        broker: Path of the broker's socket, if the worker can be traced only through it.
+        descriptor: The worker's connection to it.
+
+    """
     if os.fork():
         os._exit(0)  # its child is not a child of the worker
+    if broker:
+        from accel_magic.broker import client
+
+        client.trace_instead(worker, Path(broker), socket.socket(fileno=int(descriptor)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -253,4 +266,4 @@ def _folder(given: str) -> tuple[Path, scratch.Scratch | None]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3])
+    main(int(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,38 @@
+"""Workers of an ordinary user's cluster: each connects to the broker, and its agent traces through that."""
+
+import pytest
+
+pytest.importorskip("distributed")
+
+CLUSTER = """
+import distributed, tempfile
+def calls(n):
+    def work():
+        import ctypes, os
+        libc = ctypes.CDLL(None)
+        for _ in range(n):
+            libc.a64l(b"abc")
+            os.getsid(0)
+    return work
+with (
+    distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50,
+                             local_directory=tempfile.mkdtemp()) as cluster,
+    distributed.Client(cluster) as client,
+):
+    with accel_magic.trace("tracepoint:syscalls:sys_enter_getsid", "latency:uprobe:libc:a64l", on=client) as t:
+        workers = list(client.scheduler_info()["workers"])
+        client.gather([client.submit(calls(n), workers=[w], pure=False) for w, n in zip(workers, (100, 2000))])
+    nodes, found = t.result.nodes, t.result.by_node
+    answer(nodes["problem"].tolist(), sorted(found.to_numpy().tolist()), len(t.result.events), t.result.plan.notes,
+           "through the broker" in str(t.result))
+"""
+
+
+def test_workers_without_privilege_are_traced_through_the_broker(broker):
+    problems, hits, events, notes, said = broker.run(CLUSTER)
+
+    assert problems == ["", ""]
+    assert hits == [[100, 2000]] * 2
+    assert events == 4200
+    assert notes == []
+    assert said
