@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from accel_magic.kernel.stacks.table import COLUMNS, concatenated
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 if TYPE_CHECKING:
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.cluster.node import Node
+    from accel_magic.kernel.stacks.table import StackTable
     from accel_magic.probes.plan import Plan, ProbePoint
 
 HOST, RANK, NODE = "host", "rank", "node"
 """Columns that events get."""
+_NO_STACK, _LOST_STACK = np.uint64(0), np.uint64(2**64 - 1)
+"""Keys of events without a stack, and of those whose stack is in no table."""
 _ADDED: Final = (HOST, RANK, NODE)
 
 
@@ -62,8 +66,7 @@ def merged(parts: Sequence[Part]) -> Recording:
     """Make one recording of those of several nodes.
 
     Counts, sums and histograms of a point are those of all nodes. Times are relative to the earliest start. Events are
-    read, and ordered by time, when they are first used; they have the columns `host`, `rank` and `node`. Stacks are
-    left out: they stay with each node's own recording.
+    read, and ordered by time, when they are first used; they have the columns `host`, `rank` and `node`.
 
     Args:
         parts: At least one.
@@ -89,6 +92,7 @@ def merged(parts: Sequence[Part]) -> Recording:
         limit_reached=any(one.limit_reached for one in recordings),
         load_events=lambda: _events(parts, places, start),
         replayed=recordings[0].replayed,
+        stacks=_stacks(recordings),
         outcome="error" if any(one.outcome == "error" for one in recordings) else recordings[0].outcome,
     )
 
@@ -114,7 +118,8 @@ def _united(plans: Sequence[Plan]) -> tuple[tuple[ProbePoint, ...], list[NDArray
 
 def _plan(parts: Sequence[Part], points: tuple[ProbePoint, ...]) -> Plan:
     notes = [f"{part.node.name}: {note}" for part in parts for note in part.recording.plan.notes]
-    return replace(parts[0].recording.plan, points=points, stacks=(), notes=tuple(notes))
+    stacks = dict.fromkeys(kind for part in parts for kind in part.recording.plan.stacks)
+    return replace(parts[0].recording.plan, points=points, stacks=tuple(stacks), notes=tuple(notes))
 
 
 def _machine(recordings: Sequence[Recording]) -> dict[str, str]:
@@ -163,7 +168,7 @@ def _samples(parts: Sequence[Part], places: Sequence[NDArray[np.int64]], points:
 
 
 def _events(parts: Sequence[Part], places: Sequence[NDArray[np.int64]], start: int) -> Events:
-    events = [part.recording.events for part in parts]
+    events = _with_common_stacks([part.recording for part in parts])
     times = [
         part.clock.to_reference(one.columns["time_ns"].values.astype(np.int64) + part.recording.start_ns) - start
         for part, one in zip(parts, events, strict=True)
@@ -179,6 +184,27 @@ def _events(parts: Sequence[Part], places: Sequence[NDArray[np.int64]], start: i
         if name not in columns:
             columns[name] = _joined([one.columns.get(name) for one in events], lengths, order)
     return Events(columns)
+
+
+def _stacks(recordings: Sequence[Recording]) -> StackTable | None:
+    tables = [one.stacks for one in recordings if one.stacks is not None]
+    return concatenated(tables) if tables else None
+
+
+def _with_common_stacks(recordings: Sequence[Recording]) -> list[Events]:
+    """The events of all nodes, with the keys of the table that `_stacks` makes."""
+    found, rows_before = [], 0
+    for one in recordings:
+        columns = dict(one.events.columns)
+        if one.stacks is not None:
+            for name in COLUMNS.keys() & columns.keys():
+                rows = one.stacks.rows(columns[name].values)
+                keys = (rows + rows_before + 1).astype(np.uint64)
+                keys[rows < 0] = np.where(rows[rows < 0] == -1, _NO_STACK, _LOST_STACK)
+                columns[name] = Column(keys, columns[name].valid)
+            rows_before += len(one.stacks.keys)
+        found.append(Events(columns))
+    return found
 
 
 def _of_nodes(parts: Sequence[Part], lengths: Sequence[int], order: NDArray[np.intp]) -> dict[str, Column]:

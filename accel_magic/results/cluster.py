@@ -250,7 +250,7 @@ class ClusterResult(TraceResult):
         """
         from accel_magic.results.perfetto import export
 
-        return export(self._apart(), path, None, None, None)
+        return export(self._apart(), path, self.combined_stacks, None, None)
 
     def _apart(self) -> Recording:
         """The recording with process ids that differ between nodes: node n has those from n * 2**22 on."""

@@ -135,7 +135,7 @@ def adapter_pid(client, name):
 
 
 def test_events_are_fetched_when_they_are_asked_for(dask, workers, tmp_path):
-    with trace(*PROBES, on=dask, save=tmp_path / "all.parquet") as t:
+    with trace(*PROBES, on=dask, save=tmp_path / "all.parquet", stacks="user") as t:
         expected = run_each(dask, workers)
 
     parts = t.result.parts
@@ -146,6 +146,9 @@ def test_events_are_fetched_when_they_are_asked_for(dask, workers, tmp_path):
     assert events.groupby("node")["pid"].unique().to_dict() == {part.node.name: [part.pid] for part in parts}
     assert events["time_ns"].is_monotonic_increasing
     assert t.result.nodes["lost"].tolist() == [0] * 3
+    assert t.result.stacks["hits"].sum() == 2 * sum(CALLS)
+    assert t.result.by_stack("a64l")["hits"].sum() == sum(CALLS)
+    assert events["stack"].notna().all()
     assert len(accel_magic.open(tmp_path / "all.parquet").events) == 2 * sum(CALLS)
     block.keep(None)
     del t, parts  # the files are removed with the result

@@ -94,6 +94,23 @@ class StackTable:
         return tuple(self.frames[frame] for frame in self.frames_of[self.starts[row] : self.starts[row + 1]])
 
 
+def concatenated(tables: Sequence[StackTable]) -> StackTable:
+    """Join tables of several traces, at least one: their rows follow each other, and row r has the key r + 1."""
+    numbers: dict[Frame, int] = {}
+    frames_of = [
+        np.array([numbers.setdefault(frame, len(numbers)) for frame in one.frames], np.int32)[one.frames_of]
+        for one in tables
+    ]
+    lengths = np.concatenate([np.diff(one.starts) for one in tables])
+    return StackTable(
+        keys=np.arange(1, len(lengths) + 1, dtype=np.uint64),
+        kinds=np.concatenate([one.kinds for one in tables]),
+        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        frames_of=np.concatenate(frames_of),
+        frames=tuple(numbers),
+    )
+
+
 def table(keys: NDArray[np.uint64], kinds: NDArray[np.uint8], stacks: Sequence[Sequence[Frame]]) -> StackTable:
     """Make a table of S stacks, each a sequence of frames, outermost first."""
     numbers: dict[Frame, int] = {}

@@ -1,13 +1,18 @@
 """Recordings of several nodes as one, compared with sums and sorts in plain Python."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from accel_magic.cluster.merge import Part, merged
 from accel_magic.cluster.node import Node, of_environment
-from accel_magic.recording.recording import Column
+from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.table import USER, table
+from accel_magic.recording import store
+from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
 
 PROBES = ["tracepoint:syscalls:sys_enter_read", "latency:uprobe:libc:malloc", "tracepoint:syscalls:sys_enter_write"]
@@ -71,6 +76,47 @@ def test_events_are_in_order_of_the_reference_clock_with_host_rank_and_node(part
     assert events["time_ns"].is_monotonic_increasing
     took = events.loc[events["duration_ns"].notna(), "duration_ns"].sum()
     assert took == sum(took for _, rows, _ in parts for _, _, took in rows if took is not None)
+
+
+def with_stacks(part, stacks):
+    """The part with a stack for each event: names of frames, "" for none, "lost" for one that is in no table."""
+    texts = [stack for stack in dict.fromkeys(stacks) if stack not in ("", "lost")]
+    keys = {text: 1000 - 7 * number for number, text in enumerate(texts)} | {"": 0, "lost": 5}
+    frames = [tuple(Frame(name, Kind.NATIVE) for name in text.split(";")) for text in texts]
+    found = table(np.array([keys[text] for text in texts], np.uint64), np.full(len(texts), USER, np.uint8), frames)
+    recording = part.recording
+    column = Column(np.array([keys[stack] for stack in stacks], np.uint64))
+    return replace(
+        part,
+        recording=replace(
+            recording,
+            plan=replace(recording.plan, stacks=("user",)),
+            stacks=found,
+            load_events=lambda: Events({**recording.events.columns, "user_stack": column}),
+        ),
+    )
+
+
+def test_stacks_are_those_of_each_nodes_own_events(parts, tmp_path):
+    random = np.random.default_rng(5)
+    names = [["main;a", "main;b", ""], ["main;b", "main;c;d", "lost"]]
+    taken = [[names[node][number] for number in random.integers(3, size=50)] for node in range(2)]
+    some = [with_stacks(part, stacks) for (*_, part), stacks in zip(parts[:2], taken, strict=True)]
+    whole = merged([*some, parts[2][2]])
+
+    assert whole.plan.stacks == ("user",)
+    for result in (TraceResult(whole), TraceResult(store.load(store.save(whole, tmp_path / "whole.parquet")))):
+        texts = result.stacks["text"]
+        for part, stacks in zip(some, taken, strict=True):
+            events = result.events[result.events["node"] == part.node.name]
+            found = [None if pd.isna(row) else texts[row] for row in events["stack"]]
+            assert found == [None if stack in ("", "lost") else stack for stack in stacks]
+        both = Counter(stack for stacks in taken for stack in stacks)
+        assert result.stacks.set_index("text")["hits"].to_dict() == {name: both[name] for name in texts}
+        assert set(texts) == {"main;a", "main;b", "main;c;d"}
+        assert result.stacks_lost == both["lost"]
+        assert result.events.loc[result.events["node"] == parts[2][2].node.name, "stack"].isna().all()
+        assert result.profile().profile.total == 150 - both["lost"]
 
 
 def test_the_trace_lasts_from_the_first_start_to_the_last_end(parts):
