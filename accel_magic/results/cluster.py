@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bokeh.model import Model
 
+    from accel_magic.analysis.drm import DrmTables
     from accel_magic.banners import Replayed
     from accel_magic.cluster.clock import Line, Order, Reading
     from accel_magic.cluster.folders import Found
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import TraceComparison
+    from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
+    from accel_magic.views.tables import TraceTables
 
+_NODES_ABOUT: Final = 8
+"""Nodes whose devices' work is shown with the result."""
 _PER_NODE: Final = ("counts", "latency", "waits")
 _NODE_COLUMNS: Final = {
     "node": "str",
@@ -216,6 +221,51 @@ class ClusterResult(TraceResult):
         nodes = _labeled([part for part, _ in pairs], [table for _, table in pairs]) if pairs else pd.DataFrame()
         return ClusterComparison(**vars(whole), nodes=nodes)
 
+    @cached_property
+    def npu(self) -> Npu:
+        """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
+        return self._only("npu").npu
+
+    @cached_property
+    def openvino(self) -> OpenVino:
+        """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
+        return self._only("openvino").openvino
+
+    @cached_property
+    def drm(self) -> DrmTables:
+        """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
+        return self._only("drm").drm
+
+    def diagnose(self) -> Diagnosis:
+        """Look for problems on every node; titles begin with its name.
+
+        Returns:
+            Findings with evidence and advice, most severe first; their places are in the node's own `part`.
+
+        """
+        from accel_magic.results.taken_apart import Diagnosis
+
+        found = [_of_node(name, result.diagnose(), self.recording) for name, result in self._results.items()]
+        whole = reduce(Diagnosis.with_more, found)
+        return replace(whole, checked=tuple(dict.fromkeys(whole.checked)))
+
+    @cached_property
+    def _results(self) -> dict[str, TraceResult]:
+        """The results of the nodes that have a recording, by name."""
+        return {part.node.name: TraceResult(part.recording) for part in self.parts if part.recording is not None}
+
+    def _only(self, analysis: str) -> TraceResult:
+        """The result of the only node. Raises ResultError if there are several."""
+        (name, result), *others = self._results.items()
+        if others:
+            raise ResultError(
+                "several nodes cannot be analyzed together",
+                why="their drivers number jobs and buffers independently",
+                fix=f"analyze each: part({name!r}).{analysis}; diagnose() has the findings of all",
+                code="cluster.analyzed-per-node",
+            )
+        return result
+
     def order(self, first: int, second: int) -> Order:
         """Tell which of two events came first: "before", "after", or "unknown" if the clocks do not tell.
 
@@ -271,6 +321,10 @@ class ClusterResult(TraceResult):
     def _title(self) -> str:
         return f"trace of {len(self.parts)} nodes"
 
+    def _tables(self) -> TraceTables:
+        some = list(self._results.items())[:_NODES_ABOUT]
+        return replace(super()._tables(), nodes={name: one._tables() for name, one in some})  # noqa: SLF001
+
     def summary(self) -> str:
         """Return plain text: the nodes, then headline, counts and latencies of all together."""
         from accel_magic.views.cluster import text
@@ -283,6 +337,13 @@ class ClusterResult(TraceResult):
 
         bundle = super()._repr_mimebundle_(include, exclude)
         return {**bundle, "text/plain": self.summary(), "text/html": html(self.nodes, bundle["text/html"])}
+
+
+def _of_node(name: str, found: Diagnosis, recording: Recording) -> Diagnosis:
+    """Name the node in the findings about it."""
+    items = tuple(replace(one, title=f"{name}: {one.title}") for one in found.items)
+    unchecked = {f"{name}: {rule}": lacks for rule, lacks in found.unchecked.items()}
+    return replace(found, items=items, unchecked=unchecked, recording=recording)
 
 
 def _identity(part: NodeTrace) -> str | int:

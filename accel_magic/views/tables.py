@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +44,7 @@ class TraceTables:
         npu: Analyzes the recording; called only if an NPU driver was traced.
         openvino: Likewise for OpenVINO.
         drm: Likewise for the DRM scheduler.
+        nodes: What is shown of the first nodes, by name; empty if it is not a trace of nodes.
 
     """
 
@@ -56,6 +57,7 @@ class TraceTables:
     npu: Callable[[], NpuTables]
     openvino: Callable[[], OpenVinoTables]
     drm: Callable[[], DrmTables]
+    nodes: Mapping[str, TraceTables] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

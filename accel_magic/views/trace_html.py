@@ -6,10 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.banners import banners_of
-from accel_magic.views import drm, openvino
+from accel_magic.views.about import about
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.headline import headline
-from accel_magic.views.npu.summary import brief
 from accel_magic.views.tables import (
     STYLE,
     comparison_families_table,
@@ -43,7 +42,6 @@ def bundle(shown: TraceTables) -> dict[str, str]:
 def result_html(shown: TraceTables, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
     recording = shown.recording
-    about = brief(recording, shown.npu) + openvino.brief(recording, shown.openvino) + drm.brief(recording, shown.drm)
     tables = [table_html(counts_table(shown.counts, LIMIT))]
     if len(shown.latency):
         tables.append(table_html(latency_table(shown.latency, LIMIT)))
@@ -58,7 +56,7 @@ def result_html(shown: TraceTables, *, figures: bool = True) -> str:
             *(f'<div class="am-banner">{escape(banner)}</div>' for banner in banners_of(recording)),
             f'<div class="am-line">{"".join(map(note_html, headline(recording, shown.stacks_lost)))}</div>',
             *(f'<div class="am-note">{escape(note)}</div>' for note in recording.plan.notes),
-            *(f'<div class="am-brief">{escape(line)}</div>' for line in about),
+            *(f'<div class="am-brief">{escape(line)}</div>' for line in about(shown)),
             f'<div class="am-tables">{"".join(tables)}</div>',
             *([_figures_html(shown)] if figures else []),
             "</div>",

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
-from accel_magic.views import drm, openvino
+from accel_magic.views.about import about
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import headline
-from accel_magic.views.npu.summary import brief
 from accel_magic.views.tables import (
     aligned,
     comparison_families_table,
@@ -33,8 +32,7 @@ def summary(shown: TraceTables) -> str:
     lines = list(banners_of(shown.recording))
     lines.append(", ".join(note.text for note in headline(shown.recording, shown.stacks_lost)))
     lines += [f"note: {note}" for note in shown.recording.plan.notes]
-    lines += brief(shown.recording, shown.npu) + openvino.brief(shown.recording, shown.openvino)
-    lines += drm.brief(shown.recording, shown.drm)
+    lines += about(shown)
     lines += ["", *aligned(counts_table(shown.counts, TOP))]
     if len(shown.latency):
         lines += ["", "latency", *aligned(latency_table(shown.latency, TOP))]

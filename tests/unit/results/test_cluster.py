@@ -2,12 +2,14 @@
 
 import pytest
 
+import accel_magic
 from accel_magic.cluster import clock
 from accel_magic.cluster.folders import Problem
 from accel_magic.cluster.node import Node
 from accel_magic.results.cluster import ClusterResult, NodeTrace
 from accel_magic.results.trace import TraceResult
 from tests.support.errors import raises
+from tests.support.paths import ROOT
 
 PROBE = "latency:uprobe:/lib/x:f"
 
@@ -76,3 +78,39 @@ def test_without_a_counterpart_no_node_is_compared(job):
     assert len(compared.nodes) == 0
     assert "no node has a counterpart" in str(compared)
     assert "no node has a counterpart" in compared._repr_mimebundle_()["text/html"]
+
+
+@pytest.fixture(scope="module")
+def labs():
+    """Two machines whose NPU drivers number their jobs from 1 on: one works, one's NPU has hung."""
+    files = {"works": "npu_lab_7.2-calls.parquet", "hangs": "npu_lab_7.2-hang.parquet"}
+    own = {name: accel_magic.open(ROOT / "notebooks/recordings" / file) for name, file in files.items()}
+    parts = [NodeTrace(Node(name, name=name), one.recording, clock.same_machine()) for name, one in own.items()]
+    return own, ClusterResult(parts)
+
+
+def test_drivers_of_several_nodes_are_diagnosed_one_by_one(labs):
+    own, result = labs
+    expected = {f"{name}: {finding.title}" for name, one in own.items() for finding in one.diagnose()}
+
+    found = result.diagnose()
+
+    assert {finding.title for finding in found} == expected
+    assert found[0].severity == "problem"
+    assert sorted(found.checked) == sorted(set(own["works"].diagnose().checked))
+    for name in own:
+        jobs = len(own[name].npu.jobs)
+        for text in (str(result), result._repr_mimebundle_()["text/html"]):
+            assert f"{name}: {jobs} job" in text
+    assert "NPU LAB" in str(result)
+
+
+@pytest.mark.parametrize("analysis", ["npu", "openvino", "drm", "gpu_jobs"])
+def test_drivers_of_several_nodes_are_not_analyzed_as_one(labs, analysis):
+    own, result = labs
+
+    with raises(code="cluster.analyzed-per-node", match="several nodes") as caught:
+        getattr(result, analysis)
+    assert "part('works')" in caught.value.fix
+    alone = ClusterResult(result.parts[:1])
+    assert len(alone.npu.jobs) == len(own["works"].npu.jobs)
