@@ -6,7 +6,8 @@ give a `Line`, which maps the node's times to the reference's and states the err
 together than their errors have no known order (`order`).
 
 Errors assume that the difference between two clocks changes linearly between the exchanges, and nowhere faster than
-`DRIFT`. A time service that slews a clock by more during a trace violates this.
+`DRIFT`. A time service that changes a clock's rate during a trace violates this: usually by parts of 1 ppm, but by up
+to 500 ppm while it corrects a wrong clock. A suspended machine violates it too; its CLOCK_BOOTTIME shows that.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 EXCHANGES: Final = 256
 """Exchanges of which the narrowest is used."""
-DRIFT: Final = 200e-6
-"""Largest drift between two machines: crystals are off by at most 100 ppm each."""
+DRIFT: Final = 1200e-6
+"""Largest drift between two machines: on each, a crystal is off by at most 100 ppm, and the kernel corrects its rate by
+at most 500 ppm."""
 LARGEST_NS: Final = 4_000_000_000_000_000_000
 """Largest time that is accepted, 126 years; sums of two fit into int64."""
 UNKNOWN_NS: Final = LARGEST_NS
@@ -44,11 +46,11 @@ How = Literal[
     "wall clocks",
     "the same machine",
 ]
-"""How a line was found. Exchanges disagree if no drift up to DRIFT explains them: the node's clock stood still, because
-the machine was suspended or migrated, or was set back by a restart."""
+"""How a line was found. Exchanges disagree if no drift up to DRIFT explains them, or if a machine was suspended between
+them: a clock stood still (also while a virtual machine is paused or migrated), or was set back by a restart."""
 
 _READS: Final = 16
-_LARGEST_RATE: Final = 1e-3
+_LARGEST_RATE: Final = 1e-2
 _READ_NS: Final = 1
 """Clocks are read in whole ns."""
 _MAPPED_NS: Final = 2
@@ -68,6 +70,7 @@ class Reading:
         monotonic_ns: CLOCK_MONOTONIC, in the middle of the reading.
         realtime_ns: CLOCK_REALTIME.
         tai_ns: CLOCK_TAI; the same as CLOCK_REALTIME if the machine does not know the number of leap seconds.
+        boottime_ns: CLOCK_BOOTTIME, which, unlike CLOCK_MONOTONIC, goes on while the machine is suspended.
         width_ns: How long the reading took: the clocks were read within half of it around `monotonic_ns`.
         synchronized: Whether the kernel considers CLOCK_REALTIME synchronized.
         estimated_error_ns: The time service's estimate of the error of CLOCK_REALTIME; 0 if it states none.
@@ -83,6 +86,7 @@ class Reading:
     monotonic_ns: int
     realtime_ns: int
     tai_ns: int
+    boottime_ns: int = 0
     width_ns: int = 0
     synchronized: bool = False
     estimated_error_ns: int = 0
@@ -91,8 +95,9 @@ class Reading:
     time_namespace: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("monotonic_ns", "realtime_ns", "tai_ns", "width_ns", "estimated_error_ns", "max_error_ns"):
-            _check_whole(name, getattr(self, name), 0, LARGEST_NS)
+        for field in fields(self):
+            if field.name.endswith("_ns"):
+                _check_whole(field.name, getattr(self, field.name), 0, LARGEST_NS)
         _check_whole("time_namespace", self.time_namespace, 0, (1 << 64) - 1)
         if not isinstance(self.synchronized, bool):
             raise ValueError("synchronized is not a truth value")  # noqa: TRY004 - of a file
@@ -114,6 +119,11 @@ class Reading:
     def ahead_ns(self) -> int:
         """How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC; changes only when CLOCK_REALTIME is set."""
         return self.realtime_ns - self.monotonic_ns
+
+    def slept_ns(self, later: Reading) -> int:
+        """How long the machine was suspended between this and a later reading; 0 if not for longer than both took."""
+        slept = (later.boottime_ns - later.monotonic_ns) - (self.boottime_ns - self.monotonic_ns)
+        return slept if slept > self.width_ns + later.width_ns + _SAME_NS else 0
 
     def to_json(self) -> dict[str, Any]:
         """Return an object for `json`; `from_json` reads it."""
@@ -238,17 +248,16 @@ class Line:
 def read() -> Reading:
     """Read this process's clocks; the narrowest of several attempts."""
     now = time.clock_gettime_ns
-    attempts = [
-        (now(time.CLOCK_MONOTONIC), now(time.CLOCK_REALTIME), now(time.CLOCK_TAI), now(time.CLOCK_MONOTONIC))
-        for _ in range(_READS)
-    ]
-    before, realtime, tai, after = min(attempts, key=lambda attempt: attempt[3] - attempt[0])
+    clocks = (time.CLOCK_MONOTONIC, time.CLOCK_REALTIME, time.CLOCK_TAI, time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC)
+    attempts = [tuple(map(now, clocks)) for _ in range(_READS)]
+    before, realtime, tai, boottime, after = min(attempts, key=lambda attempt: attempt[-1] - attempt[0])
     stated = synchronization()
     boot_id, namespace = _identity()
     return Reading(
         monotonic_ns=before + (after - before) // 2,
         realtime_ns=realtime,
         tai_ns=tai,
+        boottime_ns=boottime,
         width_ns=after - before,
         synchronized=stated.synchronized,
         estimated_error_ns=stated.estimated_error_ns,
@@ -280,7 +289,7 @@ def exchange(ask: Callable[[], int], count: int = EXCHANGES, *, now: Callable[[]
     return min((Exchange(now(), ask(), now(), count) for _ in range(count)), key=lambda one: one.round_trip_ns)
 
 
-def line(first: Exchange, last: Exchange | None) -> Line:
+def line(first: Exchange, last: Exchange | None, slept_ns: int = 0) -> Line:
     """Draw a line through the exchanges at the start and the end of a trace.
 
     Between the two exchanges, the error is half the round trip of the worse one. If they are so close together that
@@ -289,12 +298,14 @@ def line(first: Exchange, last: Exchange | None) -> Line:
     Args:
         first: The exchange at the start.
         last: The exchange at the end; None if there was none. Then the error grows by DRIFT from the first.
+        slept_ns: How long the node and the reference were suspended between the two, together: nothing is known of the
+            moment, so the error is increased by this.
 
     """
     start = _bounds_of(first)
     if last is None:
         return start.alone(first.count, "exchanges at the start only")
-    return start.through(_bounds_of(last), first.count + last.count, "exchanges at start and end")
+    return start.through(_bounds_of(last), first.count + last.count, "exchanges at start and end", slept_ns)
 
 
 def same_machine() -> Line:
@@ -333,7 +344,9 @@ def by_wall_clock(node: Reading, reference: Reading, last: tuple[Reading, Readin
         offset = node.ahead_ns - reference.ahead_ns
         return Line(offset, 0.0, node.monotonic_ns, node.monotonic_ns, None, DRIFT, 0, "wall clocks")
     end = _bounds_by_wall_clock(*last) if last else None
-    return start.through(end, 0, "wall clocks") if end else start.alone(0, "wall clocks")
+    if last is None or end is None:
+        return start.alone(0, "wall clocks")
+    return start.through(end, 0, "wall clocks", node.slept_ns(last[0]) + reference.slept_ns(last[1]))
 
 
 def order(a_ns: int, a_error_ns: int | None, b_ns: int, b_error_ns: int | None) -> Order:
@@ -388,8 +401,8 @@ class _Bounds:
         """Line through these bounds: the drift is unknown."""
         return Line(self.offset, 0.0, self.at, self.at, self.half + _MAPPED_NS, DRIFT, exchanges, how)
 
-    def through(self, other: _Bounds, exchanges: int, how: How) -> Line:
-        """Line through these and other bounds."""
+    def through(self, other: _Bounds, exchanges: int, how: How, slept: int) -> Line:
+        """Line through these and other bounds, between which clocks stood still for `slept` ns."""
         one, two = sorted((self, other), key=lambda bounds: bounds.at)
         passed, gained, worse = two.at - one.at, two.offset - one.offset, max(one.half, two.half)
         # The offset at any time between the two is within both bounds, widened by what it can have drifted.
@@ -397,9 +410,9 @@ class _Bounds:
         low = max(one.offset - one.half, two.offset - two.half) - drifted
         high = min(one.offset + one.half, two.offset + two.half) + drifted
         half = -((low - high) // 2)
-        if low > high:
+        if low > high or slept:
             offset, drift, drift_error = one.offset + gained // 2, 0.0, DRIFT
-            half = -(-abs(gained) // 2) + worse + drifted
+            half = -(-abs(gained) // 2) + worse + drifted + slept
             how = "exchanges that disagree" if exchanges else how
         elif half < worse or abs(gained) >= 2 * DRIFT * passed:
             offset, drift, drift_error = (low + high) // 2, 0.0, DRIFT

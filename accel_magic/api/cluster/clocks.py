@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.cluster import clock
 from accel_magic.cluster.remote import Call
 from accel_magic.errors import AccelMagicError
+from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from accel_magic.cluster.adapters import Adapter, NodeName
     from accel_magic.cluster.clock import Exchange, Line, Reading
+
+_AT_ONCE: Final = 8
+"""Clocks that are compared at a time: more would widen each other's exchanges."""
 
 
 @dataclass
@@ -21,15 +26,20 @@ class _Clock:
     """One clock, which several workers may share.
 
     Attributes:
-        reading: A reading of it.
-        first: The exchange at the start; None for this process's own clock.
-        last: The exchange at the end; None if there was none.
+        readings: At the start, and at the end if a worker could then be asked.
+        nodes: The workers.
+        exchanges: At the start and the end, likewise; none for this process's own clock.
 
     """
 
-    reading: Reading
-    first: Exchange | None = None
-    last: Exchange | None = None
+    readings: list[Reading]
+    nodes: list[NodeName] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    @property
+    def slept_ns(self) -> int:
+        """How long its machine was suspended between the readings."""
+        return self.readings[0].slept_ns(self.readings[-1])
 
 
 class Clocks:
@@ -42,37 +52,74 @@ class Clocks:
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
+        self._own = _Clock([])
+        self._others: list[_Clock] = []
         self._of: dict[NodeName, _Clock] = {}
 
     def start(self, nodes: Iterable[NodeName]) -> dict[NodeName, AccelMagicError]:
         """Compare the clocks of these workers. Returns the errors of those whose clock is not known."""
         answers = self._adapter.call_each({node: Call(clock.read) for node in nodes})
-        known, errors = [_Clock(clock.read())], {}
+        self._own = _Clock([clock.read()])
+        known, errors = [self._own], {}
         for node, answer in answers.items():
             if isinstance(answer, AccelMagicError):
                 errors[node] = answer
                 continue
-            found = next((one for one in known if clock.same_clock(answer, one.reading)), None)
+            found = next((one for one in known if clock.same_clock(answer, one.readings[0])), None)
             if found is None:
-                try:
-                    found = _Clock(answer, self._adapter.exchange(node))
-                except AccelMagicError as error:
-                    errors[node] = error
-                    continue
-                known.append(found)
+                known.append(found := _Clock([answer]))
+            found.nodes.append(node)
             self._of[node] = found
-        return errors
+        self._others = known[1:]
+        return errors | self._compare(self._others)
 
     def end(self) -> None:
-        """Compare the clocks again, through workers that have not ended."""
-        for node, one in self._of.items():
-            if one.first is not None and one.last is None:
-                try:
-                    one.last = self._adapter.exchange(node)
-                except AccelMagicError:
-                    continue  # another worker may share the clock; without one, the error grows from the start on
+        """Compare again, through workers that have not ended. Without one, the error grows from the start."""
+        self._own.readings.append(clock.read())
+        self._compare([one for one in self._others if len(one.exchanges) == 1], again=True)
+
+    def _compare(self, clocks: Sequence[_Clock], *, again: bool = False) -> dict[NodeName, AccelMagicError]:
+        """Compare several clocks at a time. Returns the errors of the workers that were asked in vain."""
+        errors: dict[NodeName, AccelMagicError] = {}
+        left, taking = iter(clocks), threading.Lock()
+
+        def work() -> None:
+            while True:
+                with taking:
+                    one = next(left, None)
+                if one is None:
+                    return
+                errors.update(self._asked(one, again=again))
+
+        threads = [own_threads.Thread(target=work, name="accel_magic clock") for _ in clocks[:_AT_ONCE]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return errors
+
+    def _asked(self, one: _Clock, *, again: bool) -> dict[NodeName, AccelMagicError]:
+        """Compare a clock, through the first of its workers that answers. Returns the errors of the others."""
+        errors: dict[NodeName, AccelMagicError] = {}
+        for node in one.nodes:
+            try:
+                exchange = self._adapter.exchange(node)
+                if again:
+                    (reading,) = self._adapter.call_each({node: Call(clock.read)}).values()
+                    if isinstance(reading, AccelMagicError):
+                        raise reading
+                    one.readings.append(reading)
+            except AccelMagicError as error:
+                errors[node] = error
+                continue
+            one.exchanges.append(exchange)
+            break
+        return errors
 
     def line(self, node: NodeName) -> Line:
         """Return what maps the times of one of these workers to this process's clock."""
         one = self._of[node]
-        return clock.same_machine() if one.first is None else clock.line(one.first, one.last)
+        if one is self._own:
+            return clock.same_machine()
+        first, last = one.exchanges[0], one.exchanges[1] if len(one.exchanges) > 1 else None
+        return clock.line(first, last, one.slept_ns + self._own.slept_ns)
