@@ -1,4 +1,4 @@
-"""Reaching the workers of a cluster: Dask and ipyparallel."""
+"""Reaching the workers of a cluster: Dask, ipyparallel, and labs."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from accel_magic._version import __version__
 from accel_magic.broker.messages import raise_error
 from accel_magic.cluster import clock, remote
 from accel_magic.cluster.remote import Call
-from accel_magic.errors import AccelMagicError, MachineError, ProbeError
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from accel_magic.cluster.clock import Exchange
+    from accel_magic.lab.vm.lab import Lab
 
 CALL_S: Final = 120.0
 """How long a call may take by default."""
 _LOOK_S: Final = 1.0
+_RETURNS: Final[dict[Callable[..., Any], type | dict[str, type]]] = {
+    clock.answer: int,
+    clock.read: clock.Reading,
+    remote.read: bytes,
+    remote.facts: dict.fromkeys(("version", "host", "kernel", "boot", "place"), str) | {"pid": int},
+    remote.start_agent: {"socket": str, "pid": int},
+    remote.ask_to_stop: {"temporary": str, "path": str, "counts": bytes, "event_count": int, "worker_ended": bool},
+}
+"""What these functions return: a type, or the types of a dictionary's values. A lab's guest may answer anything."""
 _IMPORTS: Final = re.compile(r"(ModuleNotFound|Import|Attribute)Error\b.*accel_magic")
 
 
@@ -93,6 +103,10 @@ class Adapter(ABC):
 
     queues: ClassVar[bool]
     """Whether a call waits on the worker until the task that runs there has ended."""
+    scopes: ClassVar[tuple[str, ...]] = ("self", "all")
+    """Possible scopes of a trace; the first is the default."""
+    slowness: ClassVar[float] = 1.0
+    """How much more time calls may take than on a common machine."""
 
     @abstractmethod
     def addresses(self) -> dict[str | int, str]:
@@ -117,11 +131,7 @@ class Adapter(ABC):
         if isinstance(answer, NodeGoneError):
             return NodeName(node.name, "", 0, node.address, error=answer)
         if isinstance(answer, AccelMagicError):
-            try:
-                host, pid = self._raw(node, socket.gethostname), self._raw(node, os.getpid)
-            except AccelMagicError:
-                host, pid = "", 0
-            return NodeName(node.name, host, pid, node.address, error=answer)
+            return NodeName(node.name, *self._identified(node), node.address, error=answer)
         if answer["version"] != __version__:
             error = MachineError(
                 f"{node.name}: accel_magic there has another version",
@@ -133,9 +143,16 @@ class Adapter(ABC):
         facts = (answer[name] for name in ("kernel", "boot", "place"))
         return NodeName(node.name, answer["host"], answer["pid"], node.address, *facts)
 
+    def _identified(self, node: NodeName) -> tuple[str, int]:
+        """Host and process id of a worker without this package; "" and 0 if it does not answer."""
+        try:
+            return self._raw(node, socket.gethostname), self._raw(node, os.getpid)
+        except AccelMagicError:
+            return "", 0
+
     def call_each(self, calls: Mapping[NodeName, Call], timeout_s: float = CALL_S) -> dict[NodeName, Any]:
         """Make one call on each node, in parallel. Returns each node's value, or its AccelMagicError."""
-        until = time.monotonic() + timeout_s
+        until = time.monotonic() + self.slowness * timeout_s
         present = self.addresses()
         started = {node: self.submit(node.address, call) for node, call in calls.items() if node.address in present}
         found: dict[NodeName, Any] = {}
@@ -143,41 +160,52 @@ class Adapter(ABC):
             try:
                 if node not in started:
                     raise _gone(node)
-                found[node] = self._value(node, self._awaited(node, started[node], until))
+                found[node] = self._value(node, calls[node], self._awaited(node, started[node], until))
             except AccelMagicError as error:
                 found[node] = error
         return found
 
     @staticmethod
-    def _value(node: NodeName, answer: dict[str, Any]) -> Any:
-        """The value in a `Call`'s answer, or raise its error."""
+    def _value(node: NodeName, call: Call, answer: Any) -> Any:
+        """The value in the answer to a call, or raise its error."""
         try:
             raise_error(answer)
+            failed = str(answer.get("failed", ""))
+            if not failed and not _is_a(answer["value"], _RETURNS.get(call.function, object)):
+                failed = "the answer has not the right type"
         except AccelMagicError as error:
             raise type(error)(f"{node.name}: {error.what}", why=error.why, fix=error.fix, code=error.code) from None
-        if "failed" in answer:
+        except (AttributeError, KeyError, TypeError):
+            failed = "the answer is malformed"
+        if failed:
             raise MachineError(
                 f"{node.name}: a call failed there",
-                why=answer["failed"],
+                why=failed,
                 fix="look into the worker's log; if the same version of accel_magic runs there, please report it",
                 code="cluster.call-failed",
             )
         return answer["value"]
 
-    def exchange(self, node: NodeName, count: int = 32) -> Exchange:
+    def exchange(self, node: NodeName, count: int = clock.EXCHANGES) -> Exchange:
         """Compare a worker's clock with this process's; the narrowest of `count` exchanges.
 
         Raises:
             AccelMagicError: The worker does not answer, or has ended.
 
         """
-        until = time.monotonic() + CALL_S
+        until = time.monotonic() + self.slowness * CALL_S
+        call = Call(clock.answer)
 
         def ask() -> int:
-            answer = self._awaited(node, self.submit(node.address, Call(clock.answer)), until)
-            return int(self._value(node, answer))
+            now: int = self._value(node, call, self._awaited(node, self.submit(node.address, call), until))
+            return now
 
-        return clock.exchange(ask, count)
+        try:
+            return clock.exchange(ask, count)
+        except ValueError as error:
+            raise MachineError(
+                f"{node.name}: its clock makes no sense", why=str(error), code="cluster.call-failed"
+            ) from None
 
     def _raw(self, node: NodeName, function: Callable[[], Any]) -> Any:
         """Call a function of the standard library, without this package."""
@@ -318,16 +346,79 @@ class _Purged:
             self.client.purge_local_results(self.answer)
 
 
+class LabAdapter(Adapter):
+    """Guests of labs that run. What is traced there is everything: nothing runs but what was started for it.
+
+    Args:
+        labs: At least one.
+
+    Raises:
+        TraceStateError: One of them does not run.
+
+    """
+
+    queues = False
+    scopes = ("all",)
+    slowness = 5.0  # without KVM, a guest's processor is emulated
+
+    def __init__(self, labs: Sequence[Lab]) -> None:
+        self._labs = dict(zip(_names(labs), labs, strict=True))
+        for name, lab in self._labs.items():
+            if not lab.running:
+                raise TraceStateError(
+                    f"{name} is not running",
+                    why="it has not been started, or has ended",
+                    fix="start it before it is traced: with accel_magic.lab.Lab(...) as lab",
+                    code="lab.not-running",
+                )
+
+    def addresses(self) -> dict[str | int, str]:
+        """The labs that run, by name."""
+        return {name: name for name, lab in self._labs.items() if lab.running}
+
+    def described(self, addresses: Mapping[str | int, str]) -> list[NodeName]:
+        """Look at some of the labs. All guests have the same host name, so each is named as the lab."""
+        return [replace(node, host=node.name) for node in super().described(addresses)]
+
+    def _identified(self, node: NodeName) -> tuple[str, int]:
+        return node.name, 0
+
+    def submit(self, address: str | int, function: Callable[[], Any]) -> Any:
+        """Start a call in a process in the guest, which makes one call at a time."""
+        from accel_magic.cluster.guest_calls import calls_in
+
+        return calls_in(self._labs[str(address)]).submit(function)
+
+
+def _names(labs: Sequence[Lab]) -> list[str]:
+    """Names by kernel: lab-7.2, or lab-7.2-1 and lab-7.2-2."""
+    kernels = [lab.settings.kernel for lab in labs]
+    return [
+        f"lab-{kernel}" + (f"-{kernels[: at + 1].count(kernel)}" if kernels.count(kernel) > 1 else "")
+        for at, kernel in enumerate(kernels)
+    ]
+
+
+def _is_a(value: Any, kind: type | dict[str, type]) -> bool:
+    if isinstance(kind, type):
+        return isinstance(value, kind)
+    return isinstance(value, dict) and all(isinstance(value.get(name), one) for name, one in kind.items())
+
+
 def adapter_of(on: Any) -> Adapter:
     """Make the adapter of a cluster's client.
 
     Args:
-        on: A `distributed.Client`, or an `ipyparallel.Client` or `DirectView`.
+        on: A `distributed.Client`, an `ipyparallel.Client` or `DirectView`, or a `Lab` or a list of some.
 
     Raises:
         ProbeError: It is something else.
+        TraceStateError: It is a lab that does not run.
 
     """
+    labs = list({id(one): one for one in on}.values()) if isinstance(on, (list, tuple)) else [on]
+    if labs and all((type(one).__module__, type(one).__name__) == ("accel_magic.lab.vm.lab", "Lab") for one in labs):
+        return LabAdapter(labs)
     for kind in type(on).__mro__:
         package, name = kind.__module__.partition(".")[0], kind.__name__
         if (package, name) == ("distributed", "Client"):
@@ -342,6 +433,6 @@ def adapter_of(on: Any) -> Adapter:
     raise ProbeError(
         f"on= cannot be a {type(on).__module__}.{type(on).__qualname__}",
         why="it is not a client of a known kind of cluster",
-        fix="give a distributed.Client (Dask), an ipyparallel.Client or an ipyparallel DirectView",
+        fix="give a distributed.Client (Dask), an ipyparallel.Client or DirectView, or a list of labs",
         code="cluster.unknown-client",
     )

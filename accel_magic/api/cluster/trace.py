@@ -6,7 +6,7 @@ import math
 import threading
 import time
 import weakref
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.api.block import Block
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _BEATS: Final = 6
 """Heartbeats in the time after which an agent ends without one."""
-_SCOPES: Final = ("self", "all")
 
 
 @dataclass
@@ -68,14 +67,14 @@ class ClusterTrace(Block[ClusterResult]):
     Args:
         probes: As on the `%%ktrace` line.
         options: The other options; the scope is `self` (the default, also of kernel functions), or `all`: one worker of
-            each machine traces everything there.
-        on: A `distributed.Client`, an `ipyparallel.Client` or a `DirectView`.
+            each machine traces everything there. In labs it is `all`.
+        on: A `distributed.Client`, an `ipyparallel.Client` or a `DirectView`, or a `Lab` or a list of some.
         save: Write the result of all workers together to this Parquet file; this fetches their events.
         nodes: Trace only workers whose name or host matches this pattern (`*`, `?`, `[abc]`). None: all.
         require_all: Raise if a worker cannot be traced; otherwise the result names it.
         folder: Folder on the nodes for the recordings, which then stay there. None: a temporary folder, removed with
             the result.
-        silence_s: Time without a heartbeat after which an agent ends.
+        silence_s: Time without a heartbeat after which an agent ends; None: 30 s, in labs more.
 
     """
 
@@ -92,20 +91,24 @@ class ClusterTrace(Block[ClusterResult]):
         nodes: str | None = None,
         require_all: bool = False,
         folder: str | Path | None = None,
-        silence_s: float = SILENCE_S,
+        silence_s: float | None = None,
     ) -> None:
-        if options.scope not in (None, *_SCOPES):
+        super().__init__(save)
+        self._adapter: Adapter = adapter_of(on)
+        scope = self._adapter.scopes[0] if options.scope is None else options.scope
+        if scope not in self._adapter.scopes:
             raise ProbeError(
-                f"scope={options.scope!r} cannot be used with on=",
-                why="a process id means another process on each node",
-                fix="use scope='self' (each worker and its children) or scope='all'",
+                f"scope={scope!r} cannot be used with on=",
+                why="everything in a lab is traced, because nothing else runs there"
+                if scope == "self"
+                else "a process id means another process on each node",
+                fix=f"use scope={' or scope='.join(map(repr, self._adapter.scopes))}",
                 code="cluster.scope",
             )
-        super().__init__(save)
-        self.probes, self.options = probes, options
+        self.probes, self.options = probes, replace(options, scope=scope)
         self._on, self._nodes = on, nodes
-        self._require_all, self._folder, self._silence_s = require_all, folder, silence_s
-        self._adapter: Adapter = adapter_of(on)
+        self._require_all, self._folder = require_all, folder
+        self._silence_s = self._adapter.slowness * SILENCE_S if silence_s is None else silence_s
         self._traced: list[_Traced] = []
         self._clocks = Clocks(self._adapter)
         self._counting = False
@@ -155,8 +158,7 @@ class ClusterTrace(Block[ClusterResult]):
             else:
                 traced.agent = answer
         self._undo.callback(self._beats().set)
-        options = {**asdict(self.options), "scope": self.options.scope or "self"}
-        self._ask({"kind": "attach", "probes": self.probes, "options": options, "live": show is not None})
+        self._ask({"kind": "attach", "probes": self.probes, "options": asdict(self.options), "live": show is not None})
         self._check_attached()
 
     def _check_attached(self) -> None:

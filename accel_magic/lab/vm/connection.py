@@ -71,6 +71,11 @@ class GuestProcess:
         """Exit status, or minus the signal number if a signal ended it; None while it runs."""
         return self._status
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, or the guest has."""
+        return self._ended.is_set()
+
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the command ends; returns its exit status.
 

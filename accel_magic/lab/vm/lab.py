@@ -78,6 +78,12 @@ class Lab:
         """What the guest's agent reported at startup: `release` (uname -r), `uptime_s`."""
         return self._alive().guest
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        connection = self._connection
+        return connection is not None and connection.ready.is_set() and not connection.gone.is_set()
+
     def start(self) -> Self:
         """Boot, and wait until commands can run.
 
