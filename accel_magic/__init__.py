@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from accel_magic.results.program import ProgramResult
     from accel_magic.results.scheduling import ScheduleResult
     from accel_magic.results.trace import TraceResult
+    from accel_magic.steps.marking import step
 
     open = open_result  # noqa: A001 - accel_magic.open
 
@@ -87,6 +88,7 @@ __all__ = [
     "gputrace",
     "load_ipython_extension",
     "replay",
+    "step",
     "task",
     "trace",
     "trace_lab",
@@ -116,6 +118,7 @@ _LAZY = {
     "gputrace": ("accel_magic.api.gputrace", "gputrace"),
     "collect_tasks": ("accel_magic.api.tasks", "collect_tasks"),
     "replay": ("accel_magic.api.replay", "replay"),
+    "step": ("accel_magic.steps.marking", "step"),
     "task": ("accel_magic.itt.marking", "task"),
     "IaprofResult": ("accel_magic.results.iaprof", "IaprofResult"),
     "ProfileComparison": ("accel_magic.results.comparison", "ProfileComparison"),

@@ -16,7 +16,7 @@ from accel_magic import cache
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread")
 _TIMEOUT_S: Final = 120
@@ -59,6 +59,16 @@ def bpf_folder() -> Path:
 def files(folder: Path, kind: str) -> tuple[Path, ...]:
     """All files of a folder that have an ending, such as ".c"."""
     return tuple(sorted(folder.glob(f"*{kind}")))
+
+
+def mark(name: str, sources: Iterable[Path]) -> str:
+    """Make a text that identifies the content of a program's files; it is compiled into the program."""
+    return f"accel_magic-{name}-sources-{hashlib.sha256(b''.join(path.read_bytes() for path in sources)).hexdigest()}"
+
+
+def is_built_from(path: Path, text: str) -> bool:
+    """Whether a program's file exists and contains this mark."""
+    return path.is_file() and text.encode() in path.read_bytes()
 
 
 def build(program: Program, target: Path, *, compiler: str | None = None) -> None:

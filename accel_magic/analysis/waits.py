@@ -60,7 +60,8 @@ _REASONS: Final = {name: reason for reason, names in _FAMILIES.items() for name 
 }
 _NAMES: Final = {number: name for name, number in NUMBERS.items()}
 _FUTEXES: Final = np.array([NUMBERS[name] for name in ("futex", "futex_wait", "futex_waitv")])
-_FAULTS: Final = frozenset({"exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "handle_mm_fault"})
+FAULTS: Final = frozenset({"exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "handle_mm_fault"})
+"""Functions of the kernel that handle page faults."""
 _STORAGE: Final = frozenset({"io_schedule", "io_schedule_timeout"})
 
 # Fields of a key that combines everything that determines the reason of a wait.
@@ -99,7 +100,7 @@ def _state_of(state: int) -> int:
 
 
 def _cause_of(frames: frozenset[str]) -> int:
-    if frames & _FAULTS:
+    if frames & FAULTS:
         return _IN_FAULT
     return _IN_STORAGE if frames & _STORAGE else _PLAIN
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import mmap
 import os
 import re
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import cache
-from accel_magic.c_programs import Program, bpf_folder, compile_program, files
+from accel_magic.c_programs import Program, bpf_folder, compile_program, files, is_built_from, mark
 from accel_magic.errors import MachineError
 from accel_magic.itt import memory as shared
 
@@ -35,8 +34,7 @@ def _headers() -> tuple[Path, ...]:
 @remember
 def _mark() -> str:
     """Text in a collector that was built from these sources."""
-    sources = (path.read_bytes() for path in (*files(_FOLDER, ".c"), *_headers()))
-    return f"accel_magic-itt-sources-{hashlib.sha256(b''.join(sources)).hexdigest()}"
+    return mark("itt", (*files(_FOLDER, ".c"), *_headers()))
 
 
 def program() -> Program:
@@ -78,8 +76,7 @@ def library() -> Path:
 
     """
     shipped = _FOLDER / SHIPPED
-    current = shipped.is_file() and _mark().encode() in shipped.read_bytes()
-    return shipped if current else compile_program(program(), cache.own("itt"))
+    return shipped if is_built_from(shipped, _mark()) else compile_program(program(), cache.own("itt"))
 
 
 @remember

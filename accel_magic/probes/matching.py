@@ -223,8 +223,13 @@ def _located(spec: ProbeSpec, pid: int, known: dict[str, str | ProbeError]) -> P
         try:
             known[spec.target] = str(resolve(spec.target, pid))
         except ProbeError as error:
-            known[spec.target] = ProbeError(
-                error.what, why=error.why, fix=presets.how_to_install(spec.target) or error.fix, code=error.code
+            place = presets.place_of(spec.target)
+            known[spec.target] = (
+                ProbeError(
+                    error.what, why=error.why, fix=presets.how_to_install(spec.target) or error.fix, code=error.code
+                )
+                if place is None
+                else str(place)
             )
     found = known[spec.target]
     if isinstance(found, ProbeError):
@@ -661,7 +666,8 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
     points, skipped, resolvers = [], [], []
     for function in found:
         if _COLD in function.name:
-            skipped.append(Skipped(function.name, "it is the cold part of a function, not a function"))
+            if not spec.optional:
+                skipped.append(Skipped(function.name, "it is the cold part of a function, not a function"))
         elif function.ifunc and spec.latency:
             skipped.append(Skipped(function.name, "it is an IFUNC resolver; calls go to the function it selected"))
         else:

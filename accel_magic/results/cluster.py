@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from accel_magic.analysis.stragglers.lateness import LATE_NS, Clocks
 from accel_magic.cluster import clock, folders
 from accel_magic.cluster.clock import order
 from accel_magic.cluster.folders import Problem
 from accel_magic.cluster.merge import Part, merged
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.recording import store
+from accel_magic.results.stragglers import Traced
 from accel_magic.results.trace import TraceResult
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.analysis.drm import DrmTables
+    from accel_magic.analysis.stragglers.lateness import By
     from accel_magic.banners import Replayed
     from accel_magic.cluster.clock import Line, Order, Reading
     from accel_magic.cluster.folders import Found
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import TraceComparison
+    from accel_magic.results.stragglers import Stragglers
     from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
     from accel_magic.views.tables import TraceTables
 
@@ -265,6 +269,59 @@ class ClusterResult(TraceResult):
                 code="cluster.analyzed-per-node",
             )
         return result
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per step and rank, by rank and time; empty if none was marked.
+
+        A rank is a process of a node. Columns: `node`, `host`, `rank`, `pid`, `tid`, `step` (its number), `repeat` (how
+        often the rank had this number before), `time_ns` (its start), `duration_ns` (to the next mark; NA for the last
+        one), `waiting_ns` (in collectives; NA if they were not traced) and `own_ns` (the rest).
+        """
+        return self._job.steps(self.collectives)
+
+    @cached_property
+    def collectives(self) -> pd.DataFrame:
+        """One row per collective and rank, by time; empty if there was none.
+
+        Columns: `node`, `host`, `rank`, `pid`, `tid`, `group` (its name; "" if unknown), `operation`, `number` (its
+        place in the group; NA without a group), `time_ns` (the call), `wait_ns` (when a thread began to wait for it; NA
+        if none did), `end_ns` (NA if it was not complete when the trace ended) and `failed`.
+        """
+        return self._job.collectives()
+
+    def stragglers(self, by: By = "step", *, late_ns: int = LATE_NS) -> Stragglers:
+        """Find out which rank is late at each step or collective, by how much, and what it did instead.
+
+        By step, a rank's own time (without waiting in collectives) is compared with the median of the other ranks; by
+        collective, the time of its call. What it did instead is known if `offcpu` was traced.
+
+        Args:
+            by: "step" or "collective".
+            late_ns: From when on a rank counts as late.
+
+        Raises:
+            ResultError: Steps or collectives were not traced, none was recorded, or none is there from two ranks.
+            ProbeError: `by` is neither.
+
+        """
+        return self._job.stragglers(by, late_ns, self.steps, self.collectives)
+
+    @cached_property
+    def _job(self) -> Traced:
+        lost = {
+            part.node.name: frozenset(
+                point.probe for point in part.recording.plan.points if part.recording.lost[point.id]
+            )
+            for part in self.parts
+            if part.recording is not None
+        }
+        lines = {part.node.name: part.clock for part in self.parts if part.clock is not None}
+        clocks = Clocks(
+            {name: line.error_ns for name, line in lines.items()},
+            {name: (line.offset_ns, line.drift) for name, line in lines.items()},
+        )
+        return Traced(self.events, self.plan.points, lost, clocks)
 
     def order(self, first: int, second: int) -> Order:
         """Tell which of two events came first: "before", "after", or "unknown" if the clocks do not tell.

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from accel_magic.probes.plan import ProbePoint
 
 
 NAMES = tuple(sorted(module.name for module in iter_modules(__path__)))
 """The presets: the modules of this folder. Each has its probes, `PROBES`, and `INSTALL`: how to get the libraries it
-traces, by name; and perhaps `OF_DEVICE`, parts whose events carry nothing of a process, and `OBJECTS`, categories of
-tracepoints with the field that identifies an object."""
+traces, by name; and perhaps `OF_DEVICE`, parts whose events carry nothing of a process, `OBJECTS`, categories of
+tracepoints with the field that identifies an object, and `PLACES`, functions that find libraries which the traced
+process has not loaded yet, and the loader does not know."""
 
 
 def is_preset(word: str) -> bool:
@@ -65,6 +67,20 @@ def how_to_install(library: str) -> str | None:
         installs: dict[str, str] = import_module(f"{__name__}.{name}").INSTALL
         if library in installs:
             return installs[library]
+    return None
+
+
+def place_of(library: str) -> Path | None:
+    """Find a preset's library where only the preset knows; None if it is not there either.
+
+    Raises:
+        MachineError: It would have to be compiled, and there is no compiler.
+
+    """
+    for name in NAMES:
+        places: dict[str, Callable[[], Path | None]] = getattr(import_module(f"{__name__}.{name}"), "PLACES", {})
+        if library in places:
+            return places[library]()
     return None
 
 

@@ -1,0 +1,1 @@
+"""Steps and collectives of many ranks: which rank is late, by how much, and what it did instead."""

@@ -1,0 +1,19 @@
+"""Steps that a program's code marks with `accel_magic.step(n)`: a static probe in a library of this package."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from accel_magic.c_programs import FIX
+from accel_magic.probes.presets import PresetProbe
+from accel_magic.steps import library
+
+LIBRARY: Final = library.NAME
+INSTALL: Final = {LIBRARY: FIX}
+PLACES: Final = {LIBRARY: library.library}
+
+PROBE: Final = "steps"
+STEP: Final = "step"
+"""Column with the number of the step."""
+
+PROBES: Final = (PresetProbe(PROBE, f"usdt:{LIBRARY}:accel_magic:step", f"{STEP}=arg0:s64"),)
