@@ -14,8 +14,9 @@ import pytest
 import accel_magic
 from accel_magic import MachineError, ProbeError, trace
 from accel_magic.api import block
+from accel_magic.cluster import clock as compare
 from accel_magic.cluster import remote
-from accel_magic.cluster.adapters import adapter_of
+from accel_magic.cluster.adapters import DaskAdapter, adapter_of
 from accel_magic.results.trace import TraceResult
 from tests.support.errors import raises
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.live
 PROBES = ("latency:uprobe:libc:a64l", "t:syscalls:sys_enter_getsid")
 CALLS = (100, 2000, 777)
 AHEAD_S = 5000
+LATE_S = 0.025
 MARK = f"ACCEL_MAGIC_CLUSTER_TESTS={os.getpid()}"
 """In the environment of everything that these tests start: other processes may be tracing clusters here too."""
 
@@ -416,12 +418,32 @@ def test_the_clock_of_another_machine_is_compared_and_its_error_is_stated(dask, 
     assert clock["how"] == "exchanges at start and end"
     assert 0 < clock["error_ns"] < 1e9
     assert abs(clock["offset_ns"] + AHEAD_S * 10**9) <= clock["error_ns"]
+    check_late_answers(dask)
     events = t.result.events
     assert events.groupby("node").size().loc["ahead"] == 50
     moments = t.result.recording.start_ns + events.groupby("node")["time_ns"].agg(["min", "max"])
     assert times[0] - clock["error_ns"] < moments.loc["ahead", "min"]
     assert moments.loc["ahead", "max"] < times[1] + clock["error_ns"]
     assert moments.drop("ahead")["max"].iloc[0] < times[2]
+
+
+class LateAnswers(DaskAdapter):
+    """Answers need much longer than questions, which no round trip shows: the real error is near the stated one."""
+
+    def submit(self, address, function):
+        answer = super().submit(address, function)
+        get = answer.get
+        answer.get = lambda: (get(), time.sleep(LATE_S))[0]
+        return answer
+
+
+def check_late_answers(dask):
+    """The kernel adds exactly the offset, so the real error is known to the ns."""
+    late = LateAnswers(dask)
+    (node,) = (node for node in late.nodes() if node.name == "ahead")
+    line = compare.line(late.exchange(node, 32), late.exchange(node, 32))
+    real_ns = abs(line.offset_ns + AHEAD_S * 10**9)
+    assert real_ns <= line.error_ns <= 5 * real_ns
 
 
 def test_everything_on_a_machine_is_counted_once(dask, workers):

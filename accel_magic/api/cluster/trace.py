@@ -22,7 +22,7 @@ from accel_magic.cluster.adapters import CALL_S, NodeGoneError, adapter_of
 from accel_magic.cluster.folders import Problem
 from accel_magic.cluster.node import Node
 from accel_magic.cluster.remote import Call
-from accel_magic.errors import AccelMagicError, MachineError, ProbeError
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, RecordingError
 from accel_magic.kernel import own_threads
 from accel_magic.probes import grammar
 from accel_magic.results.cluster import ClusterResult, NodeTrace
@@ -215,7 +215,10 @@ class ClusterTrace(Block[ClusterResult]):
         if traced.agent is None or traced.error is not None:
             return NodeTrace(described, None, None, _problem(traced.error), pid=pid)
         route = Route(self._adapter, node, stopped["path"])
-        recording = recording_of(stopped["counts"], stopped["event_count"], route.read)
+        try:
+            recording = recording_of(stopped["counts"], stopped["event_count"], route.read)
+        except RecordingError as error:
+            return NodeTrace(described, None, None, _problem(error), stopped["path"], pid)
         if stopped["temporary"]:
             weakref.finalize(recording, route.remove, stopped["temporary"]).atexit = False
         ended = _problem(_worker_ended(node)) if stopped["worker_ended"] else None
