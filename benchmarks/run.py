@@ -32,6 +32,7 @@ from benchmarks import (
     npu,
     policies,
     report,
+    stragglers,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ GROUPS = {
     "gpu-simulated": gpu.simulating,
     "gpu-device": gpu_device.measuring,
     "policies": policies.trying,
+    "stragglers": stragglers.finding,
     "iaprof": iaprof.reading,
     "sampling": flame_cost.sampling,
     "flame-cost": flame_cost.in_notebook,

@@ -351,13 +351,17 @@ class ClusterResult(TraceResult):
     def to_perfetto(self, path: str | Path) -> Path:
         """Write the events as trace JSON for ui.perfetto.dev: each node's processes have numbers of their own.
 
+        Steps and collectives, if there are any, get tracks beside each process's threads.
+
         Raises:
             RecordingError: The file cannot be written.
 
         """
         from accel_magic.results.perfetto import export
+        from accel_magic.results.perfetto_steps import tracks
 
-        return export(self._apart(), path, self.combined_stacks, None, None)
+        bases = {name: number << 22 for number, name in enumerate(self.events["node"].cat.categories)}
+        return export(self._apart(), path, self.combined_stacks, more=tracks(self.steps, self.collectives, bases))
 
     def _apart(self) -> Recording:
         """The recording with process ids that differ between nodes: node n has those from n * 2**22 on."""

@@ -22,7 +22,7 @@ from accel_magic.recording.profile import label
 from accel_magic.recording.recording import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -50,6 +50,8 @@ def export(
     stacks: CombinedStacks | None = None,
     npu: Npu | None = None,
     drm: DrmTables | None = None,
+    *,
+    more: Iterable[bytes] = (),
 ) -> Path:
     """Write the events and hit rates of a recording as trace-event JSON and return the file's absolute path.
 
@@ -65,6 +67,7 @@ def export(
         stacks: Stacks of its events.
         npu: Analysis of the recording, if `has_layers`.
         drm: Likewise, if it has jobs of the DRM scheduler, which get tracks for each ring (`perfetto_drm`).
+        more: Text of other entries; each starts with a comma and a newline.
 
     Raises:
         RecordingError: The path cannot be written to, or the events cannot be read.
@@ -88,6 +91,7 @@ def export(
             _described(_counters(recording)),
             _layers(npu),
             _jobs(drm),
+            more,
         ):
             file.write(lines[skip:])
             skip = 0

@@ -46,6 +46,7 @@ _KINDS: Final = (
     torch.GROUP_NAMED,
 )
 _MADE, _ENQUEUED, _FINISHED, _FAILED, _WAIT, _WAIT_FOR_ALL, _GROUP_MADE, _GROUP_NAMED = range(len(_KINDS))
+_CAPTURED: Final = (torch.WORK, torch.GROUP, torch.OPERATION, torch.NUMBER, torch.GROUP_NAME)
 _PARTS: Final = (torch.COLLECTIVES, torch.GROUPS, torch.WAITS)
 
 
@@ -72,7 +73,8 @@ def collectives_of(events: pd.DataFrame, *, waits: bool = True, lossy: Collectio
     chosen = np.flatnonzero(kinds >= 0)
     if not (kinds[chosen] == _MADE).any():
         return pd.DataFrame(columns=list(COLLECTIVES)).astype(COLLECTIVES)
-    rows = events.iloc[chosen]
+    columns = [name for name in (*RANK, "tid", "time_ns", *_CAPTURED) if name in events]
+    rows = events[columns].iloc[chosen]
     kind, process, time = kinds[chosen], processes(rows), rows["time_ns"].to_numpy(np.int64)
     work = integers(rows, torch.WORK)
     made, ends = _lives(kind, process, work)
@@ -117,11 +119,14 @@ def _lives(kind: Ints, process: Ints, work: Ints) -> tuple[Ints, dict[int, Ints]
         (M,) rows where objects are made, in order; and by kind (M,) the first row of it in the object's life, or -1.
 
     """
-    order = np.lexsort((np.arange(len(kind)), work, process))
-    order = order[np.isin(kind[order], (_MADE, _ENQUEUED, _FINISHED, _FAILED, _WAIT))]
+    rows = np.flatnonzero(np.isin(kind, (_MADE, _ENQUEUED, _FINISHED, _FAILED, _WAIT)))
+    address, addresses = pd.factorize(work[rows])
+    key = process[rows] * len(addresses) + address
+    by_object = np.argsort(key, kind="stable")
+    order, key = rows[by_object], key[by_object]
     is_made = kind[order] == _MADE
     last = np.maximum.accumulate(np.where(is_made, np.arange(len(order)), -1))
-    same = (last >= 0) & (process[order] == process[order[last]]) & (work[order] == work[order[last]])
+    same = (last >= 0) & (key == key[last])
     made = np.flatnonzero(kind == _MADE)
     place = np.full(len(kind), -1, np.int64)
     place[made] = np.arange(len(made))
@@ -176,7 +181,7 @@ def _named_groups(rows: pd.DataFrame, kind: Ints, process: Ints, time: Ints, add
     groups = pd.DataFrame(
         {"process": process[made], "thread": thread[made], "address": address[made], "time": time[made]}
     )
-    given = texts(rows, torch.GROUP_NAME).astype("str").to_numpy(object)[named]
+    given = texts(rows.iloc[named], torch.GROUP_NAME).astype("str").to_numpy(object)
     names = pd.DataFrame({"process": process[named], "thread": thread[named], "time": time[named], "name": given})
     found = pd.merge_asof(groups, names, on="time", by=["process", "thread"], direction="forward").dropna()
     again = found.groupby(["process", "name"]).cumcount().to_numpy()

@@ -36,12 +36,23 @@ STEPS: Final = {
 
 def processes(frame: pd.DataFrame) -> Ints:
     """Number of each row's process, (N,): dense, in the order of nodes and process ids."""
-    return numbers(frame, ["node", "pid"], in_order=True)
+    return _processes(frame)[0]
 
 
-def numbers(frame: pd.DataFrame, columns: list[str], *, in_order: bool = False) -> Ints:
-    """Number of each row's combination of values, (N,): dense, in the order of the values if that matters."""
-    return np.asarray(frame.groupby(columns, observed=True, sort=in_order).ngroup(), np.int64)
+def _processes(*frames: pd.DataFrame) -> list[Ints]:
+    """Numbers of the rows' processes, the same ones for all frames."""
+    known = pd.Index(dict.fromkeys(name for frame in frames for name in frame["node"].cat.categories))
+    keys = []
+    for frame in frames:
+        table = np.append(known.get_indexer(frame["node"].cat.categories), -1).astype(np.int64)
+        keys.append(table[frame["node"].cat.codes.to_numpy()] << 32 | frame["pid"].to_numpy(np.int64))
+    number = pd.factorize(np.concatenate(keys), sort=True)[0].astype(np.int64)
+    return np.split(number, np.cumsum([len(key) for key in keys])[:-1])
+
+
+def numbers(frame: pd.DataFrame, columns: list[str]) -> Ints:
+    """Number of each row's combination of values, (N,): dense, in any order."""
+    return np.asarray(frame.groupby(columns, observed=True, sort=False).ngroup(), np.int64)
 
 
 def steps_of(events: pd.DataFrame, lossy: Collection[str] = ()) -> pd.DataFrame:
@@ -133,9 +144,7 @@ def _bad(column: str, what: str) -> ResultError:
 
 def with_waiting(steps: pd.DataFrame, collectives: pd.DataFrame) -> pd.DataFrame:
     """Subtract from each step the time in which the process waited in collectives: `waiting_ns` and `own_ns`."""
-    both = pd.concat([frame[["node", "pid"]].astype({"node": "str"}) for frame in (steps, collectives)])
-    process = processes(both)
-    mine, theirs = process[: len(steps)], process[len(steps) :]
+    mine, theirs = _processes(steps, collectives)
     start, end = waited(collectives)
     covered = Coverage(theirs, start, end)
     time = steps["time_ns"].to_numpy(np.int64)

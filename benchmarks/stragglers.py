@@ -1,15 +1,18 @@
-"""The table of stragglers of many simulated ranks, in a process of its own: prints its time and its peak of memory.
+"""The table of stragglers of many simulated ranks, made in a process of its own.
 
-`python -m benchmarks.stragglers_size RANKS STEPS`: rank 3 sleeps 5 ms in each step; all wait for each other in an
-allreduce.
+`python -m benchmarks.stragglers RANKS STEPS` prints its times and peak of memory: one rank sleeps 5 ms in each step,
+and all wait for each other in an allreduce.
 """
 
 from __future__ import annotations
 
 import json
 import resource
+import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,8 +21,13 @@ from accel_magic.analysis.stragglers import collectives, lateness, steps
 from accel_magic.analysis.stragglers.lateness import Clocks
 from accel_magic.probes.presets import steps as marks
 from accel_magic.probes.presets import torch
+from benchmarks.arithmetic import Measured
 
-LATE = 3
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RANKS, STEPS, LATE = 64, 10_000, 3
+MOST_S, MOST_MIB = 5.0, 1024.0
 _WORK_NS, _SLEEP_NS, _TRANSFER_NS, _NOISE_NS = 10_000_000, 5_000_000, 300_000, 200_000
 _FUNCTIONS = (
     "accel_magic:step",
@@ -33,6 +41,23 @@ _FUNCTIONS = (
 _MARK, _MADE, _ENQUEUED, _WAIT, _FINISHED, _GROUP_MADE, _GROUP_NAMED = range(len(_FUNCTIONS))
 _PARTS = (marks.PROBE, torch.COLLECTIVES, torch.WAITS, torch.GROUPS)
 _PART_OF = np.array([0, 1, 1, 2, 1, 3, 3], np.int8)
+
+
+def finding(*, quick: bool) -> Iterator[Measured]:
+    """Time and peak of memory of the tables by step and by collective, from the ranks' events on."""
+    rounds, number = (1, STEPS // 20) if quick else (5, STEPS)
+    seconds, sizes = [], []
+    for _ in range(rounds):
+        command = [sys.executable, "-m", "benchmarks.stragglers", str(RANKS), str(number)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).resolve().parents[1])
+        told = json.loads(done.stdout)
+        if told["late"] != [LATE, LATE]:
+            raise RuntimeError(f"found other stragglers: {told['late']}")
+        seconds.append(told["by_step_s"] + told["by_collective_s"])
+        sizes.append(told["peak_kib"] / 1024)
+    what = f"stragglers of {RANKS} simulated ranks x {number:,} steps with a collective each, by step and by collective"
+    yield Measured("stragglers", what, "s", tuple(seconds), bar=MOST_S)
+    yield Measured("stragglers-memory", f"{what}: peak of the whole process", "MiB", tuple(sizes), bar=MOST_MIB)
 
 
 def events(ranks: int, number: int) -> pd.DataFrame:
@@ -93,7 +118,6 @@ def events(ranks: int, number: int) -> pd.DataFrame:
 
 def main(ranks: int, number: int) -> None:
     found = events(ranks, number)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     calls = collectives.collectives_of(found)
     table = lateness.by_step(steps.with_waiting(steps.steps_of(found), calls), calls).table
@@ -105,7 +129,6 @@ def main(ranks: int, number: int) -> None:
     told = {
         "by_step_s": by_step_s,
         "by_collective_s": by_collective_s,
-        "before_kib": before,
         "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "late": [table["rank"].tolist()[0], late["rank"].tolist()[0]],
         "p50_ms": [table["p50_late_ns"].tolist()[0] / 1e6, late["p50_late_ns"].tolist()[0] / 1e6],
