@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HOST, RANK, NODE = "host", "rank", "node"
 """Columns that events get."""
+_NAMED: Final = 3
+"""Nodes that are named for one note."""
 _NO_STACK, _LOST_STACK = np.uint64(0), np.uint64(2**64 - 1)
 """Keys of events without a stack, and of those whose stack is in no table."""
 _ADDED: Final = (HOST, RANK, NODE)
@@ -117,9 +119,17 @@ def _united(plans: Sequence[Plan]) -> tuple[tuple[ProbePoint, ...], list[NDArray
 
 
 def _plan(parts: Sequence[Part], points: tuple[ProbePoint, ...]) -> Plan:
-    notes = [f"{part.node.name}: {note}" for part in parts for note in part.recording.plan.notes]
     stacks = dict.fromkeys(kind for part in parts for kind in part.recording.plan.stacks)
-    return replace(parts[0].recording.plan, points=points, stacks=tuple(stacks), notes=tuple(notes))
+    return replace(parts[0].recording.plan, points=points, stacks=tuple(stacks), notes=_notes(parts))
+
+
+def _notes(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Notes with the names of the nodes that have them."""
+    names: dict[str, list[str]] = {}
+    for part in parts:
+        for note in part.recording.plan.notes:
+            names.setdefault(note, []).append(part.node.name)
+    return tuple(f"{', '.join(of) if len(of) <= _NAMED else f'{len(of)} nodes'}: {note}" for note, of in names.items())
 
 
 def _machine(recordings: Sequence[Recording]) -> dict[str, str]:

@@ -2,40 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
 from accel_magic import terminal
-from accel_magic.views.format import NOTHING, duration_text, exact_text
+from accel_magic.views.format import duration_text, exact_text, shortened
 from accel_magic.views.tables import STYLE, Table, aligned, comparison_table, table_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-TOP = 32
+TOP: Final = 32
+NAMED: Final = 8
+"""The maximum number of nodes in a table, and of nodes that are named for one problem."""
 _NO_COUNTERPART: Final = "no node has a counterpart in the baseline, by rank or by name"
 
 
 def text(nodes: pd.DataFrame, whole: str) -> str:
-    """Nodes, then what all of them counted."""
-    return terminal.page([headline(nodes), "", *aligned(nodes_table(nodes)), "", *whole.splitlines()])
+    """Nodes, those with problems first, then what all of them counted."""
+    problems = [
+        line
+        for one in _problems(nodes)
+        for line in (f"{one.state}: {one.names}", f"  {one.problem}", *([f"  fix: {one.fix}"] if one.fix else []))
+    ]
+    return terminal.page(
+        [
+            headline(nodes),
+            *(["", *problems] if problems else []),
+            "",
+            *aligned(nodes_table(nodes)),
+            "",
+            *whole.splitlines(),
+        ]
+    )
 
 
 def html(nodes: pd.DataFrame, whole: str) -> str:
     """The same as HTML; `whole` is an element of its own."""
-    head = escape(headline(nodes))
+    problems = [
+        f'<div class="am-brief"><span class="am-alarm">{one.state}: {escape(one.names)}</span> {escape(one.problem)}'
+        f"{f'; fix: {escape(one.fix)}' if one.fix else ''}</div>"
+        for one in _problems(nodes)
+    ]
     return "\n".join(
         [
             '<div class="accel-magic">',
             STYLE,
-            f'<div class="am-line">{head}</div>',
+            f'<div class="am-line"><span>{escape(headline(nodes))}</span></div>',
+            *problems,
             f'<div class="am-tables"><div>{table_html(nodes_table(nodes))}</div></div>',
             "</div>",
             whole,
         ]
     )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A problem of one or more nodes, whose names are in one text."""
+
+    state: str
+    names: str
+    problem: str
+    fix: str
+
+
+def _problems(nodes: pd.DataFrame) -> list[_Problem]:
+    """The problems of nodes, each once; of nodes that were not traced first."""
+    found: dict[tuple[bool, str, str], list[str]] = {}
+    for row in nodes[nodes["problem"] != ""].to_dict("records"):
+        problem = str(row["problem"]).removeprefix(f"{row['node']}: ")
+        found.setdefault((not pd.isna(row["hits"]), problem, str(row["fix"])), []).append(str(row["node"]))
+    return [
+        _Problem("incomplete" if traced else "not traced", named(names), problem, fix)
+        for (traced, problem, fix), names in sorted(found.items(), key=lambda item: item[0][0])
+    ]
+
+
+def named(names: Sequence[str]) -> str:
+    """Names of nodes as one text, cut if they are many."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(shortened(name, 24) for name in names[:NAMED]) + more
 
 
 def comparison_text(nodes: pd.DataFrame, whole: str) -> str:
@@ -66,29 +116,27 @@ def headline(nodes: pd.DataFrame) -> str:
     """How many nodes were traced, and what is missing."""
     lacking = int(nodes["hits"].isna().sum())
     hosts = nodes["host"].nunique()
-    words = [f"{len(nodes) - lacking} of {len(nodes)} nodes traced, on {hosts} host{'s' * (hosts != 1)}"]
+    traced = f"{len(nodes) - lacking} of {len(nodes)} node{'s' * (len(nodes) != 1)} traced"
+    words = [f"{traced}, on {hosts} host{'s' * (hosts != 1)}"]
     if lacking:
         words.append(f"{lacking} without a recording")
     return ", ".join(words)
 
 
 def nodes_table(nodes: pd.DataFrame) -> Table:
-    """One row per node: what it counted and how well its clock is known, and what is wrong with it."""
+    """One row per node that was traced, of many nodes only the busiest: its counts, and how well its clock is known."""
+    traced = nodes[nodes["hits"].notna()]
+    shown = traced.loc[traced["hits"].astype("int64").nlargest(TOP, keep="first").index.sort_values()]
     rows = [
         (
             str(row["node"]),
             str(row["host"]),
-            _cell(row["hits"], exact_text),
-            _cell(row["events"], exact_text),
-            _cell(row["lost"], exact_text),
-            NOTHING if pd.isna(row["hits"]) else _cell(row["clock_error_ns"], duration_text, "unknown"),
-            "; ".join(filter(None, (row["problem"], row["fix"]))),
+            exact_text(row["hits"]),
+            exact_text(row["events"]),
+            exact_text(row["lost"]),
+            "unknown" if pd.isna(row["clock_error_ns"]) else duration_text(row["clock_error_ns"]),
         )
-        for row in nodes.head(TOP).to_dict("records")
+        for row in shown.to_dict("records")
     ]
-    heads = ("node", "host", "hits", "events", "lost", "clock error", "problem")
-    return Table(heads, tuple(rows), 2, max(len(nodes) - TOP, 0))
-
-
-def _cell(value: object, shown: Callable[..., str], unknown: str = NOTHING) -> str:
-    return unknown if pd.isna(value) else shown(value)  # type: ignore[call-overload]
+    heads = ("node", "host", "hits", "events", "lost", "clock error")
+    return Table(heads, tuple(rows), 2, len(traced) - len(shown))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.views.cluster import named
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.live.trace import SHORTEST_STEP_NS, SPARKLINE, STALLED, STYLE, Row, sparkline
 
@@ -20,17 +22,17 @@ TOP_PROBES: Final = 6
 TOP_PROBLEMS: Final = 4
 """The maximum number of nodes, probes, and different problems in the row."""
 FIX_WIDTH: Final = 160
-_NAMES: Final = 8
-"""Nodes that are named for one problem."""
 RATE_WINDOW_NS: Final = 1_000_000_000
 _HISTORY: Final = 8
+_SCHEME: Final = re.compile("^[a-z]+://")
+"""The name of a Dask worker is its address by default."""
 _STATES: Final = {"starting": "starting", "busy": "busy", "silent": "no answer", "ended": "worker ended"}
 
 _STYLE: Final = """<style>
-.am-live .am-nodes{flex-basis:100%;display:grid;grid-template-columns:repeat(auto-fill,minmax(17em,1fr));gap:3px 6px}
+.am-live .am-nodes{flex-basis:100%;display:grid;grid-template-columns:repeat(auto-fill,minmax(20em,1fr));gap:3px 6px}
 .am-live .am-node{display:flex;gap:8px;align-items:baseline;overflow:hidden;white-space:nowrap;padding:0 6px;
 border:1px solid var(--jp-border-color2,#bdbdbd);border-radius:3px}
-.am-live .am-node b{overflow:hidden;text-overflow:ellipsis}
+.am-live .am-node b,.am-live .am-node i{overflow:hidden;text-overflow:ellipsis}.am-live .am-node i{flex-shrink:9}
 .am-live .am-node .am-right{margin-left:auto}
 .am-live .am-node .am-num{min-width:4.6em}
 .am-live .am-quiet{border-style:dashed}
@@ -124,11 +126,11 @@ def render(
     parts = [
         f"<span><b>{duration_text(sample.time_ns)}</b></span>",
         f'<span><b class="am-num">{rate_text(sum(rates.values()))}</b> <i>hits</i> {sparkline(over_time)}</span>',
-        *_probes(probes),
         f"<span>{count_text(sum(node.counted.total for node in traced))} <i>hits</i></span>",
         f"<span>{count_text(sum(node.counted.recorded for node in traced))} <i>events</i></span>",
         f"<span{_alarm(lost)}>{exact_text(lost)} lost</span>",
-        f"<span>{len(traced)} of {len(sample.nodes)} <i>nodes</i></span>",
+        f"<span>{len(traced)} of {len(sample.nodes)} <i>node{'s' * (len(sample.nodes) != 1)}</i></span>",
+        *_probes(probes),
         f'<span class="am-stalled">{STALLED}</span>',
         _nodes(traced, rates),
         *_problems(sample.nodes),
@@ -176,8 +178,8 @@ def _cell(node: NodeSample, rate: float, top: float, several: bool) -> str:
     style = f"background:linear-gradient(90deg,rgba(46,134,200,.25) {share:.0f}%,transparent {share:.0f}%)"
     parts = [
         f'<span class="am-node{" am-quiet" * bool(state)}" style="{style}" title="{escape(hint)}">',
-        f"<b>{'<i>node</i> ' * node.name.isdecimal()}{escape(shortened(node.name, 24))}</b>",
-        f"<i>{escape(shortened(node.host, 16))}</i>" * several,
+        f"<b>{'node ' * node.name.isdecimal()}{escape(shortened(_SCHEME.sub('', node.name), 24))}</b>",
+        f"<i>{escape(shortened(node.host, 16))}</i>" * (several and not _SCHEME.match(node.name)),
         f'<span class="am-right am-num">{count_text(node.counted.total)}</span>',
         f'<span class="am-alarm">{count_text(node.counted.lost)} lost</span>' * bool(node.counted.lost),
         f'<span class="am-late">{state}</span>' if state else f'<span class="am-num">{rate_text(rate)}</span>',
@@ -201,16 +203,11 @@ def _problem(problem: str, fix: str, names: Sequence[str]) -> str:
     short = fix if len(fix) <= FIX_WIDTH else f"{fix[:FIX_WIDTH]}…"
     parts = [
         f'<span class="am-wide" title="{escape(fix)}">',
-        f'<span class="am-alarm">not traced: {escape(_named(names))}</span> {escape(problem)}',
+        f'<span class="am-alarm">not traced: {escape(named(names))}</span> {escape(problem)}',
         f"; <i>fix:</i> {escape(short)}" * bool(fix),
         "</span>",
     ]
     return "".join(parts)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(shortened(name, 24) for name in names[:_NAMES]) + more
 
 
 def _alarm(lost: int) -> str:
