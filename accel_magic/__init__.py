@@ -21,17 +21,17 @@ from accel_magic.errors import (
 
 if TYPE_CHECKING:
     from accel_magic.api.driver_policy import DriverPolicy, attach_policy
-    from accel_magic.api.flame import FlameTrace, flame
+    from accel_magic.api.flame import FlameTrace
     from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.gpupolicy import gpupolicy, gpuschedule
-    from accel_magic.api.gputrace import GpuTrace, gputrace
+    from accel_magic.api.gputrace import GpuTrace
     from accel_magic.api.lab import trace_lab
     from accel_magic.api.open import open_result
     from accel_magic.api.program import ProgramTrace, trace_program
     from accel_magic.api.replay import replay
     from accel_magic.api.tasks import collect_tasks
     from accel_magic.api.trace import Options, Trace
-    from accel_magic.api.tracing import trace
+    from accel_magic.api.tracing import flame, gputrace, trace
     from accel_magic.itt.marking import task
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import GpuComparison, PolicyComparison, ProfileComparison, TraceComparison
@@ -111,11 +111,11 @@ _LAZY = {
     "FlameOptions": ("accel_magic.api.flame_options", "FlameOptions"),
     "FlameResult": ("accel_magic.results.flame", "FlameResult"),
     "FlameTrace": ("accel_magic.api.flame", "FlameTrace"),
-    "flame": ("accel_magic.api.flame", "flame"),
+    "flame": ("accel_magic.api.tracing", "flame"),
     "GpuComparison": ("accel_magic.results.comparison", "GpuComparison"),
     "GpuResult": ("accel_magic.results.gpu", "GpuResult"),
     "GpuTrace": ("accel_magic.api.gputrace", "GpuTrace"),
-    "gputrace": ("accel_magic.api.gputrace", "gputrace"),
+    "gputrace": ("accel_magic.api.tracing", "gputrace"),
     "collect_tasks": ("accel_magic.api.tasks", "collect_tasks"),
     "replay": ("accel_magic.api.replay", "replay"),
     "step": ("accel_magic.steps.marking", "step"),

@@ -77,6 +77,8 @@ class Steps(ABC, Generic[ResultT]):
         self.kind: session.Kind = kind
         self.on_result: Callable[[ResultT], object] | None = None
         """Called with the result before an interrupt can arrive."""
+        self.newest = True
+        """Whether the result becomes `accel_magic.last`."""
         self._undo = ExitStack()
         self._owner = os.getpid()
         self._running = False
@@ -173,7 +175,8 @@ class Steps(ABC, Generic[ResultT]):
             with uninterrupted():
                 try:
                     self._result = result = self._finish(outcome, value)
-                    keep(result)
+                    if self.newest:
+                        keep(result)
                     if self.on_result is not None:
                         self.on_result(result)
                 finally:

@@ -6,11 +6,10 @@ import contextlib
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accel_magic.analysis.flame import stacks as cells
 from accel_magic.api.block import Block
-from accel_magic.api.flame_options import FlameOptions
 from accel_magic.broker import client as broker
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.interrupts import uninterrupted
@@ -22,6 +21,7 @@ from accel_magic.recording.session import LiveSession
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.flame_sampled import ThreadEngine
     from accel_magic.api.launch_stacks import Launches
     from accel_magic.formats.iaprof.live import IaprofRun
@@ -153,6 +153,14 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._threads = ThreadEngine(self.options)
         self._undo.callback(self._threads.abort)
 
+    @property
+    def start_ns(self) -> int:
+        """CLOCK_MONOTONIC of `go`."""
+        if self._threads is not None:
+            return self._threads.start_ns
+        assert self._session is not None  # noqa: S101 - after attach
+        return self._session.start_ns
+
     def go(self) -> None:
         """Start sampling."""
         self._names, self._spent = names_of_threads(), None
@@ -262,26 +270,3 @@ def names_of_threads() -> dict[int, str]:
         ended = tuple(getattr(threading, "_dangling", ()))
     known = (*ended, *threading.enumerate())
     return {thread.native_id: thread.name for thread in known if thread.native_id is not None}
-
-
-def flame(*probes: str, save: str | Path | None = None, **options: Any) -> FlameTrace:
-    """Profile a block or a function: where its time goes, and who launches the work.
-
-    ```python
-    with accel_magic.flame(rate=499, off_cpu=True) as t:
-        work()
-    t.result.figure()
-    ```
-
-    Args:
-        *probes: What else to trace, as on the `%%ktrace` line; calls that can be measured become spans.
-        save: Write the result to this Parquet file.
-        **options: Fields of `FlameOptions`: rate, off_cpu, by_thread, gpu_kernels, device, xe, sampler, all_frames,
-            max_events, buffer.
-
-    Raises:
-        ProbeError: On entering: a probe or option is invalid or matches nothing.
-        MachineError: On entering: this machine lacks something that the thread sampler cannot replace.
-
-    """
-    return FlameTrace(FlameOptions(probes=probes, **options), save=save)

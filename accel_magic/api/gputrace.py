@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
@@ -284,6 +284,11 @@ class GpuTrace(Block["GpuResult"]):
             )
         return self._live.frames(self._on_cpu.contents())
 
+    @property
+    def start_ns(self) -> int:
+        """CLOCK_MONOTONIC of `go`."""
+        return self._start_ns
+
     def go(self) -> None:
         """The traced code starts here."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -347,28 +352,3 @@ class GpuTrace(Block["GpuResult"]):
 
     def _warm_up(self) -> None:
         """Start nothing, because few GPU traces need the helpers of kernel traces."""
-
-
-def gputrace(*names: str, save: str | Path | None = None, **options: Any) -> GpuTrace:
-    """Run GPU programs around a block.
-
-    ```python
-    with accel_magic.gputrace("threadhist", device="cpu") as t:
-        kernel[grid](x, y, out)
-    t.result.tools["threadhist"]
-    ```
-
-    Args:
-        *names: Names of tools (`threadhist`), or files of your own programs (`mine.bpf.c`, `mine.o`); and bindings of
-            CPU programs in them without an attach point of their own: `on_launch=uprobe:cuda:cuLaunchKernel`.
-        save: Write the result to this Parquet file.
-        **options: Fields of `GpuOptions`: kernel, per, verify, device, gpu, threads, every, by_launch,
-                host_api.
-
-    Raises:
-        ProbeError: On entering: there is no such tool or file.
-        ProgramError: On entering: a program does not compile, or the verifier rejects it.
-        MachineError: On entering: clang, a package of the GPU extra, or the device is missing.
-
-    """
-    return GpuTrace(names, GpuOptions(**options), save=save)

@@ -1,4 +1,4 @@
-"""`accel_magic.trace`."""
+"""`accel_magic.trace`, `flame` and `gputrace`: here, or on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from accel_magic.api.trace import Options, Trace
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from accel_magic.api.cluster.in_workers import FlameClusterTrace, GpuClusterTrace
     from accel_magic.api.cluster.trace import ClusterTrace
+    from accel_magic.api.flame import FlameTrace
+    from accel_magic.api.gputrace import GpuTrace
 
 
 @overload
@@ -42,5 +45,89 @@ def trace(*probes: str, save: str | Path | None = None, on: object = None, **opt
         return Trace(probes, Options(**options), save=save)
     from accel_magic.api.cluster.trace import ClusterTrace
 
-    own = {name: options.pop(name) for name in ("nodes", "require_all", "folder", "silence_s") if name in options}
+    own = _of_cluster(options)
     return ClusterTrace(probes, Options(**options), on, save=save, **own)
+
+
+@overload
+def flame(*probes: str, save: str | Path | None = None, on: None = None, **options: Any) -> FlameTrace: ...
+@overload
+def flame(*probes: str, save: str | Path | None = None, on: object, **options: Any) -> FlameClusterTrace: ...
+def flame(
+    *probes: str, save: str | Path | None = None, on: object = None, **options: Any
+) -> FlameTrace | FlameClusterTrace:
+    """Profile a block or a function: where its time goes, and who launches the work.
+
+    ```python
+    with accel_magic.flame(rate=499, off_cpu=True) as t:
+        work()
+    t.result.figure()
+    ```
+
+    Args:
+        *probes: What else to trace, as on the `%%ktrace` line; calls that can be measured become spans.
+        save: Write the result to this Parquet file; with `on`, the merged profile.
+        on: Profile the workers of this cluster instead of this process, as for `trace`.
+        **options: Fields of `FlameOptions`: rate, off_cpu, by_thread, gpu_kernels, device, xe, sampler, all_frames,
+            max_events, buffer. With `on`, also nodes, require_all, folder, silence_s.
+
+    Raises:
+        ProbeError: On entering: a probe or option is invalid or matches nothing.
+        MachineError: On entering: this machine lacks something that the thread sampler cannot replace.
+
+    """
+    from accel_magic.api.flame_options import FlameOptions
+
+    if on is None:
+        from accel_magic.api.flame import FlameTrace
+
+        return FlameTrace(FlameOptions(probes=probes, **options), save=save)
+    from accel_magic.api.cluster.in_workers import FlameClusterTrace
+
+    own = _of_cluster(options)
+    return FlameClusterTrace(FlameOptions(probes=probes, **options), on, save=save, **own)
+
+
+@overload
+def gputrace(*names: str, save: str | Path | None = None, on: None = None, **options: Any) -> GpuTrace: ...
+@overload
+def gputrace(*names: str, save: None = None, on: object, **options: Any) -> GpuClusterTrace: ...
+def gputrace(
+    *names: str, save: str | Path | None = None, on: object = None, **options: Any
+) -> GpuTrace | GpuClusterTrace:
+    """Run GPU programs around a block.
+
+    ```python
+    with accel_magic.gputrace("threadhist", device="cpu") as t:
+        kernel[grid](x, y, out)
+    t.result.tools["threadhist"]
+    ```
+
+    Args:
+        *names: Names of tools (`threadhist`), or files of your own programs (`mine.bpf.c`, `mine.o`); and bindings of
+            CPU programs in them without an attach point of their own: `on_launch=uprobe:cuda:cuLaunchKernel`.
+        save: Write the result to this Parquet file.
+        on: Trace the workers of this cluster instead of this process, as for `trace`; files are those that the
+            workers find under these names.
+        **options: Fields of `GpuOptions`: kernel, per, verify, device, gpu, threads, every, by_launch,
+                host_api. With `on`, also nodes, require_all, folder, silence_s.
+
+    Raises:
+        ProbeError: On entering: there is no such tool or file.
+        ProgramError: On entering: a program does not compile, or the verifier rejects it.
+        MachineError: On entering: clang, a package of the GPU extra, or the device is missing.
+
+    """
+    from accel_magic.api.gputrace import GpuOptions, GpuTrace
+
+    if on is None:
+        return GpuTrace(names, GpuOptions(**options), save=save)
+    from accel_magic.api.cluster.in_workers import GpuClusterTrace
+
+    own = _of_cluster(options)
+    return GpuClusterTrace(names, GpuOptions(**options), on, save=save, **own)
+
+
+def _of_cluster(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove and return the options that only traces on a cluster have."""
+    return {name: options.pop(name) for name in ("nodes", "require_all", "folder", "silence_s") if name in options}

@@ -130,11 +130,8 @@ def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
         ) from None
     raise_error(answer)
     if queues:
-        with contextlib.suppress(RuntimeError):  # no event loop: nothing can be queued
-            loop, agent = asyncio.get_running_loop(), os.pidfd_open(answer["pid"])
-            own_threads.Thread(
-                target=_pulse, args=(loop, agent, answer["socket"], silence_s / 6), name="accel_magic pulse"
-            ).start()
+        name = str(answer["socket"])
+        keep_alive(lambda: beat((name,)), os.pidfd_open(answer["pid"]), silence_s / 6)
     return answer
 
 
@@ -156,22 +153,38 @@ def _to_broker() -> Iterator[tuple[Path | int, ...]]:
         yield where, connected.fileno()
 
 
-def _pulse(loop: asyncio.AbstractEventLoop, agent: int, name: str, every_s: float) -> None:
-    """Beat while the event loop is busy with a task, until the agent ends."""
-    ended = select.poll()
-    ended.register(agent, select.POLLIN)
+def keep_alive(beat: Callable[[], object], ended: int, every_s: float) -> None:
+    """Call a function while the event loop of the calling thread is busy with a task, until an agent ends.
+
+    Args:
+        beat: Reports to the agent that the client may be waiting; called in another thread.
+        ended: A descriptor that can be read when the agent has ended; closed in the end.
+        every_s: How often to call it.
+
+    """
     try:
-        while not ended.poll(0):
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # nothing can be queued
+        os.close(ended)
+        return
+    own_threads.Thread(target=_pulse, args=(loop, beat, ended, every_s), name="accel_magic pulse").start()
+
+
+def _pulse(loop: asyncio.AbstractEventLoop, beat: Callable[[], object], ended: int, every_s: float) -> None:
+    over = select.poll()
+    over.register(ended, select.POLLIN)
+    try:
+        while not over.poll(0):
             idle = threading.Event()
             loop.call_soon_threadsafe(idle.set)
             if not idle.wait(every_s):
-                beat((name,))
+                beat()
             else:
-                ended.poll(1000 * every_s)
+                over.poll(1000 * every_s)
     except RuntimeError:  # the loop is closed
         pass
     finally:
-        os.close(agent)
+        os.close(ended)
 
 
 def ask(name: str, message: Mapping[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traitlets import TraitError
 
@@ -21,6 +21,9 @@ from accel_magic.magics.ktrace import OPTION_NAMES, KTrace
 from accel_magic.magics.on import clients
 from accel_magic.magics.traced import TracedCells, in_kernel
 from accel_magic.views import preload as ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _ATTRIBUTE = "_accel_magic_magics"
 _MAGICS = (KTrace, GpuTrace, Flame)
@@ -89,31 +92,40 @@ def unload(shell: Any) -> None:
     reader.end()
 
 
-def complete_gpu(_: Any, event: Any) -> list[str]:
-    """Complete the last word of a `%%gputrace` line: an option, a tool, or a probe after FUNCTION=."""
-    word = re.split(r"\s", event.text_until_cursor)[-1]
+def complete_gpu(shell: Any, event: Any) -> list[str]:
+    """Complete the last word of a `%%gputrace` line: an option, its client, a tool, or a probe after FUNCTION=."""
+    before, word = _last_words(event)
     function, bound, probe = word.partition("=")
     if bound and function.isidentifier():
         return _probes(probe, event)
-    return [name for name in (gpu_options.OPTION_NAMES if word.startswith("-") else TOOLS) if name.startswith(word)]
+    names = _names(shell, before, word, gpu_options.OPTION_NAMES)
+    return [name for name in TOOLS if name.startswith(word)] if names is None else names
 
 
 def complete(shell: Any, event: Any) -> list[str]:
     """Complete the last word of a `%%ktrace` line: an option, the client after `--on`, or a probe."""
-    *_, before, word = re.split(r"\s", event.text_until_cursor)
-    if before == "--on":
-        return [name for name in clients(shell.user_ns) if name.startswith(word)]
-    if word.startswith("-"):
-        return [name for name in OPTION_NAMES if name.startswith(word)]
-    return _probes(word, event)
+    before, word = _last_words(event)
+    names = _names(shell, before, word, OPTION_NAMES)
+    return _probes(word, event) if names is None else names
 
 
-def complete_flame(_: Any, event: Any) -> list[str]:
-    """Complete the last word of a `%%flame` line: an option, or a probe."""
-    word = re.split(r"\s", event.text_until_cursor)[-1]
-    if word.startswith("-"):
-        return [name for name in flame_options.OPTION_NAMES if name.startswith(word)]
-    return _probes(word, event)
+def complete_flame(shell: Any, event: Any) -> list[str]:
+    """Complete the last word of a `%%flame` line: an option, the client after `--on`, or a probe."""
+    before, word = _last_words(event)
+    names = _names(shell, before, word, flame_options.OPTION_NAMES)
+    return _probes(word, event) if names is None else names
+
+
+def _last_words(event: Any) -> tuple[str, str]:
+    *_, before, word = ["", *re.split(r"\s", event.text_until_cursor)]
+    return before, word
+
+
+def _names(shell: Any, before: str, word: str, options: Iterable[str]) -> list[str] | None:
+    """Return the clients or options that the word may be; None if it is neither."""
+    if before != "--on" and not word.startswith("-"):
+        return None
+    return [name for name in (clients(shell.user_ns) if before == "--on" else options) if name.startswith(word)]
 
 
 def _probes(word: str, event: Any) -> list[str]:

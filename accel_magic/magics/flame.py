@@ -11,10 +11,12 @@ from traitlets import Bool, CaselessStrEnum, Float, Int, Union
 
 from accel_magic.api import options
 from accel_magic.api.flame_options import Sampler
+from accel_magic.api.replay import Player
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
-from accel_magic.magics.traced import TracedCells, setting
+from accel_magic.magics.on import OnCluster
+from accel_magic.magics.traced import setting
 from accel_magic.recording.session import warm_up
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ _XE_ONLY = ("interval", "eu_stall_subsample")
 
 
 @magics_class
-class Flame(TracedCells):
+class Flame(OnCluster):
     """Defaults of `%%flame`: `%config Flame.rate = 499`."""
 
     magic = "flame"
@@ -60,23 +62,32 @@ class Flame(TracedCells):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: FlameLine) -> tuple[Steps[Any], Callable[[], object]]:
+    def tracer(self, chosen: FlameLine) -> tuple[Steps[Any], Callable[[], object] | None]:
         """See `TracedCells.tracer`."""
         from accel_magic.api.flame import FlameTrace
         from accel_magic.api.flame_options import FlameOptions
 
-        if not chosen.common.dry_run:
+        common, cluster = chosen.common, self.cluster(chosen.cluster, {"--dry-run": chosen.common.dry_run})
+        if cluster is None and not common.dry_run:
             warm_up()  # the helper processes start while the probes are matched
         given = {**self.defaults(), **chosen.given}
         if not given.get("xe"):  # defaults of iaprof's own options are not for other cells
             given = {name: value for name, value in given.items() if name in chosen.given or name not in _XE_ONLY}
         options = FlameOptions(**given)
-        trace = FlameTrace(options, save=chosen.common.save)
+        if cluster is not None:
+            from accel_magic.api.cluster.in_workers import FlameClusterTrace
+
+            return FlameClusterTrace(options, cluster.client, save=common.save, **cluster.options), None
+        trace = FlameTrace(options, save=common.save)
         return trace, lambda: _dry_run(trace)
 
-    def rows(self, steps: Steps[Any]) -> Callable[[Plan | None], Row]:
+    def rows(self, steps: Steps[Any]) -> Callable[[Plan | None], Row] | None:
         """See `TracedCells.rows`."""
+        from accel_magic.api.flame import FlameTrace
         from accel_magic.views.live.flame import FlameRow, waiting_row
+
+        if not isinstance(steps, FlameTrace | Player):  # workers send no samples while they are traced
+            return None
 
         def make(plan: Plan | None) -> Row:
             shown = banners_of(steps)
@@ -109,6 +120,7 @@ examples
   %%flame --off-cpu 100 --by-thread            also waits of at least 100 us; threads shown separately
   %%flame --with intel_vpu:ivpu_*_ioctl -o t   also calls into the NPU driver, as spans
   %%flame --gpu-kernels                        also GPU kernels, under the line that launched them
+  %%flame --on client                          the workers of a Dask or ipyparallel cluster
 """
 
 
@@ -155,6 +167,7 @@ def parser() -> Parser:
         help="bpf: sample in the kernel; thread: in this process, without privilege (auto)",
     )
     add("--all-frames", action="store_true", default=None, help="keep the notebook's own frames below the cell")
+    options.add_cluster_options(result)
     add("--max-events", type=options.count, metavar="N", help="keep at most N samples, waits and calls")
     add("--buffer", type=options.mebibytes, metavar="MIB", help="size of the ring buffers in MiB (64)")
     options.add_common_options(result, "show what would be traced and the generated C; attach and run nothing")
@@ -182,9 +195,10 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class FlameLine:
-    """The parsed line. `given` holds the options on the line, named as in `FlameOptions`."""
+    """The parsed line: `given` holds the options named as in `FlameOptions`, `cluster` those of `--on`."""
 
     given: dict[str, Any]
+    cluster: dict[str, Any]
     common: Common
 
 
@@ -201,7 +215,8 @@ def parse(line: str) -> FlameLine:
     probes = (*values.probes, *(values.more or ()))
     if probes:
         given["probes"] = probes
-    common = options.common_of("%%flame", values, (given,))
+    cluster = options.given_of(values, options.CLUSTER_OPTIONS)
+    common = options.common_of("%%flame", values, (given, cluster))
     if "device" in given and not given.get("gpu_kernels") and common.replay is None:
         raise ProbeError("--device needs --gpu-kernels", fix="add --gpu-kernels", code="option.device-without-gpu")
-    return FlameLine(given=given, common=common)
+    return FlameLine(given=given, cluster=cluster, common=common)

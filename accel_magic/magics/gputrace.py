@@ -9,11 +9,13 @@ from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, out
 from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode
 
 from accel_magic.api import options
+from accel_magic.api.replay import Player
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.magics import line as lines
-from accel_magic.magics.traced import TracedCells, setting
+from accel_magic.magics.on import OnCluster
+from accel_magic.magics.traced import setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @magics_class
-class GpuTrace(TracedCells):
+class GpuTrace(OnCluster):
     """Defaults of `%%gputrace`: `%config GpuTrace.device = "cpu"`."""
 
     magic = "gputrace"
@@ -50,21 +52,32 @@ class GpuTrace(TracedCells):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: GpuLine) -> tuple[Steps[Any], Callable[[], object]]:
+    def tracer(self, chosen: GpuLine) -> tuple[Steps[Any], Callable[[], object] | None]:
         """See `TracedCells.tracer`."""
         from accel_magic.api import gputrace as gpu
 
+        cluster = self.cluster(
+            chosen.cluster, {"--dry-run": chosen.common.dry_run, "--save": chosen.common.save is not None}
+        )
         defaults = self.defaults()
         if {"every", "by_launch"} & chosen.given.keys():  # one excludes the other
             defaults = {name: value for name, value in defaults.items() if name not in ("every", "by_launch")}
         given = {**defaults, **chosen.given}
+        if cluster is not None:
+            from accel_magic.api.cluster.in_workers import GpuClusterTrace
+
+            on = GpuClusterTrace(chosen.programs, gpu.GpuOptions(**given), cluster.client, **cluster.options)
+            return on, None
         trace = gpu.GpuTrace(chosen.programs, gpu.GpuOptions(**given), save=chosen.common.save)
         return trace, trace.examine
 
-    def rows(self, steps: Steps[Any]) -> Callable[[object], Any]:
+    def rows(self, steps: Steps[Any]) -> Callable[[object], Any] | None:
         """See `TracedCells.rows`."""
+        from accel_magic.api import gputrace as gpu
         from accel_magic.views.live.gpu import GpuRow
 
+        if not isinstance(steps, gpu.GpuTrace | Player):  # workers send no samples while they are traced
+            return None
         return lambda _: GpuRow(banners_of(steps))
 
 
@@ -113,6 +126,7 @@ def parser() -> Parser:
         help="read small maps every S seconds while kernels run: t.history",
     )
     add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what it added")
+    options.add_cluster_options(result)
     options.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
     return result
 
@@ -122,10 +136,11 @@ OPTION_NAMES = lines.option_names(parser())
 
 @dataclass(frozen=True)
 class GpuLine:
-    """The parsed line. `given` holds the options on the line, named as in `GpuOptions`."""
+    """The parsed line: `given` holds the options named as in `GpuOptions`, `cluster` those of `--on`."""
 
     programs: tuple[str, ...]
     given: dict[str, Any]
+    cluster: dict[str, Any]
     common: Common
 
 
@@ -141,7 +156,8 @@ def parse(line: str) -> GpuLine:
     programs = (*values.programs, *(values.program or ()))
     names = ("kernel", "per", "verify", "device", "gpu", "threads", "every", "by_launch", "host_api")
     given = options.given_of(values, names)
-    common = options.common_of("%%gputrace", values, (programs, given))
+    cluster = options.given_of(values, options.CLUSTER_OPTIONS)
+    common = options.common_of("%%gputrace", values, (programs, given, cluster))
     if common.replay is None and not programs:
         raise ProbeError(
             "%%gputrace: no tool or program given",
@@ -149,4 +165,4 @@ def parse(line: str) -> GpuLine:
             fix="e.g. %%gputrace threadhist",
             code="gpu.no-program-given",
         )
-    return GpuLine(programs=programs, given=given, common=common)
+    return GpuLine(programs=programs, given=given, cluster=cluster, common=common)

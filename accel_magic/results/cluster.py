@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
+from accel_magic.analysis.by_node import together
 from accel_magic.analysis.stragglers.lateness import LATE_NS, Clocks
 from accel_magic.cluster import clock, folders
 from accel_magic.cluster.clock import order
@@ -16,6 +17,7 @@ from accel_magic.cluster.folders import Problem
 from accel_magic.cluster.merge import Part, merged
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.recording import store
+from accel_magic.results.nodes import OfNodes, none_traced
 from accel_magic.results.stragglers import Traced
 from accel_magic.results.trace import TraceResult
 
@@ -41,23 +43,6 @@ if TYPE_CHECKING:
 _NODES_ABOUT: Final = 8
 """Nodes whose devices' work is shown with the result."""
 _PER_NODE: Final = ("counts", "latency", "waits")
-_NODE_COLUMNS: Final = {
-    "node": "str",
-    "host": "str",
-    "rank": "Int64",
-    "local_rank": "Int64",
-    "job": "str",
-    "pid": "Int64",
-    "kernel": "str",
-    "device": "str",
-    "hits": "Int64",
-    "events": "Int64",
-    "lost": "Int64",
-    "missed": "Int64",
-    "clock_error_ns": "Int64",
-    "problem": "str",
-    "fix": "str",
-}
 
 
 @dataclass(frozen=True)
@@ -86,7 +71,7 @@ class NodeTrace:
         return self if self.recording is None else replace(self, recording=replace(self.recording, replayed=label))
 
 
-class ClusterResult(TraceResult):
+class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
     """A trace of many processes as one: counts and latencies are sums over all nodes, events are on one clock.
 
     Everything that a TraceResult has is that of all nodes together; `part` has each node's own.
@@ -110,59 +95,11 @@ class ClusterResult(TraceResult):
             if part.recording is not None and part.clock is not None
         ]
         if not traced:
-            whys = dict.fromkeys(part.problem.what for part in parts if part.problem)
-            raise ResultError(
-                "no node was traced", why="; ".join(whys), fix="see each node's problem", code="cluster.none-traced"
-            )
+            raise none_traced(parts)
         super().__init__(merged(traced), value)
 
-    @property
-    def _traced(self) -> list[NodeTrace]:
-        return [part for part in self.parts if part.recording is not None]
-
-    @cached_property
-    def nodes(self) -> pd.DataFrame:
-        """One row per node.
-
-        `node` (its name), `host`, `rank`, `local_rank`, `job`, `pid`, `kernel`, `device`, `hits`, `events`, `lost`,
-        `missed`, `clock_error_ns` (NA: unknown), `problem` and `fix` (why it has no recording, or that it ended early;
-        "" otherwise).
-        """
-        rows = [_row(part) for part in self.parts]
-        return pd.DataFrame(rows, columns=list(_NODE_COLUMNS)).astype(_NODE_COLUMNS)
-
-    @cached_property
-    def clock(self) -> pd.DataFrame:
-        """One row per node with a recording: `node`, `offset_ns`, `drift`, `error_ns` (NA: unknown), `how`.
-
-        How its CLOCK_MONOTONIC is mapped to that of the first node, or of the notebook.
-        """
-        rows = [
-            (part.node.name, part.clock.offset_ns, part.clock.drift, part.clock.error_ns, part.clock.how)
-            for part in self.parts
-            if part.clock is not None
-        ]
-        table = pd.DataFrame(rows, columns=["node", "offset_ns", "drift", "error_ns", "how"])
-        return table.astype({"offset_ns": "int64", "drift": "float64", "error_ns": "Int64"})
-
-    def part(self, node: str | int) -> TraceResult:
-        """Return one node's own result, by its name or rank. Times are relative to its own start.
-
-        Raises:
-            ResultError: There is no such node, or it has no recording.
-
-        """
-        chosen = [one for one in self.parts if node in (one.node.name, one.node.rank)]
-        if not chosen:
-            names = ", ".join(one.node.name for one in self.parts[:10])
-            raise ResultError(f"there is no node {node!r}", fix=f"name one of: {names}", code="cluster.no-node")
-        recording, problem = chosen[0].recording, chosen[0].problem
-        if recording is None:
-            what, why = (problem.what, problem.why) if problem else ("", "")
-            raise ResultError(
-                f"{chosen[0].node.name} has no recording", why=f"{what}: {why}", fix="see nodes", code="cluster.no-node"
-            )
-        return TraceResult(recording)
+    def _own(self, part: NodeTrace) -> TraceResult | None:
+        return None if part.recording is None else TraceResult(part.recording)
 
     @cached_property
     def by_node(self) -> pd.DataFrame:
@@ -170,11 +107,7 @@ class ClusterResult(TraceResult):
 
         NA where a node has no such place; nodes without a recording have no column.
         """
-        columns = {
-            part.node.name: TraceResult(part.recording).counts["hits"]
-            for part in self.parts
-            if part.recording is not None
-        }
+        columns = {part.node.name: own.counts["hits"] for part, own in self._traced()}
         return pd.DataFrame(columns).reindex(self.counts.index).astype("Int64")
 
     def per_node(self, table: str = "counts") -> pd.DataFrame:
@@ -196,10 +129,12 @@ class ClusterResult(TraceResult):
                 fix=f"use one of {', '.join(_PER_NODE)}",
                 code="cluster.no-table",
             )
-        parts = self._traced
-        tables = [getattr(TraceResult(part.recording), table) for part in parts if part.recording is not None]
-        return _labeled(
-            parts, [one if one.index.name is None and one.index.nlevels == 1 else one.reset_index() for one in tables]
+        tables = [(part.node, getattr(own, table)) for part, own in self._traced()]
+        return together(
+            [
+                (node, one if one.index.name is None and one.index.nlevels == 1 else one.reset_index())
+                for node, one in tables
+            ]
         )
 
     def compare(self, other: Result) -> TraceComparison:
@@ -218,11 +153,11 @@ class ClusterResult(TraceResult):
             return whole
         counterparts = {_identity(part): part.recording for part in other.parts}
         pairs = [
-            (part, compare_traces(part.recording, baseline).table.reset_index())
+            (part.node, compare_traces(part.recording, baseline).table.reset_index())
             for part in self.parts
             if part.recording is not None and (baseline := counterparts.get(_identity(part))) is not None
         ]
-        nodes = _labeled([part for part, _ in pairs], [table for _, table in pairs]) if pairs else pd.DataFrame()
+        nodes = together(pairs) if pairs else pd.DataFrame()
         return ClusterComparison(**vars(whole), nodes=nodes)
 
     @cached_property
@@ -256,7 +191,7 @@ class ClusterResult(TraceResult):
     @cached_property
     def _results(self) -> dict[str, TraceResult]:
         """The results of the nodes that have a recording, by name."""
-        return {part.node.name: TraceResult(part.recording) for part in self.parts if part.recording is not None}
+        return {part.node.name: own for part, own in self._traced()}
 
     def _only(self, analysis: str) -> TraceResult:
         """The result of the only node. Raises ResultError if there are several."""
@@ -341,7 +276,7 @@ class ClusterResult(TraceResult):
         """As those of one trace, but the `timeline` has a row per node, with the error of its clock."""
         from accel_magic.views.timeline.nodes import timeline
 
-        errors = {part.node.name: None if part.clock is None else part.clock.error_ns for part in self._traced}
+        errors = {part.node.name: None if part.clock is None else part.clock.error_ns for part, _ in self._traced()}
         return {**super()._figures(), "timeline": lambda: timeline(self.events, errors)}
 
     def _error_ns(self, name: str) -> int | None:
@@ -411,19 +346,6 @@ def _identity(part: NodeTrace) -> str | int:
     return part.node.name if part.node.rank is None else part.node.rank
 
 
-def _labeled(parts: Sequence[NodeTrace], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Tables of nodes as one, with the columns `node`, `host` and `rank` first."""
-    owners = [part.node for part, table in zip(parts, tables, strict=True) for _ in range(len(table))]
-    named = pd.DataFrame(
-        {
-            "node": [node.name for node in owners],
-            "host": [node.host for node in owners],
-            "rank": pd.array([node.rank for node in owners], "Int64"),
-        }
-    )
-    return pd.concat([named, pd.concat(tables, ignore_index=True)], axis=1)
-
-
 def gathered(folder: Path) -> ClusterResult:
     """Open what `accel-magic run` wrote: the recordings of all processes of a job.
 
@@ -460,23 +382,3 @@ def _line(own: tuple[Reading, ...], reference: tuple[Reading, ...]) -> Line:
         return clock.same_machine()
     last = (own[-1], reference[-1]) if len(own) == len(reference) == 2 else None
     return clock.by_wall_clock(own[0], reference[0], last)
-
-
-def _row(part: NodeTrace) -> dict[str, Any]:
-    node, recording, problem = part.node, part.recording, part.problem
-    row: dict[str, Any] = dict.fromkeys(_NODE_COLUMNS, None)
-    row |= {"node": node.name, "host": node.host, "rank": node.rank, "local_rank": node.local_rank, "job": node.job}
-    row |= {"pid": part.pid, "kernel": "", "device": "", "problem": "", "fix": ""}
-    if recording is not None:
-        row |= {
-            "kernel": recording.machine.get("kernel", ""),
-            "device": recording.machine.get("device", ""),
-            "hits": int(recording.hits.sum()),
-            "events": recording.event_count,
-            "lost": recording.events_lost,
-            "missed": recording.missed,
-            "clock_error_ns": None if part.clock is None else part.clock.error_ns,
-        }
-    if problem is not None:
-        row |= {"problem": ": ".join(filter(None, (problem.what, problem.why))), "fix": problem.fix}
-    return row

@@ -28,6 +28,8 @@ from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from accel_magic.api.flame import FlameTrace
+    from accel_magic.api.gputrace import GpuTrace
     from accel_magic.api.trace import Trace
     from accel_magic.recording.live import LiveSample
     from accel_magic.recording.recording import Recording
@@ -50,7 +52,7 @@ class Agent:
     def __init__(self, worker: int, folder: Path, temporary: scratch.Scratch | None) -> None:
         self._worker, self._folder, self._temporary = worker, folder, temporary
         self._process = os.pidfd_open(worker)
-        self._trace: Trace | None = None
+        self._trace: Trace | GpuTrace | FlameTrace | None = None
         self._probes: tuple[str, ...] = ()
         """The probe of each point."""
         self._newest: LiveSample | None = None
@@ -70,17 +72,27 @@ class Agent:
                         if local_socket.stranger(connection) is None:
                             self._answer(connection)
                             heard = time.monotonic()
-            if not self._ended and self._trace is not None and self._trace.running:
-                self._stop({})
+            self._over()
         finally:
-            if self._trace is not None:
-                self._trace.abort()
+            self._abort()
+
+    def _over(self) -> None:
+        """Nothing was heard: detach, and keep what was recorded."""
+        if not self._ended and self._trace is not None and self._trace.running:
+            self._stop({})
+
+    def _abort(self) -> None:
+        if self._trace is not None:
+            self._trace.abort()
 
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(_MESSAGE_S)
         message, _ = channel.receive(connection)
-        if message["kind"] == "beat":
-            return
+        if message["kind"] != "beat":
+            channel.send(connection, self.answer(message))
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Handle a request. Returns `value`, or the encoded error."""
         kinds = {
             "attach": self._attach,
             "go": self._go,
@@ -90,11 +102,11 @@ class Agent:
             "end": self._end,
         }
         try:
-            answer = {"value": kinds[message["kind"]](message)}
+            return {"value": kinds[message["kind"]](message)}
         except AccelMagicError as error:
-            answer = encoded_error(error)
+            return encoded_error(error)
         except Exception as error:  # noqa: BLE001 - reported to the client
-            answer = encoded_error(
+            return encoded_error(
                 MachineError(
                     "the agent failed",
                     why=f"{type(error).__name__}: {error}",
@@ -102,7 +114,6 @@ class Agent:
                     code="cluster.agent-failed",
                 )
             )
-        channel.send(connection, answer)
 
     @property
     def _worker_ended(self) -> bool:
@@ -136,7 +147,7 @@ class Agent:
         self._trace, self._probes = trace, tuple(point.probe for point in plan.points)
         return {"points": len(plan.points)}
 
-    def _attached(self) -> Trace:
+    def _attached(self) -> Trace | GpuTrace | FlameTrace:
         if self._trace is None:
             raise TraceStateError("this agent traces nothing", fix="attach first", code="trace.not-running")
         return self._trace
@@ -172,13 +183,15 @@ class Agent:
         """Detach, and write the recording; again, return the same."""
         if self._summary is None:
             worker_ended = self._worker_ended
-            recording = self._attached().stop().recording
-            self._summary = {"worker_ended": worker_ended, **self._written(recording)}
+            result = self._attached().stop()
+            self._summary = {"worker_ended": worker_ended, **self._written(result)}
         return self._summary
 
-    def _written(self, recording: Recording) -> dict[str, Any]:
+    def _written(self, result: Any) -> dict[str, Any]:
+        """Write the recording; describe where it is."""
         from accel_magic.recording import store
 
+        recording: Recording = result.recording
         name = f"{os.uname().nodename}-{self._worker}-{recording.start_ns}"
         path = store.save(recording, self._folder / f"{name}.parquet")
         counts = store.save(_without_events(recording), self._folder / f"{name}.counts.parquet")
@@ -234,7 +247,7 @@ def main(worker: int, silence_s: float, folder: str, broker: str = "", descripto
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     agent, answer = None, dict[str, Any]()
     try:
-        place, temporary = _folder(folder)
+        place, temporary = folder_for(folder)
         agent = Agent(worker, place, temporary)
         listening, name = local_socket.listen(socket.SOCK_STREAM)
         answer = {"socket": name, "pid": os.getpid()}
@@ -249,7 +262,8 @@ def main(worker: int, silence_s: float, folder: str, broker: str = "", descripto
             agent.serve(listening, silence_s)
 
 
-def _folder(given: str) -> tuple[Path, scratch.Scratch | None]:
+def folder_for(given: str) -> tuple[Path, scratch.Scratch | None]:
+    """Make an agent's folder; a temporary one if none is given. Raises MachineError."""
     try:
         if not given:
             made = scratch.make("cluster")

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import chain
 from typing import TYPE_CHECKING, Any
-
-from accel_magic.cluster import remote
-from accel_magic.cluster.remote import Call
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable
 
     from accel_magic.api.cluster.workers import Workers
-    from accel_magic.cluster.adapters import Adapter
+    from accel_magic.cluster.adapters import Adapter, NodeName
+    from accel_magic.cluster.remote import Call
 
 
 class Beats:
-    """Heartbeats for all agents. Each worker reaches all agents of its machine, because it may outlive another one.
+    """Heartbeats for all agents.
 
     Args:
         adapter: The cluster.
         workers: Its workers, by where they are.
-        agents: Sockets of the agents, by place.
+        call: Call that sends heartbeats from a worker to the agents that it reaches; None if it reaches none.
 
     """
 
-    def __init__(self, adapter: Adapter, workers: Workers, agents: Mapping[str, Sequence[str]]) -> None:
-        self._adapter, self._workers, self._agents = adapter, workers, agents
+    def __init__(self, adapter: Adapter, workers: Workers, call: Callable[[NodeName], Call | None]) -> None:
+        self._adapter, self._workers, self._call = adapter, workers, call
         self._sent: dict[str | int, Any] = {}
 
     def send(self, every_s: float, over: threading.Event) -> None:
@@ -37,13 +36,11 @@ class Beats:
                 self._send()
 
     def _send(self) -> None:
-        for place, workers in self._workers.by_place().items():
-            names = self._agents.get(place)
-            for node in workers if names else ():
-                sent = self._sent.get(node.address)
-                if sent is not None and not sent.wait(0):
-                    continue  # it is busy
-                if sent is not None:
-                    with contextlib.suppress(Exception):
-                        sent.get()
-                self._sent[node.address] = self._adapter.submit(node.address, Call(remote.beat, (tuple(names or ()),)))
+        for node in chain.from_iterable(self._workers.by_place().values()):
+            sent, call = self._sent.get(node.address), self._call(node)
+            if call is None or (sent is not None and not sent.wait(0)):
+                continue  # or it is busy
+            if sent is not None:
+                with contextlib.suppress(Exception):
+                    sent.get()
+            self._sent[node.address] = self._adapter.submit(node.address, call)

@@ -57,7 +57,7 @@ def gpu_text(gpu: GpuAnalysis) -> str:
     """Banners, headline, notes, findings, and each table in aligned columns."""
     recording = gpu.recording
     lines = [*banners_of(recording), ", ".join(note.text for note in gpu_headline(gpu))]
-    lines += [f"note: {note}" for note in _notes(gpu)]
+    lines += [f"note: {note}" for note in gpu_notes(gpu)]
     lines += [f"{finding.severity}: {finding.title} [{finding.id}]" for finding in gpu.findings]
     for title, table in _tables(gpu, TOP):
         lines += ["", title, *aligned(table)]
@@ -79,7 +79,7 @@ def gpu_html(gpu: GpuAnalysis) -> str:
             STYLE,
             *(f'<div class="am-banner">{escape(text)}</div>' for text in banners_of(recording)),
             f'<div class="am-line">{"".join(map(note_html, gpu_headline(gpu)))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in _notes(gpu)),
+            *(f'<div class="am-note">{escape(note)}</div>' for note in gpu_notes(gpu)),
             *(
                 f'<div class="am-brief"><b>{escape(finding.title)}</b> — {escape(finding.advice)}</div>'
                 for finding in gpu.findings
@@ -143,7 +143,8 @@ def _figures(gpu: GpuAnalysis) -> str:
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
 
 
-def _notes(gpu: GpuAnalysis) -> list[str]:
+def gpu_notes(gpu: GpuAnalysis) -> list[str]:
+    """Notes of the recording, kernels that were not instrumented, and what the verifier found."""
     ran = _ran(gpu)
     left_out = ran[~ran["instrumented"]]
     notes = [f"{row.name} was not instrumented: {row.reason}" for row in left_out.head(3).itertuples()]

@@ -45,7 +45,7 @@ def traced_on_the_gpu(tmp_path):
     pytest.importorskip("llvmlite")
     np = pytest.importorskip("numpy")
     pytest.importorskip("cuda.bindings")
-    from accel_magic.api.gputrace import gputrace
+    from accel_magic.api.tracing import gputrace
     from accel_magic.gpu.adapters import nvrtc
 
     kernel = nvrtc.CpuKernel(nvrtc.compile('extern "C" __global__ void nothing(int *x) { x[threadIdx.x] = 1; }'))
