@@ -10,6 +10,7 @@ import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
 from accel_magic.errors import ProbeError, ResultError
+from accel_magic.recording import dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,10 +94,12 @@ def _step_ns(freq: str) -> int:
 def _binned(recording: Recording, edges: NDArray[np.int64], step: int) -> NDArray[np.float64]:
     """Count the events of each point between `edges`: (steps, points)."""
     steps, points = len(edges) - 1, len(recording.plan.points)
-    columns = recording.events.columns
-    row = np.clip(columns["time_ns"].values.astype(np.int64) // step, 0, steps - 1)
-    cell = row * points + columns["point"].values.astype(np.int64)
-    return np.bincount(cell, minlength=steps * points).reshape(steps, points).astype(np.float64)
+    counts = np.zeros(steps * points, np.int64)
+    for events in dataset.batches(recording, ("time_ns", "point")):
+        row = np.clip(events.columns["time_ns"].values.astype(np.int64) // step, 0, steps - 1)
+        cell = row * points + events.columns["point"].values.astype(np.int64)
+        counts += np.bincount(cell, minlength=steps * points)
+    return counts.reshape(steps, points).astype(np.float64)
 
 
 def _spread(recording: Recording, edges: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accel_magic.api.trace import result_of
 from accel_magic.cluster.folders import is_folder
 from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.formats.recognise import Format, named, recognise
+from accel_magic.recording import dataset
 
 if TYPE_CHECKING:
     from accel_magic.formats.units import Given
     from accel_magic.policies.traces import PageTrace
     from accel_magic.recording.profile_store import Stored
     from accel_magic.recording.recording import Recording
+    from accel_magic.results.flame import FlameResult
     from accel_magic.results.gpu import GpuResult
     from accel_magic.results.profile import ProfileResult
     from accel_magic.results.trace import TraceResult
 
+    Opened: TypeAlias = TraceResult | FlameResult | GpuResult | ProfileResult | PageTrace
 
-def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuResult | ProfileResult | PageTrace:
+
+def open_result(path: str | Path, *, units: Given = None) -> Opened:
     """Open a saved recording or profile, or another tool's output, as a result.
 
     Other tools' files: text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles from iaprof, folded
@@ -28,7 +32,7 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     or from UVM Smart.
 
     Args:
-        path: The file, or a folder that `accel-magic run` wrote.
+        path: The file, or a folder: a dataset, or what `accel-magic run` wrote.
         units: Unit of the times and durations in bpftrace's output, used if the file names none: `"ms"`. A mapping
             overrides the file's own units: `{"time": "ms", "@latency": "us"}`. Units are ns, us, ms and s. The result's
             notes name units that were guessed.
@@ -44,10 +48,8 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
 
     """
     place = Path(path).expanduser()
-    if is_folder(place):
-        from accel_magic.results.cluster import gathered
-
-        return gathered(place)
+    if dataset.is_dataset(place) or is_folder(place):
+        return _folder(place)
     format_ = recognise(place)
     if format_.content in ("trace", "events"):
         return result_of(_recording(format_, place, units))
@@ -67,6 +69,15 @@ def open_result(path: str | Path, *, units: Given = None) -> TraceResult | GpuRe
     return result
 
 
+def _folder(place: Path) -> TraceResult | FlameResult:
+    """Open a dataset, or the parts of a job."""
+    if dataset.is_dataset(place):
+        return result_of(dataset.load(place))
+    from accel_magic.results.cluster import gathered
+
+    return gathered(place)
+
+
 def read_recording(path: str | Path) -> Recording:
     """Read a recording of a trace, or import another tracer's text output.
 
@@ -75,6 +86,8 @@ def read_recording(path: str | Path) -> Recording:
 
     """
     place = Path(path).expanduser()
+    if dataset.is_dataset(place):
+        return dataset.load(place)
     format_ = recognise(place)
     if format_.content not in ("trace", "events"):
         raise RecordingError(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from accel_magic.api import plans
 from accel_magic.api.block import Block, keep
+from accel_magic.errors import RecordingError
+from accel_magic.recording import dataset
 from accel_magic.recording.session import LiveSession, Show
 
 if TYPE_CHECKING:
@@ -49,12 +51,13 @@ class Options:
     buffer: float = 64
     stacks: Asked = False
 
-    def plan(self, probes: tuple[str, ...], pid: int | None = None) -> Plan:
+    def plan(self, probes: tuple[str, ...], pid: int | None = None, *, unlimited: bool = False) -> Plan:
         """Match the probes against this machine; nothing is attached.
 
         Args:
             probes: As on the `%%ktrace` line.
             pid: The process of the scope `self`; None for this one.
+            unlimited: Whether `auto` records all events too, unless `max_events` is set.
 
         Raises:
             ProbeError: A probe or option is invalid, or a probe matches nothing.
@@ -62,7 +65,7 @@ class Options:
 
         """
         limit = self.max_events
-        if limit is None and self.mode == "auto":
+        if limit is None and self.mode == "auto" and not unlimited:
             limit = DEFAULT_MAX_EVENTS
         return plans.make(
             probes,
@@ -84,7 +87,8 @@ class Trace(Block["TraceResult"]):
     Args:
         probes: As on the `%%ktrace` line.
         options: The other options.
-        save: Write the result to this Parquet file.
+        save: Write the result to this Parquet file; any path that does not end in `.parquet` is a folder, to which the
+            events are written while the trace runs: see `accel_magic.recording.dataset`.
         pid: The process of the scope `self`; None for this one.
 
     """
@@ -107,12 +111,29 @@ class Trace(Block["TraceResult"]):
 
     def prepare(self) -> Plan:
         """Match the probes. Raises ProbeError or MachineError; nothing is attached yet."""
-        self._plan = self.options.plan(self.probes, self._pid)
+        self._plan = self.options.plan(self.probes, self._pid, unlimited=self._streamed)
+        if self._streamed and self._plan.task_points:  # their points are known at the end: the dataset is written then
+            self._plan = self.options.plan(self.probes, self._pid)
         return self._plan
 
+    @property
+    def _streamed(self) -> bool:
+        return self._save is not None and dataset.names_folder(self._save)
+
+    def check(self) -> None:
+        """Check that the result can be saved. Raises RecordingError."""
+        if self._save is not None and self._streamed:
+            dataset.check(self._save)
+        else:
+            super().check()
+
     def _attach(self, show: Show | None) -> None:
-        assert self._plan is not None  # noqa: S101 - after prepare
-        self._session = session = LiveSession(self._plan, show)
+        plan = self._plan
+        assert plan is not None  # noqa: S101 - after prepare
+        into = None
+        if self._save is not None and self._streamed and not plan.task_points:
+            into = dataset.check(self._save)
+        self._session = session = LiveSession(plan, show, into=into)
         self._undo.callback(session.abort)
         session.start()
 
@@ -138,6 +159,19 @@ class Trace(Block["TraceResult"]):
         from accel_magic.results.trace import TraceResult  # importing it earlier would be traced
 
         return TraceResult(recording, value)
+
+    def _save_result(self, result: TraceResult) -> None:
+        if self._save is None or not self._streamed:
+            super()._save_result(result)
+        elif dataset.files_of(result.recording) is None:
+            dataset.write(result.recording, self._save)
+        elif self._session is not None and self._session.unwritten:
+            raise RecordingError(
+                f"the dataset in {self._save} is incomplete",
+                why=self._session.unwritten,
+                fix="counts are complete, and what was written opens; accel_magic.last has the result",
+                code="dataset.incomplete",
+            )
 
 
 def finish(recording: Recording, value: object = None, save: str | Path | None = None) -> TraceResult:

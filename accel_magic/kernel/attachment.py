@@ -78,7 +78,7 @@ class Layout:
                 ("recording", "<u4"),
                 ("at_work", "<u4", (2,)),
                 ("starter", "<u4"),
-                ("ignored_tgid", "<u4", (2,)),
+                ("ignored_tgid", "<u4", (3,)),
             ]
         )
 

@@ -165,7 +165,7 @@ def opened(path: str | Path, kind: Kind) -> Opened:
                 fix=kind.fix,
                 code="recording.empty" if empty else "recording.unknown-format",
             )
-        return _file(place)
+        return of_file(str(place.resolve()))
     except FileNotFoundError as error:
         raise RecordingError(
             f"there is no {kind.what} at {path}",
@@ -220,7 +220,7 @@ def keys(place: Path) -> frozenset[bytes]:
     try:
         if not is_parquet(place):
             return frozenset()
-        with _file(place) as file:
+        with of_file(str(place.resolve())) as file:
             return frozenset(file.file.metadata.metadata or {})
     except (OSError, RuntimeError, pa.ArrowException, ValueError):  # ValueError: column names that are not text
         return frozenset()
@@ -262,8 +262,9 @@ def newer(path: str | Path, why: str) -> RecordingError:
     )
 
 
-def _file(place: Path) -> Opened:
-    source = pa.OSFile(str(place.resolve()))
+def of_file(path: str) -> Opened:
+    """Open a Parquet file whose pages are checked as they are read. Raises OSError or ArrowException."""
+    source = pa.OSFile(path)
     try:
         file = pq.ParquetFile(source, page_checksum_verification=True, thrift_string_size_limit=_METADATA_LIMIT)
     except BaseException:

@@ -43,7 +43,14 @@ class RawEvents:
         return decode(self.layout, self.rings, self.start_ns, self.limit)
 
 
-def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, limit: int | None = None) -> Events:
+def decode(
+    layout: Layout,
+    rings: Sequence[NDArray[np.uint8]],
+    start_ns: int,
+    limit: int | None = None,
+    *,
+    all_columns: bool = False,
+) -> Events:
     """Decode the records of every ring into columns in order of time.
 
     Args:
@@ -51,6 +58,8 @@ def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, li
         rings: (bytes,) uint8 by ring, whole records.
         start_ns: Time 0, on the kernel's CLOCK_MONOTONIC, ns.
         limit: Keep only the first `limit` events.
+        all_columns: Make every column that records of this layout can have, each in its widest type, even if these
+            records have none of it: for the parts of a larger table.
 
     """
     records = [ring.view(layout.record(index)) for index, ring in enumerate(rings)]
@@ -61,7 +70,7 @@ def decode(layout: Layout, rings: Sequence[NDArray[np.uint8]], start_ns: int, li
     rows = _order(heads.numbers["time_ns"], limit)
     columns = {name: Column(values[rows]) for name, values in heads.numbers.items()}
     columns["comm"] = Column(heads.comm.codes[rows], None, tuple(heads.comm.numbers))
-    for name, (type_, parts) in _parts(layout, rings, records).items():
+    for name, (type_, parts) in _parts(layout, rings, records, all_columns).items():
         columns[name] = _column(type_, parts, starts, rows)
     return Events(columns)
 
@@ -108,7 +117,7 @@ def _numpy_type(type_: str) -> str:
 
 
 def _parts(
-    layout: Layout, rings: Sequence[NDArray[np.uint8]], records: Sequence[NDArray[np.void]]
+    layout: Layout, rings: Sequence[NDArray[np.uint8]], records: Sequence[NDArray[np.void]], all_columns: bool
 ) -> dict[str, tuple[str, list[_Part]]]:
     """Values of every payload item by name, with their common type."""
     groups: dict[tuple[int, tuple[Item, ...]], list[int]] = {}
@@ -117,7 +126,7 @@ def _parts(
     alone = {ring for ring in range(len(rings)) if sum(key[0] == ring for key in groups) == 1}
     found: dict[str, tuple[str, list[_Part]]] = {}
     for (ring, items), points in groups.items():
-        if not len(records[ring]) or not items:
+        if not items or not (all_columns or len(records[ring])):
             continue
         rows = None
         if ring not in alone:

@@ -19,7 +19,7 @@ from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.interrupts import uninterrupted, until_interrupted
 from accel_magic.itt import memory
 from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import buckets, clock, own_process, own_threads, scope
+from accel_magic.kernel import clock, own_process, own_threads, scope
 from accel_magic.kernel.attach import waits
 from accel_magic.kernel.attach.engine import KernelEngine
 from accel_magic.kernel.attachment import HEAD, NO_PROGRAMS, Item, PointLayout
@@ -28,7 +28,9 @@ from accel_magic.kernel.mapped import map_value
 from accel_magic.kernel.stacks.choice import task_stacks
 from accel_magic.probes import presets
 from accel_magic.probes.presets import openvino as presets_openvino
+from accel_magic.recording import counts as read_counts
 from accel_magic.recording import nodes
+from accel_magic.recording.counts import Counts
 from accel_magic.recording.decode import RawEvents
 from accel_magic.recording.live import LiveFeed
 from accel_magic.recording.reader import client as reader
@@ -36,6 +38,8 @@ from accel_magic.recording.reader.client import Read
 from accel_magic.recording.recording import Histograms, Outcome, Recording, Samples
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from accel_magic.itt.tasks import Counts as TaskCounts
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.live import LiveSample
     from accel_magic.recording.reader.client import Prepared
+    from accel_magic.recording.writer.client import Writer
 
 Show = Callable[[list["LiveSample"]], None]
 Kind = Literal["ktrace", "gputrace", "flame", "gpupolicy"]
@@ -64,6 +69,7 @@ _claiming = threading.Lock()
 
 _TASK_ITEMS: Final = (Item("duration_ns", "s64", 0), Item("user_stack", "u64", 8), Item("python_stack", "u64", 16))
 """The values in a task's record, the last two only in traces with stacks: `struct record` in itt/area.h."""
+_UNLIMITED: Final = 1 << 62
 _SHARE: Final = 3
 """Records may take 1/3 of the free memory: decoding takes as much again, and a table half as much."""
 
@@ -121,6 +127,7 @@ class _Attached:
     tasks: TaskTrace | None
     feed: LiveFeed | None
     watch: StackWatch | None
+    writer: Writer | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,16 @@ class _Kernel:
         return [attachment.control_fd, attachment.counters_fd, histograms, *attachment.ring_fds]
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """What is left of the events: rings of records, their number, (points,) uint64 lost ones, and notes."""
+
+    rings: tuple[NDArray[np.uint8], ...]
+    count: int
+    lost: NDArray[np.uint64]
+    notes: tuple[str, ...] = ()
+
+
 class LiveSession:
     """A trace on the running kernel: `start`, then `go` right before the traced code, then `stop`.
 
@@ -148,6 +165,8 @@ class LiveSession:
         show: Called with live samples in a thread, at most 5 times a second; None for no live display.
         each_look: Called about five times a second while a trace with stacks runs, in a thread that is not traced.
         native_tasks: Record native stacks of ITT tasks too, if the plan has native stacks.
+        into: Write the events to this folder as a dataset while the trace runs. The plan must not have ITT tasks, whose
+            points are known only at the end.
 
     """
 
@@ -158,8 +177,12 @@ class LiveSession:
         *,
         each_look: Callable[[], None] | None = None,
         native_tasks: bool = True,
+        into: Path | None = None,
     ) -> None:
         self.plan = plan
+        self._into = into
+        self.unwritten = ""
+        """Why the dataset is incomplete, after `stop`; '' if it is complete."""
         self._native_tasks = native_tasks
         self._show = show
         self._each_look = each_look
@@ -184,13 +207,25 @@ class LiveSession:
         if plan.kernel_points:
             warm_up()
         shared = reader.shared()
-        kernel = self._attach_kernel_or_skip(shared.pid) if plan.kernel_points else None
+        writer = None
+        if self._into is not None:
+            from accel_magic.recording.writer.client import Writer  # not needed by most traces
+
+            writer = Writer(self._into)
+            self._undo.callback(writer.abort)
+        tracers = (shared.pid,) if writer is None else (shared.pid, writer.pid)
+        kernel = self._attach_kernel_or_skip(tracers) if plan.kernel_points else None
         plan = self.plan
         tasks = self._attach_tasks(plan) if plan.task_points else None
         layout = kernel.attachment.layout if kernel is not None else NO_PROGRAMS
         descriptors = [] if kernel is None else kernel.descriptors
         if tasks is not None:
             descriptors.append(tasks.fd)
+        if writer is not None and kernel is not None:
+            fds = [kernel.attachment.counters_fd]
+            fds += [kernel.attachment.histograms_fd] if kernel.histograms is not None else []
+            writer.open(plan, machine.describe(), layout, fds)
+            descriptors.append(writer.stream)
         feed, watch = None, None
         if self._show is not None:
             feed = LiveFeed(plan, self._show)
@@ -215,20 +250,23 @@ class LiveSession:
             "ring_sizes": () if kernel is None else kernel.attachment.ring_sizes,
             "live": feed is not None,
             "max_events": plan.max_events,
-            "most_bytes": free_memory.available_bytes() // _SHARE,
+            "most_bytes": free_memory.available_bytes() // _SHARE if writer is None else _UNLIMITED,
+            "stream_bytes": 0 if writer is None else writer.most_bytes,
             "duration_ns": None if duration is None else int(duration * 1e9),
         }
         prepared = shared.prepare(message, descriptors)
         self._undo.callback(prepared.drop)
+        if writer is not None:
+            writer.given()
         if kernel is not None:
             kernel.control["recording"] = int(plan.records_events)
-        return _Attached(prepared, kernel, tasks, feed, watch)
+        return _Attached(prepared, kernel, tasks, feed, watch, writer)
 
-    def _attach_kernel_or_skip(self, reader_pid: int) -> _Kernel | None:
+    def _attach_kernel_or_skip(self, tracers: tuple[int, ...]) -> _Kernel | None:
         """Attach the BPF programs; without the privilege, a preset that also has ITT tasks is traced without them."""
         plan = self.plan
         try:
-            return self._attach_kernel(reader_pid)
+            return self._attach_kernel(tracers)
         except MachineError as error:
             if not plan.task_points or not all(presets.is_preset(point.probe) for point in plan.kernel_points):
                 raise
@@ -237,11 +275,11 @@ class LiveSession:
             self.plan = replace(plan, points=plan.task_points, notes=(*plan.notes, note))
             return None
 
-    def _attach_kernel(self, reader_pid: int) -> _Kernel:
+    def _attach_kernel(self, tracers: tuple[int, ...]) -> _Kernel:
         plan = self.plan
         own = replace(plan, points=plan.kernel_points)
         engine = broker.BrokerEngine if broker.needed() else KernelEngine
-        attachment = engine((reader_pid,)).attach(own)
+        attachment = engine(tracers).attach(own)
         self._undo.callback(attachment.close)
         self.plan = replace(attachment.plan, points=(*attachment.plan.points, *plan.task_points))
         layout = attachment.layout
@@ -296,6 +334,8 @@ class LiveSession:
                 attached.kernel.control["enabled"] = 1
             if attached.tasks is not None:
                 attached.tasks.go()
+            if attached.writer is not None:
+                attached.writer.go(self._start_ns, clock.shift().ns)
 
     def halt(self) -> None:
         """Stop counting; can be called repeatedly. Everything stays attached until `stop`."""
@@ -319,6 +359,7 @@ class LiveSession:
         """
         with own_threads.at_work(), uninterrupted():
             watch = self._attached.watch if self._attached is not None else None
+            writer = self._attached.writer if self._attached is not None else None
             try:
                 self.halt()
                 recording = self._finish(outcome)
@@ -328,6 +369,9 @@ class LiveSession:
                 stacks, notes = until_interrupted(watch.resolved, watch.unresolved)
                 plan = replace(recording.plan, notes=(*recording.plan.notes, *notes))
                 recording = replace(recording, plan=plan, stacks=stacks)
+            if writer is not None:
+                recording = writer.complete(recording)
+                self.unwritten = writer.failed
         return recording
 
     @property
@@ -366,45 +410,58 @@ class LiveSession:
             plan, layout, counts = _with_tasks(plan, layout, counts, attached.tasks.counts())
         shift = clock.shift()
         notes = (*notes, *shift.notes)
-        lost = counts.lost
-        try:
-            read = attached.prepared.stop(start_ns, self._end_ns)
-        except MachineError as error:
-            read = _unread(layout, counts.hits, self._end_ns - start_ns)
-            if plan.records_events:
-                lost = _all_events(plan, counts.hits, counts.histograms)
-            notes = (*notes, _about_unread(error, records=plan.records_events))
-            rings, recorded = read.rings, 0
-        else:
-            rings, recorded = read.rings[: len(layout.record_sizes)], sum(read.recorded)
-            if read.limit_reached and (plan.max_events is None or recorded < plan.max_events):
-                notes = (*notes, _about_memory(recorded, sum(len(ring) for ring in rings)))
-            if kernel is not None and not read.limit_reached:
-                end_ns = (read.end_ns or self._end_ns) - shift.ns
-                rings, unfinished = waits.completed(kernel.attachment, rings, end_ns)
-                recorded += unfinished
+        read, kept = self._read(attached, plan, layout, counts, shift.ns)
         if attached.watch is not None:
             attached.watch.collect()
         return Recording(
-            plan=replace(plan, notes=(*plan.notes, *notes)),
+            plan=replace(plan, notes=(*plan.notes, *notes, *kept.notes)),
             machine=machine.describe() | ({"openvino": nodes.version()} if _traced_openvino(plan) else {}),
             started=self._started,
             start_ns=start_ns,
             duration_ns=(read.end_ns or self._end_ns) - start_ns,
             hits=counts.hits,
-            lost=lost,
+            lost=kept.lost,
             unpaired=counts.unpaired,
             totals=counts.totals,
             missed=missed,
             histograms=counts.histograms,
             samples=_widened(read.samples, len(plan.points)),
-            event_count=recorded if plan.max_events is None else min(recorded, plan.max_events),
+            event_count=kept.count if plan.max_events is None else min(kept.count, plan.max_events),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(layout, rings, start_ns - shift.ns, plan.max_events),
+            load_events=RawEvents(layout, kept.rings, start_ns - shift.ns, plan.max_events),
             outcome=outcome,
             process=own_process.describe() if kernel is not None and kernel.attachment.waits_fd >= 0 else None,
             nodes=nodes.of_this_process() if _traced_openvino(plan) else (),
         )
+
+    def _read(
+        self, attached: _Attached, plan: Plan, layout: Layout, counts: Counts, shift_ns: int
+    ) -> tuple[Read, _Kept]:
+        """Get the records from the reader; with a dataset, wait until the writer has written them."""
+        writer, nothing = attached.writer, tuple(np.empty(0, np.uint8) for _ in layout.record_sizes)
+        try:
+            read = attached.prepared.stop(self._start_ns, self._end_ns)
+        except MachineError as error:
+            read = _unread(layout, counts.hits, self._end_ns - self._start_ns)
+            if writer is not None:
+                writer.failed = error.what
+                writer.finish(nothing)
+                return read, _Kept(nothing, 0, counts.lost)
+            records = plan.records_events
+            lost = read_counts.all_events(plan, counts.hits, counts.histograms) if records else counts.lost
+            return read, _Kept(read.rings, 0, lost, (_about_unread(error, records=records),))
+        notes: tuple[str, ...] = ()
+        recorded = sum(read.recorded)
+        rings = read.rings[: len(layout.record_sizes)] if writer is None else nothing
+        if read.limit_reached and (plan.max_events is None or recorded < plan.max_events):
+            notes = (_about_memory(recorded, sum(len(ring) for ring in rings)),)
+        if attached.kernel is not None and not read.limit_reached:
+            end_ns = (read.end_ns or self._end_ns) - shift_ns
+            rings, unfinished = waits.completed(attached.kernel.attachment, rings, end_ns)
+            recorded += unfinished
+        if writer is not None:
+            writer.finish(rings)
+        return read, _Kept(rings, recorded, counts.lost, notes)
 
 
 def _python_frames() -> PythonFrames:
@@ -442,30 +499,13 @@ def _traced_openvino(plan: Plan) -> bool:
     return any(point.kind == "itt" and point.target.startswith("ov::") for point in plan.points)
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """Final counts by point: (points,) uint64."""
-
-    hits: NDArray[np.uint64]
-    lost: NDArray[np.uint64]
-    unpaired: NDArray[np.uint64]
-    totals: NDArray[np.uint64]
-    histograms: Histograms
-
-
-def _kernel_counts(kernel: _Kernel | None, plan: Plan) -> _Counts:
-    points = len(plan.kernel_points)
-    latencies = sum(point.latency for point in plan.kernel_points)
+def _kernel_counts(kernel: _Kernel | None, plan: Plan) -> Counts:
     if kernel is None:
-        none = np.zeros(0, np.uint64)
-        return _Counts(none, none, none, none, _histograms(None, 0))
-    hits, lost, unpaired, totals = (
-        kernel.counters[0][name].sum(axis=0)[:points] for name in ("hits", "lost", "unpaired", "totals")
-    )
-    return _Counts(hits, lost, unpaired, totals, _histograms(kernel.histograms, latencies))
+        return read_counts.none()
+    return read_counts.of_maps(kernel.counters, kernel.histograms, plan)
 
 
-def _with_tasks(plan: Plan, layout: Layout, counts: _Counts, seen: TaskCounts) -> tuple[Plan, Layout, _Counts]:
+def _with_tasks(plan: Plan, layout: Layout, counts: Counts, seen: TaskCounts) -> tuple[Plan, Layout, Counts]:
     """Replace the probes by the tasks that they selected, followed by the probes that selected none."""
     probes, first = plan.task_points, len(plan.kernel_points)
     of = [min(task.pattern, len(probes) - 1) for task in seen.tasks]
@@ -489,7 +529,7 @@ def _with_tasks(plan: Plan, layout: Layout, counts: _Counts, seen: TaskCounts) -
     return (
         replace(plan, points=points),
         layout,
-        _Counts(
+        Counts(
             hits=np.concatenate([counts.hits, np.pad(seen.hits, (0, missing))]),
             lost=np.concatenate([counts.lost, np.pad(seen.lost, (0, missing))]),
             unpaired=np.concatenate([counts.unpaired, none]),
@@ -513,13 +553,6 @@ def _widened(samples: Samples, points: int) -> Samples:
     return replace(samples, hits=np.pad(samples.hits, ((0, 0), (0, points - samples.hits.shape[1]))))
 
 
-def _histograms(mapped: NDArray[np.void] | None, rows: int) -> Histograms:
-    if mapped is None:
-        return Histograms(np.zeros((0, buckets.COUNT), np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
-    value = mapped[0]
-    return Histograms(value["counts"][:rows].copy(), value["total"][:rows].copy(), value["max"][:rows].copy())
-
-
 def _unread(layout: Layout, hits: NDArray[np.uint64], duration_ns: int) -> Read:
     """Return the data that remains if the reader process is gone: no events, and the counters at the end."""
     times = np.array([0, duration_ns], np.int64)
@@ -530,14 +563,6 @@ def _unread(layout: Layout, hits: NDArray[np.uint64], duration_ns: int) -> Read:
         end_ns=0,
         limit_reached=False,
     )
-
-
-def _all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) -> NDArray[np.uint64]:
-    """Number of events by point that would have been recorded: one per hit, or per completed call if measured."""
-    events = hits.copy()
-    for row, point in enumerate(plan.latency_points):
-        events[point.id] = histograms.counts[row].sum()
-    return events
 
 
 def _about_memory(events: int, size: int) -> str:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 KIND = container.Kind(
     b"accel_magic", "recording", "give a file written by %%ktrace --save or TraceResult.to_parquet()", "record"
 )
-_TEXT = pa.dictionary(pa.int32(), pa.string())
+TEXT = pa.dictionary(pa.int32(), pa.string())
 _DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
     "bool",
     "float32",
     "float64",
 }
 _ALWAYS = ("time_ns", "point", "pid", "tid", "cpu", "comm")
-_LABELS = ("probe", "function")
+LABELS = ("probe", "function")
 _GROWING = ("time_ns", "duration_ns")  # stored with delta encoding; other columns with dictionaries
 
 
@@ -51,11 +51,11 @@ def save(recording: Recording, path: str | Path) -> Path:
 
     """
     events = recording.events
-    columns = _describe(events)
+    columns = described_columns(events)
     try:
-        _check_columns(columns)
+        check_columns(columns)
         text = encode(recording, columns, len(events))
-        table = _table(events, columns, recording.plan)
+        table = table_of(events, columns, recording.plan)
     except (ValueError, pa.ArrowException) as error:
         raise RecordingError(
             f"cannot save this recording to {path}",
@@ -63,15 +63,16 @@ def save(recording: Recording, path: str | Path) -> Path:
             fix="report this to accel_magic, with the traced cell",
             code="save.failed",
         ) from error
+    return container.write(table, path, KIND, text, **writer_options(table, columns))
+
+
+def writer_options(table: pa.Table, columns: tuple[StoredColumn, ...]) -> dict[str, Any]:
+    """How pyarrow writes a table of events: times with delta encoding, everything else with dictionaries."""
     growing = [column.stored for column in columns if column.name in _GROWING and column.dtype in ("int64", "uint64")]
-    return container.write(
-        table,
-        path,
-        KIND,
-        text,
-        use_dictionary=[name for name in table.column_names if name not in growing],
-        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-    )
+    return {
+        "use_dictionary": [name for name in table.column_names if name not in growing],
+        "column_encoding": dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    }
 
 
 def load(path: str | Path) -> Recording:
@@ -91,8 +92,8 @@ def load(path: str | Path) -> Recording:
         with bounds.bounded():
             recording, columns = decode(text)
             container.check(file, KIND)
-            _check_columns(columns)
-            _check_table(file.file, columns, recording.event_count)
+            check_columns(columns)
+            check_schema(file.file, columns, recording.event_count)
             pages.declare(file.file, file.source, [column.stored for column in columns])
     except NewerVersionError as error:
         raise container.newer(place, str(error)) from error
@@ -103,13 +104,22 @@ def load(path: str | Path) -> Recording:
     return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
 
 
+def load_description(path: str | Path) -> tuple[Recording, tuple[StoredColumn, ...]]:
+    """Read a recording, and how its events are stored. Raises RecordingError, as `load`."""
+    recording = load(path)
+    events = recording.load_events
+    assert isinstance(events, _StoredEvents)  # noqa: S101 - of this module
+    events.close()
+    return recording, events.columns
+
+
 class _StoredEvents:
     """Loads the events of an open file on the first call, then closes the file."""
 
     def __init__(self, file: container.Opened, path: Path, columns: tuple[StoredColumn, ...], points: int) -> None:
+        self.columns = columns
         self._file = file
         self._path = path
-        self._columns = columns
         self._points = points
         self._events: Events | None = None
 
@@ -125,22 +135,27 @@ class _StoredEvents:
             self._file.close()
         return self._events
 
+    def close(self) -> None:
+        """Close the file without reading the events."""
+        self._file.close()
+
     def _read(self) -> Events:
-        table = pages.read(self._file.file, self._file.source, [column.stored for column in self._columns])
-        columns = {column.name: _column(table.column(column.stored), column) for column in self._columns}
+        table = pages.read(self._file.file, self._file.source, [column.stored for column in self.columns])
+        columns = {column.name: column_of(table.column(column.stored), column) for column in self.columns}
         points = columns["point"].values
         if len(points) and int(np.max(points)) >= self._points:
             raise ValueError(f"an event belongs to probe point {np.max(points)} of {self._points}")
         return Events(columns)
 
 
-def _describe(events: Events) -> tuple[StoredColumn, ...]:
-    taken = {*_LABELS, *events.columns}
+def described_columns(events: Events) -> tuple[StoredColumn, ...]:
+    """Describe how the columns of events are stored."""
+    taken = {*LABELS, *events.columns}
     described = []
     for name, column in events.columns.items():
         stored = name
         # Some tracepoints have a field called `function` (workqueue, timer): the label keeps the name, the field moves.
-        while stored in _LABELS or (stored != name and stored in taken):
+        while stored in LABELS or (stored != name and stored in taken):
             stored += "_"
         taken.add(stored)
         described.append(
@@ -149,10 +164,10 @@ def _describe(events: Events) -> tuple[StoredColumn, ...]:
     return tuple(described)
 
 
-def _check_columns(columns: tuple[StoredColumn, ...]) -> None:
+def check_columns(columns: tuple[StoredColumn, ...]) -> None:
     """Raise ValueError unless these are the columns of `Events`, with supported types."""
     by_name = {column.name: column for column in columns}
-    if len({column.stored for column in columns} | set(_LABELS)) != len(columns) + len(_LABELS) or len(by_name) != len(
+    if len({column.stored for column in columns} | set(LABELS)) != len(columns) + len(LABELS) or len(by_name) != len(
         columns
     ):
         raise ValueError("two event columns have the same name")
@@ -168,7 +183,8 @@ def _check_columns(columns: tuple[StoredColumn, ...]) -> None:
             raise ValueError(f"event column {name} has the wrong kind")
 
 
-def _table(events: Events, columns: tuple[StoredColumn, ...], plan: Plan) -> pa.Table:
+def table_of(events: Events, columns: tuple[StoredColumn, ...], plan: Plan) -> pa.Table:
+    """Make the table that is stored. Raises ValueError: an event belongs to no point of the plan."""
     points = events.columns["point"].values
     if len(points) and not 0 <= int(np.min(points)) <= int(np.max(points)) < len(plan.points):
         raise ValueError(f"an event belongs to probe point {np.max(points)} of {len(plan.points)}")
@@ -205,7 +221,7 @@ def _texts(texts: tuple[str, ...]) -> pa.Array:
     return pa.array([text.encode("utf-8", "backslashreplace") for text in texts], pa.binary()).cast(pa.string())
 
 
-def _column(chunked: pa.ChunkedArray, stored: StoredColumn) -> Column:
+def column_of(chunked: pa.ChunkedArray, stored: StoredColumn) -> Column:
     """Undo `_array`. Rows without a value get 0, or -1 if the column has categories."""
     valid = chunked.is_valid().to_numpy() if stored.nullable else None
     if stored.categories is None:
@@ -232,13 +248,18 @@ def _codes(chunk: pa.DictionaryArray, known: pa.Array, name: str) -> NDArray[np.
     return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int32)
 
 
-def _check_table(file: pq.ParquetFile, columns: tuple[StoredColumn, ...], event_count: int) -> None:
-    """Raise ValueError unless the file's schema matches its description."""
+def check_schema(file: pq.ParquetFile, columns: tuple[StoredColumn, ...], event_count: int) -> None:
+    """Raise ValueError unless a file's schema and number of rows match the description."""
     if file.metadata.num_rows != event_count:
         raise ValueError(f"it contains {file.metadata.num_rows} events but declares {event_count}")
     schema = file.schema_arrow
     for column in columns:
-        expected = pa.from_numpy_dtype(column.dtype) if column.categories is None else _TEXT
+        expected = arrow_type(column)
         found = schema.get_all_field_indices(column.stored)
         if len(found) != 1 or schema.field(found[0]).type != expected:
             raise ValueError(f"there is no event column {column.name} of type {expected}")
+
+
+def arrow_type(column: StoredColumn) -> pa.DataType:
+    """Arrow's type of a stored column."""
+    return pa.from_numpy_dtype(column.dtype) if column.categories is None else TEXT

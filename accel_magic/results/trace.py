@@ -6,10 +6,13 @@ import math
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from accel_magic.analysis.drm.calls import is_traced
 from accel_magic.analysis.frames import counts_frame, events_frame, latency_frame
 from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.errors import ProbeError, ResultError
+from accel_magic.recording import dataset
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
 
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
-    import pandas as pd
+    import polars as pl
+    import pyarrow.dataset as ds
     from bokeh.model import Model
     from numpy.typing import NDArray
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.profile import ProfileResult
+    from accel_magic.results.queries import Source
     from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
     from accel_magic.views.tables import TraceTables
 
@@ -144,6 +149,97 @@ class TraceResult(Result):
         if recording.limit_reached:
             yield Lost(max(self.hits - kept, 0), "hits came after the event limit", "left out")
 
+    def scan(self) -> ds.Dataset:
+        """The events as a `pyarrow.dataset.Dataset`: those of a dataset's files, which it reads in batches.
+
+        Columns: those of `events` as they are stored, with `point` (the probe's number) and, as text, `probe` and
+        `function`. Of a result of many nodes also `host`, `rank`, `node`, and `clock_offset_ns` and `clock_drift`:
+        `time_ns + clock_offset_ns + time_ns * clock_drift` is the time on the result's clock.
+
+        Raises:
+            RecordingError: A file is damaged; also while it is read.
+
+        """
+        from accel_magic.results import queries
+
+        return queries.scan(self._sources())
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """Run a query with DuckDB, over the files if this is a dataset.
+
+        Views: `events` (see `scan`; of many nodes, `time_ns` is on the result's clock), `counts` and `latency` (as the
+        tables of the result) and, of many nodes, `nodes`. The query can read no other files, and DuckDB uses half of
+        the free memory at most.
+
+        Args:
+            query: One SELECT, or EXPLAIN.
+
+        Raises:
+            MachineError: DuckDB is not installed.
+            ResultError: The query fails, or its result is too large for a data frame.
+            RecordingError: A file is damaged.
+
+        """
+        from accel_magic.results import queries
+
+        return queries.sql(self._sources(), query, self._query_tables())
+
+    def lazy(self) -> pl.LazyFrame:
+        """The events as a Polars LazyFrame, over the files if this is a dataset; columns as in `sql`.
+
+        Raises:
+            MachineError: Polars is not installed.
+
+        """
+        from accel_magic.results import queries
+
+        return queries.lazy(self._sources())
+
+    def _sources(self) -> list[Source]:
+        """The recordings that the events are in."""
+        from accel_magic.results.queries import Source
+
+        return [Source(self.recording)]
+
+    def _query_tables(self) -> dict[str, pd.DataFrame]:
+        """Tables that queries can use besides the events."""
+        return {
+            "counts": self.counts.reset_index(),
+            "latency": self.latency.drop(columns="histogram").reset_index(),
+        }
+
+    def between(self, start_s: float, end_s: float) -> TraceResult:
+        """The events of a stretch of time as a result of its own; their times are then since `start_s`.
+
+        Hits, latencies and rates are those of these events. Of a dataset, only files with such events are read.
+
+        Args:
+            start_s: Beginning, seconds since the start of the trace.
+            end_s: End; events at that time are not included.
+
+        Raises:
+            ProbeError: This is not a stretch of time within the trace.
+            ResultError: The trace has no times, or these events are too many to load.
+            RecordingError: A file is damaged.
+
+        """
+        from accel_magic.recording.piece import between
+
+        return TraceResult(between(self.recording, *self._stretch(start_s, end_s)), self.value)
+
+    def _stretch(self, start_s: float, end_s: float) -> tuple[int, int]:
+        from accel_magic.analysis.rates import check_timed
+
+        check_timed(self.recording, "times")
+        if not 0 <= start_s < end_s < math.inf or start_s > self.duration_s:
+            raise ProbeError(
+                f"between({start_s:g}, {end_s:g}) is not a stretch of this trace",
+                why=f"it lasts {self.duration_s:.6g} s",
+                fix="give the beginning and the end in seconds since the start of the trace",
+                code="dataset.bad-stretch",
+            )
+        return int(start_s * 1e9), min(math.ceil(end_s * 1e9), max(self.recording.duration_ns, int(start_s * 1e9) + 1))
+
     @property
     def stacks(self) -> pd.DataFrame:
         """One row per distinct stack of the events, most frequent first; `events.stack` refers to these rows.
@@ -184,7 +280,9 @@ class TraceResult(Result):
 
     @property
     def stacks_lost(self) -> int:
-        """Events whose stack did not fit into the kernel's table of stacks."""
+        """Events whose stack did not fit into the kernel's table of stacks; 0 if they cannot be loaded."""
+        if not dataset.is_loadable(self.recording):
+            return 0
         return self.combined_stacks.lost if self.combined_stacks is not None else 0
 
     def profile(self, weight: str = "hits") -> ProfileResult:
@@ -327,16 +425,18 @@ class TraceResult(Result):
         """Tables shown in the text and the HTML."""
         from accel_magic.views.tables import TraceTables
 
+        whole = dataset.is_loadable(self.recording)
         return TraceTables(
             self.recording,
             counts=self.counts,
             latency=self.latency,
-            waits=self.waits,
-            stacks=self.stacks if self.combined_stacks is not None else None,
+            waits=self.waits if whole else pd.DataFrame(),
+            stacks=self.stacks if whole and self.combined_stacks is not None else None,
             stacks_lost=self.stacks_lost,
             npu=lambda: self.npu,
             openvino=lambda: self.openvino,
             drm=lambda: self.drm,
+            whole=whole,
         )
 
     def summary(self) -> str:

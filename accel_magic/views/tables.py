@@ -45,6 +45,7 @@ class TraceTables:
         openvino: Likewise for OpenVINO.
         drm: Likewise for the DRM scheduler.
         nodes: What is shown of the first nodes, by name; empty if it is not a trace of nodes.
+        whole: Whether all events can be loaded; if not, nothing is analyzed.
 
     """
 
@@ -58,6 +59,7 @@ class TraceTables:
     openvino: Callable[[], OpenVinoTables]
     drm: Callable[[], DrmTables]
     nodes: Mapping[str, TraceTables] = field(default_factory=dict)
+    whole: bool = True
 
 
 @dataclass(frozen=True)

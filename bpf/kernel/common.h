@@ -81,7 +81,7 @@ struct am_control {
 	u32 recording;	  /* hits are recorded too */
 	u32 at_work[2];	  /* user threads that are attaching, detaching or instrumenting */
 	u32 starter;	  /* the thread that is starting a thread of the tool */
-	u32 ignored_tgid[2]; /* the reader and the compiler */
+	u32 ignored_tgid[3]; /* the reader, the compiler, and the writer of a dataset */
 };
 
 struct am_counters {
@@ -126,7 +126,8 @@ AM_INLINE int am_is_tracer(u32 pid, u32 tid)
 	struct am_control *control = AM_VALUE(AM_CONTROL);
 
 	return tid == control->at_work[0] || tid == control->at_work[1] || pid == control->ignored_tgid[0] ||
-	       pid == control->ignored_tgid[1] || am_holds(AM_VALUE(AM_OWN_THREADS), tid);
+	       pid == control->ignored_tgid[1] || pid == control->ignored_tgid[2] ||
+	       am_holds(AM_VALUE(AM_OWN_THREADS), tid);
 }
 
 #ifdef AM_TASK_STATUS

@@ -271,7 +271,7 @@ class KernelEngine:
         visible = tracers if scope.in_initial_namespace() else ()
         nobody = own_threads.NOBODY
         control["at_work"], control["starter"] = nobody, nobody
-        control["ignored_tgid"] = (*visible, nobody, nobody)[:2]
+        control["ignored_tgid"] = (*visible, *[nobody] * 3)[:3]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:
             _follow_processes(linker, root, tracers, self.caller)

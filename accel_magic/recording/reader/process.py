@@ -20,6 +20,7 @@ import numpy as np
 
 from accel_magic import channel
 from accel_magic.recording.reader.sources import ProgramSource, ReplaySource, Source, live
+from accel_magic.recording.reader.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,22 +65,32 @@ class Trace:
         if message["live"]:
             self.live = socket.socket(fileno=descriptors.pop())
             self.live.setblocking(False)
+        self.stream: Stream | None = None
         self.max_events: int | None = message["max_events"]
         self.duration_ns: int | None = message["duration_ns"]
-        self.files: list[int] = []
+        streamed = descriptors.pop() if message.get("stream_bytes") else None
+        self._files: list[int] = []
         try:
             self.source = _SOURCES[message["source"]](message, descriptors)
-            for ring in range(-1, self.source.ring_count):
-                self.files.append(os.memfd_create(f"records-{ring}"))
+            self.table = os.memfd_create("samples")
+            self._files.append(self.table)
+            if streamed is not None:
+                writer = socket.socket(fileno=streamed)
+                streamed = None
+                self.stream = Stream(writer, self.source.ring_count, message["stream_bytes"])
+            else:
+                for ring in range(self.source.ring_count):
+                    self._files.append(os.memfd_create(f"records-{ring}"))
         except OSError:
-            for descriptor in (*descriptors, *self.files):
+            for descriptor in (*descriptors, *self._files, *([] if streamed is None else [streamed])):
                 os.close(descriptor)
             raise
-        self.table = self.files.pop(0)
-        self.recorded = [0] * len(self.files)
+        self._files.remove(self.table)
+        self.recorded = [0] * self.source.ring_count
         self.samples = _Samples()
         self.start_ns = 0
         self.end_ns = 0
+        self.finished = False
         self.limit_reached = False
         self.next_live = 0
 
@@ -87,6 +98,13 @@ class Trace:
         """Note that the traced code is about to start."""
         self.start_ns = start_ns
         self.source.go(start_ns)
+        if self.stream is not None:
+            self.stream.go(start_ns)
+
+    @property
+    def files(self) -> list[int]:
+        """The files that records are appended to, by ring."""
+        return self._files if self.stream is None else self.stream.files
 
     def poll(self) -> float:
         """Do the work that is due; returns the seconds until the next call."""
@@ -95,6 +113,10 @@ class Trace:
         if not self.start_ns:
             return wait
         now = time.monotonic_ns()
+        if self.stream is not None:
+            self.stream.poll(now)
+            if self.stream.gone:
+                self.source.stop_recording()  # nobody would write the records
         if self.duration_ns is not None and not self.end_ns and now >= self.start_ns + self.duration_ns:
             self.source.disable()
             self.end_ns = now
@@ -110,6 +132,8 @@ class Trace:
     def drain(self) -> int:
         """Move records from the rings to the files; returns their number."""
         moved = 0
+        if self.stream is not None and self.stream.full and not self.finished:
+            return 0
         for ring, file in enumerate(self.files):
             count = self.source.drain(ring, file)
             self.recorded[ring] += count
@@ -140,6 +164,7 @@ class Trace:
     def stop(self, end_ns: int, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], list[int]]:
         """Drain the rings and return the answer; `meanwhile` is called in between to serve other traces."""
         deadline = time.monotonic() + _DRAIN_DEADLINE_S
+        self.finished = True
         self.source.finish()
         while self.source.waiting() and time.monotonic() < deadline:
             if not self.drain():
@@ -161,25 +186,44 @@ class Trace:
             "end_ns": self.end_ns,
             "limit_reached": self.limit_reached,
         }
-        return answer, [self.table, *self.files]
+        if self.stream is None:
+            return answer, [self.table, *self.files]
+        self.stream.end({**answer, "end_ns": self.end_ns or end_ns}, self.table)
+        return answer, [self.table]
+
+    def orphaned(self) -> None:
+        """End a trace whose process has died: the writer gets everything that the kernel delivered."""
+        if self.stream is not None and self.start_ns:
+            self.source.disable()
+            self.stop(time.monotonic_ns(), lambda: None)
 
     def close(self) -> None:
         """Release all resources."""
         if self.live is not None:
             self.live.close()
-        for file in (self.table, *self.files):
+        for file in (self.table, *self._files):
             os.close(file)
+        if self.stream is not None:
+            self.stream.close()
         self.source.close()
 
 
 def serve(connection: socket.socket, parent: int) -> None:
     """Serve requests until the notebook's process is gone."""
     traces: dict[int, Trace] = {}
-    due = time.monotonic()
 
     def poll() -> float:
         return time.monotonic() + min((trace.poll() for trace in traces.values()), default=1.0)
 
+    try:
+        _serve(connection, parent, traces, poll)
+    finally:
+        for trace in traces.values():
+            trace.orphaned()
+
+
+def _serve(connection: socket.socket, parent: int, traces: dict[int, Trace], poll: Callable[[], float]) -> None:
+    due = time.monotonic()
     while os.getppid() == parent:
         if not channel.readable(connection, max(due - time.monotonic(), 0.0)):
             due = poll()

@@ -1,0 +1,1 @@
+"""The process that writes a dataset while its trace runs."""

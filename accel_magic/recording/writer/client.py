@@ -1,0 +1,202 @@
+"""The side of the process that traces: start the writer of a dataset, and end it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic import channel, free_memory, own_python
+from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.recording import counts, dataset
+from accel_magic.recording.decode import decode
+from accel_magic.recording.recording import Recording, Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from accel_magic.kernel.attachment import Layout
+    from accel_magic.probes.plan import Plan
+
+_TIMEOUT_S: Final = 120.0
+_MOST_BYTES: Final = 256 << 20
+_SHARE: Final = 8
+"""Records on their way to the writer may take 256 MiB, or 1/8 of the free memory if that is less."""
+
+
+class Writer:
+    """The process that writes one dataset. It outlives this one, to complete the dataset.
+
+    Args:
+        folder: Where the dataset will be.
+
+    Raises:
+        MachineError: It cannot be started.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.failed = ""
+        """Why the dataset is incomplete; '' if it is complete."""
+        self._made = self._counting = self._finished = False
+        self._reader, self._theirs = socket.socketpair()
+        self._helper = channel.start_process(
+            own_python.command("accel_magic.recording.writer.process"),
+            what="writer",
+            environment={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        self._helper.connection.settimeout(_TIMEOUT_S)
+
+    @property
+    def pid(self) -> int:
+        """Process id, so that its own hits can be excluded."""
+        return self._helper.pid
+
+    @property
+    def stream(self) -> int:
+        """Descriptor of the reader's end of the socket between reader and writer."""
+        return self._reader.fileno()
+
+    @property
+    def most_bytes(self) -> int:
+        """How much the reader and the writer may hold in memory."""
+        return min(_MOST_BYTES, free_memory.available_bytes() // _SHARE)
+
+    def open(self, plan: Plan, machine: dict[str, str], layout: Layout, descriptors: Sequence[int]) -> None:
+        """Make the dataset.
+
+        Args:
+            plan: What is traced.
+            machine: This machine.
+            layout: Layout of the records.
+            descriptors: Of the counters, and of the histograms if there are any.
+
+        Raises:
+            RecordingError: The folder cannot be written to, or holds a dataset.
+            MachineError: The writer has ended.
+
+        """
+        dataset.make(self.folder, _beginning(plan, machine, layout))
+        self._made = True
+        message = {
+            "folder": str(self.folder),
+            "layout": asdict(layout),
+            "histograms": len(descriptors) > 1,
+            "limit": plan.max_events,
+        }
+        try:
+            with self._theirs:
+                channel.send(self._helper.connection, message, [self._theirs.fileno(), *descriptors])
+            channel.receive(self._helper.connection)
+        except OSError:
+            raise MachineError(
+                "the writer process ended unexpectedly",
+                why=self._helper.last_words(),
+                fix="trace again; if it happens again, please report it with this message",
+                code="writer.ended",
+            ) from None
+
+    def given(self) -> None:
+        """Note that the reader has its end of the socket."""
+        self._reader.close()
+
+    def go(self, start_ns: int, shift_ns: int) -> None:
+        """Report the start: CLOCK_MONOTONIC, and how far it is ahead of the kernel's."""
+        self._counting = True
+        with contextlib.suppress(OSError):  # reported at the end
+            channel.send(self._helper.connection, {"do": "go", "start_ns": start_ns, "shift_ns": shift_ns})
+
+    def finish(self, rest: Sequence[NDArray[np.uint8]]) -> None:
+        """Wait until everything is written that the reader had, and these records; sets `failed`."""
+        files = []
+        try:
+            for ring in rest:
+                files.append(os.memfd_create("rest"))
+                with open(files[-1], "wb", closefd=False) as file:
+                    file.write(ring.data)
+            channel.send(self._helper.connection, {"do": "finish"}, files)
+            answer, _ = channel.receive(self._helper.connection)
+            self.failed = self.failed or answer["failed"]
+        except TimeoutError:
+            self.failed = "the writer process does not respond"
+        except OSError:
+            self.failed = f"the writer process ended ({self._helper.last_words()})"
+        finally:
+            self._finished = True
+            for descriptor in files:
+                os.close(descriptor)
+
+    def complete(self, recording: Recording) -> Recording:
+        """Write the final description and manifest, and return the recording with the events of the dataset.
+
+        Events that were not written are counted as lost, and a note says why.
+        """
+        plan = recording.plan
+        manifest = dataset.read_manifest(self.folder, len(plan.points), len(plan.latency_points))
+        if self.failed:
+            lost = recording.lost
+            if plan.records_events and not recording.limit_reached:
+                every = counts.all_events(plan, recording.hits, recording.histograms)
+                lost = np.where(every > manifest.recorded, every - manifest.recorded, 0).astype(np.uint64)
+            note = f"the dataset in {self.folder} is incomplete: {self.failed}; what was not written counts as lost"
+            recording = replace(recording, lost=lost, plan=replace(plan, notes=(*plan.notes, note)))
+        columns = dataset.columns_of(self.folder)
+        files = dataset.Files(self.folder / dataset.EVENTS, dataset.in_order(manifest.parts), columns, len(plan.points))
+        recording = replace(recording, event_count=files.rows, load_events=files)
+        try:
+            dataset.complete(self.folder, recording, replace(manifest, state="ended"))
+        except AccelMagicError as error:
+            self.failed = self.failed or error.why or error.what
+        else:
+            self._end("ended")
+        self._helper.forget()
+        return recording
+
+    def abort(self) -> None:
+        """End without a result: nothing stays of a trace that did not start; else the writer completes the dataset."""
+        self._reader.close()
+        self._theirs.close()
+        if self._finished:
+            return  # `complete` follows
+        if not self._counting:
+            self._end("drop")
+            if self._made:
+                dataset.remove(self.folder)
+        self._helper.forget()
+
+    def _end(self, how: str) -> None:
+        with contextlib.suppress(OSError):
+            channel.send(self._helper.connection, {"do": how})
+        self._helper.process.wait()
+
+
+def _beginning(plan: Plan, machine: dict[str, str], layout: Layout) -> Recording:
+    """A recording that has not started, with the columns that records of this layout have."""
+    zero = counts.zero(plan)
+    nothing = [np.empty(0, np.uint8) for _ in layout.record_sizes]
+    events = dataset.nullable(decode(layout, nothing, 0, all_columns=True))
+    return Recording(
+        plan=plan,
+        machine=machine,
+        started="",
+        start_ns=0,
+        duration_ns=0,
+        hits=zero.hits,
+        lost=zero.lost,
+        unpaired=zero.unpaired,
+        totals=zero.totals,
+        missed=0,
+        histograms=zero.histograms,
+        samples=Samples(np.zeros(1, np.int64), np.zeros((1, len(plan.points)), np.uint64)),
+        event_count=0,
+        limit_reached=False,
+        load_events=lambda: events,
+    )
