@@ -541,7 +541,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     found = json.loads(body[:-2])
     if type(found) is not dict or found["format"] != _FORMAT:
         raise ValueError("it is not a manifest")
-    if type(found["version"]) is int and found["version"] > VERSION:
+    if _whole(found["version"]) > VERSION:
         raise NewerVersionError(f"its format is {found['version']}, this version reads {VERSION}")
     return found
 
