@@ -94,7 +94,7 @@ def add_common_options(parser: argparse.ArgumentParser, dry_run: str, traced: st
     """
     add = parser.add_argument
     add("--live", action=argparse.BooleanOptionalAction, default=None, help=f"show live counters while {traced} runs")
-    add("--save", metavar="FILE.parquet", help="save the result; accel_magic.open reads it")
+    add("--save", metavar="PATH", help="save the result, to FILE.parquet or as a folder; accel_magic.open reads it")
     add("--dry-run", action="store_true", help=dry_run)
     add("--replay", metavar="FILE.parquet", help="replay a recording instead of tracing")
     add("--speed", type=_speed, metavar="N", help="with --replay: N times the recorded speed (1)")

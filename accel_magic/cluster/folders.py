@@ -1,4 +1,4 @@
-"""Recordings of a job's processes as a folder: `run=RUN/host=HOST/rank=RANK/`, each with a recording and a description.
+"""Recordings of a job's processes as a folder: `run=RUN/host=HOST/rank=RANK/`, each with a dataset and a description.
 
 Each process writes its own part, without asking the others. What is read is not trusted: parts that are damaged,
 missing, twice there or foreign are named, and the others are used.
@@ -16,6 +16,7 @@ from accel_magic import foreign_files, terminal
 from accel_magic.cluster.clock import Reading
 from accel_magic.cluster.node import Node
 from accel_magic.errors import RecordingError
+from accel_magic.recording import dataset
 from accel_magic.recording.files import destination, replacing
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 State = Literal["tracing", "ended", "untraced"]
 VERSION: Final = 1
-DESCRIPTION, RECORDING = "node.json", "trace.parquet"
+DESCRIPTION: Final = "node.json"
 MOST_NODES: Final = 4096
 _MOST_BYTES: Final = 1 << 16
 _LONGEST: Final = 80
@@ -70,8 +71,8 @@ class Found:
     Attributes:
         path: The part.
         described: Its description; one without a rank for a part that has none.
-        recording: Its recording; None if there is none.
-        problem: Why it cannot be used.
+        recording: Its dataset; None if there is none.
+        problem: Why it cannot be used, or that it has not ended.
 
     """
 
@@ -170,13 +171,16 @@ def _part(path: Path) -> Found:
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         why = str(error) or type(error).__name__
         return Found(path, unknown, None, Problem("its description is damaged or missing", why, code="cluster.damaged"))
-    recording = path / RECORDING
     if described.problem:
         return Found(path, described, None, described.problem)
-    if not recording.is_file():
-        what = "it has not ended, or was killed" if described.state == "tracing" else "its recording is missing"
-        return Found(path, described, None, Problem(what, f"there is no {recording}", code="cluster.no-recording"))
-    return Found(path, described, recording, None)
+    tracing = described.state == "tracing"
+    if not dataset.is_dataset(path):
+        what = "it has not ended, or was killed" if tracing else "its recording is missing"
+        return Found(
+            path, described, None, Problem(what, f"there is no dataset in {path}", code="cluster.no-recording")
+        )
+    unfinished = Problem("it has not ended, or was killed", code="cluster.unfinished") if tracing else None
+    return Found(path, described, path, unfinished)
 
 
 def _described(path: Path) -> Described:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from accel_magic.kernel.stacks.table import COLUMNS, concatenated
+from accel_magic.recording import dataset
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +27,8 @@ _NAMED: Final = 3
 _NO_STACK, _LOST_STACK = np.uint64(0), np.uint64(2**64 - 1)
 """Keys of events without a stack, and of those whose stack is in no table."""
 _ADDED: Final = (HOST, RANK, NODE)
+_ROW_BYTES: Final = 64
+"""Memory that an event takes, roughly: nodes may have different columns."""
 
 
 class Clock(Protocol):
@@ -92,11 +95,57 @@ def merged(parts: Sequence[Part]) -> Recording:
         samples=_samples(parts, places, len(points), start),
         event_count=sum(one.event_count for one in recordings),
         limit_reached=any(one.limit_reached for one in recordings),
-        load_events=lambda: _events(parts, places, start),
+        load_events=_Merged(tuple(parts), tuple(places), start),
         replayed=recordings[0].replayed,
         stacks=_stacks(recordings),
         outcome="error" if any(one.outcome == "error" for one in recordings) else recordings[0].outcome,
     )
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """Events of several nodes, on one clock; calling the object loads them all, in order of time.
+
+    Attributes:
+        parts: The nodes.
+        places: Of each node, the places of its points among those of all.
+        start: Time 0 on the reference's clock.
+
+    """
+
+    parts: tuple[Part, ...]
+    places: tuple[NDArray[np.int64], ...]
+    start: int
+
+    def __call__(self) -> Events:
+        self.check()
+        return _events(self.parts, self.places, self.start)
+
+    def check(self) -> None:
+        """Check that the events can be loaded together. Raises ResultError: they are too many."""
+        if any(isinstance(part.recording.load_events, dataset.Batched) for part in self.parts):
+            dataset.check_rows(sum(part.recording.event_count for part in self.parts), _ROW_BYTES)
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Events]:
+        """Read one piece of one node after the other; each is in order of time."""
+        stacks = _stack_places(self.parts)
+        for number, (part, own) in enumerate(zip(self.parts, self.places, strict=True)):
+            needed = None if names is None else [*{"time_ns", "point", *names}]
+            for events in dataset.batches(part.recording, needed):
+                columns = dict(_with_common_stacks(part.recording, events, stacks[number]).columns)
+                columns["time_ns"] = Column(_times(part, events, self.start))
+                columns["point"] = Column(own[columns["point"].values.astype(np.int64)].astype(np.uint16))
+                yield Events(columns | _of_nodes(self.parts, _alone(number, len(self.parts), len(events)), slice(None)))
+
+
+def _alone(number: int, nodes: int, rows: int) -> list[int]:
+    """Numbers of rows by node, if all are of one node."""
+    return [rows if node == number else 0 for node in range(nodes)]
+
+
+def _times(part: Part, events: Events, start: int) -> NDArray[np.int64]:
+    own = events.columns["time_ns"].values.astype(np.int64) + part.recording.start_ns
+    return part.clock.to_reference(own) - start
 
 
 def _united(plans: Sequence[Plan]) -> tuple[tuple[ProbePoint, ...], list[NDArray[np.int64]]]:
@@ -178,11 +227,12 @@ def _samples(parts: Sequence[Part], places: Sequence[NDArray[np.int64]], points:
 
 
 def _events(parts: Sequence[Part], places: Sequence[NDArray[np.int64]], start: int) -> Events:
-    events = _with_common_stacks([part.recording for part in parts])
-    times = [
-        part.clock.to_reference(one.columns["time_ns"].values.astype(np.int64) + part.recording.start_ns) - start
-        for part, one in zip(parts, events, strict=True)
+    stacks = _stack_places(parts)
+    events = [
+        _with_common_stacks(part.recording, part.recording.events, before)
+        for part, before in zip(parts, stacks, strict=True)
     ]
+    times = [_times(part, one, start) for part, one in zip(parts, events, strict=True)]
     order = np.argsort(np.concatenate(times), kind="stable")
     lengths = [len(one) for one in events]
     columns = {"time_ns": Column(np.concatenate(times)[order])}
@@ -201,23 +251,26 @@ def _stacks(recordings: Sequence[Recording]) -> StackTable | None:
     return concatenated(tables) if tables else None
 
 
-def _with_common_stacks(recordings: Sequence[Recording]) -> list[Events]:
-    """The events of all nodes, with the keys of the table that `_stacks` makes."""
-    found, rows_before = [], 0
-    for one in recordings:
-        columns = dict(one.events.columns)
-        if one.stacks is not None:
-            for name in COLUMNS.keys() & columns.keys():
-                rows = one.stacks.rows(columns[name].values)
-                keys = (rows + rows_before + 1).astype(np.uint64)
-                keys[rows < 0] = np.where(rows[rows < 0] == -1, _NO_STACK, _LOST_STACK)
-                columns[name] = Column(keys, columns[name].valid)
-            rows_before += len(one.stacks.keys)
-        found.append(Events(columns))
-    return found
+def _stack_places(parts: Sequence[Part]) -> list[int]:
+    """For each node, the number of stacks before its own in the table that `_stacks` makes."""
+    sizes = [0 if part.recording.stacks is None else len(part.recording.stacks.keys) for part in parts]
+    return [sum(sizes[:number]) for number in range(len(sizes))]
 
 
-def _of_nodes(parts: Sequence[Part], lengths: Sequence[int], order: NDArray[np.intp]) -> dict[str, Column]:
+def _with_common_stacks(recording: Recording, events: Events, before: int) -> Events:
+    """A node's events, with the keys of the table that `_stacks` makes."""
+    if recording.stacks is None:
+        return events
+    columns = dict(events.columns)
+    for name in COLUMNS.keys() & columns.keys():
+        rows = recording.stacks.rows(columns[name].values)
+        keys = (rows + before + 1).astype(np.uint64)
+        keys[rows < 0] = np.where(rows[rows < 0] == -1, _NO_STACK, _LOST_STACK)
+        columns[name] = Column(keys, columns[name].valid)
+    return Events(columns)
+
+
+def _of_nodes(parts: Sequence[Part], lengths: Sequence[int], order: NDArray[np.intp] | slice) -> dict[str, Column]:
     hosts = list(dict.fromkeys(part.node.host for part in parts))
     host = np.repeat([hosts.index(part.node.host) for part in parts], lengths).astype(np.int32)
     ranks = [-1 if part.node.rank is None else part.node.rank for part in parts]

@@ -68,7 +68,7 @@ def _recorded(values: argparse.Namespace, signals: HeldSignals) -> int | None:
     facts = tuple(machine.describe().items())
     first = clock.read()
     folders.write(part, Described(own, "tracing", (first,), facts))
-    common = Common(None, False, str(part / folders.RECORDING), False, None, 1.0, False)
+    common = Common(None, False, f"{part}/", False, None, 1.0, False)
     try:
         status = trace.traced(values, common, signals)
     except AccelMagicError as error:

@@ -75,9 +75,11 @@ def traced(values: argparse.Namespace, common: Common, signals: HeldSignals) -> 
     """
     values.started = False
     if common.save is not None:
+        from accel_magic.recording import dataset
         from accel_magic.recording.files import destination
 
-        destination(common.save)  # fail now on a wrong path, not after the trace
+        place = dataset.check if values.program is None and dataset.names_folder(common.save) else destination
+        place(common.save)  # fail now on a wrong path, not after the trace
     import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 
     from accel_magic.kernel.own_threads import at_work, take_all

@@ -18,7 +18,7 @@ import stat
 import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -113,6 +113,25 @@ class Manifest:
         return sum(part.rows for part in self.parts)
 
 
+@runtime_checkable
+class Batched(Protocol):
+    """Events that may be more than can be loaded: what a recording's `load_events` can be."""
+
+    def check(self) -> None:
+        """Check that all events can be loaded. Raises ResultError: they are too many."""
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Events]:
+        """Read the events, or only columns of them, piece by piece. Raises RecordingError: a file is damaged."""
+
+
+@runtime_checkable
+class Stored(Batched, Protocol):
+    """Events in files."""
+
+    def files(self) -> Files:
+        """The files, on this machine. Raises AccelMagicError: they cannot be fetched."""
+
+
 @dataclass(frozen=True)
 class Files:
     """The events of a dataset; calling the object loads them all.
@@ -139,6 +158,14 @@ class Files:
     def paths(self) -> list[str]:
         """Paths of the files."""
         return [str(self.folder / part.name) for part in self.parts]
+
+    def files(self) -> Files:
+        """These files."""
+        return self
+
+    def check(self) -> None:
+        """Check that all events can be loaded. Raises ResultError: they are too many."""
+        check_rows(self.rows, bytes_per_row(self.columns))
 
     def within(self, start_ns: int, end_ns: int) -> Files:
         """The files that may have events from `start_ns` to before `end_ns`."""
@@ -169,7 +196,7 @@ class Files:
             RecordingError: A file is damaged.
 
         """
-        check_rows(self.rows, bytes_per_row(self.columns))
+        self.check()
         return _in_order(self._events([self._table(part, None) for part in self.parts]))
 
     def between(self, start_ns: int, end_ns: int) -> Events:
@@ -655,8 +682,8 @@ def load(folder: str | Path) -> Recording:
     recording, columns = store.load_description(place / DESCRIPTION)
     plan = recording.plan
     manifest = read_manifest(place, len(plan.points), len(plan.latency_points))
-    usable, problems = _usable(place, manifest, columns)
-    files_ = Files(place / EVENTS, usable, columns, len(plan.points))
+    parts, problems = usable(place, manifest, columns)
+    files_ = Files(place / EVENTS, parts, columns, len(plan.points))
     notes = [*problems, *_about_state(place, manifest, recording)]
     if manifest.state != "ended":
         recording = replace(
@@ -680,11 +707,11 @@ def load(folder: str | Path) -> Recording:
     )
 
 
-def _usable(folder: Path, manifest: Manifest, columns: tuple[StoredColumn, ...]) -> tuple[tuple[Part, ...], list[str]]:
+def usable(folder: Path, manifest: Manifest, columns: tuple[StoredColumn, ...]) -> tuple[tuple[Part, ...], list[str]]:
     """The parts that can be read, by time, and notes about the others."""
     import pyarrow as pa
 
-    usable, problems, missing = [], [], 0
+    found, problems, missing = [], [], 0
     for part in manifest.parts:
         try:
             path = folder / EVENTS / part.name
@@ -696,7 +723,7 @@ def _usable(folder: Path, manifest: Manifest, columns: tuple[StoredColumn, ...])
             with _opened(path) as file:
                 container.description(file, path, _KIND)
                 store.check_schema(file.file, columns, part.rows)
-            usable.append(part)
+            found.append(part)
         except FileNotFoundError:
             missing += part.rows
             problems.append(f"{part.name} is missing")
@@ -709,7 +736,7 @@ def _usable(folder: Path, manifest: Manifest, columns: tuple[StoredColumn, ...])
     if problems:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
         problems = [f"{missing:,} of {manifest.rows:,} events are not in the dataset any more: {shown}"]
-    return in_order(usable), problems
+    return in_order(found), problems
 
 
 def _about_state(folder: Path, manifest: Manifest, recording: Recording) -> Iterator[str]:
@@ -730,26 +757,29 @@ def _about_state(folder: Path, manifest: Manifest, recording: Recording) -> Iter
 
 
 def files_of(recording: Recording) -> Files | None:
-    """The files of a recording's events; None if they are in memory or in a single file."""
-    return recording.load_events if isinstance(recording.load_events, Files) else None
+    """The files of a recording's events, fetched if they are elsewhere; None if they are in memory or a single file.
+
+    Raises:
+        AccelMagicError: They cannot be fetched.
+
+    """
+    return recording.load_events.files() if isinstance(recording.load_events, Stored) else None
 
 
 def is_loadable(recording: Recording) -> bool:
     """Whether all events of a recording can be loaded at once."""
-    stored = files_of(recording)
-    if stored is None:
+    if not isinstance(recording.load_events, Batched):
         return True
     try:
-        check_rows(stored.rows, bytes_per_row(stored.columns))
+        recording.load_events.check()
     except ResultError:
         return False
     return True
 
 
-def batches(recording: Recording, names: Sequence[str]) -> Iterator[Events]:
-    """Read columns of a recording's events, in batches if it is a dataset."""
-    stored = files_of(recording)
-    if stored is not None:
-        yield from stored.batches(names)
+def batches(recording: Recording, names: Sequence[str] | None = None) -> Iterator[Events]:
+    """Read a recording's events, or only columns of them, piece by piece if they are in files."""
+    if isinstance(recording.load_events, Batched):
+        yield from recording.load_events.batches(names)
     else:
         yield recording.events

@@ -16,13 +16,14 @@ from accel_magic.cluster.clock import order
 from accel_magic.cluster.folders import Problem
 from accel_magic.cluster.merge import Part, merged
 from accel_magic.errors import RecordingError, ResultError
-from accel_magic.recording import store
+from accel_magic.recording import dataset
+from accel_magic.recording.recording import Column, Events
 from accel_magic.results.nodes import OfNodes, none_traced
 from accel_magic.results.stragglers import Traced
 from accel_magic.results.trace import TraceResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bokeh.model import Model
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import TraceComparison
+    from accel_magic.results.queries import Source
     from accel_magic.results.stragglers import Stragglers
     from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
     from accel_magic.views.tables import TraceTables
@@ -54,7 +56,7 @@ class NodeTrace:
         recording: What it recorded; None if it could not be traced or its recording is missing.
         clock: Its clock; None without a recording.
         problem: Why there is no recording, or that the node ended before the trace did.
-        path: The recording's file on the node's machine; "" if there is none.
+        path: The recording's folder on the node's machine; "" if there is none.
         pid: Process id of a cluster's worker; None if unknown.
 
     """
@@ -300,19 +302,37 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
 
     def _apart(self) -> Recording:
         """The recording with process ids that differ between nodes: node n has those from n * 2**22 on."""
-        from accel_magic.recording.recording import Column, Events
+        return replace(self.recording, load_events=_Apart(self.recording))
 
-        recording = self.recording
+    def _sources(self) -> list[Source]:
+        from accel_magic.results.queries import Place, Source
 
-        def load() -> Events:
-            columns = dict(recording.events.columns)
-            base = columns["node"].values.astype(np.int64) << 22
-            for name in ("pid", "tid"):
-                column = columns[name]
-                columns[name] = Column((column.values + base).astype(np.int64), column.valid)
-            return Events(columns)
+        start = self.recording.start_ns
+        return [
+            Source(part.recording, Place(part.node.host, part.node.rank, part.node.name, part.clock, start))
+            for part in self.parts
+            if part.recording is not None and part.clock is not None
+        ]
 
-        return replace(recording, load_events=load)
+    def _query_tables(self) -> dict[str, pd.DataFrame]:
+        return {**super()._query_tables(), "nodes": self.nodes}
+
+    def between(self, start_s: float, end_s: float) -> ClusterResult:
+        """The events of a stretch of time, of all nodes, as a result of its own; see `TraceResult.between`.
+
+        The edges are as exact as the clocks.
+        """
+        from accel_magic.recording.piece import between
+
+        edges = [self.recording.start_ns + time for time in self._stretch(start_s, end_s)]
+        parts = []
+        for part in self.parts:
+            piece = part
+            if part.recording is not None and part.clock is not None:
+                own = [_on_clock(part.clock, edge) - part.recording.start_ns for edge in edges]
+                piece = replace(part, recording=between(part.recording, own[0], own[1]))
+            parts.append(piece)
+        return ClusterResult(parts, self.value)
 
     def _title(self) -> str:
         return f"trace of {len(self.parts)} nodes"
@@ -342,6 +362,42 @@ def _of_node(name: str, found: Diagnosis, recording: Recording) -> Diagnosis:
     return replace(found, items=items, unchecked=unchecked, recording=recording)
 
 
+@dataclass(frozen=True)
+class _Apart:
+    """Events of many nodes, with process ids that differ between nodes."""
+
+    recording: Recording
+
+    def __call__(self) -> Events:
+        return _renumbered(self.recording.events)
+
+    def check(self) -> None:
+        """Check that the events can be loaded together. Raises ResultError: they are too many."""
+        if isinstance(self.recording.load_events, dataset.Batched):
+            self.recording.load_events.check()
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Events]:
+        """Read the events piece by piece."""
+        return map(_renumbered, dataset.batches(self.recording, names))
+
+
+def _renumbered(events: Events) -> Events:
+    columns = dict(events.columns)
+    base = columns["node"].values.astype(np.int64) << 22
+    for name in ("pid", "tid"):
+        column = columns[name]
+        columns[name] = Column((column.values + base).astype(np.int64), column.valid)
+    return Events(columns)
+
+
+def _on_clock(line: Line, time_ns: int) -> int:
+    """The time on a node's clock that is mapped to this one, within 1 ns."""
+    own = time_ns
+    for _ in range(4):  # each step is more exact by the drift, at most 1e-2
+        own += time_ns - int(line.to_reference(np.array([own], np.int64))[0])
+    return own
+
+
 def _identity(part: NodeTrace) -> str | int:
     return part.node.name if part.node.rank is None else part.node.rank
 
@@ -366,13 +422,13 @@ def _node_trace(part: Found, reference: tuple[Reading, ...]) -> NodeTrace:
     if part.recording is None:
         return NodeTrace(node, None, None, problem)
     try:
-        recording = store.load(part.recording)
+        recording = dataset.load(part.recording)
         line = _line(part.described.readings, reference)
     except RecordingError as error:
         return NodeTrace(node, None, None, Problem(error.what, error.why or "", error.fix or "", error.code))
     except ValueError as error:
         return NodeTrace(node, None, None, Problem("its clock makes no sense", str(error), code="cluster.damaged"))
-    return NodeTrace(node, recording, line, path=str(part.recording))
+    return NodeTrace(node, recording, line, problem, path=str(part.recording))
 
 
 def _line(own: tuple[Reading, ...], reference: tuple[Reading, ...]) -> Line:

@@ -17,6 +17,7 @@ from accel_magic.analysis.rates import check_timed
 from accel_magic.analysis.waits import wait_column
 from accel_magic.formats.trace_event import microseconds, plain, texts, to_bytes
 from accel_magic.kernel.stacks.table import COLUMNS
+from accel_magic.recording import dataset
 from accel_magic.recording.files import destination, replacing
 from accel_magic.recording.profile import label
 from accel_magic.recording.recording import Column
@@ -59,7 +60,8 @@ def export(
     captured values as arguments; the rates of each probe (hits/s) become counters. Times are microseconds since the
     start of the trace, to the nanosecond. A stack is another argument, with its frames joined by `;`, outermost first.
     The idle tasks of all CPUs share the thread id 0 and get a track per CPU. A trace of the NPU driver also gets tracks
-    for its layers, with flows along its jobs (`perfetto_npu`).
+    for its layers, with flows along its jobs (`perfetto_npu`). Events that are too many to load are written piece by
+    piece, without stacks, reasons of waits, and such tracks.
 
     Args:
         recording: The recording.
@@ -76,7 +78,7 @@ def export(
     """
     check_timed(recording, "times to export")
     target = destination(path)
-    events = recording.events
+    pieces, columns = _pieces(recording, stacks)
     about = {**recording.machine, "started": recording.started}
     if recording.replayed is not None:
         about["replay"] = f"recorded on {recording.replayed.recorded_on}"
@@ -85,9 +87,10 @@ def export(
     with replacing(target) as file:
         file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
         skip = 1  # every piece starts with a comma, which is dropped before the first entry
+        tracks: dict[tuple[int, int], tuple[str, bool]] = {}
         for lines in chain(
-            _events(events, recording.plan, _stacks(stacks) | wait_column(recording)),
-            _described(_track_names(events)),
+            _all_events(pieces, recording.plan, columns, tracks),
+            _described(_track_names(tracks)),
             _described(_counters(recording)),
             _layers(npu),
             _jobs(drm),
@@ -97,6 +100,22 @@ def export(
             skip = 0
         file.write(b"\n]}\n")
     return target
+
+
+def _pieces(recording: Recording, stacks: CombinedStacks | None) -> tuple[Iterator[Events], dict[str, Column]]:
+    """The events, in pieces if they cannot be loaded, and more columns of them; none of those of pieces."""
+    if dataset.is_loadable(recording):
+        return iter([recording.events]), _stacks(stacks) | wait_column(recording)
+    return dataset.batches(recording), {}
+
+
+def _all_events(
+    pieces: Iterator[Events], plan: Plan, more: dict[str, Column], tracks: dict[tuple[int, int], tuple[str, bool]]
+) -> Iterator[bytes]:
+    """Yield the text of all events; `tracks` gets the threads."""
+    for events in pieces:
+        tracks |= _named_tracks(events)
+        yield from _events(events, plan, more)
 
 
 def _layers(npu: Npu | None) -> Iterator[bytes]:
@@ -190,19 +209,26 @@ def _tracks(events: Events) -> NDArray[np.int64]:
     return np.where(tid == 0, events.columns["cpu"].values.astype(np.int64), tid)
 
 
-def _track_names(events: Events) -> Iterator[dict[str, Any]]:
-    """Name each thread by its last name, and each process after its main thread, else after the first thread seen."""
+def _named_tracks(events: Events) -> dict[tuple[int, int], tuple[str, bool]]:
+    """Each thread's last name, by process and track, and whether it is the main thread of its process."""
     comm = events.columns["comm"]
     named = np.flatnonzero(comm.values.astype(np.int64) >= 0)[::-1]
     pid = events.columns["pid"].values.astype(np.int64)
     tid = events.columns["tid"].values.astype(np.int64)
     key = pid << 32 | _tracks(events)
-    threads = named[np.unique(key[named], return_index=True)[1]]
+    rows = named[np.unique(key[named], return_index=True)[1]]
+    texts = comm.categories or ()
+    return {
+        (int(key[row]) >> 32, int(key[row]) & 0xFFFFFFFF): (texts[int(comm.values[row])], bool(tid[row] == pid[row]))
+        for row in rows.tolist()
+    }
+
+
+def _track_names(tracks: dict[tuple[int, int], tuple[str, bool]]) -> Iterator[dict[str, Any]]:
+    """Name each thread by its last name, and each process after its main thread, else after its first thread."""
     processes: dict[int, str] = {}
-    for row in threads.tolist():
-        name = (comm.categories or ())[int(comm.values[row])]
-        process, track = int(key[row]) >> 32, int(key[row]) & 0xFFFFFFFF
-        if tid[row] == pid[row] or process not in processes:
+    for (process, track), (name, main) in sorted(tracks.items()):
+        if main or process not in processes:
             processes[process] = "idle" if process == 0 else name
         yield {"name": "thread_name", "ph": "M", "pid": process, "tid": track, "args": {"name": name}}
     for process, name in processes.items():

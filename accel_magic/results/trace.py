@@ -408,12 +408,16 @@ class TraceResult(Result):
     def to_perfetto(self, path: str | Path) -> Path:
         """Write the events as Chrome/Perfetto trace JSON, for ui.perfetto.dev.
 
+        Events that are too many to load are written piece by piece, without stacks and tracks of drivers.
+
         Raises:
             ResultError: The trace was imported and has no times.
 
         """
         from accel_magic.results.perfetto import export, has_layers
 
+        if not dataset.is_loadable(self.recording):
+            return export(self.recording, path)
         npu = self.npu if has_layers(self.recording) else None
         drm = self.drm if self.recording.timed and is_traced(self.recording) else None
         return export(self.recording, path, self.combined_stacks, npu, drm)

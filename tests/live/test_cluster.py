@@ -277,8 +277,10 @@ def test_agents_whose_workers_were_all_replaced_are_kept_by_the_new_workers(dask
     assert {part.problem.code for part in t.result.parts} == {"cluster.worker-ended"}
 
 
-def test_a_killed_agent_is_reported_and_the_others_are_whole(dask, workers, in_kernel, left_behind):
-    with trace(*PROBES, on=dask) as t:
+def test_a_killed_agent_is_reported_its_dataset_stays_and_the_others_are_whole(
+    dask, workers, in_kernel, left_behind, tmp_path
+):
+    with trace(*PROBES, on=dask, save=tmp_path / "kept") as t:
         expected = run_each(dask, workers)
         in_kernel()
         os.kill(min(running_agents()), signal.SIGKILL)
@@ -286,6 +288,12 @@ def test_a_killed_agent_is_reported_and_the_others_are_whole(dask, workers, in_k
     (lost,) = (part for part in t.result.parts if part.problem is not None)
     assert (lost.problem.code, lost.recording) == ("cluster.agent-gone", None)
     assert lost.node.name in lost.problem.what
+    assert t.result.sql("select count(*) as n from events")["n"].tolist() == [t.result.recorded]
+    assert t.result.lazy().collect().height == t.result.scan().count_rows() == t.result.recorded
+    wait_for(lambda: accel_magic.open(tmp_path / "kept").hits == 2 * sum(CALLS))
+    kept = accel_magic.open(tmp_path / "kept").nodes.set_index("node")
+    assert kept["events"].to_dict() == {name: 2 * number for name, number in expected.items()}
+    assert kept.index[kept["problem"] != ""].tolist() == [lost.node.name]
     del expected[lost.node.name]
     assert {
         part.node.name: by_function(part.recording)["a64l"] for part in t.result.parts if part.recording
@@ -318,9 +326,11 @@ def test_agents_of_a_killed_client_detach_keep_their_files_and_end(dask, workers
 
     assert left_behind() == set()
     wait_for(lambda: not agents & running_agents())
-    kept = [accel_magic.open(path) for path in (tmp_path / "kept").glob("*.parquet") if ".counts" not in path.name]
-    assert sorted(result.hits for result in kept) == sorted(CALLS)
-    assert sorted(len(result.events) for result in kept) == sorted(CALLS)
+    kept = accel_magic.open(tmp_path / "kept")
+    assert sorted(kept.nodes["node"]) == sorted(workers.values())
+    assert kept.nodes["problem"].tolist() == [""] * 3
+    assert sorted(kept.nodes["hits"]) == sorted(CALLS)
+    assert sorted(kept.events.groupby("node", observed=True).size()) == sorted(CALLS)
 
 
 def running_agents():

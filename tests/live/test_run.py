@@ -12,6 +12,7 @@ import pytest
 import accel_magic
 from accel_magic.cluster import folders
 from accel_magic.errors import RecordingError, ResultError
+from accel_magic.recording import dataset
 from tests.support.errors import raises
 
 CALLS = "import os, sys\nfor _ in range(int(sys.argv[1])): os.getppid()\nsys.exit(int(sys.argv[2]))"
@@ -134,7 +135,7 @@ def test_damaged_missing_double_and_foreign_parts_are_named_and_the_others_open(
     shutil.copytree(host / "rank=0", run / "host=other" / "rank=0")
     shutil.copytree(host / "rank=1", host / "rank=3")
     for name, change in (
-        ("rank=2", lambda part: (part / folders.RECORDING).write_bytes(b"PAR1 nonsense PAR1")),
+        ("rank=2", lambda part: (part / dataset.DESCRIPTION).write_bytes(b"PAR1 nonsense PAR1")),
         ("rank=3", lambda part: (part / folders.DESCRIPTION).write_text('{"version": 1, "node": 7}')),
     ):
         change(host / name)
@@ -146,7 +147,8 @@ def test_damaged_missing_double_and_foreign_parts_are_named_and_the_others_open(
     text = json.loads((killed / folders.DESCRIPTION).read_text())
     text["node"] |= {"rank": 6, "name": "rank 6"}
     (killed / folders.DESCRIPTION).write_text(json.dumps({**text, "state": "tracing"}))
-    (killed / folders.RECORDING).unlink()
+    (killed / dataset.MANIFEST).unlink()
+    shutil.rmtree(killed / dataset.EVENTS)
 
     result = accel_magic.open(folder)
     problems = result.nodes.set_index("node")["problem"]

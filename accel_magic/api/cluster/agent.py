@@ -3,7 +3,8 @@
 `python -m accel_magic.api.cluster.agent WORKER SILENCE_S FOLDER [BROKER DESCRIPTOR]`, started by
 `cluster.remote.start_agent`, prints its socket's name and continues in the background, so that it outlives the worker.
 Only processes of the same user (or root) on this machine are served. It ends when asked to, or when it has heard
-nothing from the client for SILENCE_S seconds: then it detaches, and writes what it has recorded.
+nothing from the client for SILENCE_S seconds: then it detaches, and completes its dataset. Events are written to the
+dataset while it traces, so those until then remain if it is killed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic import channel, local_socket, scratch
+from accel_magic import channel, local_socket, machine, scratch
 from accel_magic.broker.messages import encoded_error
-from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError, RecordingError, TraceStateError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from accel_magic.api.flame import FlameTrace
     from accel_magic.api.gputrace import GpuTrace
     from accel_magic.api.trace import Trace
+    from accel_magic.cluster.folders import Described
     from accel_magic.recording.live import LiveSample
     from accel_magic.recording.recording import Recording
 
@@ -57,6 +59,8 @@ class Agent:
         """The probe of each point."""
         self._newest: LiveSample | None = None
         self._summary: dict[str, Any] | None = None
+        self._part = folder
+        self._described: Described | None = None
         self._ended = False
 
     def serve(self, listening: socket.socket, silence_s: float) -> None:
@@ -125,7 +129,10 @@ class Agent:
         """Match the probes and attach them."""
         import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 
-        from accel_magic.api.trace import Options, Trace
+        from accel_magic.api.trace import DEFAULT_MAX_EVENTS, Options, Trace
+        from accel_magic.cluster import clock, folders
+        from accel_magic.cluster.folders import Described
+        from accel_magic.cluster.node import Node
         from accel_magic.kernel import own_threads
         from accel_magic.recording.session import warm_up
 
@@ -134,7 +141,11 @@ class Agent:
         options = dict(message["options"])
         if isinstance(options["stacks"], list):
             options["stacks"] = tuple(options["stacks"])
-        trace = Trace(tuple(message["probes"]), Options(**options), pid=self._worker)
+        if self._temporary is not None and options["mode"] == "auto" and options["max_events"] is None:
+            options["max_events"] = DEFAULT_MAX_EVENTS  # nobody has given a folder with space for more
+        node = Node(os.uname().nodename or "unknown", job=message["run"], name=message["name"])
+        self._part = folders.place(self._folder, node, message["run"])
+        trace = Trace(tuple(message["probes"]), Options(**options), save=self._part, pid=self._worker)
         plan = trace.prepare()
         if plan.task_points:
             raise ProbeError(
@@ -143,6 +154,9 @@ class Agent:
                 fix="trace in the task itself: with accel_magic.trace(...), and return what you need of the result",
                 code="cluster.no-tasks",
             )
+        folders.make(self._folder, node, message["run"])
+        self._described = Described(node, "tracing", (clock.read(),), tuple(machine.describe().items()))
+        folders.write(self._part, self._described)
         trace.attach(self._keep if message["live"] else None)
         self._trace, self._probes = trace, tuple(point.probe for point in plan.points)
         return {"points": len(plan.points)}
@@ -180,26 +194,28 @@ class Agent:
         self._attached().halt()
 
     def _stop(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Detach, and write the recording; again, return the same."""
+        """Detach, and complete the dataset; again, return the same."""
         if self._summary is None:
             worker_ended = self._worker_ended
-            result = self._attached().stop()
-            self._summary = {"worker_ended": worker_ended, **self._written(result)}
+            trace = self._attached()
+            with contextlib.suppress(RecordingError):  # not all events could be written: a note says so
+                trace.stop()
+            self._summary = {"worker_ended": worker_ended, **self._written(trace.result)}
         return self._summary
 
     def _written(self, result: Any) -> dict[str, Any]:
-        """Write the recording; describe where it is."""
-        from accel_magic.recording import store
+        """Complete the description of the recording; describe where it is."""
+        from accel_magic.cluster import clock, folders
+        from accel_magic.recording import dataset
 
         recording: Recording = result.recording
-        name = f"{os.uname().nodename}-{self._worker}-{recording.start_ns}"
-        path = store.save(recording, self._folder / f"{name}.parquet")
-        counts = store.save(_without_events(recording), self._folder / f"{name}.counts.parquet")
+        assert self._described is not None  # noqa: S101 - it was attached
+        readings = (*self._described.readings, clock.read())
+        folders.write(self._part, replace(self._described, state="ended", readings=readings))
         return {
             "temporary": "" if self._temporary is None else str(self._folder),
-            "path": str(path),
-            "bytes": path.stat().st_size,
-            "counts_path": str(counts),
+            "path": str(self._part),
+            "counts_path": str(self._part / dataset.DESCRIPTION),
             "start_ns": recording.start_ns,
             "duration_ns": recording.duration_ns,
             "event_count": recording.event_count,
@@ -208,21 +224,8 @@ class Agent:
     def _end(self, _: Mapping[str, Any]) -> None:
         """End without a result, unless it was stopped."""
         self._ended = True
-        if self._summary is not None:
-            Path(self._summary["counts_path"]).unlink(missing_ok=True)
-        elif self._temporary is not None:
+        if self._summary is None and self._temporary is not None:
             self._temporary.remove()
-
-
-def _without_events(recording: Recording) -> Recording:
-    """The same recording with everything but its events."""
-    from accel_magic.recording.recording import Events
-
-    columns = {
-        name: replace(column, values=column.values[:0], valid=None if column.valid is None else column.valid[:0])
-        for name, column in recording.events.columns.items()
-    }
-    return replace(recording, event_count=0, load_events=lambda: Events(columns))
 
 
 def main(worker: int, silence_s: float, folder: str, broker: str = "", descriptor: str = "") -> None:

@@ -1,48 +1,105 @@
-"""A recording that stays on its worker: counts come with the answer, events when they are first used."""
+"""A dataset that stays on its worker: counts come with the answer, files of events when they are first used."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import threading
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from accel_magic import scratch
-from accel_magic.recording import store
+from accel_magic.errors import RecordingError
+from accel_magic.recording import dataset, store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from accel_magic.recording.layout import StoredColumn
     from accel_magic.recording.recording import Events, Recording
 
+_MOST_MANIFEST: Final = 256 << 20
 
-def recording_of(counts: bytes, event_count: int, read: Callable[[], Iterator[bytes]]) -> Recording:
+
+def recording_of(counts: bytes, event_count: int, read: Callable[[str], Iterator[bytes]]) -> Recording:
     """Read a recording that came without its events.
 
     Args:
-        counts: The content of its file, without events.
-        event_count: Number of events in the complete file.
-        read: Reads the complete file.
+        counts: The description of its dataset.
+        event_count: Number of events in the dataset.
+        read: Reads a file of the dataset, by its path in there.
 
     Raises:
-        RecordingError: The file is damaged.
+        RecordingError: The description is damaged.
 
     """
     with scratch.folder("cluster") as folder:
-        path = folder / "counts.parquet"
+        path = folder / dataset.DESCRIPTION
         path.write_bytes(counts)
-        recording = store.load(path)
-        _ = recording.events  # closes the file
-
-    def load_events() -> Events:
-        with scratch.folder("cluster") as folder:
-            path = folder / "events.parquet"
-            _copy(read(), path)
-            return store.load(path).events
-
-    return replace(recording, event_count=event_count, load_events=load_events)
+        recording, columns = store.load_description(path)
+    points = len(recording.plan.points), len(recording.plan.latency_points)
+    return replace(recording, event_count=event_count, load_events=_Remote(read, columns, points, event_count))
 
 
-def _copy(parts: Iterator[bytes], path: Path) -> None:
-    with path.open("wb") as file:
-        for part in parts:
-            file.write(part)
+@dataclass
+class _Remote:
+    """Events of a dataset elsewhere: its files are copied to a temporary folder when they are first used.
+
+    Attributes:
+        read: Reads a file of the dataset, by its path in there.
+        columns: Its columns.
+        points: Number of points, and of those with latencies.
+        rows: Number of events.
+
+    """
+
+    read: Callable[[str], Iterator[bytes]]
+    columns: tuple[StoredColumn, ...]
+    points: tuple[int, int]
+    rows: int
+    _copied: dataset.Files | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __call__(self) -> Events:
+        self.check()
+        return self.files()()
+
+    def check(self) -> None:
+        """Check that all events can be loaded. Raises ResultError: they are too many."""
+        dataset.check_rows(self.rows, dataset.bytes_per_row(self.columns))
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Events]:
+        """Read the events, or only columns of them, file by file."""
+        return self.files().batches(names)
+
+    def files(self) -> dataset.Files:
+        """Copy the files, once. Raises AccelMagicError: they cannot be read, or are damaged."""
+        with self._lock:
+            if self._copied is None:
+                self._copied = self._copy()
+            return self._copied
+
+    def _copy(self) -> dataset.Files:
+        made = scratch.make("cluster")
+        weakref.finalize(self, made.remove)
+        (made.path / dataset.EVENTS).mkdir()
+        self._copy_file(dataset.MANIFEST, made.path, _MOST_MANIFEST)
+        manifest = dataset.read_manifest(made.path, *self.points)
+        for part in manifest.parts:
+            self._copy_file(f"{dataset.EVENTS}/{part.name}", made.path, part.size)
+        parts, problems = dataset.usable(made.path, manifest, self.columns)
+        if problems:
+            raise _damaged("; ".join(problems))
+        return dataset.Files(made.path / dataset.EVENTS, parts, self.columns, self.points[0])
+
+    def _copy_file(self, name: str, folder: Path, most: int) -> None:
+        size = 0
+        with (folder / name).open("wb") as file:
+            for part in self.read(name):
+                size += file.write(part)
+                if size > most:
+                    raise _damaged(f"{name} is larger than {most:,} bytes")
+
+
+def _damaged(why: str) -> RecordingError:
+    return RecordingError("the dataset of a node is damaged", why=why, fix="trace again", code="recording.damaged")

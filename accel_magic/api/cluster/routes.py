@@ -39,17 +39,17 @@ def routed(adapter: Adapter, calls: dict[NodeName, Call], timeout_s: float = CAL
 
 @dataclass(frozen=True)
 class Route:
-    """The way to a node's file."""
+    """The way to a folder of a node."""
 
     adapter: Adapter
     node: NodeName
     path: str
 
-    def read(self) -> Iterator[bytes]:
-        """Read the file, in parts. Raises AccelMagicError."""
-        offset = 0
+    def read(self, name: str) -> Iterator[bytes]:
+        """Read a file of the folder, in parts. Raises AccelMagicError."""
+        offset, path = 0, f"{self.path}/{name}"
         while True:
-            part = routed(self.adapter, {self.node: Call(remote.read, (self.path, offset))})[self.node]
+            part = routed(self.adapter, {self.node: Call(remote.read, (path, offset))})[self.node]
             if isinstance(part, AccelMagicError):
                 raise part
             if not part:

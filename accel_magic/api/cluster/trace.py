@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 import weakref
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.cluster.base import OnWorkers, problem_of
@@ -19,6 +21,7 @@ from accel_magic.cluster.remote import Call
 from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.kernel import own_threads
 from accel_magic.probes import grammar
+from accel_magic.recording import dataset
 from accel_magic.results.cluster import ClusterResult, NodeTrace
 
 if TYPE_CHECKING:
@@ -41,15 +44,36 @@ class ClusterTrace(OnWorkers[ClusterResult]):
         options: The other options; the scope is `self` (the default, also of kernel functions), or `all`: one worker of
             each machine traces everything there. In labs it is `all`.
         on: A `distributed.Client`, an `ipyparallel.Client` or a `DirectView`, or a `Lab` or a list of some.
-        **more: Arguments of `OnWorkers`; `save` fetches the events.
+        save: Write the result of all workers together to this Parquet file; this fetches their events. Any path that
+            does not end in `.parquet` is a `folder`.
+        folder: Folder on the nodes for the datasets, which then stay there; `accel_magic.open` opens one that all nodes
+            share. None: a temporary folder, removed with the result.
+        **more: Other arguments of `OnWorkers`.
 
     """
 
     KIND = "ktrace"
     of_nodes = True
 
-    def __init__(self, probes: tuple[str, ...], options: Options, on: Any, **more: Any) -> None:
-        super().__init__(on, **more)
+    def __init__(
+        self,
+        probes: tuple[str, ...],
+        options: Options,
+        on: Any,
+        *,
+        save: str | Path | None = None,
+        folder: str | Path | None = None,
+        **more: Any,
+    ) -> None:
+        if save is not None and dataset.names_folder(save):
+            if folder is not None:
+                raise ProbeError(
+                    f"save={str(save)!r} and folder= both name a folder for the recordings",
+                    fix="give one of them, or save='FILE.parquet' for one file of all workers together",
+                    code="cluster.two-folders",
+                )
+            folder, save = Path(save).expanduser().absolute(), None
+        super().__init__(on, save=save, folder=folder, **more)
         scope = self._adapter.scopes[0] if options.scope is None else options.scope
         if scope not in self._adapter.scopes:
             raise ProbeError(
@@ -84,7 +108,8 @@ class ClusterTrace(OnWorkers[ClusterResult]):
         return Call(remote.start_agent, (self._folder_text, self._silence_s, self._adapter.queues))
 
     def _request(self, *, live: bool) -> dict[str, Any]:
-        return {"probes": self.probes, "options": asdict(self.options), "live": live}
+        run = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+        return {"probes": self.probes, "options": asdict(self.options), "live": live, "run": run}
 
     def _attach(self, show: Show | None) -> None:
         self._show = show
@@ -112,7 +137,7 @@ class ClusterTrace(OnWorkers[ClusterResult]):
         super().halt()
 
     def _ask_call(self, traced: Traced, message: dict[str, Any]) -> Call:
-        return Call(remote.ask, (_socket(traced), message))
+        return Call(remote.ask, (_socket(traced), {**message, "name": traced.node.name}))
 
     def _stop_call(self, traced: Traced) -> Call:
         return Call(remote.ask_to_stop, (_socket(traced),))

@@ -169,7 +169,7 @@ def test_files_travel_in_parts_through_any_worker_of_the_machine(tmp_path, monke
 
     for gone in ("", "a", "b"):
         local.gone = {gone}
-        parts = list(Route(local, a, str(tmp_path / "file")).read())
+        parts = list(Route(local, a, str(tmp_path)).read("file"))
         assert [len(part) for part in parts] == [1000, 1000, 1000, 500]
         assert b"".join(parts) == content
 
