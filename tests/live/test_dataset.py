@@ -1,0 +1,183 @@
+"""Traces that are written to a folder while they run: complete, also if processes are killed or the writer is slow."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import accel_magic
+from accel_magic import trace
+from accel_magic.errors import RecordingError
+from accel_magic.recording import dataset
+from accel_magic.recording.writer import client
+from tests.support.errors import raises
+
+pytestmark = pytest.mark.live
+
+GETPPID = "tracepoint:syscalls:sys_enter_getppid"
+NOTEBOOK = """
+import os, sys, time
+import accel_magic
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", save=sys.argv[1]) as t:
+    for _ in range(int(sys.argv[2])):
+        os.getppid()
+    attached = t._session._attached
+    print(attached.writer.pid, attached.prepared.reader.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def wait_for(condition):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def manifest(folder):
+    return json.loads((folder / dataset.MANIFEST).read_text())["manifest"]
+
+
+def assert_adds_up(folder):
+    body = manifest(folder)
+    for hits, recorded, lost in zip(body["hits"], body["recorded"], body["lost"], strict=True):
+        assert hits == recorded + lost
+    assert sum(part["rows"] for part in body["parts"]) == sum(body["recorded"])
+
+
+def test_a_program_that_counts_its_calls_is_in_the_dataset_call_by_call(build, run, tmp_path):
+    program, folder = build("calls"), tmp_path / "set"
+    with trace(GETPPID, f"latency:uprobe:{program}:leaf", save=folder) as t:
+        told = run(program, 2, 300_000)
+
+    assert t.result.counts.droplevel("probe")["hits"]["sys_enter_getppid"] == told["getppid"]
+    assert (t.result.lost, t.result.recorded) == (0, t.result.hits)
+    opened = accel_magic.open(folder)
+    assert manifest(folder)["state"] == "ended"
+    assert_adds_up(folder)
+    pd.testing.assert_frame_equal(opened.events, t.result.events)
+    pd.testing.assert_frame_equal(opened.counts, t.result.counts)
+    assert opened.events["time_ns"].is_monotonic_increasing
+    assert (opened.events["pid"] == told["pid"]).all()
+    counted = opened.sql("select count(*) as n from events where function = 'sys_enter_getppid'")
+    assert counted["n"].tolist() == [told["getppid"]]
+    with raises("dataset.exists", RecordingError), trace(GETPPID, save=folder):
+        pytest.fail("nothing may run")
+    assert accel_magic.open(folder).hits == opened.hits
+
+
+def test_stacks_and_the_users_limit_are_kept(build, run, tmp_path):
+    program = build("calls")
+    with trace(GETPPID, save=tmp_path / "stacks", stacks="user") as t:
+        run(program, 1, 500)
+    with trace(GETPPID, save=tmp_path / "limit", max_events=777) as limited:
+        run(program, 1, 5000)
+
+    opened = accel_magic.open(tmp_path / "stacks")
+    pd.testing.assert_frame_equal(opened.stacks, t.result.stacks)
+    assert opened.stacks["hits"].sum() == 500
+    assert (limited.result.hits, limited.result.recorded) == (5000, 777)
+    assert len(accel_magic.open(tmp_path / "limit").events) == 777
+
+
+def test_the_notebook_is_killed_and_its_dataset_is_complete(tmp_path):
+    folder, calls = tmp_path / "set", 40_000
+    with subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK, folder, str(calls)], stdout=subprocess.PIPE, text=True
+    ) as notebook:
+        notebook.stdout.readline()
+        notebook.kill()
+    wait_for(lambda: manifest(folder)["state"] == "killed")
+    result = accel_magic.open(folder)
+
+    assert result.hits == result.recorded == len(result.events) == calls
+    assert result.lost == 0
+    assert_adds_up(folder)
+    assert any("was killed: the dataset ends" in note for note in result.plan.notes)
+    assert result.recording.samples.hits[-1].tolist() == [calls]
+
+
+def test_everything_is_killed_and_what_was_written_opens(tmp_path):
+    folder, calls = tmp_path / "set", 40_000
+    with subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK, folder, str(calls)], stdout=subprocess.PIPE, text=True
+    ) as notebook:
+        helpers = [int(word) for word in notebook.stdout.readline().split()]
+        wait_for(lambda: sum(manifest(folder)["recorded"]) == calls)
+        for pid in (*helpers, notebook.pid):
+            os.kill(pid, signal.SIGKILL)
+    result = accel_magic.open(folder)
+
+    assert manifest(folder)["state"] == "tracing"
+    assert result.hits == result.recorded == len(result.events) == calls
+    assert any("processes that traced and wrote were killed" in note for note in result.plan.notes)
+
+
+def test_the_writer_is_killed_and_what_it_did_not_write_is_lost_exactly(build, run, tmp_path):
+    program, folder = build("calls"), tmp_path / "set"
+    block = trace(GETPPID, save=folder)
+    with raises("dataset.incomplete", RecordingError), block:
+        run(program, 1, 10_000)
+        wait_for(lambda: sum(manifest(folder)["recorded"]) == 10_000)
+        os.kill(block._session._attached.writer.pid, signal.SIGKILL)
+        run(program, 1, 5000)
+
+    result = block.result
+    assert (result.hits, result.recorded, result.lost) == (15_000, 10_000, 5000)
+    assert any("incomplete" in note for note in result.plan.notes)
+    assert len(accel_magic.open(folder).events) == 10_000
+    with trace(GETPPID) as again:
+        os.getppid()
+    assert again.result.recorded == 1
+
+
+def test_a_writer_that_cannot_keep_up_costs_events_and_no_memory(build, run, tmp_path, monkeypatch):
+    most = 2 << 20
+    monkeypatch.setattr(client, "_MOST_BYTES", most)
+    program, folder = build("calls"), tmp_path / "set"
+    block = trace(GETPPID, save=folder, buffer=1)
+    with block:
+        attached = block._session._attached
+        os.kill(attached.writer.pid, signal.SIGSTOP)
+        run(program, 2, 100_000)
+        held = _shared_bytes(attached.prepared.reader.pid)
+        os.kill(attached.writer.pid, signal.SIGCONT)
+
+    result = block.result
+    assert result.hits == 200_000
+    assert result.lost > 0
+    assert result.recorded + result.lost == result.hits
+    assert_adds_up(folder)
+    assert held < most + (2 << 20), "what the reader holds, and one more read of the ring"
+    assert len(accel_magic.open(folder).events) == result.recorded
+
+
+def _shared_bytes(pid):
+    """Size of the files in memory that a process has open."""
+    files = Path(f"/proc/{pid}/fd").iterdir()
+    return sum(file.stat().st_size for file in files if "memfd:records" in str(file.readlink()))
+
+
+def test_a_trace_that_cannot_start_leaves_no_dataset(tmp_path):
+    folder = tmp_path / "set"
+    block = trace(GETPPID, save=folder, filter="arg0 == no_such_name")
+    with pytest.raises(accel_magic.AccelMagicError), block:
+        pytest.fail("nothing may run")
+    assert not folder.exists()
+
+
+def test_the_command_writes_a_folder(build, tmp_path):
+    program, folder = build("calls"), tmp_path / "set"
+    command = [sys.executable, "-m", "accel_magic", "trace", GETPPID, "--save", folder, "--no-print", "--", program]
+    subprocess.run([*command, "1", "4321"], check=True, stdout=subprocess.DEVNULL)
+
+    assert accel_magic.open(folder).hits == len(accel_magic.open(folder).events) == 4321
+    done = subprocess.run([*command, "1", "1"], check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "dataset.exists" in done.stderr
