@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.api import trace as api
+from accel_magic.api.tracing import trace
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.bcc.find import find_bcc
@@ -47,11 +47,11 @@ def uprobe() -> str:
 
 def ours(probe: str, what: What, calls: int, chunk: int = workloads.CHUNK, **options: Any) -> tuple[Run, TraceResult]:
     """Trace the loop with `accel_magic.trace`."""
-    with api.trace(probe, **options) as trace:
+    with trace(probe, **options) as block:
         run = workloads.run(what, calls, chunk)
-    if trace.result.hits != calls:
-        raise PeerError(f"accel_magic counted {trace.result.hits} hits of {calls}")
-    return run, trace.result
+    if block.result.hits != calls:
+        raise PeerError(f"accel_magic counted {block.result.hits} hits of {calls}")
+    return run, block.result
 
 
 def empty_program(what: What, calls: int) -> Run:

@@ -74,7 +74,8 @@ class Opened:
 def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options: Any) -> Path:
     """Write a table and its description `text`, and return the file's absolute path.
 
-    The write is atomic and replaces an existing file. `options` are those of `pyarrow.parquet.write_table`.
+    The write is atomic and replaces an existing file. `options` are those of `pyarrow.parquet.write_table`, and
+    `durable`: False does not wait for the disk.
 
     Raises:
         RecordingError: The place cannot be written to.
@@ -84,13 +85,20 @@ def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options:
 
 
 def write_parts(
-    schema: pa.Schema, parts: Iterable[pa.Table], path: str | Path, kind: Kind, text: bytes, **options: Any
+    schema: pa.Schema,
+    parts: Iterable[pa.Table],
+    path: str | Path,
+    kind: Kind,
+    text: bytes,
+    *,
+    durable: bool = True,
+    **options: Any,
 ) -> Path:
-    """Write a table that comes in parts, as `write` does."""
+    """Write a table that comes in parts, as `write` does; `durable` is that of `files.replacing`."""
     target = destination(path)
     described = schema.with_metadata({kind.key: text, kind.key + _CHECKSUM: checksum(text)})
     with (
-        replacing(target) as file,
+        replacing(target, durable=durable) as file,
         pq.ParquetWriter(file, described, compression="zstd", write_page_checksum=True, **options) as writer,
     ):
         for part in parts:

@@ -422,7 +422,12 @@ def write_part(folder: Path, number: int, events: Events, recording: Recording) 
     table = store.table_of(events, columns, recording.plan)
     text = json.dumps({"version": VERSION, "part": number, "start_ns": recording.start_ns}).encode()
     path = container.write(
-        table, folder / EVENTS / f"part-{number:06}.parquet", _KIND, text, **store.writer_options(table, columns)
+        table,
+        folder / EVENTS / f"part-{number:06}.parquet",
+        _KIND,
+        text,
+        durable=False,
+        **store.writer_options(table, columns),
     )
     times = events.columns["time_ns"].values
     return Part(path.name, len(events), path.stat().st_size, int(times[0]), int(times[-1]))
@@ -449,11 +454,30 @@ def write(recording: Recording, folder: str | Path) -> Path:
 
 def complete(folder: Path, recording: Recording, manifest: Manifest) -> None:
     """Write the final description and manifest. Raises RecordingError: they cannot be written."""
+    for part in manifest.parts:
+        _to_disk(folder / EVENTS / part.name)
     store.save(without_events(recording), folder / DESCRIPTION)
     write_manifest(
         folder,
         replace(manifest_of(recording, manifest.state), parts=manifest.parts, recorded=manifest.recorded),
     )
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file is on the disk. Raises RecordingError: it cannot be written there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write {path}",
+            why=error.strerror or str(error),
+            fix="give a folder with more space, or on another disk",
+            code="save.failed",
+        ) from error
 
 
 def without_events(recording: Recording) -> Recording:
@@ -500,7 +524,12 @@ def in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest. Raises RecordingError: it cannot be written."""
+    """Replace the manifest; while a trace runs, without waiting for the disk.
+
+    Raises:
+        RecordingError: It cannot be written.
+
+    """
     body = {
         "format": _FORMAT,
         "version": VERSION,
@@ -520,7 +549,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     }
     text = json.dumps(body).encode("ascii")
     whole = b'{"crc32":"%08x","manifest":%s}\n' % (zlib.crc32(text), text)
-    with files.replacing(files.destination(folder / MANIFEST)) as file:
+    durable = manifest.state != "tracing"
+    with files.replacing(files.destination(folder / MANIFEST), durable=durable) as file:
         file.write(whole)
 
 

@@ -72,8 +72,10 @@ def check(path: str | Path) -> None:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Yield a binary file to write to, and move it to `target` if the block succeeds.
+
+    If `durable`, the file survives a crash of the machine from then on: this can take long on a busy disk.
 
     An existing file keeps its mode, and its owner if this process may change owners. It stays untouched until the block
     has ended and after any error, and no temporary file is left behind.
@@ -90,7 +92,8 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
         with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
             if before is not None:
                 _take_over(file.fileno(), before)
         temporary.replace(target)
