@@ -32,7 +32,7 @@ def trace(*probes: str, save: str | Path | None = None, on: object = None, **opt
         *probes: Probes, as on the `%%ktrace` line.
         save: Write the result to this Parquet file.
         on: Trace the workers of this cluster instead of this process: a `distributed.Client`, an `ipyparallel.Client`
-            or a `DirectView`.
+            or a `DirectView`; or a running `Lab`, or a list of some.
         **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks. With `on`, also
             those of `ClusterTrace`: nodes, require_all, folder, silence_s.
 

@@ -416,9 +416,9 @@ def adapter_of(on: Any) -> Adapter:
         TraceStateError: It is a lab that does not run.
 
     """
-    labs = list({id(one): one for one in on}.values()) if isinstance(on, (list, tuple)) else [on]
+    labs = on if isinstance(on, (list, tuple)) else [on]
     if labs and all((type(one).__module__, type(one).__name__) == ("accel_magic.lab.vm.lab", "Lab") for one in labs):
-        return LabAdapter(labs)
+        return LabAdapter(list(dict.fromkeys(labs)))
     for kind in type(on).__mro__:
         package, name = kind.__module__.partition(".")[0], kind.__name__
         if (package, name) == ("distributed", "Client"):
