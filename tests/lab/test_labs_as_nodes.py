@@ -183,8 +183,9 @@ assert ctypes.CDLL(None).adjtimex(ctypes.byref(change)) >= 0
 
 
 @pytest.fixture
-def fast(other):
+def fast(both):
     """A lab whose clock is too fast, at a known rate."""
+    other = both[f"lab-{OTHER}"]
     set_ppm = lambda ppm: other.run([sys.executable, "-c", SET, str(ppm)])  # noqa: E731
     assert set_ppm(DRIFT_PPM).status == 0
     yield other
@@ -217,6 +218,7 @@ def distances(line, truth):
     return least, most
 
 
+@one_kernel
 def test_a_drifting_clock_is_corrected_within_the_stated_error(fast, shared_clock):
     truth, late = Truth(fast, shared_clock), LateAnswers([fast])
     (node,) = late.nodes()
