@@ -101,7 +101,7 @@ class LiveNodes:
                 self._ask_machine(machine, present.get(place, []))
 
     def _ask_machine(self, machine: _Machine, workers: Sequence[NodeName]) -> None:
-        now, there = time.monotonic(), {node.address for node in workers}
+        now, there = time.monotonic(), dict.fromkeys(node.address for node in workers)
         for address, (_, answer) in list(machine.asked.items()):
             if address not in there:
                 del machine.asked[address]
