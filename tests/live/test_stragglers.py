@@ -57,7 +57,7 @@ for number in range(steps):
     while time.thread_time_ns() < used + (30_000_000 if rank == 1 else 1_000_000):
         pass
     if rank == 2:
-        time.sleep(0.03)
+        time.sleep(0.08)
     cpu.append(time.thread_time_ns() - used)
     lengths.append(time.monotonic_ns() - start)
 accel_magic.step(steps)
@@ -111,7 +111,7 @@ def test_late_ranks_are_named_with_the_time_that_they_measured_and_the_cause(job
         assert table.loc[rank, "late"] > STEPS / 2
     assert set(found.table["rank"][:2]) == {1, 2}
     assert table.loc[2, "cause"] == "sleep"
-    assert table.loc[2, "waiting_ns"] > 25 * MS
+    assert table.loc[2, "waiting_ns"] > 50 * MS
     # A busy machine may make a rank that computes wait for a processor.
     assert table.loc[1, "cause"] in ("CPU", "waiting for a processor")
     assert table.loc[1, "cpu_ns"] == pytest.approx(29 * MS, rel=0.2)
