@@ -134,6 +134,16 @@ def test_a_group_made_again_is_another_group(frame):
     assert found["group"].nunique() == 2
 
 
+def test_the_end_of_a_call_before_the_trace_is_not_that_of_another_object(frame):
+    rank = Rank(0, np.random.default_rng(0))
+    rank.make_group("0", 0x9000)
+    rank.call("0", 1, 0x5000, wait="work", ends=False)
+    for address in (0x4000, 0x6000):
+        rank.happens(torch.FINISHED, work=address)
+
+    assert collectives_of(frame(rank.events))["end_ns"].isna().all()
+
+
 def test_without_collectives_the_table_is_empty(frame):
     assert collectives_of(frame([{"function": torch.WAIT_FOR_ALL, "node": "a", "time_ns": 1}])).empty
 
