@@ -73,7 +73,11 @@ def add_program_option(parser: argparse.ArgumentParser) -> None:
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
     """Add `--on`, `--nodes` and `--require-all`; an option that is not given is None."""
     add = parser.add_argument
-    add("--on", metavar="CLIENT", help="trace the workers of a cluster: a variable with a Dask or ipyparallel client")
+    add(
+        "--on",
+        metavar="CLIENT",
+        help="trace a cluster's workers: a variable with a Dask or ipyparallel client, or labs",
+    )
     add("--nodes", metavar="GLOB", help="with --on: only workers whose name or host matches, e.g. 'gpu*' (*)")
     add(
         "--require-all",

@@ -200,7 +200,7 @@ def _histograms(
     recordings: Sequence[Recording], points: Sequence[ProbePoint], places: Sequence[NDArray[np.int64]]
 ) -> Histograms:
     rows = {point.id: row for row, point in enumerate(point for point in points if point.latency)}
-    buckets = max((one.histograms.counts.shape[1] for one in recordings if one.histograms.counts.size), default=0)
+    buckets = max(one.histograms.counts.shape[1] for one in recordings)
     counts = np.zeros((len(rows), buckets), np.uint64)
     total, largest = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
     for one, own in zip(recordings, places, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from traitlets import Bool, Unicode
 
@@ -15,6 +15,10 @@ from accel_magic.magics.traced import TracedCells, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_LABS: Final = 100
+"""Longer lists are not looked into."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def clients(namespace: Mapping[str, Any]) -> list[str]:
     """Return the names of the variables that hold a cluster's client; those that begin with `_` are left out."""
     found = []
     for name, value in list(namespace.items()):
-        if not name.startswith("_"):
+        if not name.startswith("_") and not (isinstance(value, (list, tuple)) and len(value) > _LABS):
             with suppress(AccelMagicError):
                 adapter_of(value)
                 found.append(name)

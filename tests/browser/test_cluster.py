@@ -45,7 +45,7 @@ ROW = ".am-live"
 RESULT = ".accel-magic"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
 def test_the_row_has_a_cell_per_node_and_names_the_one_that_is_not_traced(request, theme, browse):
     lab = request.getfixturevalue("lab" if theme == "light" else "dark_lab")
     (lab.folder / "enough").unlink(missing_ok=True)

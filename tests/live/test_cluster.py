@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic import MachineError, ProbeError, trace
@@ -240,28 +242,34 @@ def test_children_of_a_worker_are_traced_with_it(dask, workers):
     assert t.result.by_node.iloc[0].replace(0, None).dropna().to_dict() == {workers[worker]: 40}
 
 
-def test_a_worker_killed_in_the_block_keeps_its_counts_and_the_others_are_whole(dask, workers, in_kernel, left_behind):
-    killed, *others = workers
+def test_two_workers_killed_in_the_block_keep_their_counts_and_the_other_is_whole(
+    dask, workers, in_kernel, left_behind
+):
+    *killed, left = workers
     with trace(*PROBES, on=dask) as t:
         expected = run_each(dask, workers, (300, 400, 500))
-        pid = dask.submit(os.getpid, workers=[killed], pure=False).result()
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: killed not in dask.scheduler_info()["workers"])
-        more = run_each(dask, {other: workers[other] for other in others}, (30, 40))
+        pids = {workers[one]: dask.submit(os.getpid, workers=[one], pure=False).result() for one in killed}
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not set(killed) & dask.scheduler_info()["workers"].keys())
+        more = run_each(dask, {left: workers[left]}, (30,))
         in_kernel()
 
     assert left_behind() == set()
+    wait_for(lambda: not running_agents())
     parts = {part.node.name: part for part in t.result.parts}
-    gone = parts.pop(workers[killed])
-    assert (gone.pid, gone.problem.code) == (pid, "cluster.worker-ended")
-    assert gone.node.name in gone.problem.what
-    assert by_function(gone.recording) == {"a64l": 300, "sys_enter_getsid": 300}
-    assert len(t.result.part(gone.node.name).events) == 600
-    for name, part in parts.items():
-        assert part.problem is None
-        assert by_function(part.recording) == dict.fromkeys(["a64l", "sys_enter_getsid"], expected[name] + more[name])
-    assert "3 of 3 nodes traced" in str(t.result)
-    assert "ended while it was traced" in str(t.result)
+    for name, pid in pids.items():
+        gone = parts.pop(name)
+        assert (gone.pid, gone.problem.code) == (pid, "cluster.worker-ended")
+        assert by_function(gone.recording) == dict.fromkeys(["a64l", "sys_enter_getsid"], expected[name])
+        assert len(t.result.part(name).events) == 2 * expected[name]
+    ((name, part),) = parts.items()
+    assert part.problem is None
+    assert by_function(part.recording) == dict.fromkeys(["a64l", "sys_enter_getsid"], expected[name] + more[name])
+    text = str(t.result)
+    assert "3 of 3 nodes traced" in text
+    for name, pid in pids.items():
+        assert f"incomplete: {name}\n  the worker ended while it was traced: process {pid} on " in text
 
 
 def test_agents_whose_workers_were_all_replaced_are_kept_by_the_new_workers(dask, workers):
@@ -508,3 +516,50 @@ def test_an_engine_busy_for_longer_than_the_silence_of_agents_is_traced_to_the_e
     (part,) = t.result.parts
     assert part.problem is None
     assert by_function(part.recording) == {"a64l": 15, "sys_enter_getsid": 15}
+
+
+@pytest.fixture
+def shell(dask):
+    """Run a cell of an IPython shell in which `client` is the cluster's; return (the shell's result, its variables)."""
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.run_line_magic("load_ext", "accel_magic")
+    shell.user_ns |= {"client": dask, "os": os}
+
+    def run(code):
+        with capture_output(display=False):
+            return shell.run_cell(code), shell.user_ns
+
+    yield run
+    shell.run_line_magic("unload_ext", "accel_magic")
+    InteractiveShell.clear_instance()
+
+
+def test_a_cell_is_traced_on_the_workers_of_the_client_that_it_names(shell, dask, workers, tmp_path, left_behind):
+    saved = tmp_path / "all.parquet"
+    head = f"%%ktrace {PROBES[1]} --on client --nodes [01] --mode events --save {saved} -o t"
+    pids = {name: adapter_pid(dask, name) for name in workers.values()}
+    done, variables = shell(
+        f"{head}\n[os.getsid(0) for _ in range(9)]\n"
+        "pids = client.gather([client.submit(work, pure=False, workers=[one]) for one in workers])\nlen(pids)"
+    )
+    assert isinstance(done.error_in_exec, NameError)  # its functions are missing: the traced cell failed as any other
+    assert variables["t"].hits == 0
+
+    variables |= {"work": calls(11), "workers": list(workers)}
+    done, _ = shell(
+        f"{head}\n[os.getsid(0) for _ in range(9)]\n"
+        "pids = client.gather([client.submit(work, pure=False, workers=[one]) for one in workers])\nlen(pids)"
+    )
+    assert done.error_in_exec is None
+    result = variables["t"]
+    assert done.result is result
+    assert result.value == 3
+    assert result.nodes["node"].tolist() == ["0", "1"]
+    assert result.nodes["pid"].tolist() == [pids["0"], pids["1"]]
+    assert result.by_node.iloc[0].tolist() == [11, 11]
+    assert accel_magic.open(saved).hits == 22
+
+    done, _ = shell("%%ktrace t:syscalls:sys_enter_getsid --on client --nodes nothing*\nran = True")
+    assert done.error_in_exec.code == "cluster.no-such-worker"
+    assert "ran" not in variables
+    assert left_behind() == set()

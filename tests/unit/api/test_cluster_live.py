@@ -33,7 +33,7 @@ class Cluster:
     """An adapter and its workers: they all run, on one other machine."""
 
     def __init__(self, names, *, queues):
-        self.queues = queues
+        self.queues, self.slowness = queues, 1.0
         self.nodes = [NodeName(name, "far", 1, name, place="far") for name in names]
         self.calls = []
 

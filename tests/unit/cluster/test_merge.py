@@ -119,6 +119,13 @@ def test_stacks_are_those_of_each_nodes_own_events(parts, tmp_path):
         assert result.profile().profile.total == 150 - both["lost"]
 
 
+def test_a_recording_without_latencies_can_be_saved(make_recording, tmp_path):
+    nodes = [make_recording(PROBES[:1], [(number, 0) for number in range(count)]) for count in (3, 4)]
+    whole = merged([Part(Node("h", name=str(at)), one, Shifted(0)) for at, one in enumerate(nodes)])
+
+    assert store.load(store.save(whole, tmp_path / "whole.parquet")).hits.tolist() == [7]
+
+
 def test_the_trace_lasts_from_the_first_start_to_the_last_end(parts):
     whole = merged([part for *_, part in parts])
 
