@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     broker,
+    cluster,
     consume,
     cost,
     datasets,
@@ -52,6 +53,7 @@ GROUPS = {
     "live": notebook.live,
     "functions": cost.functions,
     "broker": broker.tracing,
+    "cluster": cluster.attaching,
     "itt": itt.tasks,
     "lab": lab.attaching,
     "lab-cold": lab.cold,
