@@ -19,6 +19,13 @@ _BELOW: Final = re.compile(
     r"(.*/)?(threading|selectors|runpy|queue|socket|asyncio/.*|concurrent/futures/.*|contextlib)(\.py)?|<frozen runpy>"
 )
 """Modules of the standard library that can be below any code."""
+_TASKS_OF: Final = re.compile(r"(.*/)?(distributed/threadpoolexecutor|ipyparallel/engine/kernel)\.py")
+_RUNS_TASK: Final = re.compile(
+    rf"{_TASKS_OF.pattern}|(.*/)?(distributed/(_concurrent_futures_thread|utils|worker)|dask/_task_spec)\.py"
+)
+"""Modules with which workers of clusters run tasks, in a row; the first one is in a thread for tasks."""
+_OF_ENGINE: Final = Frame("<module>", Kind.PYTHON, "<string>", 1)
+"""What an ipyparallel engine executes to call a function."""
 
 
 def notebooks_own(thread: str) -> bool:
@@ -33,8 +40,9 @@ def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
         frames: Of a stack, outermost first; Python's come first.
 
     Returns:
-        The frames from the cell's own `<module>` inward, or in a thread from its first frame of a cell; only `TRACER`
-        for the tracer's own work; None for the notebook's own threads; other stacks unchanged.
+        The frames from the cell's own `<module>` inward, in a thread from its first frame of a cell, in a worker of a
+        cluster from its task's first frame; only `TRACER` for the tracer's own work; None for the notebook's own
+        threads; other stacks unchanged.
 
     """
     if any(frame.name in _TRACES and _OWN_TRACE.fullmatch(frame.module) for frame in frames):
@@ -48,7 +56,19 @@ def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
     first = next((at for at, module in enumerate(python) if _CELL.fullmatch(module)), None)
     if first is not None:
         return frames[first:]
+    task = _task(frames)
+    if task:
+        return frames[task:]
     own = next((module for module in python if not _BELOW.fullmatch(module)), "")
     if _TRACER.fullmatch(own):
         return (TRACER,)
     return None if _NOTEBOOK.fullmatch(own) else frames
+
+
+def _task(frames: tuple[Frame, ...]) -> int:
+    """Return the place of the first frame of a task in a worker of a cluster; 0 if there is none."""
+    first = next((at for at, frame in enumerate(frames) if _TASKS_OF.fullmatch(frame.module)), len(frames))
+    for at, frame in enumerate(frames[first:], first):
+        if not _RUNS_TASK.fullmatch(frame.module) and frame != _OF_ENGINE:
+            return at if frame.kind == Kind.PYTHON and not _BELOW.fullmatch(frame.module) else 0
+    return 0

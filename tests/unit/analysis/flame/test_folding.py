@@ -11,6 +11,9 @@ RECORDINGS = ROOT / "notebooks" / "recordings"
 SITE = "/usr/lib/python3/site-packages"
 NOTEBOOK = [f"{SITE}/ipykernel/kernelapp.py", "/usr/lib/python3.11/asyncio/base_events.py", f"{SITE}/IPython/core/x.py"]
 MAGIC = [f"{SITE}/accel_magic/magics/traced.py", f"{SITE}/accel_magic/magics/cell.py"]
+DASK = [f"{SITE}/distributed/{name}.py" for name in ("threadpoolexecutor", "_concurrent_futures_thread", "worker")]
+DASK = [*DASK, f"{SITE}/dask/_task_spec.py"]
+ENGINE = [f"{SITE}/ipyparallel/engine/app.py", f"{SITE}/tornado/x.py", f"{SITE}/ipyparallel/engine/kernel.py"]
 THREAD = ["/usr/lib/python3.11/threading.py"] * 3
 
 
@@ -25,6 +28,11 @@ def stack(*modules):
         pytest.param(NOTEBOOK, ["/tmp/ipykernel_77/1234.py", "/home/u/model.py"], id="a with block in a cell"),
         pytest.param(NOTEBOOK, ["<ipython-input-3-abc>", f"{SITE}/numpy/x.py"], id="a cell of the terminal"),
         pytest.param(THREAD, ["cell [4]"], id="a thread of the cell"),
+        pytest.param([*THREAD, *DASK], ["/home/u/model.py", f"{SITE}/distributed/worker.py"], id="a task of Dask"),
+        pytest.param([*ENGINE], ["/home/u/model.py", f"{SITE}/tornado/x.py"], id="a task of ipyparallel"),
+        pytest.param([], [*THREAD, *DASK[:1], *THREAD], id="a thread of Dask that waits for a task"),
+        pytest.param([], [*THREAD, *DASK], id="a worker's own work"),
+        pytest.param([], [*THREAD, *DASK[2:], f"{SITE}/distributed/core.py"], id="a worker's own work on its loop"),
         pytest.param([], ["/home/u/script.py", f"{SITE}/IPython/lib/x.py"], id="a script"),
         pytest.param([], [*THREAD, "/home/u/pool.py"], id="a thread of a library"),
         pytest.param([], [], id="no Python at all"),
@@ -34,6 +42,11 @@ def test_the_first_frame_shown_is_the_cells_own(below, own):
     frames = (*stack(*below, *own), Frame("gemm", Kind.NATIVE, "libblas.so"))
 
     assert folded(frames) == frames[len(below) :]
+
+
+def test_what_an_engine_executes_to_call_a_function_is_left_out():
+    called = stack("/home/u/model.py")
+    assert folded((*stack(*ENGINE), Frame("<module>", Kind.PYTHON, "<string>", 1), *called)) == called
 
 
 @pytest.mark.parametrize("modules", [NOTEBOOK, [*THREAD, f"{SITE}/ipykernel/iostream.py"], [f"{SITE}/zmq/x.py"]])
