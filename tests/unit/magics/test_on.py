@@ -5,9 +5,13 @@ from types import SimpleNamespace
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from accel_magic.api.cluster.in_workers import FlameClusterTrace, GpuClusterTrace
 from accel_magic.api.cluster.trace import ClusterTrace
+from accel_magic.api.flame import FlameTrace
 from accel_magic.api.trace import Trace
 from accel_magic.errors import ProbeError
+from accel_magic.magics.flame import Flame
+from accel_magic.magics.gputrace import GpuTrace
 from accel_magic.magics.ktrace import KTrace
 from accel_magic.magics.on import clients, named
 from tests.support.errors import raises
@@ -105,3 +109,24 @@ def test_an_unknown_name_lists_the_variables_that_have_a_client():
 
 def test_clients_are_found_by_their_kind():
     assert clients({"view": Dask(), "client": Dask(), "_1": Dask(), "number": 1, "kind": Dask}) == ["client", "view"]
+
+
+def test_gpu_and_flame_traces_take_the_same_options(ktrace):
+    gpu = GpuTrace(shell=ktrace.shell, parent=ktrace.shell)
+    found = traced(gpu, "kernelcount mine.bpf.c --device cpu --on client --nodes gpu*")
+
+    assert isinstance(found, GpuClusterTrace)
+    assert (found.names, found.options.device) == (("kernelcount", "mine.bpf.c"), "cpu")
+    assert (vars(found)["_on"], vars(found)["_nodes"]) == (ktrace.shell.user_ns["client"], "gpu*")
+
+    flame = Flame(shell=ktrace.shell, parent=ktrace.shell)
+    found = traced(flame, "t:a:b --rate 499 --on lab.client --require-all --save all.parquet")
+    assert isinstance(found, FlameClusterTrace)
+    assert (found.options.rate, found.options.probes) == (499, ("t:a:b",))
+    assert (vars(found)["_save"], vars(found)["_require_all"]) == ("all.parquet", True)
+    assert flame.rows(found) is None
+    assert isinstance(traced(flame, "--on ''"), FlameTrace)
+
+    for magics, line in ((gpu, "kernelcount --save a"), (gpu, "kernelcount --dry-run"), (flame, "--dry-run")):
+        with raises("option.not-with-on", ProbeError):
+            traced(magics, f"{line} --on client")
