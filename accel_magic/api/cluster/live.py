@@ -85,7 +85,7 @@ class LiveNodes:
 
     def run(self, start: float, over: threading.Event) -> None:
         """Ask and show until `over` is set; `start` is `time.monotonic()` of the start of the trace."""
-        while not over.wait(EVERY_S):
+        while not over.wait(EVERY_S * self._adapter.slowness):
             with contextlib.suppress(Exception):  # of any kind: the cluster may be down for a moment
                 self._ask()
             sample = self.sample(start)
@@ -110,7 +110,7 @@ class LiveNodes:
                 machine.best = address
                 with contextlib.suppress(Exception):  # the worker may have ended
                     self._keep(answer.get()["value"])
-        if any(now - asked < PATIENCE_S for asked, _ in machine.asked.values()):
+        if any(now - asked < PATIENCE_S * self._adapter.slowness for asked, _ in machine.asked.values()):
             return
         free = [address for address in there if address not in machine.asked]
         if free:
@@ -134,7 +134,7 @@ class LiveNodes:
         if one.error is not None:
             problem = ": ".join(filter(None, (one.error.what.removeprefix(f"{name}: "), one.error.why)))
             return NodeSample(name, host, "untraced", problem=problem, fix=one.error.fix or "")
-        if now - max(one.heard, start) > SILENT_S:
+        if now - max(one.heard, start) > SILENT_S * self._adapter.slowness:
             if self._adapter.queues and one.socket not in self._here:
                 return NodeSample(name, host, "busy", one.newest, "it is traced; its counts come when it is idle")
             return NodeSample(name, host, "silent", one.newest, "its agent does not answer")
