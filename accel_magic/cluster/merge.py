@@ -132,10 +132,11 @@ class _Merged:
         for number, (part, own) in enumerate(zip(self.parts, self.places, strict=True)):
             needed = None if names is None else [*{"time_ns", "point", *names}]
             for events in dataset.batches(part.recording, needed):
-                columns = dict(_with_common_stacks(part.recording, events, stacks[number]).columns)
-                columns["time_ns"] = Column(_times(part, events, self.start))
-                columns["point"] = Column(own[columns["point"].values.astype(np.int64)].astype(np.uint16))
-                yield Events(columns | _of_nodes(self.parts, _alone(number, len(self.parts), len(events)), slice(None)))
+                joined = _with_common_stacks(part.recording, events, stacks[number]).columns
+                point = own[joined["point"].values.astype(np.int64)].astype(np.uint16)
+                columns = {"time_ns": Column(_times(part, events, self.start)), "point": Column(point)}
+                columns |= _of_nodes(self.parts, _alone(number, len(self.parts), len(events)), slice(None))
+                yield Events(columns | {name: one for name, one in joined.items() if name not in columns})
 
 
 def _alone(number: int, nodes: int, rows: int) -> list[int]:

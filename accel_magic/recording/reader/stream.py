@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-_PART_BYTES: Final = 48 << 20
+_PART_BYTES: Final = 16 << 20
 """Records that make a part by their size."""
 _INTERVAL_NS: Final = 1_000_000_000
 _LONGEST_INTERVAL_NS: Final = 60 * _INTERVAL_NS

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _EVERY_NS: Final = 800_000_000
 """Interval between two manifests."""
+_NICE: Final = 5
+"""Traced code and the reader come first; records that wait meanwhile are bounded."""
 _SHARE: Final = 10
 """A manifest of very many points or parts is replaced so rarely that this takes 1/10 of the time."""
 
@@ -226,6 +228,7 @@ class Writer:
 def main(control: socket.socket) -> None:
     """Write one dataset."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICE)
     pa.set_cpu_count(1)
     try:
         writer = Writer(control)
