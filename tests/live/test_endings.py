@@ -197,7 +197,9 @@ class TestNowhereToSave:
         asked = {"trace": (GETPPID,), "flame": (), "gputrace": ("threadhist",)}[make]
         options = {"device": "cpu"} if make == "gputrace" else {}
         ran = []
-        for place in (tmp_path, tmp_path / "no" / "folder.parquet", "/proc/t.parquet"):
+        (tmp_path / "taken" / "kind=events").mkdir(parents=True)
+        taken = tmp_path / "taken" if make == "trace" else tmp_path
+        for place in (taken, tmp_path / "no" / "folder.parquet", "/proc/t.parquet"):
             with pytest.raises(RecordingError), getattr(accel_magic, make)(*asked, save=place, **options):
                 ran.append(place)
         assert ran == []
