@@ -2,8 +2,8 @@
 
 Runs the notebook live and writes FOLDER/<notebook>-<name>.parquet for each `%%ktrace ... -o <name>` and
 `%%flame ... -o <name>`, and FOLDER/<notebook>.parquet for the one without a name, for `%config KTrace.replay` and
-`Flame.replay`. The host's name and folders are removed. With --lab it runs in the notebook's lab with that kernel, and
-the file names start with <notebook>_<kernel>.
+`Flame.replay`; for a trace on a cluster, the folder FOLDER/<notebook>-<name>. The host's name and folders are removed.
+With --lab it runs in the notebook's lab with that kernel, and the file names start with <notebook>_<kernel>.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,6 +27,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 import accel_magic
+from accel_magic.cluster import clock, folders
+from accel_magic.recording import dataset
 from accel_magic.recording.store import save
 
 _PLACE = re.compile(r".*/(?:(?:site|dist)-packages|python3\\.\\d+)/(.+)|.*/(accel_magic/.+\\.py)|.*/([^/]+)")
@@ -35,7 +38,18 @@ def _without_folders(module):
     return place[place.lastindex] if place else module
 
 def _save(path):
-    recording = accel_magic.last.recording
+    result = accel_magic.last
+    if not hasattr(result, "parts"):
+        save(_anonymous(result.recording), path)
+        return
+    reading = clock.read()
+    for number, part in enumerate(result.parts):
+        node = replace(part.node, host="elsewhere")
+        place = Path(path).with_suffix("") / "run=1" / f"host={node.host}" / f"rank=none-{number}"
+        dataset.write(_anonymous(part.recording), place)
+        folders.write(place, folders.Described(node, "ended", (reading,)))
+
+def _anonymous(recording):
     if recording.replayed is not None:
         raise SystemExit("tracing is not possible on this machine")
     points = tuple(
@@ -47,7 +61,7 @@ def _save(path):
     if recording.stacks is not None:
         frames = tuple(frame._replace(module=_without_folders(frame.module)) for frame in recording.stacks.frames)
         recording = replace(recording, stacks=replace(recording.stacks, frames=frames))
-    save(recording, path)
+    return recording
 """
 
 
@@ -80,6 +94,8 @@ def main() -> int:
         os.environ["ACCEL_MAGIC_LAB_KERNEL"] = arguments.lab
     kernel = notebook.metadata.kernelspec.name if arguments.lab else "python3"
     print(f"== recording the traces of {path}", flush=True)
+    for old in folder.glob(f"{stem}-*/"):
+        shutil.rmtree(old)
     NotebookClient(
         notebook,
         kernel_name=kernel,
@@ -87,7 +103,7 @@ def main() -> int:
         timeout=300,
         resources={"metadata": {"path": str(path.parent)}},
     ).execute()
-    sizes = {file: file.stat().st_size for file in sorted(folder.glob(f"{stem}*.parquet"))}
+    sizes = {file: file.stat().st_size for file in sorted(folder.rglob("*")) if file.is_file() and stem in str(file)}
     for file, size in sizes.items():
         print(f"   {file}: {size:,} bytes")
     if sum(sizes.values()) > LARGEST:

@@ -39,16 +39,20 @@ def html(shown: Lateness) -> str:
 
 
 def headline(shown: Lateness) -> str:
-    """Who is late, and by how much."""
+    """Who is late, and by how much: a rank that is late more often than not, if there is one."""
     late = shown.table[shown.table["late"] > 0]
     what = shown.matched.by
     if not len(late):
         unknown = int(shown.table["unknown"].sum())
         known = "" if not unknown else f"; the clocks do not tell for {exact_text(unknown)} calls"
         return f"no rank is late by {duration_text(shown.late_ns)} or more at any {what} that matched{known}"
-    first = late.iloc[0]
+    usual = late[(late["late"] * 2 > late["matched"]) & (late["p50_late_ns"] >= shown.late_ns)]
+    first = (usual if len(usual) else late).iloc[0]
     number = f"{exact_text(int(first['late']))} of {exact_text(int(first['matched']))} {what}s"
     cause = "" if pd.isna(first["cause"]) else f", more time in: {first['cause']}"
+    if not len(usual):
+        most = f"{name(first)} has the most late time, {duration_text(first['total_late_ns'])} at {number}{cause}"
+        return f"no rank is late at most {what}s; {most}"
     return f"{name(first)} is late at {number}, by {duration_text(first['p50_late_ns'])} (p50 of all){cause}"
 
 

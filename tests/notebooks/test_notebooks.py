@@ -23,8 +23,10 @@ OPENVINO = ROOT / "notebooks/openvino.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
 FAULTS = ROOT / "notebooks/npu_faults.ipynb"
 FLAME = ROOT / "notebooks/flame.ipynb"
+MACHINES = ROOT / "notebooks/many_machines.ipynb"
 MAGICS = ("%%ktrace", "%%flame")
-RECORDINGS = sorted((ROOT / "notebooks/recordings").glob("*.parquet"))
+RECORDINGS = sorted(path for path in (ROOT / "notebooks/recordings").iterdir() if path.suffix != ".txt")
+"""Files; of traces on a cluster, folders."""
 # Makes the notebook believe that this machine cannot be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.api.doctor\naccel_magic.doctor.Report.exit_status = 1"
 FAST = "for magic in ('KTrace', 'Flame'):\n    get_ipython().config[magic].speed = 100.0"
@@ -91,7 +93,7 @@ def test_a_notebook_plays_labeled_recordings_if_tracing_is_impossible(path, play
 
     assert "REPLAY: " in printed(notebook)
     results = traced(notebook)
-    assert len(results) >= 4
+    assert len(results) >= (2 if path == MACHINES else 4)
     for source, html in results:
         if not source.endswith(";"):  # otherwise later cells use its result
             assert '<div class="am-banner">REPLAY: recorded on Linux' in html
@@ -248,14 +250,16 @@ def test_recordings_are_small_enough_for_the_repository():
         "npu_tutorial_7.2",
         "npu_faults_7.2",
         "drivers_7.2",
+        "many_machines",
     }
-    assert sum(path.stat().st_size for path in RECORDINGS) < 4_000_000
+    files = [file for path in RECORDINGS for file in (path, *path.rglob("*")) if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < 4_000_000
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_has_exactly_one_recording_per_traced_cell(path):
     code = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
-    (stem,) = re.findall(r'"recordings/(\S+)\{output\}\.parquet"', code)
+    (stem,) = re.findall(r'"recordings/(\S+)\{output\}(?:\.parquet)?"', code)
     lines = [line for line in re.findall(r"^%%(?:ktrace|flame) .*", code, re.MULTILINE) if "--replay" not in line]
     outputs = [re.search(r" -o (\w+)", line) for line in lines]
 
@@ -271,6 +275,41 @@ def test_recordings_from_the_lab_name_its_kernel_and_the_emulated_npu(kernel):
         result = accel_magic.open(path)
         assert result.machine["kernel"].startswith(f"{kernel}.")
         assert str(result).startswith("NPU LAB: the real driver on an emulated NPU")
+
+
+@pytest.mark.live
+@pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
+def test_the_late_worker_is_found_live():
+    pytest.importorskip("distributed")
+
+    notebook = executed(MACHINES)
+
+    assert "LIVE: four workers" in printed(notebook)
+    for _, html in traced(notebook):
+        assert 'class="am-banner"' not in html
+        assert hits(html) > 0
+    check_stragglers(lambda beginning: shown(notebook, beginning))
+
+
+def test_the_late_worker_is_found_in_recordings(replayed):
+    check_stragglers(lambda beginning: replayed(MACHINES, beginning))
+
+
+def check_stragglers(output_of):
+    """Check the notebook about many machines: one of four workers sleeps 60 ms in each of 30 steps."""
+    late = output_of("late = ")
+    about = r"2 \(pid \d+\) is late at (\d+) of 30 steps, by ([\d.]+) ms .*, more time in: sleep$"
+    found = re.match(about, late, re.MULTILINE)
+    assert int(found[1]) > 20
+    assert float(found[2]) > 30
+    assert "30 of 31 steps matched (30 on all 4 ranks)" in late
+    (slept,) = re.findall(r"^sleep +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", output_of("waits = "), re.MULTILINE)
+    assert float(slept[2]) >= 30 * 60 > 60 > float(slept[0]) + float(slept[1]) + float(slept[3])
+    assert "more time in: sleep" not in output_of("cured.stragglers()").splitlines()[0]
+    changed = dict(re.findall(r"^(\d) +[\d.]+ +([\d.]+)$", output_of("before, after"), re.MULTILINE))
+    before = dict(re.findall(r"^(\d) +([\d.]+) +[\d.]+$", output_of("before, after"), re.MULTILINE))
+    assert float(before["2"]) - float(changed["2"]) > 30
+    assert re.search(r"^2 +2 +31 +[6-9]\d", output_of("slow.sql"), re.MULTILINE)
 
 
 def hits(html):

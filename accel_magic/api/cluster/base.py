@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT", bound=Result)
 
+_NAMED: Final = 4
+"""Nodes that are named for one reason."""
 _BEATS: Final = 6
 """Heartbeats in the time after which an agent ends without one."""
 
@@ -167,7 +169,7 @@ class OnWorkers(Block[ResultT], Generic[ResultT]):
             kind = MachineError
         raise kind(
             f"{len(failed)} of {len(self._traced)} workers cannot be traced",
-            why="; ".join(dict.fromkeys(f"{error.what}: {error.why}".rstrip(": ") for _, error in failed)),
+            why=_reasons([(node.name, error) for node, error in failed]),
             fix=first.fix,
             code="cluster.not-traced",
         )
@@ -226,6 +228,15 @@ class OnWorkers(Block[ResultT], Generic[ResultT]):
         send = (self._silence_s / _BEATS, over)
         own_threads.Thread(target=beats.send, args=send, name="accel_magic heartbeat").start()
         return over
+
+
+def _reasons(failed: list[tuple[str, AccelMagicError]]) -> str:
+    """Why nodes cannot be traced: each reason once, after the names of its nodes."""
+    names: dict[str, list[str]] = {}
+    for name, error in failed:
+        text = f"{error.what}: {error.why}".rstrip(": ").removeprefix(f"{name}: ")
+        names.setdefault(text, []).append(name)
+    return "; ".join(f"{', '.join(of[:_NAMED])}{', ...' * (len(of) > _NAMED)}: {text}" for text, of in names.items())
 
 
 def problem_of(error: AccelMagicError | None) -> Problem | None:
