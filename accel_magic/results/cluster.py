@@ -288,7 +288,8 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
     def to_perfetto(self, path: str | Path) -> Path:
         """Write the events as trace JSON for ui.perfetto.dev: each node's processes have numbers of their own.
 
-        Steps and collectives, if there are any, get tracks beside each process's threads.
+        Steps and collectives, if there are any, get tracks beside each process's threads. Events that are too many to
+        load are written piece by piece, without these and without stacks.
 
         Raises:
             RecordingError: The file cannot be written.
@@ -297,6 +298,8 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
         from accel_magic.results.perfetto import export
         from accel_magic.results.perfetto_steps import tracks
 
+        if not dataset.is_loadable(self.recording):
+            return export(self._apart(), path)
         bases = {name: number << 22 for number, name in enumerate(self.events["node"].cat.categories)}
         return export(self._apart(), path, self.combined_stacks, more=tracks(self.steps, self.collectives, bases))
 

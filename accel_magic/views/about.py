@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 
 def about(shown: TraceTables) -> list[str]:
     """Lines about the devices' work. Each node's is analyzed by itself: numbers of jobs mean others elsewhere."""
-    if shown.nodes:
-        return [f"{name}: {line}" for name, one in shown.nodes.items() for line in about(one)]
-    recording = shown.recording
+    recording, lines = shown.recording, list[str]()
     if not shown.whole:
         more = f"{exact_text(recording.event_count)} events are more than can be loaded"
-        return [f"{more}: .sql(...), .scan() and .lazy() read the files, .between(start_s, end_s) analyzes a piece"]
-    return [
-        *brief(recording, shown.npu),
-        *openvino.brief(recording, shown.openvino),
-        *drm.brief(recording, shown.drm),
-    ]
+        lines += [f"{more}: .sql(...), .scan() and .lazy() read the files, .between(start_s, end_s) analyzes a piece"]
+    if shown.nodes:
+        return lines + [f"{name}: {line}" for name, one in shown.nodes.items() for line in about(one)]
+    if shown.whole:
+        lines += brief(recording, shown.npu) + openvino.brief(recording, shown.openvino)
+        lines += drm.brief(recording, shown.drm)
+    return lines

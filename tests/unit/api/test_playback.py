@@ -17,6 +17,7 @@ from accel_magic.api.replay import Replay, replay
 from accel_magic.cluster import clock, folders
 from accel_magic.cluster.node import Node
 from accel_magic.errors import RecordingError, TraceStateError
+from accel_magic.recording import dataset
 from accel_magic.recording.reader import client as reader
 from accel_magic.recording.recording import Column
 from accel_magic.recording.store import save
@@ -45,7 +46,7 @@ def job(make_recording, tmp_path):
         part = folders.make(tmp_path / "job", node, "7")
         events = [(i * 10_000_000, 0, 5_000_000) for i in range(count)]
         recording = make_recording(["latency:uprobe:/lib/x:f"], events)
-        save(replace(recording, hits=np.array([count], np.uint64)), part / folders.RECORDING)
+        dataset.write(replace(recording, hits=np.array([count], np.uint64)), part)
         folders.write(part, folders.Described(node, "ended", (clock.read(),)))
     return tmp_path / "job"
 
