@@ -30,7 +30,8 @@ def trace(*probes: str, save: str | Path | None = None, on: object = None, **opt
 
     Args:
         *probes: Probes, as on the `%%ktrace` line.
-        save: Write the result to this Parquet file.
+        save: Write the result to this Parquet file. Any path that does not end in `.parquet` is a folder, to which the
+            events are written while the trace runs.
         on: Trace the workers of this cluster instead of this process: a `distributed.Client`, an `ipyparallel.Client`
             or a `DirectView`; or a running `Lab`, or a list of some.
         **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks. With `on`, also

@@ -513,11 +513,6 @@ def nullable(events: Events) -> Events:
     )
 
 
-def columns_of(folder: Path) -> tuple[StoredColumn, ...]:
-    """The columns of a dataset's events. Raises RecordingError: its description is damaged."""
-    return store.load_description(folder / DESCRIPTION)[1]
-
-
 def in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Parts by the time of their earliest event."""
     return tuple(sorted(parts, key=lambda part: (part.first_ns, part.name)))

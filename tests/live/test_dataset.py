@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,6 +136,18 @@ def test_the_writer_is_killed_and_what_it_did_not_write_is_lost_exactly(build, r
     with trace(GETPPID) as again:
         os.getppid()
     assert again.result.recorded == 1
+
+
+def test_a_folder_that_is_removed_meanwhile_costs_the_events_and_no_counts(build, run, tmp_path):
+    program, folder = build("calls"), tmp_path / "set"
+    block = trace(GETPPID, save=folder)
+    with raises("dataset.incomplete", RecordingError), block:
+        shutil.rmtree(folder)
+        run(program, 1, 5000)
+
+    assert (block.result.hits, block.result.recorded, block.result.lost) == (5000, 0, 5000)
+    assert len(block.result.events) == 0
+    assert str(block.result)
 
 
 def test_a_writer_that_cannot_keep_up_costs_events_and_no_memory(build, run, tmp_path, monkeypatch):

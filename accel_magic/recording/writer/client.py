@@ -12,7 +12,7 @@ import numpy as np
 
 from accel_magic import channel, free_memory, own_python
 from accel_magic.errors import AccelMagicError, MachineError
-from accel_magic.recording import counts, dataset
+from accel_magic.recording import counts, dataset, store
 from accel_magic.recording.decode import decode
 from accel_magic.recording.recording import Recording, Samples
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from accel_magic.kernel.attachment import Layout
     from accel_magic.probes.plan import Plan
+    from accel_magic.recording.layout import StoredColumn
 
 _TIMEOUT_S: Final = 120.0
 _MOST_BYTES: Final = 256 << 20
@@ -46,6 +47,7 @@ class Writer:
         self.folder = folder
         self.failed = ""
         """Why the dataset is incomplete; '' if it is complete."""
+        self._columns: tuple[StoredColumn, ...] = ()
         self._made = self._counting = self._finished = False
         self._reader, self._theirs = socket.socketpair()
         self._helper = channel.start_process(
@@ -84,7 +86,9 @@ class Writer:
             MachineError: The writer has ended.
 
         """
-        dataset.make(self.folder, _beginning(plan, machine, layout))
+        beginning = _beginning(plan, machine, layout)
+        self._columns = store.described_columns(beginning.events)
+        dataset.make(self.folder, beginning)
         self._made = True
         message = {
             "folder": str(self.folder),
@@ -140,7 +144,11 @@ class Writer:
         Events that were not written are counted as lost, and a note says why.
         """
         plan = recording.plan
-        manifest = dataset.read_manifest(self.folder, len(plan.points), len(plan.latency_points))
+        try:
+            manifest = dataset.read_manifest(self.folder, len(plan.points), len(plan.latency_points))
+        except AccelMagicError as error:  # somebody has removed the folder
+            self.failed = self.failed or error.why or error.what
+            manifest = dataset.manifest_of(recording, "tracing")
         if self.failed:
             lost = recording.lost
             if plan.records_events and not recording.limit_reached:
@@ -148,15 +156,18 @@ class Writer:
                 lost = np.where(every > manifest.recorded, every - manifest.recorded, 0).astype(np.uint64)
             note = f"the dataset in {self.folder} is incomplete: {self.failed}; what was not written counts as lost"
             recording = replace(recording, lost=lost, plan=replace(plan, notes=(*plan.notes, note)))
-        columns = dataset.columns_of(self.folder)
-        files = dataset.Files(self.folder / dataset.EVENTS, dataset.in_order(manifest.parts), columns, len(plan.points))
+        files = dataset.Files(
+            self.folder / dataset.EVENTS, dataset.in_order(manifest.parts), self._columns, len(plan.points)
+        )
         recording = replace(recording, event_count=files.rows, load_events=files)
         try:
             dataset.complete(self.folder, recording, replace(manifest, state="ended"))
         except AccelMagicError as error:
             self.failed = self.failed or error.why or error.what
         else:
-            self._end("ended")
+            with contextlib.suppress(OSError):
+                channel.send(self._helper.connection, {"do": "ended"})
+            self._helper.process.wait()
         self._helper.forget()
         return recording
 
@@ -166,16 +177,12 @@ class Writer:
         self._theirs.close()
         if self._finished:
             return  # `complete` follows
-        if not self._counting:
-            self._end("drop")
-            if self._made:
-                dataset.remove(self.folder)
-        self._helper.forget()
-
-    def _end(self, how: str) -> None:
-        with contextlib.suppress(OSError):
-            channel.send(self._helper.connection, {"do": how})
-        self._helper.process.wait()
+        if self._counting:
+            self._helper.forget()
+            return
+        self._helper.end()
+        if self._made:
+            dataset.remove(self.folder)
 
 
 def _beginning(plan: Plan, machine: dict[str, str], layout: Layout) -> Recording:

@@ -128,7 +128,7 @@ class Writer:
             self._take()
         elif self._control.fileno() in ready:
             message, descriptors = channel.receive(self._control)
-            if message["do"] in ("ended", "drop"):
+            if message["do"] == "ended":
                 return False
             if message["do"] == "go":
                 self._start_ns, self._shift_ns = message["start_ns"], message["shift_ns"]
