@@ -62,7 +62,7 @@ class Probes:
     tracepoints: tuple[str, ...] = ("syscalls:*", "raw_syscalls:*", "exceptions:page_fault_user")
     drivers: tuple[str, ...] = ("intel_vpu",)
     driver_tracepoints: tuple[str, ...] = ("vpu:*",)
-    presets: tuple[str, ...] = ("cuda", "hip", "npu", "opencl", "openvino")
+    presets: tuple[str, ...] = ("cuda", "hip", "npu", "opencl", "openvino", "steps", "torch")
     rate_hz: int = 999
 
 

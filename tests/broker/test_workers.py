@@ -8,31 +8,34 @@ CLUSTER = """
 import distributed, tempfile
 def calls(n):
     def work():
-        import ctypes, os
+        import accel_magic, ctypes, os
+        accel_magic.step(n)
         libc = ctypes.CDLL(None)
         for _ in range(n):
             libc.a64l(b"abc")
             os.getsid(0)
+        accel_magic.step(n + 1)
     return work
 with (
     distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50,
                              local_directory=tempfile.mkdtemp()) as cluster,
     distributed.Client(cluster) as client,
 ):
-    with accel_magic.trace("tracepoint:syscalls:sys_enter_getsid", "latency:uprobe:libc:a64l", on=client) as t:
+    with accel_magic.trace("tracepoint:syscalls:sys_enter_getsid", "latency:uprobe:libc:a64l", "steps", on=client) as t:
         workers = list(client.scheduler_info()["workers"])
         client.gather([client.submit(calls(n), workers=[w], pure=False) for w, n in zip(workers, (100, 2000))])
     nodes, found = t.result.nodes, t.result.by_node
     answer(nodes["problem"].tolist(), sorted(found.to_numpy().tolist()), len(t.result.events), t.result.plan.notes,
-           "through the broker" in str(t.result))
+           "through the broker" in str(t.result), sorted(t.result.steps["step"].tolist()))
 """
 
 
 def test_workers_without_privilege_are_traced_through_the_broker(broker):
-    problems, hits, events, notes, said = broker.run(CLUSTER)
+    problems, hits, events, notes, said, steps = broker.run(CLUSTER)
 
     assert problems == ["", ""]
-    assert hits == [[100, 2000]] * 2
-    assert events == 4200
+    assert hits == [[2, 2], [100, 2000], [100, 2000]]
+    assert events == 4204
+    assert steps == [100, 101, 2000, 2001]
     assert notes == []
     assert said
