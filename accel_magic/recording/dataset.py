@@ -32,7 +32,7 @@ from accel_magic.recording.packing import pack_numbers, unpack_numbers
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -203,11 +203,25 @@ class Files:
         """Load the events from `start_ns` to before `end_ns`, in order of time. Raises as a call does."""
         import pyarrow.compute as pc
 
-        tables, rows = [], 0
-        for part in self.within(start_ns, end_ns).parts:
-            table = self._table(part, None)
+        def inside(table: pa.Table) -> Any:
             time = table.column("time_ns")
-            tables.append(table.filter(pc.and_(pc.greater_equal(time, start_ns), pc.less(time, end_ns))))
+            return pc.and_(pc.greater_equal(time, start_ns), pc.less(time, end_ns))
+
+        return self._chosen_rows(self.within(start_ns, end_ns).parts, inside)
+
+    def of_points(self, points: Sequence[int]) -> Events:
+        """Load the events of some probe points, in order of time. Raises as a call does."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = pa.array(points, pa.uint16())
+        return self._chosen_rows(self.parts, lambda table: pc.is_in(table.column("point"), value_set=wanted))
+
+    def _chosen_rows(self, parts: Sequence[Part], choose: Callable[[pa.Table], Any]) -> Events:
+        tables, rows = [], 0
+        for part in parts:
+            table = self._table(part, None)
+            tables.append(table.filter(choose(table)))
             rows += len(tables[-1])
             check_rows(rows, bytes_per_row(self.columns))
         return _in_order(self._events(tables))
@@ -789,6 +803,22 @@ def files_of(recording: Recording) -> Files | None:
 
     """
     return recording.load_events.files() if isinstance(recording.load_events, Stored) else None
+
+
+def of_points(recording: Recording, points: Sequence[int]) -> Recording:
+    """The same recording with the events of some probe points only; its counts stay.
+
+    Raises:
+        ResultError: They are too many to load.
+        RecordingError: A file is damaged.
+
+    """
+    files = files_of(recording)
+    if files is None:
+        events = rows_of(recording.events, np.isin(recording.events.columns["point"].values, points))
+    else:
+        events = files.of_points(points)
+    return replace(recording, event_count=len(events), load_events=lambda: events)
 
 
 def is_loadable(recording: Recording) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.by_node import together
+from accel_magic.analysis.frames import events_frame
 from accel_magic.analysis.stragglers.lateness import LATE_NS, Clocks
 from accel_magic.cluster import clock, folders
 from accel_magic.cluster.clock import order
@@ -19,7 +20,7 @@ from accel_magic.errors import RecordingError, ResultError
 from accel_magic.recording import dataset
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.nodes import OfNodes, none_traced
-from accel_magic.results.stragglers import Traced
+from accel_magic.results.stragglers import Traced, is_used
 from accel_magic.results.trace import TraceResult
 
 if TYPE_CHECKING:
@@ -258,7 +259,22 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
             {name: line.error_ns for name, line in lines.items()},
             {name: (line.offset_ns, line.drift) for name, line in lines.items()},
         )
-        return Traced(self.events, self.plan.points, lost, clocks)
+        return Traced(self._events_of_ranks(), self.plan.points, lost, clocks)
+
+    def _events_of_ranks(self) -> pd.DataFrame:
+        """The events that tell about stragglers; all of them, unless they are too many to load."""
+        if dataset.is_loadable(self.recording):
+            return self.events
+        chosen = [
+            Part(
+                part.node,
+                dataset.of_points(part.recording, [point.id for point in part.recording.plan.points if is_used(point)]),
+                part.clock,
+            )
+            for part in self.parts
+            if part.recording is not None and part.clock is not None
+        ]
+        return events_frame(merged(chosen), None)
 
     def order(self, first: int, second: int) -> Order:
         """Tell which of two events came first: "before", "after", or "unknown" if the clocks do not tell.

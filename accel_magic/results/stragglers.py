@@ -196,6 +196,12 @@ class Traced:
         return Spans(threads[rows], start, start + length), rows
 
 
+def is_used(point: ProbePoint) -> bool:
+    """Whether events of a point tell about stragglers."""
+    of_ranks = point.probe in (*_STEPS, *_COLLECTIVES)
+    return of_ranks or _is_driver(point) or _is_fault(point) or _is_wait(point)
+
+
 def _is_driver(point: ProbePoint) -> bool:
     """Whether a point measures calls into a driver: functions of a kernel module, or ioctls."""
     in_module = point.kind == "kprobe" and point.target != ""

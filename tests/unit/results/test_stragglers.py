@@ -1,15 +1,18 @@
 """Steps, collectives and stragglers of recordings of several nodes; the truth is what the recordings were made from."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal
 
 from accel_magic.cluster.clock import same_machine
 from accel_magic.cluster.node import Node
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.probes.presets import steps as marks
 from accel_magic.probes.presets import torch
+from accel_magic.recording import dataset
 from accel_magic.recording.recording import Column
 from accel_magic.results.cluster import ClusterResult, NodeTrace
 from tests.support.errors import raises
@@ -29,11 +32,15 @@ def points(make_point):
     ]
     made.append(make_point(len(made), "offcpu:sched:wait", probe="offcpu", function="wait", latency=True))
     made.append(make_point(len(made), "latency:kprobe:some_driver:call"))
+    made.append(make_point(len(made), "uprobe:lib:often"))
     return made
 
 
-def node(make_recording, make_point, rank, late_ms, *, lost=0):
-    """A rank that computes 10 ms per step, is late by some ms (rank 1 sleeps, rank 2 is in a driver), and all wait."""
+def node(make_recording, make_point, rank, late_ms, *, lost=0, others=0):
+    """A rank that computes 10 ms per step, is late by some ms (rank 1 sleeps, rank 2 is in a driver), and all wait.
+
+    In each step there are also other hits.
+    """
     rows, steps, works, texts, sequence, start = [], [], [], [], [], 1000
     given = points(make_point)
 
@@ -48,6 +55,8 @@ def node(make_recording, make_point, rank, late_ms, *, lost=0):
         event(start, 0, step=number)
         if late_ms:
             event(start + 1, 7 if rank == 1 else 8, took=late_ms * MS)
+        for at in range(others):
+            event(start + 2 + at, 9)
         called = start + 10 * MS + late_ms * MS
         event(called, 1, work=0x5000, number=number + 1)
         event(called + 1, 2, work=0x5000)
@@ -103,7 +112,25 @@ def test_collectives_are_late_by_the_call(result):
     assert table["late"].to_dict() == {0: 0, 1: STEPS + 1, 2: 0, 3: 0}
     assert table.loc[1, "cause"] == "sleep"
     assert table.loc[0, "waited_for_late_ns"] == 20 * MS
-    assert table["transfer_ns"].nunique() == 1
+    assert len(set(table["transfer_ns"])) == 1
+
+
+def test_of_datasets_larger_than_memory_only_the_events_of_ranks_are_loaded(
+    make_recording, make_point, tmp_path, monkeypatch
+):
+    parts = [node(make_recording, make_point, rank, late, others=40) for rank, late in enumerate((0, 20, 5, 0))]
+    whole = ClusterResult(parts).stragglers()
+    for number, part in enumerate(parts):
+        dataset.write(part.recording, tmp_path / str(number))
+    stored = [replace(part, recording=dataset.load(tmp_path / str(number))) for number, part in enumerate(parts)]
+    monkeypatch.setenv(dataset.VARIABLE, str(sum(part.recording.event_count for part in parts) // 2))
+    result = ClusterResult(stored)
+
+    with raises("dataset.too-many-events"):
+        _ = result.events
+    for by in ("step", "collective"):
+        assert_frame_equal(result.stragglers(by=by).table, ClusterResult(parts).stragglers(by=by).table)
+    assert_frame_equal(result.stragglers().by_step, whole.by_step)
 
 
 def test_the_result_is_shown_as_text_html_and_figure(result):
