@@ -40,12 +40,13 @@ calls = client.gather([
 ])"""
 COUNTED = """counted = t.by_node.loc["t:syscalls:sys_enter_getsid"].iloc[0].tolist()
 sorted(counted) == sorted(calls), [part.node.name for part in t.parts if part.problem]"""
-END = "client.close(); cluster.close(); weak.terminate(); weak.wait()"
+END = "weak.kill(); weak.wait(); client.close(); cluster.close()"
 ROW = ".am-live"
 RESULT = ".accel-magic"
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
+@pytest.mark.thorough  # in every run, the row is tested with live agents and without a browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_row_has_a_cell_per_node_and_names_the_one_that_is_not_traced(request, theme, browse):
     lab = request.getfixturevalue("lab" if theme == "light" else "dark_lab")
     (lab.folder / "enough").unlink(missing_ok=True)

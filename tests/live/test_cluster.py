@@ -197,6 +197,7 @@ def test_counters_of_all_nodes_are_shown_while_the_block_runs(dask, workers, whe
     assert result.hits == 2 * sum(CALLS)
 
 
+@pytest.mark.thorough  # other tests trace busy engines, and show live rows
 def test_a_busy_engine_is_shown_through_another_one_and_otherwise_as_busy(engines, elsewhere, tmp_path):
     def wait_and_call(go_on):
         import ctypes

@@ -55,7 +55,7 @@ def assert_adds_up(folder):
 def test_a_program_that_counts_its_calls_is_in_the_dataset_call_by_call(build, run, tmp_path):
     program, folder = build("calls"), tmp_path / "set"
     with trace(GETPPID, f"latency:uprobe:{program}:leaf", save=folder) as t:
-        told = run(program, 2, 300_000)
+        told = run(program, 2, 50_000)
 
     assert t.result.counts.droplevel("probe")["hits"]["sys_enter_getppid"] == told["getppid"]
     assert (t.result.lost, t.result.recorded) == (0, t.result.hits)

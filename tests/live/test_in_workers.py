@@ -338,6 +338,7 @@ def test_time_is_attributed_to_the_worker_and_the_function_that_spent_it(
     assert "2 of 2 nodes traced" in str(result)
 
 
+@pytest.mark.thorough  # agents beside the engine are tested with the same
 def test_an_engine_of_ipyparallel_is_traced_while_it_is_busy_for_longer_than_the_silence(engine):
     def busy():
         import time
