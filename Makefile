@@ -16,7 +16,7 @@ DEMO_PACKAGES := python3-bpfcc clang-19
 TEST_PACKAGES := $(DEMO_PACKAGES) bpftrace chromium gcc libc6-dev
 
 # The screenshots of the browser tests that the documentation uses.
-SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page flame-selection
+SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page flame-selection cluster-row-light
 
 .PHONY: help demo test test-thorough lint bench notebooks recordings screenshots clean
 
