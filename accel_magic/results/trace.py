@@ -12,6 +12,8 @@ from accel_magic.analysis.drm.calls import is_traced
 from accel_magic.analysis.frames import counts_frame, events_frame, latency_frame
 from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.errors import ProbeError, ResultError
+from accel_magic.probes import presets
+from accel_magic.probes.presets.drm import SCHEDULER
 from accel_magic.recording import dataset
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
@@ -28,13 +30,17 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.by_stack import CombinedStacks
     from accel_magic.analysis.drm import DrmTables
-    from accel_magic.probes.plan import Plan
+    from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.profile import ProfileResult
     from accel_magic.results.queries import Source
     from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
     from accel_magic.views.tables import TraceTables
+
+
+def _is_of_device(point: ProbePoint) -> bool:
+    return point.kind == "itt" or point.target in (DRIVER, SCHEDULER) or presets.is_preset(point.probe)
 
 
 class TraceResult(Result):
@@ -331,21 +337,29 @@ class TraceResult(Result):
         """Analysis of a trace of an NPU driver: families, phases, polls, buffers, jobs, API calls, timeline."""
         from accel_magic.results.taken_apart import Npu
 
-        return Npu(self.recording, self.events)
+        return Npu(*self._of_devices)
 
     @cached_property
     def openvino(self) -> OpenVino:
         """Analysis of a trace of OpenVINO: inferences, layers, compilation, threads."""
         from accel_magic.results.taken_apart import OpenVino
 
-        return OpenVino(self.recording, self.events)
+        return OpenVino(*self._of_devices)
 
     @cached_property
     def drm(self) -> DrmTables:
         """Analysis of a trace of the DRM scheduler: jobs, dependencies, time-outs, waits, rings, clients, counts."""
         from accel_magic.analysis.drm import DrmTables
 
-        return DrmTables(self.recording, self.events)
+        return DrmTables(*self._of_devices)
+
+    @cached_property
+    def _of_devices(self) -> tuple[Recording, pd.DataFrame]:
+        """The recording and its events, for analyses; of more than can be loaded, those of presets and drivers."""
+        if dataset.is_loadable(self.recording):
+            return self.recording, self.events
+        chosen = dataset.of_points(self.recording, [point.id for point in self.plan.points if _is_of_device(point)])
+        return chosen, events_frame(chosen, None)
 
     @property
     def gpu_jobs(self) -> pd.DataFrame:
