@@ -5,14 +5,19 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accel_magic.errors import MachineError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _PATH = Path("/sys/kernel/btf/vmlinux")
 _MAGIC = 0xEB9F
-_KIND_STRUCT, _KIND_VAR = 4, 14
+_KIND_STRUCT, _KIND_UNION, _KIND_VAR = 4, 5, 14
+_MOST_NESTING = 4
 _IN_PCPU_HOT = 8
 """Offset of the count there, in a nameless struct, after the pointer to the current task."""
 # Words of a record after the first three, by kind: a fixed number, and some for each member.
@@ -33,7 +38,7 @@ _MOST_MEMBERS = 4096
 
 @lru_cache(maxsize=32)
 def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
-    """Offset in bytes of a struct's member.
+    """Offset in bytes of a struct's member, which may be in a nameless struct or union there.
 
     BTF records have no index: the struct's record is found by its name offset, and verified by its members' names.
 
@@ -45,7 +50,7 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
     wanted = struct.pack("<I", text.find(b"\0" + structure.encode() + b"\0") + 1)
     position = section.find(wanted)
     while position >= 0:
-        offset = _member_at(section, text, position, member)
+        offset = _member_at(section, text, position, member.encode())
         if offset is not None:
             return offset
         position = section.find(wanted, position + 1)
@@ -81,21 +86,27 @@ def preemption_count(path: Path = _PATH) -> tuple[int, int]:
 
 
 def _variable(section: bytes, text: bytes, name: str) -> int:
-    """Type id of a variable; 0 if there is none. Records have no fixed size, so all of them are counted."""
+    """Type id of a variable; 0 if there is none."""
     place = text.find(b"\0" + name.encode() + b"\0") + 1
+    records = _records(section)
+    words = np.frombuffer(section, "<u4")
+    found = np.flatnonzero((words[records] == place) & (words[records + 1] >> 24 & 0x1F == _KIND_VAR))
+    return int(found[0]) + 1 if place and len(found) else 0
+
+
+def _records(section: bytes) -> NDArray[np.int64]:
+    """Return the index of the first word of each type, by its id - 1. Records differ in size, so all are counted."""
     words = np.frombuffer(section, "<u4")
     kinds, members = words[1:] >> 24 & 0x1F, (words[1:] & 0xFFFF).astype(np.int64)
     sizes = np.full(len(kinds), 3)
     for kind, (fixed, each) in _SIZES.items():
         sizes = np.where(kinds == kind, 3 + fixed + each * members, sizes)
     steps = sizes.tolist()
-    at = number = 0
-    while place and at < len(steps):
-        number += 1
-        if words[at] == place and kinds[at] == _KIND_VAR:
-            return number
+    found, at = [], 0
+    while at < len(steps):
+        found.append(at)
         at += steps[at]
-    return 0
+    return np.array(found)
 
 
 def _read(path: Path) -> tuple[bytes, bytes]:
@@ -116,16 +127,33 @@ def _read(path: Path) -> tuple[bytes, bytes]:
     return data[header + types : header + types + types_size], data[names : names + strings_size]
 
 
-def _member_at(section: bytes, text: bytes, position: int, member: str) -> int | None:
-    """Offset of the member if there is a struct record at `position`."""
+def _member_at(section: bytes, text: bytes, position: int, member: bytes, *, nesting: int = 0) -> int | None:
+    """Offset of the member if there is a struct's or union's record at `position`."""
     if position % 4 or position + 12 > len(section):
         return None
     _, info, _ = struct.unpack_from("<III", section, position)
-    count = info & 0xFFFF
-    if info >> 24 & 0x1F != _KIND_STRUCT or not 0 < count <= _MOST_MEMBERS or position + 12 + 12 * count > len(section):
+    count, kind = info & 0xFFFF, info >> 24 & 0x1F
+    fits = 0 < count <= _MOST_MEMBERS and position + 12 + 12 * count <= len(section)
+    if kind not in (_KIND_STRUCT, *([_KIND_UNION] if nesting else [])) or not fits:
         return None
+    nameless: list[tuple[int, int]] = []
+    name: int
+    type_id: int
+    packed: int
     for index in range(count):
-        name, _, offset = struct.unpack_from("<III", section, position + 12 + 12 * index)
-        if name < len(text) and text[name : text.find(b"\0", name)].decode("ascii", "replace") == member:
-            return int(offset & 0xFFFFFF) // 8  # with bit-fields in the struct, their size is in the upper byte
+        name, type_id, packed = struct.unpack_from("<III", section, position + 12 + 12 * index)
+        offset = (packed & 0xFFFFFF) // 8  # with bit-fields in the struct, their size is in the upper byte
+        if not name:
+            nameless.append((type_id, offset))
+        elif text.startswith(member + b"\0", name):
+            return offset
+    if nesting == _MOST_NESTING:
+        return None
+    for type_id, offset in nameless:
+        records = _records(section)
+        if 0 < type_id <= len(records):
+            place = int(records[type_id - 1]) * 4
+            within = _member_at(section, text, place, member, nesting=nesting + 1)
+            if within is not None:
+                return offset + within
     return None

@@ -12,6 +12,7 @@ import numpy as np
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import btf
 from accel_magic.kernel.mapped import map_value
 
 if TYPE_CHECKING:
@@ -135,12 +136,39 @@ def fill(fd: int, root: int, leave_out: Iterable[int], *, uid: int | None = None
 
 
 def only_rights_of(pid: int, uid: int) -> bool:
-    """Whether a process has the rights of a user and no others: all of its ids are the user's, and no capability."""
+    """Whether a process has, and had, the rights of a user and no others.
+
+    All of its ids are the user's, it has no capability, and the kernel lets the user look into it: after a program
+    that began with other rights has dropped them, or if the program may not be read, it does not.
+    """
     values = _status(pid)
     if not values:
         return False
     users, groups = values["Uid"].split(), values["Gid"].split()
-    return set(users) == {str(uid)} and len(set(groups)) == 1 and not int(values["CapPrm"], 16)
+    plain = set(users) == {str(uid)} and len(set(groups)) == 1 and not int(values["CapPrm"], 16)
+    return plain and _is_dumpable(pid, uid)
+
+
+def _is_dumpable(pid: int, uid: int) -> bool:
+    """Whether a process of a user is dumpable: files of others in /proc belong to root."""
+    try:
+        return Path(f"/proc/{pid}/environ").stat().st_uid == uid
+    except OSError:
+        return False
+
+
+def dumpable() -> dict[str, int]:
+    """Constants for programs that trace only what another user could look into (bpf/kernel/common.h).
+
+    Raises:
+        MachineError: The kernel does not describe where it keeps that.
+
+    """
+    try:  # Linux 7.2
+        holder, word = btf.member_offset("task_struct", "exec_state"), btf.member_offset("task_exec_state", "dumpable")
+    except MachineError:
+        holder, word = btf.member_offset("task_struct", "mm"), btf.member_offset("mm_struct", "flags")
+    return {"AM_DUMPABLE_IN": holder, "AM_DUMPABLE_AT": word}
 
 
 def has_other_ids(pid: int) -> bool:

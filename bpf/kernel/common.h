@@ -148,9 +148,28 @@ AM_INLINE int am_in_32_bit_call(const char *task)
 #define AM_OWN 1
 #define AM_OWN_AND_KERNEL 2 /* for_user.h */
 
+/*
+ * In a trace for another user, only processes that this user could look into with ptrace: those that the kernel calls
+ * dumpable. A setuid program, or one that may not be read, is not, even after it has dropped its rights.
+ * AM_DUMPABLE_IN is the offset in struct task_struct of a pointer, AM_DUMPABLE_AT that of a word in what it points to,
+ * whose lowest two bits are 1 for such a process: accel_magic/kernel/scope.py.
+ */
+AM_INLINE int am_is_dumpable(void)
+{
+#ifdef AM_DUMPABLE_IN
+	const char *task = am_current_task();
+	const char *state = *(const char *const volatile *)(task + AM_DUMPABLE_IN);
+
+	return state && (*(const volatile u32 *)(state + AM_DUMPABLE_AT) & 3) == 1;
+#else
+	return 1;
+#endif
+}
+
+/* Whether the current process, whose id is `pid`, is in scope. */
 AM_INLINE int am_in_tree(u32 pid)
 {
-	return am_holds(AM_VALUE(AM_SCOPE), pid);
+	return am_holds(AM_VALUE(AM_SCOPE), pid) && am_is_dumpable();
 }
 
 /*

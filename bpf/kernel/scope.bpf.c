@@ -33,7 +33,9 @@ AM_PROGRAM(am_scope_fork)(u64 *ctx)
 	u32 child = am_pid_of(ctx[1]);
 	u64 parent = bpf_get_current_pid_tgid();
 
-	am_decide(AM_VALUE(AM_SCOPE), child, am_in_tree(parent >> 32) && !am_is_tracer(parent >> 32, parent));
+	/* A process that is not dumpable has children that may be, once they execute another program. */
+	am_decide(AM_VALUE(AM_SCOPE), child,
+		  am_holds(AM_VALUE(AM_SCOPE), parent >> 32) && !am_is_tracer(parent >> 32, parent));
 	am_decide(AM_VALUE(AM_OWN_THREADS), child, (u32)parent == control->starter);
 	return 0;
 }

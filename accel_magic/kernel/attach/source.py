@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import btf, features
+from accel_magic.kernel import btf, features, scope
 from accel_magic.kernel.attach import stack_maps
 from accel_magic.kernel.attach.payloads import Payload, accessors, payload_of, record_size, saved_values
 from accel_magic.kernel.attachment import Layout, PointLayout
@@ -407,7 +407,7 @@ def generate(plan: Plan, python: Sequence[str] | None = None, *, for_user: bool 
     )
     on_syscalls = [key for key, points in shared.items() if syscall_number(plan.points[points[0]]) is not None]
     looks_at_calls = bool(on_syscalls) or waits_point(plan) is not None
-    members = _task_members() if looks_at_calls else {}
+    members = (_task_members() if looks_at_calls else {}) | (scope.dumpable() if for_user else {})
     text = _headers(plan, layout, stacks, len(on_syscalls), members, python=python, for_user=hides)
     programs: list[Program] = []
     names = count()

@@ -56,9 +56,7 @@ def defines(frames: int) -> list[str]:
 def create(keep: Descriptors, frames: int) -> tuple[int, int]:
     """Create the table and the scratch memory for native stacks of up to `frames` frames; return their descriptors."""
     size = _stack(frames).itemsize
-    table = keep.add(
-        syscalls.map_create(syscalls.MAP_HASH, key=8, value=size, entries=_entries(frames), name="am_stacks")
-    )
+    table = keep.add(map_reading.create_table("am_stacks", key=8, value=size, entries=_entries(frames)))
     slots = 3 * power_of_two(possible_cpus()) + USER_SLOTS
     scratch = syscalls.map_create(syscalls.MAP_ARRAY, key=4, value=size, entries=slots, name="am_scratch")
     return table, keep.add(scratch)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.load import maps as map_reading
 
 if TYPE_CHECKING:
@@ -43,10 +42,8 @@ VALUES: Final = (
 
 
 def create(keep: Descriptors) -> int:
-    """Create the map; return its descriptor."""
-    return keep.add(
-        syscalls.map_create(syscalls.MAP_HASH, key=4, value=WAIT.itemsize, entries=MOST_WAITS, name="am_waits")
-    )
+    """Create the map, to which only programs can write; return its descriptor."""
+    return keep.add(map_reading.create_table("am_waits", key=4, value=WAIT.itemsize, entries=MOST_WAITS))
 
 
 def under_way(table: int) -> NDArray[np.void]:

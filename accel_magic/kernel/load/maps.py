@@ -49,6 +49,13 @@ def create_value(dtype: np.dtype[np.void], name: str, *, read_only: bool = False
     return created
 
 
+def create_table(name: str, *, key: int, value: int, entries: int) -> int:
+    """Create a hash map that only programs can write to, given the bytes of a key and a value and the number of both."""
+    created = syscalls.map_create(syscalls.MAP_HASH, key=key, value=value, entries=entries, name=name)
+    syscalls.map_freeze(created)
+    return created
+
+
 HASH, ARRAY, PROG_ARRAY, PERF_EVENT_ARRAY, PERCPU_HASH, PERCPU_ARRAY, STACK_TRACE, CGROUP_ARRAY = 1, 2, 3, 4, 5, 6, 7, 8
 LRU_HASH, LRU_PERCPU_HASH, LPM_TRIE, RINGBUF = 9, 10, 11, 27
 PERCPU = (PERCPU_HASH, PERCPU_ARRAY, LRU_PERCPU_HASH)

@@ -12,10 +12,15 @@ INT, STRUCT = 1, 4
 
 
 def type_information(structs, *, magic=0xEB9F):
-    """BTF with an int and these structs: {name: [(member, byte offset), ...]}."""
+    """BTF with an int and these structs: {name: [(member, byte offset, type id if it is not the int), ...]}.
+
+    A name that begins with a question mark stands for none; ids begin with 2.
+    """
     strings = bytearray(b"\0")
 
     def text(name):
+        if name.startswith("?"):
+            return 0
         at = len(strings)
         strings.extend(name.encode() + b"\0")
         return at
@@ -23,8 +28,8 @@ def type_information(structs, *, magic=0xEB9F):
     types = struct.pack("<IIII", text("int"), INT << 24, 4, 32)
     for name, members in structs.items():
         types += struct.pack("<III", text(name), STRUCT << 24 | len(members), 64)
-        for member, offset in members:
-            types += struct.pack("<III", text(member), 1, offset * 8)
+        for member, offset, *type_id in members:
+            types += struct.pack("<III", text(member), *(type_id or [1]), offset * 8)
     return struct.pack("<HBBIIIII", magic, 1, 0, 24, 0, len(types), len(types), len(strings)) + types + strings
 
 
@@ -53,6 +58,28 @@ def test_names_that_only_share_a_prefix_or_suffix_do_not_match(write):
     )
 
     assert btf.member_offset("task", "pid", path) == 32
+
+
+def test_a_member_of_nameless_structs_in_the_struct_is_found(write):
+    structs = {
+        "other": [("flags", 48)],
+        "?inner": [("count", 0), ("flags", 24)],
+        "?outer": [("owner", 0), ("?", 64, 3)],
+        "memory": [("?", 128, 4), ("cpus", 256)],
+    }
+    path = write(type_information(structs))
+
+    assert btf.member_offset("memory", "flags", path) == 128 + 64 + 24
+    assert btf.member_offset("memory", "cpus", path) == 256
+    with raises("kernel.no-member", MachineError):
+        btf.member_offset("memory", "pid", path)
+
+
+def test_nameless_members_that_contain_each_other_or_do_not_exist_end_the_search(write):
+    path = write(type_information({"?self": [("?", 0, 2)], "memory": [("?", 8, 2), ("?", 8, 1000)]}))
+
+    with raises("kernel.no-member", MachineError):
+        btf.member_offset("memory", "pid", path)
 
 
 @pytest.mark.parametrize(("structure", "member"), [("task", "nothing"), ("nothing", "pid")])
