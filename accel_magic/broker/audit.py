@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
+from collections import defaultdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
     from accel_magic.broker.peer import Peer
+
+
+_REFUSALS_PER_S: Final = 1.0
+_REFUSALS_AT_ONCE: Final = 20
+"""Lines about refused connections of a user; further ones are only counted."""
 
 
 def opened(path: str) -> int:
@@ -53,3 +60,57 @@ class Audit:
         at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         line = json.dumps({"time": at, "uid": peer.uid, "pid": peer.pid, "what": what, **values})
         os.write(self._descriptor, line.encode() + b"\n")
+
+
+class Pace:
+    """How often something may happen.
+
+    Args:
+        per_s: Times per second, in the long run.
+        at_once: Times without any pause, after a long one.
+
+    """
+
+    def __init__(self, per_s: float, at_once: int) -> None:
+        self._each_s, self._ahead_s = 1 / per_s, at_once / per_s
+        self._next = 0.0
+
+    def take(self) -> float:
+        """Note that it happens now; return after how long it should, s."""
+        now = time.monotonic()
+        self._next = max(self._next, now - self._ahead_s) + self._each_s
+        return max(0.0, self._next - now)
+
+    def may(self) -> bool:
+        """Whether it may happen now; it is noted if so."""
+        if max(self._next, time.monotonic() - self._ahead_s) + self._each_s > time.monotonic():
+            return False
+        self.take()
+        return True
+
+
+class Refusals:
+    """Notes refused connections, of which a user can cause thousands per second.
+
+    Args:
+        audit: Where they are noted.
+
+    """
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+        self._paces: defaultdict[int, Pace] = defaultdict(lambda: Pace(_REFUSALS_PER_S, _REFUSALS_AT_ONCE))
+        self._left_out: defaultdict[int, int] = defaultdict(int)
+
+    def note(self, peer: Peer, why: str) -> None:
+        """Write a line about a refused connection, or count it."""
+        if not self._paces[peer.uid].may():
+            self._left_out[peer.uid] += 1
+            return
+        self.note_left_out(peer)
+        self._audit.note(peer, "connect", decision="refused", why=why)
+
+    def note_left_out(self, peer: Peer) -> None:
+        """Write how many refused connections of a user were not written since the last line."""
+        if left_out := self._left_out.pop(peer.uid, 0):
+            self._audit.note(peer, "connect", decision="refused", why="not written singly", times=left_out)

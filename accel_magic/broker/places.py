@@ -6,11 +6,16 @@ probes are attached, in setuid programs too. Anywhere else in the code or data t
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import select
+import signal
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from accel_magic import foreign_files
 from accel_magic.broker.messages import MessageError
 from accel_magic.kernel.bcc import sandbox
 from accel_magic.probes import elf
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import ProbePoint
 
 _CPU_S: Final = 20
+_WAIT_S: Final = 60
 _MEMORY: Final = 4 << 30
 
 
@@ -48,18 +54,39 @@ def check(points: Iterable[ProbePoint]) -> None:
         by_file.setdefault(point.target, []).append(point)
     if not by_file:
         return
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            # Opened again: the caller can change the position in its own files.
-            files = [(open(path, "rb"), found) for path, found in by_file.items()]  # noqa: PTH123, SIM115
-            _confine()
-            status = int(not all(_are_places(stream, found) for stream, found in files))
-        finally:
-            os._exit(status)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+    with contextlib.ExitStack() as keep:
+        files = [(keep.enter_context(_opened_again(path)), found) for path, found in by_file.items()]
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                _confine()
+                status = int(not all(_are_places(stream, found) for stream, found in files))
+            finally:
+                os._exit(status)
+    if not _succeeds(child):
         raise MessageError("a place is neither the start of a function nor a USDT probe")
+
+
+def _opened_again(path: str) -> BinaryIO:
+    """Open a caller's file again: the caller can change the position in its own descriptor."""
+    try:
+        return foreign_files.opened(Path(path))
+    except OSError as error:  # such as one that the caller has a lease on
+        raise MessageError(f"a file cannot be opened: {error.strerror}") from None
+
+
+def _succeeds(child: int) -> bool:
+    """Wait for a process, which a file that is not really there could hold up; whether it succeeds."""
+    ended = os.pidfd_open(child)
+    try:
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        if not poll.poll(1000 * _WAIT_S):
+            os.kill(child, signal.SIGKILL)
+    finally:
+        os.close(ended)
+    return not os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _confine() -> None:

@@ -17,6 +17,7 @@ from accel_magic.probes import captures, presets
 from accel_magic.probes.plan import KERNEL_KINDS, USER_KINDS
 
 if TYPE_CHECKING:
+    from accel_magic.broker.usage import Claim
     from accel_magic.probes.plan import Plan, ProbePoint
 
 FILE: Final = Path("/etc/accel_magic/broker.toml")
@@ -54,7 +55,7 @@ class Probes:
         driver_tracepoints: Tracepoints that are traced in the same way.
         presets: Presets whose probes may be traced, with their columns: in kernel functions, which are otherwise
             traced without any, and for what the preset says is of the device, also in interrupts and kernel threads.
-        rate_hz: Maximum samples per second of a processor.
+        rate_hz: Maximum samples per second of a processor, of all traces of a user together.
 
     """
 
@@ -74,11 +75,12 @@ class Limits:
         processes: Processes of one user that use the broker at once.
         all_processes: Those of all users.
         traces: Traces of one process at once.
-        places: Probe points of a trace.
-        buffer_mib: Ring buffers of a trace, MiB.
+        places: Probe points of all traces of a user together.
+        buffer_mib: Their ring buffers, MiB.
         duration_s: Length of a trace, s; the broker then detaches its probes.
-        hits_per_s: Hits per second of a trace; the broker detaches the probes of one with more.
-        processor_share: Time that a trace's programs run, as a share of one processor; the same. It is known only while
+        hits_per_s: Hits per second of all traces of a user together; the broker then detaches the probes of the trace
+            with the most.
+        processor_share: Time that their programs run, as a share of one processor; the same. It is known only while
             the kernel measures it: if the broker has CAP_SYS_ADMIN, or with the sysctl kernel.bpf_stats_enabled=1.
 
     """
@@ -86,8 +88,8 @@ class Limits:
     processes: int = 8
     all_processes: int = 64
     traces: int = 4
-    places: int = 2000
-    buffer_mib: float = 256.0
+    places: int = 4000
+    buffer_mib: float = 1024.0
     duration_s: float = 3600.0
     hits_per_s: float = 5_000_000.0
     processor_share: float = 0.5
@@ -125,16 +127,34 @@ class Policy:
                 raise ProbeError(
                     f"{point.probe} is not allowed through the broker", why=refusal, fix=_ASK, code="broker.not-allowed"
                 )
-        limits = self.limits
-        if len(points) > limits.places:
-            _too_much(f"{len(points):,} places", f"{limits.places:,}", "narrow the globs")
-        if plan.buffer_mib > limits.buffer_mib:
-            _too_much(f"--buffer {plan.buffer_mib:g}", f"{limits.buffer_mib:g} MiB", "use a smaller one")
-        if plan.duration_s is not None and plan.duration_s > limits.duration_s:
-            _too_much(f"--duration {plan.duration_s:g}", f"{limits.duration_s:g} s", "use a shorter one")
+        longest_s = self.limits.duration_s
+        if plan.duration_s is not None and plan.duration_s > longest_s:
+            _too_much(f"--duration {plan.duration_s:g}", f"the limit is {longest_s:g} s", "use a shorter one")
         allowed = tuple(map(self._scoped, plan.points))
         only_counted = plan.records_events and any(point.scope.kernel == "counts" for point in allowed)
         return replace(plan, points=allowed, notes=(*plan.notes, *([_ONLY_COUNTED] if only_counted else ())))
+
+    def require_room(self, added: Claim, whole: Claim) -> None:
+        """Check what a trace adds to the others of its user.
+
+        Args:
+            added: What the trace takes.
+            whole: What all traces of the user take, with this one.
+
+        Raises:
+            ProbeError: It is more than the user may have.
+
+        """
+        limits = self.limits
+        for of, largest, text, fix in (
+            ("places", limits.places, "{:,.0f} places", "narrow the globs"),
+            ("buffer_mib", limits.buffer_mib, "--buffer {:g}", "use a smaller one"),
+            ("rate_hz", self.probes.rate_hz, "sampling {:g} times a second", "use a lower rate"),
+        ):
+            of_all, of_this = getattr(whole, of), getattr(added, of)
+            if of_this and of_all > largest:
+                others = f", and the user's other traces have {of_all - of_this:,g}" if of_all > of_this else ""
+                _too_much(text.format(of_this), f"the limit {of} is {largest:,g}{others}", fix)
 
     def _scoped(self, point: ProbePoint) -> ProbePoint:
         """Let the hits of kernel threads and interrupts count where they are a driver's."""
@@ -155,8 +175,6 @@ class Policy:
         probes, preset = self.probes, point.probe.partition(":")[0]
         if point.kind not in probes.kinds:
             return f"the broker allows {', '.join(probes.kinds)}"
-        if point.rate_hz > probes.rate_hz:
-            return f"the broker allows up to {probes.rate_hz} samples per second"
         if presets.is_preset(point.probe):
             if preset not in probes.presets:
                 return f"of the presets, the broker allows {', '.join(probes.presets) or 'none'}"
@@ -190,10 +208,10 @@ def _reads_kernel(point: ProbePoint, args: str) -> str:
     return ""
 
 
-def _too_much(what: str, limit: str, instead: str) -> None:
+def _too_much(what: str, why: str, instead: str) -> None:
     raise ProbeError(
         f"{what} is more than the broker allows",
-        why=f"the limit is {limit}",
+        why=why,
         fix=f"{instead}, or {_ASK}",
         code="broker.limit",
     )

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import channel
-from accel_magic.broker import messages, traces
+from accel_magic.broker import messages, traces, usage
 from accel_magic.broker import peer as peers
 from accel_magic.broker import policy as policies
+from accel_magic.broker.audit import Refusals
 from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import compiler
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from accel_magic.broker.audit import Audit
     from accel_magic.broker.peer import Peer
     from accel_magic.broker.policy import Policy
+    from accel_magic.broker.usage import Share
 
 SOCKET: Final = Path("/run/accel_magic/broker.sock")
 _WAITING: Final = 128
@@ -124,12 +126,14 @@ class _Session:
 
     Attributes:
         peer: Who connected.
+        share: What its traces use.
         reports: Where it sends the list of its traces.
         traces: The last one, which nobody has checked.
 
     """
 
     peer: Peer
+    share: Share
     reports: socket.socket
     traces: bytes = b""
 
@@ -146,6 +150,8 @@ class Service:
 
     def __init__(self, listening: socket.socket, policy: Policy, audit: Audit) -> None:
         self._listening, self._policy, self._audit = listening, policy, audit
+        self._refusals = Refusals(audit)
+        self._usage = usage.Table(policy.limits.all_processes)
         self._sessions: dict[int, _Session] = {}
         """By process id."""
         self._waiting = select.poll()
@@ -185,6 +191,8 @@ class Service:
                     return
                 if session := self._sessions.pop(pid, None):
                     self._close(session)
+                    session.share.give_back()
+                    self._refusals.note_left_out(session.peer)
 
     def _take(self, session: _Session) -> None:
         """Receive the list of a session's traces, after which the poll reports its next one."""
@@ -204,16 +212,17 @@ class Service:
         peer = peers.of(connection)
         refusal = self._refusal(peer)
         if refusal:
-            self._audit.note(peer, "connect", decision="refused", why=refusal)
+            self._refusals.note(peer, refusal)
             connection.setblocking(False)
             channel.send(connection, messages.encoded_error(self._refused(refusal)))
             return
         theirs, reports = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        share = self._usage.take(peer.uid)
         pid = os.fork()
         if pid:
             reports.close()
             theirs.setblocking(False)
-            self._sessions[pid] = _Session(peer, theirs)
+            self._sessions[pid] = _Session(peer, share, theirs)
             self._waiting.register(theirs, select.POLLIN)
             return
         status = 1
@@ -226,21 +235,21 @@ class Service:
             for session in self._sessions.values():
                 session.reports.close()
             connection.setblocking(True)
-            self._serve(connection, peer, reports)
+            self._serve(connection, peer, share, reports)
             status = 0
         except Exception:  # noqa: BLE001 - a defect: the journal keeps it, and the caller sees a closed connection
             traceback.print_exc()
         finally:
             os._exit(status)
 
-    def _serve(self, connection: socket.socket, peer: Peer, reports: socket.socket) -> None:
+    def _serve(self, connection: socket.socket, peer: Peer, share: Share, reports: socket.socket) -> None:
         from accel_magic.broker.session import Session
 
         compiler.start()
         seen = [each for each in self._sessions.values() if _is_ours(peer) or each.peer.uid == peer.uid]
         others = tuple((each.peer, each.traces) for each in seen)
         self._sessions.clear()
-        Session(connection, peer, self._policy, self._audit, reports=reports, others=others).serve()
+        Session(connection, peer, self._policy, self._audit, share, reports=reports, others=others).serve()
 
     def _refusal(self, peer: Peer) -> str:
         limits, sessions = self._policy.limits, Counter(each.peer.uid for each in self._sessions.values())

@@ -8,6 +8,7 @@ import os
 import resource
 import select
 import signal
+import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +16,10 @@ from accel_magic import channel
 from accel_magic._version import __version__
 from accel_magic.broker import messages, places, traces
 from accel_magic.broker import peer as peers
+from accel_magic.broker.audit import Pace
 from accel_magic.broker.messages import MessageError, Places, TraceRequest
-from accel_magic.broker.running import LOOK_S, Running
+from accel_magic.broker.running import Running, RunningTraces
+from accel_magic.broker.usage import Claim
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import scope
 from accel_magic.kernel.attach.engine import Caller, KernelEngine
@@ -27,10 +30,13 @@ from accel_magic.probes.plan import USER_KINDS
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
     from accel_magic.broker.audit import Audit
     from accel_magic.broker.peer import Peer
     from accel_magic.broker.policy import Policy
+    from accel_magic.broker.usage import Share
+    from accel_magic.kernel.attachment import Attachment
     from accel_magic.probes.plan import Plan, ProbePoint, ProbeSpec
 
 _MOST_HOPS: Final = 4
@@ -50,6 +56,9 @@ _REPORT_S: Final = 1.0
 """Time for the service to take a list of traces."""
 _MEMORY: Final = 4 << 30
 """Address space of a session."""
+_LINES_PER_S: Final = 20.0
+_LINES_AT_ONCE: Final = 100
+"""Lines of the audit that a session may cause; further requests wait."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ class Session:
         peer: Who connected.
         policy: What is allowed.
         audit: Where requests are noted.
+        share: Where the session publishes what its traces use.
         reports: Where the service receives the list of running traces.
         others: Peer and list of each other session whose traces this user may see.
 
@@ -85,16 +95,16 @@ class Session:
         peer: Peer,
         policy: Policy,
         audit: Audit,
+        share: Share,
         *,
         reports: socket.socket,
         others: tuple[tuple[Peer, bytes], ...] = (),
     ) -> None:
         self._connection, self._peer, self._policy, self._audit = connection, peer, policy, audit
-        self._reports, self._others = reports, others
+        self._share, self._reports, self._others = share, reports, others
         self._reports.settimeout(_REPORT_S)
-        self._running: dict[int, Running] = {}
+        self._pace = Pace(_LINES_PER_S, _LINES_AT_ONCE)
         self._planned: dict[int, _Planned] = {}
-        self._next = 1
         self._ended = False
         self._kinds = {
             "hello": self._hello,
@@ -117,6 +127,7 @@ class Session:
             return
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        self._running = RunningTraces(self._policy.limits, self._share, self._watched, self._note_limit)
         try:
             while self._waited():
                 try:
@@ -126,7 +137,7 @@ class Session:
                 except (ConnectionError, TimeoutError):
                     return
                 except MessageError as error:
-                    self._audit.note(self._peer, "message", decision="refused", why=str(error))
+                    self._note("message", decision="refused", why=str(error))
                     return
                 signal.setitimer(signal.ITIMER_PROF, _WORK_S)
                 try:
@@ -141,31 +152,35 @@ class Session:
         except (TimeoutError, ConnectionError):
             return
         finally:
-            for number in [*self._running]:
+            for number, _ in self._running:
                 self._end(number)
+            self._running.close()
             compiler.stop()
 
+    def _note(self, what: str, **values: Any) -> None:
+        """Add a line to the audit, after a pause if there were too many."""
+        time.sleep(self._pace.take())
+        self._audit.note(self._peer, what, **values)
+
+    def _note_limit(self, trace: int, limit: str) -> None:
+        self._audit.note(self._peer, "limit", trace=trace, why=limit)
+
     def _waited(self) -> bool:
-        """Wait for a request, and end traces that exceed a limit. False if no request comes any more."""
+        """Wait for a request. False if none comes any more."""
         connection = select.poll()
         connection.register(self._connection, select.POLLIN)
         if not self._ended:
             connection.register(self._watched, select.POLLIN)
         while True:
-            watched = any(not running.over for running in self._running.values())
-            wait_s = LOOK_S if watched else _LAST_S if self._ended else _IDLE_S
+            wait_s = _LAST_S if self._ended else _IDLE_S
             ready = {descriptor for descriptor, _ in connection.poll(math.ceil(1000 * wait_s))}
-            for number, running in self._running.items():
-                if running.look():
-                    self._audit.note(self._peer, "limit", trace=number, why=running.over)
             if self._watched in ready:
                 self._ended = True
                 connection.unregister(self._watched)
-                for running in self._running.values():
-                    running.process_ended()
+                self._running.process_ended()
             if self._connection.fileno() in ready:
                 return True
-            if not self._running or (not ready and self._ended):
+            if not len(self._running) or (not ready and self._ended):
                 return False
 
     def _answer(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
@@ -175,12 +190,12 @@ class Session:
                 raise MessageError(f"unknown kind {kind!r:.50}")  # noqa: TRY301 - one place for all of them
             return self._kinds[kind](message, files)
         except MessageError as error:
-            self._audit.note(self._peer, str(kind)[:20], decision="refused", why=str(error))
+            self._note(str(kind)[:20], decision="refused", why=str(error))
             return messages.encoded_error(
                 MachineError("the broker rejected the request", why=str(error), code="broker.bad-request")
             ), []
         except AccelMagicError as error:
-            self._audit.note(self._peer, str(kind), decision="refused", why=error.code)
+            self._note(str(kind), decision="refused", why=error.code)
             return messages.encoded_error(error), []
 
     def _hello(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
@@ -264,7 +279,20 @@ class Session:
             places=_Given(request.places or {}, files),
         )
         plan = replace(plan, stacks=request.stacks, chosen_scope=request.scope)  # type: ignore[arg-type]  # checked
+        added = Claim.of(plan)
+        self._policy.require_room(added, self._share.claimed() + added)
         return self._policy.allow(plan)
+
+    @contextlib.contextmanager
+    def _claimed(self, plan: Plan) -> Iterator[None]:
+        """Publish what a trace takes of the user's limits before it is attached, and check it."""
+        added = Claim.of(plan)
+        self._share.publish(self._running.claim + added)
+        try:
+            self._policy.require_room(added, self._share.claimed())
+            yield
+        finally:
+            self._share.publish(self._running.claim)
 
     def _attach(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
         request, plan = self._plan_to_attach(message, files)
@@ -279,13 +307,9 @@ class Session:
                 code="broker.too-many-traces",
             )
         places.check(point for point in plan.points if point.kind in USER_KINDS)
-        caller = Caller(self._peer.uid, self._peer.pid, python)
-        attachment = KernelEngine(tracers, caller).attach(replace(plan, points=plan.kernel_points))
-        try:
-            self._require_caller()
-        except AccelMagicError:
-            attachment.close()
-            raise
+        with self._claimed(plan):
+            attachment = self._attached(plan, Caller(self._peer.uid, self._peer.pid, python), tracers)
+            number = self._running.add(Running(attachment, request.specs))
         maps = {
             "control": attachment.control_fd,
             "counters": attachment.counters_fd,
@@ -296,12 +320,8 @@ class Session:
         }
         # The links stay here: whoever had one could keep the probes attached, whatever the limits are.
         descriptors = [fd for fd in maps.values() if fd >= 0] + [*attachment.ring_fds]
-        number, self._next = self._next, self._next + 1
-        self._running[number] = Running(attachment, request.specs, limits)
         self._report()
-        self._audit.note(
-            self._peer, "attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter
-        )
+        self._note("attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter)
         answer = {
             "trace": number,
             "plan": _shown(attachment.plan, _paths(request)).to_dict(),
@@ -311,9 +331,18 @@ class Session:
         }
         return answer, descriptors
 
+    def _attached(self, plan: Plan, caller: Caller, tracers: tuple[int, ...]) -> Attachment:
+        attachment = KernelEngine(tracers, caller).attach(replace(plan, points=plan.kernel_points))
+        try:
+            self._require_caller()
+        except AccelMagicError:
+            attachment.close()
+            raise
+        return attachment
+
     def _of(self, message: dict[str, Any]) -> int:
         number = message.get("trace")
-        if not isinstance(number, int) or number not in self._running:
+        if not isinstance(number, int) or number not in dict(self._running):
             raise MessageError("no such trace")
         return number
 
@@ -325,15 +354,16 @@ class Session:
         return self._end(self._of(message)), []
 
     def _end(self, number: int) -> dict[str, Any]:
-        running = self._running.pop(number)
-        self._audit.note(self._peer, "detach", trace=number, duration_s=round(running.duration_s, 3), hits=running.hits)
-        answer = running.end()
+        running = self._running[number]
+        duration_s, hits = round(running.duration_s, 3), running.hits
+        answer = self._running.end(number)
+        self._note("detach", trace=number, duration_s=duration_s, hits=hits)
         self._report()
         return answer
 
     def _report(self) -> None:
         """Send the list of running traces to the service, which may have ended."""
-        rows = [(number, running.started, running.probes) for number, running in self._running.items()]
+        rows = [(number, running.started, running.probes) for number, running in self._running]
         with contextlib.suppress(OSError):
             self._reports.send(traces.encoded(rows))
 

@@ -453,16 +453,41 @@ def _probes(path: str, *_identity: int) -> tuple[UsdtProbe, ...]:
 
 def usdt_places(elf: Elf) -> set[tuple[int, int]]:
     """File offsets of all USDT probes, each with that of its semaphore, or 0. Raises `DAMAGED`."""
-    return {(probe.offset, probe.semaphore) for probe in _usdt_probes(elf)}
+    return {(note.offset, note.semaphore) for note in _usdt_notes(elf)}
+
+
+@dataclass(frozen=True)
+class _UsdtNote:
+    """Offsets in the file of a USDT probe and its semaphore, and the note's texts."""
+
+    offset: int
+    semaphore: int
+    texts: bytes
 
 
 def _usdt_probes(elf: Elf) -> Iterator[UsdtProbe]:
-    notes, base = elf.named(_NOTE_SECTION), elf.named(_BASE_SECTION)
-    data = elf.data(notes) if notes is not None else b""
-    return _read_notes(elf, data, base.address if base is not None else 0)
+    for note in _usdt_notes(elf):
+        texts = note.texts.split(b"\0")
+        provider, name, arguments = (text.decode(errors="replace") for text in (texts + [b""] * 3)[:3])
+        parsed = tuple(parse_argument(text, elf.machine) for text in arguments.split())
+        yield UsdtProbe(provider, name, note.offset, note.semaphore, parsed, arguments)
 
 
-def _read_notes(elf: Elf, data: bytes, base: int) -> Iterator[UsdtProbe]:
+def _usdt_notes(elf: Elf) -> Iterator[_UsdtNote]:
+    """The notes in the file's order; those of places outside of its segments are left out."""
+    section, moved_to = elf.named(_NOTE_SECTION), elf.named(_BASE_SECTION)
+    notes = list(_read_notes(elf.data(section) if section is not None else b""))
+    addresses = np.array([_ADDRESSES.unpack_from(note) for note in notes], np.uint64).reshape(-1, 3)
+    location, linked_base, semaphore = addresses.T
+    base = np.uint64(moved_to.address if moved_to is not None else 0)
+    moved = np.where((base != 0) & (linked_base != 0), base - linked_base, np.uint64(0))
+    offsets, inside = elf.segments.file_offsets(np.where(location != 0, location + moved, np.uint64(0)))
+    semaphores, _ = elf.segments.file_offsets(np.where(semaphore != 0, semaphore + moved, np.uint64(0)))
+    rows = zip(notes, offsets.tolist(), np.where(semaphore != 0, semaphores, 0).tolist(), inside.tolist(), strict=True)
+    return (_UsdtNote(offset, at, note[_ADDRESSES.size :]) for note, offset, at, is_inside in rows if is_inside)
+
+
+def _read_notes(data: bytes) -> Iterator[bytes]:
     at = 0
     while at + _NOTE.size <= len(data):
         owner_size, size, type_ = _NOTE.unpack_from(data, at)
@@ -470,20 +495,8 @@ def _read_notes(elf: Elf, data: bytes, base: int) -> Iterator[UsdtProbe]:
         owner = data[at : at + owner_size]
         at += _aligned(owner_size)
         if type_ == _NOTE_TYPE and owner == _OWNER:
-            yield from _read_note(elf, data[at : at + size], base)
+            yield data[at : at + size]
         at += _aligned(size)
-
-
-def _read_note(elf: Elf, note: bytes, base: int) -> Iterator[UsdtProbe]:
-    location, linked_base, semaphore = _ADDRESSES.unpack_from(note)
-    moved = base - linked_base if base and linked_base else 0
-    texts = note[_ADDRESSES.size :].split(b"\0")
-    provider, name, arguments = (text.decode(errors="replace") for text in (texts + [b""] * 3)[:3])
-    addresses = [address + moved if address else 0 for address in (location, semaphore)]
-    offsets, inside = elf.segments.file_offsets(np.array(addresses, np.uint64))
-    if inside[0]:
-        parsed = tuple(parse_argument(text, elf.machine) for text in arguments.split())
-        yield UsdtProbe(provider, name, int(offsets[0]), int(offsets[1]) if semaphore else 0, parsed, arguments)
 
 
 def _aligned(size: int) -> int:

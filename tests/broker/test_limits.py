@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import signal
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,9 +24,9 @@ duration_s = 3
 """
 OVER = {
     "places": ('"tracepoint:syscalls:sys_enter_s*", buffer=4', "5", "globs"),
-    "buffer_mib": ('"tracepoint:syscalls:sys_enter_getppid", buffer=9', "8 MiB", "smaller"),
+    "buffer_mib": ('"tracepoint:syscalls:sys_enter_getppid", buffer=9', "buffer_mib is 8", "smaller"),
     "duration_s": ('"tracepoint:syscalls:sys_enter_getppid", buffer=4, duration=4', "3 s", "shorter"),
-    "rate_hz": ('"profile:hz:51", buffer=4', "50 samples", "administrator"),
+    "rate_hz": ('"profile:hz:51", buffer=4', "rate_hz is 50", "lower rate"),
     "traces": ('"tracepoint:syscalls:sys_enter_getppid", buffer=4', "at most 1", "end another trace"),
 }
 
@@ -187,3 +189,204 @@ def test_a_caller_that_takes_no_answers_or_sends_descriptors_forever_holds_up_no
             pass
         assert broker.run(WORKS, users.SECOND) == [1]
         assert broker.run(WORKS) == [1]
+
+
+TAKES = """
+from accel_magic.api import plans
+from accel_magic.recording.session import LiveSession
+def take(*probes, **options):
+    try: session = LiveSession(plans.make(probes, **options))
+    except AccelMagicError as error: return [error.code, error.why]
+    try: session.start()
+    except AccelMagicError as error: return [error.code, error.why]
+    kept.append(session)
+    return "attached"
+kept = []
+"""
+SUMS = {
+    "rate_hz": ("[probes]\nrate_hz = 300\n", "'profile:hz:199'", "'profile:hz:101'", "'profile:hz:102'"),
+    "places": (
+        "[limits]\nplaces = 3\n",
+        "*['tracepoint:syscalls:sys_enter_getppid', 'tracepoint:syscalls:sys_enter_getpid']",
+        "'tracepoint:syscalls:sys_enter_getppid'",
+        "*['tracepoint:syscalls:sys_enter_getppid', 'offcpu']",
+    ),
+    "buffer_mib": (
+        "[limits]\nbuffer_mib = 20\n",
+        "'offcpu', buffer_mib=16",
+        "'offcpu', buffer_mib=4",
+        "'offcpu', buffer_mib=5",
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", SUMS)
+def test_the_limits_of_a_user_hold_for_all_processes_together_and_for_each_user_alone(start, limit):
+    policy, first, fits, does_not = SUMS[limit]
+    broker = start(policy)
+    running = broker.start(TAKES + f"answer(take({first}))\nsys.stdin.readline()\nos._exit(0)")
+    with ended(running):
+        assert json.loads(running.stdout.readline()) == ["attached"]
+        (refusal,) = broker.run(TAKES + f"answer(take({does_not}))\nos._exit(0)")
+        assert refusal[0] == "broker.limit"
+        assert f"the limit {limit} is" in refusal[1]
+        assert "the user's other traces have" in refusal[1]
+        assert broker.run(TAKES + f"answer(take({fits}))\nos._exit(0)") == ["attached"]
+        assert broker.run(TAKES + f"answer(take({does_not}))\nos._exit(0)", users.SECOND) == ["attached"]
+        running.communicate("\n", timeout=60)
+    assert broker.run(TAKES + f"answer(take({does_not}))\nos._exit(0)") == ["attached"]
+
+
+def test_hits_of_all_processes_of_a_user_count_and_the_busiest_trace_ends(start):
+    broker = start("[limits]\nhits_per_s = 30000\n")
+    script = """
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", mode="count") as t:
+    answer("started")
+    sys.stdin.readline()
+    end = time.monotonic() + 8
+    while time.monotonic() < end:
+        for _ in range({calls}): os.getppid()
+        time.sleep(0.1)
+answer("ended this trace" in str(t.result), t.result.hits)
+"""
+    # Each alone makes less than the limit: 20,000 and 16,000 per second.
+    running = [broker.start(script.format(calls=calls)) for calls in (2000, 1600)]
+    for process in running:
+        assert json.loads(process.stdout.readline()) == ["started"], process.stderr.read()
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [json.loads(process.communicate(timeout=120)[0]) for process in running]
+    if sum(hits for _, hits in told) > 8 * 33_000:  # the machine let them make that many
+        assert sum(over for over, _ in told) == 1
+    limits = [line for line in broker.audit() if line["what"] == "limit"]
+    assert [line["why"] for line in limits] == ["hits_per_s"] * sum(over for over, _ in told)
+
+
+LEASED = """
+import fcntl, shutil, signal
+from contextlib import ExitStack
+from accel_magic import channel
+from accel_magic.broker import client, messages
+from accel_magic.broker.messages import TraceRequest
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+own = f"/tmp/accel_magic-leased-{os.getpid()}.so"
+shutil.copy(next(line.split()[-1] for line in open("/proc/self/maps") if "libc.so" in line), own)
+with ExitStack() as keep:
+    request, files = client._prepared(TraceRequest((f"uprobe:{own}:atoi",), mode="count"), keep)
+    writing = os.open(own, os.O_RDWR)
+os.unlink(own)
+fcntl.fcntl(writing, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+"""
+
+
+def test_a_file_with_a_lease_is_refused_at_once(broker):
+    seconds, error = broker.run(
+        LEASED
+        + """
+began = time.monotonic()
+connection = client.connect(client.path())
+channel.send(connection, {"kind": "attach", "request": request.encoded(), "tracers": ()}, [writing])
+found = messages.receive(connection, largest=1 << 20, timeout_s=100)[0]
+answer(time.monotonic() - began, found["error"])
+os._exit(0)
+"""
+    )
+    assert error["code"] == "broker.bad-request"
+    assert "cannot be opened" in error["why"]
+    assert seconds < float(Path("/proc/sys/fs/lease-break-time").read_text()) / 2
+
+
+def test_limits_hold_while_a_request_takes_long(start):
+    """The session cannot answer: its helper process, which looks into the caller's file, is stopped."""
+    broker = start("[limits]\nduration_s = 3\n")
+    process = broker.start(
+        """
+import shutil
+from contextlib import ExitStack
+from accel_magic import channel
+from accel_magic.broker import client
+from accel_magic.broker.messages import TraceRequest
+from accel_magic.api import plans
+from accel_magic.recording.session import LiveSession
+session = LiveSession(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+session.start(); session.go()
+counters = session._attached.kernel.counters["hits"]
+answer("started")
+sys.stdin.readline()
+with ExitStack() as keep:
+    request, files = client._prepared(TraceRequest(("uprobe:libc:atoi",), mode="count"), keep)
+    channel.send(client.connection()._socket, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
+before, end = -1, time.monotonic() + 50
+while counters.sum() != before and time.monotonic() < end:
+    before = counters.sum()
+    done = time.monotonic() + 1
+    while time.monotonic() < done: os.getppid()
+answer(bool(counters.sum() == before))
+os._exit(0)
+"""
+    )
+    with ended(process):
+        assert json.loads(process.stdout.readline()) == ["started"]
+        (session,) = broker.sessions()
+        with held_up(session):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline()) == [True]
+            assert [line["why"] for line in broker.audit() if line["what"] == "limit"] == ["duration_s"]
+            assert not [line for line in broker.audit() if line["what"] == "attach"][1:]
+
+
+@contextlib.contextmanager
+def held_up(session):
+    """Stop each new child of a session."""
+    known, stopped, done = children(session), set(), threading.Event()
+
+    def stop():
+        while not done.is_set():
+            for pid in children(session) - known - stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped.add(pid)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def children(pid):
+    """Ids of a process's children."""
+    return {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def test_refused_connections_are_counted_not_written_one_by_one(start):
+    broker = start("[limits]\nprocesses = 1\n")
+    (made,) = broker.run(
+        """
+import socket
+where = os.environ["ACCEL_MAGIC_BROKER"]
+first = socket.socket(socket.AF_UNIX)
+first.connect(where)
+first.sendall(b"\\0")
+made, end = 0, time.monotonic() + 60
+while made < 500 and time.monotonic() < end:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(where)
+        one.settimeout(60)
+        made += bool(one.recv(1))  # the broker has answered
+answer(made)
+"""
+    )
+    assert made == 500
+    callers.until(lambda: not broker.sessions())
+    callers.until(lambda: any("times" in line for line in broker.audit()))
+    lines = [line for line in broker.audit() if line["what"] == "connect"]
+    assert len(lines) < 100
+    assert sum(line.get("times", 1) for line in lines) == 500

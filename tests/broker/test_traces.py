@@ -123,7 +123,7 @@ answer(t.result.hits, str(t.result))
     )
     assert told[0] == 10
     name = limit.split()[0]
-    assert f"its limit {name} is" in told[1]
+    assert f"the limit {name} is" in told[1]
     assert [line["why"] for line in broker.audit() if line["what"] == "limit"] == [name]
 
 

@@ -38,13 +38,30 @@ _CAPABILITY_VERSION = 0x20080522
 _CAP_DAC_READ_SEARCH = 1 << 2
 
 
-def drop_capabilities() -> None:
-    """Drop all capabilities except for reading files: under sudo the package may be in another user's folder."""
+def drop_capabilities(readable: Sequence[str] = ()) -> None:
+    """Drop all capabilities, except for reading files if folders cannot be read without it.
+
+    Args:
+        readable: Folders that the process will read. Under sudo, the package may be in another user's home.
+
+    """
     head = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
     data = ctypes.create_string_buffer(24)
     _call(_SYS_CAPGET, head, data)
-    permitted = struct.unpack_from("<I", data, 4)[0] & _CAP_DAC_READ_SEARCH
-    _call(_SYS_CAPSET, head, struct.pack("<6I", permitted, permitted, 0, 0, 0, 0))
+    held = struct.unpack_from("<I", data, 4)[0] & _CAP_DAC_READ_SEARCH
+    _call(_SYS_CAPSET, head, struct.pack("<6I", 0, held, 0, 0, 0, 0))
+    needed = 0 if all(map(_is_readable, readable)) else held
+    _call(_SYS_CAPSET, head, struct.pack("<6I", needed, needed, 0, 0, 0, 0))
+
+
+def _is_readable(folder: str) -> bool:
+    """Whether a folder and the files in it can be read with the capabilities in effect."""
+    try:
+        with os.scandir(folder) as entries:
+            files = [entry.path for entry in entries if entry.is_file()]
+        return all(os.access(file, os.R_OK, effective_ids=True) for file in files)
+    except OSError:
+        return False
 
 
 # ---- seccomp

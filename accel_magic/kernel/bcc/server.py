@@ -137,8 +137,9 @@ class Compiler:
             # BCC searches headers in the working folder first, and clang in folders given by environment variables.
             os.chdir(TEMPLATES)
             os.environ.clear()
-            self.sandbox.drop_capabilities()
-            self.sandbox.restrict_files([str(HEADERS), str(TEMPLATES), self.package, str(Path(os.__file__).parent)])
+            readable = [str(HEADERS), str(TEMPLATES), self.package, str(Path(os.__file__).parent)]
+            self.sandbox.drop_capabilities(readable)
+            self.sandbox.restrict_files(readable)
         self.sandbox.restrict_calls(self.sandbox.Needs(forks=True, maps=not self.own, locks=locks))
 
     def confine_child(self) -> None:

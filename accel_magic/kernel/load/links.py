@@ -7,8 +7,10 @@ import errno
 import os
 import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accel_magic import foreign_files
 from accel_magic.errors import MachineError
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel import features, own_threads
@@ -268,7 +270,7 @@ class Linker:
         The kernel cannot probe them, but reports it only if a process has the file mapped; else they silently never
         fire.
         """
-        with open(points[0].target, "rb") as file:  # noqa: PTH123 - one file for all
+        with foreign_files.opened(Path(points[0].target)) as file:  # one file for all
             locked = {point.offset: _LOCKED.match(os.pread(file.fileno(), 4, point.offset)) for point in points}
         why = "the kernel cannot probe its first instruction, which has a LOCK prefix"
         self.skipped.update({point.id: Skipped(point.function, why) for point in points if locked[point.offset]})

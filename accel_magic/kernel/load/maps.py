@@ -50,7 +50,7 @@ def create_value(dtype: np.dtype[np.void], name: str, *, read_only: bool = False
 
 
 def create_table(name: str, *, key: int, value: int, entries: int) -> int:
-    """Create a hash map that only programs can write to, given the bytes of a key and a value and the number of both."""
+    """Create a hash map that only programs can write to, given the bytes of a key and of a value, and their number."""
     created = syscalls.map_create(syscalls.MAP_HASH, key=key, value=value, entries=entries, name=name)
     syscalls.map_freeze(created)
     return created

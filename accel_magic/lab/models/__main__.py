@@ -100,8 +100,9 @@ def main() -> None:
     server.warm_up()
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sandbox.drop_capabilities()
-    sandbox.restrict_files([str(Path(ov.__file__).parent)])  # models are read by libraries that are found by looking
+    libraries = [str(Path(ov.__file__).parent)]  # models are read by libraries that are found by looking
+    sandbox.drop_capabilities(libraries)
+    sandbox.restrict_files(libraries)
     sandbox.restrict_calls(sandbox.Needs(computes=True))
     connection.sendall(protocol.READY)
     server.serve()

@@ -6,6 +6,7 @@ import pytest
 
 from accel_magic.broker import policy
 from accel_magic.broker.policy import Policy
+from accel_magic.broker.usage import Claim
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes.plan import Capture, Filter, Plan, ProbePoint, Scope
 from tests.support.errors import raises
@@ -13,6 +14,7 @@ from tests.support.errors import raises
 OWN = Scope("self", 1)
 CALL = ProbePoint(0, "probe", "tracepoint", "syscalls", "sys_enter_openat", scope=OWN)
 
+SAMPLES = replace(CALL, kind="profile", target="cpu-clock", rate_hz=51)
 DRIVER = replace(CALL, kind="kprobe", target="intel_vpu", function="ivpu_open")
 ARGS = "bo=arg0:u64"
 
@@ -35,7 +37,6 @@ ARGS = "bo=arg0:u64"
         (replace(CALL, target="vpu", function="job"), ""),
         (replace(CALL, target="sched", function="sched_switch"), "of the tracepoints"),
         (replace(CALL, target="exceptions", function="page_fault_kernel"), "of the tracepoints"),
-        (replace(CALL, kind="profile", target="cpu-clock", rate_hz=1000), "999 samples"),
     ],
 )
 def test_points_are_allowed_or_refused_with_a_reason(point, refusal):
@@ -72,12 +73,37 @@ def test_what_kernel_threads_do_counts_for_drivers_only_and_is_shown_as_far_as_t
     assert bool(allowed.scope.object_field) == (kernel == "owned")
 
 
-@pytest.mark.parametrize("plan", [Plan((CALL,) * 3), Plan((CALL,), buffer_mib=9), Plan((CALL,), duration_s=11)])
-def test_limits_apply_to_places_buffers_and_durations(plan):
-    narrow = Policy(limits=policy.Limits(places=2, buffer_mib=8, duration_s=10))
+def test_a_trace_may_not_be_longer_than_allowed():
+    plan = Plan((CALL,), duration_s=11)
     Policy().allow(plan)
     with raises("broker.limit", ProbeError):
-        narrow.allow(plan)
+        Policy(limits=policy.Limits(duration_s=10)).allow(plan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "others", "why"),
+    [
+        (Plan((CALL,) * 3), Claim(), "the limit places is 2"),
+        (Plan((CALL,)), Claim(places=2), "the limit places is 2, and the user's other traces have 2"),
+        (Plan((CALL,), buffer_mib=9), Claim(), "the limit buffer_mib is 8"),
+        (Plan((CALL,), buffer_mib=6), Claim(buffer_mib=2.5), "8, and the user's other traces have 2.5"),
+        (Plan((SAMPLES, replace(SAMPLES, rate_hz=50)), buffer_mib=1), Claim(), "the limit rate_hz is 100"),
+        (Plan((SAMPLES,), buffer_mib=1), Claim(rate_hz=60), "100, and the user's other traces have 60"),
+    ],
+)
+def test_limits_are_of_all_traces_of_a_user_together(plan, others, why):
+    narrow = Policy(probes=policy.Probes(rate_hz=100), limits=policy.Limits(places=2, buffer_mib=8))
+    added = Claim.of(plan)
+    Policy().require_room(added, others + added)
+    with raises("broker.limit", ProbeError) as caught:
+        narrow.require_room(added, others + added)
+    assert why in caught.value.why
+
+
+def test_a_trace_that_takes_nothing_of_a_limit_that_others_exceed_is_allowed():
+    counting = Plan((CALL,), mode="count", buffer_mib=500)
+    narrow = Policy(limits=policy.Limits(buffer_mib=8))
+    narrow.require_room(Claim.of(counting), Claim(buffer_mib=9, places=1))
 
 
 def written(folder, text, mode=0o644):

@@ -230,13 +230,25 @@ def test_a_process_that_computes_can_start_threads_and_make_memory_executable():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it has capabilities only as root")
-def test_root_keeps_only_the_capability_to_read():
+@pytest.mark.parametrize(
+    ("folder_mode", "file_mode", "kept"), [(0o755, 0o644, 0), (0o700, 0o644, 4), (0o755, 0o600, 4), (0o711, 0o644, 4)]
+)
+def test_root_keeps_only_the_capability_to_read_and_that_only_if_it_needs_it(tmp_path, folder_mode, file_mode, kept):
+    """It reads a folder of another user."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "file").write_text("content")
+    (folder / "broken").symlink_to("nowhere")
+    for path, mode in ((folder / "file", file_mode), (folder, folder_mode)):
+        path.chmod(mode)
+        os.chown(path, 61001, 61001)
     program = (
         "import importlib.util, sys\n"
         f"spec = importlib.util.spec_from_file_location('sandbox', {sandbox.__file__!r})\n"
         "sandbox = sys.modules['sandbox'] = importlib.util.module_from_spec(spec)\n"
         "spec.loader.exec_module(sandbox)\n"
-        "sandbox.drop_capabilities()\n"
+        f"sandbox.drop_capabilities([{str(folder)!r}])\n"
+        f"open({str(folder / 'file')!r}).read()\n"
         "print(open('/proc/self/status').read())"
     )
     status = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout
@@ -244,8 +256,8 @@ def test_root_keeps_only_the_capability_to_read():
 
     assert {name: int(sets[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {
         "CapInh": 0,
-        "CapPrm": 4,
-        "CapEff": 4,
+        "CapPrm": kept,
+        "CapEff": kept,
         "CapAmb": 0,
     }
 
