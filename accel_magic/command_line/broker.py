@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,19 +120,36 @@ def _status(_options: argparse.Namespace) -> int:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    _print_pinned()
     return 0
 
 
+def _print_pinned() -> None:
+    from accel_magic.kernel import pinned
+
+    maps = pinned.maps()
+    if maps:
+        print("\nmaps of traces that were pinned keep their memory until they are removed:")
+    for each in maps:
+        path = shlex.quote(terminal.one_line(str(each.path)))
+        print(f"  rm {path}  # {each.name}, {each.size / 2**20:.1f} MiB, by {_user(each.uid)}")
+
+
 def _row(running: dict[str, Any]) -> tuple[str, ...]:
-    import pwd
     from datetime import datetime
 
-    try:
-        user = pwd.getpwuid(running["uid"]).pw_name
-    except KeyError:
-        user = str(running["uid"])
     since = datetime.fromtimestamp(running["since"]).astimezone().isoformat(" ", "seconds")
-    return user, str(running["pid"]), str(running["trace"]), since, terminal.one_line(running["probes"])
+    probes = terminal.one_line(running["probes"])
+    return _user(running["uid"]), str(running["pid"]), str(running["trace"]), since, probes
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _print(policy: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from accel_magic.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 _SYS_BPF = 321
 _SYS_PERF_EVENT_OPEN = 298
@@ -24,13 +25,13 @@ _SYS_MEMBARRIER = 324
 _MEMBARRIER_GLOBAL = 1
 
 _MAP_CREATE, _MAP_LOOKUP_ELEM, _MAP_UPDATE_ELEM, _MAP_GET_NEXT_KEY, _MAP_FREEZE, _MAP_LOOKUP_BATCH = 0, 1, 2, 4, 22, 24
-_PROG_LOAD, _PROG_TEST_RUN, _OBJ_GET_INFO, _BTF_LOAD = 5, 10, 15, 18
+_PROG_LOAD, _OBJ_GET, _PROG_TEST_RUN, _OBJ_GET_INFO, _BTF_LOAD = 5, 7, 10, 15, 18
 _LINK_CREATE, _LINK_GET_FD_BY_ID = 28, 30
 _ENABLE_STATS, _STATS_RUN_TIME = 32, 0
 _RAW_TRACEPOINT_OPEN = 17
 
 MAP_HASH, MAP_ARRAY, MAP_LRU_HASH, MAP_RINGBUF = 1, 2, 9, 27
-F_RDONLY_PROG, F_MMAPABLE = 1 << 7, 1 << 10
+_F_RDONLY, F_RDONLY_PROG, F_MMAPABLE = 1 << 3, 1 << 7, 1 << 10
 
 PROG_KPROBE, PROG_TRACEPOINT, PROG_PERF_EVENT, PROG_RAW_TRACEPOINT = 2, 5, 7, 17
 ATTACH_PERF_EVENT, ATTACH_KPROBE_MULTI, ATTACH_UPROBE_MULTI = 41, 42, 48
@@ -356,6 +357,20 @@ def map_update(fd: int, key: bytes, value: bytes) -> None:
 def map_freeze(fd: int) -> None:
     """Make a map constant for user space (Linux >= 5.2); its memory can no longer be mapped writable."""
     _bpf(_MAP_FREEZE, struct.pack("<I", fd))
+
+
+def map_name(fd: int) -> str:
+    """Name of a map."""
+    info = ctypes.create_string_buffer(40)
+    _bpf(_OBJ_GET_INFO, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
+    # struct bpf_map_info: name lies at byte 24.
+    return info.raw[24:40].rstrip(b"\0").decode("ascii", "replace")
+
+
+def pinned_object(path: Path) -> int:
+    """Open what is pinned in a BPF file system, to read it."""
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    return _bpf(_OBJ_GET, struct.pack("<QII", ctypes.addressof(name), 0, _F_RDONLY))
 
 
 def map_next_key(fd: int, key: ctypes.Array[ctypes.c_char] | None, following: ctypes.Array[ctypes.c_char]) -> None:

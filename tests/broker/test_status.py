@@ -2,10 +2,13 @@
 
 import grp
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +85,46 @@ answer(shown.returncode, shown.stdout, shown.stderr)
     assert ["user", "pid", "trace", "since", "probes"] in rows
     assert [row[:3] + row[-1:] for row in rows if PROBE in row] == [[str(users.FIRST), str(first), "1", PROBE]]
     assert str(second) not in output
+
+
+@pytest.fixture
+def pins():
+    """A BPF file system in which everybody may pin, in a folder with a space in its name."""
+    folder = Path(tempfile.mkdtemp(prefix="accel_magic pins-", dir="/tmp"))
+    folder.chmod(0o755)
+    subprocess.run(["mount", "-t", "bpf", "-o", "mode=1777", "bpf", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+    folder.rmdir()
+
+
+def test_root_is_told_of_the_maps_that_a_user_has_pinned_and_how_to_remove_them(broker, pins):
+    (results,) = broker.run(
+        f"""
+import struct
+from accel_magic.broker import client, messages
+request = messages.TraceRequest(("{PROBE}",), buffer_mib=1.0, places={{}})
+told, descriptors = client.connection().ask("attach", request=request.encoded(), tracers=())
+def pin(descriptor, name):
+    path = ctypes.create_string_buffer(f"{pins}/{{name}}".encode())
+    attributes = ctypes.create_string_buffer(struct.pack("QI", ctypes.addressof(path), descriptor), 120)
+    return libc.syscall(321, 6, attributes, 120)
+answer([pin(descriptors[-1], "my ring"), pin(descriptors[0], "control")])
+os._exit(0)
+"""
+    )
+    assert results == [0, 0]
+    command = [sys.executable, "-m", "accel_magic", "broker", "status"]
+    environment = {**os.environ, "ACCEL_MAGIC_BROKER": str(broker.socket)}
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    lines = [line.strip() for line in shown.splitlines() if str(pins) in line]
+
+    assert [line.partition("  #")[0] for line in lines] == [f"rm '{pins}/control'", f"rm '{pins}/my ring'"]
+    assert lines[1].endswith(f"am_ring, 1.0 MiB, by {users.FIRST}")
+    for line in lines:
+        subprocess.run(line, shell=True, check=True)
+    after = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    assert "pinned" not in after
 
 
 def test_root_sees_traces_whatever_the_policy_says(start):
