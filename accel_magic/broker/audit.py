@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from accel_magic.broker.peer import Peer
 
 
-_REFUSALS_PER_S: Final = 1.0
-_REFUSALS_AT_ONCE: Final = 20
-"""Lines about refused connections of a user; further ones are only counted."""
+_EACH_S: Final = 1.0
+_AT_ONCE: Final = 20
+"""Refusals of a user that are written: one per `_EACH_S` in the long run, and this many at once after a pause."""
 
 
 def opened(path: str) -> int:
@@ -62,55 +62,46 @@ class Audit:
         os.write(self._descriptor, line.encode() + b"\n")
 
 
-class Pace:
-    """How often something may happen.
-
-    Args:
-        per_s: Times per second, in the long run.
-        at_once: Times without any pause, after a long one.
-
-    """
-
-    def __init__(self, per_s: float, at_once: int) -> None:
-        self._each_s, self._ahead_s = 1 / per_s, at_once / per_s
-        self._next = 0.0
-
-    def take(self) -> float:
-        """Note that it happens now; return after how long it should, s."""
-        now = time.monotonic()
-        self._next = max(self._next, now - self._ahead_s) + self._each_s
-        return max(0.0, self._next - now)
-
-    def may(self) -> bool:
-        """Whether it may happen now; it is noted if so."""
-        if max(self._next, time.monotonic() - self._ahead_s) + self._each_s > time.monotonic():
-            return False
-        self.take()
-        return True
-
-
 class Refusals:
-    """Notes refused connections, of which a user can cause thousands per second.
+    """Notes what was refused, which a user can cause thousands of times per second: what is too much is only counted.
 
     Args:
-        audit: Where they are noted.
+        audit: Where it is noted.
+
+    Attributes:
+        audit: The same.
 
     """
 
     def __init__(self, audit: Audit) -> None:
-        self._audit = audit
-        self._paces: defaultdict[int, Pace] = defaultdict(lambda: Pace(_REFUSALS_PER_S, _REFUSALS_AT_ONCE))
+        self.audit = audit
+        self._until_s: defaultdict[int, float] = defaultdict(float)
         self._left_out: defaultdict[int, int] = defaultdict(int)
 
-    def note(self, peer: Peer, why: str) -> None:
-        """Write a line about a refused connection, or count it."""
-        if not self._paces[peer.uid].may():
+    def until_s(self, uid: int) -> float:
+        """Time up to which a user's lines are used up, on CLOCK_MONOTONIC."""
+        return self._until_s[uid]
+
+    def used_up(self, uid: int, until_s: float) -> None:
+        """Take over what another process has used up of a user's lines."""
+        self._until_s[uid] = max(self._until_s[uid], until_s)
+
+    def note(self, peer: Peer, what: str, why: str) -> None:
+        """Write a line, or count it."""
+        now = time.monotonic()
+        until_s = max(self._until_s[peer.uid], now - _AT_ONCE * _EACH_S) + _EACH_S
+        if until_s > now:
             self._left_out[peer.uid] += 1
             return
+        self._until_s[peer.uid] = until_s
         self.note_left_out(peer)
-        self._audit.note(peer, "connect", decision="refused", why=why)
+        self.audit.note(peer, what, decision="refused", why=why)
 
     def note_left_out(self, peer: Peer) -> None:
-        """Write how many refused connections of a user were not written since the last line."""
+        """Write how many lines of a user were left out since the last one."""
         if left_out := self._left_out.pop(peer.uid, 0):
-            self._audit.note(peer, "connect", decision="refused", why="not written singly", times=left_out)
+            self.audit.note(peer, "left out", decision="refused", times=left_out)
+
+    def forget_left_out(self) -> None:
+        """Leave what was left out until now to the process that this one was forked from."""
+        self._left_out.clear()

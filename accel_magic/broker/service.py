@@ -149,7 +149,7 @@ class Service:
     """
 
     def __init__(self, listening: socket.socket, policy: Policy, audit: Audit) -> None:
-        self._listening, self._policy, self._audit = listening, policy, audit
+        self._listening, self._policy = listening, policy
         self._refusals = Refusals(audit)
         self._usage = usage.Table(policy.limits.all_processes)
         self._sessions: dict[int, _Session] = {}
@@ -191,8 +191,9 @@ class Service:
                     return
                 if session := self._sessions.pop(pid, None):
                     self._close(session)
-                    session.share.give_back()
+                    self._refusals.used_up(session.peer.uid, session.share.refusals_until_s)
                     self._refusals.note_left_out(session.peer)
+                    session.share.give_back()
 
     def _take(self, session: _Session) -> None:
         """Receive the list of a session's traces, after which the poll reports its next one."""
@@ -212,7 +213,7 @@ class Service:
         peer = peers.of(connection)
         refusal = self._refusal(peer)
         if refusal:
-            self._refusals.note(peer, refusal)
+            self._refusals.note(peer, "connect", refusal)
             connection.setblocking(False)
             channel.send(connection, messages.encoded_error(self._refused(refusal)))
             return
@@ -249,7 +250,8 @@ class Service:
         seen = [each for each in self._sessions.values() if _is_ours(peer) or each.peer.uid == peer.uid]
         others = tuple((each.peer, each.traces) for each in seen)
         self._sessions.clear()
-        Session(connection, peer, self._policy, self._audit, share, reports=reports, others=others).serve()
+        self._refusals.forget_left_out()
+        Session(connection, peer, self._policy, self._refusals, share, reports=reports, others=others).serve()
 
     def _refusal(self, peer: Peer) -> str:
         limits, sessions = self._policy.limits, Counter(each.peer.uid for each in self._sessions.values())

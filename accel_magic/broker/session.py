@@ -8,7 +8,6 @@ import os
 import resource
 import select
 import signal
-import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +15,6 @@ from accel_magic import channel
 from accel_magic._version import __version__
 from accel_magic.broker import messages, places, traces
 from accel_magic.broker import peer as peers
-from accel_magic.broker.audit import Pace
 from accel_magic.broker.messages import MessageError, Places, TraceRequest
 from accel_magic.broker.running import Running, RunningTraces
 from accel_magic.broker.usage import Claim
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from accel_magic.broker.audit import Audit
+    from accel_magic.broker.audit import Refusals
     from accel_magic.broker.peer import Peer
     from accel_magic.broker.policy import Policy
     from accel_magic.broker.usage import Share
@@ -56,9 +54,6 @@ _REPORT_S: Final = 1.0
 """Time for the service to take a list of traces."""
 _MEMORY: Final = 4 << 30
 """Address space of a session."""
-_LINES_PER_S: Final = 20.0
-_LINES_AT_ONCE: Final = 100
-"""Lines of the audit that a session may cause; further requests wait."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Session:
         connection: The socket.
         peer: Who connected.
         policy: What is allowed.
-        audit: Where requests are noted.
+        refusals: Where requests are noted.
         share: Where the session publishes what its traces use.
         reports: Where the service receives the list of running traces.
         others: Peer and list of each other session whose traces this user may see.
@@ -94,16 +89,16 @@ class Session:
         connection: socket.socket,
         peer: Peer,
         policy: Policy,
-        audit: Audit,
+        refusals: Refusals,
         share: Share,
         *,
         reports: socket.socket,
         others: tuple[tuple[Peer, bytes], ...] = (),
     ) -> None:
-        self._connection, self._peer, self._policy, self._audit = connection, peer, policy, audit
-        self._share, self._reports, self._others = share, reports, others
+        self._connection, self._peer, self._policy = connection, peer, policy
+        self._refusals, self._audit, self._share = refusals, refusals.audit, share
+        self._reports, self._others = reports, others
         self._reports.settimeout(_REPORT_S)
-        self._pace = Pace(_LINES_PER_S, _LINES_AT_ONCE)
         self._planned: dict[int, _Planned] = {}
         self._ended = False
         self._kinds = {
@@ -137,7 +132,7 @@ class Session:
                 except (ConnectionError, TimeoutError):
                     return
                 except MessageError as error:
-                    self._note("message", decision="refused", why=str(error))
+                    self._note_refusal("message", str(error))
                     return
                 signal.setitimer(signal.ITIMER_PROF, _WORK_S)
                 try:
@@ -155,12 +150,12 @@ class Session:
             for number, _ in self._running:
                 self._end(number)
             self._running.close()
+            self._refusals.note_left_out(self._peer)
             compiler.stop()
 
-    def _note(self, what: str, **values: Any) -> None:
-        """Add a line to the audit, after a pause if there were too many."""
-        time.sleep(self._pace.take())
-        self._audit.note(self._peer, what, **values)
+    def _note_refusal(self, what: str, why: str) -> None:
+        self._refusals.note(self._peer, what, why)
+        self._share.publish_refusals(self._refusals.until_s(self._peer.uid))
 
     def _note_limit(self, trace: int, limit: str) -> None:
         self._audit.note(self._peer, "limit", trace=trace, why=limit)
@@ -190,12 +185,12 @@ class Session:
                 raise MessageError(f"unknown kind {kind!r:.50}")  # noqa: TRY301 - one place for all of them
             return self._kinds[kind](message, files)
         except MessageError as error:
-            self._note(str(kind)[:20], decision="refused", why=str(error))
+            self._note_refusal(str(kind)[:20], str(error))
             return messages.encoded_error(
                 MachineError("the broker rejected the request", why=str(error), code="broker.bad-request")
             ), []
         except AccelMagicError as error:
-            self._note(str(kind), decision="refused", why=error.code)
+            self._note_refusal(str(kind), error.code)
             return messages.encoded_error(error), []
 
     def _hello(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
@@ -321,7 +316,9 @@ class Session:
         # The links stay here: whoever had one could keep the probes attached, whatever the limits are.
         descriptors = [fd for fd in maps.values() if fd >= 0] + [*attachment.ring_fds]
         self._report()
-        self._note("attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter)
+        self._audit.note(
+            self._peer, "attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter
+        )
         answer = {
             "trace": number,
             "plan": _shown(attachment.plan, _paths(request)).to_dict(),
@@ -357,7 +354,7 @@ class Session:
         running = self._running[number]
         duration_s, hits = round(running.duration_s, 3), running.hits
         answer = self._running.end(number)
-        self._note("detach", trace=number, duration_s=duration_s, hits=hits)
+        self._audit.note(self._peer, "detach", trace=number, duration_s=duration_s, hits=hits)
         self._report()
         return answer
 

@@ -21,7 +21,9 @@ _NOBODY: Final = -1
 _CLAIMED: Final = ("rate_hz", "places", "buffer_mib")
 RATES: Final = ("hits_per_s", "processor_share")
 """What is measured while traces run; the rest is claimed before one is attached."""
-_ROW: Final = np.dtype([("uid", "<i8"), *((name, "<f8") for name in (*_CLAIMED, *RATES))])
+_REFUSALS: Final = "refusals_until_s"
+_COLUMNS: Final = (*_CLAIMED, *RATES, _REFUSALS)
+_ROW: Final = np.dtype([("uid", "<i8"), *((name, "<f8") for name in _COLUMNS)])
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Table:
     def take(self, uid: int) -> Share:
         """Take a free row for a session of a user; there is one, because the number of sessions is limited."""
         number = int(np.flatnonzero(self._rows["uid"] == _NOBODY)[0])
-        self._rows[number] = (uid, *(0 for _ in (*_CLAIMED, *RATES)))
+        self._rows[number] = (uid, *(0 for _ in _COLUMNS))
         return Share(self._rows, number)
 
 
@@ -94,6 +96,15 @@ class Share:
     def publish_rates(self, rates: dict[str, float]) -> None:
         """Set what the session's traces did in the last second, by the names in `RATES`."""
         self._set(rates)
+
+    def publish_refusals(self, until_s: float) -> None:
+        """Set up to when the lines of the audit about refusals are used up (`audit.Refusals.until_s`)."""
+        self._set({_REFUSALS: until_s})
+
+    @property
+    def refusals_until_s(self) -> float:
+        """What was published last; 0 if nothing."""
+        return float(self._rows[_REFUSALS][self._number])
 
     def _set(self, values: dict[str, float]) -> None:
         for name, value in values.items():
