@@ -339,13 +339,16 @@ os._exit(0)
 
 @contextlib.contextmanager
 def held_up(session):
-    """Stop each new child of a session."""
+    """Stop each new child of a session, once it has closed its copies of the probes' descriptors."""
     known, stopped, done = children(session), set(), threading.Event()
 
     def stop():
         while not done.is_set():
             for pid in children(session) - known - stopped:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(OSError):
+                    held = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()}
+                    if any("bpf" in name for name in held - {"anon_inode:bpf-map"}):
+                        continue
                     os.kill(pid, signal.SIGSTOP)
                     stopped.add(pid)
 
