@@ -215,3 +215,54 @@ def test_nothing_of_a_setuid_program_is_seen_whenever_the_caller_executes_it(bro
     assert len(told) == times, errors
     assert {code for code, _, _ in told} <= {"traced", "broker.other-rights"}
     assert {seen for code, _, seen in told if code == "traced"} <= {program == "plain"}
+
+
+STARTS = """
+import threading
+nothing = os.open("/dev/null", os.O_RDWR)
+def executed(words, traced=False):
+    child = os.fork()
+    if not child:
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+        if traced: libc.ptrace(0, 0, 0, 0)  # PTRACE_TRACEME
+        os.execv(words[0], words)
+    return child
+def by_vfork(words):
+    actions = [(os.POSIX_SPAWN_DUP2, nothing, 0), (os.POSIX_SPAWN_DUP2, nothing, 1)]
+    os.waitpid(os.posix_spawn(words[0], words, os.environ, file_actions=actions), 0)
+def by_a_thread(words):
+    thread = threading.Thread(target=lambda: os.waitpid(executed(words), 0))
+    thread.start()
+    thread.join()
+def under_ptrace(words):
+    child = executed(words, traced=True)
+    status = os.waitpid(child, 0)[1]
+    while os.WIFSTOPPED(status):
+        libc.ptrace(7, child, None, 0)  # PTRACE_CONT
+        status = os.waitpid(child, 0)[1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "program", "hits"),
+    [
+        ("by_vfork", "plain", 30),
+        ("by_vfork", "setuid", 0),
+        ("by_a_thread", "plain", 30),
+        ("by_a_thread", "setuid", 0),
+        ("under_ptrace", "plain", 30),
+        ("under_ptrace", "setuid", 30),  # the kernel gives it no rights then
+    ],
+)
+def test_however_a_program_is_started_it_is_in_scope_exactly_if_it_has_no_other_rights(
+    broker, folder, start, program, hits
+):
+    told = broker.run(
+        f"""{STARTS}
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", mode="count") as t:
+    {start}(["{folder}/{program}", "{folder}/secret", "30"])
+answer(t.result.hits)
+"""
+    )
+    assert told == [hits]
