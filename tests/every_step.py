@@ -1,4 +1,4 @@
-"""Instrument Python steps: raise a signal at each line, call and return of chosen files, and count executed lines."""
+"""Instrument Python steps: raise a signal at each line, call and return of chosen modules, and count executed lines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import accel_magic
 PACKAGE = f"{Path(accel_magic.__file__).parent}/"
 
 
-def interrupt_at(step, files, run, number=signal.SIGINT):
+def interrupt_at(step, modules, run, number=signal.SIGINT):
     """Prepare a call of `run` during which a signal is raised at the given step, counted from 0.
 
     Args:
         step: Step at which to raise the signal.
-        files: Path suffixes of the files whose steps count.
+        modules: The modules whose steps count.
         run: The function to call; its exceptions propagate.
         number: The signal.
 
@@ -36,12 +36,16 @@ def interrupt_at(step, files, run, number=signal.SIGINT):
             signal.raise_signal(number)
         left[0] -= 1
 
-    return raised, _traced(files, take, run)
+    return raised, _traced(modules, take, run)
 
 
-def steps_that_raise(files, run):
-    """Call `run` and return the steps at which an interrupt would raise, one for each place in the code and callers."""
-    found, places, step = [], set(), -1
+def steps_that_raise(modules, run):
+    """Call `run` and return the steps at which an interrupt would raise, one for each place in the code and callers.
+
+    Each of the modules must have such a step.
+    """
+    files = {module.__file__ for module in modules}
+    found, places, reached, step = [], set(), set(), -1
 
     def take(frame, event):
         nonlocal step
@@ -50,14 +54,16 @@ def steps_that_raise(files, run):
             return
         place, caller = [event], frame
         while caller is not None:
-            if caller.f_code.co_filename.endswith(files):
+            if caller.f_code.co_filename in files:
                 place.append((caller.f_code, caller.f_lineno))
             caller = caller.f_back
         if (key := tuple(place)) not in places:
             places.add(key)
+            reached.add(frame.f_code.co_filename)
             found.append(step)
 
-    _traced(files, take, run)()
+    _traced(modules, take, run)()
+    assert reached == files, f"no step in {files - reached}"
     return found
 
 
@@ -88,14 +94,16 @@ def lines_per_row(run, few, many):
     return (lines_run(lambda: run(many)) - lines_run(lambda: run(few))) / (many - few)
 
 
-def _traced(files, take, run):
+def _traced(modules, take, run):
+    files = {module.__file__ for module in modules}
+
     def within(frame, event, _):
         if event != "line" or frame.f_lasti not in _exits(frame.f_code):
             take(frame, event)
         return within
 
     def entered(frame, event, argument):
-        return within(frame, event, argument) if frame.f_code.co_filename.endswith(files) else None
+        return within(frame, event, argument) if frame.f_code.co_filename in files else None
 
     def call():
         before = sys.gettrace()

@@ -10,8 +10,22 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import accel_magic
-from accel_magic import load_ipython_extension, trace, unload_ipython_extension
+import accel_magic.api.flame
+import accel_magic.api.gputrace
+import accel_magic.api.program
+import accel_magic.api.trace
+import accel_magic.magics.flame
+import accel_magic.magics.gputrace
+import accel_magic.magics.ktrace
+from accel_magic import api, channel, interrupts, load_ipython_extension, magics, trace, unload_ipython_extension
+from accel_magic.api import block, host_calls, plans, replay
 from accel_magic.api.replay import GpuReplay, Replay
+from accel_magic.kernel import bpf, features, own_threads
+from accel_magic.kernel.attach import bindings, user_program
+from accel_magic.kernel.load import links
+from accel_magic.magics import cell, line, traced
+from accel_magic.recording import container, cost, gpu_store, session, store
+from accel_magic.recording.reader import client
 from tests.every_step import interrupt_at, steps_that_raise
 
 pytestmark = pytest.mark.live
@@ -19,14 +33,21 @@ pytestmark = pytest.mark.live
 GETPPID = "t:syscalls:sys_enter_getppid"
 ATTEMPTS = 10
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
-STEPS = tuple(
-    f"accel_magic/{name}.py"
-    for name in (
-        "api", "block", "channel", "flames/trace", "gpu/playback", "gpu/trace", "interrupts", "kernel/attach",
-        "kernel/linker", "kernel/stack_watch", "magics/traced", "playback", "player", "program", "session",
-        "traces/feed", "traces/reader",
-    )
-)  # fmt: skip
+SHARED = (block, interrupts)
+ATTACHED = (*SHARED, own_threads)
+RECORDED = (*ATTACHED, channel, client, session)
+MODULES = {
+    "trace": (*RECORDED, api.trace, plans),
+    "flame": (*RECORDED, api.flame, bpf, cost, features, links, plans),
+    "gputrace": (*ATTACHED, api.gputrace, bindings, host_calls),
+    "program": (*RECORDED, api.program, bindings, bpf, features, user_program),
+    "Replay": (*SHARED, container, replay, store),
+    "GpuReplay": (*SHARED, container, gpu_store, replay),
+    "%%ktrace": (*RECORDED, api.trace, cell, line, magics.ktrace, plans, traced),
+    "%%flame": (*RECORDED, api.flame, bpf, cell, cost, features, line, links, magics.flame, plans, traced),
+    "%%gputrace": (*ATTACHED, api.gputrace, bindings, cell, host_calls, line, magics.gputrace, traced),
+}
+"""Modules that each kind of block goes through outside of its own traced code, in this thread."""
 COUNT = """
 BPF_RINGBUF_OUTPUT(out, 8);
 TRACEPOINT_PROBE(syscalls, sys_enter_getppid) { u64 v = 1; out.ringbuf_output(&v, sizeof(v), 0); return 0; }
@@ -55,30 +76,32 @@ def shell():
 
 @pytest.fixture
 def interrupted(left_behind, only_new_garbage):
-    """Interrupt `use()` at its steps, each in a separate run, and check what is left.
+    """Interrupt `use()` at its steps in the given modules, each in a separate run, and check what is left.
 
-    `use` adds to the list it is given once the traced code has begun. But in a thorough run a part of the steps has to
-    do; tests/unit/test_block.py tries all of those that every kind of trace shares.
+    `use` adds to the list it is given once the traced code has begun. Except in a thorough run, only some of the steps
+    are tried; unit/api/test_block.py tries all of those that every kind of trace shares.
     """
 
-    def check(use):
-        entered = []
+    def check(use, modules):
+        entered, reached = [], 0
         use(entered)
-        steps = steps_that_raise(STEPS, lambda: use(entered))
-        assert len(steps) > ATTEMPTS
+        steps = steps_that_raise(modules, lambda: use(entered))
+        assert len(steps) > 10 * ATTEMPTS
         for step in steps if THOROUGH else steps[:: len(steps) // ATTEMPTS]:
             entered.clear()
             before = accel_magic.last
-            raised, run = interrupt_at(step, STEPS, lambda: use(entered))
+            raised, run = interrupt_at(step, modules, lambda: use(entered))
             with contextlib.suppress(KeyboardInterrupt):
                 run()
                 assert not raised, f"the interrupt was lost at {raised}"
             gc.collect()
+            reached += bool(raised)
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
             assert not entered or accel_magic.last is not before, f"no result after {raised}"
             assert left_behind("program", "link") == set(), raised
             with trace(GETPPID, mode="count"):  # no trace is registered as running
                 pass
+        assert reached > ATTEMPTS / 2  # runs differ by a few steps, so that the last may not come
         use(entered)
         gc.collect()
         assert left_behind() == set()
@@ -101,7 +124,7 @@ def test_interrupts_of_with_statements_of_every_kind(interrupted, tmp_path, kind
         with make():
             entered.append(kind)
 
-    interrupted(use)
+    interrupted(use, MODULES[kind])
 
 
 @pytest.mark.parametrize("play", [Replay, GpuReplay])
@@ -116,12 +139,12 @@ def test_interrupts_of_replays_of_every_kind(interrupted, saved, play):
         finally:
             player.abort()
 
-    interrupted(use)
+    interrupted(use, MODULES[play.__name__])
 
 
-@pytest.mark.parametrize("line", [f"ktrace {GETPPID} -o t", "flame -o t", "gputrace threadhist --device cpu -o t"])
-def test_interrupts_of_a_cell(interrupted, shell, line):
-    magic, _, rest = line.partition(" ")
+@pytest.mark.parametrize("text", [f"ktrace {GETPPID} -o t", "flame -o t", "gputrace threadhist --device cpu -o t"])
+def test_interrupts_of_a_cell(interrupted, shell, text):
+    magic, _, rest = text.partition(" ")
 
     def use(entered):
         shell.user_ns.update(entered=entered, t=None)
@@ -129,7 +152,7 @@ def test_interrupts_of_a_cell(interrupted, shell, line):
             shell.run_cell_magic(magic, rest, "entered.append(1);")
         assert shell.user_ns["t"] is accel_magic.last
 
-    interrupted(use)
+    interrupted(use, MODULES[f"%%{magic}"])
 
 
 PRESSED = """

@@ -7,10 +7,11 @@ import threading
 
 import pytest
 
+from accel_magic import interrupts
 from accel_magic.interrupts import uninterrupted, until_interrupted
 from tests.every_step import interrupt_at
 
-FILES = ("accel_magic/interrupts.py", "/contextlib.py")
+MODULES = (interrupts, contextlib)
 
 
 class AlarmError(Exception):
@@ -132,7 +133,7 @@ def test_a_signal_at_any_step_is_never_lost_and_handlers_are_restored(alarm, num
             inside.append("ended")
 
     for step in itertools.count():
-        raised, run = interrupt_at(step, FILES, block, number)
+        raised, run = interrupt_at(step, MODULES, block, number)
         with contextlib.suppress(raises):
             run()
             assert not raised, f"the signal was lost at {raised}"
@@ -178,7 +179,7 @@ class TestUntilInterrupted:
                 found.append(until_interrupted(lambda: "all", lambda: "some"))
 
         for step in itertools.count():
-            raised, run = interrupt_at(step, FILES, block)
+            raised, run = interrupt_at(step, MODULES, block)
             with contextlib.suppress(KeyboardInterrupt):
                 run()
                 assert not raised, f"the signal was lost at {raised}"

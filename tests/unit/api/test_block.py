@@ -9,12 +9,13 @@ import signal
 import pytest
 
 import accel_magic
+from accel_magic import interrupts
 from accel_magic.api import block
 from accel_magic.errors import MachineError, RecordingError, TraceStateError
 from accel_magic.recording import session
 from tests.every_step import interrupt_at
 
-STEPS = ("accel_magic/api/block.py", "accel_magic/interrupts.py", "/contextlib.py", "accel_magic/recording/session.py")
+MODULES = (block, interrupts, contextlib, session)
 
 
 class Found(str):
@@ -272,7 +273,7 @@ class TestInterrupts:
         for step in itertools.count():
             Traced.done.clear()
             trace = Traced("file")
-            raised, run = interrupt_at(step, STEPS, lambda: use(trace))  # noqa: B023 - called right away
+            raised, run = interrupt_at(step, MODULES, lambda: use(trace))  # noqa: B023 - called right away
             with contextlib.suppress(KeyboardInterrupt):
                 run()
                 assert not raised, f"the interrupt was lost at {raised}"
