@@ -12,8 +12,10 @@ TRACER: Final = Frame("[accel_magic]")
 _RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell\.py")
 _CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
 _TRACER: Final = re.compile(r"(.*/)?accel_magic/(?!lab/).*")
-_TRACES: Final = frozenset({"FlameTrace.go", "FlameTrace.stop"})
-_OWN_TRACE: Final = re.compile(r"(.*/)?accel_magic/(api/flame|flames/trace)\.py")
+_STARTS_AND_ENDS: Final = re.compile(r"(.*/)?accel_magic/(api/(block|flame)|magics/traced)\.py")
+"""Modules that start and end traces around the traced code."""
+_CALLS_TRACED: Final = "Block.__call__.<locals>.traced"
+"""Their function that calls the traced code itself, if that is decorated."""
 _NOTEBOOK: Final = re.compile(r"(.*/)?(ipykernel|IPython|tornado|zmq|jupyter_client|ipykernel_launcher\.py)(/.*)?")
 _BELOW: Final = re.compile(
     r"(.*/)?(threading|selectors|runpy|queue|socket|asyncio/.*|concurrent/futures/.*|contextlib)(\.py)?|<frozen runpy>"
@@ -45,10 +47,11 @@ def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
         threads; other stacks unchanged.
 
     """
-    if any(frame.name in _TRACES and _OWN_TRACE.fullmatch(frame.module) for frame in frames):
-        return (TRACER,)
     python = [frame.module for frame in frames if frame.kind == Kind.PYTHON]
     runs = max((at for at, module in enumerate(python, 1) if _RUNS_CELL.fullmatch(module)), default=0)
+    within = frames[runs : len(python)]
+    if any(_STARTS_AND_ENDS.fullmatch(frame.module) and frame.name != _CALLS_TRACED for frame in within):
+        return (TRACER,)
     if runs:
         # An audit hook of the tracer runs before the cell's first line.
         cells = len(python) > runs and not _TRACER.fullmatch(python[runs])

@@ -1,19 +1,42 @@
 """Frames below the traced code are left out: the notebook's and the tracer's."""
 
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 import accel_magic
 from accel_magic.analysis.flame.folding import TRACER, folded
+from accel_magic.api import block
+from accel_magic.api.block import Block
+from accel_magic.kernel.stacks import python_names
 from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.magics import cell, traced
+from accel_magic.recording import live
 from tests.support.paths import ROOT
 
 RECORDINGS = ROOT / "notebooks" / "recordings"
 SITE = "/usr/lib/python3/site-packages"
-NOTEBOOK = [f"{SITE}/ipykernel/kernelapp.py", "/usr/lib/python3.11/asyncio/base_events.py", f"{SITE}/IPython/core/x.py"]
-MAGIC = [f"{SITE}/accel_magic/magics/traced.py", f"{SITE}/accel_magic/magics/cell.py"]
-DASK = [f"{SITE}/distributed/{name}.py" for name in ("threadpoolexecutor", "_concurrent_futures_thread", "worker")]
-DASK = [*DASK, f"{SITE}/dask/_task_spec.py"]
-ENGINE = [f"{SITE}/ipyparallel/engine/app.py", f"{SITE}/tornado/x.py", f"{SITE}/ipyparallel/engine/kernel.py"]
+
+
+def of(package, *files):
+    """Paths of a package's files, as if it were installed in SITE."""
+    folder = Path(find_spec(package).submodule_search_locations[0])
+    assert all((folder / file).is_file() for file in files), files
+    return [f"{SITE}/{package}/{file}" for file in files]
+
+
+def installed(module):
+    return f"{SITE}/{Path(module.__file__).relative_to(Path(accel_magic.__file__).parents[1])}"
+
+
+KERNEL = of("ipykernel", "kernelapp.py")
+NOTEBOOK = [*KERNEL, "/usr/lib/python3.11/asyncio/base_events.py", *of("IPython", "core/interactiveshell.py")]
+MAGIC = [installed(traced), installed(cell)]
+DASK = of("distributed", "threadpoolexecutor.py", "_concurrent_futures_thread.py", "worker.py")
+DASK = [*DASK, *of("dask", "_task_spec.py")]
+ENGINE = [*of("ipyparallel", "engine/app.py"), *of("tornado", "ioloop.py"), *of("ipyparallel", "engine/kernel.py")]
 THREAD = ["/usr/lib/python3.11/threading.py"] * 3
 
 
@@ -28,11 +51,11 @@ def stack(*modules):
         pytest.param(NOTEBOOK, ["/tmp/ipykernel_77/1234.py", "/home/u/model.py"], id="a with block in a cell"),
         pytest.param(NOTEBOOK, ["<ipython-input-3-abc>", f"{SITE}/numpy/x.py"], id="a cell of the terminal"),
         pytest.param(THREAD, ["cell [4]"], id="a thread of the cell"),
-        pytest.param([*THREAD, *DASK], ["/home/u/model.py", f"{SITE}/distributed/worker.py"], id="a task of Dask"),
+        pytest.param([*THREAD, *DASK], ["/home/u/model.py", *of("distributed", "worker.py")], id="a task of Dask"),
         pytest.param([*ENGINE], ["/home/u/model.py", f"{SITE}/tornado/x.py"], id="a task of ipyparallel"),
         pytest.param([], [*THREAD, *DASK[:1], *THREAD], id="a thread of Dask that waits for a task"),
         pytest.param([], [*THREAD, *DASK], id="a worker's own work"),
-        pytest.param([], [*THREAD, *DASK[2:], f"{SITE}/distributed/core.py"], id="a worker's own work on its loop"),
+        pytest.param([], [*THREAD, *DASK[2:], *of("distributed", "core.py")], id="a worker's own work on its loop"),
         pytest.param([], ["/home/u/script.py", f"{SITE}/IPython/lib/x.py"], id="a script"),
         pytest.param([], [*THREAD, "/home/u/pool.py"], id="a thread of a library"),
         pytest.param([], [], id="no Python at all"),
@@ -49,7 +72,7 @@ def test_what_an_engine_executes_to_call_a_function_is_left_out():
     assert folded((*stack(*ENGINE), Frame("<module>", Kind.PYTHON, "<string>", 1), *called)) == called
 
 
-@pytest.mark.parametrize("modules", [NOTEBOOK, [*THREAD, f"{SITE}/ipykernel/iostream.py"], [f"{SITE}/zmq/x.py"]])
+@pytest.mark.parametrize("modules", [NOTEBOOK, [*THREAD, *of("ipykernel", "iostream.py")], [f"{SITE}/zmq/x.py"]])
 def test_the_notebooks_own_threads_are_left_out(modules):
     assert folded(stack(*modules)) is None
 
@@ -58,21 +81,90 @@ def test_the_notebooks_own_threads_are_left_out(modules):
     "modules",
     [
         [*NOTEBOOK, "cell [4]", *MAGIC],
-        [*NOTEBOOK, *MAGIC, f"{SITE}/accel_magic/kernel/stacks/python_names.py"],
-        [*THREAD, f"{SITE}/accel_magic/recording/live.py", f"{SITE}/IPython/x.py"],
+        [*NOTEBOOK, *MAGIC, installed(python_names)],
+        [*THREAD, installed(live), f"{SITE}/IPython/x.py"],
     ],
 )
 def test_the_tracers_own_work_is_shown_under_its_name(modules):
     assert folded(stack(*modules)) == (TRACER,)
 
 
-def test_starting_and_stopping_the_trace_is_the_tracers_own_work_and_a_decorated_call_is_not():
-    around = (*stack("cell [4]"), Frame("FlameTrace.stop", Kind.PYTHON, f"{SITE}/accel_magic/api/flame.py", 9))
-    called = Frame("FlameTrace.__call__.<locals>.profiled", Kind.PYTHON, f"{SITE}/accel_magic/api/flame.py", 9)
-    decorated = (*stack("/home/u/script.py"), called, *stack("/home/u/model.py"))
+class Traced(Block):
+    """A trace of nothing, whose steps run nothing else."""
 
-    assert folded((*around, *stack("/usr/lib/python3.11/threading.py"))) == (TRACER,)
-    assert folded(decorated) == decorated
+    KIND = "flame"
+
+    def prepare(self):
+        pass
+
+    def _warm_up(self):
+        pass
+
+    def _attach(self, show):
+        pass
+
+    def go(self):
+        pass
+
+    def _finish(self, outcome, value):
+        return outcome
+
+    def again(self):
+        return Traced()
+
+
+def frames_during(text, module, **names):
+    """The stack at every call of Python code while `text` runs as the code of `module`, outermost frame first."""
+    stacks, code = [], compile(text, module, "exec")
+
+    def look(frame, event, _):
+        stack = []
+        while event == "call" and frame is not None:
+            stack.insert(0, Frame(frame.f_code.co_qualname, Kind.PYTHON, frame.f_code.co_filename, frame.f_lineno))
+            if frame.f_code is code:
+                stacks.append(tuple(stack))
+                return
+            frame = frame.f_back
+
+    sys.setprofile(look)
+    try:
+        exec(code, names)
+    finally:
+        sys.setprofile(None)
+    return stacks
+
+
+def users_own():
+    """The traced code of a user calls this."""
+
+
+def run_below_a_magic(trace):
+    """Run a cell as a magic does, between `attach` and the end."""
+    body = compile("users_own()", "cell [5]", "exec")
+    trace.attach()
+    traced.run_cell(cell.Cell(body, None), {"users_own": users_own}, [trace])
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "shown"),
+    [
+        pytest.param("with block: users_own()", "/home/u/script.py", 2, id="a block in a script"),
+        pytest.param("with block: users_own()", "cell [4]", 2, id="a block in a cell"),
+        pytest.param("block(users_own)()", "/home/u/script.py", 3, id="a decorated function"),
+        pytest.param("below_a_magic(block)", "cell [4]", 2, id="a cell of the magic"),
+    ],
+)
+def test_only_starting_and_ending_a_trace_is_the_tracers_own_work(monkeypatch, text, module, shown):
+    monkeypatch.setattr(block, "_last", None)
+    names = {"block": Traced(), "users_own": users_own, "below_a_magic": run_below_a_magic}
+    stacks = frames_during(text, module, **names)
+    tracers = {step.__qualname__ for step in (Block.__enter__, Block._leave, Block.attach, Block.end)}
+    around = [stack for stack in stacks if {frame.name for frame in stack} & tracers]
+    (own,) = (stack for stack in stacks if stack[-1].name == users_own.__qualname__)
+
+    assert len(around) > 20
+    assert {folded(stack) for stack in around} == {(TRACER,)}
+    assert folded(own) == own[-shown:]
 
 
 @pytest.mark.parametrize("file", sorted(RECORDINGS.glob("flame-*.parquet")), ids=lambda file: file.stem)
