@@ -248,7 +248,7 @@ def find(folder: Path, name: str, suffix: str = "") -> Path | None:
 
     """
     for path in sorted(folder.glob(f"{name}-*{suffix}")):
-        if path.is_file() and not path.is_symlink() and path == folder / _named(path, name, suffix):
+        if _intact(path, folder, name, suffix):
             require_trusted(path)
             return path
     return None
@@ -256,6 +256,8 @@ def find(folder: Path, name: str, suffix: str = "") -> Path | None:
 
 def keep(made: Path, folder: Path, name: str, suffix: str = "") -> Path:
     """Move a file atomically to where `find` looks for it; returns its path.
+
+    If another process has stored the same content first, its file stays: probes are attached to files, not to names.
 
     Args:
         made: The file, on the same file system as the folder.
@@ -267,8 +269,18 @@ def keep(made: Path, folder: Path, name: str, suffix: str = "") -> Path:
     made.chmod(stat.S_IMODE(made.stat().st_mode) & ~_OTHERS_WRITE)
     target = folder / _named(made, name, suffix)
     target.parent.mkdir(mode=0o700, exist_ok=True)
-    made.replace(target)
+    try:
+        os.link(made, target)
+    except OSError:  # it exists, or the file system has no links
+        if not _intact(target, folder, name, suffix) or _untrusted(target):
+            made.replace(target)
+            return target
+    made.unlink()
     return target
+
+
+def _intact(path: Path, folder: Path, name: str, suffix: str) -> bool:
+    return path.is_file() and not path.is_symlink() and path == folder / _named(path, name, suffix)
 
 
 def _named(content: Path, name: str, suffix: str) -> str:

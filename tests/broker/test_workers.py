@@ -22,9 +22,10 @@ with (
     distributed.Client(cluster) as client,
 ):
     with accel_magic.trace("tracepoint:syscalls:sys_enter_getsid", "latency:uprobe:libc:a64l", "steps", on=client) as t:
-        workers = list(client.scheduler_info()["workers"])
+        facts = client.scheduler_info()["workers"]
+        workers = sorted(facts, key=lambda one: facts[one]["name"])
         client.gather([client.submit(calls(n), workers=[w], pure=False) for w, n in zip(workers, (100, 2000))])
-    nodes, found = t.result.nodes, t.result.by_node
+    nodes, found = t.result.nodes, t.result.by_node[sorted(t.result.by_node)]
     answer(nodes["problem"].tolist(), sorted(found.to_numpy().tolist()), len(t.result.events), t.result.plan.notes,
            "through the broker" in str(t.result), sorted(t.result.steps["step"].tolist()))
 """

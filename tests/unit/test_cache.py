@@ -281,3 +281,39 @@ def test_a_file_in_place_of_the_cache_folder_is_an_error(folder):
     folder.write_text("")
     with raises("cache.not-writable", MachineError):
         cache.own("gpu")
+
+
+def made(folder, text="content"):
+    path = folder / "made"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_that_another_process_has_stored_first_stays(tmp_path, folder):
+    """A probe that is attached to it, and a process that has loaded it, keep the same file."""
+    place = cache.make(folder)
+    first = cache.keep(made(tmp_path), place, "library", ".so")
+    inode = first.stat().st_ino
+    second = cache.keep(made(tmp_path), place, "library", ".so")
+
+    assert second == first == cache.find(place, "library", ".so")
+    assert second.stat().st_ino == inode
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("change", ["damaged", "writable by others", "a link"])
+def test_a_stored_file_that_cannot_be_used_is_replaced(tmp_path, folder, change):
+    place = cache.make(folder)
+    stored = cache.keep(made(tmp_path), place, "library", ".so")
+    if change == "damaged":
+        stored.write_text("damaged")
+    elif change == "writable by others":
+        stored.chmod(0o666)
+    else:
+        stored.rename(tmp_path / "elsewhere")
+        stored.symlink_to(tmp_path / "elsewhere")
+
+    assert cache.keep(made(tmp_path), place, "library", ".so") == cache.find(place, "library", ".so")
+    assert stored.read_text() == "content"
+    assert stored.stat().st_mode & 0o022 == 0
+    assert not stored.is_symlink()
