@@ -6,7 +6,10 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import environment
 from tests.support.thorough import THOROUGH
+
+environment.own()
 
 pytest_plugins = [
     "tests.support.any_profile",
