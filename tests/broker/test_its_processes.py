@@ -55,7 +55,7 @@ def test_no_process_of_the_broker_can_be_traced_read_changed_or_signalled_by_its
     pids = tree(broker.process.pid)
     assert len(pids) >= 3  # itself, the session, the compiler
     assert all(Path(f"/proc/{pid}").stat().st_uid == 0 for pid in pids)
-    output, errors = process.communicate(json.dumps(pids) + "\n", timeout=60)
+    output, errors = process.communicate(json.dumps(pids) + "\n", timeout=callers.DEADLINE_S)
     found, reached, hits = json.loads(output)
     assert found == {str(pid): {} for pid in pids}, errors
     assert {"ptrace 10", "signal 9", "pidfd_getfd"} <= set(reached)
@@ -100,8 +100,7 @@ def test_a_compiler_that_is_killed_at_any_time_is_a_typed_error_and_nothing_is_l
     process.stdout.readline()
     (session,) = broker.sessions()
     killed = 0
-    end = time.monotonic() + thorough.choose(4, 120)
-    while time.monotonic() < end:
+    while killed < thorough.choose(12, 400):
         time.sleep(source.uniform(0.0, 0.15))
         below = tree(session)[1:]
         if below:
@@ -111,34 +110,41 @@ def test_a_compiler_that_is_killed_at_any_time_is_a_typed_error_and_nothing_is_l
             except ProcessLookupError:
                 continue
         process.stdout.readline()
-    output, errors = process.communicate("\n", timeout=120)
+    output, errors = process.communicate("\n", timeout=callers.DEADLINE_S)
     codes, hits = json.loads(output.splitlines()[-1])
     expected = {"hits 1", "compiler.ended", "compiler.crashed", "broker.bad-request"}
     assert set(codes) <= expected, errors
     assert {"hits 1"} < set(codes)
-    assert killed > 3
     assert hits == 1
     assert not [pid for pid in children(session) if state(pid) == "Z"]
     assert set(broker.folder.iterdir()) == files
     callers.until(lambda: not kernel_objects() - before)
 
 
+def session_of(broker, before):
+    """The session that has begun since, and has a compiler: those of earlier tests may not have ended yet."""
+    (session,) = [pid for pid in set(broker.sessions()) - before if children(pid)]
+    return session
+
+
 def test_the_compiler_has_no_capability_and_cannot_gain_any(broker):
+    before = set(broker.sessions())
     process = broker.start(
         'with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid") as t:\n'
         "    answer(os.getpid())\n    sys.stdin.readline()\n"
     )
     process.stdout.readline()
-    (session,) = [pid for pid in broker.sessions() if children(pid)]
+    session = session_of(broker, before)
     (compiler,) = children(session)
     lines = Path(f"/proc/{compiler}/status").read_text().splitlines()
     values = dict(line.split(":", 1) for line in lines if ":" in line)
     assert {int(values[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {0}
     assert (values["NoNewPrivs"].strip(), values["Seccomp"].strip()) == ("1", "2")
-    process.communicate("\n", timeout=60)
+    process.communicate("\n", timeout=callers.DEADLINE_S)
 
 
 def test_after_a_session_has_ended_the_next_trace_has_another(broker):
+    before = set(broker.sessions())
     process = broker.start(
         """
 for _ in range(2):
@@ -148,8 +154,8 @@ for _ in range(2):
 """
     )
     assert json.loads(process.stdout.readline()) == [1]
-    (session,) = [pid for pid in broker.sessions() if children(pid)]
+    session = session_of(broker, before)
     os.kill(session, signal.SIGKILL)
     callers.until(lambda: session not in broker.sessions())
-    output, errors = process.communicate("\n\n", timeout=60)
+    output, errors = process.communicate("\n\n", timeout=callers.DEADLINE_S)
     assert json.loads(output) == [1], errors

@@ -96,8 +96,8 @@ def engines(tmp_path_factory):
     """The client of an ipyparallel cluster of two engines."""
     ipyparallel = pytest.importorskip("ipyparallel")
     folder = tmp_path_factory.mktemp("ipython")
-    with ipyparallel.Cluster(n=2, profile_dir=str(folder), log_level=40) as client:
-        client.wait_for_engines(2, timeout=120)
+    with ipyparallel.Cluster(n=2, profile_dir=str(folder), log_level=40, engine_timeout=240) as client:
+        client.wait_for_engines(2, timeout=240)
         yield client
 
 

@@ -128,7 +128,7 @@ def workers(dask):
 def engine(tmp_path_factory):
     """A view of the only engine of an ipyparallel cluster."""
     folder = tmp_path_factory.mktemp("ipython")
-    with ipyparallel.Cluster(n=1, profile_dir=str(folder), log_level=40) as client:
+    with ipyparallel.Cluster(n=1, profile_dir=str(folder), log_level=40, engine_timeout=240) as client:
         client.wait_for_engines(1, timeout=120)
         yield client[:]
 

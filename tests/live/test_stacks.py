@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -274,7 +273,6 @@ def test_an_error_in_the_traced_code_keeps_its_stacks_and_leaves_nothing(nothing
     assert not [thread for thread in threading.enumerate() if thread.name == "accel_magic stacks"]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="frames of older Pythons are not known")
 def test_stacks_show_the_cells_line(notebook):
     answer = notebook(
         "%%ktrace --stacks tracepoint:syscalls:sys_enter_getppid -o t\n"
@@ -318,13 +316,13 @@ def deepest():
 
 
 def native_of(program, probe, *arguments):
-    """Trace a child; return the result, and its native stacks as names."""
-    with trace(probe, stacks="user", scope="self") as t:
+    """Trace only a child, not other processes of the tests; return the result, and its native stacks as names."""
+    with trace(probe, stacks="user", scope="self", filter=f'comm == "{program.name}"') as t:
         child = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"done\n"
     child.communicate()
-    own = t.result.events.query("pid == @child.pid")["stack"].unique()  # an earlier test's reader process may be alive
-    return t.result, [names(frames, Kind.NATIVE) for frames in t.result.stacks.set_index("stack").loc[own, "frames"]]
+    assert set(t.result.events["pid"]) == {child.pid}
+    return t.result, [names(frames, Kind.NATIVE) for frames in t.result.stacks["frames"]]
 
 
 @pytest.mark.parametrize("probe", ["syscall", "function"])

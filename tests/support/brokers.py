@@ -16,7 +16,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import features
-from tests.support import users
+from tests.support import callers, users
 
 CAPABILITIES = "+bpf,+perfmon,+dac_read_search"
 HEAD = """
@@ -83,7 +83,7 @@ class Broker:
         self.process = subprocess.Popen(
             users.namespace(*command, files=files) if files else command, stderr=self.errors
         )
-        end = time.monotonic() + 60
+        end = time.monotonic() + callers.DEADLINE_S
         while not self.socket.exists():
             assert self.process.poll() is None, (folder / "errors").read_text()
             assert time.monotonic() < end
@@ -106,7 +106,7 @@ class Broker:
     def run(self, script, uid=users.FIRST):
         """Run a script, and return its last answer."""
         process = self.start(script, uid)
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=callers.DEADLINE_S)
         assert process.returncode == 0, errors
         return json.loads(output.splitlines()[-1])
 

@@ -20,7 +20,11 @@ sys.stdin.read()
 """
 
 
-def until(condition, seconds=60):
+DEADLINE_S = 240
+"""For anything that ends by itself: generous, because the machine may be busy."""
+
+
+def until(condition, seconds=DEADLINE_S):
     """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
