@@ -200,10 +200,9 @@ def test_two_traces_of_one_kind_are_an_error_and_the_outer_one_continues(launch)
     for make in (lambda: accel_magic.trace(GETPPID), gpu, accel_magic.flame):
         with make() as outer:
             calls(1)
-            with raises("trace.already-running", TraceStateError) as caught, make():
+            with raises("trace.already-running", TraceStateError), make():
                 pytest.fail("the block must not run")
             launch(1)
-        assert caught.value.code == "trace.already-running"
         assert outer.result is accel_magic.last
     with (
         accel_magic.trace(GETPPID) as t,

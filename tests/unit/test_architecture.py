@@ -59,6 +59,19 @@ def everything():
     ]
 
 
+def test_the_names_above_exist():
+    defined = {
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    }
+
+    assert [name for name in (*NOTEBOOK_FACING, TERMINAL) if not (PACKAGE / name).exists()] == []
+    assert defined >= SHOWS | LOADERS
+    assert {module for module in DRAWING if not (PACKAGE / module.partition(".")[2]).is_dir()} == set()
+
+
 def found(wanted):
     """Imports of the `wanted` modules and their contents."""
     return [one for one in everything() if any(f"{one[1]}.".startswith(f"{module}.") for module in wanted)]

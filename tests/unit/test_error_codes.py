@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import re
 from collections import Counter
 from pathlib import Path
@@ -10,12 +11,8 @@ import pytest
 
 import accel_magic
 from accel_magic import errors
-from accel_magic.analysis import stalls as stall_findings
-from accel_magic.analysis.drm import rules as drm_rules
-from accel_magic.analysis.gpu.host_checks import API_RULES
-from accel_magic.analysis.npu import rules as npu_rules
 from accel_magic.errors import AccelMagicError
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.findings import BaseRule
 from accel_magic.gpu.verifier import blocks, budget, simt
 from accel_magic.gpu.verifier import findings as verifier
 from accel_magic.results import flame, gpu, iaprof, profile, program, trace
@@ -36,15 +33,15 @@ def name_of(node):
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def error_classes():
-    """Names of AccelMagicError and all its subclasses."""
+def subclasses(base):
+    """Names of this class and all its subclasses."""
     bases = {
         node.name: {name_of(base) for base in node.bases}
         for tree in MODULES.values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
-    found = {"AccelMagicError"}
+    found = {base.__name__}
     while more := {name for name, above in bases.items() if above & found} - found:
         found |= more
     return found
@@ -135,7 +132,7 @@ def test_an_error_requires_a_code():
 
 
 def test_every_error_of_the_package_is_created_with_a_code():
-    kinds = error_classes()
+    kinds = subclasses(AccelMagicError)
     own_code = {"IoctlError", "DriverError", "PolicyRefusedError"}
     without = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
@@ -158,26 +155,27 @@ def test_codes_consist_of_an_area_and_a_reason():
     assert [code for code in sorted(found) if not FORM.fullmatch(code)] == []
 
 
-def test_findings_and_errors_share_no_code():
-    of_tools = (rule for tool in TOOLS.values() for rule in tool.rules)
-    rules = (*npu_rules.RULES, *of_tools, *API_RULES, *stall_findings.RULES, *drm_rules.RULES)
-    found = [rule.finding({}, Anything()).code for rule in rules]
+def codes_of_rules():
+    """The code of every rule of findings in the sources."""
+    names, found = subclasses(BaseRule), []
+    for path, tree in MODULES.items():
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node.func) in names]
+        if not calls:
+            continue
+        module = importlib.import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
+        kinds = [(getattr(module, name_of(node.func)), node.args[0]) for node in calls]
+        found += [f"{kind.AREA}.{name.value}" for kind, name in kinds if issubclass(kind, BaseRule)]
+    return found
 
-    assert len(found) == len(set(found)) > 40
+
+def test_findings_and_errors_share_no_code():
+    found = codes_of_rules()
+
+    assert len(found) > 80
+    assert {code.split(".")[0] for code in found} == {kind.AREA for kind in BaseRule.__subclasses__()}
+    assert [code for code, times in Counter(found).items() if times > 1] == []
     assert [code for code in found if not FORM.fullmatch(code)] == []
     assert set(found) & all_codes() == set()
-
-
-class Anything(dict):
-    """Mapping with a value for any key."""
-
-    def __missing__(self, key):
-        return Written()
-
-
-class Written:
-    def __format__(self, _):
-        return "something"
 
 
 def test_the_documentation_lists_exactly_the_existing_codes():

@@ -101,7 +101,6 @@ def test_a_trace_without_stacks_explains_how_to_get_them(make_recording):
     for ask in (lambda: result.stacks, result.by_stack, result.profile):
         with raises("result.no-stacks", ResultError) as caught:
             ask()
-        assert caught.value.code == "result.no-stacks"
         assert "--stacks" in caught.value.fix
 
 
@@ -134,9 +133,8 @@ def test_a_profile_of_durations_without_any_is_an_error(make_recording):
     keys = {name: Column(np.zeros(1, np.uint64)) for name in stacks.COLUMNS}
     result = TraceResult(make_recording([CLOSE], [(1, 0)], columns=keys, stacks=TABLE))
     assert result.profile().total == 1
-    with raises("result.not-measured", ResultError) as caught:
+    with raises("result.not-measured", ResultError):
         result.profile("duration")
-    assert caught.value.code == "result.not-measured"
 
 
 def test_the_flame_graph_shows_time_if_all_events_were_measured(result, monkeypatch):

@@ -180,9 +180,8 @@ def test_the_utilization_figure_draws_both_metrics_over_time_and_thins_long_ones
 
 @pytest.mark.parametrize(("kind", "given"), [("stalls", profile(metrics=[(1, 1)])), ("utilisation", profile(ROWS[0]))])
 def test_a_figure_without_data_is_an_error_that_explains_why(kind, given):
-    with raises("result.empty-figure", ResultError) as error:
+    with raises("result.empty-figure", ResultError):
         IaprofResult(given).figure(kind)
-    assert error.value.code == "result.empty-figure"
 
 
 def test_tables_are_computed_once():

@@ -19,6 +19,7 @@ from accel_magic.analysis.gpu.host_calls import NAMES, asked_for, matched, name_
 from accel_magic.api import host_calls as host_trace
 from accel_magic.api.host_calls import HostTrace
 from accel_magic.errors import MachineError, ProbeError, ResultError
+from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.recording import container
 from accel_magic.recording import gpu_store as store
@@ -383,7 +384,6 @@ def bars_of(plot):
 @pytest.fixture(scope="module")
 def ran():
     """Two launches of two blocks on the simulated device, their blocks and first instructions traced."""
-    nvrtc = pytest.importorskip("accel_magic.gpu.adapters.nvrtc")
     ptx = nvrtc.compile('extern "C" __global__ void fill(int *x) { x[blockIdx.x * blockDim.x + threadIdx.x] = 5; }')
     kernel, x = nvrtc.CpuKernel(ptx, "fill"), np.zeros(64, np.int32)
     with accel_magic.gputrace("blocktime", "launchlate", device="cpu", host_api="off") as trace:
@@ -432,7 +432,6 @@ def test_the_timeline_has_calls_by_thread_launches_kernels_and_blocks_at_their_t
 
 @pytest.mark.parametrize("tool", ["launchlate", "kernelcount"])
 def test_kernel_times_come_from_their_first_instruction_or_the_device_model(tool):
-    nvrtc = pytest.importorskip("accel_magic.gpu.adapters.nvrtc")
     ptx = nvrtc.compile('extern "C" __global__ void fill(int *x) { x[threadIdx.x] = 5; }')
     with accel_magic.gputrace(tool, device="cpu", host_api="off") as trace:
         for _ in range(3):

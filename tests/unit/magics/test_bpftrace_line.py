@@ -37,20 +37,15 @@ def test_the_magic_shows_the_line_and_runs_nothing(shell, line, cell, shown):
     with raises("probe.bpftrace-code", ProbeError) as error:
         shell.run_cell_magic("ktrace", line, cell)
 
-    assert error.value.code == "probe.bpftrace-code"
     assert error.value.fix.startswith(shown)
 
 
 def test_python_text_below_a_probe_is_not_checked_for_bpftrace_code(shell):
-    with raises("probe.no-match", ProbeError) as error:
+    with raises("probe.no-match", ProbeError):
         shell.run_cell_magic("ktrace", "tracepoint:no_such:event", "code = 'kprobe:f { @ = count(); }'\n")
-
-    assert error.value.code != "probe.bpftrace-code"
 
 
 @pytest.mark.parametrize("probe", ["kprobe:vfs_read { @ = count(); }", "kfunc:vfs_read", "interval:s:1", "a.bt"])
 def test_the_python_api_shows_the_line_too(probe):
-    with raises("probe.bpftrace-code", ProbeError) as error:
+    with raises("probe.bpftrace-code", ProbeError):
         accel_magic.trace(probe).prepare()
-
-    assert error.value.code == "probe.bpftrace-code"

@@ -6,6 +6,7 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import ResultError
+from accel_magic.gpu.adapters import nvrtc
 from accel_magic.policies import recorded
 from tests.support.errors import raises
 
@@ -34,7 +35,6 @@ PAGE = 4096
 
 @pytest.fixture(scope="module")
 def kernel():
-    nvrtc = pytest.importorskip("accel_magic.gpu.adapters.nvrtc")
     ptx = nvrtc.compile(KERNELS)
     return lambda name: nvrtc.CpuKernel(ptx, name)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import accel_magic
+from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.program.model import MapSpec
 from accel_magic.kernel.bcc.compiler import ProgramMap
 from accel_magic.kernel.load.maps import ARRAY, HASH, PERCPU_ARRAY, RINGBUF, MapContent
@@ -44,7 +45,6 @@ TOOLS = (
 
 
 def traced_gpu(launches=2, tools=TOOLS):
-    nvrtc = pytest.importorskip("accel_magic.gpu.adapters.nvrtc")
     ptx = nvrtc.compile(KERNELS)
     with accel_magic.gputrace(*tools, device="cpu", host_api="off") as trace:
         for _ in range(launches):

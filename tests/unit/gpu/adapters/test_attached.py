@@ -4,6 +4,7 @@ import subprocess
 import sys
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from accel_magic.errors import ProbeError
@@ -71,9 +72,8 @@ def test_every_adapter_reports_that_its_framework_is_not_imported(alone, module)
 
 @pytest.fixture
 def kernel():
-    numpy = pytest.importorskip("numpy")
     ptx = nvrtc.compile('extern "C" __global__ void fill(int *x) { x[threadIdx.x] = 5; }')
-    data = numpy.zeros(4, numpy.int32)
+    data = np.zeros(4, np.int32)
     return lambda: nvrtc.CpuKernel(ptx)[1, 4](data)
 
 

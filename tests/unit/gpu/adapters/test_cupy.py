@@ -12,7 +12,6 @@ from accel_magic.gpu.adapters.cupy import CupyAdapter
 from accel_magic.ptx.entries import entries
 
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
-pytest.importorskip("accel_magic.gpu.codegen.assemble")
 
 SOURCE = 'extern "C" __global__ void add(const float *x, float *y) { y[threadIdx.x] += x[threadIdx.x]; }'
 GENERATED = "typedef int T;\n" + SOURCE

@@ -350,13 +350,11 @@ def test_a_header_next_to_the_notebook_does_not_affect_our_texts(fresh, tmp_path
 
 
 def test_a_rejected_request_is_a_typed_error(fresh):
-    with raises("compiler.foreign-text", ProgramError) as caught:
+    with raises("compiler.foreign-text", ProgramError):
         compiler.compile_own("BPF_HASH(seen);")
-    assert caught.value.code == "compiler.foreign-text"
 
     with raises("compiler.own-program", ProgramError) as caught:
         compiler.compile_own(text(AM_FILTER="am_nothing"))
-    assert caught.value.code == "compiler.own-program"
     assert "am_nothing" in caught.value.why
 
 
@@ -384,7 +382,6 @@ def test_a_kernel_that_cannot_confine_the_compiler_is_a_typed_error(fresh, monke
     with raises("compiler.no-sandbox", MachineError) as caught:
         compiler.compile_own(text())
 
-    assert caught.value.code == "compiler.no-sandbox"
     assert "Invalid argument" in caught.value.why
 
 
@@ -395,10 +392,8 @@ def test_an_unresponsive_compiler_is_a_typed_error(fresh, monkeypatch):
     silent = ["/bin/sh", "-c", "exec sleep 60"]
     monkeypatch.setattr(compiler.channel, "start_process", lambda *_, what: start(silent, what=what))
 
-    with raises("compiler.no-answer", MachineError) as caught:
+    with raises("compiler.no-answer", MachineError):
         compiler.compile_own(text())
-
-    assert caught.value.code == "compiler.no-answer"
 
 
 def test_a_compiler_that_dies_is_a_typed_error_with_its_last_output(fresh, monkeypatch):
@@ -412,5 +407,4 @@ def test_a_compiler_that_dies_is_a_typed_error_with_its_last_output(fresh, monke
     with raises("compiler.ended", MachineError) as caught:
         compiler.compile_own(text())
 
-    assert caught.value.code == "compiler.ended"
     assert "the words before its end" in caught.value.why

@@ -67,9 +67,8 @@ def test_tasks_have_no_kernel_stacks(known_python):
 @pytest.mark.parametrize("elsewhere", [plan(scope="pid", pid=1), plan(scope="self", pid=1)])
 def test_python_stacks_of_another_process_are_an_error(known_python, elsewhere):
     assert with_stacks(elsewhere, True).stacks == ("kernel", "user")
-    with raises("stacks.python-elsewhere", MachineError) as caught:
+    with raises("stacks.python-elsewhere", MachineError):
         with_stacks(elsewhere, ("python",))
-    assert caught.value.code == "stacks.python-elsewhere"
 
 
 def test_unknown_kinds_and_plans_without_events_are_rejected():

@@ -47,10 +47,8 @@ def test_an_image_is_built_from_a_folder_of_packages(supplied, cache, make):
 def test_a_modified_kernel_is_rejected(supplied):
     image.build("6.12", debs=supplied).vmlinuz.write_bytes(b"planted")
 
-    with raises("lab.part-changed", MachineError) as caught:
+    with raises("lab.part-changed", MachineError):
         image.find("6.12")
-
-    assert caught.value.code == "lab.part-changed"
 
 
 def test_a_modified_initramfs_is_rebuilt(supplied):

@@ -32,10 +32,9 @@ def test_a_modified_loader_is_rejected(package, debs):
     loader = image.build_level_zero(debs=debs)
     loader.write_bytes(b"planted")
 
-    with raises("lab.part-changed", MachineError) as caught:
+    with raises("lab.part-changed", MachineError):
         image.find_level_zero()
 
-    assert caught.value.code == "lab.part-changed"
     image.clean()
     assert image.build_level_zero(debs=debs).read_bytes() == b"loader"
 

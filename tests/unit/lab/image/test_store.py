@@ -77,18 +77,16 @@ def test_a_modified_part_is_rejected(part, change):
     store.part("some-part")  # checked again on the next call
     change(part)
 
-    with raises("lab.part-changed", MachineError) as caught:
+    with raises("lab.part-changed", MachineError):
         store.part("some-part")
-    assert caught.value.code == "lab.part-changed"
 
 
 @pytest.mark.parametrize("place", ["", "lib", "lib/loader.so", "part.json"])
 def test_a_part_that_others_can_write_to_is_rejected(part, place):
     (part / place).chmod(0o777)
 
-    with raises("cache.untrusted", MachineError) as caught:
+    with raises("cache.untrusted", MachineError):
         store.part("some-part")
-    assert caught.value.code == "cache.untrusted"
 
 
 def test_a_part_is_not_writable_by_others_whatever_the_umask(cache):

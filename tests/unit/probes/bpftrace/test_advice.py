@@ -130,7 +130,6 @@ def fix_of(text):
     """The fix of the error for a script, as lines."""
     with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check(text)
-    assert error.value.code == "probe.bpftrace-code"
     return [line.strip() for line in error.value.fix.splitlines()]
 
 
@@ -234,7 +233,6 @@ def test_a_missing_script_file_is_named():
     with raises("probe.bpftrace-code", ProbeError) as error:
         bpftrace.check("missing_script.bt")
 
-    assert error.value.code == "probe.bpftrace-code"
     assert "missing_script.bt" in error.value.why
 
 

@@ -25,7 +25,6 @@ def test_an_unknown_kind_is_rejected_with_the_known_kinds(result):
     with raises("result.no-figure", ResultError) as error:
         result.figure("pie")
 
-    assert error.value.code == "result.no-figure"
     assert "hits, latency, rate" in error.value.fix
 
 
@@ -44,10 +43,8 @@ def test_every_figure_is_transparent_responsive_and_without_a_logo(result, kind)
 def test_an_empty_figure_is_an_error(make_recording, kind):
     result = TraceResult(make_recording(["latency:kprobe:m:f"]))
 
-    with raises("result.empty-figure", ResultError) as error:
+    with raises("result.empty-figure", ResultError):
         result.figure(kind)
-
-    assert error.value.code == "result.empty-figure"
 
 
 def test_latency_without_a_latency_probe_says_how_to_get_one(make_recording):

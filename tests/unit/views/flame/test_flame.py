@@ -120,9 +120,8 @@ def test_invalid_options_are_rejected_with_the_reason(options, what):
 
 
 def test_a_profile_without_weight_is_rejected():
-    with raises("result.empty-figure", ResultError) as error:
+    with raises("result.empty-figure", ResultError):
         flame(ProfileBuilder().build())
-    assert error.value.code == "result.empty-figure"
 
 
 def large(samples, seconds, longest_ns):

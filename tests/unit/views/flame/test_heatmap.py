@@ -213,5 +213,4 @@ def test_a_profile_without_times_is_an_error():
     profile = replace(at_times([NO_TIME]), origin="folded stacks")
     with raises("result.no-times", ResultError) as error:
         drawn(profile)
-    assert error.value.code == "result.no-times"
     assert "folded stacks" in error.value.why

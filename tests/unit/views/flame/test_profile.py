@@ -207,12 +207,10 @@ def test_different_units_compare_by_shares_only_and_have_no_graph(result, monkey
 
     assert "one counts ns, the other samples: only shares can be compared" in repr(comparison)
     assert "data-accel-magic-figure=" not in comparison._repr_mimebundle_()["text/html"]
-    with raises("result.different-units", ResultError) as error:
+    with raises("result.different-units", ResultError):
         comparison.figure()
-    assert error.value.code == "result.different-units"
-    with raises("result.empty-figure", ResultError) as error:
+    with raises("result.empty-figure", ResultError):
         result.compare(made([])).figure()
-    assert error.value.code == "result.empty-figure"
 
 
 def test_a_comparison_has_html_and_a_differential_graph(result, monkeypatch):
