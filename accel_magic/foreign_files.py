@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def opened(path: Path, *, follow: bool = True, owners: Container[int] | None = None) -> BinaryIO:
+def opened(
+    path: Path | str, *, follow: bool = True, owners: Container[int] | None = None, folder: int | None = None
+) -> BinaryIO:
     """Open a regular file for unbuffered reading.
 
     FIFOs, which would block until there is a writer, and devices, where opening may have side effects, are rejected
@@ -24,12 +26,13 @@ def opened(path: Path, *, follow: bool = True, owners: Container[int] | None = N
         path: The file.
         follow: Whether the last part of the path may be a symbolic link.
         owners: Accepted owners (user ids); None for any.
+        folder: Descriptor of the folder that a relative path begins in; None for the current folder.
 
     Raises:
         OSError: It cannot be opened, is not a regular file, or belongs to somebody else.
 
     """
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), dir_fd=folder)
     try:
         status = os.fstat(place)
         if not stat.S_ISREG(status.st_mode):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.tracing import trace
-from accel_magic.recording import dataset
 from benchmarks import peers, workloads
 from benchmarks.arithmetic import Measured, cost_per_call
 from benchmarks.peers import TRACEPOINT
@@ -35,7 +35,7 @@ def streaming(*, quick: bool) -> Iterator[Measured]:
         run, result = peers.ours(TRACEPOINT, "getppid", calls, mode="events", save=folder)
         times["folder"].append(run.ns_per_call)
         lost.append(100 * result.lost / calls)
-        dataset.remove(folder)
+        shutil.rmtree(folder)
     yield Measured(
         "stream-cost",
         "cost per event to the traced thread, streaming to a dataset",
@@ -74,7 +74,7 @@ def _long(rate: int, seconds: int) -> Iterator[Measured]:
     note = (
         f"{result.hits:,} events at {result.hits / took / 1e6:.2f} M/s; {size / result.recorded:.1f} bytes each on disk"
     )
-    dataset.remove(folder)
+    shutil.rmtree(folder)
     yield Measured(
         "stream-memory",
         f"largest minus smallest memory of notebook, reader and writer, second half of {seconds} s",
@@ -118,7 +118,7 @@ def querying(*, quick: bool) -> Iterator[Measured]:
         peaks.append(own["mib"])
     summary = _child("summary", folder)
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
-    dataset.remove(folder)
+    shutil.rmtree(folder)
     what = f"count by function over {events / 1e6:g} M events"
     note = f"{size / 1e9:.2f} GB of files"
     yield Measured("dataset-sql", what, "s", tuple(ours), "DuckDB's own query", tuple(theirs), "ratio", 2.0, note)

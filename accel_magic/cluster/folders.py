@@ -17,7 +17,7 @@ from accel_magic.cluster.clock import Reading
 from accel_magic.cluster.node import Node
 from accel_magic.errors import RecordingError
 from accel_magic.recording import dataset
-from accel_magic.recording.files import destination, replacing
+from accel_magic.recording.files import destination, followed, made, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,17 +96,9 @@ def make(folder: Path, node: Node, run: str) -> Path:
         RecordingError: It cannot be created, or holds another recording.
 
     """
-    part = place(folder.expanduser().absolute(), node, run)
-    try:
-        part.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordingError(
-            f"cannot write to {folder}",
-            why=error.strerror or str(error),
-            fix="give another folder",
-            code="save.bad-path",
-        ) from error
-    if (part / DESCRIPTION).exists():
+    part = place(followed(folder), node, run)
+    made(part).close()
+    if os.path.lexists(part / DESCRIPTION):
         raise RecordingError(
             f"{part} holds a recording already",
             why=f"another process of the run {run} has the same host and rank",
@@ -184,7 +176,7 @@ def _part(path: Path) -> Found:
 
 
 def _described(path: Path) -> Described:
-    with foreign_files.opened(path / DESCRIPTION) as file:
+    with foreign_files.opened(path / DESCRIPTION, follow=False) as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it is larger than {_MOST_BYTES} bytes")

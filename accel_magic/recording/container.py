@@ -9,7 +9,7 @@ import json
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from accel_magic.recording import bounds, pages
 from accel_magic.recording.files import destination, replacing
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
@@ -96,14 +97,24 @@ def write_parts(
 ) -> Path:
     """Write a table that comes in parts, as `write` does; `durable` is that of `files.replacing`."""
     target = destination(path)
+    with replacing(target, durable=durable) as file:
+        write_to(file, schema, parts, kind, text, **options)
+    return target
+
+
+def write_to(
+    file: IO[bytes] | io.RawIOBase,
+    schema: pa.Schema,
+    parts: Iterable[pa.Table],
+    kind: Kind,
+    text: bytes,
+    **options: Any,
+) -> None:
+    """Write a table that comes in parts, and its description, to an open file."""
     described = schema.with_metadata({kind.key: text, kind.key + _CHECKSUM: checksum(text)})
-    with (
-        replacing(target, durable=durable) as file,
-        pq.ParquetWriter(file, described, compression="zstd", write_page_checksum=True, **options) as writer,
-    ):
+    with pq.ParquetWriter(file, described, compression="zstd", write_page_checksum=True, **options) as writer:
         for part in parts:
             writer.write_table(part.replace_schema_metadata(described.metadata))
-    return target
 
 
 def read(
@@ -142,15 +153,20 @@ def read(
             raise damaged(path, kind, error) from error
 
 
-def opened(path: str | Path, kind: Kind) -> Opened:
+def opened(path: str | Path, kind: Kind, source: str = "") -> Opened:
     """Open a file for reading; its pages are checked as they are read.
+
+    Args:
+        path: The file.
+        kind: Its expected kind.
+        source: Where it is opened, if that is not the path: `/proc/self/fd/N`.
 
     Raises:
         RecordingError: The file does not exist, cannot be read, or is not a complete Parquet file.
 
     """
     try:
-        place = Path(path).expanduser()
+        place = Path(source or path).expanduser()
         if place.is_dir():
             raise RecordingError(
                 f"{path} is a folder",
@@ -173,23 +189,13 @@ def opened(path: str | Path, kind: Kind) -> Opened:
                 fix=kind.fix,
                 code="recording.empty" if empty else "recording.unknown-format",
             )
-        return of_file(str(place.resolve()))
-    except FileNotFoundError as error:
-        raise RecordingError(
-            f"there is no {kind.what} at {path}",
-            why="no such file",
-            fix=f"check the path; the current folder is {Path.cwd()}",
-            code="recording.not-found",
-        ) from error
+        return of_file(source or str(place.resolve()))
     except pa.ArrowException as error:
         raise damaged(path, kind, error) from error
     except (OSError, RuntimeError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is None:  # raised by Arrow, about the content
             raise damaged(path, kind, error) from error
-        why = getattr(error, "strerror", None) or str(error)
-        raise RecordingError(
-            f"cannot read {path}", why=why, fix="check the path and its permissions", code="recording.unreadable"
-        ) from error
+        raise unreadable(path, kind, error) from error
 
 
 def description(file: Opened, path: str | Path, kind: Kind) -> bytes:
@@ -247,6 +253,21 @@ def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
         why=reason,
         fix=f"copy or download the file again, or {kind.again} again",
         code="recording.damaged",
+    )
+
+
+def unreadable(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
+    """Error for a file that is not there, or that the system does not let us read."""
+    if isinstance(error, FileNotFoundError):
+        return RecordingError(
+            f"there is no {kind.what} at {path}",
+            why="no such file",
+            fix=f"check the path; the current folder is {Path.cwd()}",
+            code="recording.not-found",
+        )
+    why = getattr(error, "strerror", None) or str(error)
+    return RecordingError(
+        f"cannot read {path}", why=why, fix="check the path and its permissions", code="recording.unreadable"
     )
 
 

@@ -4,12 +4,16 @@ A dataset has a description (`trace.parquet`, a recording without events), the e
 `kind=events/part-NNNNNN.parquet`, and a manifest (`manifest.json`) with the parts and the counters, which is replaced
 about once a second while the trace runs. Whatever is read is checked first; parts that are damaged or missing are
 named, and the others are used.
+
+The folder may be in one that another user can change. It is written through its descriptor, and below it no link is
+followed, neither when writing nor when reading.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 import re
@@ -18,14 +22,14 @@ import stat
 import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from accel_magic import foreign_files, free_memory
+from accel_magic import directories, foreign_files, free_memory
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.kernel import buckets
-from accel_magic.recording import bounds, container, files, pages, store
+from accel_magic.recording import bounds, checksums, container, files, pages, store
 from accel_magic.recording.counts import Counts
 from accel_magic.recording.layout import NewerVersionError
 from accel_magic.recording.packing import pack_numbers, unpack_numbers
@@ -37,11 +41,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from accel_magic.directories import Directory
     from accel_magic.recording.layout import StoredColumn
 
 State = Literal["tracing", "ended", "killed"]
 """`killed`: the process that traced was; all that the kernel had delivered until then is there."""
-VERSION: Final = 1
+VERSION: Final = 2
 MANIFEST: Final = "manifest.json"
 DESCRIPTION: Final = "trace.parquet"
 EVENTS: Final = "kind=events"
@@ -52,7 +57,7 @@ PART_ROWS: Final = 1 << 20
 """Rows of the parts that are written at once."""
 _KIND: Final = container.Kind(b"accel_magic_events", "part of a dataset", "open its folder", "record")
 _FORMAT: Final = "accel_magic dataset"
-_NAME: Final = re.compile(r"part-\d{6}\.parquet")
+_NAME: Final = re.compile(r"part-[0-9]{6}\.parquet")
 _MOST_MANIFEST: Final = 256 << 20
 _MOST_NUMBER: Final = 1 << 62
 _WRONG: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, OSError)
@@ -70,6 +75,7 @@ class Part:
         name: Its name in the folder of events.
         rows: Number of events.
         size: Bytes of the file.
+        crc32: Checksum of the file: those of Parquet cover neither its footer nor what other readers read.
         first_ns: Time of the earliest event, ns since the start.
         last_ns: Time of the latest event.
 
@@ -78,6 +84,7 @@ class Part:
     name: str
     rows: int
     size: int
+    crc32: int
     first_ns: int
     last_ns: int
 
@@ -163,6 +170,24 @@ class Files:
         """These files."""
         return self
 
+    def verify(self) -> tuple[checksums.State, ...]:
+        """Compare each file with its checksum, unless that was done and it has not changed since.
+
+        Returns:
+            What the files are now, to compare with later.
+
+        Raises:
+            RecordingError: A file is missing, damaged, a link, or was changed.
+
+        """
+        try:
+            with directories.opened(self.folder) as folder:
+                return checksums.verified([(folder, part.name, part.size, part.crc32) for part in self.parts])
+        except checksums.WrongError as error:
+            raise container.damaged(self.folder / error.name, _KIND, error) from error
+        except OSError as error:
+            raise container.damaged(self.folder, _KIND, error) from error
+
     def check(self) -> None:
         """Check that all events can be loaded. Raises ResultError: they are too many."""
         check_rows(self.rows, bytes_per_row(self.columns))
@@ -231,7 +256,7 @@ class Files:
 
         path = self.folder / part.name
         try:
-            with bounds.bounded(), _opened(path) as file:
+            with bounds.bounded(), directories.opened(self.folder) as folder, _opened(folder, part) as file:
                 store.check_schema(file.file, self.columns, part.rows)
                 return pages.read(file.file, file.source, [one.stored for one in self._chosen(names)])
         except bounds.TooLargeError as error:
@@ -344,13 +369,13 @@ def is_dataset(path: Path) -> bool:
 
 
 def check(path: str | Path) -> Path:
-    """Check that a dataset can be made at a path, and return its absolute path.
+    """Check that a dataset can be made at a path, and return its absolute path, without links.
 
     Raises:
         RecordingError: There is a dataset or a file already, or the place cannot be written to.
 
     """
-    target = Path(path).expanduser().absolute()
+    target = files.followed(path)
     there = next(one for one in (target, *target.parents) if one.exists())
     if not there.is_dir():
         raise RecordingError(
@@ -370,29 +395,32 @@ def check(path: str | Path) -> Path:
     return target
 
 
-def make(folder: Path, recording: Recording) -> None:
+def make(folder: Path, recording: Recording) -> Directory:
     """Create a dataset without events.
 
     Args:
         folder: Where.
         recording: What is known so far; its events are none, and have the dataset's columns.
 
+    Returns:
+        The open folder.
+
     Raises:
         RecordingError: The place cannot be written to.
 
     """
-    check(folder)
+    made = files.made(check(folder))
     try:
-        (folder / EVENTS).mkdir(parents=True)
+        os.mkdir(EVENTS, dir_fd=made.descriptor)
+        store.save_in(made, DESCRIPTION, recording)
+        write_manifest(made, manifest_of(recording, "tracing"))
     except OSError as error:
-        raise RecordingError(
-            f"cannot make the folder {folder}",
-            why=error.strerror or str(error),
-            fix="give another folder",
-            code="save.bad-path",
-        ) from error
-    store.save(recording, folder / DESCRIPTION)
-    write_manifest(folder, manifest_of(recording, "tracing"))
+        made.close()
+        raise files.refused(made.path / EVENTS, error) from error
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def manifest_of(recording: Recording, state: State) -> Manifest:
@@ -410,20 +438,44 @@ def manifest_of(recording: Recording, state: State) -> Manifest:
     )
 
 
-def remove(folder: Path) -> None:
+def remove(directory: Directory) -> None:
     """Remove a dataset, and its folder if nothing else is there."""
-    shutil.rmtree(folder / EVENTS, ignore_errors=True)
     with contextlib.suppress(OSError):
+        shutil.rmtree(EVENTS, ignore_errors=True, dir_fd=directory.descriptor)
         for name in (MANIFEST, DESCRIPTION):
-            (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory.descriptor)
+        place = directory.place()
+        with directories.opened(place.parent) as parent:
+            os.rmdir(place.name, dir_fd=parent.descriptor)
 
 
-def write_part(folder: Path, number: int, events: Events, recording: Recording) -> Part:
+class _Summed(io.RawIOBase):
+    """Adds up the size and the checksum of what is written to a file."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self.size = self.crc32 = 0
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.size
+
+    def write(self, data: Any) -> int:
+        self.crc32 = zlib.crc32(data, self.crc32)
+        written = self._file.write(data)
+        self.size += written
+        return written
+
+
+def write_part(directory: Directory, number: int, events: Events, recording: Recording) -> Part:
     """Write events as one part, which must not exist yet.
 
     Args:
-        folder: The dataset.
+        directory: The dataset.
         number: Number of the part.
         events: At least one, in order of time, with all columns of the dataset.
         recording: Whose events they are.
@@ -435,16 +487,20 @@ def write_part(folder: Path, number: int, events: Events, recording: Recording) 
     columns = store.described_columns(events)
     table = store.table_of(events, columns, recording.plan)
     text = json.dumps({"version": VERSION, "part": number, "start_ns": recording.start_ns}).encode()
-    path = container.write(
-        table,
-        folder / EVENTS / f"part-{number:06}.parquet",
-        _KIND,
-        text,
-        durable=False,
-        **store.writer_options(table, columns),
-    )
+    name = f"part-{number:06}.parquet"
+    with _events_of(directory) as folder, files.replacing_in(folder, name, durable=False) as file:
+        summed = _Summed(file)
+        container.write_to(summed, table.schema, [table], _KIND, text, **store.writer_options(table, columns))
     times = events.columns["time_ns"].values
-    return Part(path.name, len(events), path.stat().st_size, int(times[0]), int(times[-1]))
+    return Part(name, len(events), summed.size, summed.crc32, int(times[0]), int(times[-1]))
+
+
+def _events_of(directory: Directory) -> Directory:
+    """Open the folder of events to write to. Raises RecordingError: it is not there, or something else is."""
+    try:
+        return directory.inner(EVENTS)
+    except OSError as error:
+        raise files.refused(directory.path / EVENTS, error) from error
 
 
 def write(recording: Recording, folder: str | Path) -> Path:
@@ -454,44 +510,37 @@ def write(recording: Recording, folder: str | Path) -> Path:
         RecordingError: The place cannot be written to, or the events cannot be read.
 
     """
-    target = check(folder)
     events = recording.events
-    make(target, without_events(recording))
-    parts = []
-    for number, start in enumerate(range(0, len(events), PART_ROWS)):
-        piece = rows_of(events, np.arange(start, min(start + PART_ROWS, len(events)), dtype=np.intp))
-        parts.append(write_part(target, number, piece, recording))
-    recorded = np.bincount(events.columns["point"].values, minlength=len(recording.plan.points)).astype(np.uint64)
-    complete(target, recording, replace(manifest_of(recording, "ended"), parts=tuple(parts), recorded=recorded))
-    return target
+    with make(Path(folder), without_events(recording)) as directory:
+        parts = []
+        for number, start in enumerate(range(0, len(events), PART_ROWS)):
+            piece = rows_of(events, np.arange(start, min(start + PART_ROWS, len(events)), dtype=np.intp))
+            parts.append(write_part(directory, number, piece, recording))
+        recorded = np.bincount(events.columns["point"].values, minlength=len(recording.plan.points)).astype(np.uint64)
+        ended = replace(manifest_of(recording, "ended"), parts=tuple(parts), recorded=recorded)
+        complete(directory, recording, ended)
+        return directory.path
 
 
-def complete(folder: Path, recording: Recording, manifest: Manifest) -> None:
+def complete(directory: Directory, recording: Recording, manifest: Manifest) -> None:
     """Write the final description and manifest. Raises RecordingError: they cannot be written."""
-    for part in manifest.parts:
-        _to_disk(folder / EVENTS / part.name)
-    store.save(without_events(recording), folder / DESCRIPTION)
+    with _events_of(directory) as folder:
+        for part in manifest.parts:
+            _to_disk(folder, part.name)
+    store.save_in(directory, DESCRIPTION, without_events(recording))
     write_manifest(
-        folder,
+        directory,
         replace(manifest_of(recording, manifest.state), parts=manifest.parts, recorded=manifest.recorded),
     )
 
 
-def _to_disk(path: Path) -> None:
+def _to_disk(folder: Directory, name: str) -> None:
     """Wait until a file is on the disk. Raises RecordingError: it cannot be written there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with foreign_files.opened(name, follow=False, folder=folder.descriptor) as file:
+            os.fsync(file.fileno())
     except OSError as error:
-        raise RecordingError(
-            f"cannot write {path}",
-            why=error.strerror or str(error),
-            fix="give a folder with more space, or on another disk",
-            code="save.failed",
-        ) from error
+        raise files.refused(folder.path / name, error) from error
 
 
 def without_events(recording: Recording) -> Recording:
@@ -532,7 +581,7 @@ def in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=lambda part: (part.first_ns, part.name)))
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(directory: Directory, manifest: Manifest) -> None:
     """Replace the manifest; while a trace runs, without waiting for the disk.
 
     Raises:
@@ -559,7 +608,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     text = json.dumps(body).encode("ascii")
     whole = b'{"crc32":"%08x","manifest":%s}\n' % (zlib.crc32(text), text)
     durable = manifest.state != "tracing"
-    with files.replacing(files.destination(folder / MANIFEST), durable=durable) as file:
+    with files.replacing_in(directory, MANIFEST, durable=durable) as file:
         file.write(whole)
 
 
@@ -575,27 +624,29 @@ def _packed_histograms(histograms: Histograms) -> list[Any]:
     ]
 
 
-def read_manifest(folder: Path, points: int, latencies: int) -> Manifest:
+def read_manifest(directory: Directory, points: int, latencies: int) -> Manifest:
     """Read the manifest of a trace of so many points, and so many of them with latencies.
 
     Raises:
-        RecordingError: It is damaged, or was written by a newer version.
+        RecordingError: It is damaged, cannot be read, or was written by a newer version.
 
     """
-    path = folder / MANIFEST
+    path = directory.path / MANIFEST
     try:
         with bounds.bounded():
-            return _manifest(_read_json(path), points, latencies)
+            return _manifest(_read_json(directory), points, latencies)
     except NewerVersionError as error:
         raise container.newer(path, str(error)) from error
     except bounds.TooLargeError as error:
         raise container.too_large(path, error) from error
+    except PermissionError as error:
+        raise container.unreadable(path, _KIND, error) from error
     except _WRONG as error:
         raise container.damaged(path, _KIND, error) from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    with foreign_files.opened(path, follow=False) as file:
+def _read_json(directory: Directory) -> dict[str, Any]:
+    with foreign_files.opened(MANIFEST, follow=False, folder=directory.descriptor) as file:
         size = os.fstat(file.fileno()).st_size
         if size > _MOST_MANIFEST:
             raise ValueError(f"it is larger than {_MOST_MANIFEST} bytes")
@@ -661,7 +712,7 @@ def _manifest(found: dict[str, Any], points: int, latencies: int) -> Manifest:
 def _part(part: Part) -> Part:
     if type(part.name) is not str or not _NAME.fullmatch(part.name):
         raise ValueError(f"{part.name!r:.40} is not the name of a part")
-    _whole(part.rows), _whole(part.size)
+    _whole(part.rows), _whole(part.size), _whole(part.crc32)
     if not all(type(time) is int and abs(time) < _MOST_NUMBER for time in (part.first_ns, part.last_ns)):
         raise ValueError(f"the times of {part.name} are not times")
     return part
@@ -681,16 +732,28 @@ def _numbers(values: Any, points: int, name: str) -> NDArray[np.uint64]:
     return np.array(values, np.uint64)
 
 
-def _opened(path: Path) -> container.Opened:
-    """Open a part; a link is not followed. Raises OSError or ArrowException."""
-    with foreign_files.opened(path, follow=False) as file:
+def _opened(folder: Directory, part: Part, *, whole: bool = True) -> container.Opened:
+    """Open a part; a link is not followed.
+
+    Args:
+        folder: The folder of events.
+        part: The part.
+        whole: Whether to compare it with its checksum.
+
+    Raises:
+        OSError, ValueError, ArrowException: It cannot be read, or is damaged.
+
+    """
+    with foreign_files.opened(part.name, follow=False, folder=folder.descriptor) as file:
+        if whole:
+            checksums.state(file.fileno(), part.name, part.size, part.crc32)
         return container.of_file(f"/proc/self/fd/{file.fileno()}")
 
 
 @contextlib.contextmanager
-def in_progress(folder: Path) -> Iterator[None]:
+def in_progress(directory: Directory) -> Iterator[None]:
     """Mark a dataset as being written while the block runs. The mark goes with the process."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = _lockable(directory)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -699,8 +762,8 @@ def in_progress(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _is_in_progress(folder: Path) -> bool:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _is_in_progress(directory: Directory) -> bool:
+    descriptor = _lockable(directory)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
@@ -710,6 +773,10 @@ def _is_in_progress(folder: Path) -> bool:
     return False
 
 
+def _lockable(directory: Directory) -> int:
+    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory.descriptor)
+
+
 def load(folder: str | Path) -> Recording:
     """Open a dataset. Its events are read when they are used; notes name what is missing.
 
@@ -717,13 +784,23 @@ def load(folder: str | Path) -> Recording:
         RecordingError: The description or the manifest is missing, damaged or of a newer version.
 
     """
-    place = Path(folder).expanduser().absolute()
-    recording, columns = store.load_description(place / DESCRIPTION)
+    try:
+        place = Path(folder).expanduser().resolve()
+        directory = directories.opened(place)
+    except (OSError, RuntimeError) as error:
+        raise container.unreadable(folder, store.KIND, error) from error
+    with directory:
+        return _loaded(directory)
+
+
+def _loaded(directory: Directory) -> Recording:
+    place = directory.path
+    recording, columns = store.load_description(directory, DESCRIPTION)
     plan = recording.plan
-    manifest = read_manifest(place, len(plan.points), len(plan.latency_points))
-    parts, problems = usable(place, manifest, columns)
+    manifest = read_manifest(directory, len(plan.points), len(plan.latency_points))
+    parts, problems = usable(directory, manifest, columns)
     files_ = Files(place / EVENTS, parts, columns, len(plan.points))
-    notes = [*problems, *_about_state(place, manifest, recording)]
+    notes = [*problems, *_about_state(directory, manifest, recording)]
     if manifest.state != "ended":
         recording = replace(
             recording,
@@ -746,45 +823,59 @@ def load(folder: str | Path) -> Recording:
     )
 
 
-def usable(folder: Path, manifest: Manifest, columns: tuple[StoredColumn, ...]) -> tuple[tuple[Part, ...], list[str]]:
+def usable(
+    directory: Directory, manifest: Manifest, columns: tuple[StoredColumn, ...]
+) -> tuple[tuple[Part, ...], list[str]]:
     """The parts that can be read, by time, and notes about the others."""
     import pyarrow as pa
 
-    found, problems, missing = [], [], 0
-    for part in manifest.parts:
+    found, problems = [], []
+    with contextlib.ExitStack() as opened:
+        folder: Directory | OSError
         try:
-            path = folder / EVENTS / part.name
-            status = path.lstat()
-            if not stat.S_ISREG(status.st_mode):
-                raise ValueError("it is not a regular file")
-            if status.st_size != part.size:
-                raise ValueError(f"it has {status.st_size:,} bytes instead of {part.size:,}")
-            with _opened(path) as file:
-                container.description(file, path, _KIND)
-                store.check_schema(file.file, columns, part.rows)
-            found.append(part)
-        except FileNotFoundError:
-            missing += part.rows
-            problems.append(f"{part.name} is missing")
-        except RecordingError as error:
-            missing += part.rows
-            problems.append(f"{part.name} is foreign: {error.why}")
-        except (pa.ArrowException, *_WRONG) as error:
-            missing += part.rows
-            problems.append(f"{part.name} is damaged: {(str(error) or type(error).__name__).splitlines()[0]}")
+            folder = opened.enter_context(directory.inner(EVENTS))
+        except OSError as error:
+            folder = error
+        for part in manifest.parts:
+            try:
+                _check_part(folder, part, columns)
+                found.append(part)
+            except FileNotFoundError:
+                problems.append(f"{part.name} is missing")
+            except PermissionError as error:
+                problems.append(f"{part.name} cannot be read: {error.strerror}")
+            except RecordingError as error:
+                problems.append(f"{part.name} is foreign: {error.why}")
+            except (pa.ArrowException, *_WRONG) as error:
+                problems.append(f"{part.name} is damaged: {(str(error) or type(error).__name__).splitlines()[0]}")
+    missing = manifest.rows - sum(part.rows for part in found)
     if problems:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
         problems = [f"{missing:,} of {manifest.rows:,} events are not in the dataset any more: {shown}"]
     return in_order(found), problems
 
 
-def _about_state(folder: Path, manifest: Manifest, recording: Recording) -> Iterator[str]:
+def _check_part(folder: Directory | OSError, part: Part, columns: tuple[StoredColumn, ...]) -> None:
+    """Raise an exception if a part cannot be read, or is not what was written."""
+    if isinstance(folder, OSError):
+        raise folder
+    status = folder.status(part.name)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    if status.st_size != part.size:
+        raise ValueError(f"it has {status.st_size:,} bytes instead of {part.size:,}")
+    with _opened(folder, part, whole=False) as file:
+        container.description(file, folder.path / part.name, _KIND)
+        store.check_schema(file.file, columns, part.rows)
+
+
+def _about_state(directory: Directory, manifest: Manifest, recording: Recording) -> Iterator[str]:
     if manifest.state == "ended":
         return
     where = f"the dataset ends {manifest.duration_ns / 1e9:.3f} s after the start of the trace"
     if manifest.state == "killed":
         yield f"the process that traced was killed: {where}; its counts are complete until then"
-    elif _is_in_progress(folder):
+    elif _is_in_progress(directory):
         yield f"the trace is still running: {where} so far, and its counts are of that moment"
     else:
         yield (

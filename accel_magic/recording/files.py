@@ -1,4 +1,8 @@
-"""Result files: written atomically, and never through a link planted by another user."""
+"""Result files: written atomically, and never through a link that another user made.
+
+Links are followed first (`destination`), and only those of this user and root. Then the folder is opened without any
+link on its path and held by a descriptor (`replacing`), so a link put there in between is an error.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic import directories
 from accel_magic.errors import RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
+
+    from accel_magic.directories import Directory
 
 _MOST_LINKS: Final = 40
 """Maximum number of links in a path; the kernel's limit."""
@@ -28,13 +35,12 @@ def destination(path: str | Path) -> Path:
             the file there belongs to another user and anybody may write to its folder.
 
     """
+    target = followed(path)
     try:
-        target = _followed(Path(path).expanduser().absolute())
         folder_there, there, regular = target.parent.is_dir(), target.exists(), target.is_file()
         foreign = there and _is_foreign(target.lstat(), target.parent.stat())
     except (OSError, RuntimeError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise RecordingError(f"cannot write {path}", why=why, fix="give another path", code="save.bad-path") from error
+        raise _bad_path(path, error) from error
     if there and not regular:
         why = "it is a folder" if target.is_dir() else "it is not a regular file"
         raise RecordingError(f"cannot write {path}", why=why, fix="give the name of a file", code="save.not-a-file")
@@ -55,6 +61,35 @@ def destination(path: str | Path) -> Path:
     return target
 
 
+def followed(path: str | Path) -> Path:
+    """Absolute path without links, which may not exist: `~` expanded, links followed if this user or root made them.
+
+    Raises:
+        RecordingError: Another user's link is on the path, or it is not a path.
+
+    """
+    try:
+        return _followed(Path(path).expanduser().absolute())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _bad_path(path, error) from error
+
+
+def made(path: Path) -> Directory:
+    """Open a folder to write to, and create it if it is missing.
+
+    Args:
+        path: A path from `followed`.
+
+    Raises:
+        RecordingError: It cannot be created, or there is a link on the path now.
+
+    """
+    try:
+        return directories.opened(path, make=True)
+    except OSError as error:
+        raise (refused if error.errno == errno.ELOOP else _bad_path)(path, error) from error
+
+
 def check(path: str | Path) -> None:
     """Check that a result can be written to a path, before it is made; free disk space is not checked.
 
@@ -63,53 +98,86 @@ def check(path: str | Path) -> None:
 
     """
     target = destination(path)
-    temporary = _beside(target)
+    temporary = _beside(target.name)
     try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        temporary.unlink()
+        with directories.opened(target.parent) as folder:
+            os.close(_created(folder, temporary, 0o600))
+            os.unlink(temporary, dir_fd=folder.descriptor)
     except OSError as error:
-        raise _refused(target, error) from error
+        raise refused(target, error) from error
 
 
 @contextmanager
 def replacing(target: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Yield a binary file to write to, and move it to `target` if the block succeeds.
 
-    If `durable`, the file survives a crash of the machine from then on: this can take long on a busy disk.
+    Args:
+        target: A path from `destination`.
+        durable: The file survives a crash of the machine from then on: this can take long on a busy disk.
+
+    Raises:
+        RecordingError: The system does not allow writing there, or there is a link on the path now.
+
+    """
+    try:
+        folder = directories.opened(target.parent)
+    except OSError as error:
+        raise refused(target, error) from error
+    with folder, replacing_in(folder, target.name, durable=durable) as file:
+        yield file
+
+
+@contextmanager
+def replacing_in(folder: Directory, name: str, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Yield a binary file to write to, and move it to its name in a folder if the block succeeds.
 
     An existing file keeps its mode, and its owner if this process may change owners. It stays untouched until the block
     has ended and after any error, and no temporary file is left behind.
 
     Raises:
-        RecordingError: The system does not allow writing there.
+        RecordingError: The system does not allow writing there, or a link has that name.
 
     """
-    temporary = _beside(target)
+    temporary = _beside(name)
     try:
-        before = target.stat() if target.exists() else None
+        before = _existing(folder, name)
         # A new file gets its mode from the umask; a replacement stays private until it takes over the old mode.
-        mode = 0o666 if before is None else 0o600
-        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
+        with os.fdopen(_created(folder, temporary, 0o666 if before is None else 0o600), "wb") as file:
             yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())
             if before is not None:
                 _take_over(file.fileno(), before)
-        temporary.replace(target)
+        os.replace(temporary, name, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
     except OSError as error:
-        raise _refused(target, error) from error
+        raise refused(folder.path / name, error) from error
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            os.unlink(temporary, dir_fd=folder.descriptor)
+
+
+def _created(folder: Directory, name: str, mode: int) -> int:
+    return os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=folder.descriptor)
+
+
+def _existing(folder: Directory, name: str) -> os.stat_result | None:
+    """Status of the file to replace; None if there is none. Raises OSError: ELOOP if it is a link."""
+    try:
+        found = folder.status(name)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "it is a link")
+    return found
 
 
 def _followed(path: Path) -> Path:
-    """Follow the links in an absolute path by the kernel's rules for fs.protected_symlinks, even if that is off.
+    """Follow the links in an absolute path, if this user or root made them.
 
     Raises:
         OSError: There are too many links, or part of the path cannot be inspected.
-        RecordingError: Another user created one of the links in a world-writable folder.
+        RecordingError: Another user made one of the links, and so chooses where they lead.
 
     """
     done, parts, links = Path(path.anchor), [*reversed(path.parts[1:])], 0
@@ -123,13 +191,8 @@ def _followed(path: Path) -> Path:
         if found is None or not stat.S_ISLNK(found.st_mode):
             done = here
             continue
-        if _is_foreign(found, done.stat()):
-            raise RecordingError(
-                f"cannot write {path}",
-                why=f"{here} is a link that another user created in a folder that anybody can write to",
-                fix="give the real path, without that link",
-                code="save.planted-link",
-            )
+        if found.st_uid not in (os.geteuid(), 0):
+            raise _planted(path, f"{here} is a link that another user made")
         links += 1
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -144,9 +207,9 @@ def _is_foreign(found: os.stat_result, folder: os.stat_result) -> bool:
     return bool(folder.st_mode & stat.S_IWOTH) and found.st_uid not in (os.geteuid(), folder.st_uid)
 
 
-def _beside(target: Path) -> Path:
-    """Return a temporary name in the same folder, and thus on the same file system, so that the rename is atomic."""
-    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+def _beside(name: str) -> str:
+    """Return a temporary name for the same folder, and thus the same file system, so that the rename is atomic."""
+    return f".{name[:100]}.{secrets.token_hex(6)}.tmp"
 
 
 def _take_over(file: int, before: os.stat_result) -> None:
@@ -162,10 +225,24 @@ def _take_over(file: int, before: os.stat_result) -> None:
     os.fchmod(file, mode)
 
 
-def _refused(target: Path, error: OSError) -> RecordingError:
+def refused(target: Path, error: OSError) -> RecordingError:
+    """Error for a file or folder that cannot be written."""
+    if error.errno == errno.ELOOP:
+        return _planted(target, f"a link was put into the path of {target} after it was checked")
     return RecordingError(
         f"cannot write {target}",
         why=error.strerror or str(error),
         fix="free some space there, or give a path that you can write to",
         code="save.failed",
+    )
+
+
+def _bad_path(path: str | Path, error: Exception) -> RecordingError:
+    why = getattr(error, "strerror", None) or str(error)
+    return RecordingError(f"cannot write {path}", why=why, fix="give another path", code="save.bad-path")
+
+
+def _planted(path: Path, why: str) -> RecordingError:
+    return RecordingError(
+        f"cannot write {path}", why=why, fix="give the real path, without that link", code="save.planted-link"
     )

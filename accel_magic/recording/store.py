@@ -15,14 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from accel_magic import foreign_files
 from accel_magic.errors import RecordingError
-from accel_magic.recording import bounds, container, pages
+from accel_magic.recording import bounds, container, files, pages
 from accel_magic.recording.layout import NewerVersionError, StoredColumn, decode, encode
 from accel_magic.recording.recording import Column, Events
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from accel_magic.directories import Directory
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Recording
 
@@ -50,6 +52,19 @@ def save(recording: Recording, path: str | Path) -> Path:
         RecordingError: The path cannot be written to, the events cannot be read, or the recording is inconsistent.
 
     """
+    table, text, options = _encoded(recording, path)
+    return container.write(table, path, KIND, text, **options)
+
+
+def save_in(folder: Directory, name: str, recording: Recording) -> None:
+    """Write `recording` to a file in an open folder. Raises RecordingError, as `save`."""
+    table, text, options = _encoded(recording, folder.path / name)
+    with files.replacing_in(folder, name) as file:
+        container.write_to(file, table.schema, [table], KIND, text, **options)
+
+
+def _encoded(recording: Recording, path: str | Path) -> tuple[pa.Table, bytes, dict[str, Any]]:
+    """The table, the description and pyarrow's options for a recording."""
     events = recording.events
     columns = described_columns(events)
     try:
@@ -63,7 +78,7 @@ def save(recording: Recording, path: str | Path) -> Path:
             fix="report this to accel_magic, with the traced cell",
             code="save.failed",
         ) from error
-    return container.write(table, path, KIND, text, **writer_options(table, columns))
+    return table, text, writer_options(table, columns)
 
 
 def writer_options(table: pa.Table, columns: tuple[StoredColumn, ...]) -> dict[str, Any]:
@@ -75,10 +90,11 @@ def writer_options(table: pa.Table, columns: tuple[StoredColumn, ...]) -> dict[s
     }
 
 
-def load(path: str | Path) -> Recording:
+def load(path: str | Path, source: str = "") -> Recording:
     """Read a recording written by `save`. Its events are read on first use.
 
-    The file is kept open until then, so removing or replacing it in the meantime has no effect.
+    The file is kept open until then, so removing or replacing it in the meantime has no effect. `source` is that of
+    `container.opened`.
 
     Raises:
         RecordingError: The file does not exist, is damaged, is not a recording, needs more memory than allowed, or was
@@ -86,7 +102,7 @@ def load(path: str | Path) -> Recording:
 
     """
     place = Path(path)
-    file = container.opened(place, KIND)
+    file = container.opened(place, KIND, source)
     text = container.description(file, place, KIND)
     try:
         with bounds.bounded():
@@ -104,9 +120,21 @@ def load(path: str | Path) -> Recording:
     return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
 
 
-def load_description(path: str | Path) -> tuple[Recording, tuple[StoredColumn, ...]]:
-    """Read a recording, and how its events are stored. Raises RecordingError, as `load`."""
-    recording = load(path)
+def load_description(folder: Directory, name: str) -> tuple[Recording, tuple[StoredColumn, ...]]:
+    """Read a recording in an open folder, and how its events are stored; a link is not followed.
+
+    Raises:
+        RecordingError: As for `load`.
+
+    """
+    path = folder.path / name
+    try:
+        with foreign_files.opened(name, follow=False, folder=folder.descriptor) as file:
+            recording = load(path, f"/proc/self/fd/{file.fileno()}")
+    except (FileNotFoundError, PermissionError) as error:
+        raise container.unreadable(path, KIND, error) from error
+    except OSError as error:
+        raise container.damaged(path, KIND, error) from error
     events = recording.load_events
     assert isinstance(events, _StoredEvents)  # noqa: S101 - of this module
     events.close()

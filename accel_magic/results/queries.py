@@ -1,12 +1,12 @@
 """Questions about the events of a result, in the files of a dataset or in memory: pyarrow, DuckDB and Polars.
 
-Nothing here loads all events: the libraries read the files piece by piece. Recordings of several nodes are put on one
-clock by expressions.
+Nothing here loads all events: the libraries read the files piece by piece. These libraries do not verify checksums, so
+files are verified before. Recordings of several nodes are put on one clock by expressions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
     from accel_magic.cluster.clock import Line
+    from accel_magic.recording.checksums import State
     from accel_magic.recording.recording import Recording
 
 _OFFSET, _DRIFT = "clock_offset_ns", "clock_drift"
 _SHARE: Final = 2
 """DuckDB may use half of the free memory, then it writes to a temporary folder."""
 _BATCH: Final = 1 << 17
+_FAILURES: Final = (pa.ArrowException, OSError, MemoryError, ValueError, LookupError, TypeError, OverflowError)
+"""What passing a query to DuckDB, and making a table of its answer, may raise beside DuckDB's own errors."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def _scanned(source: Source, schema: pa.Schema | None) -> ds.Dataset:
                 }
             )
         return ds.dataset(table)
+    files.verify()
     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     expressions = [
         ds.field(name).is_null() if value is None else ds.field(name) == pa.scalar(value)
@@ -189,7 +193,7 @@ def sql(sources: Sequence[Source], query: str, tables: Mapping[str, pd.DataFrame
     duckdb = _library("duckdb")
     try:
         statements = duckdb.extract_statements(query)
-    except duckdb.Error as error:
+    except (duckdb.Error, *_FAILURES) as error:
         raise _failed(error) from None
     allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
     if len(statements) != 1 or statements[0].type not in allowed:
@@ -203,11 +207,20 @@ def sql(sources: Sequence[Source], query: str, tables: Mapping[str, pd.DataFrame
         scratch.folder("sql") as folder,
         duckdb.connect(":memory:", config={"python_enable_replacements": False}) as con,
     ):
-        _prepare(con, sources, tables, folder)
+        before = _verified(sources)
         try:
-            return _fetched(con.sql(query))
-        except duckdb.Error as error:
+            _prepare(con, sources, tables, folder)
+            answer = _fetched(con.sql(query))
+        except (duckdb.Error, *_FAILURES) as error:
             raise _failed(error) from None
+    if _verified(sources) != before:
+        raise _damaged("its files were changed or replaced while the query read them")
+    return answer
+
+
+def _verified(sources: Sequence[Source]) -> list[tuple[State, ...]]:
+    """Verify the files of all sources, and return their states. Raises RecordingError: one is damaged."""
+    return [files.verify() for source in sources if (files := source.files()) is not None]
 
 
 def _prepare(con: Any, sources: Sequence[Source], tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
@@ -283,14 +296,18 @@ def _failed(error: Exception) -> ResultError | RecordingError:
     lines = [line for line in str(error).splitlines() if line.strip()]
     what, _, why = (lines[0] if lines else type(error).__name__).partition(": ")
     if what.startswith(("IO Error", "Invalid Input Error", "Invalid Error")) and ".parquet" in why:
-        return RecordingError(
-            "a file of the dataset cannot be read", why=why, fix="open the dataset again", code="recording.damaged"
-        )
+        return _damaged(why)
     return ResultError(
         "the query failed",
         why=f"{what}: {why}" if why else what,
         fix="the view `events` has the columns of t.scan().schema; `counts` and `latency` are tables too",
         code="sql.failed",
+    )
+
+
+def _damaged(why: str) -> RecordingError:
+    return RecordingError(
+        "a file of the dataset cannot be read", why=why, fix="open the dataset again", code="recording.damaged"
     )
 
 
@@ -311,7 +328,7 @@ def _frames(polars: Any, sources: Sequence[Source]) -> Iterator[Any]:
         if files is None or not files.parts:
             frame = polars.from_arrow(source.table() if files is None else _empty(files)).lazy()
         else:
-            frame = polars.scan_parquet(files.paths, glob=False, hive_partitioning=False)
+            frame = _frame(polars, files)
         if source.place is not None:
             at, offset, drift = source.shift()
             time, place = polars.col("time_ns"), source.place
@@ -322,6 +339,36 @@ def _frames(polars: Any, sources: Sequence[Source]) -> Iterator[Any]:
                 polars.lit(place.node).alias(NODE),
             )
         yield frame
+
+
+def _frame(polars: Any, files: dataset.Files) -> Any:
+    """A LazyFrame that verifies each file before it is read. Its errors are RecordingErrors, also for Rust's panics."""
+    from polars.io.plugins import register_io_source
+
+    def read(columns: list[str] | None, predicate: Any, rows: int | None, _: int | None) -> Iterator[Any]:
+        for part in files.parts:
+            one = replace(files, parts=(part,))
+            one.verify()
+            try:
+                frame = _read(polars, one.paths[0], columns, predicate, rows)
+            except BaseException as error:
+                if not isinstance(error, (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError)):
+                    raise
+                raise _damaged(f"{part.name}: {str(error).partition(chr(10))[0]}") from None
+            yield frame
+            if rows is not None and (rows := rows - frame.height) <= 0:
+                return
+
+    return register_io_source(read, schema=polars.from_arrow(_empty(files)).schema)
+
+
+def _read(polars: Any, path: str, columns: list[str] | None, predicate: Any, rows: int | None) -> Any:
+    query = polars.scan_parquet(path, glob=False, hive_partitioning=False)
+    if predicate is not None:
+        query = query.filter(predicate)
+    if columns is not None:
+        query = query.select(columns)
+    return (query if rows is None else query.head(rows)).collect()
 
 
 def _library(name: str) -> Any:

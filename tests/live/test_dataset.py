@@ -16,7 +16,9 @@ import accel_magic
 from accel_magic import trace
 from accel_magic.errors import RecordingError
 from accel_magic.recording import dataset
+from accel_magic.recording.decode import decode
 from accel_magic.recording.writer import client
+from tests.support import synthetic, users
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -136,6 +138,45 @@ def test_the_writer_is_killed_and_what_it_did_not_write_is_lost_exactly(build, r
     with trace(GETPPID) as again:
         os.getppid()
     assert again.result.recorded == 1
+
+
+def test_root_writes_nothing_through_links_that_take_the_place_of_its_dataset(build, run, tmp_path):
+    """The folder is in one of another user, who moves it and puts links in its place while the trace runs."""
+    home, secret = tmp_path / "home", tmp_path / "secret"
+    for folder in (home, secret, secret / "folder"):
+        folder.mkdir()
+    (secret / "file").write_text("kept")
+    os.chown(home, users.FIRST, users.FIRST)
+    folder, program = home / "set", build("calls")
+    with trace(GETPPID, save=folder) as t:
+        wait_for((folder / dataset.MANIFEST).exists)
+        run(program, 1, 5000)
+        folder.rename(home / "moved")
+        folder.mkdir()
+        for name, target in ((dataset.MANIFEST, "file"), (dataset.DESCRIPTION, "new"), (dataset.EVENTS, "folder")):
+            (folder / name).symlink_to(secret / target)
+        written = manifest(home / "moved")["duration_ns"]
+        wait_for(lambda: manifest(home / "moved")["duration_ns"] > written)
+        run(program, 1, 5000)
+
+    assert sorted(path.name for path in secret.rglob("*")) == ["file", "folder"]
+    assert (secret / "file").read_text() == "kept"
+    assert any(f"the dataset is in {home / 'moved'}" in note for note in t.result.plan.notes)
+    assert (t.result.hits, t.result.lost, len(t.result.events)) == (10_000, 0, 10_000)
+    assert len(accel_magic.open(home / "moved").events) == 10_000
+
+
+def test_a_dataset_that_is_not_wanted_is_removed_where_it_was_made(tmp_path):
+    recording = synthetic.recording(lambda: decode(synthetic.LAYOUT, synthetic.as_bytes(synthetic.records(9, 0)), 0))
+    other = dataset.write(recording, tmp_path / "other")
+    made = dataset.make(tmp_path / "set", dataset.without_events(recording))
+    (tmp_path / "set").rename(tmp_path / "moved")
+    (tmp_path / "set").symlink_to(other)
+    with made:
+        dataset.remove(made)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "set"]
+    assert len(accel_magic.open(other).events) == 9
 
 
 def test_a_folder_that_is_removed_meanwhile_costs_the_events_and_no_counts(build, run, tmp_path):

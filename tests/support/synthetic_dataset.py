@@ -26,8 +26,8 @@ def make(folder: Path, events: int) -> None:
     length = int(max(ring["time"].max() for ring in block)) - synthetic.START_NS + 1
     nothing = [ring[:0] for ring in synthetic.as_bytes(block)]
     columns = dataset.nullable(decode(synthetic.LAYOUT, nothing, 0, all_columns=True))
-    dataset.make(folder, synthetic.recording(lambda: columns, duration_ns=0))
-    parts = Parts(folder, synthetic.LAYOUT, events)
+    directory = dataset.make(folder, synthetic.recording(lambda: columns, duration_ns=0))
+    parts = Parts(directory, synthetic.LAYOUT, events)
     hits = [np.zeros(len(synthetic.POINTS), np.uint64)]
     while int(parts.recorded.sum()) < events:
         parts.add(synthetic.as_bytes(block), synthetic.START_NS)
@@ -45,4 +45,5 @@ def make(folder: Path, events: int) -> None:
         histograms=Histograms(counts, hits[-1][:2] * longest, longest),
     )
     manifest = replace(dataset.manifest_of(final, "ended"), parts=tuple(parts.parts), recorded=parts.recorded)
-    dataset.complete(folder, final, manifest)
+    with directory:
+        dataset.complete(directory, final, manifest)

@@ -7,7 +7,7 @@ import weakref
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from accel_magic import scratch
+from accel_magic import directories, scratch
 from accel_magic.errors import RecordingError
 from accel_magic.recording import dataset, store
 
@@ -34,9 +34,9 @@ def recording_of(counts: bytes, event_count: int, read: Callable[[str], Iterator
 
     """
     with scratch.folder("cluster") as folder:
-        path = folder / dataset.DESCRIPTION
-        path.write_bytes(counts)
-        recording, columns = store.load_description(path)
+        (folder / dataset.DESCRIPTION).write_bytes(counts)
+        with directories.opened(folder.resolve()) as directory:
+            recording, columns = store.load_description(directory, dataset.DESCRIPTION)
     points = len(recording.plan.points), len(recording.plan.latency_points)
     return replace(recording, event_count=event_count, load_events=_Remote(read, columns, points, event_count))
 
@@ -84,13 +84,14 @@ class _Remote:
         weakref.finalize(self, made.remove)
         (made.path / dataset.EVENTS).mkdir()
         self._copy_file(dataset.MANIFEST, made.path, _MOST_MANIFEST)
-        manifest = dataset.read_manifest(made.path, *self.points)
-        for part in manifest.parts:
-            self._copy_file(f"{dataset.EVENTS}/{part.name}", made.path, part.size)
-        parts, problems = dataset.usable(made.path, manifest, self.columns)
+        with directories.opened(made.path.resolve()) as directory:
+            manifest = dataset.read_manifest(directory, *self.points)
+            for part in manifest.parts:
+                self._copy_file(f"{dataset.EVENTS}/{part.name}", made.path, part.size)
+            parts, problems = dataset.usable(directory, manifest, self.columns)
         if problems:
             raise _damaged("; ".join(problems))
-        return dataset.Files(made.path / dataset.EVENTS, parts, self.columns, self.points[0])
+        return dataset.Files(directory.path / dataset.EVENTS, parts, self.columns, self.points[0])
 
     def _copy_file(self, name: str, folder: Path, most: int) -> None:
         size = 0

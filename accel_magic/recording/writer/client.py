@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.directories import Directory
     from accel_magic.kernel.attachment import Layout
     from accel_magic.probes.plan import Plan
+    from accel_magic.recording.dataset import Manifest
     from accel_magic.recording.layout import StoredColumn
 
 _TIMEOUT_S: Final = 120.0
@@ -47,8 +49,9 @@ class Writer:
         self.folder = folder
         self.failed = ""
         """Why the dataset is incomplete; '' if it is complete."""
+        self._directory: Directory | None = None
         self._columns: tuple[StoredColumn, ...] = ()
-        self._made = self._counting = self._finished = False
+        self._counting = self._finished = False
         self._reader, self._theirs = socket.socketpair()
         self._helper = channel.start_process(
             own_python.command("accel_magic.recording.writer.process"),
@@ -88,17 +91,17 @@ class Writer:
         """
         beginning = _beginning(plan, machine, layout)
         self._columns = store.described_columns(beginning.events)
-        dataset.make(self.folder, beginning)
-        self._made = True
+        self._directory = dataset.make(self.folder, beginning)
         message = {
-            "folder": str(self.folder),
+            "folder": str(self._directory.path),
             "layout": asdict(layout),
             "histograms": len(descriptors) > 1,
             "limit": plan.max_events,
         }
         try:
             with self._theirs:
-                channel.send(self._helper.connection, message, [self._theirs.fileno(), *descriptors])
+                files = (self._theirs.fileno(), self._directory.descriptor)
+                channel.send(self._helper.connection, message, [*files, *descriptors])
             channel.receive(self._helper.connection)
         except OSError:
             raise MachineError(
@@ -143,33 +146,44 @@ class Writer:
 
         Events that were not written are counted as lost, and a note says why.
         """
+        assert self._directory is not None  # noqa: S101 - after `open`
         plan = recording.plan
-        try:
-            manifest = dataset.read_manifest(self.folder, len(plan.points), len(plan.latency_points))
-        except AccelMagicError as error:  # somebody has removed the folder
-            self.failed = self.failed or error.why or error.what
-            manifest = dataset.manifest_of(recording, "tracing")
+        with self._directory as directory:
+            try:
+                manifest = dataset.read_manifest(directory, len(plan.points), len(plan.latency_points))
+            except AccelMagicError as error:  # somebody has removed it
+                self.failed = self.failed or error.why or error.what
+                manifest = dataset.manifest_of(recording, "tracing")
+            recording = self._with_notes(recording, manifest, directory)
+            files = dataset.Files(
+                directory.place() / dataset.EVENTS, dataset.in_order(manifest.parts), self._columns, len(plan.points)
+            )
+            recording = replace(recording, event_count=files.rows, load_events=files)
+            try:
+                dataset.complete(directory, recording, replace(manifest, state="ended"))
+            except AccelMagicError as error:
+                self.failed = self.failed or error.why or error.what
+            else:
+                with contextlib.suppress(OSError):
+                    channel.send(self._helper.connection, {"do": "ended"})
+                self._helper.process.wait()
+        self._helper.forget()
+        return recording
+
+    def _with_notes(self, recording: Recording, manifest: Manifest, directory: Directory) -> Recording:
+        """The recording with what was not written counted as lost, and notes about that and a folder that was moved."""
+        plan, notes = recording.plan, list[str]()
         if self.failed:
             lost = recording.lost
             if plan.records_events and not recording.limit_reached:
                 every = counts.all_events(plan, recording.hits, recording.histograms)
                 lost = np.where(every > manifest.recorded, every - manifest.recorded, 0).astype(np.uint64)
-            note = f"the dataset in {self.folder} is incomplete: {self.failed}; what was not written counts as lost"
-            recording = replace(recording, lost=lost, plan=replace(plan, notes=(*plan.notes, note)))
-        files = dataset.Files(
-            self.folder / dataset.EVENTS, dataset.in_order(manifest.parts), self._columns, len(plan.points)
-        )
-        recording = replace(recording, event_count=files.rows, load_events=files)
-        try:
-            dataset.complete(self.folder, recording, replace(manifest, state="ended"))
-        except AccelMagicError as error:
-            self.failed = self.failed or error.why or error.what
-        else:
-            with contextlib.suppress(OSError):
-                channel.send(self._helper.connection, {"do": "ended"})
-            self._helper.process.wait()
-        self._helper.forget()
-        return recording
+            why = f"{self.failed}; what was not written counts as lost"
+            notes = [f"the dataset in {self.folder} is incomplete: {why}"]
+            recording = replace(recording, lost=lost)
+        elif (place := directory.place()) != directory.path:
+            notes = [f"the dataset is in {place}: its folder was moved while it was written"]
+        return replace(recording, plan=replace(plan, notes=(*plan.notes, *notes)))
 
     def abort(self) -> None:
         """End without a result: nothing stays of a trace that did not start; else the writer completes the dataset."""
@@ -179,10 +193,12 @@ class Writer:
             return  # `complete` follows
         if self._counting:
             self._helper.forget()
-            return
-        self._helper.end()
-        if self._made:
-            dataset.remove(self.folder)
+        else:
+            self._helper.end()
+            if self._directory is not None:
+                dataset.remove(self._directory)
+        if self._directory is not None:
+            self._directory.close()
 
 
 def _beginning(plan: Plan, machine: dict[str, str], layout: Layout) -> Recording:

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from accel_magic import channel
+from accel_magic.directories import Directory
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel.attachment import Layout
 from accel_magic.kernel.mapped import map_file, map_value
@@ -48,7 +49,7 @@ class Parts:
     """Encodes records as the parts of a dataset.
 
     Args:
-        folder: The dataset, with its description.
+        directory: The dataset, with its description.
         layout: Layout of the records.
         limit: Maximum number of events; None for all.
 
@@ -57,11 +58,11 @@ class Parts:
 
     """
 
-    def __init__(self, folder: Path, layout: Layout, limit: int | None) -> None:
-        self.recording, _ = store.load_description(folder / dataset.DESCRIPTION)
+    def __init__(self, directory: Directory, layout: Layout, limit: int | None) -> None:
+        self.recording, _ = store.load_description(directory, dataset.DESCRIPTION)
         self.parts: list[Part] = []
         self.recorded = np.zeros(len(self.recording.plan.points), np.uint64)
-        self._folder, self._layout, self._left = folder, layout, limit
+        self._directory, self._layout, self._left = directory, layout, limit
 
     def add(self, rings: Sequence[NDArray[np.uint8]], start_ns: int) -> None:
         """Write the records of all rings, (bytes,) uint8 each, as one part.
@@ -77,7 +78,7 @@ class Parts:
         events = decode(self._layout, rings, start_ns, self._left, all_columns=True)
         if not len(events):
             return
-        self.parts.append(dataset.write_part(self._folder, len(self.parts), events, self.recording))
+        self.parts.append(dataset.write_part(self._directory, len(self.parts), events, self.recording))
         points = events.columns["point"].values
         self.recorded += np.bincount(points, minlength=len(self.recorded)).astype(np.uint64)
         if self._left is not None:
@@ -96,13 +97,13 @@ class Writer:
         self._control = control
         message, descriptors = channel.receive(control)
         layout = Layout.from_dict(message["layout"])
-        self.folder = Path(message["folder"])
         self._stream: socket.socket | None = socket.socket(fileno=descriptors.pop(0))
+        self.directory = Directory(Path(message["folder"]), descriptors.pop(0))
         self._counters = map_value(descriptors[0], layout.counters)
         self._histograms = map_value(descriptors[1], layout.histograms) if message["histograms"] else None
         for descriptor in descriptors:
             os.close(descriptor)
-        self._parts = Parts(self.folder, layout, message["limit"])
+        self._parts = Parts(self.directory, layout, message["limit"])
         self._start_ns = self._shift_ns = self._end_ns = self._next_ns = 0
         self._limit_reached = False
         self._failed = ""
@@ -206,7 +207,7 @@ class Writer:
             read = counts.of_maps(self._counters, self._histograms, self._parts.recording.plan)
             duration = (self._end_ns or now) - self._start_ns
             try:
-                dataset.write_manifest(self.folder, self._manifest(state, read, duration))
+                dataset.write_manifest(self.directory, self._manifest(state, read, duration))
             except AccelMagicError as error:
                 self._failed = self._failed or error.why or error.what
         self._next_ns = now + max(_EVERY_NS, _SHARE * (time.monotonic_ns() - now))
@@ -236,7 +237,7 @@ def main(control: socket.socket) -> None:
         return
     except AccelMagicError as error:
         sys.exit(f"{error.what}: {error.why}")
-    with dataset.in_progress(writer.folder):
+    with dataset.in_progress(writer.directory):
         writer.serve()
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import zlib
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import accel_magic
-from accel_magic import free_memory
-from accel_magic.errors import RecordingError, ResultError
+from accel_magic import directories, free_memory
+from accel_magic.errors import AccelMagicError, RecordingError, ResultError
 from accel_magic.recording import dataset
 from accel_magic.recording.decode import decode
 from accel_magic.recording.writer.process import Parts
+from accel_magic.results import queries
 from accel_magic.results.trace import TraceResult
 from tests.support import synthetic
 from tests.support.errors import raises
@@ -27,6 +29,7 @@ from tests.support.errors import raises
 PIECES = 4
 ROWS = 500
 STEP_NS = 1000
+PART = {"name": "part-000000.parquet", "rows": PIECES * ROWS, "size": 1, "crc32": 1, "first_ns": 0, "last_ns": 1}
 
 
 def columns_of(*pieces):
@@ -63,17 +66,18 @@ def made(folder, pieces, *, state="ended", limit=None):
     recording = synthetic.recording(lambda: decode(synthetic.LAYOUT, synthetic.as_bytes(whole), synthetic.START_NS))
     nothing = [ring[:0] for ring in synthetic.as_bytes(whole)]
     columns = dataset.nullable(decode(synthetic.LAYOUT, nothing, 0, all_columns=True))
-    dataset.make(folder, replace(recording, load_events=lambda: columns, duration_ns=0))
-    parts = Parts(folder, synthetic.LAYOUT, limit)
+    directory = dataset.make(folder, replace(recording, load_events=lambda: columns, duration_ns=0))
+    parts = Parts(directory, synthetic.LAYOUT, limit)
     for rings in pieces:
         parts.add(synthetic.as_bytes(rings), synthetic.START_NS)
     last = int(max(ring["time"].max() for ring in whole)) - synthetic.START_NS + 1
     final = replace(recording, hits=hits.astype(np.uint64), duration_ns=last)
     manifest = replace(dataset.manifest_of(final, state), parts=tuple(parts.parts), recorded=parts.recorded)
-    if state == "ended":
-        dataset.complete(folder, final, manifest)
-    else:
-        dataset.write_manifest(folder, manifest)
+    with directory:
+        if state == "ended":
+            dataset.complete(directory, final, manifest)
+        else:
+            dataset.write_manifest(directory, manifest)
     return recording
 
 
@@ -314,8 +318,143 @@ def test_a_damaged_page_is_an_error_when_it_is_read(folder):
 
     with raises("recording.damaged", RecordingError):
         _ = result.events
-    with pytest.raises(OSError, match=r"(?i)crc|checksum|corrupt|decompress"):
-        result.scan().to_table()
+    for ask in (result.scan, lambda: result.sql("select 1 from events"), lambda: result.lazy().collect()):
+        with raises("recording.damaged", RecordingError, match="part-000001"):
+            ask()
+
+
+def ways(result):
+    """Every way to read all events: what it returns, as a data frame."""
+    return {
+        "events": lambda: result.events,
+        "scan": lambda: result.scan().to_table().to_pandas(),
+        "sql": lambda: result.sql("select * from events"),
+        "lazy": lambda: result.lazy().collect().to_pandas(),
+    }
+
+
+def texts_of(frame):
+    """The values of columns that all ways have, in one order and as text."""
+    rows = frame[["time_ns", "function", "tid", "comm", "duration_ns", "size", "name"]].astype(object)
+    rows = rows.where(rows.notna(), None)
+    return sorted(
+        str([int(value) if isinstance(value, float) else value for value in row])
+        for row in rows.itertuples(index=False)
+    )
+
+
+def test_a_changed_byte_is_an_error_in_every_way_of_reading_or_has_no_effect(tmp_path):
+    """A byte of each kind of place: page headers, pages, the footer's statistics and offsets."""
+    made(tmp_path / "set", [synthetic.records(60, 1)])
+    part = tmp_path / "set" / dataset.EVENTS / "part-000000.parquet"
+    original = part.read_bytes()
+    expected = texts_of(accel_magic.open(tmp_path / "set").events)
+    random = np.random.default_rng(1)
+    refused = 0
+    for at in random.integers(4, len(original), 40):
+        data = bytearray(original)
+        data[at] ^= 1 << random.integers(8)
+        part.write_bytes(data)
+        result = accel_magic.open(tmp_path / "set")
+        if result.plan.notes:
+            refused += 1
+            continue
+        for way, read in ways(result).items():
+            with raises("recording.damaged", RecordingError):
+                pytest.fail(f"{way} answered although byte {at} was changed: {len(read())} rows")
+    part.write_bytes(original)
+    for read in ways(accel_magic.open(tmp_path / "set")).values():
+        assert texts_of(read()) == expected
+    assert refused < 30
+
+
+def test_a_lazy_frame_reads_verified_files_only_and_says_so_when_it_is_collected(folder):
+    frame = accel_magic.open(folder).lazy()
+    path = folder / dataset.EVENTS / "part-000002.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+    with raises("recording.damaged", RecordingError, match="part-000002"):
+        frame.collect()
+
+
+def with_checksum_of(folder, path):
+    """Adjust the manifest to a changed part, as somebody who made the dataset can."""
+    body = json.loads((folder / dataset.MANIFEST).read_text())["manifest"]
+    for part in body["parts"]:
+        if part["name"] == path.name:
+            part.update(size=path.stat().st_size, crc32=zlib.crc32(path.read_bytes()))
+    write_manifest(folder, body)
+
+
+def test_a_forged_part_with_the_right_checksum_is_a_typed_error_too(tmp_path):
+    made(tmp_path / "set", [synthetic.records(60, 1)])
+    part = tmp_path / "set" / dataset.EVENTS / "part-000000.parquet"
+    original = part.read_bytes()
+    random = np.random.default_rng(2)
+    codes = Counter[str]()
+    for at in random.integers(4, len(original), 40):
+        data = bytearray(original)
+        data[at] ^= 0xFF
+        part.write_bytes(data)
+        with_checksum_of(tmp_path / "set", part)
+        result = accel_magic.open(tmp_path / "set")
+        for way in ("events", "sql", "lazy"):
+            try:
+                ways(result)[way]()
+                codes["answered"] += 1
+            except AccelMagicError as error:
+                codes[error.code] += 1
+    assert codes.keys() <= {"answered", "recording.damaged", "recording.too-large", "sql.failed"}
+    assert codes["answered"]
+    assert codes["recording.damaged"]
+
+
+@pytest.mark.parametrize("name", [dataset.DESCRIPTION, dataset.EVENTS, dataset.MANIFEST])
+def test_links_in_a_dataset_are_not_followed(folder, tmp_path, pieces, name):
+    (folder / name).rename(tmp_path / "elsewhere")
+    (folder / name).symlink_to(tmp_path / "elsewhere")
+
+    if name == dataset.EVENTS:
+        result = accel_magic.open(folder)
+        assert (len(result.events), len(result.plan.notes)) == (0, 1)
+    else:
+        with raises("recording.damaged", RecordingError):
+            accel_magic.open(folder)
+
+
+@pytest.mark.parametrize("replaced", ["part-000001.parquet", "."])
+def test_a_link_that_takes_the_place_of_a_part_after_opening_is_not_followed(folder, tmp_path, replaced):
+    result = accel_magic.open(folder)
+    place = folder / dataset.EVENTS / replaced
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+
+    for read in ways(result).values():
+        with raises("recording.damaged", RecordingError):
+            read()
+
+
+def test_files_that_are_changed_during_a_query_make_it_an_error(folder, monkeypatch):
+    path = folder / dataset.EVENTS / "part-000001.parquet"
+    fetched = queries._fetched
+
+    def slowly(done):
+        answer = fetched(done)
+        path.rename(path.with_name("moved"))
+        path.with_name("moved").rename(path)  # the same file again: only its times show it
+        return answer
+
+    monkeypatch.setattr(queries, "_fetched", slowly)
+    with raises("recording.damaged", RecordingError, match="while the query read them"):
+        accel_magic.open(folder).sql("select * from events")
+
+
+@pytest.mark.parametrize("query", ["select repeat('x', 1000000000) from range(100)", "select '\ud800'"])
+def test_answers_that_cannot_be_made_are_a_typed_error(folder, query):
+    with raises("sql.failed", ResultError):
+        accel_magic.open(folder).sql(query)
 
 
 def write_manifest(folder, body):
@@ -326,15 +465,17 @@ def write_manifest(folder, body):
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"version": 2}, "recording.newer"),
+        ({"version": 3}, "recording.newer"),
         ({"version": "1"}, "recording.damaged"),
         ({"format": "another"}, "recording.damaged"),
         ({"state": "unknown"}, "recording.damaged"),
         ({"hits": [1]}, "recording.damaged"),
         ({"hits": [-1, 0, 0]}, "recording.damaged"),
         ({"recorded": [1, 1, 1]}, "recording.damaged"),
-        ({"parts": [{"name": "../x.parquet", "rows": 1, "size": 1, "first_ns": 0, "last_ns": 1}]}, "recording.damaged"),
+        ({"parts": [PART | {"name": "../x.parquet"}]}, "recording.damaged"),
         ({"parts": [{"name": "part-000000.parquet"}]}, "recording.damaged"),
+        ({"parts": [PART | {"name": "part-\u0660\u0660\u0660\u0660\u0660\u0660.parquet"}]}, "recording.damaged"),
+        ({"parts": [PART | {"crc32": -1}]}, "recording.damaged"),
         ({"parts": 7}, "recording.damaged"),
         ({"samples": [1 << 40, "", ""]}, "recording.damaged"),
         ({"histograms": [1 << 50, "", "", "", ""]}, "recording.damaged"),
@@ -375,7 +516,7 @@ def test_a_dataset_without_an_end_opens_and_says_where_it_ends(tmp_path, pieces,
     assert result.hits == PIECES * ROWS
     assert_equal(result.events, columns_of(*pieces))
     if state == "tracing":
-        with dataset.in_progress(tmp_path / "set"):
+        with directories.opened(tmp_path / "set") as directory, dataset.in_progress(directory):
             assert any("still running" in note for note in accel_magic.open(tmp_path / "set").plan.notes)
 
 

@@ -104,14 +104,59 @@ def test_the_users_own_links_are_followed_everywhere(shared, tmp_path):
 
 
 @as_root
-def test_links_of_a_folders_owner_and_in_folders_that_only_their_owner_can_write_to_are_followed(shared, tmp_path):
+def test_links_of_other_users_are_rejected_in_their_own_folders_too(secret, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
-    for folder in (shared, home):
-        os.chown(folder, STRANGER, STRANGER)
-        place = link(folder / "link", tmp_path / f"{folder.name}.parquet", STRANGER)
-        save(place)
-        assert (tmp_path / f"{folder.name}.parquet").read_bytes() == b"new"
+    os.chown(home, STRANGER, STRANGER)
+    link(home / "file", secret, STRANGER)
+    link(home / "folder", tmp_path, STRANGER)
+    link(home / "ours", secret)
+    for place in (home / "file", home / "folder" / "new.parquet"):
+        with raises("save.planted-link", RecordingError):
+            files.destination(place)
+
+    assert secret.read_text() == "kept"
+    assert not (tmp_path / "new.parquet").exists()
+    save(home / "ours")
+    assert secret.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", ["result.parquet", "folder/result.parquet"])
+def test_a_link_put_into_the_path_after_it_was_checked_is_not_followed(secret, tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "result.parquet").write_text("kept")
+    target = files.destination(tmp_path / name)
+    if target.parent == tmp_path:
+        link(target, secret)
+    else:
+        (tmp_path / "folder").rename(tmp_path / "moved")
+        link(tmp_path / "folder", "other")
+    with raises("save.planted-link", RecordingError), files.replacing(target) as file:
+        file.write(b"new")
+
+    assert secret.read_text() == (tmp_path / "other" / "result.parquet").read_text() == "kept"
+    assert [path.name for path in tmp_path.rglob("*.tmp")] == []
+
+
+def test_a_hard_link_is_replaced_and_its_other_name_keeps_the_content(secret, tmp_path):
+    (tmp_path / "result.parquet").hardlink_to(secret)
+    save(tmp_path / "result.parquet")
+
+    assert (tmp_path / "result.parquet").read_bytes() == b"new"
+    assert secret.read_text() == "kept"
+
+
+def test_a_folder_that_is_moved_while_a_file_is_written_gets_the_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other").mkdir()
+    with files.replacing(files.destination(tmp_path / "folder" / "result.parquet")) as file:
+        (tmp_path / "folder").rename(tmp_path / "moved")
+        link(tmp_path / "folder", "other")
+        file.write(b"new")
+
+    assert (tmp_path / "moved" / "result.parquet").read_bytes() == b"new"
+    assert left(tmp_path / "other") == []
 
 
 def test_links_that_lead_in_a_circle_are_an_error(tmp_path):
