@@ -17,6 +17,7 @@ import numpy as np
 from accel_magic.analysis.nesting import lanes
 from accel_magic.errors import ResultError
 from accel_magic.formats.json_file import PlaceError, index, line_number, load, number, part, reading
+from accel_magic.formats.weights import by_event, unit_of
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.files import destination, replacing
 from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State, label
@@ -264,27 +265,48 @@ def _sections(data: dict[str, Any]) -> Profile:
     frames = part(data, "stackFrames", dict, "")
     samples = part(data, "samples", list, "")
     builder = ProfileBuilder()
-    known: dict[str, int] = {}
+    known: dict[tuple[str, str], int] = {}
     rows = []
     for row, sample in enumerate(samples):
         place = f"samples[{row}]"
-        stack = _section(builder, frames, known, str(part(sample, "sf", object, place)), f"{place}.sf")
+        frame, comm = str(part(sample, "sf", object, place)), part(sample, "comm", str, place, "")
+        stack = _section(builder, frames, known, (comm, frame), f"{place}.sf")
         tid = _whole(sample.get("tid", 0), f"{place}.tid")
         weight = _whole(sample.get("weight", 1), f"{place}.weight")
         if weight < 0 or not 0 <= tid < 1 << 31:
             raise PlaceError(place, "has a negative weight or an invalid thread id")
         time = None if sample.get("ts") is None else _time(sample["ts"], f"{place}.ts")
-        rows.append((stack, weight, time, tid))
-    times = [time for _, _, time, _ in rows if time is not None]
+        rows.append((stack, weight, time, tid, part(sample, "name", str, place, "")))
+    times = [time for _, _, time, _, _ in rows if time is not None]
     begin = min(times, default=0)
-    for stack, weight, time, tid in rows:
+    rows.sort(key=lambda row: NO_TIME if row[2] is None else row[2] - begin)
+    for stack, weight, time, tid, _ in rows:
         builder.add(stack, weight, time_ns=NO_TIME if time is None else time - begin, tid=tid)
-    return builder.build(origin=ORIGIN, duration_ns=max(times, default=0) - begin)
+    whole = builder.build(origin=ORIGIN, duration_ns=max(times, default=0) - begin)
+    return _weighed(whole, [event for *_, event in rows]) if rows else whole
 
 
-def _section(builder: ProfileBuilder, frames: dict[str, Any], known: dict[str, int], name: str, place: str) -> int:
+def _weighed(whole: Profile, events: list[str]) -> Profile:
+    """One profile per event; its samples are weighed by its period if any weight is not 1."""
+    numbers: dict[str, int] = {}
+    codes = np.array([numbers.setdefault(event, len(numbers)) for event in events], np.int32)
+    names = list(numbers)
+    weighed = np.bincount(codes, whole.samples.weight != 1, len(names)) > 0
+    units = [unit_of(name, weighed=bool(any_)) for name, any_ in zip(names, weighed, strict=True)]
+    return by_event(whole, codes, names, units, ORIGIN)
+
+
+def _section(
+    builder: ProfileBuilder,
+    frames: dict[str, Any],
+    known: dict[tuple[str, str], int],
+    leaf: tuple[str, str],
+    place: str,
+) -> int:
+    """Return the stack of a frame below the name of a command, which may be ''."""
+    comm, name = leaf
     path: dict[str, None] = {}
-    while name not in known:
+    while (comm, name) not in known:
         if name not in frames or name in path:
             raise PlaceError(place, f"refers to the missing frame {name!r:.40}")
         path[name] = None
@@ -292,10 +314,11 @@ def _section(builder: ProfileBuilder, frames: dict[str, Any], known: dict[str, i
         if above is None:
             break
         name = str(above)
-    stack = known.get(name, -1)
+    root = builder.node(builder.frame(comm, Kind.PROCESS)) if comm else -1
+    stack = known.get((comm, name), root)
     for each in reversed(path):
         frame = builder.frame(part(frames[each], "name", str, f"stackFrames.{each}"), Kind.OTHER)
-        stack = known[each] = builder.node(frame, stack)
+        stack = known[comm, each] = builder.node(frame, stack)
     return stack
 
 

@@ -1,7 +1,9 @@
-"""Default output of `perf script`: `comm pid/tid [cpu] time: event: fields`."""
+"""Output of `perf script` without stacks: `comm pid/tid [cpu] time: event: fields`, with any set of fields."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,11 +12,10 @@ import pyarrow.compute as pc
 
 from accel_magic.formats import function_graph as graph
 from accel_magic.formats import lines as fields
+from accel_magic.formats import perf_fields
 from accel_magic.formats.build import Found, Hits, of_event
 from accel_magic.formats.ftrace import with_returns
 from accel_magic.formats.lines import (
-    FRACTION,
-    SECONDS,
     UNKNOWN,
     column,
     extract,
@@ -24,29 +25,39 @@ from accel_magic.formats.lines import (
     texts,
     times,
 )
+from accel_magic.recording.recording import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LINE: Final = (
-    r"^[ \t]*(?P<comm>\S.{0,24}?)[ \t]+(?P<first>\d{1,9}|-1)(?:/(?P<second>\d{1,9}|-1))?"
-    r"[ \t]+(?:\[(?P<cpu>\d{1,4})\][ \t]+)?"
-    rf"(?P<sec>{SECONDS})\.(?P<frac>{FRACTION}):[ \t]+(?:\d{{1,18}}[ \t]+)?"
-    r"(?P<event>[A-Za-z_][^\s:]*(?::[^\s:]+)*):[ \t]*(?P<text>[^\r\n]*)\s*$"
-)
-_CALLCHAIN: Final = r"^\s+[0-9a-f]{1,16} .*\)\s*$"
+    from numpy.typing import NDArray
+
+_CALLCHAIN: Final = rf"{perf_fields.FRAME}|^\s+[0-9a-f]{{1,16}} .*\)\s*$"
 """Frames below a sample, which are skipped."""
+_KNOWN: Final = f"{_CALLCHAIN}|{perf_fields.RECORD}|{perf_fields.CONTINUED}"
+_FORMAT: Final = "perf script output"
+_LARGEST_CPU: Final = np.iinfo(np.int16).max
 
 
 def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
-    """Read the lines; a single number before the CPU is the thread id."""
-    rows, others = extract(blocks, LINE)
+    """Read the lines; a single number before the CPU is the thread id.
+
+    The layout of the fields is decided by the first block; lines in another one are counted as not understood.
+    """
+    parts = iter(blocks)
+    first_part = next(parts, pa.array([], pa.binary()))
+    found = perf_fields.of_lines(first_part)[1]
+    layout = perf_fields.DEFAULT if found is None else found.layout
+    rows, others = extract(chain([first_part], parts), replace(layout, text="any").pattern)
+    rows = rows.filter(pc.invert(pc.starts_with(rows["event"], "PERF_RECORD_")))
     codes, events = labels(column(rows, "event"))
     first, second = (integers(column(rows, name), np.int32) for name in ("first", "second"))
     tid = np.where(second == UNKNOWN, first, second).astype(np.int32)
     names = tuple(of_event(event, system) for system, _, event in (name.rpartition(":") for name in events))
     exits = np.array([name.function.startswith("sys_exit_") for name in names] or [False])[codes]
-    text = with_returns(column(rows, "text"), exits)
+    traced = np.array([perf_fields.is_tracepoint(event) for event in events] or [False])[codes]
+    printed, tail = perf_fields.tails(column(rows, "text"), loose=~traced)
+    text = with_returns(pc.replace_substring_regex(printed, r"^\s+", ""), exits)
     columns, left_out = fields.columns(text, codes)
     hits = Hits(
         names=names,
@@ -54,11 +65,31 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
         time_ns=times(column(rows, "sec"), column(rows, "frac")),
         pid=first,
         tid=tid,
-        cpu=integers(column(rows, "cpu"), np.int16),
+        cpu=_cpus(column(rows, "cpu")),
         comm=texts(column(rows, "comm")),
-        columns=columns,
+        columns={**_more(column(rows, "period"), tail), **columns},
     )
     chains = int(pc.sum(pc.match_substring_regex(column(others, "text"), _CALLCHAIN)).as_py() or 0)
     notes = (f"call chains were skipped ({chains:,} frames)",) if chains else ()
-    rest = rest_of(others, known=_CALLCHAIN)
-    return graph.found("perf script output", hits, rest, left_out, notes)
+    rest = rest_of(others, known=_KNOWN)
+    return graph.found(f"{_FORMAT} without its call chains" if chains else _FORMAT, hits, rest, left_out, notes)
+
+
+def _cpus(digits: pa.Array) -> NDArray[np.int16]:
+    numbers = integers(digits, np.int64)
+    return np.where(numbers > _LARGEST_CPU, UNKNOWN, numbers).astype(np.int16)
+
+
+def _more(period: pa.Array, tail: pa.Array) -> dict[str, Column]:
+    """Columns of the fields that only samples have: `period`, and the address's `symbol` and `dso`."""
+    made = {}
+    periods = perf_fields.periods(period)
+    if (periods != UNKNOWN).any():
+        made["period"] = Column(np.maximum(periods, 0), periods != UNKNOWN)
+    if tail.null_count < len(tail):
+        coded = tail.dictionary_encode()
+        codes = np.asarray(coded.indices.fill_null(-1)).astype(np.int32)
+        for name, values in perf_fields.places(coded.dictionary).items():
+            found, names = labels(pa.array([value.encode() for value in values], pa.binary()))
+            made[name] = Column(np.where(codes < 0, -1, found[codes]).astype(np.int32), categories=names)
+    return made

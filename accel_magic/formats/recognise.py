@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
-from accel_magic.formats import bpftrace, bpftrace_json, ftrace, messages, page_tables, perf, uvm_smart
+from accel_magic.formats import bpftrace, bpftrace_json, ftrace, messages, page_tables, perf_fields, uvm_smart
 from accel_magic.formats import function_graph as graph
 from accel_magic.formats.lines import split
 from accel_magic.policies import trace_file
@@ -55,8 +55,6 @@ _BINARY: Final = {
 _PPROF: Final = (".pb.gz", ".pprof", ".pb")
 _MAP: Final = r"^@\w*(?:\[.*\])?: *(?:\d+|)\s*$|^@\w*\[\s*$"
 _FOLDED: Final = re.compile(rb"(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}[ \t]*\r?\n?")
-_PERF_SAMPLE: Final = re.compile(rb"[ \t]*\S.{0,79}?[ \t][0-9]{1,9}(?:/[0-9]{1,9})?[ \t].*:")
-_PERF_FRAME: Final = re.compile(rb"[ \t]+[0-9a-f]{1,16} .*\([^()]*(?:\(deleted\))?\)[ \t\r\n]*")
 _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
 _CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:')
 _IAPROF: Final = re.compile(rb"(?:string|interval)\t[0-9]+\t[^\t\n]*\r?\n")
@@ -73,6 +71,11 @@ class Head:
         """Its lines, each with its line end; without the last one if it may be truncated."""
         lines = split(self.data)
         return lines.slice(0, len(lines) - 1) if len(self.data) >= HEAD and len(lines) > 1 else lines
+
+    @cached_property
+    def perf(self) -> perf_fields.Losses:
+        """Its lines as those of perf script, and how many of them each reader would not keep completely."""
+        return perf_fields.losses(self.lines, self.like(ftrace.LINE))
 
     def all(self) -> NDArray[np.bool_]:
         """Claim every line."""
@@ -122,13 +125,12 @@ def _folded(head: Head) -> NDArray[np.bool_]:
 
 
 def _perf_stacks(head: Head) -> NDArray[np.bool_]:
-    """Claim all samples and frames if any frame directly follows a sample."""
-    lines = head.lines.to_pylist()
-    frames = np.array([_PERF_FRAME.fullmatch(line) is not None for line in lines], np.bool_)
-    samples = np.array([_PERF_SAMPLE.match(line) is not None for line in lines], np.bool_)
-    if not (samples[:-1] & frames[1:]).any():
-        return head.none()
-    return frames | samples | head.like(perf.LINE)
+    """Claim perf's lines if a trace would lose more of them than a profile: stacks, symbols or weights, or fields."""
+    return head.perf.lines if head.perf.in_trace > head.perf.in_profile else head.none()
+
+
+def _perf_events(head: Head) -> NDArray[np.bool_]:
+    return head.perf.lines if head.perf.in_trace <= head.perf.in_profile else head.none()
 
 
 def _json(form: re.Pattern[bytes]) -> Claim:
@@ -201,7 +203,7 @@ FORMATS: Final = (
     Format("bpftrace output", "events", f"{_IMPORTING}.bpftrace:parse", _bpftrace, takes_units=True),
     Format("ftrace or trace-cmd output", "events", f"{_IMPORTING}.ftrace:parse", _like(ftrace.LINE)),
     Format("ftrace function_graph output", "events", f"{_IMPORTING}.function_graph:parse", _like(graph.LINE)),
-    Format("perf script output", "events", f"{_IMPORTING}.perf:parse", _like(perf.LINE)),
+    Format("perf script output", "events", f"{_IMPORTING}.perf:parse", _perf_events),
 )
 """Other tools' text formats, in order of preference for lines that match several."""
 

@@ -41,7 +41,7 @@ _UNITS: Final[dict[str, tuple[Unit, int]]] = {
     "none": ("samples", 1),
 }
 """By speedscope's unit: our unit, and the factor from theirs to ours."""
-_OURS: Final = {"ns": "nanoseconds", "bytes": "bytes", "samples": "none", "calls": "none"}
+_OURS: Final = {"ns": "nanoseconds", "bytes": "bytes", "samples": "none", "calls": "none", "events": "none"}
 _THREAD: Final = re.compile(r"(?:thread (\d{1,9})|.* \((\d{1,9})\))(?:, accelerator)?", re.DOTALL)
 _ACCELERATOR: Final = ", accelerator"
 _MOST: Final = 2**62

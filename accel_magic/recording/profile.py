@@ -6,6 +6,7 @@ is always smaller than its children's, so a single pass over the nodes, in eithe
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-Unit = Literal["samples", "ns", "bytes", "calls"]
+Unit = Literal["samples", "ns", "bytes", "calls", "events"]
 MOST = 2**63 - 1
 """Largest sum of weights."""
 NO_TIME = -1
@@ -113,6 +114,9 @@ class Profile:
         lost: Samples that are in no stack.
         notes: Notes for the user, a sentence each.
         banners: Lines to show above every view: simulated devices, replays.
+        event: What the weights count, as its tool names it: `cycles:u`; '' if unknown.
+        others: Profiles of the other events that were sampled at the same time. Their weights count something else, so
+            they are never added; they have no `others` themselves.
 
     """
 
@@ -128,6 +132,8 @@ class Profile:
     lost: tuple[Lost, ...] = ()
     notes: tuple[str, ...] = ()
     banners: tuple[str, ...] = ()
+    event: str = ""
+    others: tuple[Profile, ...] = ()
 
     @property
     def total(self) -> int:
@@ -177,8 +183,29 @@ class Profile:
         return tuple(self.frames[frame] for frame in self.node_frames[self.nodes(node)].tolist())
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Profile:
-        """Return a profile of the selected samples; the stacks are unchanged."""
-        return replace(self, samples=self.samples.take(rows))
+        """Return a profile of the selected samples, without those of other events; the stacks are unchanged."""
+        return replace(self, samples=self.samples.take(rows), others=())
+
+    @property
+    def weighs(self) -> str:
+        """What the weights count, in words: `ns`, `samples`, `events of cycles:u`."""
+        return f"events of {self.event}" if self.unit == "events" and self.event else self.unit
+
+    def weighs_like(self, other: Profile) -> bool:
+        """Whether the weights of both count the same, so that they can be compared."""
+        return self.unit == other.unit and (self.unit != "events" or _counter(self.event) == _counter(other.event))
+
+    def of_event(self, event: str) -> Profile | None:
+        """Return the profile of an event, with the others in `others`; None if it was not sampled.
+
+        Modifiers can be omitted (`cycles` for `cycles:u`) if no other event has the same name.
+        """
+        every = (replace(self, others=()), *self.others)
+        found = [each for each in every if each.event == event]
+        found = found or [each for each in every if _counter(each.event) == event]
+        if len(found) != 1:
+            return None
+        return replace(found[0], others=tuple(each for each in every if each is not found[0]))
 
     def frame_table(self) -> pd.DataFrame:
         """One row per sampled frame, highest own weight first.
@@ -345,6 +372,12 @@ class ProfileBuilder:
         )
 
 
+def _counter(event: str) -> str:
+    """Name of an event without modifiers: `cycles` for `cycles:u`."""
+    return _MODIFIERS.sub("", event)
+
+
+_MODIFIERS: Final = re.compile(r":[ukhHGSDpPIWebR]+$")
 UNKNOWN: Final = "[unknown]"
 _OF_LIBRARY: Final = frozenset({Kind.NATIVE, Kind.OTHER})
 

@@ -8,7 +8,7 @@ Nothing read from a file is executed or unpickled, and inconsistent files are re
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
@@ -37,7 +37,8 @@ KIND: Final = container.Kind(
     "give a file written by ProfileResult.to_parquet(); accel_magic.open reads recordings too",
     "profile",
 )
-VERSION: Final = 1
+VERSION: Final = 2
+"""Version 2 has samples of several events, which a reader of version 1 would add up."""
 _UNITS: Final = get_args(Unit)
 _MAKERS: Final = get_args(Maker)
 _STATES: Final = tuple(state.name.lower().replace("_", "-") for state in State)
@@ -49,6 +50,9 @@ _COLUMNS: Final = {
     "state": pa.dictionary(pa.int8(), pa.string()),
     "frames": pa.dictionary(pa.int32(), pa.string()),
 }
+_NUMBERS: Final = ("stack", "weight", "time_ns", "tid", "state")
+_EVENT: Final = "event"
+"""Column of files with several events, for other readers: the rows are in order of the events of the description."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def is_profile(path: Path) -> bool:
 def _description(stored: Stored) -> dict[str, Any]:
     profile = stored.profile
     return {
-        "version": VERSION,
+        "version": VERSION if profile.others else 1,
         "maker": stored.maker,
         "unit": profile.unit,
         "origin": profile.origin,
@@ -116,6 +120,11 @@ def _description(stored: Stored) -> dict[str, Any]:
         "parents": pack_numbers(profile.parents),
         "node_frames": pack_numbers(profile.node_frames),
         "iaprof": None if stored.iaprof is None else iaprof_stored.to_dict(stored.iaprof),
+        "event": profile.event,
+        "others": [
+            {"event": each.event, "unit": each.unit, "origin": each.origin, "samples": len(each.samples)}
+            for each in profile.others
+        ],
     }
 
 
@@ -141,7 +150,8 @@ def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
     if description["unit"] not in _UNITS:
         raise ValueError(f"unknown unit {description['unit']!r}")
     nodes = int(description["nodes"])
-    profile = Profile(
+    others = description.get("others", [])
+    whole = Profile(
         frames=frames,
         parents=unpack_numbers(description["parents"], np.int32, nodes),
         node_frames=unpack_numbers(description["node_frames"], np.int32, nodes),
@@ -154,9 +164,30 @@ def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
         lost=tuple(Lost(int(count), _text(why), *map(kind_of_loss, kind)) for count, why, *kind in description["lost"]),
         notes=tuple(map(_text, description["notes"])),
         banners=tuple(map(_text, description["banners"])),
+        event=_text(description.get("event", "")),
     )
-    _check(profile)
-    return profile
+    _check(whole)
+    return _parted(whole, others) if others else whole
+
+
+def _parted(whole: Profile, others: list[dict[str, Any]]) -> Profile:
+    """Give each event its samples: the first rows are those of the event that is shown."""
+    counts = [int(other["samples"]) for other in others]
+    ends = np.cumsum([len(whole.samples) - sum(counts), *counts])
+    if min(counts) < 0 or ends[0] < 0:
+        raise ValueError("an event has samples that are missing")
+    if any(other["unit"] not in _UNITS for other in others):
+        raise ValueError("an event has an unknown unit")
+    profiles = [
+        replace(
+            whole.select(np.arange(begin, end)),
+            unit=other["unit"],
+            event=_text(other["event"]),
+            origin=_text(other["origin"]),
+        )
+        for begin, end, other in zip(ends[:-1].tolist(), ends[1:].tolist(), others, strict=True)
+    ]
+    return replace(whole.select(np.arange(ends[0])), others=tuple(profiles))
 
 
 def _text(value: Any) -> str:
@@ -181,7 +212,10 @@ def _check(profile: Profile) -> None:
 
 
 def _table(profile: Profile) -> pa.Table:
-    samples = profile.samples
+    """Samples of all events; the profiles of a file share their frames and stacks."""
+    parts = [profile.samples, *(other.samples for other in profile.others)]
+    samples = Samples(*(np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS))
+    lengths = [len(part) for part in parts]
     stacks, codes = np.unique(samples.stack, return_inverse=True)
     texts = [text_of(frame).encode("utf-8", "backslashreplace").decode() for frame in profile.frames]
     paths = [
@@ -196,6 +230,10 @@ def _table(profile: Profile) -> pa.Table:
         "state": pa.DictionaryArray.from_arrays(pa.array(samples.state.astype(np.int8)), pa.array(_STATES)),
         "frames": pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(paths, pa.string())),
     }
+    if profile.others:
+        events = [profile.event, *(other.event for other in profile.others)]
+        numbers = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
+        arrays[_EVENT] = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(events))
     return pa.table(arrays)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
+from accel_magic.errors import ResultError
 from accel_magic.results.base import Result
 
 if TYPE_CHECKING:
@@ -63,8 +64,55 @@ class ProfileResult(Result):
 
     @property
     def unit(self) -> Unit:
-        """Unit of the weights: `samples`, `ns`, `bytes` or `calls`."""
+        """Unit of the weights: `samples`, `ns`, `bytes`, `calls` or `events` (of `event`)."""
         return self.profile.unit
+
+    @property
+    def event(self) -> str:
+        """What was sampled, as its tool names it: `cycles:u`; '' if unknown."""
+        return self.profile.event
+
+    @cached_property
+    def sampled_events(self) -> pd.DataFrame:
+        """One row per sampled event, the one of this result first; their weights are never added.
+
+        Columns: `event`, `samples`, `unit`, and for each unit `total_UNIT` Int64, missing for events of other units.
+        `for_event` returns the result of another event.
+        """
+        every = (self.profile, *self.profile.others)
+        units = [each.unit for each in every]
+        totals = {
+            f"total_{unit}": pd.array([each.total if each.unit == unit else None for each in every], "Int64")
+            for unit in dict.fromkeys(units)
+        }
+        return pd.DataFrame(
+            {
+                "event": [each.event for each in every],
+                "samples": [len(each.samples) for each in every],
+                "unit": units,
+                **totals,
+            }
+        )
+
+    def for_event(self, event: str) -> ProfileResult:
+        """Return the result of another event that was sampled at the same time.
+
+        Args:
+            event: As in `sampled_events`; modifiers such as `:u` can be omitted if the name is unique.
+
+        Raises:
+            ResultError: It was not sampled.
+
+        """
+        found = self.profile.of_event(event)
+        if found is None:
+            raise ResultError(
+                f"no event {event!r} in this profile",
+                why="it was not sampled, or its name is not unique without modifiers",
+                fix=f"choose one of {', '.join(self.sampled_events['event']) or 'none: events have no names here'}",
+                code="result.no-event",
+            )
+        return ProfileResult(found, self.value)
 
     @property
     def total(self) -> int:

@@ -140,10 +140,10 @@ def _check(profile: Profile, baseline: Profile | None, color: str) -> None:
             why=f"none of the profile's {len(profile.samples)} samples has a weight",
             code="result.empty-figure",
         )
-    if baseline is not None and baseline.unit != profile.unit:
+    if baseline is not None and not baseline.weighs_like(profile):
         raise ResultError(
             "these profiles cannot be compared",
-            why=f"one counts {profile.unit}, the other {baseline.unit}",
+            why=f"one counts {profile.weighs}, the other {baseline.weighs}",
             code="result.different-units",
         )
 

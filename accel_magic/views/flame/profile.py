@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TOP: Final = 15
 _STATES: Final = {State.CPU: "on CPU", State.OFF_CPU: "waiting", State.ACCELERATOR: "on an accelerator"}
-_COUNTED: Final = ("samples", "calls")
+_COUNTED: Final = ("samples", "calls", "events")
 """Units that are counts, shown exactly."""
 _EVENLY: Final = 0.01
 """Totals that differ by less than this share count as equal."""
@@ -48,7 +48,20 @@ def profile_headline(profile: Profile) -> tuple[Note, ...]:
     notes += [Note(_plural(threads, "thread"))] if threads else []
     notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=True) for lost in profile.lost if lost.count]
     notes += [] if any(lost.count for lost in profile.lost) else [Note("0 lost", hint="every sample has a stack")]
+    if profile.others:
+        notes.append(Note(f"event {profile.event} (1 of {1 + len(profile.others)})", hint=_about_others(profile)))
     return (*notes, Note(profile.origin)) if profile.origin else tuple(notes)
+
+
+def _about_others(profile: Profile) -> str:
+    """Note about the weights that are not shown."""
+    others = [f"{each.event} ({_cell(each.total, each.unit, named=True)})" for each in profile.others]
+    last = profile.others[-1].event
+    return f"weights of several events are not added; for_event({last!r}) shows another: {', '.join(others)}"
+
+
+def _notes(profile: Profile) -> tuple[str, ...]:
+    return (*((_about_others(profile),) if profile.others else ()), *profile.notes)
 
 
 def profile_text(
@@ -68,7 +81,7 @@ def profile_text(
     """
     shown = profile_headline(profile) if head is None else head
     lines = [*profile.banners, ", ".join(note.text for note in shown)]
-    lines += [f"note: {note}" for note in profile.notes]
+    lines += [f"note: {note}" for note in _notes(profile)]
     lines += ["", *aligned(frames_table(frames, profile.unit, TOP))]
     for title, table in tables:
         lines += ["", title, *aligned(table)]
@@ -94,7 +107,7 @@ def profile_html(
             _STYLE,
             *_banners_html(profile.banners),
             f'<div class="am-line">{"".join(map(note_html, shown))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in profile.notes),
+            *(f'<div class="am-note">{escape(note)}</div>' for note in _notes(profile)),
             *([_wide(_flame(profile, with_banners=False))] if figures and profile.total else []),
             f'<div class="am-tables">{"".join(parts)}</div>',
             "</div>",
@@ -186,7 +199,7 @@ def comparison_text(frames: pd.DataFrame, profile: Profile, baseline: Profile) -
 
 def comparison_bundle(frames: pd.DataFrame, profile: Profile, baseline: Profile) -> dict[str, str]:
     """Text and HTML, the graph only in a notebook; arguments as in `comparison_text`."""
-    drawn = has_kernel() and profile.total and baseline.total and profile.unit == baseline.unit
+    drawn = has_kernel() and profile.total and baseline.total and profile.weighs_like(baseline)
     first, *rest = comparison_lines(profile, baseline)
     html = [
         '<div class="accel-magic">',
@@ -206,8 +219,8 @@ def comparison_lines(ours: Profile, theirs: Profile) -> list[str]:
     """What is compared, and whether weights were scaled to the same total."""
     totals = [_cell(profile.total, profile.unit, named=True) for profile in (ours, theirs)]
     lines = ["{} compared with a baseline of {}".format(*totals)]
-    if ours.unit != theirs.unit:
-        lines.append(f"one counts {ours.unit}, the other {theirs.unit}: only shares can be compared")
+    if not ours.weighs_like(theirs):
+        lines.append(f"one counts {ours.weighs}, the other {theirs.weighs}: only shares can be compared")
     elif ours.total and theirs.total and abs(ours.total / theirs.total - 1) > _EVENLY:
         scale = ours.total / theirs.total
         lines.append(f"changes are in shares: the baseline is scaled to the same total (times {scale:.3g})")
@@ -261,6 +274,8 @@ def _weights(profile: Profile) -> list[Note]:
     samples, unit = profile.samples, profile.unit
     sums = {state: int(samples.weight[samples.state == state].sum()) for state in State}
     present = {state: weight for state, weight in sums.items() if weight}
+    if profile.unit == "events":
+        return [Note(f"{_cell(profile.total, unit, named=True)} of {profile.event or 'an unnamed event'}")]
     if len(present) > 1:
         return [Note(f"{_cell(weight, unit, named=True)} {_STATES[state]}") for state, weight in present.items()]
     hint = "" if unit in _COUNTED else f"exactly {exact_text(profile.total)} {unit}"
@@ -280,7 +295,8 @@ def _flame(
 ) -> Model:
     from accel_magic.views.flame import flame
 
-    return flame(profile, baseline=baseline, invert=invert, with_banners=with_banners)
+    title = f"event {profile.event} (1 of {1 + len(profile.others)})" if profile.others and with_banners else ""
+    return flame(profile, baseline=baseline, invert=invert, title=title, with_banners=with_banners)
 
 
 def _wide(model: Model) -> str:

@@ -176,7 +176,7 @@ def test_sections_of_samples_are_read(tmp_path):
     frames = {"1": {"name": "main", "category": "js"}, "2": {"name": "parse", "parent": 1}}
     samples = [
         {"cpu": 0, "tid": "7", "ts": "1000.5", "name": "cpu", "sf": 2, "weight": "3"},
-        {"tid": 7, "ts": 1002, "sf": 1},
+        {"tid": 7, "ts": 1002, "name": "cpu", "sf": 1},
     ]
 
     profile = read(tmp_path, {"traceEvents": [], "stackFrames": frames, "samples": samples})
@@ -184,6 +184,31 @@ def test_sections_of_samples_are_read(tmp_path):
     assert Counter(folded.lines(profile)) == {"main;parse 3": 1, "main 1": 1}
     assert profile.samples.time_ns.tolist() == [0, 1500]
     assert profile.samples.tid.tolist() == [7, 7]
+
+
+def test_weights_of_sections_have_an_event_and_a_unit_and_stacks_begin_with_the_command(tmp_path):
+    def sample(name, comm, weight, at):
+        return {"name": name, "comm": comm, "ts": at, "tid": 5, "sf": "2", **({"weight": weight} if weight else {})}
+
+    frames = {"1": {"name": "main"}, "2": {"name": "work", "parent": "1"}}
+    samples = [
+        sample("cycles:HG", "beta", 700_000, 2000.0),
+        sample("cycles:HG", "alpha", 300_000, 1000.0),
+        sample("cpu-clock", "alpha", 250_000, 1500.0),
+        sample("faults", "beta", 1, 1700.0),
+        sample("faults", "beta", None, 1800.0),
+    ]
+
+    profile = read(tmp_path, {"traceEvents": [], "stackFrames": frames, "samples": samples})
+
+    clock, cycles, faults = profile, *profile.others
+    assert [(one.event, one.unit, one.total) for one in (clock, cycles, faults)] == [
+        ("cpu-clock", "ns", 250_000),
+        ("cycles:HG", "events", 1_000_000),
+        ("faults", "samples", 2),
+    ]
+    assert list(folded.lines(cycles)) == ["beta;main;work 700000", "alpha;main;work 300000"]
+    assert cycles.samples.time_ns.tolist() == [0, 1_000_000]
 
 
 LOOP = {"1": {"name": "a", "parent": 2}, "2": {"name": "b", "parent": 1}}

@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
+import accel_magic
+from accel_magic.errors import ResultError
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.results.profile import ProfileResult
+from tests.support.errors import raises
 
 MS = 1_000_000
 
@@ -101,3 +104,73 @@ def test_each_sample_counts_once_in_the_total_of_a_frame(any_profile):
         assert {frame: row[f"own_{unit}"] for frame, row in found.items() if row[f"own_{unit}"]} == +own
 
     holds()
+
+
+SAMPLE = "app 21 [001] {time}: {period} {event}: \n\t          401b97 {name}+0x1f (/usr/bin/x)\n\n"
+EVENTS = [("cycles:u", 900_000, "f"), ("instructions:u", 450_000, "g"), ("faults", 1, "g"), ("faults", 400, "h")]
+
+
+@pytest.fixture
+def of_events(tmp_path):
+    """Three events, of which the first has the weight 900,000."""
+    lines = [
+        SAMPLE.format(time=f"1.00000{n}", period=period, event=event, name=name)
+        for n, (event, period, name) in enumerate(EVENTS)
+    ]
+    (path := tmp_path / "perf.txt").write_text("".join(lines))
+    return accel_magic.open(path)
+
+
+def test_weights_of_several_events_are_shown_one_at_a_time(of_events):
+    table = of_events.sampled_events
+    faults = of_events.for_event("faults")
+
+    assert (of_events.event, of_events.unit, of_events.total) == ("cycles:u", "events", 900_000)
+    assert table[["event", "samples", "unit", "total_events"]].to_numpy().tolist() == [
+        ["cycles:u", 1, "events", 900_000],
+        ["instructions:u", 1, "events", 450_000],
+        ["faults", 2, "events", 401],
+    ]
+    assert (faults.event, faults.total) == ("faults", 401)
+    assert faults.frames.set_index("name")["own_events"].to_dict() == {"h": 400, "g": 1, "app": 0}
+    assert set(faults.sampled_events["event"]) == set(table["event"])
+    assert faults.for_event("cycles").total == 900_000
+    with raises("result.no-event", ResultError) as error:
+        of_events.for_event("cycle")
+    assert "instructions:u" in error.value.fix
+
+
+def test_the_event_that_is_shown_is_in_the_headline_and_the_page(of_events, tmp_path):
+    page = of_events.to_html(tmp_path / "page.html").read_text()
+
+    assert "900,000 events of cycles:u" in of_events.summary().splitlines()[0]
+    assert "event cycles:u (1 of 3)" in of_events.summary().splitlines()[0]
+    assert "faults (401 events)" in of_events.summary()
+    for text in ("event cycles:u (1 of 3)", "faults (401 events)", "for_event"):
+        assert text in page
+
+
+def test_all_events_are_saved_and_read_back(of_events, tmp_path):
+    path = of_events.for_event("faults").to_parquet(tmp_path / "p.parquet")
+
+    read = accel_magic.open(path)
+
+    assert read.event == "faults"
+    assert read.sampled_events.equals(of_events.for_event("faults").sampled_events)
+    assert read.for_event("cycles:u").stacks.equals(of_events.stacks)
+    assert pd.read_parquet(path).groupby("event", observed=True)["weight"].sum().to_dict() == {
+        "cycles:u": 900_000,
+        "faults": 401,
+        "instructions:u": 450_000,
+    }
+
+
+def test_weights_of_different_events_are_not_compared(of_events):
+    other = of_events.for_event("instructions")
+
+    text = of_events.compare(other).summary()
+
+    assert "one counts events of cycles:u, the other events of instructions:u: only shares can be compared" in text
+    with raises("result.different-units", ResultError):
+        of_events.compare(other).figure()
+    assert "only shares" not in of_events.compare(of_events).summary()
