@@ -75,11 +75,16 @@ EVERYWHERE = (
 SETS = [
     *(("chains", options) for options in EVERYWHERE),
     *(("flat", options) for options in EVERYWHERE),
-    *(("machine", options) for options in EVERYWHERE[:12]),
     *(("machine", ("-F", f"cpu,{fields}")) for fields in ("comm,ip,sym", "tid,time,event,ip", "event,period,ip,sym")),
-    *(("events", options) for options in EVERYWHERE if options != ("-F", "+srcline")),
-    *(("flat-events", options) for options in EVERYWHERE[:20]),
+    *(("events", options) for options in ((), ("-F", "+misc"), ("-F", "-time"), ("-F", "-event"), ("-G",))),
+    *(("flat-events", options) for options in ((), ("-F", "-tid"), ("-F", "-period"))),
     *(("faults", options) for options in ((), ("-F", "-period"), ("-F", "comm,event,period,ip,sym"))),
+]
+MORE_SETS = [
+    (name, options)
+    for name in ("machine", "events", "flat-events")
+    for options in EVERYWHERE
+    if (name, options) not in SETS and options != ("-F", "+srcline")  # slow: a process for each address
 ]
 
 
@@ -130,7 +135,11 @@ def fields_of(options):
     return fields
 
 
-@pytest.mark.parametrize(("name", "options"), SETS, ids=lambda part: part if isinstance(part, str) else " ".join(part))
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*SETS, *(pytest.param(*more, marks=pytest.mark.thorough) for more in MORE_SETS)],
+    ids=lambda part: part if isinstance(part, str) else " ".join(part),
+)
 def test_totals_of_every_event_and_of_each_symbol_are_perf_reports(recorded, tmp_path, name, options):
     data, fields = recorded(name), fields_of(options)
     done = subprocess.run(["perf", "script", "-i", data, *options], capture_output=True, text=True, check=False)
