@@ -11,7 +11,11 @@ The text of a frame determines its kind, by the conventions of flame graph tools
 | `-` | between the CPU's and the accelerator's frames |
 | anything else | native |
 
-Within a name `;` is written `%3B`, a line feed `%0A`, a carriage return `%0D`, and a `%` before one of these `%25`.
+Lines that begin with `#` are comments (Austin's `# interval: 100`), unless they look like a stack whose first frame has
+that name (`#1;run 5`). In two columns of weights (difffolded.pl), the file compares two profiles and is rejected.
+
+Within a name `;` is written `%3B`, a line feed `%0A`, a carriage return `%0D`, and a `%` before one of these `%25`;
+a `#` at the beginning of a line is written `%23`. If all stacks end with a space and a number, that space is `%20`.
 Weights are integers, so that sums stay exact. The format cannot represent times, threads, line numbers outside Python,
 or the difference between an accelerator's kernels and their sources; a Parquet file keeps them.
 """
@@ -24,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import RecordingError
+from accel_magic.formats import text_file
 from accel_magic.kernel.stacks.frame_text import frame_of, text_of
 from accel_magic.recording.files import destination, replacing
 from accel_magic.recording.profile import MOST, ProfileBuilder
@@ -35,7 +40,13 @@ if TYPE_CHECKING:
     from accel_magic.recording.profile import Profile
 
 ORIGIN: Final = "folded stacks"
+COMMENT: Final = re.compile(rb"#(?![^\s;][^;\n]*;.*[ \t][0-9]+\s*$)")
 _LINE: Final = re.compile(r"(.*)[ \t]([0-9]{1,19})", re.DOTALL)
+_TWO_WEIGHTS: Final = re.compile(rb".*\S[ \t]+[0-9]{1,19}[ \t]+[0-9]{1,19}\s*", re.DOTALL)
+_OPENING: Final = {"#": "%23", "%23": "%2523"}
+"""How the beginning of a line is written if it is one of these."""
+_NUMBERED: Final = re.compile(r"[ \t](?=[0-9]{1,19}\Z)")
+_NUMBERED_READ: Final = re.compile(r"%20(?=[0-9]{1,19}\Z)")
 _SHOWN: Final = 60
 
 
@@ -47,8 +58,11 @@ def lines(profile: Profile) -> Iterator[str]:
     for node in np.flatnonzero(own).tolist():
         stack = ";".join(texts[frame] for frame in profile.node_frames[profile.nodes(node)].tolist())
         weights[stack] = weights.get(stack, 0) + int(own[node])
+    two = bool(weights) and all(map(_NUMBERED.search, weights))
     for stack, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0])):
-        yield f"{stack} {weight}"
+        begins = next((begins for begins in _OPENING if stack.startswith(begins)), "")
+        text = _NUMBERED_READ.sub("%2520", _OPENING.get(begins, "") + stack.removeprefix(begins))
+        yield f"{_NUMBERED.sub('%20', text) if two else text} {weight}"
 
 
 def write(profile: Profile, path: str | Path) -> Path:
@@ -73,7 +87,7 @@ def read(path: Path) -> Profile:
 
     """
     try:
-        data = path.read_bytes()
+        data = text_file.read(path)
     except OSError as error:
         raise RecordingError(
             f"cannot read {path}",
@@ -91,14 +105,19 @@ def parse(data: bytes, name: str = "this text") -> Profile:
         RecordingError: As for `read`.
 
     """
+    rows = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+    stacks = [(number, line) for number, line in rows if not COMMENT.match(line)]
+    notes = _comments(len(rows) - len(stacks))
+    if rows:
+        _check(stacks, name)
+    if rows and not data.endswith(b"\n"):
+        stacks, note = _unended(stacks, rows[-1][0])
+        notes += note
     builder = ProfileBuilder()
     frames: dict[str, int] = {}
     total = 0
-    for number, raw in enumerate(data.split(b"\n"), 1):
-        line = raw.removesuffix(b"\r").decode("utf-8", "backslashreplace")
-        if not line.strip():
-            continue
-        stack, weight = _parted(line, number, name)
+    for number, raw in stacks:
+        stack, weight = _parted(_text(raw), number, name)
         total += weight
         if total > MOST:
             raise _wrong(name, number, "the sum of all weights is over 2^63 - 1")
@@ -106,14 +125,54 @@ def parse(data: bytes, name: str = "this text") -> Profile:
             if text not in frames:
                 frames[text] = builder.frame(*frame_of(text))
         builder.add(builder.stack(frames[text] for text in stack), weight)
-    return builder.build(origin=ORIGIN)
+    return builder.build(origin=ORIGIN, notes=notes)
+
+
+def _comments(count: int) -> list[str]:
+    return [f"{count:,} lines that begin with # were skipped as comments"] if count else []
+
+
+def _check(stacks: list[tuple[int, bytes]], name: str) -> None:
+    """Raise RecordingError if there are no stacks, or if all have two weights."""
+    if not stacks:
+        raise RecordingError(
+            f"{name} contains no stacks",
+            why="all its lines are comments (#)",
+            fix="record again; the tool may have taken no samples",
+            code="recording.empty",
+        )
+    if all(_TWO_WEIGHTS.fullmatch(line) for _, line in stacks):
+        raise RecordingError(
+            f"{name} compares two profiles",
+            why=f"each line has two weights, as difffolded.pl writes them: {_text(stacks[0][1])[-_SHOWN:]!r}",
+            fix="open the two profiles and compare them: "
+            "accel_magic.open('after.folded').compare(accel_magic.open('before.folded')). "
+            "If the first number belongs to the name, put another character than a space before it",
+            code="import.two-weights",
+        )
+
+
+def _unended(stacks: list[tuple[int, bytes]], last: int) -> tuple[list[tuple[int, bytes]], list[str]]:
+    """Drop a last line without a line end if it has no weight; returns the lines, and a note about it."""
+    number, raw = stacks[-1]
+    if number != last:
+        return stacks, []
+    line = _text(raw)
+    if len(stacks) > 1 and not _LINE.fullmatch(line.rstrip(" \t")):
+        return stacks[:-1], [f"the last line is truncated and was dropped: {line[-_SHOWN:]}"]
+    return stacks, [f"the last line has no line end, so its weight may be truncated: {line[-_SHOWN:]}"]
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\r").decode("utf-8", "backslashreplace")
 
 
 def _parted(line: str, number: int, name: str) -> tuple[list[str], int]:
     found = _LINE.fullmatch(line.rstrip(" \t"))
     if not found:
         raise _wrong(name, number, f"it does not end with an integer: {line[:_SHOWN]!r}")
-    return found[1].split(";"), int(found[2])
+    stack = _NUMBERED_READ.sub(" ", found[1])
+    return ("#" + stack[3:] if stack.startswith("%23") else stack).split(";"), int(found[2])
 
 
 def _wrong(name: str, number: int, why: str) -> RecordingError:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel_magic.errors import RecordingError
+from accel_magic.formats import text_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ def load(path: Path) -> Any:
 
     """
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(text_file.read(path))
     except OSError as error:
         raise RecordingError(
             f"cannot read {path}",

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
+from accel_magic.formats import text_file
 from accel_magic.recording.recording import Column
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def blocks(path: Path) -> Iterator[pa.BinaryArray]:
 
     """
     try:
-        with path.open("rb") as file:
+        with text_file.opened(path) as file:
             rest = b""
             while data := file.read(BLOCK):
                 data = rest + data
@@ -323,9 +324,7 @@ def split(data: bytes) -> pa.BinaryArray:
 
 def unended(path: Path) -> str:
     """Return the last line if it has no line end and so may be truncated; else ''."""
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - 4096, 0))
-        return text(file.read().rpartition(b"\n")[2]).strip()
+    return text(text_file.unended(path))
 
 
 def text(raw: Any) -> str:

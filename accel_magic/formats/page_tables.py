@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from accel_magic.errors import RecordingError
+from accel_magic.formats import text_file
 from accel_magic.policies.accesses import CHUNK, DTYPES, Accesses
 from accel_magic.policies.trace_file import NAMES
 from accel_magic.policies.traces import PAGE_BYTES, PageTrace
@@ -83,14 +84,18 @@ def read_csv(path: Path) -> PageTrace:
 
     """
     try:
-        with path.open("rb") as file:
+        with text_file.opened(path) as file:
             names = [name.strip(' "\r\n') for name in file.readline().decode("utf-8", "replace").split(",")]
         wanted = _wanted(names, path)
         text = csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         )
         reading = csv.ReadOptions(column_names=names, skip_rows=1, block_size=1 << 23)
-        with bounds.bounded(), csv.open_csv(path, reading, convert_options=text) as parts:
+        with (
+            bounds.bounded(),
+            text_file.opened(path) as file,
+            csv.open_csv(file, reading, convert_options=text) as parts,
+        ):
             batches = ({name: batch.column(real) for name, real in wanted.items()} for batch in parts)
             return _Table().read(batches, f"imported from {path.name}")
     except bounds.TooLargeError as error:

@@ -15,7 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
-from accel_magic.formats import bpftrace, bpftrace_json, ftrace, messages, page_tables, perf_fields, uvm_smart
+from accel_magic.formats import (
+    bpftrace,
+    bpftrace_json,
+    folded,
+    ftrace,
+    messages,
+    page_tables,
+    perf_fields,
+    text_file,
+    uvm_smart,
+)
 from accel_magic.formats import function_graph as graph
 from accel_magic.formats.lines import split
 from accel_magic.policies import trace_file
@@ -33,7 +43,7 @@ Content: TypeAlias = Literal["trace", "GPU trace", "profile", "pages", "events",
 """Content of a file: a trace, a GPU trace or a profile saved by accel_magic; pages that were accessed; another tool's
 events or stacks."""
 
-HEAD: Final = 1 << 18
+HEAD: Final = text_file.HEAD
 _MOSTLY: Final = 0.9
 _MIXED: Final = 0.05
 """Share of lines that may belong to another format."""
@@ -55,6 +65,7 @@ _BINARY: Final = {
 _PPROF: Final = (".pb.gz", ".pprof", ".pb")
 _MAP: Final = r"^@\w*(?:\[.*\])?: *(?:\d+|)\s*$|^@\w*\[\s*$"
 _FOLDED: Final = re.compile(rb"(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}[ \t]*\r?\n?")
+_FRAMES: Final = re.compile(rb";|\([^()]*:[0-9]+\) ")
 _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
 _CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:')
 _IAPROF: Final = re.compile(rb"(?:string|interval)\t[0-9]+\t[^\t\n]*\r?\n")
@@ -115,13 +126,17 @@ class Format:
 
 
 def _folded(head: Head) -> NDArray[np.bool_]:
-    """Claim lines if most end in a number and at least half have several frames, unlike lines of tracers."""
+    """Claim lines if most end in a number and at least half have several frames or a line number, unlike tracers'.
+
+    Comments do not count.
+    """
     lines = head.lines.to_pylist()
-    folded = np.array([_FOLDED.fullmatch(line) is not None for line in lines], np.bool_)
-    filled = sum(bool(line.strip()) for line in lines)
-    several = sum(b";" in line for line, fits in zip(lines, folded, strict=True) if fits)
-    enough = folded.sum() >= max(1, _MOSTLY * filled) and several * 2 >= folded.sum()
-    return folded if enough else head.none()
+    comments = np.array([folded.COMMENT.match(line) is not None for line in lines], np.bool_)
+    fits = np.array([_FOLDED.fullmatch(line) is not None for line in lines], np.bool_) & ~comments
+    filled = sum(bool(line.strip()) for line in lines) - int(comments.sum())
+    several = sum(_FRAMES.search(line) is not None for line, each in zip(lines, fits, strict=True) if each)
+    enough = fits.sum() >= max(1, _MOSTLY * filled) and several * 2 >= fits.sum()
+    return fits | comments if enough else head.none()
 
 
 def _perf_stacks(head: Head) -> NDArray[np.bool_]:
@@ -228,7 +243,7 @@ def _start(path: Path) -> bytes | None:
     try:
         if not path.is_file():
             return None
-        with path.open("rb") as file:
+        with text_file.opened(path) as file:
             return file.read(HEAD)
     except (OSError, ValueError) as error:
         raise RecordingError(
@@ -301,6 +316,7 @@ def _of_text(head: Head, path: Path) -> Format:
         named = (format_ for format_ in FORMATS if path.name.endswith(format_.suffixes) and format_.suffixes)
         if meant := next(named, None):
             return meant
+        _check_content(head, path)
         raise _unknown(path, "it is text, but no line matches a known format")
     others = [name for name, count in seen.items() if name != best.name and count > _MIXED * total]
     if others:
@@ -311,6 +327,17 @@ def _of_text(head: Head, path: Path) -> Format:
             code="recording.mixed-formats",
         )
     return best
+
+
+def _check_content(head: Head, path: Path) -> None:
+    """Raise RecordingError if all lines are comments, such as ftrace's header."""
+    if head.like(r"^\s*(?:#[^\n]*)?\s*$").all():
+        raise RecordingError(
+            f"{path} contains no events and no stacks",
+            why="all its lines are comments (#), as at the top of ftrace's and other tools' output",
+            fix="record again; check that the tool traced something",
+            code="recording.empty",
+        )
 
 
 def _unknown(path: Path, why: str) -> RecordingError:

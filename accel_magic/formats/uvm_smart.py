@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
+from accel_magic.formats import text_file
 from accel_magic.formats.lines import split
 from accel_magic.policies.traces import PAGE_BYTES, PageTrace
 from accel_magic.recording import bounds, container
@@ -118,7 +119,7 @@ def _lines(path: Path) -> pa.StringArray:
     try:
         with bounds.bounded():
             bounds.spend(path.stat().st_size * _COST)
-        return split(path.read_bytes()).cast(pa.string())
+        return split(text_file.read(path)).cast(pa.string())
     except bounds.TooLargeError as error:
         raise container.too_large(path, error) from error
     except (OSError, pa.ArrowException) as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from accel_magic.errors import RecordingError
+from accel_magic.formats import text_file
 from accel_magic.formats.iaprof import lines
 from accel_magic.formats.iaprof import lines as bulk
 from accel_magic.formats.iaprof.lines import Damage
@@ -72,7 +73,7 @@ def read(source: str | Path | BinaryIO | TextIO, errors: Errors = "strict") -> I
         return _Parser("this stream", errors).run(source)
     path = Path(source).expanduser()
     try:
-        with path.open("rb") as file:
+        with text_file.opened(path) as file:
             return _Parser(str(path), errors).run(file)
     except OSError as error:
         raise RecordingError(

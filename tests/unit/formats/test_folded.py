@@ -143,6 +143,67 @@ def test_an_invalid_line_is_named(data, line, why):
     assert why in error.value.why
 
 
+def test_lines_that_begin_with_a_hash_are_comments_except_stacks_of_a_task_with_such_a_name():
+    # As Austin writes it; the weights of the stacks are 3, 4 and 5.
+    data = b"# mode: wall\n# interval: 100\n#\nmain;load 3\n#1;run 4\nmain 5\n# duration: 23873\n"
+
+    profile = folded.parse(data)
+
+    assert profile.total == 3 + 4 + 5
+    assert {frame.name for frame in profile.frames} == {"main", "load", "#1", "run"}
+    assert profile.notes == ("4 lines that begin with # were skipped as comments",)
+
+
+@pytest.mark.parametrize("name", ["#", "# a", "#a", "%23a", "%2523", "# a; 5", "a 5", "thread 7", "%20 8", "a%209"])
+def test_names_that_look_like_comments_or_weights_are_read_back(build, name):
+    for frames in ((Frame(name, Kind.NATIVE),), (Frame(name, Kind.NATIVE), Frame(name, Kind.NATIVE))):
+        text = "\n".join(folded.lines(build([(frames, 6)]))) + "\n"
+
+        read = folded.parse(text.encode())
+
+        assert read.total == 6
+        assert read.notes == ()
+        assert [frame.name for frame in read.path(int(read.samples.stack[0]))] == [name] * len(frames)
+
+
+@pytest.mark.parametrize("data", [b"main;load 31 56\nmain;store 6 2\nidle 274 415\n", b"# odd\r\na;b 0 7\r\n"])
+def test_two_weights_are_not_read_as_names(data):
+    with raises("import.two-weights", RecordingError, match="x compares two profiles"):
+        folded.parse(data, "x")
+
+
+def test_a_name_that_ends_in_a_number_is_kept_if_other_stacks_have_one_weight():
+    profile = folded.parse(b"main;thread 1 10\nmain;thread 2 20\nmain 5\n")
+
+    assert profile.total == 35
+    assert {frame.name for frame in profile.frames} == {"main", "thread 1", "thread 2"}
+
+
+@pytest.mark.parametrize(
+    ("end", "total", "note"),
+    [
+        (b"a;c 15", 3_015, "may be truncated: a;c 15"),
+        (b"a;c", 3_000, "was dropped: a;c"),
+        (b"a;", 3_000, "was dropped: a;"),
+        (b"# a", 3_000, ""),
+        (b"a;c 15\n", 3_015, ""),
+    ],
+)
+def test_a_last_line_that_may_be_truncated_is_reported(end, total, note):
+    profile = folded.parse(b"a;b 1500\n" * 2 + end)
+
+    about = [each for each in profile.notes if "comment" not in each]
+    assert profile.total == total
+    assert [note in each for each in about] == [True] * bool(note)
+
+
+def test_only_comments_are_an_error_that_says_so():
+    with raises("recording.empty", RecordingError, match="x contains no stacks") as error:
+        folded.parse(b"# words\n# more words\n", "x")
+
+    assert "comments" in error.value.why
+
+
 def test_blank_lines_windows_line_ends_and_invalid_bytes_are_accepted():
     profile = folded.parse(b"a\xff;b 2\r\n\r\n  \na\xff;b 3")
 

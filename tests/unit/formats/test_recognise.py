@@ -152,7 +152,11 @@ def test_another_kind_of_parquet_file_is_rejected(tmp_path):
         (b"PERFILE2" + bytes(100), "recording.binary-data", "perf script -i"),
         (b"\x17\x08\x44tracing6\0\0", "recording.binary-data", "trace-cmd report -i"),
         (bytes(range(256)) * 8, "recording.unknown-format", ""),
-        ("kprobe:m:f\n".encode("utf-16"), "recording.unknown-format", ""),
+        (
+            b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n#\n",
+            "recording.empty",
+            "traced something",
+        ),
         (b"PAR1" + b"x" * 100, "recording.damaged", "copy or download"),
         (b"Dear diary,\ntoday nothing was traced.\n", "recording.unknown-format", "docs/import.md"),
         (b"some words and\nno numbers; really\n", "recording.unknown-format", "docs/flame.md"),
