@@ -81,7 +81,7 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
         cpu=cpu,
         comm=texts(pc.if_else(pc.equal(column(rows, "comm"), b"<...>"), _NONE, column(rows, "comm"))),
     )
-    kept, hits, text = _with_calls(hits, content)
+    kept, hits, text, notes = _with_calls(hits, content)
     ends = int(content.drawn.sum()) - int(kept[content.drawn].sum())
     hits, caller = hits.rows(kept), content.caller.filter(pa.array(kept))
     more, left_out = fields.columns(text.filter(pa.array(kept)), hits.name)
@@ -89,7 +89,7 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
         more = {"caller": texts(caller), **more}
     rest = rest_of(others)
     rest = replace(rest, malformed=rest.malformed + int((~kept).sum()) - ends)
-    return graph.found("ftrace output", replace(hits, columns={**hits.columns, **more}), rest, left_out)
+    return graph.found("ftrace output", replace(hits, columns={**hits.columns, **more}), rest, left_out, notes)
 
 
 def with_returns(text: pa.Array, exits: NDArray[np.bool_]) -> pa.Array:
@@ -174,10 +174,10 @@ def _scattered(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> pa.
     return values.take(pa.array(place, mask=place < 0))
 
 
-def _with_calls(hits: Hits, content: _Content) -> tuple[NDArray[np.bool_], Hits, pa.Array]:
-    """Read the function_graph calls among the events; returns which lines are hits, the hits, and their fields."""
+def _with_calls(hits: Hits, content: _Content) -> tuple[NDArray[np.bool_], Hits, pa.Array, tuple[str, ...]]:
+    """Read the function_graph calls among the events; returns which lines are hits, the hits, their fields, notes."""
     if not content.drawn.any():
-        return content.name != UNKNOWN, hits, content.text
+        return content.name != UNKNOWN, hits, content.text, ()
     places = np.flatnonzero(content.drawn)
     _, groups = groups_of(content.text.take(pa.array(places)), f"^{graph.MEASURED}$")
     measured = graph.durations(groups["us"], groups["part"])
@@ -193,5 +193,8 @@ def _with_calls(hits: Hits, content: _Content) -> tuple[NDArray[np.bool_], Hits,
         values[places], valid[places] = calls.retval.values, calls.retval.valid
         columns = {"retval": Column(values, valid)}
     text = pc.if_else(pa.array(content.drawn), _NONE, content.text)
-    made = replace(hits, names=hits.names + calls.names, name=name, duration_ns=duration, columns=columns)
-    return kept, made, text
+    time = hits.time_ns
+    if time is not None:
+        time[places] = graph.begun(time[places], calls)
+    made = replace(hits, names=hits.names + calls.names, time_ns=time, name=name, duration_ns=duration, columns=columns)
+    return kept, made, text, calls.notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,11 +37,20 @@ if TYPE_CHECKING:
 MEASURED: Final = r"(?:[+!#*@$][ \t]*)?(?:(?P<us>\d{1,12})(?:\.(?P<part>\d{1,3}))? us)?[ \t]*\|(?P<call>.*?)"
 """An optional duration and the call; trace-cmd prints the same after `funcgraph_entry:`."""
 
-LINE: Final = (
-    rf"^[ \t]*(?:(?P<sec>{SECONDS})\.(?P<frac>{FRACTION})[ \t]+\|[ \t]+)?(?P<cpu>\d{{1,4}})\)[ \t]*"
-    r"(?:(?P<comm>\S[^|]*?)-(?P<tid>\d{1,9})[ \t]+\|)?(?:[ \t]*[^|\d\s+!#*@$][^|]*\|)?[ \t]*" + MEASURED + r"\s*$"
+_TIME: Final = rf"(?:(?P<sec>{SECONDS})\.(?P<frac>{FRACTION})[ \t]+\|[ \t]+)?"
+_CPU: Final = r"(?P<cpu>\d{1,4})\)"
+_TASK: Final = r"(?:[ \t]*(?P<comm>\S[^|]*?)-(?P<tid>\d{1,9})[ \t]+\|)?(?:[ \t]*[^|\d\s+!#*@$][^|]*\|)?"
+_DURATION: Final = r"[ \t]*(?:[+!#*@$][ \t]*)?(?:(?P<us>\d{1,12})(?:\.(?P<part>\d{1,3}))? us)?[ \t]*\|"
+_SYNTAX: Final = r"(?P<call>[ \t]*(?:\}|[A-Za-z_0-9.$]+(?:[ \t]\[[\w.-]+\])?\(.*?\)(?:;|[ \t]\{)|/\*[ \t]).*?)"
+LINE: Final = rf"^[ \t]*{_TIME}(?:{_CPU})?{_TASK}(?:{_DURATION})?{_SYNTAX}\s*$"
+"""A line of the trace file under function_graph; each of the columns TIME, CPU, TASK/PID and DURATION may be off."""
+
+_UNNAMED: Final = re.compile(r"\?P<\w+>")
+CLAIM: Final = _UNNAMED.sub(
+    "?:",
+    rf"^[ \t]*{_TIME}(?:{_CPU}{_TASK}(?:{_DURATION})?|{_TASK}{_DURATION}){_SYNTAX}\s*$|^[ \t]*{_TIME}{_CPU}[^|]*\|",
 )
-"""A line of the trace file under function_graph, with or without the columns TIME and TASK/PID."""
+"""A line that no other tool prints: it has a column CPU or DURATION."""
 
 _CALL: Final = (
     r"^(?P<indent>[ \t]*)(?:(?P<close>\})|(?P<name>[A-Za-z_0-9.$]+)(?:[ \t]\[(?P<module>[\w.-]+)\])?\(.*?\)"
@@ -48,6 +58,11 @@ _CALL: Final = (
     r"(?:[ \t]*/\*(?P<comment>.*)\*/)?[ \t]*$"
 )
 _RETVAL: Final = r"(?:\bret(?:val)?[ \t]*=|=)[ \t]*(?:0x(?P<hex>[0-9a-fA-F]{1,16})|(?P<number>-?\d{1,18}))\b"
+_TAIL: Final = (
+    r"^[ \t]*(?P<name>[A-Za-z_][\w.$]*)(?:[ \t]\[(?P<module>[\w.-]+)\])?[ \t]*"
+    r"(?:$|[ \t](?:ret(?:val)?[ \t]*)?=|[ \t]<-)"
+)
+"""Name of the function that ends: `} /* NAME */`."""
 _ARROW: Final = r"^[ \t]*(?:=+>|<=+)[ \t]*\|?[ \t]*$"
 _BETWEEN: Final = r"^[ \t]*(?:[\d.]+[ \t]*\|)?[ \t]*\d{1,4}\)[^|]*(?:\|[^|]*)?(?:=+>|<=+)[ \t]*\|?\s*$"
 """Start or end of an interrupt."""
@@ -62,7 +77,9 @@ class Calls:
     """The calls. All arrays have the shape (lines,).
 
     Attributes:
-        kept: bool, the line is an event (neither the end of a call nor malformed).
+        kept: bool, the line is an event (neither malformed, nor the end of a call that began in the file).
+        ended: bool, the line is the end of a call whose beginning is not in the file.
+        notes: What is missing of calls, for the user.
         malformed: bool.
         names: As in `Hits`.
         name: As in `Hits`.
@@ -73,12 +90,14 @@ class Calls:
     """
 
     kept: NDArray[np.bool_]
+    ended: NDArray[np.bool_]
     malformed: NDArray[np.bool_]
     names: tuple[Name, ...]
     name: NDArray[np.int32]
     duration_ns: NDArray[np.int64]
     retval: Column | None
     text: pa.Array
+    notes: tuple[str, ...]
 
 
 def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
@@ -94,7 +113,7 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     hits = Hits(
         names=calls.names,
         name=calls.name,
-        time_ns=time,
+        time_ns=None if time is None else begun(time, calls),
         pid=tid,
         tid=tid,
         cpu=cpu,
@@ -105,7 +124,7 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     more, left_out = fields.columns(calls.text.filter(pa.array(calls.kept)), hits.name)
     hits = replace(hits, columns={**hits.columns, **more})
     rest = replace(rest, malformed=rest.malformed + int(calls.malformed.sum()))
-    return found("ftrace function_graph output", hits, rest, left_out)
+    return found("ftrace function_graph output", hits, rest, left_out, calls.notes)
 
 
 def found(format_: str, hits: Hits, rest: Rest, left_out: tuple[str, ...], notes: tuple[str, ...] = ()) -> Found:
@@ -139,20 +158,70 @@ def drawn(
     depth = np.asarray(pc.fill_null(pc.binary_length(groups["indent"]), 0)).astype(np.int64)
     # Idle tasks all have the id 0, and tasks may be unnamed: then the CPU identifies the task.
     thread = np.where(tid > 0, tid.astype(np.int64), -1 - cpu.astype(np.int64))
-    opened, closed = _pairs(thread, depth, opens, closes)
+    functions = _functions(groups, closes)
+    opened, closed = _pairs(thread, depth, opens, closes, functions)
     duration = duration_ns.copy()
-    duration[closes | events] = UNKNOWN
+    duration[opens | events] = UNKNOWN
     duration[opened] = duration_ns[closed]
-    names, name = _names(groups, valid & ~closes, events)
+    paired = np.zeros(len(calls), np.bool_)
+    paired[opened] = paired[closed] = True
+    named = functions.is_valid()
+    ended = closes & ~paired & np.asarray(named)
+    kept = valid & (~closes | ended)
+    names, name = _names(functions, groups["event"], kept, events)
     return Calls(
-        kept=valid & ~closes,
+        kept=kept,
+        ended=ended,
         malformed=~valid & ~arrows,
         names=names,
         name=name,
         duration_ns=duration,
         retval=_retval(groups["comment"], opened, closed),
         text=pc.if_else(pa.array(events), groups["text"], pa.scalar(None, pa.binary())),
+        notes=_notes(
+            ended=ended,
+            unnamed=closes & ~paired & ~ended,
+            unended=opens & ~paired,
+            without=kept & ~opens & ~events,
+            duration=duration,
+        ),
     )
+
+
+def begun(time_ns: NDArray[np.int64], calls: Calls) -> NDArray[np.int64]:
+    """Times of the lines, those of ends without a beginning moved back by the duration, (lines,) int64."""
+    return np.where(calls.ended, np.maximum(time_ns - np.maximum(calls.duration_ns, 0), 0), time_ns)
+
+
+def _notes(
+    *,
+    ended: NDArray[np.bool_],
+    unnamed: NDArray[np.bool_],
+    unended: NDArray[np.bool_],
+    without: NDArray[np.bool_],
+    duration: NDArray[np.int64],
+) -> tuple[str, ...]:
+    """Notes on incomplete calls; each argument has the shape (lines,)."""
+    found = (
+        (
+            "calls without a beginning in the file",
+            ended,
+            "each begins at its end minus its duration, if one is printed",
+        ),
+        ("ends of calls without a beginning and a name", unnamed, "not counted; options/funcgraph-tail prints names"),
+        ("calls without an end in the file", unended, "they have no duration"),
+        ("calls without a duration", without & (duration == UNKNOWN), "options/funcgraph-duration prints it"),
+    )
+    return tuple(f"{what}: {int(rows.sum()):,} ({why})" for what, rows, why in found if rows.any())
+
+
+def _functions(groups: dict[str, Any], closes: NDArray[np.bool_]) -> pa.Array:
+    """Function and module of each line, separated by a NUL; null for events and for ends without a name."""
+    _, tails = groups_of(groups["comment"], _TAIL)
+    ends = pa.array(closes)
+    parts = [pc.if_else(ends, tails[name], groups[name]) for name in ("name", "module")]
+    named = pc.if_else(pc.equal(pc.binary_length(parts[0]), 0), None, parts[0])
+    return pc.binary_join_element_wise(named, pc.fill_null(parts[1], b""), pa.scalar(b"\0", pa.binary()))
 
 
 def _has(group: pa.Array) -> NDArray[np.bool_]:
@@ -160,29 +229,37 @@ def _has(group: pa.Array) -> NDArray[np.bool_]:
 
 
 def _pairs(
-    thread: NDArray[np.int64], depth: NDArray[np.int64], opens: NDArray[np.bool_], closes: NDArray[np.bool_]
+    thread: NDArray[np.int64],
+    depth: NDArray[np.int64],
+    opens: NDArray[np.bool_],
+    closes: NDArray[np.bool_],
+    functions: pa.Array,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Lines where calls begin and end: an end belongs to the previous beginning of the same thread and depth."""
+    """Lines where calls begin and end.
+
+    An end belongs to the previous beginning of the same thread and depth, unless it names another function.
+    """
     rows = np.flatnonzero(opens | closes)
     rows = rows[np.lexsort((rows, depth[rows], thread[rows]))]
     first, second = rows[:-1], rows[1:]
     paired = opens[first] & closes[second] & (thread[first] == thread[second]) & (depth[first] == depth[second])
-    return first[paired], second[paired]
+    first, second = first[paired], second[paired]
+    other = np.asarray(
+        pc.fill_null(pc.not_equal(functions.take(pa.array(first)), functions.take(pa.array(second))), False)
+    )
+    return first[~other], second[~other]
 
 
 def _names(
-    groups: dict[str, Any], kept: NDArray[np.bool_], events: NDArray[np.bool_]
+    functions: pa.Array, events: pa.Array, kept: NDArray[np.bool_], is_event: NDArray[np.bool_]
 ) -> tuple[tuple[Name, ...], NDArray[np.int32]]:
-    functions = pc.binary_join_element_wise(
-        pc.fill_null(groups["name"], b""), pc.fill_null(groups["module"], b""), pa.scalar(b"\0", pa.binary())
-    )
     codes, known = labels(functions)
-    event_codes, event_names = labels(groups["event"])
+    event_codes, event_names = labels(events)
     names = (
         *(of_function(*name.split("\0", 1), latency=True) for name in known),
         *(of_event(name) for name in event_names),
     )
-    return names, np.where(kept, np.where(events, event_codes + len(known), codes), 0).astype(np.int32)
+    return names, np.where(kept, np.where(is_event, event_codes + len(known), codes), 0).astype(np.int32)
 
 
 def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.intp]) -> Column | None:

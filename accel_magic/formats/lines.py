@@ -36,6 +36,14 @@ _KEY: Final = re.compile(rb"(?:^|(?<=[\s,(\[{]))([A-Za-z_][\w.\[\]]*)(=(?!=)|:[ 
 _KEYS: Final = r"(?:^|[\s,(\[{])[A-Za-z_][\w.\[\]]*=|: "
 _COLONS: Final = re.compile(rb"[\w.]+: [^,]*(?:, [\w.]+: [^,]*)*")
 """Format in which the kernel prints arguments of system calls; any other colon is prose."""
+_IN_BRACKETS: Final = rb"|".join(
+    rb"%b(?:[^%b]|%b[^%b]*%b)*%b" % (begin, begin + end, begin, begin + end, end, end)
+    for begin, end in ((rb"\(", rb"\)"), (rb"\[", rb"\]"), (rb"\{", rb"\}"))
+)
+_BALANCED: Final = rb"(?:[^()\[\]{}]|%b)*?" % _IN_BRACKETS
+"""Text whose brackets are closed: `ARRAY[0f, 00]`, `{0x1,0x2}`, `(sd-pam)`."""
+_WITH_UNIT: Final = r"^(?P<number>-?\d{1,20}|0[xX][0-9a-fA-F]{1,16}) ?\[[A-Za-z%/]{1,8}\]$"
+"""A number and its unit, as the scheduler's events print it: `7001 [ns]`."""
 _SHAPES: Final = 8  # different key orders per event
 _MOST_KEYS: Final = 40
 _MOST_CELLS: Final = 100_000_000
@@ -120,17 +128,17 @@ def _shape(line: bytes) -> tuple[list[str], bytes]:
     parts = [rb"^(?:.*?[\s,(\[{])??"]
     for place, match in enumerate(matches):
         sign = b"=" if match[2] == b"=" else b":[ ]+"
-        value = rb'(?P<f%d>"[^"]*"|.*?)' % place
+        value = rb'(?P<f%d>"[^"]*"|%b|.*?)' % (place, _BALANCED)
         parts.append(re.escape(match[1]) + sign + value)
         if place + 1 < len(matches):
-            parts.append(rb"(?:[,;]?\s+(?:\W+\s+)?[(\[{]?|[\])}]+\s*|,)")
+            parts.append(rb"(?:[,;]?\s+(?:\W+\s+)?[(\[{]?|[\])}]+\s*|[(\[{]\s*|,)")
     parts.append(rb"(?:[,;\])}]+|\s+[\[(].*|\s)*$")
     return names, b"".join(parts)
 
 
 def _column(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> Column:
     """Column of a field over all events that have it: numeric if all values are numbers, else texts."""
-    values = pa.concat_arrays([part for _, part in parts])
+    values = _without_units(pa.concat_arrays([part for _, part in parts]))
     places = np.concatenate([found for found, _ in parts])
     numbers = _numbers(values)
     valid = np.zeros(rows, np.bool_)
@@ -143,6 +151,15 @@ def _column(parts: list[tuple[NDArray[np.intp], pa.Array]], rows: int) -> Column
     spread = np.full(rows, -1, np.int32)
     spread[places] = codes
     return Column(spread, categories=names)
+
+
+def _without_units(values: pa.Array) -> pa.Array:
+    """Remove the unit in brackets behind each number, if all values are numbers and some have one."""
+    found = pc.extract_regex(values, _WITH_UNIT)
+    if found.null_count == len(values):
+        return values
+    bare = pc.fill_null(pc.struct_field(found, "number"), values)
+    return bare if pc.all(pc.match_substring_regex(bare, _DECIMAL)).as_py() else values
 
 
 def _numbers(values: pa.Array) -> NDArray[Any] | None:

@@ -217,7 +217,7 @@ FORMATS: Final = (
     ),
     Format("bpftrace output", "events", f"{_IMPORTING}.bpftrace:parse", _bpftrace, takes_units=True),
     Format("ftrace or trace-cmd output", "events", f"{_IMPORTING}.ftrace:parse", _like(ftrace.LINE)),
-    Format("ftrace function_graph output", "events", f"{_IMPORTING}.function_graph:parse", _like(graph.LINE)),
+    Format("ftrace function_graph output", "events", f"{_IMPORTING}.function_graph:parse", _like(graph.CLAIM)),
     Format("perf script output", "events", f"{_IMPORTING}.perf:parse", _perf_events),
 )
 """Other tools' text formats, in order of preference for lines that match several."""

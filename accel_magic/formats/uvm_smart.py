@@ -65,7 +65,7 @@ def read_accesses(path: Path) -> PageTrace:
         write=(_numbers(found["read"]) == 0)[managed],
         launch=launch,
         source=f"imported from {path.name}: accesses on a GPU simulated by UVM Smart"
-        + (f"; {np.sum(~managed):,} of memory that is not managed were left out" if not managed.all() else ""),
+        + _left_out(int((~managed).sum()), "accesses to"),
     )
 
 
@@ -78,13 +78,15 @@ def read_printed(path: Path) -> PageTrace:
     """
     lines = _lines(path)
     moved = _fields(lines, _EVENT)
-    here = np.asarray(pc.equal(moved["kind"], "memcpy_h2d"))
-    first = _numbers(moved["address"], np.uint64, base=16)[here] // np.uint64(PAGE_BYTES)
+    copied = np.asarray(pc.equal(moved["kind"], "memcpy_h2d"))
+    address = _numbers(moved["address"], np.uint64, base=16)
+    here = copied & (address >= _MANAGED)
+    first = address[here] // np.uint64(PAGE_BYTES)
     count = -(-_numbers(moved["size"])[here] // PAGE_BYTES)
     if not len(count):
         raise RecordingError(
             f"{path} contains no page trace",
-            why="UVM Smart printed no copies of pages to the device",
+            why="UVM Smart printed no copies of managed memory to the device",
             fix="run it with sim_prof_enable, or give its access.txt",
             code="pages.no-accesses",
         )
@@ -111,8 +113,12 @@ def read_printed(path: Path) -> PageTrace:
         kernel=kernel,
         kernels=kernels,
         source=f"imported from {path.name}: pages moved to a GPU simulated by UVM Smart; accesses to pages that were "
-        "there are missing",
+        "there are missing" + _left_out(int(copied.sum() - here.sum()), "copies of"),
     )
+
+
+def _left_out(count: int, what: str) -> str:
+    return f"; {what} memory that is not managed: {count:,} left out" if count else ""
 
 
 def _lines(path: Path) -> pa.StringArray:

@@ -170,7 +170,13 @@ def _steps(trace: NpuTrace) -> tuple[Rows, Rows, Rows]:
     step = sum(trace.mask(*names)[rows] * at for at, names in enumerate(kinds)) + np.zeros(len(rows), np.intp)
     names = ("fence_context", "fence_seqno") if _is_new(trace) else ("fence",)
     key = pd.DataFrame({name: trace.column(name, rows, np.uint64) for name in names})
-    of = key.groupby(list(names), sort=False).ngroup().to_numpy()
+    fence = key.groupby(list(names), sort=False).ngroup()
+    of = (
+        pd.DataFrame({"fence": fence, "by": _submitters(trace, rows, fence)})
+        .groupby(["fence", "by"])
+        .ngroup()
+        .to_numpy()
+    )
     order = np.argsort(of, kind="stable")
     of, step = of[order], step[order]
     begins = np.ones(len(order), np.bool_)
@@ -182,6 +188,21 @@ def _steps(trace: NpuTrace) -> tuple[Rows, Rows, Rows]:
     found = np.full((len(kinds), len(appears)), NONE, np.intp)
     found[step, job] = rows[order]
     return found[0], found[1], found[2]
+
+
+def _submitters(trace: NpuTrace, rows: Rows, fence: pd.Series[int]) -> pd.Series[int]:
+    """(rows,) number of the device and ring of each step: numbers and addresses of fences may recur on another.
+
+    The end of a job names neither; it belongs to the fence's previous step, or to the next one if there is none.
+    """
+    codes = [
+        trace.events[name].cat.codes.to_numpy()[rows] if name in trace.events else np.full(len(rows), NONE)
+        for name in ("dev", "name")
+    ]
+    by = pd.Series((codes[0].astype(np.int64) << 32) + codes[1], dtype="Int64")
+    by[trace.mask(*drm.DONE)[rows] | (codes[1] < 0)] = pd.NA
+    groups = by.groupby(fence.to_numpy())
+    return groups.ffill().fillna(groups.bfill()).fillna(NONE).astype("int64")
 
 
 def _fences(

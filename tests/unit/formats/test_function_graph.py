@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 LINE = re.compile(r"\s*(?:[\d.]+ \|\s+)?(\d+)\)\s*(?:\S.*-\d+\s+\|)?\s*[+!#*@$]? *(?:([\d.]+) us)?\s*\|( *)(.*)$")
 
@@ -141,7 +142,86 @@ def test_a_call_that_does_not_end_is_not_paired_with_the_end_of_another(imported
         " 1.000006 |   0)   a-1   |   9.000 us    |  } /* h */",
     )
 
-    assert durations(imported(text).events) == [None, 3000]
+    events = imported(text).events
+
+    # The end of h is not in f: h began before the file.
+    assert dict(zip(events["function"], durations(events), strict=True)) == {"f": None, "g": 3000, "h": 9000}
+
+
+WITHOUT_DURATION = (" 1)  do_a() {", " 1)    do_b();", " 1)    /* sched_wakeup: comm=x|y pid=5 */", " 1)  }")
+COLUMNS_OFF = {
+    "duration": ("do_b 2, do_a 2", [None] * 4, WITHOUT_DURATION * 2),
+    "duration, task on": (
+        "do_b 1, do_a 1",
+        [None] * 2,
+        (" 1)   bash-12    |  do_a() {", " 1)   bash-12    |    do_b();", " 1)   bash-12    |  }"),
+    ),
+    "CPU": (
+        "do_b 1, do_a 1",
+        [9000, 2000],
+        ("               |  do_a() {", "   2.000 us    |    do_b();", "   9.000 us    |  }"),
+    ),
+    "CPU, time on": (
+        "do_b 1, do_a 1",
+        [9000, 2000],
+        (
+            " 5.000001 |               |  do_a() {",
+            " 5.000002 |   2.000 us    |    do_b();",
+            " 5.00001 |   9.000 us    |  }",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS_OFF)
+def test_each_column_may_be_off(imported, notes, name):
+    counted, expected, lines = COLUMNS_OFF[name]
+
+    result = imported(drawn(*lines))
+    calls_ = result.events[result.events["duration_ns"].notna() | ~result.events["function"].eq("sched_wakeup")]
+
+    assert result.counts.hits.drop("sched_wakeup", level="function", errors="ignore").to_dict() == {
+        (f"latency:kprobe:{pair.split()[0]}", pair.split()[0]): int(pair.split()[1]) for pair in counted.split(", ")
+    }
+    assert durations(calls_) == expected
+    assert ("calls without a duration" in notes(result)) == (None in expected)
+    assert "not understood" not in notes(result)
+
+
+def test_ends_without_a_beginning_are_calls_if_they_are_named(imported, notes):
+    # As the kernel prints with tracing_thresh: only ends.
+    result = imported(
+        drawn(
+            "# tracer: function_graph",
+            " 9.000500 |   2)   a-1   | ! 200.500 us  |  } /* do_a */",
+            " 9.009000 |   2)   a-1   | @ 5000.000 us |    } /* do_b [mod] ret=0x0 */",
+            " 9.010000 |   2)   a-1   | ! 150.500 us  |  }",
+        )
+    )
+
+    assert result.counts.hits.to_dict() == {
+        ("latency:kprobe:do_a", "do_a"): 1,
+        ("latency:kprobe:mod:do_b", "do_b"): 1,
+    }
+    assert result.events[["function", "duration_ns"]].to_numpy().tolist() == [["do_a", 200_500], ["do_b", 5_000_000]]
+    assert result.events["time_ns"].tolist() == [0, 4_000_000 - 299_500]  # 9.004000 after 9.0002995
+    assert "calls without a beginning in the file: 2" in notes(result)
+    assert "ends of calls without a beginning and a name: 1" in notes(result)
+
+
+def test_ends_of_trace_cmd_without_a_beginning_are_reported(imported, notes):
+    result = imported(
+        drawn(
+            "  app-21 [001]  9.000100: funcgraph_entry:                   |  f() {",
+            "  app-21 [001]  9.000200: funcgraph_exit:       + 100.000 us |  }",
+            "  app-21 [001]  9.000300: funcgraph_exit:       ! 200.000 us |  }",
+            "  app-21 [001]  9.000400: funcgraph_exit:       ! 300.000 us |  } /* g */",
+        )
+    )
+
+    assert dict(zip(result.events["function"], durations(result.events), strict=True)) == {"f": 100_000, "g": 300_000}
+    assert "ends of calls without a beginning and a name: 1" in notes(result)
+    assert "not understood" not in notes(result)
 
 
 def test_events_and_return_values_in_comments_are_read(imported):

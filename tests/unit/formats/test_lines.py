@@ -38,6 +38,36 @@ def test_the_tool_is_recognized_by_its_lines(imported, text, format_):
     assert imported("a line of the program's own\n" + text * 5).recording.imported.format == format_
 
 
+FIELDS = {
+    # As the kernel's macros print them: __print_array, __get_bitmask, __print_hex; trace-cmd; the scheduler's events.
+    "n=1 load={0x1,0x2} mask=0000,000f": {"n": 1, "load": "{0x1,0x2}", "mask": "0000,000f"},
+    "cpumask=ARRAY[0f, 00] freq=531 hex=0f 00 aa": {"cpumask": "ARRAY[0f, 00]", "freq": 531, "hex": "0f 00 aa"},
+    "runtime=7001 [ns] vruntime=9001 [ns]": {"runtime": 7001, "vruntime": 9001},
+    "delay=-5 [us]": {"delay": -5},
+    "name=(sd-pam) n=3": {"name": "(sd-pam)", "n": 3},
+    "n=3 name=(sd-pam)": {"n": 3, "name": "(sd-pam)"},
+    "name=a[b n=3": {"name": "a[b", "n": 3},
+    "name=b]c n=3": {"name": "b]c", "n": 3},
+    "name=kworker [x] n=3": {"name": "kworker [x]", "n": 3},
+    "both={{0x1,0x2},{0x3}} dev=(8,0)": {"both": "{{0x1,0x2},{0x3}}", "dev": "(8,0)"},
+    "s=[a=1 b=2] n=3": {"a": 1, "b": 2, "n": 3},
+    "flags=A|B (x) n=3": {"flags": "A|B (x)", "n": 3},
+}
+
+
+@pytest.mark.parametrize("text", FIELDS)
+def test_a_value_keeps_its_brackets_and_a_number_loses_its_unit(imported, text):
+    events = imported("".join(f"  a-1   [000] .....  1.00000{row}: thing: {text}\n" for row in range(3))).events
+
+    assert {name: events[name].iloc[2] for name in FIELDS[text]} == FIELDS[text]
+
+
+def test_a_unit_is_kept_if_a_value_of_the_field_is_not_a_number(imported):
+    lines = [f"  a-1   [000] .....  1.00000{row}: thing: v={text} w=1\n" for row, text in enumerate(("5 [ns]", "none"))]
+
+    assert imported("".join(lines)).events["v"].tolist() == ["5 [ns]", "none"]
+
+
 def test_windows_line_ends_change_nothing(imported):
     result = imported((BPFTRACE * 3 + "kprobe:m:g\n").replace("\n", "\r\n"))
 

@@ -59,7 +59,7 @@ def test_its_access_file_has_every_access_to_managed_memory(opened):
     assert [page - MANAGED for page in trace.page.tolist()] == [0, 1, 0, 2]
     assert trace.write.tolist() == [False, True, False, True]
     assert trace.launch.tolist() == [0, 0, -1, 1]
-    assert trace.source.endswith("simulated by UVM Smart; 1 of memory that is not managed were left out")
+    assert trace.source.endswith("simulated by UVM Smart; accesses to memory that is not managed: 1 left out")
 
 
 def test_an_access_file_without_launches_has_no_launches(opened):
@@ -69,6 +69,19 @@ def test_an_access_file_without_launches_has_no_launches(opened):
 def test_a_log_without_copies_is_rejected(opened):
     with raises("pages.no-accesses", RecordingError):
         opened("        *** GPGPU-Sim Simulator Version 3.2.2  [build 0] ***\n")
+
+
+def test_copies_of_memory_that_is_not_managed_are_left_out(opened):
+    # cudaMemcpy copies to addresses below those of managed memory; `80000000` is 64 KiB.
+    line = "F:   1----T:    2 \t St: {} Sz: {} \t Sm: 0 \t T: memcpy_h2d(1.0)\n"
+    text = "GPGPU-Sim\n" + line.format("80000000", 65_536) + line.format("c0001000", 8_192)
+
+    trace = opened(text)
+
+    assert trace.page.tolist() == [0xC0001, 0xC0002]
+    assert trace.source.endswith("copies of memory that is not managed: 1 left out")
+    with raises("pages.no-accesses", RecordingError, match="contains no page trace"):
+        opened("GPGPU-Sim\n" + line.format("80000000", 65_536))
 
 
 def test_a_log_that_claims_a_huge_copy_is_rejected(opened):

@@ -47,3 +47,21 @@ def test_a_fence_that_is_not_a_number_does_not_prevent_opening(opened):
     result = opened(OLD.replace("00000000ffff1234", "(nil)"))
 
     assert "drm_run_job" in result.summary()
+
+
+def test_steps_of_another_device_or_ring_belong_to_another_job_though_the_fence_looks_the_same(opened):
+    # Addresses are reused: the second line is a job whose submission is not in the file.
+    lines = OLD.splitlines()
+    old = opened("\n".join([lines[0], lines[1].replace("ring=gfx", "ring=sdma0"), lines[2], ""])).gpu_jobs
+    second = NEW.replace("03:00.0", "04:00.0").replace("ring=gfx", "ring=compute").replace("100.000", "100.001")
+    new = opened(NEW + second).gpu_jobs
+    # At the same time; the end is of the device that ran last.
+    both = [line for pair in zip(NEW.splitlines()[:3], second.splitlines()[:3], strict=True) for line in pair]
+    mixed = opened("\n".join([*both, *NEW.splitlines()[3:], ""])).gpu_jobs
+
+    assert old[["ring", "status"]].to_numpy().tolist() == [["gfx", "unfinished"], ["sdma0", "done"]]
+    assert old["queue_ns"].isna().all()
+    assert new["device"].tolist() == ["0000:03:00.0"] * 2 + ["0000:04:00.0"] * 2
+    assert new["run_ns"].dropna().tolist() == [250_000, 250_000]
+    assert len(mixed) == 4
+    assert sorted(mixed["queue_ns"].dropna().tolist()) == [100_000, 100_000]
