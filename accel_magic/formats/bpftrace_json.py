@@ -1,8 +1,9 @@
-"""Output of `bpftrace -f json`: one JSON object per line, containing the same text and maps."""
+"""Output of `bpftrace -f json`: JSON objects with the same text and maps, one per line, or as `jq` arranges them."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.formats import bpftrace
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 LINE: Final = r'^\s*\{\s*"type"\s*:\s*"[a-z_]+"\s*,.*\}\s*$'
 _TEXT: Final = frozenset({"printf", "time", "cat", "system", "join"})
+_MAPS: Final = frozenset({"map", "hist", "lhist", "stats"})
+OBJECT: Final = re.compile(
+    rb'"type"\s*:\s*"(?:%b)"\s*[,}]'
+    % b"|".join(name.encode() for name in sorted({*_TEXT, *_MAPS, "attached_probes", "lost_events"}))
+)
+"""The type of an object."""
+_COMPLETE: Final = re.compile(rb'\{\s*"(?:type|data)"\s*:.*\}\s*$', re.DOTALL)
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PIECE: Final = 10_000
 _LARGEST: Final = 1 << 62
 
@@ -26,20 +35,19 @@ _LARGEST: Final = 1 << 62
 def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
     """Read the objects; other lines are counted as not understood. `given` are the user's units."""
     printed, maps, tally, title = [], Maps(), {"lost": 0, "malformed": 0}, ""
-    for lines in blocks:
-        for entry in _objects(lines, tally):
-            above, title = title, ""
-            kind, data = entry.get("type"), entry.get("data")
-            if kind in _TEXT and isinstance(data, str):
-                printed.append(data)
-                title = data.strip().rpartition("\n")[2]
-            elif kind == "lost_events" and isinstance(data, dict) and _is_count(data.get("events")):
-                tally["lost"] += data["events"]
-            elif isinstance(data, dict) and kind in ("map", "hist", "lhist", "stats"):
-                for name, value in data.items():
-                    _put(maps, name.lstrip("@"), (), value, above)
-            elif kind != "attached_probes":
-                tally["malformed"] += 1
+    for entry in _objects(blocks, tally):
+        above, title = title, ""
+        kind, data = entry.get("type"), entry.get("data")
+        if kind in _TEXT and isinstance(data, str):
+            printed.append(data)
+            title = data.strip().rpartition("\n")[2]
+        elif kind == "lost_events" and isinstance(data, dict) and _is_count(data.get("events")):
+            tally["lost"] += data["events"]
+        elif isinstance(data, dict) and kind in _MAPS:
+            for name, value in data.items():
+                _put(maps, name.lstrip("@"), (), value, above)
+        elif kind != "attached_probes":
+            tally["malformed"] += 1
     text = "".join(printed).encode("utf-8", "replace")
     rows, others = extract([split(text)] if text else [], bpftrace.LINE)
     understood = read(column(others, "text")).lines
@@ -48,24 +56,51 @@ def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
     )
 
 
-def _objects(lines: pa.BinaryArray, tally: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a block; lines are parsed in bulk, or one by one if that fails."""
-    for start in range(0, len(lines), _PIECE):
-        piece = [line for line in lines.slice(start, _PIECE).to_pylist() if line.strip()]
-        try:
-            entries = json.loads(b"[" + b",".join(piece) + b"]")
-        except (ValueError, RecursionError):
-            entries = [_object(line) for line in piece]
-        for entry in entries:
-            if isinstance(entry, dict):
-                yield entry
-            else:
-                tally["malformed"] += 1
+def _objects(blocks: Iterable[pa.BinaryArray], tally: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield the objects; lines are parsed in bulk, or if that fails, as soon as their brackets are closed."""
+    pending: list[bytes] = []
+    depth = 0
+    for lines in blocks:
+        for start in range(0, len(lines), _PIECE):
+            piece = [line for line in lines.slice(start, _PIECE).to_pylist() if line.strip()]
+            entries = None if pending else _value(b"[" + b",".join(piece) + b"]")
+            if isinstance(entries, list):
+                yield from _known(entries, tally)
+                continue
+            for line in piece:
+                if pending and _COMPLETE.match(line):  # what is pending was cut
+                    yield from _known(_values(pending), tally)
+                    pending, depth = [], 0
+                pending.append(line)
+                brackets = _STRING.sub(b"", line)
+                depth += sum(map(brackets.count, (b"{", b"["))) - sum(map(brackets.count, (b"}", b"]")))
+                if depth <= 0:
+                    yield from _known(_values(pending), tally)
+                    pending, depth = [], 0
+    yield from _known(_values(pending), tally)
 
 
-def _object(line: bytes) -> Any:
+def _known(entries: list[Any], tally: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield the objects, and those of lists; count everything else."""
+    for entry in entries:
+        if isinstance(entry, dict):
+            yield entry
+        elif isinstance(entry, list) and all(isinstance(each, dict) for each in entry):
+            yield from entry
+        else:
+            tally["malformed"] += 1
+
+
+def _values(lines: list[bytes]) -> list[Any]:
+    """Parse lines that together are one value; if they are not, each is one, or None."""
+    whole = _value(b"".join(lines)) if lines else []
+    return [whole] if whole is not None else [_value(line) for line in lines]
+
+
+def _value(text: bytes) -> Any:
+    """Parse JSON; None if it is not."""
     try:
-        return json.loads(line)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 

@@ -8,6 +8,7 @@ slices: each frame lasts as long as consecutive samples contain it. Only samples
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final
@@ -115,14 +116,15 @@ def read(path: Path) -> Profile:
         RecordingError: The file is not JSON, violates the format, or contains no samples; names the place.
 
     """
-    data = load(path)
+    notes: list[str] = []
+    data = load(path, notes)
     with reading(path, "CPU profile"):
         if type(data) is dict and "nodes" in data:
             return _cpu_profile(data)
         if type(data) is dict and "samples" in data:
             return _sections(data)
         events = data if type(data) is list else part(data, "traceEvents", list, "")
-        return _chunks(events)
+        return _chunks(events, notes)
 
 
 @dataclass
@@ -161,32 +163,59 @@ def _cpu_profile(data: dict[str, Any]) -> Profile:
     return builder.build(origin=ORIGIN)
 
 
-def _chunks(events: list[Any]) -> Profile:
-    threads: dict[tuple[Any, Any], _Thread] = {}
+def _chunks(events: list[Any], notes: list[str]) -> Profile:
+    """Read the profiles of a trace; events of other tools with the same names are left out, with a note."""
+    threads: dict[tuple[str, str], _Thread] = {}
+    foreign: list[str] = []
     for row, event in enumerate(events):
-        if type(event) is not dict or event.get("ph") != "P" or event.get("name") not in ("Profile", "ProfileChunk"):
-            continue
-        place = f"traceEvents[{row}].args.data"
-        data = part(part(event, "args", dict, f"traceEvents[{row}]"), "data", dict, f"traceEvents[{row}].args")
-        thread = threads.setdefault((str(event.get("pid")), str(event.get("id"))), _Thread(0.0))
-        if event["name"] == "Profile":
-            thread.start = number(data.get("startTime", 0), f"{place}.startTime")
-            thread.tid = part(event, "tid", int, f"traceEvents[{row}]", 0)
-            continue
-        profile = part(data, "cpuProfile", dict, place, {})
-        for number_, node in enumerate(part(profile, "nodes", list, place, [])):
-            identity = _node(thread, node, f"{place}.cpuProfile.nodes[{number_}]")
-            if "parent" in node:
-                thread.parents[identity] = part(node, "parent", int, f"{place}.cpuProfile.nodes[{number_}]")
-        thread.samples += part(profile, "samples", list, place, [])
-        thread.deltas += part(data, "timeDeltas", list, place, [])
+        if type(event) is dict and event.get("ph") == "P" and event.get("name") in ("Profile", "ProfileChunk"):
+            with _collecting(foreign):
+                _chunk(threads, event, f"traceEvents[{row}]")
     threads = {key: thread for key, thread in threads.items() if thread.samples}
-    if not threads:
-        raise PlaceError("traceEvents", "contains no samples; slices are not a profile")
     builder = ProfileBuilder()
-    begin = min(thread.start for thread in threads.values())
-    lengths = [_add(builder, thread, begin, f"profile {key[1]}: ") for key, thread in threads.items()]
-    return builder.build(unit="ns", origin=ORIGIN, duration_ns=max(lengths))
+    begin = min((thread.start for thread in threads.values()), default=0.0)
+    lengths = []
+    for key, thread in threads.items():
+        with _collecting(foreign):
+            lengths.append(_add(builder, thread, begin, f"profile {key[1]}: "))
+    if not lengths:
+        raise PlaceError("traceEvents", foreign[0] if foreign else "contains no samples; slices are not a profile")
+    return builder.build(unit="ns", origin=ORIGIN, duration_ns=max(lengths), notes=[*notes, *_about(foreign)])
+
+
+def _chunk(threads: dict[tuple[str, str], _Thread], event: dict[str, Any], place: str) -> None:
+    """Add the content of an event to its thread."""
+    data = part(part(event, "args", dict, place), "data", dict, f"{place}.args")
+    place = f"{place}.args.data"
+    key = (str(event.get("pid")), str(event.get("id")))
+    if event["name"] == "Profile":
+        start, tid = number(data.get("startTime", 0), f"{place}.startTime"), part(event, "tid", int, place, 0)
+        thread = threads.setdefault(key, _Thread(0.0))
+        thread.start, thread.tid = start, tid
+        return
+    profile = part(data, "cpuProfile", dict, place, {})
+    samples, deltas = part(profile, "samples", list, place, []), part(data, "timeDeltas", list, place, [])
+    nodes = part(profile, "nodes", list, place, [])
+    thread = threads.setdefault(key, _Thread(0.0))
+    for row, node in enumerate(nodes):
+        identity = _node(thread, node, f"{place}.cpuProfile.nodes[{row}]")
+        if "parent" in node:
+            thread.parents[identity] = part(node, "parent", int, f"{place}.cpuProfile.nodes[{row}]")
+    thread.samples += samples
+    thread.deltas += deltas
+
+
+@contextmanager
+def _collecting(foreign: list[str]) -> Iterator[None]:
+    """Append the reason if the block raises PlaceError."""
+    try:
+        yield
+    except PlaceError as error:
+        foreign.append(str(error))
+
+
+def _about(foreign: list[str]) -> list[str]:
+    return [f"not understood and left out: {len(foreign):,} (first: {foreign[0]})"] if foreign else []
 
 
 def _node(thread: _Thread, node: Any, place: str) -> int:
@@ -249,10 +278,10 @@ def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> 
     order = np.argsort(times, kind="stable")
     last = max(int(times[order[-1]]), round(ended))
     lengths = np.diff(times[order], append=last)
-    stacks = _Stacks(builder, thread)
+    known = _Stacks(builder, thread)
+    stacks = [known.of(sample, f"{place}samples[{row}]") for row, sample in enumerate(thread.samples)]
     for row, length in zip(order.tolist(), lengths.tolist(), strict=True):
-        where = f"{place}samples[{row}]"
-        stack = stacks.of(thread.samples[row], where)
+        stack = stacks[row]
         waits = thread.calls[thread.samples[row]].get("functionName") == _IDLE
         state = State.OFF_CPU if waits else State.CPU
         stack = stack if stack >= 0 else builder.node(builder.frame("idle", Kind.WAIT))
@@ -267,22 +296,26 @@ def _sections(data: dict[str, Any]) -> Profile:
     builder = ProfileBuilder()
     known: dict[tuple[str, str], int] = {}
     rows = []
+    foreign: list[str] = []
     for row, sample in enumerate(samples):
         place = f"samples[{row}]"
-        frame, comm = str(part(sample, "sf", object, place)), part(sample, "comm", str, place, "")
-        stack = _section(builder, frames, known, (comm, frame), f"{place}.sf")
-        tid = _whole(sample.get("tid", 0), f"{place}.tid")
-        weight = _whole(sample.get("weight", 1), f"{place}.weight")
-        if weight < 0 or not 0 <= tid < 1 << 31:
-            raise PlaceError(place, "has a negative weight or an invalid thread id")
-        time = None if sample.get("ts") is None else _time(sample["ts"], f"{place}.ts")
-        rows.append((stack, weight, time, tid, part(sample, "name", str, place, "")))
+        with _collecting(foreign):
+            frame, comm = str(part(sample, "sf", object, place)), part(sample, "comm", str, place, "")
+            stack = _section(builder, frames, known, (comm, frame), f"{place}.sf")
+            tid = _whole(sample.get("tid", 0), f"{place}.tid")
+            weight = _whole(sample.get("weight", 1), f"{place}.weight")
+            if weight < 0 or not 0 <= tid < 1 << 31:
+                raise PlaceError(place, "has a negative weight or an invalid thread id")
+            time = None if sample.get("ts") is None else _time(sample["ts"], f"{place}.ts")
+            rows.append((stack, weight, time, tid, part(sample, "name", str, place, "")))
+    if foreign and not rows:
+        raise PlaceError("samples", foreign[0])
     times = [time for _, _, time, _, _ in rows if time is not None]
     begin = min(times, default=0)
     rows.sort(key=lambda row: NO_TIME if row[2] is None else row[2] - begin)
     for stack, weight, time, tid, _ in rows:
         builder.add(stack, weight, time_ns=NO_TIME if time is None else time - begin, tid=tid)
-    whole = builder.build(origin=ORIGIN, duration_ns=max(times, default=0) - begin)
+    whole = builder.build(origin=ORIGIN, duration_ns=max(times, default=0) - begin, notes=_about(foreign))
     return _weighed(whole, [event for *_, event in rows]) if rows else whole
 
 

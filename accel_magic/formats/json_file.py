@@ -24,15 +24,27 @@ class PlaceError(ValueError):
         super().__init__(f"{place}: {why}")
 
 
-def load(path: Path) -> Any:
+def load(path: Path, repaired: list[str] | None = None) -> Any:
     """Read a JSON file.
+
+    Args:
+        path: The file.
+        repaired: If given, an array may lack its end, as Chrome's format allows; a note about it is appended.
 
     Raises:
         RecordingError: The file cannot be read or is not JSON; names line and column.
 
     """
     try:
-        return json.loads(text_file.read(path))
+        text = text_file.read(path)
+        try:
+            return json.loads(text)
+        except ValueError:
+            if repaired is None or not text.lstrip().startswith(b"["):
+                raise
+            events = json.loads(text.rstrip().removesuffix(b",") + b"]")
+            repaired.append("the list of events has no end, so the last ones may be missing")
+            return events
     except OSError as error:
         raise RecordingError(
             f"cannot read {path}",

@@ -68,6 +68,8 @@ _FOLDED: Final = re.compile(rb"(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}[ \t]*\r?\n?")
 _FRAMES: Final = re.compile(rb";|\([^()]*:[0-9]+\) ")
 _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
 _CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:')
+_JSON: Final = {"speedscope JSON": _SPEEDSCOPE, "Chrome JSON with CPU profiles": _CHROME}
+_OVERLAP: Final = 128
 _IAPROF: Final = re.compile(rb"(?:string|interval)\t[0-9]+\t[^\t\n]*\r?\n")
 
 
@@ -148,7 +150,8 @@ def _perf_events(head: Head) -> NDArray[np.bool_]:
     return head.perf.lines if head.perf.in_trace <= head.perf.in_profile else head.none()
 
 
-def _json(form: re.Pattern[bytes]) -> Claim:
+def _json(name: str) -> Claim:
+    form = _JSON[name]
     return lambda head: head.all() if head.data.lstrip()[:1] in (b"{", b"[") and form.search(head.data) else head.none()
 
 
@@ -157,6 +160,12 @@ def _bpftrace(head: Head) -> NDArray[np.bool_]:
     attached = head.like(bpftrace.ATTACHED)
     more = head.like(messages.LINE) if attached.any() else head.none()
     return attached | more | head.like(f"{bpftrace.LINE}|{_MAP}")
+
+
+def _bpftrace_json(head: Head) -> NDArray[np.bool_]:
+    """Claim lines that are an object each, or all lines of objects that have several."""
+    several = head.data.lstrip()[:1] in (b"{", b"[") and bpftrace_json.OBJECT.search(head.data)
+    return head.all() if several else head.like(bpftrace_json.LINE)
 
 
 def _like(pattern: str) -> Claim:
@@ -201,10 +210,18 @@ FORMATS: Final = (
         result="accel_magic.results.iaprof:IaprofResult",
     ),
     Format(
-        "speedscope JSON", "stacks", "accel_magic.formats.speedscope:read", _json(_SPEEDSCOPE), (".speedscope.json",)
+        "speedscope JSON",
+        "stacks",
+        "accel_magic.formats.speedscope:read",
+        _json("speedscope JSON"),
+        (".speedscope.json",),
     ),
     Format(
-        "Chrome JSON with CPU profiles", "stacks", "accel_magic.formats.chrome:read", _json(_CHROME), (".cpuprofile",)
+        "Chrome JSON with CPU profiles",
+        "stacks",
+        "accel_magic.formats.chrome:read",
+        _json("Chrome JSON with CPU profiles"),
+        (".cpuprofile",),
     ),
     Format("perf script output with call stacks", "stacks", "accel_magic.formats.perf_script:read", _perf_stacks),
     Format("folded stacks", "stacks", "accel_magic.formats.folded:read", _folded, (".folded", ".collapsed")),
@@ -212,7 +229,7 @@ FORMATS: Final = (
         "bpftrace -f json output",
         "events",
         f"{_IMPORTING}.bpftrace_json:parse",
-        _like(bpftrace_json.LINE),
+        _bpftrace_json,
         takes_units=True,
     ),
     Format("bpftrace output", "events", f"{_IMPORTING}.bpftrace:parse", _bpftrace, takes_units=True),
@@ -312,6 +329,8 @@ def _of_text(head: Head, path: Path) -> Format:
         left &= ~mine
     best = max(FORMATS, key=lambda format_: seen[format_.name])
     total = sum(seen.values())
+    if not total and (late := _late_json(head, path)) is not None:
+        return late
     if not total:
         named = (format_ for format_ in FORMATS if path.name.endswith(format_.suffixes) and format_.suffixes)
         if meant := next(named, None):
@@ -327,6 +346,20 @@ def _of_text(head: Head, path: Path) -> Format:
             code="recording.mixed-formats",
         )
     return best
+
+
+def _late_json(head: Head, path: Path) -> Format | None:
+    """Find the format of JSON that begins with something else, such as a trace's slices."""
+    if head.data.lstrip()[:1] not in (b"{", b"["):
+        return None
+    with text_file.opened(path) as file:
+        before = b""
+        while data := file.read(HEAD):
+            for name, form in _JSON.items():
+                if form.search(before + data):
+                    return next(format_ for format_ in FORMATS if format_.name == name)
+            before = data[-_OVERLAP:]
+    return None
 
 
 def _check_content(head: Head, path: Path) -> None:

@@ -163,15 +163,22 @@ def _profile(data: Any) -> Profile:
     state = _Reading(frames, ours, builder)
     first = index(part(data, "activeProfileIndex", int, "", 0), len(profiles), "activeProfileIndex")
     chosen = _unit(profiles[first], f"profiles[{first}]")[0]
-    left_out = 0
+    left_out: list[str] = []
     for place, each in enumerate(profiles):
-        unit, scale = _unit(each, f"profiles[{place}]")
+        try:
+            (unit, scale), kind = _unit(each, f"profiles[{place}]"), _type(each, f"profiles[{place}]")
+        except PlaceError as error:
+            if place == first:
+                raise
+            left_out.append(str(error))
+            continue
         if unit == chosen:
-            _READERS[_type(each, f"profiles[{place}]")](state, each, place, scale, several=len(profiles) > 1)
+            _READERS[kind](state, each, place, scale, several=len(profiles) > 1)
         else:
-            left_out += 1
+            left_out.append(f"their unit is not {chosen}")
     if left_out:
-        state.notes.append(f"{left_out} profiles were left out because their unit is not {chosen}")
+        why = "; ".join(dict.fromkeys(left_out))
+        state.notes.append(f"{len(left_out)} profiles were left out because {why}")
     if abs(state.off) >= 1:
         state.notes.append(f"weights were rounded to whole {chosen}: the sum {state.total:,} is off by {state.off:.3g}")
     exporter = data.get("exporter")
