@@ -318,3 +318,44 @@ def test_a_thread_that_ended_keeps_its_name():
         begin()
 
     assert "brief" in set(t.result.threads["name"])
+
+
+def test_a_child_is_shown_under_the_name_of_its_program():
+    with accel_magic.flame(rate=HZ) as trace:
+        subprocess.run(["sh", "-c", "head -c 300000000 /dev/zero | sha256sum"], check=True, stdout=subprocess.DEVNULL)
+
+    result = trace.result
+    busiest = result.threads.sort_values("samples").iloc[-1]
+    comms = result.df[result.df["tid"] == busiest["tid"]]["comm"]
+    assert busiest["name"] == "sha256sum" == comms.mode()[0]
+    roots = {frames[0].name for frames in result.stacks["frames"]}
+    assert f"sha256sum ({busiest['pid']})" in roots
+
+
+def test_beginning_and_ending_a_block_is_not_shown_as_the_programs_work():
+    shown = []
+    for _ in range(5):
+        with accel_magic.flame(rate=HZ) as trace:
+            spin(0.02)
+        shown += [frame for frames in trace.result.stacks["frames"] for frame in frames]
+
+    assert any(frame.name == "spin" for frame in shown)
+    assert not [frame for frame in shown if "accel_magic/api/" in frame.module]
+
+
+DEEP = """
+import sys
+sys.setrecursionlimit(5000)
+def down(n):
+    return down(n - 1) + 1 if n else sum(range(5_000_000))
+"""
+
+
+def test_a_stack_that_is_too_deep_says_so_in_a_cell(ipython):
+    with capture_output():
+        ipython.run_cell(DEEP)
+        ipython.run_cell("%%flame --rate 499 -o deep\ndown(1500)")
+
+    deepest = max(ipython.user_ns["deep"].stacks["frames"], key=len)
+    assert deepest[0].name.startswith("[callers beyond ")
+    assert deepest[1].name == "down"

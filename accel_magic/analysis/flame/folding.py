@@ -16,6 +16,7 @@ _STARTS_AND_ENDS: Final = re.compile(r"(.*/)?accel_magic/(api/(block|flame)|magi
 """Modules that start and end traces around the traced code."""
 _CALLS_TRACED: Final = "Block.__call__.<locals>.traced"
 """Their function that calls the traced code itself, if that is decorated."""
+_CUT: Final = re.compile(r"\[callers beyond \d+ frames\]")
 _NOTEBOOK: Final = re.compile(r"(.*/)?(ipykernel|IPython|tornado|zmq|jupyter_client|ipykernel_launcher\.py)(/.*)?")
 _BELOW: Final = re.compile(
     r"(.*/)?(threading|selectors|runpy|queue|socket|asyncio/.*|concurrent/futures/.*|contextlib)(\.py)?|<frozen runpy>"
@@ -58,7 +59,9 @@ def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
         return frames[runs:] if cells else (TRACER,)
     first = next((at for at, module in enumerate(python) if _CELL.fullmatch(module)), None)
     if first is not None:
-        return frames[first:]
+        # The cell's first call may be among the callers that the kernel did not record.
+        cut = _CUT.fullmatch(frames[0].name) and not any(map(_NOTEBOOK.fullmatch, python[:first]))
+        return frames if cut else frames[first:]
     task = _task(frames)
     if task:
         return frames[task:]

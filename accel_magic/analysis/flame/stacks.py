@@ -189,12 +189,16 @@ def distinct(columns: list[Ints]) -> tuple[Ints, Ints]:
 def thread_names(recording: Recording, names: dict[int, str]) -> dict[int, str]:
     """Names of all threads in a recording: Python's name if it has one, else the kernel's."""
     columns = recording.events.columns
-    tids, first = np.unique(columns["tid"].values, return_index=True)
     comm = columns["comm"]
     known = comm.categories or ()
-    codes = comm.values[first].tolist()
-    comms = {tid: known[code] for tid, code in zip(tids.tolist(), codes, strict=True) if 0 <= code < len(known)}
-    return comms | names
+    last = _last(columns["tid"].values)
+    return {tid: known[code] for tid, row in last.items() if 0 <= (code := int(comm.values[row])) < len(known)} | names
+
+
+def _last(ids: NDArray[np.integer]) -> dict[int, int]:
+    """Row of each id's last event: a program has its own name only after its start."""
+    found, rows = np.unique(ids[::-1], return_index=True)
+    return dict(zip(found.tolist(), (len(ids) - 1 - rows).tolist(), strict=True))
 
 
 def own_pid(recording: Recording) -> int:
@@ -209,13 +213,15 @@ def own_pid(recording: Recording) -> int:
 def _others(recording: Recording) -> dict[int, Frame]:
     """Root of each other process in the events."""
     columns = recording.events.columns
-    pids, first = np.unique(columns["pid"].values, return_index=True)
     comm, own = columns["comm"], own_pid(recording)
-    codes = comm.values[first].tolist()
+    # A process has the name of its main thread, which may have no events.
+    rows = _last(columns["pid"].values) | {
+        tid: row for tid, row in _last(columns["tid"].values).items() if tid == columns["pid"].values[row]
+    }
     return {
         pid: Frame(f"{(comm.categories or ())[code]} ({pid})", Kind.PROCESS)
-        for pid, code in zip(pids.tolist(), codes, strict=True)
-        if pid != own and code >= 0
+        for pid, row in rows.items()
+        if pid != own and (code := int(comm.values[row])) >= 0
     }
 
 

@@ -289,7 +289,8 @@ def _where(openvino: Analysed, rule: str) -> tuple[Stretch, ...]:
 
 
 def _nothing_traced(openvino: Analysed, _: float) -> Evidence | None:
-    return None if len(openvino.trace.totals) else {"tasks": 0}
+    asked = any(map(presets.names_openvino, openvino.trace.points))
+    return {"tasks": 0} if asked and not len(openvino.trace.totals) else None
 
 
 def _events_lost(openvino: Analysed, _: float) -> Evidence | None:

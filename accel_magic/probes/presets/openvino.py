@@ -6,9 +6,12 @@ on inferences and types of layers; layers by their names from 2026.4 on (before,
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.probes.presets import PresetProbe
+
+if TYPE_CHECKING:
+    from accel_magic.probes.plan import ProbePoint
 
 LIBRARY: Final = "libopenvino"
 INSTALL: Final = {LIBRARY: "pip install openvino, and import it before the traced cell"}
@@ -79,3 +82,8 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:memory", f"itt:{INFERENCES}:*"),
     PresetProbe("openvino:memory", f"tracepoint:exceptions:{FAULT}"),
 )
+
+
+def names_openvino(point: ProbePoint) -> bool:
+    """Whether a probe point can only be OpenVINO's: one of these presets, or tasks of its domains."""
+    return point.probe.startswith("openvino") or point.target.startswith("ov::") or point.function in COMPILED

@@ -251,6 +251,23 @@ answer([counts(t.result), t.result.recorded])
     ]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "reported"), [("itt:python:*", False), ("itt:*:*", False), ("itt:ov::op::*:*", True)]
+)
+def test_tasks_of_others_are_not_missing_tasks_of_openvino(run, pattern, reported):
+    hits, found = run(
+        f"""
+with accel_magic.trace({pattern!r}) as t:
+    with accel_magic.task("load"):
+        pass
+answer([t.result.hits, list(t.result.diagnose().ids)])
+"""
+    )
+
+    assert hits == (0 if reported else 1)
+    assert ("nothing-traced" in found) == reported
+
+
 def test_more_threads_than_there_is_room_for_are_reported(run):
     told = run(
         LOAD

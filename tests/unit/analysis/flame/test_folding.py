@@ -167,6 +167,17 @@ def test_only_starting_and_ending_a_trace_is_the_tracers_own_work(monkeypatch, t
     assert folded(own) == own[-shown:]
 
 
+CUT = Frame("[callers beyond 127 frames]", Kind.PYTHON)
+
+
+def test_a_stack_without_its_outermost_callers_says_so_in_a_cell_too():
+    deep = (CUT, *stack("/home/u/model.py", "cell [4]", "cell [4]", "/home/u/model.py"))
+    within_the_notebook = (CUT, *stack(f"{SITE}/ipykernel/kernelapp.py", "cell [4]", "/home/u/model.py"))
+
+    assert folded(deep) == deep
+    assert folded(within_the_notebook) == within_the_notebook[2:]
+
+
 @pytest.mark.parametrize("file", sorted(RECORDINGS.glob("flame-*.parquet")), ids=lambda file: file.stem)
 def test_the_notebooks_recordings_contain_no_folders_and_no_frames_of_the_notebook_itself(file):
     result = accel_magic.open(file)

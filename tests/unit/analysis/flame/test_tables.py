@@ -45,6 +45,24 @@ def test_threads_have_their_time_by_state_and_reason(result):
     assert rows.loc["python", ["samples", "cpu_ns", "off_cpu_ns"]].tolist() == [0, 0, 7 * MS]
 
 
+def test_a_program_is_shown_under_the_name_it_has_after_its_start(maker):
+    for at, comm in ((1, "sh"), (11, "sha256sum"), (21, "sha256sum")):
+        maker.sample(at * MS, tid=500, pid=500, comm=comm, native=["digest"])
+    for at, tid, comm in ((5, 601, "worker"), (6, 600, "server"), (7, 602, "pool")):
+        maker.sample(at * MS, tid=tid, pid=600, comm=comm, native=["serve"])
+
+    result = FlameResult(maker.make(facts=FlameFacts(rate=100), duration_ns=100 * MS))
+
+    assert result.threads.set_index("tid")["name"].to_dict() == {
+        500: "sha256sum",
+        600: "server",
+        601: "worker",
+        602: "pool",
+    }
+    roots = {frames[0].name for frames in result.stacks["frames"]}
+    assert roots == {"sha256sum (500)", "server (600)"}
+
+
 def test_waits_are_summed_by_reason_and_place(result):
     rows = result.waits[["reason", "where", "waits", "total_ns", "max_ns", "threads"]].to_numpy().tolist()
 
