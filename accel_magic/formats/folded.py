@@ -23,6 +23,7 @@ or the difference between an accelerator's kernels and their sources; a Parquet 
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -43,6 +44,7 @@ ORIGIN: Final = "folded stacks"
 COMMENT: Final = re.compile(rb"#(?![^\s;][^;\n]*;.*[ \t][0-9]+\s*$)")
 _LINE: Final = re.compile(r"(.*)[ \t]([0-9]{1,19})", re.DOTALL)
 _TWO_WEIGHTS: Final = re.compile(rb".*\S[ \t]+[0-9]{1,19}[ \t]+[0-9]{1,19}\s*", re.DOTALL)
+_METRICS: Final = re.compile(rb".*[ \t][0-9]{1,19}(?:,-?[0-9]{1,19})+\s*", re.DOTALL)
 _OPENING: Final = {"#": "%23", "%23": "%2523"}
 """How the beginning of a line is written if it is one of these."""
 _NUMBERED: Final = re.compile(r"[ \t](?=[0-9]{1,19}\Z)")
@@ -133,7 +135,7 @@ def _comments(count: int) -> list[str]:
 
 
 def _check(stacks: list[tuple[int, bytes]], name: str) -> None:
-    """Raise RecordingError if there are no stacks, or if all have two weights."""
+    """Raise RecordingError if there are no stacks, or if all have several weights."""
     if not stacks:
         raise RecordingError(
             f"{name} contains no stacks",
@@ -148,7 +150,16 @@ def _check(stacks: list[tuple[int, bytes]], name: str) -> None:
             fix="open the two profiles and compare them: "
             "accel_magic.open('after.folded').compare(accel_magic.open('before.folded')). "
             "If the first number belongs to the name, put another character than a space before it",
-            code="import.two-weights",
+            code="import.several-weights",
+        )
+    if all(_METRICS.fullmatch(line) for _, line in stacks):
+        raise RecordingError(
+            f"{name} has several weights for each stack",
+            why=f"each line ends with numbers separated by commas, as austin --full writes them (time, idle, memory): "
+            f"{_text(stacks[0][1])[-_SHOWN:]!r}",
+            fix="keep one of them and open that, for example the first: "
+            f"sed -E '/^#/d; s/,-?[0-9]+//g' {shlex.quote(name)} > first.folded",
+            code="import.several-weights",
         )
 
 

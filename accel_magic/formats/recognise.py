@@ -64,10 +64,11 @@ _BINARY: Final = {
 
 _PPROF: Final = (".pb.gz", ".pprof", ".pb")
 _MAP: Final = r"^@\w*(?:\[.*\])?: *(?:\d+|)\s*$|^@\w*\[\s*$"
-_FOLDED: Final = re.compile(rb"(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}[ \t]*\r?\n?")
+_FOLDED: Final = re.compile(rb"(?:(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}(?:,-?[0-9]{1,19})*[ \t]*|[ \t][0-9]{1,19})\r?\n?")
+"""A stack, which may be empty or have several weights."""
 _FRAMES: Final = re.compile(rb";|\([^()]*:[0-9]+\) ")
 _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
-_CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:')
+_CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:|"ph"\s*:\s*"')
 _JSON: Final = {"speedscope JSON": _SPEEDSCOPE, "Chrome JSON with CPU profiles": _CHROME}
 _OVERLAP: Final = 128
 _IAPROF: Final = re.compile(rb"(?:string|interval)\t[0-9]+\t[^\t\n]*\r?\n")
@@ -364,10 +365,10 @@ def _late_json(head: Head, path: Path) -> Format | None:
 
 def _check_content(head: Head, path: Path) -> None:
     """Raise RecordingError if all lines are comments, such as ftrace's header."""
-    if head.like(r"^\s*(?:#[^\n]*)?\s*$").all():
+    if head.like(r"^\s*(?:#[^\n]*|cpus=\d+)?\s*$").all():
         raise RecordingError(
             f"{path} contains no events and no stacks",
-            why="all its lines are comments (#), as at the top of ftrace's and other tools' output",
+            why="it has only comments (#) and headers, as at the top of ftrace's and other tools' output",
             fix="record again; check that the tool traced something",
             code="recording.empty",
         )

@@ -1,12 +1,14 @@
 """Reading and writing folded stacks."""
 
 import re
+import subprocess
 from collections import Counter
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
 from accel_magic.kernel.stacks import frame_text
@@ -168,8 +170,27 @@ def test_names_that_look_like_comments_or_weights_are_read_back(build, name):
 
 @pytest.mark.parametrize("data", [b"main;load 31 56\nmain;store 6 2\nidle 274 415\n", b"# odd\r\na;b 0 7\r\n"])
 def test_two_weights_are_not_read_as_names(data):
-    with raises("import.two-weights", RecordingError, match="x compares two profiles"):
+    with raises("import.several-weights", RecordingError, match="x compares two profiles"):
         folded.parse(data, "x")
+
+
+def test_several_metrics_are_an_error_whose_fix_keeps_the_first(tmp_path):
+    path = tmp_path / "full output.txt"
+    path.write_text("# mode: full\n\nP1;T0:1;f:g:3 2566,0,667648\nP1;T0:1;f:g:4 100,1,-4096\n")
+
+    with raises("import.several-weights", RecordingError, match="several weights") as error:
+        accel_magic.open(path)
+
+    command = error.value.fix.partition(": ")[2]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    assert accel_magic.open(tmp_path / "first.folded").total == 2566 + 100
+
+
+def test_stacks_of_py_spy_may_be_empty(tmp_path):
+    path = tmp_path / "raw.txt"
+    path.write_text("<module> (work.py:9);outer (work.py:5) 30\n 5\n<module> (work.py:9) 2\n")
+
+    assert accel_magic.open(path).total == 30 + 5 + 2
 
 
 def test_a_name_that_ends_in_a_number_is_kept_if_other_stacks_have_one_weight():

@@ -122,6 +122,16 @@ def test_events_of_other_tools_with_the_same_names_are_left_out_with_a_note(tmp_
     assert "traceEvents[0]" in error.value.why
 
 
+def test_slices_alone_are_said_not_to_be_a_profile(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(SLICES))
+
+    with raises("recording.unknown-format", RecordingError) as error:
+        accel_magic.open(path)
+
+    assert "slices are not a profile" in error.value.why
+
+
 def test_a_sample_of_another_tool_is_left_out_of_the_sections(tmp_path):
     path = tmp_path / "trace.json"
     samples = [{"sf": 1, "weight": 2}, {"name": "foreign"}, {"sf": 9}, {"sf": 1, "weight": 3}]

@@ -157,6 +157,7 @@ def test_another_kind_of_parquet_file_is_rejected(tmp_path):
             "recording.empty",
             "traced something",
         ),
+        (b"cpus=2\n", "recording.empty", "traced something"),
         (b"PAR1" + b"x" * 100, "recording.damaged", "copy or download"),
         (b"Dear diary,\ntoday nothing was traced.\n", "recording.unknown-format", "docs/import.md"),
         (b"some words and\nno numbers; really\n", "recording.unknown-format", "docs/flame.md"),
