@@ -42,8 +42,11 @@ _LINK_PERF_KPROBES = (3, 4)  # enum bpf_perf_event_type: kprobe and kretprobe
 _PERF_TYPE_SOFTWARE, _PERF_TYPE_TRACEPOINT = 1, 2
 _PERF_FLAG_FD_CLOEXEC = 8
 _PERF_ATTR_SIZE = 112
-_PERF_COUNT_SW_CPU_CLOCK = 0
-_PERF_EXCLUDE_IDLE, _PERF_FREQ = 1 << 7, 1 << 10  # bits of perf_event_attr
+_PERF_COUNT_SW_CPU_CLOCK, _PERF_COUNT_SW_DUMMY = 0, 9
+# Bits of perf_event_attr.
+_PERF_INHERIT, _PERF_EXCLUDE_KERNEL, _PERF_EXCLUDE_HV, _PERF_EXCLUDE_IDLE = 1 << 1, 1 << 5, 1 << 6, 1 << 7
+_PERF_MMAP, _PERF_FREQ, _PERF_TASK, _PERF_SAMPLE_ID_ALL, _PERF_MMAP2 = 1 << 8, 1 << 10, 1 << 13, 1 << 18, 1 << 23
+_PERF_SAMPLE_TIME = 1 << 2
 
 SHORTAGES: Final = frozenset((errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 """Temporary errors, which do not indicate a missing kernel feature."""
@@ -301,13 +304,22 @@ def link_raw_tracepoint(prog: int, name: str) -> int:
 
 
 def _perf_event_open(
-    kind: int, config: int, config1: int = 0, config2: int = 0, *, sample: int = 0, flags: int = 0, cpu: int = 0
+    kind: int,
+    config: int,
+    config1: int = 0,
+    config2: int = 0,
+    *,
+    sample: int = 0,
+    fields: int = 0,
+    flags: int = 0,
+    cpu: int = 0,
+    pid: int = -1,
 ) -> int:
     attributes = ctypes.create_string_buffer(_PERF_ATTR_SIZE)
     # type, size, config, sample_period or _freq, sample_type, read_format, flags, wakeup, bp_type, config1, config2
-    head = (kind, _PERF_ATTR_SIZE, config, sample, 0, 0, flags, 0, 0, config1, config2)
+    head = (kind, _PERF_ATTR_SIZE, config, sample, fields, 0, flags, 0, 0, config1, config2)
     struct.pack_into("<IIQQQQQIIQQ", attributes, 0, *head)
-    return _checked(call(_SYS_PERF_EVENT_OPEN, attributes, -1, cpu, -1, _PERF_FLAG_FD_CLOEXEC))
+    return _checked(call(_SYS_PERF_EVENT_OPEN, attributes, pid, cpu, -1, _PERF_FLAG_FD_CLOEXEC))
 
 
 def perf_tracepoint(event_id: int) -> int:
@@ -323,6 +335,25 @@ def perf_cpu_clock(cpu: int, rate_hz: int) -> int:
         sample=rate_hz,
         flags=_PERF_FREQ | _PERF_EXCLUDE_IDLE,
         cpu=cpu,
+    )
+
+
+def perf_mappings(cpu: int, pid: int = -1) -> int:
+    """Open an event that counts nothing, and that records executable mappings and forks made on one CPU.
+
+    Args:
+        cpu: The CPU. Raises ENODEV if it is offline.
+        pid: Only those of this thread and its descendants; -1: of all processes, which needs a privilege.
+
+    """
+    recorded = _PERF_MMAP | _PERF_MMAP2 | _PERF_TASK | _PERF_SAMPLE_ID_ALL
+    return _perf_event_open(
+        _PERF_TYPE_SOFTWARE,
+        _PERF_COUNT_SW_DUMMY,
+        fields=_PERF_SAMPLE_TIME,
+        flags=recorded | _PERF_EXCLUDE_KERNEL | _PERF_EXCLUDE_HV | (_PERF_INHERIT if pid >= 0 else 0),
+        cpu=cpu,
+        pid=pid,
     )
 
 

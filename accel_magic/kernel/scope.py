@@ -75,6 +75,13 @@ def kernel_pid(pid: int) -> int:
     )
 
 
+def visible_pid(pid: int) -> int | None:
+    """Return a process id that BPF programs see as this process sees it; None if that is unknown in this container."""
+    if in_initial_namespace():
+        return pid
+    return next((visible for visible, known in _learned.items() if known == pid), None)
+
+
 def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
     for entry in os.scandir("/proc"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError
-from accel_magic.probes import elf, kernel_functions, libraries, presets, tracefs
+from accel_magic.probes import elf, file_functions, kernel_functions, libraries, presets, tracefs
 from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY, split_task
 from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS
 
@@ -141,4 +141,4 @@ def _paths(start: str) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _sorted_symbols(path: Path) -> tuple[str, ...]:
-    return tuple(sorted(set(elf.functions(path).names)))
+    return tuple(sorted(set(file_functions.functions(path).names)))

@@ -69,6 +69,9 @@ _SMALL: Final = 1 << 16
 """Tables up to this many bytes may lie in a hole."""
 _LONGEST_NAME: Final = 1 << 14
 _LONGEST_SECTION_NAME: Final = 256
+_UNWINDING: Final = ".eh_frame_hdr"
+_UNWINDING_FORM: Final = b"\x01\x03\x3b"
+"""Version; 32-bit count; sorted table of 32-bit offsets from the section's address: the form that linkers write."""
 DAMAGED: Final = (ValueError, struct.error, LookupError, ArithmeticError, MemoryError)
 """What reading a damaged file raises."""
 
@@ -333,50 +336,50 @@ class Symbols:
         return sorted(found, key=lambda function: (function.name, function.offset))
 
 
-def functions(path: Path) -> Symbols:
-    """Function symbols of a program or library; cached until the file changes.
-
-    Raises:
-        ProbeError: The file cannot be read or is not a 64-bit ELF file.
-
-    """
-    return _functions(*identity(path))
-
-
-@lru_cache(maxsize=64)
-def _functions(path: str, *_identity: int) -> Symbols:
-    file = Path(path)
-    with opened(file) as elf:
-        tables = [_read_table(elf, table) for type_ in (SYMTAB, DYNSYM) if (table := elf.table(type_)) is not None]
-    entries = {entry: None for table in tables for entry in table}
-    if not entries:
-        return Symbols((), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
-    names, offsets, ifuncs = zip(*entries, strict=True)
-    return Symbols(names, np.array(offsets, np.uint64), np.array(ifuncs, np.bool_))
-
-
 def function_offsets(elf: Elf) -> set[int]:
-    """File offsets of all functions that have a symbol. Raises `DAMAGED`."""
+    """File offsets of all functions that have a symbol or an entry for unwinding. Raises `DAMAGED`."""
     tables = [table for type_ in (SYMTAB, DYNSYM) if (table := elf.table(type_)) is not None]
-    found: set[int] = set()
+    offsets, loaded = elf.executable.file_offsets(beginnings(elf))
+    found: set[int] = set(offsets[loaded].tolist())
     for section in tables:
-        _, offsets, wanted = _function_rows(elf, section)
+        _, offsets, wanted = _function_rows(elf, section, elf.executable)
         found.update(offsets[wanted].tolist())
     return found
 
 
-def _function_rows(elf: Elf, section: Section) -> tuple[NDArray[np.void], NDArray[np.uint64], NDArray[np.bool_]]:
+def beginnings(elf: Elf) -> NDArray[np.uint64]:
+    """Addresses of functions, ascending, from the table for unwinding, which is not stripped. Raises `DAMAGED`."""
+    section = elf.named(_UNWINDING)
+    data = elf.data(section) if section is not None else b""
+    if section is None or data[:1] + data[2:4] != _UNWINDING_FORM:
+        return np.zeros(0, np.uint64)
+    count = int(np.frombuffer(data, "<u4", 1, 8)[0])
+    entries = np.frombuffer(data, [("function", "<i4"), ("how", "<i4")], count, 12)
+    return np.sort(entries["function"].astype(np.int64) + section.address).astype(np.uint64)
+
+
+def _function_rows(
+    elf: Elf, section: Section, executable: Segments
+) -> tuple[NDArray[np.void], NDArray[np.uint64], NDArray[np.bool_]]:
     """A symbol table, and of each symbol (symbols,): its file offset, and whether it is a function in the file."""
     data = elf.data(section)
     table = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
-    offsets, loaded = elf.executable.file_offsets(table["value"])
+    offsets, loaded = executable.file_offsets(table["value"])
     # Section 0 means undefined: the symbol is in another library.
     return table, offsets, np.isin(table["info"] & 0xF, FUNCTIONS) & (table["section"] != 0) & loaded
 
 
-def _read_table(elf: Elf, section: Section) -> list[tuple[str, int, bool]]:
+def function_entries(elf: Elf, section: Section, executable: Segments) -> list[tuple[str, int, bool]]:
+    """Name, file offset and whether it is an IFUNC resolver, of each function in a symbol table. Raises `DAMAGED`.
+
+    Args:
+        elf: The file that has the table.
+        section: The table.
+        executable: Executable segments of the program or library, which differs from `elf` if it is stripped.
+
+    """
     strings = elf.data(elf.sections[section.link])
-    table, offsets, wanted = _function_rows(elf, section)
+    table, offsets, wanted = _function_rows(elf, section, executable)
     kind = table["info"] & 0xF
     wanted &= table["name"] < len(strings)
     names = _names(strings, table["name"][wanted].tolist())
@@ -401,16 +404,6 @@ def _names(strings: bytes, starts: list[int]) -> list[str]:
 
 def _plainness(name: str) -> tuple[int, int, str]:
     return len(name) - len(name.lstrip("_")), len(name), name
-
-
-def no_symbols(path: Path) -> ProbeError:
-    """Make the error for a file without function symbols."""
-    return ProbeError(
-        f"{path} has no function symbols",
-        why="it is stripped",
-        fix="install the library's unstripped build",
-        code="probe.no-symbols",
-    )
 
 
 _NOTE_SECTION, _BASE_SECTION = ".note.stapsdt", ".stapsdt.base"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -17,8 +18,13 @@ from accel_magic.probes.globs import suggestion
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MAPPED = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \d+ +(/.*)$", re.MULTILINE)
+_MAPPED = re.compile(r"^([0-9a-f]+-[0-9a-f]+) \S+ \S+ \S+ \d+ +(/.*)$", re.MULTILINE)
 _DELETED = " (deleted)"
+_MAPPED_FILES = "map_files"
+"""Folder in `/proc/PID` of links to mapped files, also to deleted ones."""
+_OF_PROCESS = re.compile(r"(/proc/\d+/root)(/.*)|/proc/\d+/(?:cwd/.*|exe|fd/\d+|map_files/[0-9a-f]+-[0-9a-f]+)")
+"""Paths through the kernel's links to what a process sees. Their text is a path as that process sees it."""
+_MOST_LINKS = 40
 _LOADER_LINE = re.compile(r"^\s+(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (\S+)$", re.MULTILINE)
 _STEM = re.compile(r"^(.+?)(?:\.so\b.*|\.cpython-.*|)$")
 # Between a library's name and `.so` there may be a version, or the hash that wheel repair tools add.
@@ -46,7 +52,12 @@ def resolve(name: str, pid: int | None) -> Path:
     if "/" in name:
         return _from_path(name)
     files = mapped_files(pid) if pid is not None else []
-    found = _among_mapped(name, files, _executable(pid)) or _from_loader(name) or _from_search_path(name)
+    found = (
+        _among_mapped(name, files, _executable(pid))
+        or _among_replaced(name, pid)
+        or _from_loader(name)
+        or _from_search_path(name)
+    )
     if found:
         return found
     known = {short_name(file.name) for file in files} | {short_name(soname) for soname, _ in _loader_cache()}
@@ -77,6 +88,17 @@ def mapped_files(pid: int) -> list[Path]:
         MachineError: Its mappings are not readable.
 
     """
+    paths = dict.fromkeys(path for _, path in _mappings(pid))
+    return [_as_seen_here(path, pid) for path in paths if not path.endswith(_DELETED)]
+
+
+def is_replaced(path: Path) -> bool:
+    """Whether a file found by `resolve` was deleted or replaced after the process had loaded it."""
+    return path.parent.name == _MAPPED_FILES
+
+
+def _mappings(pid: int) -> list[tuple[str, str]]:
+    """Address range and path of each mapping of a file."""
     try:
         text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
     except PermissionError as error:
@@ -88,19 +110,22 @@ def mapped_files(pid: int) -> list[Path]:
         ) from error
     except (FileNotFoundError, ProcessLookupError) as error:
         raise ProbeError(f"there is no process {pid}", why=error.strerror or "", code="scope.no-process") from error
-    paths = dict.fromkeys(_MAPPED.findall(text))
-    return [_as_seen_here(path, pid) for path in paths if not path.endswith(_DELETED)]
+    return _MAPPED.findall(text)
 
 
 def _as_seen_here(path: str, pid: int) -> Path:
-    """Reach a file of a containerized process through the process's root."""
-    inside = Path(f"/proc/{pid}/root{path}")
-    return Path(path) if os.path.exists(path) or not inside.exists() else inside  # noqa: PTH110 - one call per mapping
+    """Reach a file of a containerized process through the process's root, also if this machine has that path too."""
+    inside = f"/proc/{pid}/root{path}"
+    try:
+        same = pid == os.getpid() or os.path.samefile(path, inside)  # noqa: PTH121 - one call per mapping
+    except OSError:
+        same = not os.path.exists(inside)  # noqa: PTH110
+    return Path(path if same else inside)
 
 
 def _executable(pid: int | None) -> Path | None:
     try:
-        return Path(f"/proc/{pid}/exe").readlink()
+        return None if pid is None else _as_seen_here(str(Path(f"/proc/{pid}/exe").readlink()), pid)
     except OSError:
         return None
 
@@ -116,6 +141,26 @@ def _among_mapped(name: str, files: list[Path], executable: Path | None) -> Path
     return next((file for file in files if file == executable and program.fullmatch(file.name)), None)
 
 
+def _among_replaced(name: str, pid: int | None) -> Path | None:
+    """Reach a library that was deleted or replaced on disk since the process loaded it. Raises ProbeError."""
+    if pid is None:
+        return None
+    places = {path: place for place, path in reversed(_mappings(pid)) if path.endswith(_DELETED)}
+    loaded = {Path(path.removesuffix(_DELETED)): place for path, place in places.items()}
+    found = _among_mapped(name, list(loaded), None)
+    if found is None:
+        return None
+    link = Path("/proc", str(pid), _MAPPED_FILES, loaded[found])
+    if not os.access(link, os.R_OK):
+        raise ProbeError(
+            f"{found} was deleted or replaced after process {pid} had loaded it",
+            why="the process runs the old file, which only root can still open",
+            fix="restart that process, or trace as root",
+            code="probe.replaced-file",
+        )
+    return link
+
+
 def _ways(name: str) -> list[re.Pattern[str]]:
     """Patterns of file names that match the library `name`, strictest first."""
     plain = re.escape(name)
@@ -126,7 +171,7 @@ def _ways(name: str) -> list[re.Pattern[str]]:
 
 def _from_path(name: str) -> Path:
     try:
-        path = Path(name).expanduser().resolve(strict=True)
+        path = _through_process(name) or Path(name).expanduser().resolve(strict=True)
     except (OSError, RuntimeError) as error:
         folder = Path(name).expanduser().parent if not name.startswith("~") else Path("/")
         siblings: Iterable[str] = ()
@@ -144,6 +189,41 @@ def _from_path(name: str) -> Path:
             code="probe.not-a-file",
         )
     return path
+
+
+def _through_process(name: str) -> Path | None:
+    """Keep a path through a process's links, which lead into its mount namespace; None if it is another path.
+
+    Links below the process's root are followed as the process would. Raises OSError if there is no such file.
+    """
+    found = _OF_PROCESS.fullmatch(name)
+    if found is None:
+        return None
+    path = name if found[1] is None else _below(found[1], found[2])
+    os.stat(path)  # noqa: PTH116 - raises
+    return Path(path)
+
+
+def _below(root: str, path: str) -> str:
+    """Resolve the links of a path for which `root` is `/`. Raises OSError."""
+    at: list[str] = []
+    waiting, links = path.split("/")[::-1], 0
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            del at[-1:]
+        elif part not in ("", "."):
+            try:
+                target = os.readlink("/".join((root, *at, part)))  # noqa: PTH115 - its text, unchanged
+            except OSError:  # not a link
+                at.append(part)
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            at = [] if target.startswith("/") else at
+            waiting += target.split("/")[::-1]
+    return "/".join((root, *at))
 
 
 def _from_loader(name: str) -> Path | None:

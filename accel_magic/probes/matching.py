@@ -647,15 +647,15 @@ def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str]
 
 def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
     from accel_magic.probes import (
-        elf,
+        file_functions,
         libraries,  # these import an ELF reader and numpy
     )
 
     try:
         path = libraries.resolve(spec.target, pid)
-        known = elf.functions(path)
+        known = file_functions.functions(path)
         if not known.names:
-            raise elf.no_symbols(path)
+            raise file_functions.no_symbols(path)
         found = known.match(spec.name)
         if not found:
             raise _unmatched(spec, f"functions of {path}", known.names)
@@ -684,7 +684,18 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
                     aliases=function.aliases,
                 )
             )
-    return Expansion(points, skipped, [_about_resolvers(spec, resolvers)] if resolvers else [])
+    notes = [_about_resolvers(spec, resolvers)] if resolvers else []
+    return Expansion(points, skipped, notes + _about_replaced(spec, path))
+
+
+def _about_replaced(spec: ProbeSpec, path: Path) -> list[str]:
+    from accel_magic.probes import libraries
+
+    if "/" in spec.target or not libraries.is_replaced(path):
+        return []
+    return [
+        f"{spec.text}: {spec.target} was deleted or replaced after the process had loaded it: the old file is traced"
+    ]
 
 
 def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
@@ -743,7 +754,8 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
     if not points:
         names = {f"{probe.provider}:{probe.name}" for probe in known}
         raise _unmatched(spec, f"USDT probes of {path}", names, f"{spec.provider}:{spec.name}")
-    return Expansion(sorted(points, key=lambda point: (point.function, point.offset)), notes=list(notes))
+    found = sorted(points, key=lambda point: (point.function, point.offset))
+    return Expansion(found, notes=[*notes, *_about_replaced(spec, path)])
 
 
 def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = "") -> ProbeError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from accel_magic import free_memory, machine
+from accel_magic import demangle, free_memory, machine
 from accel_magic.broker import client as broker
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.interrupts import uninterrupted, until_interrupted
@@ -27,6 +27,7 @@ from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
 from accel_magic.kernel.stacks.choice import task_stacks
 from accel_magic.probes import presets
+from accel_magic.probes.plan import USER_KINDS
 from accel_magic.probes.presets import openvino as presets_openvino
 from accel_magic.recording import counts as read_counts
 from accel_magic.recording import nodes
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from accel_magic.kernel.attach.stack_maps import StackWatch
     from accel_magic.kernel.attachment import Attachment, Layout
     from accel_magic.kernel.stacks.table import RawStacks
+    from accel_magic.kernel.symbols.mapping_events import MappingEvents
+    from accel_magic.kernel.symbols.mappings import FileId
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.live import LiveSample
     from accel_magic.recording.reader.client import Prepared
@@ -127,7 +130,16 @@ class _Attached:
     tasks: TaskTrace | None
     feed: LiveFeed | None
     watch: StackWatch | None
-    writer: Writer | None = None
+    writer: Writer | None
+    mapped: _Mapped | None
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """What processes map while the trace runs, and the ids of the probed files."""
+
+    events: MappingEvents
+    files: dict[str, FileId]
 
 
 @dataclass(frozen=True)
@@ -216,6 +228,7 @@ class LiveSession:
         tracers = (shared.pid,) if writer is None else (shared.pid, writer.pid)
         kernel = self._attach_kernel_or_skip(tracers) if plan.kernel_points else None
         plan = self.plan
+        mapped = self._record_mappings(tracers)
         tasks = self._attach_tasks(plan) if plan.task_points else None
         layout = kernel.attachment.layout if kernel is not None else NO_PROGRAMS
         descriptors = [] if kernel is None else kernel.descriptors
@@ -235,7 +248,9 @@ class LiveSession:
         if tables := _stack_tables(kernel, tasks, plan):
             from accel_magic.kernel.attach.stack_maps import StackWatch  # imports the ELF reader
 
-            watch = StackWatch(tables, python="python" in plan.stacks, each_look=self._each_look)
+            assert mapped is not None  # noqa: S101 - recorded for stacks
+            python = "python" in plan.stacks
+            watch = StackWatch(tables, python=python, mapped=mapped.events, each_look=self._each_look)
             self._undo.callback(watch.stop)
             watch.start()
         duration = plan.duration_s
@@ -260,7 +275,7 @@ class LiveSession:
             writer.given()
         if kernel is not None:
             kernel.control["recording"] = int(plan.records_events)
-        return _Attached(prepared, kernel, tasks, feed, watch, writer)
+        return _Attached(prepared, kernel, tasks, feed, watch, writer, mapped)
 
     def _attach_kernel_or_skip(self, tracers: tuple[int, ...]) -> _Kernel | None:
         """Attach the BPF programs; without the privilege, a preset that also has ITT tasks is traced without them."""
@@ -274,6 +289,22 @@ class LiveSession:
             note = f"{names}: kernel probes are skipped: {error.what}" + (f": {error.why}" if error.why else "")
             self.plan = replace(plan, points=plan.task_points, notes=(*plan.notes, note))
             return None
+
+    def _record_mappings(self, tracers: tuple[int, ...]) -> _Mapped | None:
+        """Record what processes map, if the trace has probes in their files or their stacks."""
+        plan = self.plan
+        probed = any(point.kind in USER_KINDS for point in plan.points)
+        if not probed and not plan.stacks:
+            return None
+        from accel_magic.kernel.symbols.mapping_events import MappingEvents  # these import the ELF reader
+        from accel_magic.recording import unloaded
+
+        roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
+        helpers = (*tracers, *compiler.helper_pids(), demangle.helper_pid() or 0)
+        events = MappingEvents(roots, helpers)
+        self._undo.callback(events.stop)
+        events.start()
+        return _Mapped(events, unloaded.file_ids(plan))
 
     def _attach_kernel(self, tracers: tuple[int, ...]) -> _Kernel:
         plan = self.plan
@@ -413,6 +444,7 @@ class LiveSession:
         read, kept = self._read(attached, plan, layout, counts, shift.ns)
         if attached.watch is not None:
             attached.watch.collect()
+        notes = (*notes, *_about_files(attached.mapped, plan, counts))
         return Recording(
             plan=replace(plan, notes=(*plan.notes, *notes, *kept.notes)),
             machine=machine.describe() | ({"openvino": nodes.version()} if _traced_openvino(plan) else {}),
@@ -462,6 +494,16 @@ class LiveSession:
         if writer is not None:
             writer.finish(rings)
         return read, _Kept(rings, recorded, counts.lost, notes)
+
+
+def _about_files(mapped: _Mapped | None, plan: Plan, counts: Counts) -> tuple[str, ...]:
+    """Notes on probed files that no process has loaded."""
+    if mapped is None:
+        return ()
+    from accel_magic.recording import unloaded
+
+    mapped.events.stop()
+    return unloaded.notes(plan, counts.hits, mapped.files, mapped.events)
 
 
 def _python_frames() -> PythonFrames:

@@ -35,11 +35,11 @@ def folder():
     shutil.rmtree(made)
 
 
-def started(broker, command, *words, **environment):
+def started(broker, command, *words, probes=PROBES, **environment):
     """`accel-magic COMMAND` of an ordinary user."""
     values = {"ACCEL_MAGIC_BROKER": broker.socket, "HOME": "/tmp/accel_magic-home", **environment}
     given = ["env", *(f"{name}={value}" for name, value in values.items())]
-    words = users.command(users.FIRST, *given, sys.executable, "-m", "accel_magic", command, *PROBES, *words)
+    words = users.command(users.FIRST, *given, sys.executable, "-m", "accel_magic", command, *probes, *words)
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
 
 
@@ -59,6 +59,38 @@ def test_a_command_and_its_children_are_counted_exactly(broker, folder):
     assert "through the broker" in str(result)
     assert result.plan.notes == ()
     assert kernel_objects() - before == set()
+
+
+SHORT = """
+#include <stdlib.h>
+static void *volatile sink;
+__attribute__((noinline, noclone)) void outer(int n) { sink = malloc(n); __asm__ volatile(""); }
+int main(void) { for (int i = 0; i < 3; i++) outer(123457); return 0; }
+"""
+
+
+@pytest.mark.parametrize("linked", ["-static", "-pie"])
+def test_a_command_that_has_ended_shows_what_it_had_loaded(broker, folder, linked):
+    """A process of another user may be watched by that user, unless the kernel reserves it for root."""
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 2:
+        pytest.skip("users may not watch their own processes here")
+    (folder / "short.c").write_text(SHORT)
+    short = folder / "short"
+    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", linked, "-o", short, folder / "short.c"], check=True)
+    words = ("uprobe:libc:malloc", "--filter", "arg0 == 123457", "--stacks=user", "--save", folder / "t.parquet")
+    process = started(broker, "trace", "--", short, probes=words)
+    _, errors = process.communicate(timeout=120)
+
+    assert process.returncode == 0, errors
+    result = accel_magic.open(folder / "t.parquet")
+    if linked == "-static":
+        assert [note.partition(" loaded: ")[2] for note in result.plan.notes] == [
+            f"they run {short}, without shared libraries (linked statically)"
+        ]
+    else:
+        assert result.hits == 3
+        (text,) = result.stacks["text"]
+        assert text.split(";")[-3:] == ["main", "outer", "malloc"]
 
 
 def test_the_ranks_of_a_job_need_no_privilege(broker, folder):

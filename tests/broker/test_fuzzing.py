@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accel_magic.broker import messages
 from accel_magic.broker.messages import MessageError, TraceRequest
-from accel_magic.probes.elf import functions
+from accel_magic.probes.file_functions import functions
 from tests.broker.test_attacks import WORKS, mutated
 from tests.broker.test_hostile_texts import PIECES
 from tests.support import callers, thorough

@@ -173,7 +173,7 @@ answer(isinstance(first, list), second if isinstance(second, str) else "attached
 """
 LIBC = """
 from pathlib import Path
-from accel_magic.probes.elf import functions
+from accel_magic.probes.file_functions import functions
 libc_path = next(line.split()[-1] for line in open("/proc/self/maps") if "libc.so" in line)
 path = f"/tmp/accel_magic-changed-{os.getpid()}"
 """

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.load.links import Descriptors
     from accel_magic.kernel.stacks.python_names import PythonNames
     from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.kernel.symbols.mapping_events import MappingEvents
 
 
 USER_SLOTS: Final = 1024
@@ -104,17 +105,24 @@ class StackWatch:
     Args:
         tables: Return the stacks recorded so far; called until `collect`.
         python: Whether they include Python stacks.
+        mapped: What processes map meanwhile, for those that end.
         each_look: Called in the thread after each read, unless None.
 
     """
 
     def __init__(
-        self, tables: Sequence[Callable[[], RawStacks]], *, python: bool, each_look: Callable[[], None] | None = None
+        self,
+        tables: Sequence[Callable[[], RawStacks]],
+        *,
+        python: bool,
+        mapped: MappingEvents,
+        each_look: Callable[[], None] | None = None,
     ) -> None:
         self._tables = tuple(tables)
         self._each_look = each_look
         self._names = _names() if python else None
-        self._processes = Processes()
+        self._mapped = mapped
+        self._processes = Processes(mapped.of)
         self._own = scope.kernel_pid(os.getpid())
         self._ended = threading.Event()
         self._thread: own_threads.Thread | None = None
@@ -179,6 +187,7 @@ class StackWatch:
         if raw.pids is not None:
             others = raw.pids[(raw.kinds == USER) & (raw.pids != self._own)]
             self._processes.learn(np.unique(others).tolist())
+        self._mapped.drain()
         return raw
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import lzma
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,21 +15,13 @@ from accel_magic.kernel.symbols.mappings import is_link
 from accel_magic.kernel.symbols.ranges import containing
 from accel_magic.probes import elf
 from accel_magic.probes.elf import DYNSYM, FUNCTIONS, SYMBOL, SYMTAB, Elf, Segments, identity, name_at
+from accel_magic.probes.file_functions import separate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-_DEBUG_FOLDER: Final = Path("/usr/lib/debug/.build-id")
-_MINI_DEBUG: Final = ".gnu_debugdata"
-_BUILD_ID: Final = ".note.gnu.build-id"
-_MOST_PACKING: Final = 64
-"""Maximum compression ratio of a table; symbol tables reach 4 to 8."""
-_LARGEST_UNPACKED: Final = 1 << 27
-_UNWINDING: Final = ".eh_frame_hdr"
-_UNWINDING_FORM: Final = b"\x01\x03\x3b"
-"""Version; 32-bit count; sorted table of 32-bit offsets from the section's address: the form that linkers write."""
 _LAST: Final = 2**64 - 1
 _INTERNAL: Final = "__GI_"
 """Prefix of glibc's internal names."""
@@ -98,7 +89,7 @@ def of_image(image: bytes) -> Functions:
     """Functions of an ELF file in memory, such as the vdso. None if it cannot be read."""
     try:
         file = elf.read(io.BytesIO(image), "the image")
-        return _functions(_tables(file), _beginnings(file), file.executable)
+        return _functions(_tables(file), elf.beginnings(file), file.executable)
     except (ProbeError, *elf.DAMAGED):
         return NONE
 
@@ -108,9 +99,9 @@ def _of_file(path: str, *_identity: int) -> Functions:
     place = Path(path)
     with elf.opened(place, follow=is_link(place)) as file:
         tables = _tables(file)
-        if file.table(SYMTAB) is None:
-            tables += _separate(file)
-        return _functions(tables, _beginnings(file), file.executable)
+        with separate(file, place) as debug:
+            tables += _tables_or_none(debug)
+        return _functions(tables, elf.beginnings(file), file.executable)
 
 
 @dataclass(frozen=True)
@@ -135,38 +126,11 @@ def _tables(file: Elf) -> list[_Table]:
     return found
 
 
-def _separate(file: Elf) -> list[_Table]:
-    """Separate tables of a stripped file: compressed in a section, or in a debug file found by build id."""
-    packed, build_id = file.named(_MINI_DEBUG), file.named(_BUILD_ID)
+def _tables_or_none(debug: Elf | None) -> list[_Table]:
     try:
-        if packed is not None:
-            return _tables(elf.read(io.BytesIO(_unpacked(file.data(packed))), _MINI_DEBUG))
-        if build_id is None:
-            return []
-        note = file.data(build_id)
-        sizes = np.frombuffer(note[:8], "<u4")
-        id_ = note[12 + -(-int(sizes[0]) // 4) * 4 :][: int(sizes[1])].hex()
-        with elf.opened(_DEBUG_FOLDER / id_[:2] / f"{id_[2:]}.debug") as debug:
-            return _tables(debug)
-    except (ProbeError, lzma.LZMAError, *elf.DAMAGED):
+        return _tables(debug) if debug is not None else []
+    except elf.DAMAGED:
         return []
-
-
-def _unpacked(data: bytes) -> bytes:
-    """Decompress a table, up to the size limit."""
-    most = min(len(data) * _MOST_PACKING, _LARGEST_UNPACKED)
-    return lzma.LZMADecompressor(memlimit=_LARGEST_UNPACKED).decompress(data, most)
-
-
-def _beginnings(file: Elf) -> NDArray[np.uint64]:
-    """Read the exception unwinding table: it has an entry per function, and is not stripped."""
-    section = file.named(_UNWINDING)
-    data = file.data(section) if section is not None else b""
-    if section is None or data[:1] + data[2:4] != _UNWINDING_FORM:
-        return np.zeros(0, np.uint64)
-    count = int(np.frombuffer(data, "<u4", 1, 8)[0])
-    entries = np.frombuffer(data, [("function", "<i4"), ("how", "<i4")], count, 12)
-    return np.sort(entries["function"].astype(np.int64) + section.address).astype(np.uint64)
 
 
 def _functions(tables: Sequence[_Table], beginnings: NDArray[np.uint64], segments: Segments) -> Functions:

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import re
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from accel_magic import foreign_files
+from accel_magic.errors import ProbeError
 from accel_magic.kernel import scope
 from accel_magic.kernel.symbols.ranges import containing
+from accel_magic.probes import elf
 from accel_magic.probes.elf import name_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 
-_CODE: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S\Sx\S ([0-9a-f]+) \S+ \d+ *(.*)$", re.MULTILINE)
+_CODE: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) \S\Sx\S ([0-9a-f]+) (\S+) (\d+) *(.*)$", re.MULTILINE)
 _USER: Final = re.compile(r"^Uid:\t\d+\t(\d+)", re.MULTILINE)
 """The effective user id, the second of four."""
 DELETED: Final = " (deleted)"
 _MAPPED_FILES: Final = "map_files"
+_LINK: Final = re.compile(r"/proc/\d+/(map_files/[^/]+|fd/\d+|exe)")
 OWN: Final = 0
 """Represents this process, whose id may differ in BPF programs."""
 _MOST_TEXT: Final = 1 << 25
 """Maximum characters read from a maps file: 65,530 mappings, the default limit, take some 7 million."""
 _OFFSET: Final = 3
 """Number of numeric columns of a mapping: start, end, file offset."""
+FileId: TypeAlias = "tuple[str, int]"
+"""Device (`fe:00`) and inode of a file, as the kernel shows them for mappings; stat(2) may show others."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class Mappings:
         ends: (M,) uint64.
         offsets: (M,) uint64, file offsets.
         names: (M,), the kernel's names: the path of a file, `[vdso]`, or `` without a file.
+        files: (M,), the files' ids; the inode is 0 without a file.
+        ended: Whether the process has ended, so that its files can be found only by their names.
 
     """
 
@@ -56,6 +66,8 @@ class Mappings:
     ends: NDArray[np.uint64]
     offsets: NDArray[np.uint64]
     names: tuple[str, ...]
+    files: tuple[FileId, ...]
+    ended: bool = False
 
     def at(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Mapping of each address, (N,) int64; -1 if there is no code."""
@@ -66,6 +78,8 @@ class Mappings:
         name = self.names[mapping]
         if not name.startswith("/"):
             return None
+        if self.ended:
+            return Path(name) if file_id(Path(name)) == self.files[mapping] else None
         if name.endswith(DELETED):
             return Path(f"/proc/{self.pid}/{_MAPPED_FILES}/{int(self.starts[mapping]):x}-{int(self.ends[mapping]):x}")
         inside = Path(f"/proc/{self.pid}/root{name}")  # for a process in a container
@@ -73,8 +87,8 @@ class Mappings:
 
 
 def is_link(path: Path) -> bool:
-    """Whether a path is one of the kernel's links to mapped files. Other paths of mapped files are never links."""
-    return path.parent.name == _MAPPED_FILES
+    """Whether a path is a link of the kernel to a process's file. Other paths of mapped files are never links."""
+    return _LINK.fullmatch(str(path)) is not None
 
 
 def read(pid: int) -> Mappings | None:
@@ -90,28 +104,95 @@ def read(pid: int) -> Mappings | None:
         return None  # a zombie process
     columns = np.array([[int(text, 16) for text in row[:_OFFSET]] for row in found], np.uint64)
     return Mappings(
-        pid, int(user[1]), columns[:, 0], columns[:, 1], columns[:, 2], tuple(row[_OFFSET] for row in found)
+        pid,
+        int(user[1]),
+        columns[:, 0],
+        columns[:, 1],
+        columns[:, 2],
+        tuple(row[-1] for row in found),
+        tuple((row[_OFFSET], int(row[_OFFSET + 1])) for row in found),
     )
 
 
-class Processes:
-    """Mappings of the processes of a trace, kept for processes that end during the trace."""
+def file_id(path: Path) -> FileId | None:
+    """Find the id that mappings of a file have, by mapping it here; None if it cannot be read or is empty."""
+    try:
+        return _file_id(*elf.identity(path))
+    except (OSError, ValueError, ProbeError):
+        return None
 
-    def __init__(self) -> None:
+
+@lru_cache(maxsize=256)
+def _file_id(path: str, *_identity: int) -> FileId | None:
+    place = Path(path)
+    with (
+        foreign_files.opened(place, follow=is_link(place)) as file,
+        mmap.mmap(file.fileno(), 1, mmap.MAP_PRIVATE, mmap.PROT_READ) as mapped,
+    ):
+        view = np.frombuffer(mapped, np.uint8)
+        start = f"{view.ctypes.data:x}-"
+        del view  # else it could not be unmapped
+        with Path("/proc/self/maps").open(errors="surrogateescape") as maps:
+            row = next((line.split(maxsplit=5) for line in maps if line.startswith(start)), None)
+    return (row[3], int(row[4])) if row is not None else None
+
+
+class Processes:
+    """Mappings of the processes of a trace, kept for processes that end during the trace.
+
+    Args:
+        recorded: Returns what a process, given by its id, was seen to map; None for unknown processes.
+
+    """
+
+    def __init__(self, recorded: Callable[[int], Mappings | None] = lambda _: None) -> None:
         self._known: dict[int, Mappings] = {}
+        self._recorded = recorded
 
     def learn(self, pids: Iterable[int]) -> None:
         """Read mappings of processes, with ids that BPF programs see or `OWN`; those of ended processes are kept."""
-        translated = scope.in_initial_namespace()
         for pid in pids:
-            visible = os.getpid() if pid == OWN else pid if translated else None
+            visible = _visible(pid)
             found = read(visible) if visible is not None else None
             if found is not None:
                 self._known[pid] = found
 
     def of(self, pid: int) -> Mappings | None:
-        """Mappings of a process as last seen; None if it was never seen."""
-        return self._known.get(pid)
+        """Mappings of a process as last seen, and those that it had before; None if it was never seen."""
+        visible = _visible(pid)
+        return joined(None if visible is None else self._recorded(visible), self._known.get(pid))
+
+
+def _visible(pid: int) -> int | None:
+    """Id of a process as this process sees it; None if it cannot be translated."""
+    return os.getpid() if pid == OWN else scope.visible_pid(pid)
+
+
+def as_ended(of: Mappings, pid: int) -> Mappings:
+    """The same mappings, of a process that has ended: one that had them, or was forked from one that did."""
+    return replace(of, pid=pid, ended=True)
+
+
+def joined(before: Mappings | None, after: Mappings | None) -> Mappings | None:
+    """Join two states of a process: where mappings overlap, the later ones count."""
+    if before is None or after is None:
+        return after or before
+    first = np.searchsorted(after.ends, before.starts, side="right")
+    kept = np.flatnonzero(first == np.searchsorted(after.starts, before.ends, side="left"))
+    starts = np.concatenate([before.starts[kept], after.starts])
+    order = np.argsort(starts, kind="stable")
+    return replace(
+        after,
+        starts=starts[order],
+        ends=np.concatenate([before.ends[kept], after.ends])[order],
+        offsets=np.concatenate([before.offsets[kept], after.offsets])[order],
+        names=_chosen((*(before.names[at] for at in kept.tolist()), *after.names), order),
+        files=_chosen((*(before.files[at] for at in kept.tolist()), *after.files), order),
+    )
+
+
+def _chosen(values: tuple[T, ...], order: NDArray[np.int64]) -> tuple[T, ...]:
+    return tuple(values[at] for at in order.tolist())
 
 
 _FOLDER: Final = Path("/tmp")  # noqa: S108 - the place is a convention

@@ -120,7 +120,10 @@ def notes(table: StackTable) -> tuple[str, ...]:
     gone = table.frames.index(GONE) if GONE in table.frames else -1
     if gone >= 0:
         count = int((table.frames_of == gone).sum())
-        sentences.append(f"{count} native stacks are from processes that ended before they were read: [process gone]")
+        sentences.append(
+            f"{count} native stacks are from processes that ended before they were read: [process gone]"
+            " (trace as root, or have the program wait before it ends)"
+        )
     return tuple(filter(None, sentences))
 
 

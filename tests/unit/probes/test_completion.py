@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.probes import elf, libraries
+from accel_magic.probes import file_functions, libraries
 from accel_magic.probes.completion import MOST_ANSWERS, complete
 
 
@@ -85,6 +85,6 @@ def test_unreadable_lists_give_no_completions(tmp_path):
 
 def test_symbols_are_read_once_for_many_completions(monkeypatch):
     first = complete("uprobe:libc:")
-    monkeypatch.setattr(elf, "functions", lambda path: pytest.fail(f"{path} was read again"))
+    monkeypatch.setattr(file_functions, "functions", lambda path: pytest.fail(f"{path} was read again"))
     assert len(first) == MOST_ANSWERS
     assert complete("uprobe:libc:") == first

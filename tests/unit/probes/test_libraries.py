@@ -139,3 +139,32 @@ def test_another_users_process_is_a_permission_error(monkeypatch):
     monkeypatch.setattr(Path, "read_text", refuse)
     with raises("scope.foreign-process", MachineError):
         libraries.resolve("libc", 1)
+
+
+def test_a_path_through_a_processs_root_is_kept_and_its_links_are_followed_inside(tmp_path):
+    (tmp_path / "real.so").write_bytes(b"x")
+    (tmp_path / "link.so").symlink_to(tmp_path / "folder" / ".." / "real.so")
+    (tmp_path / "folder").mkdir()
+    root = f"/proc/{ME}/root"
+    assert libraries.resolve(f"{root}{tmp_path}/link.so", None) == Path(f"{root}{tmp_path}/real.so")
+    assert libraries.resolve(f"{root}/../..{tmp_path}/./folder/../real.so", None) == Path(f"{root}{tmp_path}/real.so")
+
+
+def test_links_through_a_process_that_do_not_end_or_lead_nowhere_are_no_files(tmp_path):
+    (tmp_path / "endless.so").symlink_to("endless.so")
+    (tmp_path / "broken.so").symlink_to("missing.so")
+    for name in ("endless.so", "broken.so", "missing.so"):
+        with raises("probe.no-file", ProbeError):
+            libraries.resolve(f"/proc/{ME}/root{tmp_path}/{name}", None)
+
+
+def test_a_replaced_library_that_cannot_be_opened_any_more_is_an_error(compiled, monkeypatch):
+    library = compiled("int f(void) { return 1; }", "libgone5.so", "-shared", "-fPIC")
+    handle = ctypes.CDLL(str(library))
+    library.unlink()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    try:
+        with raises("probe.replaced-file", ProbeError, match="libgone5.so was deleted or replaced after process"):
+            libraries.resolve("libgone5", ME)
+    finally:
+        ctypes.CDLL("").dlclose(ctypes.c_void_p(handle._handle))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes import elf
+from accel_magic.probes import elf, file_functions
 from tests.support.errors import raises
 
 MARK = bytes.fromhex("0f1f405a")  # nopl 0x5a(%rax): no compiler emits it
@@ -44,14 +44,14 @@ def program(request, compiled):
 def test_offsets_are_file_offsets_of_the_functions(program):
     data = program.read_bytes()
     for name in ("marked", "hidden"):
-        (found,) = elf.functions(program).match(name)
+        (found,) = file_functions.functions(program).match(name)
         assert data[found.offset : found.offset + 4] == MARK
     assert data.count(MARK) == 2
 
 
 @x86_only
 def test_names_at_one_offset_are_one_function_with_its_plainest_matching_name(program):
-    known = elf.functions(program)
+    known = file_functions.functions(program)
     (found,) = known.match("*marked")
     assert (found.name, found.aliases) == ("marked", ("_marked", "also_marked"))
     (found,) = known.match("also_marked")
@@ -60,13 +60,13 @@ def test_names_at_one_offset_are_one_function_with_its_plainest_matching_name(pr
 
 @x86_only
 def test_resolvers_are_distinguished_from_functions(program):
-    known = elf.functions(program)
+    known = file_functions.functions(program)
     assert [known.match(name)[0].ifunc for name in ("picked", "main")] == [True, False]
 
 
 @x86_only
 def test_variables_and_imported_functions_are_not_listed(program):
-    known = elf.functions(program)
+    known = file_functions.functions(program)
     assert known.match("a_variable") == []
     assert known.match("puts") == []
     assert known.match("__cxa_finalize*") == []
@@ -75,10 +75,10 @@ def test_variables_and_imported_functions_are_not_listed(program):
 @x86_only
 def test_a_changed_file_is_read_again(compiled):
     path = compiled("void first(void) {}", "lib.so", "-shared", "-fPIC")
-    assert elf.functions(path).match("first")
+    assert file_functions.functions(path).match("first")
     path = compiled("void second(void) {} void more(void) {}", "lib.so", "-shared", "-fPIC")
-    assert elf.functions(path).match("second")
-    assert not elf.functions(path).match("first")
+    assert file_functions.functions(path).match("second")
+    assert not file_functions.functions(path).match("first")
 
 
 def libraries():
@@ -102,7 +102,8 @@ def loaded_by_readelf(path):
 
 
 @pytest.mark.skipif(not shutil.which("nm"), reason="binutils are not installed")
-def test_names_and_offsets_agree_with_binutils():
+def test_names_and_offsets_agree_with_binutils(monkeypatch, tmp_path):
+    monkeypatch.setattr(file_functions, "DEBUG_FOLDER", tmp_path)  # only what the libraries have themselves
     for path in libraries():
         parts = loaded_by_readelf(path)
         expected = {
@@ -111,7 +112,7 @@ def test_names_and_offsets_agree_with_binutils():
             for offset, start, size in parts
             if start <= address < start + size
         }
-        known = elf.functions(path)
+        known = file_functions.functions(path)
         found = set(zip(known.names, known.offsets.tolist(), strict=True))
         assert expected <= found
         # Additional names come from .symtab, which these stripped libraries lack.
@@ -128,16 +129,16 @@ def test_files_that_are_not_programs_are_rejected(tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
     if content.startswith(b"\x7fELF\x02") and len(content) == 64:
-        assert elf.functions(path).names == ()  # only a header: valid and empty
+        assert file_functions.functions(path).names == ()  # only a header: valid and empty
         return
     is_32_bit = content.startswith(b"\x7fELF\x01")
     with raises("probe.foreign-code" if is_32_bit else "probe.not-elf", ProbeError):
-        elf.functions(path)
+        file_functions.functions(path)
 
 
 def test_a_missing_file_is_an_error(tmp_path):
     with raises("probe.unreadable-file", ProbeError):
-        elf.functions(tmp_path / "nosuch")
+        file_functions.functions(tmp_path / "nosuch")
 
 
 @x86_only
@@ -152,7 +153,7 @@ def test_damaged_files_are_rejected_without_crashing(compiled, tmp_path):
         for _ in range(chance.randrange(6)):
             data[chance.choice(headers) % len(data)] = chance.choice([0, 1, 0x7F, 0xFF])
         path.write_bytes(data)
-        for read in (elf.functions, elf.usdt_probes):
+        for read in (file_functions.functions, elf.usdt_probes):
             try:
                 read(path)
             except ProbeError:

@@ -13,7 +13,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions
-from accel_magic.probes import elf
+from accel_magic.probes import elf, file_functions
 from tests.support.errors import raises
 
 
@@ -72,10 +72,10 @@ def test_a_stripped_library_has_exported_names_and_starts_of_other_functions(lib
 
 def test_names_of_a_stripped_library_come_from_its_debug_file(library, nm, tmp_path, monkeypatch):
     id_ = build_id(library)
-    folder = tmp_path / "debug" / id_[:2]
+    folder = tmp_path / ".build-id" / id_[:2]
     folder.mkdir(parents=True)
     stripped(library, folder / f"{id_[2:]}.debug", "--only-keep-debug")
-    monkeypatch.setattr(functions, "_DEBUG_FOLDER", tmp_path / "debug")
+    monkeypatch.setattr(file_functions, "DEBUG_FOLDER", tmp_path)
 
     known = functions.of_file(stripped(library, tmp_path / "stripped.so"))
     assert names_at(known, [nm(library)["hidden"][0]]) == ["hidden"]
@@ -219,8 +219,8 @@ def test_overlapping_names_take_limited_memory(elf_file, function_symbols, monke
     table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
     path = elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * 2000, 0))
     monkeypatch.setattr(elf, "_MOST_TEXT", 100_000)
-    with raises("probe.not-elf", ProbeError):
-        elf.functions(path)
+    with raises("probe.not-elf", ProbeError) as caught:
+        file_functions.functions(path)
 
 
 def test_a_table_shared_by_many_sections_is_read_once(elf_file, function_symbols):

@@ -1,0 +1,168 @@
+"""Function symbols of programs and libraries, and where they are if the file is stripped.
+
+A stripped file's symbols are in a compressed section of it (`.gnu_debugdata`), or in a separate file, found by build
+id or by the name in `.gnu_debuglink`, in the places that debuggers search.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import zlib
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic import foreign_files
+from accel_magic.errors import ProbeError
+from accel_magic.probes import elf
+from accel_magic.probes.elf import DAMAGED, DYNSYM, SYMTAB, Elf, Symbols, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEBUG_FOLDER: Final = Path("/usr/lib/debug")
+_MINI_DEBUG: Final = ".gnu_debugdata"
+_BUILD_ID: Final = ".note.gnu.build-id"
+_LINK: Final = ".gnu_debuglink"
+_MOST_PACKING: Final = 64
+"""Maximum compression ratio of a table; symbol tables reach 4 to 8."""
+_LARGEST_UNPACKED: Final = 1 << 27
+_LARGEST_CHECKED: Final = 1 << 31
+"""Maximum size of a file whose checksum is computed."""
+_PART: Final = 1 << 20
+_NOTE_HEAD: Final = 12
+
+
+def functions(path: Path) -> Symbols:
+    """Function symbols of a program or library; cached until it or its separate debug file changes.
+
+    Raises:
+        ProbeError: The file cannot be read or is not a 64-bit ELF file.
+
+    """
+    places = _places(*identity(path))
+    debug = tuple(identity(place) for place in places if place.is_file())
+    return _functions(*identity(path), debug)
+
+
+def no_symbols(path: Path) -> ProbeError:
+    """Make the error for a file without function symbols."""
+    return ProbeError(
+        f"{path} has no function symbols",
+        why=f"it is stripped, and there is no separate debug file of it in {DEBUG_FOLDER} or beside it",
+        fix="install its debug package (Debian: PACKAGE-dbgsym), or its unstripped build",
+        code="probe.no-symbols",
+    )
+
+
+@lru_cache(maxsize=64)
+def _functions(path: str, *_identity: object) -> Symbols:
+    file = Path(path)
+    with elf.opened(file) as opened, separate(opened, file) as debug:
+        entries = dict.fromkeys(
+            entry
+            for each in (opened, debug)
+            if each is not None
+            for section in map(each.table, (SYMTAB, DYNSYM))
+            if section is not None
+            for entry in elf.function_entries(each, section, opened.executable)
+        )
+    if not entries:
+        return Symbols((), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
+    names, offsets, ifuncs = zip(*entries, strict=True)
+    return Symbols(names, np.array(offsets, np.uint64), np.array(ifuncs, np.bool_))
+
+
+@contextmanager
+def separate(file: Elf, path: Path) -> Iterator[Elf | None]:
+    """Open the separate symbols of a stripped file; None if there are none, or they are damaged.
+
+    Their addresses are those of the file, but they may have no segments: use the file's.
+
+    Args:
+        file: The file; with a symbol table of its own, nothing else is looked for.
+        path: Its path.
+
+    """
+    with ExitStack() as keep:
+        try:
+            found = _separate(file, path, keep)
+        except (ProbeError, lzma.LZMAError, OSError, *DAMAGED):
+            found = None
+        yield found
+
+
+def _separate(file: Elf, path: Path, keep: ExitStack) -> Elf | None:
+    packed = file.named(_MINI_DEBUG) if file.table(SYMTAB) is None else None
+    if packed is not None:
+        return elf.read(io.BytesIO(_unpacked(file.data(packed))), _MINI_DEBUG)
+    for place in _places_of(file, path):
+        if place.is_file() and _belongs(file, place):
+            return keep.enter_context(elf.opened(place))
+    return None
+
+
+@lru_cache(maxsize=256)
+def _places(path: str, *_identity: int) -> tuple[Path, ...]:
+    with elf.opened(Path(path)) as file:
+        return _places_of(file, Path(path))
+
+
+def _places_of(file: Elf, path: Path) -> tuple[Path, ...]:
+    """Where the debug file of a stripped file may be, in the order of search."""
+    if file.table(SYMTAB) is not None:
+        return ()
+    id_, link = _build_id(file), _linked(file)
+    by_id = (DEBUG_FOLDER / ".build-id" / id_[:2] / f"{id_[2:]}.debug",) if id_ else ()
+    folder = path.parent
+    folders = (folder, folder / ".debug", DEBUG_FOLDER / folder.relative_to(folder.anchor)) if link else ()
+    by_name = (each / link[0] for each in folders if link is not None)
+    return (*by_id, *(place for place in by_name if place != path))
+
+
+def _belongs(file: Elf, place: Path) -> bool:
+    """Whether a debug file is of this very build: by the build ids, or the checksum beside its name."""
+    with elf.opened(place) as debug:
+        id_, link = _build_id(file), _linked(file)
+        if id_ and _build_id(debug):
+            return id_ == _build_id(debug)
+    return link is not None and _checksum(place) == link[1]
+
+
+def _build_id(file: Elf) -> str:
+    """Hexadecimal build id; empty without one."""
+    section = file.named(_BUILD_ID)
+    note = file.data(section) if section is not None else b""
+    if len(note) < _NOTE_HEAD:
+        return ""
+    owner, size = np.frombuffer(note[:8], "<u4").tolist()
+    return note[_NOTE_HEAD + -(-owner // 4) * 4 :][:size].hex()
+
+
+def _linked(file: Elf) -> tuple[str, int] | None:
+    """Name and checksum of the debug file that a file names."""
+    section = file.named(_LINK)
+    data = file.data(section) if section is not None else b""
+    name = data.partition(b"\0")[0].decode(errors="replace")
+    at = -(-(len(data.partition(b"\0")[0]) + 1) // 4) * 4
+    if not name or "/" in name or name in (".", "..") or len(data) < at + 4:
+        return None
+    return name, int(np.frombuffer(data, "<u4", 1, at)[0])
+
+
+def _checksum(path: Path) -> int:
+    value = size = 0
+    with foreign_files.opened(path) as file:
+        while (part := file.read(_PART)) and size <= _LARGEST_CHECKED:
+            value, size = zlib.crc32(part, value), size + len(part)
+    return value if size <= _LARGEST_CHECKED else -1
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Decompress a table, up to the size limit."""
+    most = min(len(data) * _MOST_PACKING, _LARGEST_UNPACKED)
+    return lzma.LZMADecompressor(memlimit=_LARGEST_UNPACKED).decompress(data, most)
