@@ -15,6 +15,8 @@ from benchmarks.arithmetic import Measured, cost_per_call
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from accel_magic.results.trace import TraceResult
+
 PROBE = "itt:bench:*"
 LAYERS = ("openvino:layers",)
 INFERENCES = """
@@ -103,12 +105,12 @@ def _loop(*, quick: bool) -> Iterator[Measured]:
         times["recorded"].append(peers.ours(PROBE, "task", calls, max_events=10 * calls)[0].ns_per_call)
         times["counted"].append(peers.ours(PROBE, "task", calls, mode="count")[0].ns_per_call)
         stacked = peers.ours(PROBE, "task", pairs, max_events=10 * pairs, stacks="user")
-        times["stacks"].append(stacked[0].ns_per_call)
+        times["stacks"].append(_with_stacks(*stacked))
         times["plain"].append(workloads.run("function", pairs, chunk).ns_per_call)
         pair = peers.ours(f"latency:{peers.uprobe()}", "function", pairs, chunk)
         times["uprobe"].append(pair[0].ns_per_call)
-        pair = peers.ours(f"latency:{peers.uprobe()}", "function", pairs, chunk, stacks="user")
-        times["uprobe stacks"].append(pair[0].ns_per_call)
+        stacked = peers.ours(f"latency:{peers.uprobe()}", "function", pairs, chunk, stacks="user")
+        times["uprobe stacks"].append(_with_stacks(*stacked))
     cost = {name: cost_per_call(times[name], times["untraced"]) for name in ("off", "recorded", "counted", "stacks")}
     pair_cost = cost_per_call(times["uprobe"], times["plain"])
     what = "cost per ITT task (begin and end)"
@@ -128,6 +130,15 @@ def _loop(*, quick: bool) -> Iterator[Measured]:
         "ratio",
     )
     yield Measured("itt-off", f"{what}, in a child process while nothing is traced", "ns", cost["off"])
+
+
+def _with_stacks(run: workloads.Run, result: TraceResult) -> float:
+    """Time of a call of which a stack was taken. Raises PeerError if not every event has one that names the caller."""
+    stacks = result.stacks
+    named = int(stacks.loc[stacks["text"].str.split(";").map(lambda names: "main" in names), "hits"].sum())
+    if named != run.calls:
+        raise peers.PeerError(f"{named} of {run.calls} events have a stack with the calling function")
+    return run.ns_per_call
 
 
 def _inferences(

@@ -336,12 +336,13 @@ out:
 static void take_stacks(struct record *record, const struct place *place)
 {
 	struct stack *table = (struct stack *)(area + control->stacks);
-	int pid = (int)record->pid;
+	int pid = (int)record->pid, python_stacks = control->python_stacks && is_tracer;
 
 	record->user_stack = record->python_stack = 0;
-	if (control->user_stacks && !place->python_frames) /* else it would be the interpreter's call of the collector */
+	/* Beside the Python stack of a task marked in Python, it would be the interpreter's call of the collector. */
+	if (control->user_stacks && !(place->python_frames && python_stacks))
 		record->user_stack = user_stack(table, control->most_stacks, pid, place);
-	if (control->python_stacks && is_tracer)
+	if (python_stacks)
 		record->python_stack = python_stack(table, control->most_stacks, pid, &control->python, place);
 }
 

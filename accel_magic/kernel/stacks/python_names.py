@@ -48,14 +48,19 @@ _IMMORTAL = 900_000_000  # around 999,999,999 in 3.11; 2^30 and more since 3.12
 _MOST_KEPT: Final = 4096
 _keepers: dict[int, Callable[[object], None]] = {}
 """Callbacks that keep executed code objects, by the id of their PythonNames."""
+_KEPT_EVENTS: Final = ("exec", "function.__new__")
+"""Audit events of code that may be freed at once: executed, or of a function that was unpickled."""
 
 
 @lru_cache(maxsize=1)
 def _listen() -> None:
-    """Listen for executed code. The audit hook stays for the life of the process, and does nothing between traces."""
+    """Listen for code that may be freed soon.
+
+    The audit hook stays for the life of the process, and does nothing between traces.
+    """
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "exec" and _keepers:
+        if event in _KEPT_EVENTS and _keepers:
             for keep in list(_keepers.values()):
                 keep(arguments[0])
 
@@ -188,8 +193,9 @@ def _pointers(address: int, first_line: int) -> dict[int, int] | None:
 class PythonNames:
     """Names of code objects, read while the objects exist. Safe to use from two threads.
 
-    Code that is executed once (a module during import, `exec`) is freed afterwards. While a PythonNames exists, the
-    newest `_MOST_KEPT` of these code objects are kept alive, so that the next `learn` finds them.
+    Code that is executed once (a module during import, `exec`) is freed afterwards, and so are functions that are
+    unpickled for one call, as clusters do for each task. While a PythonNames exists, the newest `_MOST_KEPT` of these
+    code objects are kept alive, so that the next `learn` finds them.
     """
 
     def __init__(self) -> None:

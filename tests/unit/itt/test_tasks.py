@@ -475,6 +475,22 @@ answer([[frames(name) for name in ("first", "whole", "mine")], seen, t.result.st
     assert recorded == 3 * 3 + 2 * 3 * 5 + 1
 
 
+def test_tasks_marked_in_python_have_native_stacks_if_python_ones_are_not_asked_for(run):
+    told = run(
+        """
+with accel_magic.trace("itt:python:mine", stacks="user") as t:
+    for _ in range(200):
+        with accel_magic.task("mine"):
+            pass
+table = t.result.stacks
+answer([t.result.recorded, int(table.hits.sum()), t.result.stacks_lost, [text.split(";") for text in table.text]])
+"""
+    )
+    recorded, with_stacks, lost, stacks = told
+    assert (recorded, with_stacks, lost) == (200, 200, 0)
+    assert all("Py_BytesMain" in frames or "main" in frames for frames in stacks)
+
+
 def test_a_child_has_native_stacks_of_its_own(run):
     told = run(
         LOAD

@@ -1,4 +1,5 @@
 import gc
+import marshal
 import sys
 import types
 import weakref
@@ -99,6 +100,20 @@ def test_code_executed_once_is_kept_while_names_are_collected():
     del code
     gc.collect()
     assert names.frames(words) == [Frame("<module>", Kind.PYTHON, "cell", 1)]
+    del names
+    gc.collect()
+    assert there() is None
+
+
+def test_code_of_an_unpickled_function_is_kept_while_names_are_collected():
+    names = PythonNames()
+    code = marshal.loads(marshal.dumps(raw_of.__code__))
+    there, words = weakref.ref(code), in_its_first_line(code)
+    types.FunctionType(code, {})
+    del code
+    gc.collect()
+    (frame,) = names.frames(words)
+    assert (frame.name, frame.module) == ("raw_of", __file__)
     del names
     gc.collect()
     assert there() is None
