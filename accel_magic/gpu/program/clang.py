@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from accel_magic import cache, scratch
 from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import MachineError, ProgramError
+from accel_magic.gpu.program import btf, elf
 from accel_magic.kernel.features import kernel_version
 from accel_magic.machine import CLANG
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-_OLDEST = 14
 _FIRST_WITH_V4 = 18
 _KERNEL_WITH_V4 = (6, 6)
 _TIMEOUT_S = 60.0
@@ -52,6 +52,24 @@ _NUMBERED = re.compile(r"clang-(\d+)$")
 _ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.+)$", re.MULTILINE
 )
+_CHECK = """\
+enum sign { BELOW = -1, ABOVE = 1 };
+struct value { enum sign sign; int number; _Bool flag; };
+struct { int (*type)[2], (*max_entries)[1], *key; struct value *value; } probe __attribute__((section(".maps")));
+static void *(*lookup)(void *, const void *) = (void *)1;
+__attribute__((section("gpu/entry"))) int run(void *context)
+{
+	int key = 0;
+	struct value *value = lookup(&probe, &key);
+
+	if (value)
+		value->number = -5;
+	return 0;
+}
+"""
+_CHECKED_TYPES = (("sign", "i4"), ("number", "i4"), ("flag", "u1"))
+_TOO_OLD = {("debian", "12"): "clang-19", ("ubuntu", "22.04"): "clang-15"}
+"""Systems whose package `clang` is refused, and the newest of their packages."""
 # Names of warnings, references to the C standard, and advice for programs in the kernel.
 _NOISE = re.compile(r"( \[-W[^\]]*\]|; ISO C.*|\. [A-Z].*|\.)\s*$")
 # LLVM's internal notation of a called function.
@@ -80,12 +98,17 @@ class Clang:
     version: str
     cpu: str
 
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The version's numbers, to compare."""
+        return tuple(int(number) for number in re.findall(r"\d+", self.version)[:3])
+
 
 def find_clang() -> Clang:
-    """Find clang: the one named by ACCEL_MAGIC_CLANG, or else `clang`, or else the newest `clang-N` on the PATH.
+    """Find clang: the one named by ACCEL_MAGIC_CLANG, or else the newest of `clang` and `clang-N` on the PATH.
 
     Raises:
-        MachineError: There is no clang 14 or newer that compiles for eBPF.
+        MachineError: There is no clang that compiles for eBPF with complete types and source lines.
 
     """
     return _find(os.environ.get(CLANG, ""), os.environ.get("PATH", os.defpath))
@@ -93,18 +116,24 @@ def find_clang() -> Clang:
 
 @lru_cache(maxsize=8)
 def _find(chosen: str, search: str) -> Clang:
-    refused = []
+    refused: list[str] = []
+    found: list[Clang] = []
     for name in [chosen] if chosen else ["clang", *_numbered(search)]:
         path = shutil.which(name, path=search)
-        found = _examined(path) if path else "it does not exist"
-        if isinstance(found, Clang):
-            return found
-        if path or chosen:
-            refused.append(f"{path or name}: {found}")
+        described = _described(path) if path else "it does not exist"
+        if isinstance(described, Clang):
+            found.append(described)
+        elif path or chosen:
+            refused.append(f"{path or name}: {described}")
+    for clang in sorted(found, key=lambda one: one.release, reverse=True):
+        defect = _defect(clang)
+        if not defect:
+            return clang
+        refused.append(f"{clang.path}: {defect}")
     raise MachineError(
         "there is no clang that compiles for eBPF",
         why="; ".join(refused) or "there is no clang on the PATH",
-        fix=f"set {CLANG} to a clang {_OLDEST} or newer" if chosen else "install it: apt install clang",
+        fix=f"set {CLANG} to a newer clang" if chosen else f"install it: apt install {_package()}",
         code="clang.not-found",
     )
 
@@ -118,22 +147,51 @@ def _numbered(search: str) -> list[str]:
     return sorted(names, key=lambda name: -int(name.removeprefix("clang-")))
 
 
-def _examined(path: str) -> Clang | str:
-    """Check a clang: return its description, or why it cannot be used."""
+def _package() -> str:
+    """Return the package of a clang that is new enough on this system."""
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        return "clang"
+    return _TOO_OLD.get((system.get("ID", ""), system.get("VERSION_ID", "")), "clang")
+
+
+def _described(path: str) -> Clang | str:
+    """Ask a clang for its version: return its description, or why it cannot be used."""
     try:
         version = _VERSION.search(_output(path, "--version"))
         if version is None:
             return "it does not report a version of clang"
-        major = int(version[2])
-        if major < _OLDEST:
-            return f"version {version[1]} is older than {_OLDEST}"
         if not re.search(r"^\s*bpf\b", _output(path, "--print-targets"), re.MULTILINE):
             return f"version {version[1]} was built without the BPF target"
     except (OSError, subprocess.SubprocessError) as error:
         return f"it does not run: {error}"
     # CPU programs are in the same object, and this kernel must be able to load them.
-    newest = major >= _FIRST_WITH_V4 and kernel_version() >= _KERNEL_WITH_V4
+    newest = int(version[2]) >= _FIRST_WITH_V4 and kernel_version() >= _KERNEL_WITH_V4
     return Clang(path, version[1], "v4" if newest else "v3")
+
+
+def _defect(clang: Clang) -> str:
+    """Compile a small program: return what its object lacks, '' if it is complete.
+
+    Versions before 15 describe signed enums as unsigned, so that their values would be decoded wrongly.
+    """
+    try:
+        with _text_file(_CHECK, "check.bpf.c") as path:
+            compiled = _Run(clang.path, [*_FLAGS, f"-mcpu={clang.cpu}"], path).output("-c")
+        file = elf.read_elf(compiled, "its object")
+        described = btf.parse(file.described(".BTF"), file.described(".BTF.ext"), source="its object")
+        declared = [spec for _, spec in btf.declared_maps(described)]
+    except ProgramError as error:
+        return f"version {clang.version} does not compile a small program: {error.what} ({error.why})"
+    layout = declared[0].value if declared else None
+    if layout is None or tuple((field.name, field.type) for field in layout.fields) != _CHECKED_TYPES:
+        return f"version {clang.version} describes types wrongly: signed values would be shown as unsigned"
+    text = _CHECK.splitlines()
+    lines = [line for lines in described.lines.values() for _, line in lines if line.line]
+    if not lines or any(line.text != text[line.line - 1] for line in lines):
+        return f"version {clang.version} does not write the text of source lines"
+    return ""
 
 
 def _output(path: str, option: str) -> str:

@@ -80,7 +80,8 @@ def test_the_users_own_programs_need_clang_and_the_doctor_reports_it(no_clang, t
         programs.load([str(mine)])
 
     (check,) = [check for check in doctor.checks() if check.name == "%%gputrace"]
-    assert (check.status, check.fix) == ("info", "install it: apt install clang")
+    assert check.status == "info"
+    assert check.fix.startswith("install it: apt install clang")
     assert "works, on the CPU device (simulated)" in check.detail
     assert "the tools work, your own programs (.bpf.c) do not" in check.detail
 
