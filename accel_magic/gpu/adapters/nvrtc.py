@@ -8,25 +8,27 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic.demangle import means
 from accel_magic.devices.launches import KernelSource, Launch
 from accel_magic.devices.sim.device import ARCH
+from accel_magic.devices.sim.variables import sizes
 from accel_magic.errors import MachineError, ProbeError, ProgramError
 from accel_magic.gpu.adapters.simulated import copied, host_array, run, three
-from accel_magic.ptx.entries import architecture, entries
+from accel_magic.ptx.entries import Parameter, architecture, entries
+from accel_magic.ptx.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Array, Device
-    from accel_magic.ptx.entries import Parameter
 
 NAME: Final = "NVRTC"
 _WHEELS: Final = ("cu13/lib", "cuda_nvrtc/lib")
@@ -125,11 +127,26 @@ class _Runner:
             if ptx not in self.modules:
                 source = KernelSource(NAME, tuple(entries(ptx)), ptx, architecture(ptx))
                 self.modules[ptx] = self.device.load(self.observer.rewrite(source))
+                for name, content in _CONTENTS.get(ptx, {}).items():
+                    self._write(ptx, name, content)
             return self.modules[ptx]
+
+    def write(self, ptx: str, name: str, content: bytes) -> None:
+        """Write a variable of a module, if the module is loaded."""
+        with self._loading:
+            if ptx in self.modules:
+                self._write(ptx, name, content)
+
+    def _write(self, ptx: str, name: str, content: bytes) -> None:
+        address, size = self.modules[ptx].globals[name]
+        self.device.view(address, size)[:] = np.frombuffer(content, np.uint8)
 
 
 _CELLS: Final[list[_Runner]] = []
 """Running traced cells, the innermost last. Global, because threads that a cell starts belong to it."""
+
+_CONTENTS: Final[dict[str, dict[str, bytes]]] = {}
+"""What `CpuKernel.set` wrote to the variables of each module, by its text: modules that are loaded later get it too."""
 
 
 @contextmanager
@@ -185,6 +202,39 @@ class CpuKernel:
 
         return call
 
+    def set(self, name: str, value: Any) -> None:
+        """Set a `__constant__` or `__device__` variable of the module, for all later launches of its kernels.
+
+        Within a traced cell, a module is loaded anew: its variables have these values, or else their initial ones.
+
+        Args:
+            name: The variable, mangled or demangled.
+            value: A number for a scalar, or bytes or an array of the variable's size.
+
+        Raises:
+            ProbeError: There is no such variable, or the value does not fit.
+
+        """
+        variable, kind = self._variable(name)
+        array = host_array(value)
+        given = value if array is None else np.ascontiguousarray(array).tobytes()
+        content = _packed(given, None, iter(()), kind, f"the value of {name}", "the variable has")
+        _CONTENTS.setdefault(self.ptx, {})[variable] = content
+        for runner in (*_CELLS, _untraced()):
+            runner.write(self.ptx, variable, content)
+
+    def _variable(self, name: str) -> tuple[str, Parameter]:
+        known = _variables(self.ptx)
+        found = [one for one in known if one == name] or [one for one in known if means(name, one)]
+        if len(found) == 1:
+            return found[0], known[found[0]]
+        raise ProbeError(
+            f"{name!r} is {'ambiguous' if found else 'not a variable of the module'}",
+            why=f"its variables: {', '.join(found or known) or 'none'}; the compiler omits those that nothing uses",
+            fix="name one of them" if known else "declare it __constant__ or __device__, and use it in a kernel",
+            code="gpu.no-variable",
+        )
+
     def _run(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, arguments: tuple[Any, ...]
     ) -> None:
@@ -198,35 +248,52 @@ class CpuKernel:
         with copied(runner.device, [array for array in arrays if array is not None]) as addresses:
             left = iter(addresses)
             values = [
-                _packed(value, array, left, parameter, place)
+                _packed(value, array, left, parameter, f"argument {place}", "the kernel takes")
                 for place, (value, array, parameter) in enumerate(zip(arguments, arrays, parameters, strict=True), 1)
             ]
             launch = Launch(NAME, self.name, grid, block, shared, 0, time.monotonic_ns())
             run(runner.device, runner.observer, runner.module(self.ptx), launch, values)
 
 
-def _packed(value: Any, array: Array | None, addresses: Iterator[int], parameter: Parameter, place: int) -> bytes:
-    """Return the bytes of one argument."""
+@lru_cache(maxsize=64)
+def _variables(ptx: str) -> dict[str, Parameter]:
+    """Find the variables of a module in global and constant memory."""
+    declared = (
+        (item, one)
+        for item in parse(ptx).variables
+        if item.space in ("global", "const") and item.linkage != "extern"
+        for one in item.names
+    )
+    return {
+        one.name: Parameter(item.type[0], sizes(item, one)[0], array=bool(one.dimensions) or item.vector > 1)
+        for item, one in declared
+    }
+
+
+def _packed(  # noqa: PLR0917 - of a value and its target
+    value: Any, array: Array | None, addresses: Iterator[int], parameter: Parameter, what: str, takes: str
+) -> bytes:
+    """Return the bytes of one value: an argument, or a variable's content."""
     if array is not None:
-        return _sized(next(addresses).to_bytes(8, "little"), parameter, f"argument {place}, an array,")
+        return _sized(next(addresses).to_bytes(8, "little"), parameter, f"{what}, an array,", takes)
     if isinstance(value, bytes | np.generic):
         content = value if isinstance(value, bytes) else value.tobytes()
-        return _sized(content, parameter, f"argument {place}, {type(value).__name__},")
+        return _sized(content, parameter, f"{what}, {type(value).__name__},", takes)
     if isinstance(value, bool | int) and parameter.kind != "f" and not parameter.array:
         return (int(value) & ((1 << 8 * parameter.size) - 1)).to_bytes(parameter.size, "little")
     if isinstance(value, float | int) and parameter.kind in "fb" and parameter.size in (2, 4, 8):
         return np.array(value, f"<f{parameter.size}").tobytes()
     raise ProbeError(
-        f"argument {place} is {type(value).__name__}, but the kernel takes {parameter.size} bytes",
+        f"{what} is {type(value).__name__}, but {takes} {parameter.size} bytes",
         fix="pass numbers or numpy scalars, numpy arrays for pointers, and bytes for structs",
         code="gpu.bad-argument",
     )
 
 
-def _sized(content: bytes, parameter: Parameter, what: str) -> bytes:
+def _sized(content: bytes, parameter: Parameter, what: str, takes: str) -> bytes:
     if len(content) != parameter.size:
         raise ProbeError(
-            f"{what} is {len(content)} bytes, but the kernel takes {parameter.size}",
+            f"{what} is {len(content)} bytes, but {takes} {parameter.size}",
             fix="use a numpy type of that size: np.float32(x), np.int64(n)",
             code="gpu.bad-argument",
         )

@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pytest
 
+import accel_magic
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, ProgramError
 from accel_magic.gpu.adapters import attached, nvrtc
 from accel_magic.gpu.adapters.nvrtc import CpuKernel
@@ -170,3 +171,97 @@ def test_without_nvrtc_the_error_names_the_package_to_install(monkeypatch):
             nvrtc.compile(SOURCE)
     finally:
         nvrtc._library.cache_clear()
+
+
+VARIABLES = """
+.version 7.0
+.target sm_80
+.address_size 64
+.const .align 4 .u32 limit;
+.visible .const .align 4 .b8 weights[16];
+.global .align 4 .f32 bias = 0f3F800000;
+.visible .entry weigh(.param .u64 out)
+{
+	.reg .pred %p;
+	.reg .b32 %r<4>;
+	.reg .f32 %f<4>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd0, [out];
+	mov.u32 %r0, %tid.x;
+	ld.const.u32 %r1, [limit];
+	setp.ge.u32 %p, %r0, %r1;
+	@%p bra done;
+	mul.wide.u32 %rd1, %r0, 4;
+	mov.u64 %rd2, weights;
+	add.u64 %rd2, %rd2, %rd1;
+	ld.const.f32 %f0, [%rd2];
+	ld.global.f32 %f1, [bias];
+	add.rn.f32 %f0, %f0, %f1;
+	add.u64 %rd0, %rd0, %rd1;
+	st.global.f32 [%rd0], %f0;
+done:
+	ret;
+}
+"""
+"""`weigh` writes weights[i] + bias to out[i], for i < limit. Each test appends a comment: contents belong to a text."""
+
+
+def weighed(kernel):
+    out = np.full(4, -1, np.float32)
+    kernel[1, 32](out)
+    return list(out)
+
+
+def test_variables_of_a_module_can_be_set_in_and_outside_a_cell():
+    kernel, weights = CpuKernel(VARIABLES + "// in a cell"), np.array([1, 2, 3, 4], np.float32)
+    assert weighed(kernel) == [-1, -1, -1, -1]
+    kernel.set("limit", 3)
+    kernel.set("weights", weights)
+    assert weighed(kernel) == [2, 3, 4, -1]
+    with accel_magic.gputrace("kernelcount", device="cpu") as t:
+        assert weighed(kernel) == [2, 3, 4, -1]
+        kernel.set("bias", 0.5)
+        kernel.set("limit", np.int32(4))
+        assert weighed(kernel) == [1.5, 2.5, 3.5, 4.5]
+    assert list(t.result.tools["kernelcount"]["launches"]) == [2]
+    kernel.set("weights", weights[::-1])
+    assert weighed(kernel) == [4.5, 3.5, 2.5, 1.5]
+
+
+def test_kernels_of_one_module_share_its_variables_and_other_modules_have_their_own():
+    text = VARIABLES + "// shared"
+    first, second, other = CpuKernel(text), CpuKernel(text), CpuKernel(VARIABLES + "// another")
+    first.set("limit", 4)
+    assert weighed(second) == [1, 1, 1, 1]
+    assert weighed(other) == [-1, -1, -1, -1]
+
+
+def test_a_variable_of_a_compiled_program_can_be_set_by_its_name_in_the_source(compiled):
+    source = """
+    namespace inner { __constant__ int count; }
+    static __device__ double factor;
+    extern "C" __global__ void f(double *out) { if (threadIdx.x < inner::count) out[threadIdx.x] = factor; }
+    """
+    kernel, out = CpuKernel(nvrtc.compile(source)), np.zeros(100)
+    kernel.set("inner::count", 60)
+    kernel.set("factor", 2)
+    kernel[1, 128](out)
+    assert (out[:60] == 2).all()
+    assert not out[60:].any()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "text"),
+    [
+        ("limits", 1, "gpu.no-variable", "limit, weights, bias"),
+        ("limit", np.int64(1), "gpu.bad-argument", "8 bytes, but the variable has 4"),
+        ("limit", 1.5, "gpu.bad-argument", "float, but the variable has 4"),
+        ("weights", np.ones(3, np.float32), "gpu.bad-argument", "12 bytes, but the variable has 16"),
+        ("weights", 1, "gpu.bad-argument", "int, but the variable has 16"),
+        ("bias", "1", "gpu.bad-argument", "str, but the variable has 4"),
+    ],
+)
+def test_a_variable_that_is_not_there_or_a_value_that_does_not_fit_is_an_error(name, value, code, text):
+    with raises(code, ProbeError) as caught:
+        CpuKernel(VARIABLES).set(name, value)
+    assert text in str(caught.value)
