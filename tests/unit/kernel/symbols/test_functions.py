@@ -219,7 +219,7 @@ def test_overlapping_names_take_limited_memory(elf_file, function_symbols, monke
     table = function_symbols(*((1 + at, 0x2000 + 16 * at) for at in range(500)))
     path = elf_file(symtab=(SYMTAB, table, 2), strtab=(STRTAB, b"\0" + b"A" * 2000, 0))
     monkeypatch.setattr(elf, "_MOST_TEXT", 100_000)
-    with raises("probe.not-elf", ProbeError) as caught:
+    with raises("probe.not-elf", ProbeError):
         file_functions.functions(path)
 
 
