@@ -221,13 +221,28 @@ def layout_of(lines: pa.Array, *, chains: bool) -> Layout | None:
     rows = np.linspace(0, max(len(lines) - 1, 0), min(len(lines), _MOST)).astype(np.int64)
     some = lines.take(pa.array(rows))
     text = "" if chains else "tail"
-    timed = int(pc.sum(pc.match_substring_regex(some, _STAMP)).as_py() or 0) * 2 > len(some)
+    timed = _matching(some, _STAMP) * 2 > len(some)
     for layouts, share in ((_distinct(text=text), _ENOUGH), (_distinct(), 0.5), (_indistinct(text), 0.5)):
-        read = [int(pc.sum(pc.match_substring_regex(some, layout.strict)).as_py() or 0) for layout in layouts]
-        if max(read) >= share * len(some) > 0:
-            best = next(layout for layout, count in zip(layouts, read, strict=True) if count >= _ENOUGH * max(read))
+        best = _best(some, layouts, share)
+        if best is not None:
             return best if best.time or not timed else None  # a time would be read as part of a name
     return None
+
+
+def _best(lines: pa.Array, layouts: tuple[Layout, ...], share: float) -> Layout | None:
+    """Return the first layout that reads as many lines as any other; None if none reads more than `share` of them."""
+    read: list[int] = []
+    for layout in layouts:
+        read.append(_matching(lines, layout.strict))
+        if read[-1] >= _ENOUGH * len(lines) > 0:  # no other layout can read more than all lines
+            break
+    if not max(read) >= share * len(lines) > 0:
+        return None
+    return next(layout for layout, count in zip(layouts, read, strict=False) if count >= _ENOUGH * max(read))
+
+
+def _matching(lines: pa.Array, pattern: str) -> int:
+    return int(pc.sum(pc.match_substring_regex(lines, pattern)).as_py() or 0)
 
 
 def chained(found: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -421,15 +436,19 @@ class Losses:
 
 
 _KNOWN_EVENTS: Final = (
-    r"^(?:(?:cpu|task)-clock|(?:bus-|ref-)?cycles|instructions|branches|(?:cache|branch)-(?:misses|references)|"
+    r"(?:(?:cpu|task)-clock|(?:bus-|ref-)?cycles|instructions|branches|(?:cache|branch)-(?:misses|references)|"
     r"(?:page|minor|major|alignment|emulation)-faults|faults|(?:context|cgroup)-switches|cs|(?:cpu-)?migrations)(?:[:/]|$)"
 )
+_POSSIBLE: Final = rf"{FRAME}|{_SPACED}|\d\.\d{{1,9}}:\s|(?:^| ){_ADDRESS}(?: |\s*$)|(?:^|\s){_KNOWN_EVENTS}"
+"""Part of any output of perf script that can be recognized."""
 
 
 def losses(lines: pa.Array, foreign: NDArray[np.bool_]) -> Losses:
     """Decide which lines are perf script's, and what each reader would lose; `foreign` lines may be another tool's."""
-    found, fields_ = of_lines(lines, foreign)
     nothing = Losses(np.zeros(len(lines), np.bool_))
+    if not _matching(lines, _POSSIBLE):
+        return nothing
+    found, fields_ = of_lines(lines, foreign)
     if fields_ is None or not fields_.rows.any():
         return nothing
     codes, names = labels(fields_.groups["event"])
@@ -455,5 +474,5 @@ def _recognizable(found: Fields, symbols: NDArray[np.bool_]) -> bool:
     """Whether lines without call chains are perf's, and not prose that happens to fit."""
     if found.layout.time and found.layout.event:
         return True
-    known = np.asarray(pc.match_substring_regex(pc.fill_null(found.groups["event"], b""), _KNOWN_EVENTS))
+    known = np.asarray(pc.match_substring_regex(pc.fill_null(found.groups["event"], b""), rf"^{_KNOWN_EVENTS}"))
     return bool(known.all() or symbols.mean() >= _ENOUGH)
