@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.types import Array
 
 
-_SHIFT: Final = {1: 0, 2: 1, 4: 2, 8: 3}
+_SHIFT: Final = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}
 _WINDOWS: Final = {SHARED >> WINDOW: "shared", LOCAL >> WINDOW: "local", PARAMETER >> WINDOW: "param"}
 _BASES: Final = {"shared": SHARED, "local": LOCAL, "param": PARAMETER}
 _FIX = "Check the index computed here against the size of the array."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.devices.sim import specials
-from accel_magic.devices.sim.types import UNSIGNED
+from accel_magic.devices.sim.types import BITS, UNSIGNED
 from accel_magic.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -85,13 +85,13 @@ def bind(program: Program, kernel: Function, state: State, multiprocessors: int)
             continue
         size = arrays.bases[base]
         if base not in state.registers:
-            state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else UNSIGNED[size])
+            state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else BITS[size])
         views[number] = state.registers[base].view(dtype)[::step]
     state.arrays = views
     for function in reachable(program, kernel):
         for base in function.registers:
             size = arrays.bases[base]
             if base not in state.registers and function.recursive:
-                state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else UNSIGNED[size])
+                state.registers[base] = np.zeros(state.shape.lanes, np.bool_ if size == 0 else BITS[size])
     for name, base in arrays.specials.items():
         specials.fill(name, state.registers[base], state, multiprocessors)

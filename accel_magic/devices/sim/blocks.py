@@ -147,6 +147,7 @@ class Blocks:
         state.key[lanes] = np.where(state.exists[lanes], FIRST_KEY | self._kernel.entry, NOWHERE)
         state.ended[lanes] = False
         state.frame[lanes] = 0
+        state.arrivals[lanes] = 0
         state.clock.reshape(state.shape.slots, -1)[chosen] = self._free_at[chosen, None]
         if state.shared_stride:
             state.shared.data[: state.shape.slots * state.shared_stride].reshape(state.shape.slots, -1)[chosen] = 0

@@ -11,7 +11,6 @@ from accel_magic.devices.sim import specials
 from accel_magic.devices.sim.faults import Site
 from accel_magic.devices.sim.memory import CODE, LOCAL, PARAMETER, SHARED
 from accel_magic.devices.sim.types import FLOATS, SIGNED, TYPES, UNSIGNED, Array, Type
-from accel_magic.errors import ProgramError
 
 if TYPE_CHECKING:
     from collections import ChainMap
@@ -98,7 +97,17 @@ class Instruction:
 
 
 class UnknownFormError(Exception):
-    """An instruction with unsupported modifiers or types; the compiler turns it into a ProgramError."""
+    """An instruction with unsupported modifiers or types; the compiler turns it into a ProgramError.
+
+    Args:
+        why: The reason.
+        fix: What to do instead; '' if only a GPU can run it.
+
+    """
+
+    def __init__(self, why: str, fix: str = "") -> None:
+        super().__init__(why)
+        self.fix = fix
 
 
 class Modifiers:
@@ -392,16 +401,6 @@ class Code:
         self.elapsed = elapsed
         self.site = Site(scope.function, instruction.text, instruction.line, instruction.source)
 
-    def error(self, why: str, fix: str = "Compile the kernel for sm_80, or without this instruction.") -> ProgramError:
-        """Make the error for an unsupported instruction."""
-        return ProgramError(
-            f"CPU device (simulated): cannot run `{self.instruction.text}` in {self.scope.function}, "
-            f"PTX line {self.instruction.line}.",
-            why=why,
-            fix=fix,
-            code="gpu.ptx.unsupported",
-        )
-
     def read(self, operand: Operand, kind: Type) -> Reader:
         """Compile a source."""
         return _READERS[type(operand)](self, operand, kind)
@@ -442,6 +441,7 @@ class Code:
         base = operand.base
         if isinstance(base, Register):
             _, declared = self.named(base.name)
+            require(declared.size in UNSIGNED, f"{base.name} is .{declared.name}, which is not an address")
             read = self.read(base, TYPES[f"u{declared.bits}"])
             if declared.size == 8:
                 return (lambda state: read(state) + offset) if offset else read

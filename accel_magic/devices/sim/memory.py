@@ -7,7 +7,7 @@ import mmap
 import os
 import threading
 import weakref
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.devices.sim.types import UNSIGNED
+from accel_magic.devices.sim.types import BITS
 from accel_magic.errors import MachineError, ProgramError
 
 if TYPE_CHECKING:
@@ -34,21 +34,23 @@ CODE: Final = 0x0400_0000_0000
 """Address of the first function, for calls through pointers; functions are 16 bytes apart."""
 GUARD: Final = 256
 """Least bytes between two allocations, so that an access just past one does not hit the next."""
+KERNEL_HEAP: Final = 8 << 20
+"""Bytes that kernels may allocate with `malloc`: CUDA's default."""
 WINDOW: Final = 40
 """Address bits within one window."""
 
 
 class Region:
-    """Bytes that can be read and written in units of 1, 2, 4 and 8.
+    """Bytes that can be read and written in units of 1, 2, 4, 8 and 16.
 
     Args:
-        data: uint8; its length is a multiple of 8.
+        data: uint8; its length is a multiple of 16.
 
     """
 
     def __init__(self, data: Array) -> None:
         self.data = data
-        self.units = {size: data.view(dtype) for size, dtype in UNSIGNED.items()}
+        self.units = {size: data.view(dtype) for size, dtype in BITS.items()}
 
 
 @dataclass(frozen=True, order=True)
@@ -96,6 +98,7 @@ class Heap:
         self._clean = GLOBAL
         """Memory from this address on was never allocated and is zero."""
         self._table = _table([])
+        self._of_kernels: dict[int, int] = {}
         _HEAPS.add(self)
 
     @property
@@ -123,6 +126,48 @@ class Heap:
             self.region.data[new.address - GLOBAL : max(dirty, new.address - GLOBAL)] = 0
             self._add(new)
             return new.address
+
+    def allocate_in_kernel(self, sizes: list[int]) -> list[int]:
+        """Allocate memory for the threads of a kernel, as `malloc` does there; it outlives the kernel.
+
+        Args:
+            sizes: Bytes for each thread.
+
+        Returns:
+            The address for each thread, aligned to 16; 0 if `KERNEL_HEAP` bytes would not be enough.
+
+        """
+        with self._lock:
+            left = KERNEL_HEAP - sum(self._of_kernels.values())
+            offsets, total = [], 0
+            for size in sizes:
+                granted = size <= left
+                offsets.append(total if granted else -1)
+                left -= size if granted else 0
+                total += -(-(max(size, 1) + GUARD) // 16) * 16 if granted else 0
+            first = self._first_of(total)
+            found = [first + offset if first and offset >= 0 else 0 for offset in offsets]
+            new = {address: max(size, 1) for address, size in zip(found, sizes, strict=True) if address}
+            if new:
+                self._of_kernels |= new
+                self._add(*(Allocation(address, size) for address, size in new.items()))
+            return found
+
+    def _first_of(self, size: int) -> int:
+        """Find and clear space for the allocations of a kernel; 0 if there is none."""
+        try:
+            whole = self._place(Allocation(0, size), 16)
+        except MachineError:
+            return 0
+        self.region.data[whole.address - GLOBAL : max(min(whole.end, self._clean), whole.address) - GLOBAL] = 0
+        return whole.address
+
+    def free_in_kernel(self, address: int) -> bool:
+        """Free memory that a kernel allocated. Returns whether there was any at this address."""
+        if address not in self._of_kernels:
+            return False
+        self.free(address)
+        return True
 
     def share(self, descriptor: int, size: int) -> int:
         """Map `size` bytes of a file into the memory, live for kernels and `view`, until the address is freed.
@@ -172,6 +217,7 @@ class Heap:
                     fix="Free each address that allocate() returned exactly once.",
                     code="gpu.bad-address",
                 )
+            self._of_kernels.pop(address, None)
             self._used = [used for used in self._used if used is not gone]
             self._freed = [*self._freed, gone]
             self._table = _table(self._used)
@@ -196,11 +242,14 @@ class Heap:
             )
         return Allocation(at, wanted.size, wanted.constant, wanted.shared)
 
-    def _add(self, new: Allocation) -> None:
+    def _add(self, *new: Allocation) -> None:
+        """Add allocations without others between them, by address."""
         used = [*self._used]
-        insort(used, new)
-        self._freed = [gone for gone in self._freed if gone.end <= new.address or gone.address >= new.limit]
-        self._clean = max(self._clean, new.limit)
+        place = bisect_right(used, new[0])
+        used[place:place] = new
+        first, limit = new[0].address, new[-1].limit
+        self._freed = [gone for gone in self._freed if gone.end <= first or gone.address >= limit]
+        self._clean = max(self._clean, limit)
         self._used = used
         self._table = _table(used)
 

@@ -172,6 +172,7 @@ class _Loader:
         function.frame = align(reader.frame, FRAME_ALIGN)
         function.registers = reader.numbers
         function.threads = _most_threads(raw.directives)
+        _refuse_clusters(raw)
         function.blocks = tuple(one for one in _block_programs(raw.body) if one.entry in self._numbers)
         return reader.entries
 
@@ -189,6 +190,18 @@ class _Loader:
         return tuple(placed)
 
 
+def _refuse_clusters(raw: ptx.Function) -> None:
+    """Refuse a kernel that is compiled for clusters of several blocks: with one it would compute something else."""
+    blocks = _product_of(raw.directives, (".reqnctapercluster",))
+    if blocks > 1:
+        raise ProgramError(
+            f"CPU device (simulated): cannot run {raw.name}, PTX line {raw.line}.",
+            why=f"It needs clusters of {blocks} blocks; the device has clusters of one block.",
+            fix="Run the kernel on a GPU (--device cuda), or compile it without __cluster_dims__.",
+            code="gpu.ptx.unsupported",
+        )
+
+
 def _block_programs(body: ptx.Scope) -> Iterator[BlockProgram]:
     """Find the directives in a kernel's body that name programs for its blocks: see `gpu.inject.blocks`."""
     for item in body.items:
@@ -198,9 +211,14 @@ def _block_programs(body: ptx.Scope) -> Iterator[BlockProgram]:
 
 def _most_threads(directives: tuple[str, ...]) -> int:
     """Read `.maxntid` or `.reqntid`: most threads of a block; 0 if neither is given."""
+    return _product_of(directives, (".maxntid", ".reqntid"))
+
+
+def _product_of(directives: tuple[str, ...], names: tuple[str, ...]) -> int:
+    """Return the product of the numbers of the first directive with one of these names; 0 if there is none."""
     for directive in directives:
         words = directive.replace(",", " ").split()
-        if words[0] in (".maxntid", ".reqntid"):
+        if words[0] in names:
             total = 1
             for word in words[1:]:
                 total *= int(word, 0)
@@ -251,9 +269,10 @@ class _Compiler:
             try:
                 self._add(segment, placed)
             except UnknownFormError as error:
-                _refuse(self._function.name, placed, str(error))
+                _refuse(self._function.name, placed, error)
 
     def _add(self, segment: Segment, placed: Placed) -> None:
+        operations.refuse_unsupported(placed.instruction.opcode)
         one = instruction(placed)
         code = Code(one, placed.scope, self._program.arrays, segment.cost)
         segment.first = segment.first or code.site
@@ -335,12 +354,13 @@ def _cut(
         yield row
 
 
-def _refuse(function: str, placed: Placed, why: str) -> NoReturn:
+def _refuse(function: str, placed: Placed, error: UnknownFormError) -> NoReturn:
+    why = str(error)
     raise ProgramError(
         f"CPU device (simulated): cannot run `{text(placed.instruction)}` in {function}, "
         f"PTX line {placed.instruction.line}.",
         why=f"{why[0].upper()}{why[1:]}.",
-        fix="Compile the kernel for sm_80, or without this instruction.",
+        fix=error.fix or "Run the kernel on a GPU (--device cuda), or write it without this instruction.",
         code="gpu.ptx.unsupported",
     ) from None
 

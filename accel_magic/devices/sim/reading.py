@@ -154,7 +154,7 @@ def _name(item: ptx.Name, scope: Scope) -> Operand:
 
 def _address(item: ptx.Address, scope: Scope) -> Operand:
     if item.coordinates:
-        raise UnknownFormError("tensors and textures are not supported")
+        raise UnknownFormError("an address with coordinates is not supported here")
     if isinstance(item.base, ptx.Immediate):
         return Address(None, int(item.base.value) + item.offset)
     base = _name(item.base, scope)

@@ -118,6 +118,7 @@ class State:
         self.parked_count = 0
         self.barrier = np.full(lanes, -1, np.int64)
         self.resume = np.zeros(lanes, np.int64)
+        self.arrivals = np.zeros(lanes, np.int64)
         self.vote = np.zeros(lanes, np.bool_)
         self.barrier_records: dict[int, Any] = {}
         self.finishers: dict[int, Callable[[State, Array, Array], None]] = {}

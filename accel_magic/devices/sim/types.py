@@ -26,6 +26,10 @@ Lanes: TypeAlias = Any
 UNSIGNED: Final[Mapping[int, Any]] = MappingProxyType({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64})
 
 
+BITS: Final[Mapping[int, Any]] = MappingProxyType({**UNSIGNED, 16: np.dtype("V16")})
+"""Dtypes of untyped bits; numpy has no integers of 16 bytes, so those are only moved and compared."""
+
+
 SIGNED: Final[Mapping[int, Any]] = MappingProxyType({1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64})
 
 
@@ -72,7 +76,7 @@ _PACKED = {"f16x2": 4, "bf16": 2, "bf16x2": 4, "tf32": 4, "e4m3x2": 2, "e5m2x2":
 TYPES: Final = MappingProxyType(
     {f"u{8 * size}": Type(f"u{8 * size}", size, "u", dtype) for size, dtype in UNSIGNED.items()}
     | {f"s{8 * size}": Type(f"s{8 * size}", size, "s", dtype) for size, dtype in SIGNED.items()}
-    | {f"b{8 * size}": Type(f"b{8 * size}", size, "b", dtype) for size, dtype in UNSIGNED.items()}
+    | {f"b{8 * size}": Type(f"b{8 * size}", size, "b", dtype) for size, dtype in BITS.items()}
     | {f"f{8 * size}": Type(f"f{8 * size}", size, "f", dtype) for size, dtype in FLOATS.items()}
     | {name: Type(name, size, "x", UNSIGNED[size]) for name, size in _PACKED.items()}
     | {"pred": Type("pred", 1, "p", np.bool_)}

@@ -251,7 +251,10 @@ def deadlock(segments: list[Segment], state: State) -> Violation:
 
 
 def _whom(state: State, lanes: Array, what: str) -> str:
-    return f"barrier {state.barrier[lanes[0]]}" if what == "barrier" else what
+    number = int(state.barrier[lanes[0]])
+    if what != "barrier":
+        return what
+    return "the cluster's barrier" if number == barriers.CLUSTER else f"barrier {number}"
 
 
 def _threads(state: State, lanes: Array) -> str:

@@ -17,6 +17,7 @@ from accel_magic.devices.sim.operations import (
     matrix,
     mbarrier,
     moving,
+    products,
     warpgroup,
 )
 from accel_magic.devices.sim.types import TYPES
@@ -31,16 +32,54 @@ _STEPS = {
     **lanes.STEPS,
     **asynchronous.STEPS,
     **matrix.STEPS,
+    **products.STEPS,
     **warpgroup.STEPS,
     **mbarrier.STEPS,
 }
+_WIDE = frozenset({"mov", "ld", "ldu", "st", "atom", "call"})
+"""Instructions on 128-bit registers."""
 _FLOATS = frozenset(name for name, kind in TYPES.items() if kind.kind in "fx")
 COSTS = {
     **dict.fromkeys(("ld", "st", "atom", "red", "ldmatrix", "cp", "stmatrix"), 8),
-    **dict.fromkeys(("div", "rem", "sqrt", "rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh", "mma", "wgmma"), 4),
-    **dict.fromkeys(("shfl", "bar", "barrier", "call", "ret", "nanosleep"), 2),
+    **dict.fromkeys(
+        ("div", "rem", "sqrt", "rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh", "mma", "wmma", "wgmma"), 4
+    ),
+    **dict.fromkeys(("shfl", "bar", "barrier", "call", "ret", "nanosleep", "movmatrix"), 2),
 }
 """Cycles of instructions that take more than one. This model makes work visible; it does not predict a GPU."""
+
+
+_TEXTURES = ("textures are not supported", "Pass the data as a pointer and index it, or run the kernel on a GPU.")
+_SURFACES = ("surfaces are not supported", _TEXTURES[1])
+_REFUSED = {
+    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), _TEXTURES),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), _SURFACES),
+    "tcgen05": (
+        "the tensor memory of sm_100 is not supported",
+        "Compile the kernel for sm_90a or older: it then uses wgmma or mma.",
+    ),
+    "multimem": (
+        "addresses of several devices are not supported",
+        "Run the kernel on GPUs, or without multicast.",
+    ),
+}
+"""Instructions that no form of is supported, to why, and what to do instead."""
+_TENSORS = (
+    "copies by tensor maps are not supported",
+    "Copy with cp.async, cp.async.bulk or loads: compile for sm_80, or do not use the tensor memory accelerator.",
+)
+
+
+def refuse_unsupported(parts: tuple[str, ...]) -> None:
+    """Refuse instructions of a kind that the device does not have.
+
+    Raises:
+        UnknownFormError: It is one.
+
+    """
+    found = _TENSORS if parts[0] == "cp" and "tensor" in parts else _REFUSED.get(parts[0])
+    if found is not None:
+        raise UnknownFormError(*found)
 
 
 def name_of(parts: tuple[str, ...]) -> str:
@@ -57,6 +96,8 @@ def compile_step(code: Code) -> Step:
     """
     parts = code.instruction.parts
     name = name_of(parts)
+    if "b128" in parts and name not in _WIDE:
+        raise UnknownFormError("128-bit registers can only be moved, loaded, stored, exchanged and compared")
     if name in _STEPS:
         modifiers = Modifiers(parts[len(name.split(".")) :])
         step = _STEPS[name](code, modifiers)

@@ -106,7 +106,8 @@ def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
     require(bool(name), "its operation is not supported")
     width = {"v2": 2, "v4": 4, "v8": 8}.get(modifiers.one_of(("v2", "v4", "v8")), 1)
     kind = modifiers.type()
-    kind = TYPES[f"u{kind.bits}"] if name in ("exch", "cas") else kind
+    kind = TYPES[f"b{kind.bits}"] if name in ("exch", "cas") else kind
+    require(kind.size <= 8 or name in ("exch", "cas"), "its operation is not supported for this type")
     operands = code.operands[1:] if fetch else code.operands
     address = code.address(operands[0], space)
     columns = [

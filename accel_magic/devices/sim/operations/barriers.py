@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 U32 = TYPES["u32"]
 PREDICATE = TYPES["pred"]
 BARRIERS = 16
+CLUSTER = 16
+"""Number of the cluster's barrier, which the block shares with no other: a cluster has one block."""
 
 
 @dataclass
@@ -52,6 +54,8 @@ def waiting(state: State, number: int) -> Waiting:
 
 def complete(state: State, number: int) -> bool:
     """Release the threads of every block that has completed a barrier. Returns whether there was one."""
+    if number == CLUSTER:
+        return _complete_cluster(state)
     record = waiting(state, number)
     slots = state.shape.slots
     here = state.barrier == number
@@ -68,6 +72,17 @@ def complete(state: State, number: int) -> bool:
     record.announced[done] = 0
     state.barriers += int(done.sum())
     return True
+
+
+def _complete_cluster(state: State) -> bool:
+    """Release the threads that wait for a phase in which all threads of the block have arrived."""
+    last = np.full(state.shape.slots, np.iinfo(np.int64).max)
+    running = np.flatnonzero(state.exists & ~state.ended)
+    np.minimum.at(last, state.slot[running], state.arrivals[running])
+    done = np.flatnonzero((state.barrier == CLUSTER) & (state.arrivals <= last[state.slot]))
+    _release(state, done)
+    state.barriers += len(np.unique(state.slot[done]))
+    return bool(len(done))
 
 
 def _release(state: State, lanes: Array) -> None:
@@ -184,11 +199,35 @@ def _bar_red(code: Code, modifiers: Modifiers, segment: int) -> End:
     return end
 
 
+def _cluster(modifiers: Modifiers) -> End:
+    """Compile `barrier.cluster`, with one instruction to arrive and one to wait."""
+    modifiers.drop(("acquire", "release", "relaxed", "aligned"))
+    mode = modifiers.one_of(("arrive", "wait"))
+    require(bool(mode), "it has no supported action")
+    return _cluster_arrive if mode == "arrive" else _cluster_wait
+
+
+def _cluster_arrive(state: State, key: int) -> int:
+    lanes = state.lanes()
+    state.arrivals[lanes] += 1
+    state.key[lanes] = key + 1
+    _complete_cluster(state)
+    return -1
+
+
+def _cluster_wait(state: State, key: int) -> int:
+    lanes = state.lanes()
+    state.barrier[lanes] = CLUSTER
+    state.resume[lanes] = key + 1
+    state.key[lanes] = NOWHERE
+    _complete_cluster(state)
+    return -1
+
+
 NAMES = ("bar", "barrier")
 
 
 def compile_barrier(code: Code, modifiers: Modifiers, segment: int) -> End:
     """Compile a barrier that ends the segment with this number."""
-    require("cluster" not in modifiers.left, "clusters of blocks are not supported")
-    end: End = _bar(code, modifiers, segment)
+    end: End = _cluster(modifiers) if modifiers.flag("cluster") else _bar(code, modifiers, segment)
     return end

@@ -13,7 +13,7 @@ from accel_magic.devices.sim.memory import CODE
 from accel_magic.devices.sim.operations import intrinsics
 from accel_magic.devices.sim.operations.control import leave
 from accel_magic.devices.sim.state import DEEPEST, DEPTH_SHIFT
-from accel_magic.devices.sim.types import TYPES
+from accel_magic.devices.sim.types import BITS, TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,10 @@ def intrinsic(code: Code, name: str) -> Step:
     call = parts_of(code)
     make = intrinsics.FUNCTIONS.get(name)
     if make is None:
-        raise UnknownFormError(f"the function {name} is not defined in the module, and the device does not provide it")
+        raise UnknownFormError(
+            f"the function {name} is not defined in the module, and the device does not provide it",
+            "Compile the kernel together with the function's source, so that the module defines it.",
+        )
     return make(
         code, [_variable(code, item) for item in call.results], [_variable(code, item) for item in call.arguments]
     )
@@ -163,9 +166,9 @@ def _passing(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], No
 
 
 def _pass_value(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
-    read = code.read(item, TYPES[f"u{slot.type.bits}"])
+    read = code.read(item, TYPES[f"b{slot.type.bits}"])
     require(slot.register, f"its argument {slot.name} is a value, but the parameter is in memory")
-    number = code.arrays.view(int(slot.offset), np.dtype(f"u{slot.type.size}"))
+    number = code.arrays.view(int(slot.offset), BITS[slot.type.size])
 
     def give(state: State, _frame: int) -> None:
         state.arrays[number][state.selection] = read(state)
@@ -219,8 +222,8 @@ def _collect(code: Code, call: Call, function: Function, caller: Function, *, in
 
 def _taking(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
     if slot.register:
-        write = code.write(item, TYPES[f"u{slot.type.bits}"])
-        number = code.arrays.view(int(slot.offset), np.dtype(f"u{slot.type.size}"))
+        write = code.write(item, TYPES[f"b{slot.type.bits}"])
+        number = code.arrays.view(int(slot.offset), BITS[slot.type.size])
 
         def take_register(state: State, _frame: int) -> None:
             if write is not None:

@@ -1,4 +1,4 @@
-"""Functions that the driver provides on a GPU: device printf and failed assertions."""
+"""Functions that the driver provides on a GPU: printf, failed assertions, and the heap of kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from accel_magic.devices.sim import access
 from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import UnknownFormError
+from accel_magic.devices.sim.code import require
 from accel_magic.devices.sim.faults import Violation
 
 if TYPE_CHECKING:
@@ -138,14 +138,54 @@ def _assert_fail(code: Code, _results: list[Variable], arguments: list[Variable]
     return step
 
 
-def _no_heap(_code: Code, _results: list[Variable], _arguments: list[Variable]) -> Step:
-    raise UnknownFormError("memory cannot be allocated within a kernel")
+def _values(state: State, variable: Variable) -> list[int]:
+    """Read a call's parameter in every executing lane."""
+    return [_argument(state, variable, int(lane)) for lane in state.lanes()]
+
+
+def _require_words(variables: list[Variable], count: int) -> None:
+    """Check that there are this many variables of 8 bytes."""
+    right = [variable.size for variable in variables] == [8] * count
+    require(right and all(variable.offset % 8 == 0 for variable in variables), "it is not declared as in CUDA")
+
+
+def _malloc(_code: Code, results: list[Variable], arguments: list[Variable]) -> Step:
+    _require_words(results, 1)
+    _require_words(arguments, 1)
+    (result,), (size,) = results, arguments
+
+    def step(state: State) -> None:
+        found = state.heap.allocate_in_kernel(_values(state, size))
+        lanes = state.lanes()
+        starts = state.frame[lanes] + lanes * state.local_stride + result.offset
+        state.local.units[8][starts // 8] = np.array(found, np.uint64)
+
+    return step
+
+
+def _free(code: Code, _results: list[Variable], arguments: list[Variable]) -> Step:
+    _require_words(arguments, 1)
+    (pointer,) = arguments
+
+    def step(state: State) -> None:
+        for lane, address in zip(state.lanes(), _values(state, pointer), strict=True):
+            if address and not state.heap.free_in_kernel(address):
+                raise Violation(
+                    "free() of an address that malloc() did not return, or that was freed before",
+                    site=code.site,
+                    lane=int(lane),
+                    address=address,
+                    fix="Free each pointer of the kernel's own malloc() or new once.",
+                    code="gpu.fault.bad-free",
+                )
+
+    return step
 
 
 FUNCTIONS: dict[str, Callable[[Code, list[Variable], list[Variable]], Step]] = {
     "vprintf": _vprintf,
     "__assertfail": _assert_fail,
-    "malloc": _no_heap,
-    "free": _no_heap,
+    "malloc": _malloc,
+    "free": _free,
 }
 """Function name to what compiles a call of it."""

@@ -233,6 +233,6 @@ MASKS: dict[str, int | None] = {
     "redux": 2,
     "elect": 1,
     "bar.warp": 0,
-    **dict.fromkeys(("mma", "ldmatrix", "stmatrix", "wgmma")),
+    **dict.fromkeys(("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma")),
 }
 """Index of the operand of a `.sync` form that holds the mask of lanes to wait for; None for the whole warp."""

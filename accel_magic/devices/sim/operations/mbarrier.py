@@ -104,18 +104,13 @@ def _each(state: State, read: Reader) -> Array:
     return state.spread(read(state)).astype(np.int64)
 
 
-def _space(modifiers: Modifiers) -> str:
-    """Take the space; a cluster has one block, so its shared memory is the block's."""
-    return "shared" if modifiers.flag("shared::cluster") else space_of(modifiers)
-
-
 def _mbarrier(code: Code, modifiers: Modifiers) -> Step:
     action = modifiers.one_of(tuple(_ACTIONS))
     require(bool(action), "it has no supported action")
     modifiers.drop({"b64", "noComplete"})
     if action == "pending_count":
         return _pending_count(code)
-    space = _space(modifiers)
+    space = space_of(modifiers)
     modifiers.drop(ORDERS)
     return _ACTIONS[action](code, modifiers, space)
 
@@ -225,11 +220,10 @@ def bulk(code: Code, modifiers: Modifiers) -> Step:
     if modifiers.one_of(("commit_group", "wait_group", "prefetch")):
         modifiers.left.clear()
         return lambda _state: None
-    require("tensor" not in modifiers.left, "tensor maps are not supported")
-    require("multicast::cluster" not in modifiers.left, "clusters of blocks are not supported")
+    require("multicast::cluster" not in modifiers.left, "copies to several blocks of a cluster are not supported")
     completes = modifiers.flag("mbarrier::complete_tx::bytes")
     modifiers.drop({"bulk_group", "L2::cache_hint"})
-    target_space, source_space = _space(modifiers), _space(modifiers)
+    target_space, source_space = space_of(modifiers), space_of(modifiers)
     target, source = code.address(code.operands[0], target_space), code.address(code.operands[1], source_space)
     size = _number(code, code.operands[2])
     barrier = code.address(code.operands[3], "shared") if completes else None
@@ -273,7 +267,7 @@ def arrive_behind_copies(code: Code, modifiers: Modifiers) -> Step:
     require(modifiers.flag("arrive"), "it has no supported action")
     counted = modifiers.flag("noinc")
     modifiers.drop({"b64"})
-    space = _space(modifiers)
+    space = space_of(modifiers)
     address = code.address(code.operands[0], space)
 
     def step(state: State) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from accel_magic.devices.sim import access
 from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Address, Modifiers, Register, Sink, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.memory import GLOBAL, LOCAL, PARAMETER, SHARED, WINDOW
 from accel_magic.devices.sim.types import TYPES, Type
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 SPACES = {
     "global": "global",
     "shared": "shared",
+    "shared::cluster": "shared",
     "shared::cta": "shared",
     "local": "local",
     "const": "const",
@@ -68,6 +70,8 @@ ORDERS = frozenset(
 """Modifiers for order, scope and caching. They have no effect: memory is coherent, and each instruction completes in
 all lanes before the next begins."""
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+_WIDEST = 16
+"""Bytes of a `.b128` register."""
 
 
 def space_of(modifiers: Modifiers) -> str:
@@ -149,8 +153,8 @@ def _st(code: Code, modifiers: Modifiers) -> Step:
     target, source = code.operands[:2]
     space, kind, items = _shape(modifiers, source)
     space, address = _where(code, space, target)
-    unsigned = TYPES[f"u{kind.bits}"]
-    readers = [code.read(item, unsigned) for item in items]
+    bits = TYPES[f"b{kind.bits}"]
+    readers = [code.read(item, bits) for item in items]
     how = Access(space, kind.size, len(items), True, code.site)
 
     def step(state: State) -> None:
@@ -166,7 +170,7 @@ def _mov(code: Code, modifiers: Modifiers) -> Step:
         return _gather(code, target, source, kind)
     if isinstance(target, Vector):
         return _scatter(code, target, source, kind)
-    raw = kind if kind.kind == "p" else TYPES[f"u{kind.bits}"]
+    raw = kind if kind.kind == "p" else TYPES[f"b{kind.bits}"]
     if not isinstance(source, Register | Symbol | Address):
         raw = kind
     read = code.read(source, raw) if not isinstance(source, Symbol) else _address_of(code, source, raw)
@@ -186,6 +190,8 @@ def _address_of(code: Code, source: Symbol, kind: Type) -> Reader:
 
 def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
     """Compile `mov.b64 r, {low, high}`: pack several registers into one."""
+    if kind.size == _WIDEST:
+        return _gather_widest(code, target, source, kind)
     piece = TYPES[f"u{kind.bits // len(source.items)}"]
     whole = TYPES[f"u{kind.bits}"]
     readers = [code.read(item, piece) for item in source.items]
@@ -204,9 +210,11 @@ def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
 def _scatter(code: Code, target: Vector, source: Operand, kind: Type) -> Step:
     """Compile `mov.b64 {low, high}, r`: unpack one register into several."""
     piece = TYPES[f"u{kind.bits // len(target.items)}"]
-    whole = TYPES[f"u{kind.bits}"]
+    whole = TYPES[f"b{kind.bits}"]
     read = code.read(source, whole)
     writers = [None if isinstance(item, Sink) else code.write(item, piece) for item in target.items]
+    if kind.size == _WIDEST:
+        return lambda state: _write_pieces(state, writers, np.ascontiguousarray(read(state)).view(piece.dtype))
 
     def step(state: State) -> None:
         value = read(state)
@@ -215,6 +223,27 @@ def _scatter(code: Code, target: Vector, source: Operand, kind: Type) -> Step:
                 write(state, np.asarray(value >> whole.dtype(place * piece.bits)).astype(piece.dtype))
 
     return step
+
+
+def _gather_widest(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
+    """Compile `mov.b128 q, {low, high}`."""
+    piece = TYPES[f"u{kind.bits // len(source.items)}"]
+    readers = [code.read(item, piece) for item in source.items]
+    write = code.write(target, kind)
+
+    def step(state: State) -> None:
+        if write is not None:
+            pieces = np.stack([state.spread(read(state)) for read in readers], axis=-1)
+            write(state, pieces.view(kind.dtype)[:, 0])
+
+    return step
+
+
+def _write_pieces(state: State, writers: list[Writer | None], pieces: Array) -> None:
+    """Write the pieces of each lane's value, consecutive in `pieces`, to a register each."""
+    for place, write in enumerate(writers):
+        if write is not None:
+            write(state, pieces[place :: len(writers)])
 
 
 _BASES = {"global": 0, "const": 0, "shared": SHARED, "local": LOCAL, "param": PARAMETER}
@@ -271,6 +300,39 @@ def _nothing(_code: Code, modifiers: Modifiers) -> Step:
     return lambda _state: None
 
 
+def _mapa(code: Code, modifiers: Modifiers) -> Step:
+    """Compile the address of a variable in another block of the cluster: there is one block, of rank 0."""
+    space, kind = space_of(modifiers), modifiers.type()
+    require(space in ("shared", ""), "it has no supported space")
+    target, source, rank = code.operands
+    read = _address_of(code, source, kind) if isinstance(source, Symbol) else code.read(source, kind)
+    write, ranks = code.write(target, kind), code.read(rank, TYPES["u32"])
+
+    def step(state: State) -> None:
+        wrong = state.spread(ranks(state)) != 0
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise Violation(
+                f"there is no block {state.spread(ranks(state))[first]} in the cluster",
+                site=code.site,
+                lane=int(state.lanes()[first]),
+                why="the CPU device runs clusters of one block",
+                fix="Take the number of blocks from %cluster_nctarank: cluster_group::num_blocks().",
+                code="gpu.fault.bad-cluster-rank",
+            )
+        if write is not None:
+            write(state, read(state))
+
+    return step
+
+
+def _getctarank(code: Code, modifiers: Modifiers) -> Step:
+    space_of(modifiers)
+    modifiers.type()
+    write = code.write(code.operands[0], TYPES["u32"])
+    return lambda state: None if write is None else write(state, np.zeros(state.count(), np.uint32))
+
+
 def _alloca(_code: Code, _modifiers: Modifiers) -> Step:
     raise UnknownFormError("stack memory of dynamic size is not supported")
 
@@ -282,6 +344,8 @@ STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
     "st": _st,
     "cvta": _cvta,
     "isspacep": _isspacep,
+    "mapa": _mapa,
+    "getctarank": _getctarank,
     "alloca": _alloca,
     **dict.fromkeys(("prefetch", "prefetchu", "applypriority", "discard", "createpolicy", "griddepcontrol"), _nothing),
     **dict.fromkeys(("membar", "fence", "setmaxnreg", "pmevent"), _nothing),

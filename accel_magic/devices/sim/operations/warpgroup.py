@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.devices.sim import access
-from accel_magic.devices.sim import floats as small_floats
 from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Modifiers, Number, Vector, require
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.operations.matrix import Accumulator, left_of, whole_warps, words_to
+from accel_magic.devices.sim.operations import fragments
+from accel_magic.devices.sim.operations.fragments import whole_warps
 from accel_magic.devices.sim.state import WARP
 from accel_magic.devices.sim.types import TYPES
 
@@ -40,7 +40,6 @@ _PIECE: Final = 16
 _WIDTHS: Final = {0: 16, 1: 128, 2: 64, 3: 32}
 """Bytes of a swizzled row by the descriptor's mode; mode 0 does not swizzle."""
 _BYTES: Final = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
-_DTYPES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class _Matrix:
         how = Access("shared", size, 1, False, self.site)
         (units,) = access.load(state, how, addresses.reshape(-1).astype(np.uint64))
         state.selection = before
-        return _elements(self.kind, units).reshape(len(lanes), self.length, self.depth)
+        return fragments.numbers(self.kind)(units).reshape(len(lanes), self.length, self.depth)
 
     def _places(self, descriptor: int, first: int) -> Array:
         """Return the addresses of all elements, shape (length, depth)."""
@@ -110,19 +109,6 @@ def _decoded(field: int) -> int:
     return (field & 0x3FFF) << 4
 
 
-def _elements(kind: str, units: Array) -> Array:
-    if kind in small_floats.EIGHT:
-        return small_floats.EIGHT[kind].table()[units].astype(np.float64)
-    packed = np.ascontiguousarray(units).view(_DTYPES[_BYTES[kind]])
-    if kind in ("s8", "u8"):
-        return packed.view(np.int8 if kind == "s8" else np.uint8).astype(np.int64)
-    if kind == "f16":
-        return packed.view(np.float16).astype(np.float64)
-    if kind == "bf16":
-        return small_floats.widen_bf16(packed).astype(np.float64)
-    return (packed & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
-
-
 def _wgmma(code: Code, modifiers: Modifiers) -> Step:
     action = modifiers.one_of(("fence", "commit_group", "wait_group", "mma_async"))
     modifiers.drop(("sync", "aligned"))
@@ -144,7 +130,7 @@ def _product(code: Code, modifiers: Modifiers) -> Step:
     require({left, right} <= _BYTES.keys(), f"products of .{left} and .{right} are not supported")
     require(depth * _BYTES[left] == 32, "this shape is not supported")
     result, a, b, *rest = code.operands
-    into = Accumulator(target)
+    into, from_sums, to_sums = fragments.sums(target, _ROWS, _CORE), fragments.numbers(target), fragments.raw(target)
     signs, turned = _constants(rest[1:], in_registers=isinstance(a, Vector))
     sums, writers = _registers(code, result)
     require(len(writers) == columns // _CORE * into.registers, "its operands do not fit its shape")
@@ -161,10 +147,11 @@ def _product(code: Code, modifiers: Modifiers) -> Step:
         added = state.spread(adds(state)).reshape(-1, WARP)[:, :1, None]
         for at in range(columns // _CORE):
             words = slice(at * into.registers, (at + 1) * into.registers)
-            part = product[..., at * _CORE : (at + 1) * _CORE] + np.where(added, into.take(given[words]), 0)
-            for write, value in zip(writers[words], into.give(part, saturate=saturate), strict=True):
-                if write is not None:
-                    write(state, value.reshape(-1))
+            part = product[..., at * _CORE : (at + 1) * _CORE]
+            part = part + np.where(added, from_sums(into.take(given[words])[:, 0]), 0)
+            if saturate:
+                part = np.clip(part, -(2**31), 2**31 - 1)
+            into.write(state, writers[words], to_sums(part)[:, None])
 
     return step
 
@@ -188,11 +175,9 @@ def _registers(code: Code, operand: Operand) -> tuple[list[Reader], list[Writer 
 def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) -> Callable[[State, Array], Array]:
     """Return a function that reads each warp's rows of the left matrix, shape (warps, 16, depth)."""
     if isinstance(operand, Vector):
-        readers, convert = [code.read(item, U32) for item in operand.items], words_to(kind)
-        require(len(readers) == 4, "its left matrix must have four registers")
-        return lambda state, _lanes: left_of(
-            [state.spread(read(state)).reshape(-1, WARP) for read in readers], convert, depth
-        )
+        held, convert = fragments.left(kind, _ROWS, depth), fragments.numbers(kind)
+        readers = held.readers(code, operand)
+        return lambda state, _lanes: convert(held.read(state, readers)[:, 0])
     matrix, read = _Matrix(kind, _ROWS, depth, turned, code.site), code.read(operand, U64)
 
     def rows(state: State, lanes: Array) -> Array:

@@ -1,0 +1,38 @@
+"""What the device cannot run is refused with its own reason, and a fix that can help."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel_magic.devices.sim import Device
+from tests.support.errors import raises
+
+REFUSED = {
+    "tex.1d.v4.f32.s32 {%f0,%f1,%f2,%f3}, [%d0, {%r0}];": "textures are not supported",
+    "txq.width.b32 %r0, [%d0];": "textures are not supported",
+    "tld4.r.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d0, {%f0,%f1}];": "textures are not supported",
+    "suld.b.1d.b32.trap {%r0}, [%d0, {%r1}];": "surfaces are not supported",
+    "sust.b.2d.b32.trap [%d0, {%r0,%r1}], {%r2};": "surfaces are not supported",
+    "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1}], [%r2];": (
+        "copies by tensor maps are not supported"
+    ),
+    "tcgen05.wait::ld.sync.aligned;": "tensor memory of sm_100",
+    "multimem.ld_reduce.global.add.u32 %r0, [%d0];": "several devices",
+    "call.uni (%r0), missing, (%r1);": "missing is not defined",
+    "add.b128 %q0, %q0, %q0;": "128-bit registers",
+    "fantasy.u32 %r0, %r1;": "does not support the instruction fantasy",
+    "ld.global.u32 %r0, [%q0];": "is not an address",
+}
+
+
+@pytest.mark.parametrize("instruction", REFUSED)
+def test_each_kind_of_instruction_is_refused_with_its_own_reason(instruction):
+    source = (
+        ".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry k() {\n"
+        f".reg .b32 %r<4>; .reg .f32 %f<4>; .reg .b64 %d<2>; .reg .b128 %q<1>;\n{instruction}\nret; }}\n"
+    )
+    with raises("gpu.ptx.unsupported") as caught:
+        Device(1 << 20).load(source)
+    assert REFUSED[instruction] in caught.value.why[0].lower() + caught.value.why[1:]
+    assert caught.value.fix
+    assert ("sm_80" in caught.value.fix) == ("tensor maps" in REFUSED[instruction])
