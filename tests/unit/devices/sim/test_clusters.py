@@ -76,3 +76,20 @@ def test_kernels_for_clusters_of_several_blocks_are_refused(blocks):
     with raises("gpu.ptx.unsupported") as caught:
         Device(1 << 20).load(source)
     assert "clusters of 2 blocks" in caught.value.why
+
+
+def test_no_thread_passes_a_clusters_barrier_before_the_last_has_arrived():
+    # The second warp stores its value in code that is scheduled after that of the waiting first warp.
+    source = (
+        ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {\n"
+        ".reg .pred %p; .reg .b32 %r<3>; .reg .b64 %d<3>; .shared .u32 value;\n"
+        "ld.param.u64 %d0, [out]; mov.u32 %r0, %tid.x; setp.ge.u32 %p, %r0, 32; @%p bra late;\n"
+        "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n"
+        "ld.shared.u32 %r1, [value]; bra done;\n"
+        "late: mov.u32 %r1, 7; st.shared.u32 [value], %r1; barrier.cluster.arrive; barrier.cluster.wait;\n"
+        "done: mul.wide.u32 %d1, %r0, 4; add.u64 %d2, %d0, %d1; st.global.u32 [%d2], %r1;\nret; }\n"
+    )
+    device = Device(1 << 20)
+    out = device.allocate(256)
+    device.launch(device.load(source), "k", 1, 64, [out])
+    assert device.copy_out(out, 256).view(np.uint32).tolist() == [7] * 64
