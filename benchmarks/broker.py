@@ -35,6 +35,7 @@ for _ in range(rounds):
         told["starts"].append((time.perf_counter() - begin) * 1e3)
         told["traced"].append(loop())
     assert t.result.hits >= calls
+    assert mode == "count" or t.result.recorded == t.result.hits
     assert t.result.lost == 0, t.result.lost
     assert ("through the broker" in str(t.result)) == (os.getuid() != 0)
 print(json.dumps(told))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic import trace
 from benchmarks.arithmetic import Measured
+from benchmarks.peers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,8 @@ def _on_workers(client: Client, count: int) -> float:
     begin = time.perf_counter()
     with traced:
         took = time.perf_counter() - begin
-    assert len(traced.result.nodes) == count
+    nodes = traced.result.nodes
+    require(nodes["problem"].tolist() == [""] * count, f"not all of {count} workers were traced: {nodes['problem']}")
     return took
 
 
@@ -78,4 +80,5 @@ def _in_processes(count: int) -> float:
     took = time.perf_counter() - begin
     for process in started:
         process.communicate()
+        require(process.returncode == 0, f"a process that traces itself failed: {process.returncode}")
     return took

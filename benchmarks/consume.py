@@ -64,8 +64,7 @@ def _ours(calls: int) -> float:
         frame = events_frame(_recording(plan, events))
         taken = time.perf_counter_ns() - start
         os.close(file)
-    if len(frame) < calls:
-        raise peers.PeerError(f"{len(frame)} events of {calls} were in the ring")
+    peers.require(len(frame) >= calls, f"{len(frame)} events of {calls} were in the ring")
     return taken / len(frame)
 
 

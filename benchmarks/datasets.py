@@ -30,9 +30,12 @@ def streaming(*, quick: bool) -> Iterator[Measured]:
     lost = []
     for turn in range(rounds):
         times["untraced"].append(workloads.run("getppid", calls).ns_per_call)
-        times["memory"].append(peers.ours(TRACEPOINT, "getppid", calls, mode="events")[0].ns_per_call)
+        memory = peers.ours(TRACEPOINT, "getppid", calls, mode="events", losses=True)
+        times["memory"].append(memory[0].ns_per_call)
         folder = workloads.folder() / f"cost-{turn}"
-        run, result = peers.ours(TRACEPOINT, "getppid", calls, mode="events", save=folder)
+        run, result = peers.ours(TRACEPOINT, "getppid", calls, mode="events", losses=True, save=folder)
+        stored = result.scan().count_rows()
+        peers.require(stored == result.recorded, f"{stored} events of {result.recorded} are in the folder")
         times["folder"].append(run.ns_per_call)
         lost.append(100 * result.lost / calls)
         shutil.rmtree(folder)

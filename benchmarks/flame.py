@@ -20,6 +20,7 @@ from accel_magic.recording.profile import ProfileBuilder, Samples, State
 from accel_magic.views.figures.bokehjs import bokehjs, figure_html
 from accel_magic.views.flame import flame
 from benchmarks.arithmetic import Measured
+from benchmarks.peers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +151,7 @@ def redraws(browser: Any, name: str, size: str, html: str, rounds: int) -> Itera
         page.get_by_text("Top frames as a table").wait_for()
         drawn, taken = page.evaluate(STEPS, rounds)
         page.close()
+    require(drawn > 0 and all(len(times) == rounds for times in taken.values()), f"{drawn} frames drawn: {taken}")
     what = {"all": "reset", "zoomed": "zoom to a frame", "search": "search", "select": "select a time"}
     for step, times in taken.items():
         text = f"flame graph, {what[step]}: {size}, {drawn:,} drawn"

@@ -6,6 +6,7 @@ is little affected by other processes and includes interrupts.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from benchmarks.kernel import new_kernel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from accel_magic.results.trace import TraceResult
+
 RATE, FAST = 99, 4999
 ALONE = "the same with nothing attached"
 SAMPLE = f"profile:hz:{RATE} {{ @[kstack, ustack] = count(); }}"
@@ -33,12 +36,18 @@ def others_ns():
     reader_ns = time.clock_gettime_ns(~reader.shared().pid << 3 | 2)
     return time.process_time_ns() - time.thread_time_ns() + reader_ns
 
-others, start = others_ns(), time.monotonic_ns()
+others, start, own = others_ns(), time.monotonic_ns(), time.thread_time_ns()
 while time.monotonic_ns() - start < {seconds} * 1e9:
     sum(range(1000))
 spent = (others_ns() - others) / (time.monotonic_ns() - start) * 100
+own = time.thread_time_ns() - own
 """
 REPORTED = "reported = f.facts.tracer_ns / f.recording.duration_ns * 100"
+SAMPLED = """
+samples = f.profile.samples
+sampled = samples.weight[samples.state == 0].sum()
+assert sampled > 0.5 * own, f"{sampled / 1e9:.2f} s of {own / 1e9:.2f} s were sampled"
+"""
 SWITCHES = (
     "tracepoint:sched:sched_switch { "
     "if (@began[args->next_pid]) { @us[kstack] = hist((nsecs - @began[args->next_pid]) / 1000); "
@@ -53,13 +62,15 @@ def sampling(*, quick: bool) -> Iterator[Measured]:
     alone, ours, theirs, costs = [], [], [], []
     for _ in range(rounds):
         alone.append(_compute(loops))
-        with accel_magic.trace(f"profile:hz:{RATE}", stacks=AUTO):
+        with accel_magic.trace(f"profile:hz:{RATE}", stacks=AUTO) as sampled:
             ours.append(_compute(loops))
+        _check_samples(sampled.result, RATE, ours[-1])
         with _bpftrace(SAMPLE):
             theirs.append(_compute(loops))
-        with program_time.measured(), accel_magic.trace(f"profile:hz:{FAST}", stacks=AUTO):
-            _compute(loops)
+        with program_time.measured(), accel_magic.trace(f"profile:hz:{FAST}", stacks=AUTO) as sampled:
+            computed = _compute(loops)
             costs.append(program_time.mean_ns("am_plain"))
+        _check_samples(sampled.result, FAST, computed)
     what = f"CPU time of a busy thread sampled at {RATE} Hz with all stacks"
     yield Measured("sample", what, "ns", tuple(ours), ALONE, tuple(alone), "ratio", 1.02)
     yield Measured("sample-bpftrace", "the same under bpftrace", "ns", tuple(theirs), ALONE, tuple(alone), "ratio")
@@ -78,6 +89,7 @@ def in_notebook(*, quick: bool) -> Iterator[Measured]:
             for _ in range(rounds):
                 spent.append(kernel.run(NOTEBOOK.format(rate=rate, seconds=seconds), "spent").values["spent"])
                 reported.append(kernel.run(REPORTED, "reported").values["reported"])
+                kernel.run(SAMPLED)
         what = f"CPU time of the notebook's other threads and the reader while `%%flame` samples at {rate} Hz"
         yield Measured(f"notebook-{rate}", f"{what}, with the live row", "% of a CPU", tuple(spent), bar=bar)
         yield Measured(f"notebook-told-{rate}", "own cost shown in the headline", "% of a CPU", tuple(reported))
@@ -91,8 +103,9 @@ def waiting(*, quick: bool) -> Iterator[Measured]:
     for _ in range(rounds):
         times["alone"].append(_switch(trips))
         for name, options in (("count", {"mode": "count"}), ("events", {}), ("stacks", {"stacks": AUTO})):
-            with accel_magic.trace("offcpu", **options):
+            with accel_magic.trace("offcpu", **options) as waited:
                 times[name].append(_switch(trips))
+            _check_waits(waited.result, trips)
             with program_time.measured(), accel_magic.trace("offcpu", **options):
                 _switch(trips // 10)
                 costs[name].append(program_time.mean_ns("am_switch"))
@@ -109,6 +122,27 @@ def waiting(*, quick: bool) -> Iterator[Measured]:
         yield Measured(f"wait-{name}-ns", what, "ns", tuple(costs[name]))
     what = "two switches, bpftrace's histograms by kernel stack"
     yield Measured("wait-bpftrace", what, "ns", tuple(times["bpftrace"]), ALONE, alone, "ratio")
+
+
+def _check_samples(result: TraceResult, rate: int, ns: float) -> None:
+    """Check that this much CPU time was sampled, most of it with a stack of this module."""
+    stacks = result.stacks
+    own = sum(row.hits for row in stacks.itertuples() if any(frame.module == __file__ for frame in row.frames))
+    least = 0.5 * rate * ns / 1e9
+    peers.require(own >= least, f"{own} samples of {ns / 1e9:.2f} s have a stack: fewer than {least:.0f}")
+
+
+def _check_waits(result: TraceResult, trips: int) -> None:
+    """Check that both threads' waits were counted, and recorded or lost if asked, with stacks if asked."""
+    plan = result.recording.plan
+    peers.require(result.hits >= trips, f"{result.hits} waits in {trips} trips")
+    if plan.records_events:
+        seen = result.recorded + result.lost
+        peers.require(seen == result.hits, f"{seen} of {result.hits} waits were recorded or lost")
+        peers.require(result.recorded > 0, "no wait was recorded")
+    if plan.stacks:
+        seen = peers.with_stack(result)
+        peers.require(seen > 0.9 * result.recorded, f"{seen} of {result.recorded} waits have a stack")
 
 
 def _compute(loops: int) -> float:
@@ -145,4 +179,5 @@ def _bpftrace(program: str) -> Iterator[None]:
             yield
         finally:
             tool.terminate()
-            tool.communicate()
+            output, _ = tool.communicate()
+            peers.require(re.search(r"^@\w*\[", output, re.MULTILINE), f"bpftrace saw nothing: {output[-500:]}")

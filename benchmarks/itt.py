@@ -65,8 +65,9 @@ import accel_magic
 accel_magic.collect_tasks()
 import openvino
 begin = time.perf_counter()
-with accel_magic.trace("openvino"):
+with accel_magic.trace("openvino") as t:
     print(time.perf_counter() - begin)
+assert t.result.recording.plan.points
 """
 
 

@@ -29,6 +29,7 @@ class Reply:
         idle: When the kernel was done.
         values: Values of the requested expressions.
         html_bytes: Size of the HTML of the result.
+        updates: Number of updates of what was displayed.
 
     """
 
@@ -37,6 +38,7 @@ class Reply:
     idle: float
     values: Mapping[str, Any]
     html_bytes: int
+    updates: int
 
 
 class Kernel:
@@ -49,7 +51,7 @@ class Kernel:
         """Execute a cell; `names` are variables (numbers) to return. Raises CellError if the cell raises."""
         sent = time.time()
         request = self._client.execute(code, user_expressions={name: name for name in names})
-        result, html, error = float("nan"), "", ""
+        result, html, error, updates = float("nan"), "", "", 0
         while True:
             message = self._client.get_iopub_msg(timeout=TIMEOUT_S)
             come = time.time()
@@ -58,6 +60,8 @@ class Kernel:
             content = message["content"]
             if message["msg_type"] == "error":
                 error = f"{content['ename']}: {content['evalue']}"
+            elif message["msg_type"] == "update_display_data":
+                updates += 1
             elif message["msg_type"] == "execute_result":
                 result, html = come, content["data"].get("text/html", "")
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
@@ -67,7 +71,7 @@ class Kernel:
             raise CellError(error)
         found = reply["user_expressions"]
         values = {name: ast.literal_eval(found[name]["data"]["text/plain"]) for name in names}
-        return Reply(sent, result, come, values, len(html))
+        return Reply(sent, result, come, values, len(html), updates)
 
     def _reply_to(self, request: str) -> dict[str, Any]:
         """Content of the reply to a request; late replies to startup requests may arrive first."""

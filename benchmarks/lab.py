@@ -17,7 +17,7 @@ from accel_magic.lab import image, npu
 from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.settings import Settings
 from benchmarks.arithmetic import Measured
-from benchmarks.peers import PeerError
+from benchmarks.peers import PeerError, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +67,7 @@ def _attaching(lab: Lab, kernel: str, *, rounds: int) -> Iterator[Measured]:
     what = f"attach {count}, compared with the peer"
     yield Measured(f"lab-alone-{kernel}", what, "s", attach, PEER, peers, "speedup", note=note)
     for part, values in report["parts_s"].items():
+        require(min(values) > 0, f"this part of attaching did not run: {part}")
         yield Measured(f"lab-{part}-{kernel}", f"part of attaching, {kernel}: {part}", "s", tuple(values))
     first = (report["first_s"],)
     yield Measured(f"lab-first-{kernel}", f"the first attach of a process, {kernel}", "s", first)

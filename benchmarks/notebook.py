@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.arithmetic import Measured
 from benchmarks.kernel import new_kernel
+from benchmarks.peers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,7 @@ def cells(*, quick: bool) -> Iterator[Measured]:
 
 def _end_to_result(kernel: Kernel, calls: int) -> float:
     reply = kernel.run(EVENTS.format(calls=calls), "last")
+    kernel.run(f"assert {calls} <= t.hits == t.recorded + t.lost, (t.hits, t.recorded, t.lost)")
     return float(reply.result - reply.values["last"])
 
 
@@ -74,9 +76,11 @@ def live(*, quick: bool) -> Iterator[Measured]:
         kernel.run(BUSY.format(live="live", steps=1000))
         for turn in range(rounds):
             order = ("live", "no-live") if turn % 2 else ("no-live", "live")
-            taken = {mode: kernel.run(BUSY.format(live=mode, steps=steps), "taken").values["taken"] for mode in order}
-            ours.append(taken["live"])
-            theirs.append(taken["no-live"])
+            replies = {mode: kernel.run(BUSY.format(live=mode, steps=steps), "taken") for mode in order}
+            shown = {mode: reply.updates for mode, reply in replies.items()}
+            require(shown["live"] and not shown["no-live"], f"updates of the live display: {shown}")
+            ours.append(replies["live"].values["taken"])
+            theirs.append(replies["no-live"].values["taken"])
     yield Measured(
         "live",
         "a CPU-bound Python loop under the live display",

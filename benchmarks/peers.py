@@ -15,7 +15,7 @@ from accel_magic.api.tracing import trace
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.bcc.find import find_bcc
-from benchmarks import workloads
+from benchmarks import program_time, workloads
 
 if TYPE_CHECKING:
     from accel_magic.results.trace import TraceResult
@@ -24,10 +24,17 @@ if TYPE_CHECKING:
 _SCRIPT = Path(__file__).with_name("bcc_peer.py")
 _RETURN_0 = bytes([0xB7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0])
 TRACEPOINT = "tracepoint:syscalls:sys_enter_getppid"
+_EMPTY, _TRIED = "bench_empty", 1000
 
 
 class PeerError(Exception):
-    """A peer did not do its work, so its measurement would be meaningless."""
+    """A tool did not do its work, so its measurement would be meaningless."""
+
+
+def require(done: object, failure: str) -> None:
+    """Check that what a row measures has happened. Raises PeerError."""
+    if not done:
+        raise PeerError(failure)
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,42 @@ def uprobe() -> str:
     return f"uprobe:{workloads.program()}:traced_function"
 
 
-def ours(probe: str, what: What, calls: int, chunk: int = workloads.CHUNK, **options: Any) -> tuple[Run, TraceResult]:
-    """Trace the loop with `accel_magic.trace`."""
+def ours(
+    probe: str, what: What, calls: int, chunk: int = workloads.CHUNK, *, losses: bool = False, **options: Any
+) -> tuple[Run, TraceResult]:
+    """Trace the loop with `accel_magic.trace`; `losses` may be what the row reports, and are errors otherwise."""
     with trace(probe, **options) as block:
         run = workloads.run(what, calls, chunk)
-    if block.result.hits != calls:
-        raise PeerError(f"accel_magic counted {block.result.hits} hits of {calls}")
+    check(block.result, calls, losses=losses)
     return run, block.result
+
+
+def check(result: TraceResult, calls: int, *, losses: bool = False) -> None:
+    """Check that a trace counted, timed and recorded each call, with the stacks that it was asked for.
+
+    Raises:
+        PeerError: It did not.
+
+    """
+    plan = result.recording.plan
+    require(result.hits == calls, f"accel_magic counted {result.hits} hits of {calls}")
+    require(losses or result.lost == 0, f"accel_magic lost {result.lost} events of {calls}")
+    if plan.latency_points:
+        timed = int(result.recording.histograms.counts.sum())
+        require(timed == calls, f"accel_magic timed {timed} calls of {calls}")
+    if plan.records_events:
+        seen = result.recorded + result.lost
+        require(seen == calls, f"accel_magic recorded or lost {seen} events of {calls}")
+    if plan.stacks:
+        seen = with_stack(result)
+        require(seen == result.recorded, f"{seen} events of {result.recorded} have a stack")
+
+
+def with_stack(result: TraceResult) -> int:
+    """Number of events with a stack that has frames."""
+    stacks = result.stacks
+    there = stacks.loc[stacks["frames"].map(len) > 0, "stack"]
+    return int(result.events["stack"].isin(there).sum())
 
 
 def empty_program(what: What, calls: int) -> Run:
@@ -59,9 +95,13 @@ def empty_program(what: What, calls: int) -> Run:
 
     This is the minimum cost of any tool on this tracepoint: calling a program and returning.
     """
-    program = syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, _RETURN_0, name="bench_empty")
+    program = syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, _RETURN_0, name=_EMPTY)
     link = syscalls.link_raw_tracepoint(program, "sys_enter")
     try:
+        with program_time.measured():
+            workloads.run(what, _TRIED)
+            ran = program_time.runs(_EMPTY)
+        require(ran >= _TRIED, f"the empty program ran {ran} times in {_TRIED} system calls")
         return workloads.run(what, calls)
     finally:
         os.close(link)
@@ -79,8 +119,7 @@ def bpftrace_count(probe: str, what: What, calls: int, chunk: int = workloads.CH
     """Run the loop under `PROBE { @[probe] = count(); }`."""
     output = _bpftrace(f"{probe} {{ @[probe] = count(); }}", what, calls, chunk)
     seen = int((re.search(r"\]: (\d+)", output) or _missing("bpftrace counted nothing"))[1])
-    if seen < calls:
-        raise PeerError(f"bpftrace counted {seen} hits of {calls}")
+    require(seen >= calls, f"bpftrace counted {seen} hits of {calls}")
     return Traced(workloads.read(calls, chunk), seen)
 
 
@@ -125,8 +164,7 @@ def bcc(mode: str, what: What, calls: int, chunk: int = workloads.CHUNK) -> Trac
         peer.stdin.flush()
         answer = json.loads(peer.stdout.readline() or "{}")
     seen = answer.get("hits", answer.get("events", 0))
-    if mode in ("count", "uprobe") and seen < calls:
-        raise PeerError(f"BCC counted {seen} hits of {calls}")
+    require(mode == "events" or seen >= calls, f"BCC counted {seen} hits of {calls}")
     return Traced(run, seen, answer.get("end_ns", 0), answer.get("consume_ns", 0))
 
 

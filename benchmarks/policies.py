@@ -11,6 +11,7 @@ from accel_magic.policies import generators
 from accel_magic.policies.engine import Model
 from accel_magic.policies.policy import load
 from benchmarks.arithmetic import Measured
+from benchmarks.peers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +33,9 @@ def trying(*, quick: bool) -> Iterator[Measured]:
         ours, theirs = [], []
         for _ in range(rounds):
             start = time.perf_counter()
-            model.run(accessed.page)
+            told = model.run(accessed.page)
             ours.append((time.perf_counter() - start) / accesses)
+            require((told["evicted"] >= 0).any(), f"{name} has evicted nothing of {BLOCKS} blocks for {CHUNKS} chunks")
             theirs.append(_test_run(runs))
         peer = "BPF_PROG_TEST_RUN of an empty program from Python, once"
         what = f"an access in the model of a GPU's memory with the policy {name}, which hears of each"

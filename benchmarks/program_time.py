@@ -28,12 +28,25 @@ def measured() -> Iterator[None]:
 
 
 def mean_ns(prefix: str) -> float:
-    """Mean run time in ns of the loaded programs whose names start with a prefix; NaN if none ran."""
+    """Mean run time in ns of the loaded programs whose names start with a prefix. Raises ValueError if none ran."""
+    total, count = _total(prefix)
+    if not count:
+        raise ValueError(f"no program {prefix}* has run")
+    return total / count
+
+
+def runs(prefix: str) -> int:
+    """Runs of the loaded programs whose names start with a prefix, while the statistics were enabled."""
+    return _total(prefix)[1]
+
+
+def _total(prefix: str) -> tuple[int, int]:
+    """Run time in ns, and number of runs."""
     total = runs = id_ = 0
     while True:
         result, raw = _bpf(_NEXT_PROGRAM, struct.pack("<II", id_, 0))
         if result < 0:
-            return total / runs if runs else float("nan")
+            return total, runs
         id_ = struct.unpack_from("<I", raw, 4)[0]
         fd, _ = _bpf(_PROGRAM_BY_ID, struct.pack("<I", id_))
         if fd < 0:

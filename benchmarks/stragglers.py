@@ -22,6 +22,7 @@ from accel_magic.analysis.stragglers.lateness import Clocks
 from accel_magic.probes.presets import steps as marks
 from accel_magic.probes.presets import torch
 from benchmarks.arithmetic import Measured
+from benchmarks.peers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +52,9 @@ def finding(*, quick: bool) -> Iterator[Measured]:
         command = [sys.executable, "-m", "benchmarks.stragglers", str(RANKS), str(number)]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).resolve().parents[1])
         told = json.loads(done.stdout)
-        if told["late"] != [LATE, LATE]:
-            raise RuntimeError(f"found other stragglers: {told['late']}")
+        require(told["late"] == [LATE, LATE], f"found other stragglers: {told['late']}")
+        # The last step has no end.
+        require(told["matched"] == [number - 1, number], f"matched {told['matched']} steps and collectives of {number}")
         seconds.append(told["by_step_s"] + told["by_collective_s"])
         sizes.append(told["peak_kib"] / 1024)
     what = f"stragglers of {RANKS} simulated ranks x {number:,} steps with a collective each, by step and by collective"

@@ -207,3 +207,57 @@ def test_replies_to_other_requests_are_not_mistaken_for_the_cells_reply(kernel):
     with pytest.raises(CellError, match="ZeroDivisionError"):
         kernel.run("1 / 0")
     assert kernel.run("answer += 1", "answer").values == {"answer": 43}
+
+
+CALLED = [(at * 1000, 0) for at in range(5)]
+TIMED = [(at * 1000, 0, 100) for at in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("probe", "events", "fields", "failure"),
+    [
+        pytest.param("tracepoint:a:b", CALLED, {}, None, id="all there"),
+        pytest.param("tracepoint:a:b", CALLED, {"lost": [2], "hits": [5]}, "lost 2 events of 5", id="losses"),
+        pytest.param("tracepoint:a:b", CALLED[:3], {"hits": [5]}, "recorded or lost 3 events of 5", id="a limit"),
+        pytest.param("tracepoint:a:b", [], {"hits": [5], "plan": {"mode": "count"}}, None, id="counted"),
+        pytest.param("tracepoint:a:b", CALLED[:4], {}, "counted 4 hits of 5", id="not counted"),
+        pytest.param("latency:uprobe:/x:f", TIMED, {}, None, id="timed"),
+        pytest.param("latency:uprobe:/x:f", TIMED, {"durations": {0: [100] * 4}}, "timed 4 calls of 5", id="not timed"),
+    ],
+)
+def test_a_row_fails_if_its_calls_were_not_traced(make_recording, probe, events, fields, failure):
+    from accel_magic.results.trace import TraceResult
+    from benchmarks import peers
+
+    result = TraceResult(make_recording([probe], events, **fields))
+    if failure is None:
+        peers.check(result, 5)
+        return
+    with pytest.raises(peers.PeerError, match=failure):
+        peers.check(result, 5)
+
+
+def test_a_row_fails_if_events_have_no_stack(monkeypatch, make_recording):
+    from accel_magic.results.trace import TraceResult
+    from benchmarks import peers
+
+    result = TraceResult(make_recording(["tracepoint:a:b"], CALLED, plan={"stacks": ("user",)}))
+    monkeypatch.setattr(peers, "with_stack", lambda _: 4)
+    with pytest.raises(peers.PeerError, match="4 events of 5 have a stack"):
+        peers.check(result, 5)
+
+
+def test_a_group_whose_work_did_not_happen_is_an_error_and_the_others_run(monkeypatch, measured, capsys):
+    from benchmarks import peers, run
+
+    def broken(*, quick):
+        peers.require(quick, "unlike this")
+        peers.require(False, "nothing was traced")
+        yield
+
+    monkeypatch.setattr(run, "GROUPS", {"broken": broken, "other": lambda *, quick: [measured((1.0, 2.0))]})
+    assert run.main(["--quick"]) == 1
+    output, errors = capsys.readouterr()
+    assert "1 rows" in output
+    assert "broken: FAILED: PeerError: nothing was traced" in errors
+    assert run.main(["--quick", "--only", "other"]) == 0
