@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
-from tests.support import users
+from tests.support import callers, users
 from tests.support.kernel_objects import kernel_objects
 
 CALLS = """
@@ -50,7 +50,7 @@ def program(*arguments):
 def test_a_command_and_its_children_are_counted_exactly(broker, folder):
     before = kernel_objects()
     process = started(broker, "trace", "--save", folder / "t.parquet", *program(300))
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=callers.DEADLINE_S)
 
     assert process.returncode == 0, errors
     result = accel_magic.open(folder / "t.parquet")
@@ -99,7 +99,7 @@ def test_the_ranks_of_a_job_need_no_privilege(broker, folder):
         for rank in range(2)
     ]
     for process in ranks:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=callers.DEADLINE_S)
         assert process.returncode == 0, errors
 
     result = accel_magic.open(folder / "job")
@@ -110,7 +110,7 @@ def test_the_ranks_of_a_job_need_no_privilege(broker, folder):
 
 def test_a_command_that_is_killed_keeps_its_counts(broker, folder):
     process = started(broker, "trace", "--save", folder / "t.parquet", *program(300, 9))
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=callers.DEADLINE_S)
 
     assert process.returncode == 128 + 9, errors
     assert accel_magic.open(folder / "t.parquet").counts["hits"].sum() == 900
@@ -120,7 +120,7 @@ def test_a_user_who_is_not_admitted_gets_the_reason(start, folder):
     broker = start()
     broker.socket.chmod(0o600)
     process = started(broker, "trace", "--save", folder / "t.parquet", *program(3))
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=callers.DEADLINE_S)
 
     assert process.returncode == 1
     assert "the broker does not admit this user" in errors

@@ -1,6 +1,8 @@
 """The environment of all tests: the same on every machine, whatever the caller's shell has set."""
 
 import os
+import re
+import tempfile
 
 PACKAGES = "ACCEL_MAGIC_"
 KEPT = frozenset(
@@ -22,6 +24,8 @@ OWN = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "240s",
 }
 UMASK = 0o022
+TEMPORARY = re.compile(r"/[\w./-]{,40}")
+"""Folders for temporary files that all tests can use: sockets need short paths, and preloaded libraries plain ones."""
 
 
 def own():
@@ -31,4 +35,7 @@ def own():
         foreign = name.startswith(PACKAGES) and name not in KEPT and GUEST not in os.environ
         if foreign or name.startswith(LOCALE):
             del os.environ[name]
+    if not TEMPORARY.fullmatch(os.environ.get("TMPDIR", "/")):
+        del os.environ["TMPDIR"]
+        tempfile.tempdir = None  # pytest has asked for it already
     os.environ.update(OWN)

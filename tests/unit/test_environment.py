@@ -42,6 +42,12 @@ def test_variables_of_the_callers_shell_do_not_reach_the_tests():
     assert found.keys() & {"ACCEL_MAGIC_CLANG", "LANG", "LC_TIME"} == set()
 
 
+def test_temporary_files_are_where_sockets_and_preloaded_libraries_can_be(tmp_path):
+    assert "TMPDIR" not in in_a_run(TMPDIR=str(tmp_path / "with space"))
+    assert "TMPDIR" not in in_a_run(TMPDIR="/tmp/" + "long" * 10)
+    assert in_a_run(TMPDIR="/var/tmp")["TMPDIR"] == "/var/tmp"
+
+
 def test_variables_that_choose_what_is_tested_reach_the_tests():
     assert in_a_run(ACCEL_MAGIC_THOROUGH="1")["ACCEL_MAGIC_THOROUGH"] == "1"
     assert in_a_run(ACCEL_MAGIC_LAB="7.2", ACCEL_MAGIC_COMPILER="10.0.2.100:7007")["ACCEL_MAGIC_COMPILER"]
