@@ -1,6 +1,8 @@
-"""Abstract Unix sockets for our libraries in other processes; a killed process leaves no file behind.
+"""Unix sockets between this package's processes. The peer's credentials are checked.
 
-Abstract names have no permissions: any process on this machine may connect, so the peer's credentials are checked.
+Our libraries in other processes use abstract names: a killed process leaves no file behind. These have no permissions,
+so any process on this machine may connect, and fill the queue of connections. A socket in a private folder can only be
+reached by its user and root.
 """
 
 from __future__ import annotations
@@ -9,9 +11,16 @@ import os
 import secrets
 import socket
 import struct
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic import directories
+
+if TYPE_CHECKING:
+    from accel_magic.directories import Directory
 
 _WAITING: Final = 128
+_FILE: Final = "socket"
 _CREDENTIALS: Final = struct.Struct("iII")
 """struct ucred: process, user, group."""
 
@@ -35,6 +44,39 @@ def listen(kind: socket.SocketKind) -> tuple[socket.socket, str]:
         listening.close()
         raise
     return listening, name
+
+
+def listen_in(folder: Path) -> tuple[socket.socket, str]:
+    """Listen in a folder that only this user may enter.
+
+    Args:
+        folder: An absolute path.
+
+    Returns:
+        The socket, and its path.
+
+    """
+    place = folder.resolve()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with directories.opened(place) as opened:
+            listening.bind(_in(opened))
+        listening.listen(_WAITING)
+    except BaseException:
+        listening.close()
+        raise
+    return listening, str(place / _FILE)
+
+
+def connect_in(connection: socket.socket, path: str) -> None:
+    """Connect to a socket of `listen_in`. Raises OSError: nobody listens there, or there is a link on the path."""
+    with directories.opened(Path(path).parent) as opened:
+        connection.connect(_in(opened))
+
+
+def _in(folder: Directory) -> str:
+    """Return an address in a folder; paths of sockets may have 107 bytes only."""
+    return f"/proc/self/fd/{folder.descriptor}/{_FILE}"
 
 
 def address(name: str) -> str:

@@ -13,9 +13,9 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from accel_magic import channel, local_socket, machine, own_python, scratch
+from accel_magic import channel, directories, foreign_files, local_socket, machine, own_python, scratch
 from accel_magic._version import __version__
 from accel_magic.broker import client as broker
 from accel_magic.broker.messages import encoded_error, raise_error
@@ -101,7 +101,7 @@ def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
         queues: Calls wait here until the running task has ended, so the client cannot be heard meanwhile.
 
     Returns:
-        `socket`, its name, and `pid`.
+        `socket`, its path, and `pid`.
 
     Raises:
         MachineError: It cannot be started.
@@ -221,7 +221,8 @@ def ask_to_stop(name: str) -> dict[str, Any]:
     answer: dict[str, Any] = ask(name, {"kind": "stop"})
     if temporary := answer["temporary"]:
         _kept[temporary] = scratch.hold(Path(temporary))
-    return {**answer, "counts": Path(answer["counts_path"]).read_bytes()}
+    with _opened(answer["counts_path"]) as file:
+        return {**answer, "counts": file.read()}
 
 
 def beat(names: tuple[str, ...]) -> None:
@@ -265,7 +266,7 @@ def _connected(name: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_SEND_S)
-        connection.connect(local_socket.address(name))
+        local_socket.connect_in(connection, name)
         stranger = local_socket.stranger(connection)
     except BaseException:
         connection.close()
@@ -278,9 +279,16 @@ def _connected(name: str) -> socket.socket:
 
 def read(path: str, offset: int) -> bytes:
     """Read the next part of a recording, at most `CHUNK` bytes; empty at its end."""
-    with Path(path).open("rb") as file:
+    with _opened(path) as file:
         file.seek(offset)
         return file.read(CHUNK)
+
+
+def _opened(path: str) -> BinaryIO:
+    """Open a file of a recording. Raises OSError: there is a link on the path."""
+    place = Path(path)
+    with directories.opened(place.parent) as folder:
+        return foreign_files.opened(place.name, follow=False, folder=folder.descriptor)
 
 
 def remove(folder: str) -> None:

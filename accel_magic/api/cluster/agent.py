@@ -1,7 +1,7 @@
 """The agent of one worker: a process of its own, which traces the worker and its children for a client elsewhere.
 
 `python -m accel_magic.api.cluster.agent WORKER SILENCE_S FOLDER [BROKER DESCRIPTOR]`, started by
-`cluster.remote.start_agent`, prints its socket's name and continues in the background, so that it outlives the worker.
+`cluster.remote.start_agent`, prints its socket's path and continues in the background, so that it outlives the worker.
 Only processes of the same user (or root) on this machine are served. It ends when asked to, or when it has heard
 nothing from the client for SILENCE_S seconds: then it detaches, and completes its dataset. Events are written to the
 dataset while it traces, so those until then remain if it is killed.
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from accel_magic import channel, local_socket, machine, scratch
 from accel_magic.broker.messages import encoded_error
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, RecordingError, TraceStateError
+from accel_magic.recording import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -251,8 +252,8 @@ def main(worker: int, silence_s: float, folder: str, broker: str = "", descripto
     agent, answer = None, dict[str, Any]()
     try:
         place, temporary = folder_for(folder)
+        own, listening, name = _listening()
         agent = Agent(worker, place, temporary)
-        listening, name = local_socket.listen(socket.SOCK_STREAM)
         answer = {"socket": name, "pid": os.getpid()}
     except AccelMagicError as error:
         answer = encoded_error(error)
@@ -261,8 +262,20 @@ def main(worker: int, silence_s: float, folder: str, broker: str = "", descripto
     for stream in range(3):  # whoever started this waits for their end
         os.dup2(nothing, stream)
     if agent is not None:
-        with listening:
-            agent.serve(listening, silence_s)
+        try:
+            with listening:
+                agent.serve(listening, silence_s)
+        finally:
+            own.remove()
+
+
+def _listening() -> tuple[scratch.Scratch, socket.socket, str]:
+    """Listen in a folder that only this user can enter, so nobody else can fill the queue of connections."""
+    try:
+        own = scratch.make("agent")
+        return (own, *local_socket.listen_in(own.path))
+    except OSError as error:
+        raise _no_folder(str(error)) from None
 
 
 def folder_for(given: str) -> tuple[Path, scratch.Scratch | None]:
@@ -270,16 +283,22 @@ def folder_for(given: str) -> tuple[Path, scratch.Scratch | None]:
     try:
         if not given:
             made = scratch.make("cluster")
-            return made.path, made
-        Path(given).mkdir(parents=True, exist_ok=True)
+            return made.path.resolve(), made
+        with files.made(files.followed(given)) as folder:
+            return folder.path, None
+    except RecordingError as error:
+        raise _no_folder(error.why) from None
     except OSError as error:
-        raise MachineError(
-            "the agent has no folder for its recording",
-            why=str(error),
-            fix="give a folder that workers can write to: folder=",
-            code="cluster.no-folder",
-        ) from None
-    return Path(given), None
+        raise _no_folder(str(error)) from None
+
+
+def _no_folder(why: str) -> MachineError:
+    return MachineError(
+        "the agent has no folder for its recording or its socket",
+        why=why,
+        fix="give a folder that workers can write to: folder=; temporary folders are made in TMPDIR, or /tmp",
+        code="cluster.no-folder",
+    )
 
 
 if __name__ == "__main__":

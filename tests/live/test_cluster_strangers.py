@@ -1,0 +1,95 @@
+"""Other users of a machine cannot disturb the agents of a cluster's workers, nor reach them."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accel_magic.cluster import remote
+from accel_magic.errors import MachineError
+from tests.support import users
+from tests.support.errors import raises
+
+pytestmark = [pytest.mark.live, pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of another user")]
+
+FLOOD = """
+import os, socket, sys, time
+agent, path = sys.argv[1:]
+def places():
+    lines = [line.split() for line in open("/proc/net/unix")]
+    names = [words[7] for words in lines if len(words) > 7]
+    return [path, *("\\0" + name[1:] for name in names if name.startswith(f"@accel_magic-{agent}-"))]
+connected, refused, kept = 0, 0, []
+print("ready", flush=True)
+while True:
+    for place in places():
+        for _ in range(200):
+            one = socket.socket(socket.AF_UNIX)
+            one.setblocking(False)
+            try:
+                one.connect(place)
+                connected += 1
+                kept.append(one)
+            except OSError:
+                refused += 1
+                one.close()
+    if len(kept) > 800:
+        kept.clear()
+    if refused > 20_000 or connected > 100_000:
+        break
+print(connected, refused)
+"""
+
+
+@pytest.fixture
+def agent():
+    """An agent of this process, as it has one as a worker."""
+    answer = remote.start_agent("", 60.0, queues=False)
+    yield answer
+    remote.ask(answer["socket"], {"kind": "end"})
+
+
+def test_a_flood_of_connections_of_another_user_neither_reaches_an_agent_nor_delays_it(agent):
+    command = users.command(users.SECOND, sys.executable, "-c", FLOOD, agent["pid"], agent["socket"])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flood:
+        flood.stdout.readline()
+        answered = 0
+        while flood.poll() is None:
+            assert remote.ask(agent["socket"], {"kind": "sample"})["recorded"] == 0
+            answered += 1
+        connected, refused = map(int, flood.stdout.readline().split())
+
+    assert (connected, flood.returncode) == (0, 0)
+    assert refused > 20_000
+    assert answered
+
+
+def test_the_folder_of_an_agents_socket_is_private_and_goes_with_it():
+    answer = remote.start_agent("", 60.0, queues=False)
+    folder = Path(answer["socket"]).parent
+    status = folder.stat()
+    assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o700)
+    remote.ask(answer["socket"], {"kind": "end"})
+    end = time.monotonic() + 60
+    while folder.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+    with raises("cluster.agent-gone", MachineError):
+        remote.ask(answer["socket"], {"kind": "sample"})
+
+
+def test_an_agent_is_reached_in_a_temporary_folder_with_a_long_name_behind_a_link(tmp_path, monkeypatch):
+    deep = tmp_path / ("x" * 120) / ("y" * 120)
+    deep.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(deep)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "link"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    answer = remote.start_agent("", 60.0, queues=False)
+
+    assert answer["socket"].startswith(str(deep))
+    assert remote.ask(answer["socket"], {"kind": "sample"})["recorded"] == 0
+    remote.ask(answer["socket"], {"kind": "end"})
