@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from accel_magic.errors import RecordingError
 from accel_magic.kernel.stacks.table import COLUMNS, concatenated
 from accel_magic.recording import dataset
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
@@ -62,6 +63,12 @@ class Part:
     def end_ns(self) -> int:
         """When it ended, on the reference's clock."""
         return self._moment(self.recording.start_ns + self.recording.duration_ns)
+
+    def check(self) -> None:
+        """Raise ValueError or OverflowError if a time of the recording itself is out of range; events are not read."""
+        if self.end_ns < self.start_ns:
+            raise ValueError("it ended before it began")
+        self.clock.to_reference(self.recording.samples.times_ns + self.recording.start_ns)
 
     def _moment(self, time_ns: int) -> int:
         return int(self.clock.to_reference(np.array([time_ns], np.int64))[0])
@@ -146,7 +153,15 @@ def _alone(number: int, nodes: int, rows: int) -> list[int]:
 
 def _times(part: Part, events: Events, start: int) -> NDArray[np.int64]:
     own = events.columns["time_ns"].values.astype(np.int64) + part.recording.start_ns
-    return part.clock.to_reference(own) - start
+    try:
+        return part.clock.to_reference(own) - start
+    except ValueError as error:
+        raise RecordingError(
+            f"{part.node.name}: the times of its events make no sense",
+            why=str(error),
+            fix="trace again, without that node: nodes=",
+            code="cluster.damaged",
+        ) from error
 
 
 def _united(plans: Sequence[Plan]) -> tuple[tuple[ProbePoint, ...], list[NDArray[np.int64]]]:

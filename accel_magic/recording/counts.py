@@ -68,6 +68,14 @@ def all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) -> 
     return events
 
 
+def lost_events(
+    plan: Plan, hits: NDArray[np.uint64], histograms: Histograms, recorded: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Number of events by point that are not among the recorded ones, if writing has failed."""
+    every = all_events(plan, hits, histograms)
+    return np.where(every > recorded, every - recorded, 0).astype(np.uint64)
+
+
 def _histograms(mapped: NDArray[np.void] | None, rows: int) -> Histograms:
     if mapped is None:
         return Histograms(np.zeros((0, buckets.COUNT), np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))

@@ -364,8 +364,10 @@ def names_folder(path: str | Path) -> bool:
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether a path is a folder with a dataset."""
-    return path.is_dir() and any(os.path.lexists(path / name) for name in (MANIFEST, EVENTS))
+    """Whether a path is a folder with a dataset, or one that cannot be entered, as loading it then reports."""
+    if not path.is_dir():
+        return False
+    return not os.access(path, os.X_OK) or any(os.path.lexists(path / name) for name in (MANIFEST, EVENTS))
 
 
 def check(path: str | Path) -> Path:

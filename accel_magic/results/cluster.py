@@ -91,14 +91,14 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
     KIND = "a trace of many nodes"
 
     def __init__(self, parts: Sequence[NodeTrace], value: object = None) -> None:
-        self.parts = tuple(parts)
+        self.parts = tuple(map(_with_times_in_range, parts))
         traced = [
             Part(part.node, part.recording, part.clock)
-            for part in parts
+            for part in self.parts
             if part.recording is not None and part.clock is not None
         ]
         if not traced:
-            raise none_traced(parts)
+            raise none_traced(self.parts)
         super().__init__(merged(traced), value)
 
     def _own(self, part: NodeTrace) -> TraceResult | None:
@@ -448,6 +448,18 @@ def _node_trace(part: Found, reference: tuple[Reading, ...]) -> NodeTrace:
     except ValueError as error:
         return NodeTrace(node, None, None, Problem("its clock makes no sense", str(error), code="cluster.damaged"))
     return NodeTrace(node, recording, line, problem, path=str(part.recording))
+
+
+def _with_times_in_range(part: NodeTrace) -> NodeTrace:
+    """The same part, or one with a problem if its clock or recording has times that no clock shows."""
+    if part.recording is None or part.clock is None:
+        return part
+    try:
+        Part(part.node, part.recording, part.clock).check()
+    except (ValueError, OverflowError) as error:
+        problem = Problem("its times make no sense", str(error), "trace again", "cluster.damaged")
+        return NodeTrace(part.node, None, None, problem, part.path, part.pid)
+    return part
 
 
 def _line(own: tuple[Reading, ...], reference: tuple[Reading, ...]) -> Line:

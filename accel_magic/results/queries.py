@@ -345,6 +345,8 @@ def _frame(polars: Any, files: dataset.Files) -> Any:
     """A LazyFrame that verifies each file before it is read. Its errors are RecordingErrors, also for Rust's panics."""
     from polars.io.plugins import register_io_source
 
+    schema = polars.from_arrow(_empty(files)).schema
+
     def read(columns: list[str] | None, predicate: Any, rows: int | None, _: int | None) -> Iterator[Any]:
         for part in files.parts:
             one = replace(files, parts=(part,))
@@ -355,11 +357,13 @@ def _frame(polars: Any, files: dataset.Files) -> Any:
                 if not isinstance(error, (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError)):
                     raise
                 raise _damaged(f"{part.name}: {str(error).partition(chr(10))[0]}") from None
+            if any(schema.get(name) != kind for name, kind in frame.schema.items()):
+                raise _damaged(f"{part.name} has columns of other types")  # joining it with others would be a panic
             yield frame
             if rows is not None and (rows := rows - frame.height) <= 0:
                 return
 
-    return register_io_source(read, schema=polars.from_arrow(_empty(files)).schema)
+    return register_io_source(read, schema=schema)
 
 
 def _read(polars: Any, path: str, columns: list[str] | None, predicate: Any, rows: int | None) -> Any:

@@ -179,6 +179,49 @@ def test_a_dataset_that_is_not_wanted_is_removed_where_it_was_made(tmp_path):
     assert len(accel_magic.open(other).events) == 9
 
 
+@pytest.fixture
+def small(tmp_path):
+    """A file system of 512 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("this process may not mount file systems")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.parametrize("freed", [True, False])
+def test_a_disk_that_fills_up_costs_events_that_are_counted(build, run, small, freed):
+    """The counts of the result, and of the folder, add up, also if not even the last manifest can be written."""
+    program, folder = build("calls"), small / "set"
+    block = trace(GETPPID, save=folder)
+    with raises("dataset.incomplete", RecordingError), block:
+        run(program, 1, 5000)
+        wait_for(lambda: sum(manifest(folder)["recorded"]) == 5000)
+        with (small / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space left"):
+            while True:
+                filler.write(bytes(4096))
+        run(program, 1, 60_000)
+        wait_for(lambda: block._session._attached.kernel.counters["hits"].sum() == 65_000)
+        time.sleep(2)  # the writer tries to write a part
+        if freed:
+            (small / "filler").unlink()
+
+    result = block.result
+    assert result.hits == 65_000 == result.recorded + result.lost
+    assert result.recorded == len(result.events) == 5000
+    assert any("incomplete: No space left on device" in note for note in result.plan.notes)
+    assert list(small.rglob("*.tmp")) == []
+    (small / "filler").unlink(missing_ok=True)
+    opened = accel_magic.open(folder)
+    assert len(opened.events) == opened.recorded == 5000
+    if freed:
+        assert opened.hits == 65_000 == opened.recorded + opened.lost
+
+
 def test_a_folder_that_is_removed_meanwhile_costs_the_events_and_no_counts(build, run, tmp_path):
     program, folder = build("calls"), tmp_path / "set"
     block = trace(GETPPID, save=folder)

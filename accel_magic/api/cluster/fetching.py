@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import weakref
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ def recording_of(counts: bytes, event_count: int, read: Callable[[str], Iterator
         RecordingError: The description is damaged.
 
     """
+    if not 0 <= event_count < 1 << 62:
+        raise _damaged(f"it has {event_count} events")
     with scratch.folder("cluster") as folder:
         (folder / dataset.DESCRIPTION).write_bytes(counts)
         with directories.opened(folder.resolve()) as directory:
@@ -86,6 +89,8 @@ class _Remote:
         self._copy_file(dataset.MANIFEST, made.path, _MOST_MANIFEST)
         with directories.opened(made.path.resolve()) as directory:
             manifest = dataset.read_manifest(directory, *self.points)
+            if (size := sum(part.size for part in manifest.parts)) > (most := most_bytes(made.path)):
+                raise _no_space(f"they have {size:,} bytes, and {most:,} may be used in {made.path.parent}")
             for part in manifest.parts:
                 self._copy_file(f"{dataset.EVENTS}/{part.name}", made.path, part.size)
             parts, problems = dataset.usable(directory, manifest, self.columns)
@@ -94,12 +99,39 @@ class _Remote:
         return dataset.Files(directory.path / dataset.EVENTS, parts, self.columns, self.points[0])
 
     def _copy_file(self, name: str, folder: Path, most: int) -> None:
-        size = 0
-        with (folder / name).open("wb") as file:
-            for part in self.read(name):
-                size += file.write(part)
+        copy(self.read(name), folder / name, most)
+
+
+def most_bytes(folder: Path) -> int:
+    """How much of a disk a node's files may take: half of what is free. What nodes send is not trusted."""
+    return shutil.disk_usage(folder).free // 2
+
+
+def copy(chunks: Iterator[bytes], path: Path, most: int) -> None:
+    """Write what a node sends to a file.
+
+    Raises:
+        RecordingError: It is more than `most` bytes, or cannot be written.
+
+    """
+    size = 0
+    try:
+        with path.open("wb") as file:
+            for chunk in chunks:
+                size += file.write(chunk)
                 if size > most:
-                    raise _damaged(f"{name} is larger than {most:,} bytes")
+                    raise _damaged(f"{path.name} is larger than {most:,} bytes")
+    except OSError as error:
+        raise _no_space(error.strerror or str(error)) from error
+
+
+def _no_space(why: str) -> RecordingError:
+    return RecordingError(
+        "the files of a node do not fit here",
+        why=why,
+        fix="free some space, or set TMPDIR to a larger disk and restart; .counts and .latency need no files",
+        code="cluster.no-space",
+    )
 
 
 def _damaged(why: str) -> RecordingError:

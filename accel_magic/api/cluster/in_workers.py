@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from accel_magic import scratch
 from accel_magic.api.cluster import inside
 from accel_magic.api.cluster.base import OnWorkers, problem_of
+from accel_magic.api.cluster.fetching import copy, most_bytes
 from accel_magic.api.open import open_result
 from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import CALL_S
@@ -25,6 +26,8 @@ from accel_magic.results.gpu_cluster import GpuClusterResult
 from accel_magic.results.nodes import NodeResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from accel_magic.api.cluster.base import Traced
     from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.gputrace import GpuOptions
@@ -84,17 +87,19 @@ class InWorkers(OnWorkers[ResultT], Generic[ResultT, OwnT]):
                 return NodeResult(node, result, line, None, start_ns, path, pid)
         return NodeResult(node, None, None, problem_of(traced.error), pid=pid)
 
+    def _read(self, node: NodeName, path: str) -> Iterator[bytes]:
+        """Read a file of a node, in parts. Raises AccelMagicError."""
+        offset = 0
+        while part := self._send({node: Call(remote.read, (path, offset))})[node]:
+            if isinstance(part, AccelMagicError):
+                raise part
+            yield part
+            offset += len(part)
+
     def _fetched(self, node: NodeName, remote_path: str) -> OwnT:
         with scratch.folder("cluster") as folder:
-            path, offset = folder / "part.parquet", 0
-            with path.open("wb") as file:
-                while True:
-                    part = self._send({node: Call(remote.read, (remote_path, offset))})[node]
-                    if isinstance(part, AccelMagicError):
-                        raise part
-                    if not part:
-                        break
-                    offset += file.write(part)
+            path = folder / "part.parquet"
+            copy(self._read(node, remote_path), path, most_bytes(folder))
             result = self._is_own(open_result(path))
         if result is None:
             raise RecordingError(

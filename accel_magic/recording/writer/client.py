@@ -176,8 +176,7 @@ class Writer:
         if self.failed:
             lost = recording.lost
             if plan.records_events and not recording.limit_reached:
-                every = counts.all_events(plan, recording.hits, recording.histograms)
-                lost = np.where(every > manifest.recorded, every - manifest.recorded, 0).astype(np.uint64)
+                lost = counts.lost_events(plan, recording.hits, recording.histograms, manifest.recorded)
             why = f"{self.failed}; what was not written counts as lost"
             notes = [f"the dataset in {self.folder} is incomplete: {why}"]
             recording = replace(recording, lost=lost)

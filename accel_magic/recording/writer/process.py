@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -213,6 +214,10 @@ class Writer:
         self._next_ns = now + max(_EVERY_NS, _SHARE * (time.monotonic_ns() - now))
 
     def _manifest(self, state: dataset.State, read: Counts, duration_ns: int) -> Manifest:
+        plan = self._parts.recording.plan
+        if self._failed and plan.records_events and not self._limit_reached:
+            lost = counts.lost_events(plan, read.hits, read.histograms, self._parts.recorded)
+            read = replace(read, lost=lost)
         ends = Samples(np.array([0, duration_ns], np.int64), np.stack([np.zeros_like(read.hits), read.hits]))
         return Manifest(
             state=state,

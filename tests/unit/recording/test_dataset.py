@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
 import zlib
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -455,6 +459,47 @@ def test_files_that_are_changed_during_a_query_make_it_an_error(folder, monkeypa
 def test_answers_that_cannot_be_made_are_a_typed_error(folder, query):
     with raises("sql.failed", ResultError):
         accel_magic.open(folder).sql(query)
+
+
+PERMISSIONS = """
+import os, sys
+from pathlib import Path
+import accel_magic
+from accel_magic.errors import AccelMagicError
+folder = Path(sys.argv[1])
+accel_magic.open(folder).events  # everything is imported: the other user may not read this package
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for name in ("manifest.json", "trace.parquet", "kind=events/part-000001.parquet", "kind=events", "."):
+    mode = (folder / name).stat().st_mode
+    (folder / name).chmod(0)
+    try:
+        result = accel_magic.open(folder)
+        print(name, len(result.events), *result.plan.notes)
+    except AccelMagicError as error:
+        print(name, error.code)
+    (folder / name).chmod(mode)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root may read everything, and only root can become another user")
+def test_files_without_permissions_are_named_as_such(pieces):
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "set"
+        made(folder, pieces)
+        Path(place).chmod(0o755)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, 65534, 65534)
+        words = [sys.executable, "-c", PERMISSIONS, folder]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+
+    manifest, description, part, events, whole = done.stdout.splitlines()
+    assert manifest == "manifest.json recording.unreadable"
+    assert description == "trace.parquet recording.unreadable"
+    assert whole.endswith("recording.unreadable")
+    assert f" {(PIECES - 1) * ROWS} " in part
+    assert "part-000001.parquet cannot be read: Permission denied" in part
+    assert events.startswith("kind=events 0 ")
+    assert "cannot be read: Permission denied" in events
 
 
 def write_manifest(folder, body):

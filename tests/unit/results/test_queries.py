@@ -10,9 +10,10 @@ import pytest
 
 from accel_magic.cluster.clock import Line
 from accel_magic.cluster.node import Node
-from accel_magic.errors import MachineError, ResultError
+from accel_magic.errors import MachineError, RecordingError, ResultError
 from accel_magic.recording import dataset
 from accel_magic.recording.decode import decode
+from accel_magic.recording.recording import Column, Events
 from accel_magic.results.cluster import ClusterResult, NodeTrace
 from tests.support import synthetic
 from tests.support.errors import raises
@@ -110,3 +111,27 @@ def test_a_library_that_is_missing_is_named(nodes, monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
     with raises(f"dataset.no-{name}", MachineError, match=f"pip install {name}"):
         _ = nodes.sql("select 1") if name == "duckdb" else nodes.lazy()
+
+
+@pytest.mark.parametrize(
+    "lie", [{"start_ns": 1 << 62}, {"start_ns": -(1 << 63)}, {"duration_ns": 1 << 62}, {"duration_ns": -1}]
+)
+def test_a_node_with_times_that_no_clock_shows_is_named_and_the_others_are_kept(nodes, lie):
+    honest, liar, other = nodes.parts
+    result = ClusterResult([honest, replace(liar, recording=replace(liar.recording, **lie)), other])
+
+    assert [part.problem and part.problem.code for part in result.parts] == [None, "cluster.damaged", None]
+    assert len(result.events) == 2 * ROWS
+    assert result.hits == honest.recording.hits.sum() + other.recording.hits.sum()
+
+
+def test_events_with_times_that_no_clock_shows_are_a_typed_error(nodes):
+    *others, liar = nodes.parts
+    columns = dict(liar.recording.events.columns)
+    columns["time_ns"] = Column(columns["time_ns"].values + (1 << 62))
+    lying = replace(liar.recording, load_events=lambda: Events(columns))
+    result = ClusterResult([*others, replace(liar, recording=lying)])
+
+    with raises("cluster.damaged", RecordingError, match=liar.node.name):
+        _ = result.events
+    assert result.counts["hits"].sum() == nodes.counts["hits"].sum()
