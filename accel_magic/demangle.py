@@ -17,6 +17,7 @@ import select
 import subprocess
 import sys
 import threading
+from collections import Counter
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -50,6 +51,21 @@ def readable(text: str) -> str:
     Symbols that cannot be demangled are left as they are, as are all symbols if there is no C++ runtime library.
     """
     return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text) if "_Z" in text else text
+
+
+def distinct(texts: Sequence[str]) -> list[str]:
+    """Make texts readable; where different ones would look the same (overloads), parameters or symbols are kept."""
+    learn(symbol for text in texts for symbol in _SYMBOL.findall(text))
+    chosen = {text: readable(text) for text in texts}
+    for name in (lambda text: _SYMBOL.sub(lambda symbol: _demangled(symbol[0]), text), lambda text: text):
+        same = {shown for shown, count in Counter(chosen.values()).items() if count > 1}
+        chosen = {text: name(text) if shown in same else shown for text, shown in chosen.items()}
+    return [chosen[text] for text in texts]
+
+
+def signature(symbol: str) -> str:
+    """Name of a C++ function with its parameters, as `add(int, int)`; other symbols unchanged."""
+    return _demangled(symbol).removeprefix("void ") if symbol.startswith("_Z") else symbol
 
 
 @lru_cache(maxsize=_MOST_KNOWN)

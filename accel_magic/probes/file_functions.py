@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import re
 import zlib
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
@@ -17,12 +18,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic import foreign_files
+from accel_magic.demangle import function_name, learn, signature
 from accel_magic.errors import ProbeError
 from accel_magic.probes import elf
 from accel_magic.probes.elf import DAMAGED, DYNSYM, SYMTAB, Elf, Symbols, identity
+from accel_magic.probes.globs import matcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from accel_magic.probes.elf import Function
 
 DEBUG_FOLDER: Final = Path("/usr/lib/debug")
 _MINI_DEBUG: Final = ".gnu_debugdata"
@@ -35,6 +40,11 @@ _LARGEST_CHECKED: Final = 1 << 31
 """Maximum size of a file whose checksum is computed."""
 _PART: Final = 1 << 20
 _NOTE_HEAD: Final = 12
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_NOT_IN_SYMBOLS: Final = ("std", "operator", "anonymous", "namespace", "const", "void")
+"""Words of C++ names that symbols abbreviate."""
+_MOST_DEMANGLED: Final = 20_000
+_MOST_SHOWN: Final = 3
 
 
 def functions(path: Path) -> Symbols:
@@ -47,6 +57,43 @@ def functions(path: Path) -> Symbols:
     places = _places(*identity(path))
     debug = tuple(identity(place) for place in places if place.is_file())
     return _functions(*identity(path), debug)
+
+
+def by_signature(known: Symbols, name: str) -> list[Function]:
+    """Functions whose C++ name matches a glob, with its parameters or, if the glob has none, without; sorted by symbol.
+
+    Args:
+        known: The functions of a file.
+        name: As C++ code has it: `add(int, int)`, `ns::add`.
+
+    """
+    if "::" not in name and "(" not in name:
+        return []
+    words = [word for word in _WORD.findall(name.partition("(")[0]) if word not in _NOT_IN_SYMBOLS]
+    symbols = [each for each in known.names if each.startswith("_Z") and all(word in each for word in words)]
+    if len(symbols) > _MOST_DEMANGLED:
+        return []
+    learn(symbols)
+    test = matcher(_compact(name))
+    chosen = [
+        symbol
+        for symbol in symbols
+        if test(_compact(signature(symbol))) or ("(" not in name and test(_compact(function_name(symbol))))
+    ]
+    found = {function.offset: function for symbol in dict.fromkeys(chosen) for function in known.match(symbol)}
+    return sorted(found.values(), key=lambda function: function.name)
+
+
+def overloads(known: Symbols, name: str) -> str:
+    """The first functions with the name of a C++ function and other parameters, as `add(int, int) [_Z3addii]`."""
+    if "(" not in name:
+        return ""
+    found = by_signature(known, f"{name.partition('(')[0]}(*")
+    return ", ".join(f"{signature(function.name)} [{function.name}]" for function in found[:_MOST_SHOWN])
+
+
+def _compact(name: str) -> str:
+    return name.replace(" ", "")
 
 
 def no_symbols(path: Path) -> ProbeError:

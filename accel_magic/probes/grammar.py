@@ -50,6 +50,8 @@ _KERNEL_NAME = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
 _EVENT_NAME = re.compile(r"[\w.*?\[\]!-]+", re.ASCII)
 # C++ symbols may contain any printable text except characters that end a word on the magic's shell-like line.
 _SYMBOL = re.compile(r"[^\s:\"'`;\x00-\x1f\x7f]+")
+# A name as C++ code has it, with a scope or parameters: `ns::add`, `add(int, int)`.
+_CPP = re.compile(r"(?=.*::|[^(]*\().(?:[^:\"'`;\x00-\x1f\x7f]|::)*")
 _TASK = re.compile(r"[^\x00-\x1f\x7f]+")
 _SINGLE_COLON = re.compile(r"(?<!:):(?!:)")  # `::` is part of a C++ name
 _LIBRARY = re.compile(r"[^\s:\x00-\x1f\x7f]+")
@@ -170,6 +172,10 @@ def _tracepoint(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
 
 
 def _user_function(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
+    library, _, signature = split_task(":".join(parts))
+    if _CPP.fullmatch(signature):
+        _check(text, kind, library, _LIBRARY)
+        return ProbeSpec(text, kind, library, signature)
     if len(parts) != 2:
         raise _wrong_form(text, kind, _COLON_IN_PATH if len(parts) > 2 else "")
     library, function = parts

@@ -656,9 +656,10 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
         known = file_functions.functions(path)
         if not known.names:
             raise file_functions.no_symbols(path)
-        found = known.match(spec.name)
+        found = known.match(spec.name) or file_functions.by_signature(known, spec.name)
         if not found:
-            raise _unmatched(spec, f"functions of {path}", known.names)
+            others = file_functions.overloads(known, spec.name)
+            raise _unmatched(spec, f"functions of {path}", known.names, fix=others and f"there are {others}")
     except ProbeError as error:
         if level_zero.is_npu_driver(spec.target) and spec.name.startswith("ze"):
             raise _in_the_loader(spec, error) from None
@@ -758,11 +759,11 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
     return Expansion(found, notes=[*notes, *_about_replaced(spec, path)])
 
 
-def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = "") -> ProbeError:
+def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = "", *, fix: str = "") -> ProbeError:
     names = list(names)
     return ProbeError(
         f"{spec.text!r} matches nothing",
         why=f"none of the {len(names)} {among} matches {wanted or spec.name}",
-        fix=suggestion(wanted or spec.name, names) or "use a wider glob; Tab completes names",
+        fix=fix or suggestion(wanted or spec.name, names) or "use a wider glob; Tab completes names",
         code="probe.no-match",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from accel_magic import terminal
-from accel_magic.demangle import readable
+from accel_magic.demangle import distinct
 from accel_magic.recording.profile import label
 from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text, shortened
 
@@ -184,10 +184,7 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -
     ]
     levels = [str(name) for name in shown.index.names]
     names = [[str(name) for name in shown.index.get_level_values(level)] for level in levels]
-    names = [
-        list(map(readable, column)) if level == "function" else column
-        for level, column in zip(levels, names, strict=True)
-    ]
+    names = [distinct(column) if level == "function" else column for level, column in zip(levels, names, strict=True)]
     return Table(
         heads=(*levels, *(head for head, _ in formats.values())),
         rows=tuple(zip(*names, *cells, strict=True)),

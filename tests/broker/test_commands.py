@@ -125,3 +125,14 @@ def test_a_user_who_is_not_admitted_gets_the_reason(start, folder):
     assert process.returncode == 1
     assert "the broker does not admit this user" in errors
     assert list(folder.iterdir()) == []
+
+
+def test_functions_of_a_stripped_program_are_traced_by_its_debug_file(broker, folder):
+    (folder / "short.c").write_text(SHORT)
+    subprocess.run(["gcc", "-O1", "-g", "-o", folder / "short", folder / "short.c"], check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", "short", "short.debug"], cwd=folder, check=True)
+    subprocess.run(["objcopy", "--strip-all", "--add-gnu-debuglink=short.debug", "short"], cwd=folder, check=True)
+    process = started(broker, "trace", "--", folder / "short", probes=(f"uprobe:{folder}/short:outer",))
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert " 3 hits" in output

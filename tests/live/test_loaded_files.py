@@ -201,3 +201,18 @@ def called(process):
     process.stdin.write(b"x")
     process.stdin.flush()
     assert process.stdout.read(1) == b"x"
+
+
+HIDDEN = """
+__attribute__((noinline, noclone)) static int work(int n) { __asm__ volatile("" ::: "memory"); return n + 1; }
+int main(void) { int s = 0; for (int i = 0; i < 37; i++) s += work(i); return s != 703; }
+"""
+
+
+def test_functions_of_a_stripped_program_are_traced_by_its_debug_file(tmp_path):
+    program = built(tmp_path, "hidden", HIDDEN, "-g")
+    (tmp_path / ".debug").mkdir()
+    subprocess.run(["objcopy", "--only-keep-debug", "hidden", ".debug/hidden.debug"], cwd=tmp_path, check=True)
+    link = "--add-gnu-debuglink=.debug/hidden.debug"
+    subprocess.run(["objcopy", "--strip-all", link, "hidden"], cwd=tmp_path, check=True)
+    assert " 37 hits" in run(f"uprobe:{program}:work", "--", program).stdout

@@ -264,3 +264,17 @@ def test_a_rust_symbol_truncated_anywhere_is_demangled_or_left_mangled():
     assert function_name(symbol) == "<&mycrate::Foo as mycrate::Trait>::run"
     for end in range(2, len(symbol)):
         assert function_name(symbol[:end])
+
+
+def test_names_of_overloads_are_distinct():
+    assert demangle.distinct(["_Z3addii", "_Z3adddd", "malloc", "_ZN2ns1fEv", "_Z3addii"]) == [
+        "add(int, int)",
+        "add(double, double)",
+        "malloc",
+        "ns::f()",
+        "add(int, int)",
+    ]
+    assert demangle.distinct(["_Z3addii"]) == ["add(…)"]
+    assert demangle.distinct(["_ZN1SC1Ei", "_ZN1SC2Ei"]) == ["_ZN1SC1Ei", "_ZN1SC2Ei"]
+    assert demangle.distinct(["p: _Z3addii", "p: _Z3adddd"]) == ["p: add(int, int)", "p: add(double, double)"]
+    assert demangle.distinct([]) == []

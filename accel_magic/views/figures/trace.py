@@ -9,7 +9,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HBar, Line, Quad
 
 from accel_magic.analysis.rates import check_timed, point_labels, rates
-from accel_magic.demangle import readable
+from accel_magic.demangle import distinct
 from accel_magic.errors import ResultError
 from accel_magic.kernel import buckets
 from accel_magic.views.figures.plotting import (
@@ -50,7 +50,7 @@ def hits(recording: Recording) -> Plot:
     order = fired[:TOP_BARS]
     if not order:
         raise ResultError("no hits to draw", why="none of the probes fired", code="result.empty-figure")
-    labels = tuple(map(readable, point_labels(recording.plan)))
+    labels = tuple(distinct(point_labels(recording.plan)))
     counts = [int(recording.hits[point]) for point in order]
     names = [labels[point] for point in order]
     rows = list(range(len(order)))
@@ -101,7 +101,7 @@ def latency(recording: Recording) -> Plot:
             fix="" if points else "trace with latency:SPEC",
             code="result.empty-figure",
         )
-    labels = tuple(map(readable, point_labels(recording.plan)))
+    labels = tuple(distinct(point_labels(recording.plan)))
     colors = _colors(recording, [points[row].id for row in order])
     plot = new_plot("Latency", x_axis_type="log")
     drawn, lows, highs, tallest = [], [], [], 0.0
@@ -162,7 +162,7 @@ def rate(recording: Recording) -> Plot:
     times = np.append(frame.index.to_numpy().astype(np.int64), recording.duration_ns) / 1e9
     duration_s = recording.duration_ns / 1e9
     middles = (times[:-1] + times[1:]) / 2
-    labels = tuple(map(readable, point_labels(recording.plan)))
+    labels = tuple(distinct(point_labels(recording.plan)))
     tallest = float(frame.to_numpy()[:, order].max())
     plot = new_plot("Rate", x_range=(0, max(duration_s, 1e-9)), y_range=(0, tallest * 1.08))
     drawn = []
