@@ -12,6 +12,7 @@ import mmap
 import os
 import struct
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -130,7 +131,13 @@ class MappingEvents:
             except OSError:
                 self._close()
             self.complete = bool(self._rings)
-        for pid in sorted(self.tree())[:_MOST_READ]:
+        waiting, read = list(self._roots), set(self._leave_out)
+        while waiting and len(self._before) < _MOST_READ:
+            pid = waiting.pop()
+            if pid in read:
+                continue
+            read.add(pid)
+            waiting += _children(pid)
             found = mappings.read(pid)
             if found is not None:
                 self._before[pid] = found
@@ -219,6 +226,15 @@ class MappingEvents:
         if known is not None:
             known = mappings.as_ended(known, pid)
         return mappings.joined(known, _table(pid, rows)) if rows else known
+
+
+def _children(pid: int) -> list[int]:
+    """Children of a process, without looking at all others; none if the kernel does not list them."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # it has ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
 
 
 def _records(part: bytes) -> Iterator[tuple[int, int, bytes]]:
