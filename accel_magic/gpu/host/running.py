@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -244,6 +245,10 @@ def _alone(source: Source) -> Source:
     return replace(source, object=replace(source.object, maps=maps))
 
 
+_OF_DRIVER: Final = re.compile(r"u(?:ret)?probe:(?:lib)?cuda(?:\.so[.\d]*)?:")
+"""Probes of functions of NVIDIA's driver."""
+
+
 def examined(source: Source, program: Program, bound: Sequence[str]) -> str:
     """Describe where a CPU program would be attached, or why it cannot be; attaches nothing."""
     try:
@@ -257,7 +262,22 @@ def _found(source: Source, program: Program, bound: Sequence[str]) -> tuple[Plac
     """Find a program's place. Raises ProgramError, ProbeError or MachineError if it cannot be attached."""
     if program.name in source.refused:
         raise source.refused[program.name]
-    return find_place(program.name, specs_of(program, bound))
+    specs = specs_of(program, bound)
+    try:
+        return find_place(program.name, specs)
+    except ProbeError as error:
+        if error.code == "probe.no-library" and (calls := next(filter(_OF_DRIVER.match, specs), "")):
+            raise _no_driver(program, calls) from None
+        raise
+
+
+def _no_driver(program: Program, spec: str) -> ProbeError:
+    return ProbeError(
+        f"{program.name}={spec}: NVIDIA's driver (libcuda) is not installed",
+        why="the CPU device (simulated) runs this process's kernels without it",
+        fix=f"bind a function that the cell calls: {program.name}=uprobe:libc:malloc; or use a machine with a GPU",
+        code="probe.no-library",
+    )
 
 
 def _not_attached(program: Program, error: AccelMagicError) -> str:

@@ -1,5 +1,6 @@
 """CPU programs in an object, without privileges: assignment of maps, attach points, bytecode, types."""
 
+import ctypes.util
 import mmap
 import os
 import struct
@@ -545,3 +546,21 @@ def test_only_shared_memory_is_updated_with_the_processors_atomics(shared, monke
 
     assert seen == ["add", "add"]  # for all lanes at once: atom, then red
     assert int(ours[0]) == int(device.view(own, 8).view(np.uint64)[0]) == 64 * 3
+
+
+@pytest.mark.skipif(ctypes.util.find_library("cuda") is not None, reason="NVIDIA's driver is installed")
+@pytest.mark.parametrize("library", ["cuda", "libcuda", "libcuda.so.1"])
+def test_without_nvidias_driver_the_error_for_its_functions_suggests_no_other_library(tmp_path, library):
+    path = tmp_path / "d.bpf.c"
+    path.write_text(
+        '#include "accel_gpu.h"\n#include <bpf/bpf_tracing.h>\n'
+        'SEC("uprobe") int on_call(struct pt_regs *ctx) { return 0; }\n'
+        'SEC("gpu/entry") int b(struct gpu_ctx *ctx) { return 0; }\nchar LICENSE[] SEC("license") = "GPL";\n'
+    )
+    (source,) = programs.load([str(path)])
+    text = running.examined(source, source.cpu[0], (f"uprobe:{library}:cuLaunchKernel",))
+    assert "NVIDIA's driver (libcuda) is not installed" in text
+    assert "did you mean" not in text
+    found = running.examined(source, source.cpu[0], ("uprobe:libc:malloc",))
+    assert found.startswith("on_call: on the CPU, at uprobe:")
+    assert found.endswith(":malloc")
