@@ -172,17 +172,27 @@ def _program(program: Program, entry: Place, linked: Mapping[Place, Linked], gpu
     try:
         graphlib.TopologicalSorter({place: {*linked[place].callees.values()} for place in places}).prepare()
     except graphlib.CycleError as error:
-        raise ProgramError(
-            f"{program.name} calls a function that calls itself",
-            why=" -> ".join(linked[place].function.name for place in error.args[1]),
-            fix="write it as a loop with a constant bound",
-            code="gpu.recursion",
-        ) from None
+        raise _recursion(program.name, [linked[place] for place in reversed(error.args[1])]) from None
     problems = [problem for place in places for problem in linked[place].problems]
     if problems and not _for_cpu(program, gpu_names):
         raise problems[0]
     numbers = {place: number for number, place in enumerate(places)}
     return replace(program, functions=tuple(_numbered(linked[place], numbers) for place in places))
+
+
+def _recursion(program: str, chain: Sequence[Linked]) -> ProgramError:
+    """Create the error for functions of which each calls the next; the last is the first again."""
+    caller, callee = chain[0], chain[1].function.name
+    calls = (caller.function.lines[slot] for slot, name in caller.names.items() if name == callee)
+    line = next(calls, None)
+    where = f"{line.file}:{line.line}: {caller.function.name}" if line else program
+    text = f": `{line.text.strip()}`" if line and line.text else ""
+    return ProgramError(
+        f"{where} calls {'itself' if len(chain) == 2 else f'{callee}, which calls it again'}",
+        why=f"rule recursion, a function must not call itself: {' -> '.join(one.function.name for one in chain)}{text}",
+        fix="write it as a loop with a constant bound",
+        code="gpu.recursion",
+    )
 
 
 def _for_cpu(program: Program, gpu_names: str) -> bool:
@@ -235,12 +245,14 @@ class Linked:
     Attributes:
         function: The function; its calls of other functions are unchanged.
         callees: The callee of each slot with such a call.
+        names: Their names.
         problems: References that do not exist on a GPU; allowed if only CPU programs call the function.
 
     """
 
     function: Function
     callees: Mapping[int, Place]
+    names: Mapping[int, str]
     problems: tuple[ProgramError, ...]
 
 
@@ -283,7 +295,8 @@ def link(unit: Unit, place: Place) -> Linked:
     if relocations:
         raise _unknown(unit, next(iter(relocations.values())))
     function = Function(symbol.name, tuple(code), lines, tuple(fields.items()), tuple(missing))
-    return Linked(function, callees, tuple(problems))
+    names = {slot: unit.functions[callee].name for slot, callee in callees.items()}
+    return Linked(function, callees, names, tuple(problems))
 
 
 def _is_kfunc(relocation: elf.Relocation) -> bool:

@@ -201,16 +201,39 @@ def test_headers_of_the_user_are_found_for_c(tmp_path):
     assert [program.name for program in load(tmp_path / "count.c", include=[tmp_path / "headers"]).programs] == ["f"]
 
 
-def test_the_error_for_recursion_has_the_chain_of_calls():
+def test_the_error_for_recursion_has_the_chain_of_calls_and_the_line_of_the_first():
     text = """
-        static __noinline int even(volatile u32 *n);
-        static __noinline int odd(volatile u32 *n) { return *n ? even(n) + 2 : 3; }
-        static __noinline int even(volatile u32 *n) { return (*n)-- ? odd(n) + 1 : 5; }
-        SEC("gpu/exit") int f(struct gpu_ctx *ctx) { u32 n = ctx->size; return odd(&n); }
-        """
+static __noinline int third(volatile u32 *n);
+static __noinline int second(volatile u32 *n) { return (*n)-- ? third(n) + 1 : 5; }
+static __noinline int first(volatile u32 *n) { return *n ? second(n) + 2 : 3; }
+static __noinline int third(volatile u32 *n) { return *n ? first(n) + 7 : 4; }
+SEC("gpu/exit") int f(struct gpu_ctx *ctx) { u32 n = ctx->size; return first(&n); }
+"""
     with raises("gpu.recursion", ProgramError) as caught:
         compiled(text)
-    assert caught.value.why in ("odd -> even -> odd", "even -> odd -> even")
+    lines = {"second": 4, "first": 5, "third": 6}
+    where, name, callee = re.fullmatch(r"(\S+): (\w+) calls (\w+), which calls it again", caught.value.what).groups()
+    assert (where, callee) == (
+        f"program.bpf.c:{lines[name]}",
+        {"first": "second", "second": "third", "third": "first"}[name],
+    )
+    chain = "first -> second -> third -> first -> second -> third"
+    assert f"{name} -> {callee} -> " in caught.value.why
+    assert re.search(r"((?:\w+ -> ){3}\w+): `", caught.value.why)[1] in chain
+
+
+def test_the_error_for_a_function_that_calls_itself_names_its_line():
+    text = """
+static __noinline int g(int n)
+{
+	if (n <= 0) return 0;
+	return 1 + g(n - 1) * g(n - 2);
+}
+SEC("gpu/entry") int p(struct gpu_ctx *ctx) { return g(ctx->size); }
+"""
+    with raises("gpu.recursion", ProgramError, match=r"^program\.bpf\.c:6: g calls itself") as caught:
+        compiled(text)
+    assert "`return 1 + g(n - 1) * g(n - 2);`" in caught.value.why
 
 
 MISSING = [
