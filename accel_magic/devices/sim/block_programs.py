@@ -16,7 +16,7 @@ from accel_magic.devices.sim.binding import bind, parameters, reachable
 from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.memory import Region
 from accel_magic.devices.sim.state import FIRST_KEY, NOWHERE, State
-from accel_magic.devices.sim.warps import Runner
+from accel_magic.devices.sim.warps import Limits, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,15 +64,15 @@ class BlockPrograms:
         kernel: The kernel that is launched.
         state: The state of its lanes.
         multiprocessors: Worker w is on multiprocessor w % multiprocessors.
-        limit: Most instructions of one run.
+        limits: When one run is stopped as endless.
 
     """
 
-    def __init__(self, program: Program, kernel: Function, state: State, multiprocessors: int, limit: int) -> None:
+    def __init__(self, program: Program, kernel: Function, state: State, multiprocessors: int, limits: Limits) -> None:
         self._heap = state.heap
         self._result = self._heap.allocate(_RESULT_BYTES) if kernel.blocks else 0
         self._ready = [
-            (one.place, _Ready(one, program, state, multiprocessors, limit, self._result)) for one in kernel.blocks
+            (one.place, _Ready(one, program, state, multiprocessors, limits, self._result)) for one in kernel.blocks
         ]
         self.places = frozenset(place for place, _ in self._ready)
 
@@ -101,7 +101,7 @@ class _Ready:
         program: Program,
         kernel: State,
         multiprocessors: int,
-        limit: int,
+        limits: Limits,
         result: int,
     ) -> None:
         self._asked = asked
@@ -114,7 +114,7 @@ class _Ready:
         bind(program, self._function, self._state, multiprocessors)
         self._state.exists[1:] = False
         self._multiprocessors = multiprocessors
-        self._limit = limit
+        self._limits = limits
         self._result = result
         self._identity = [(name, self._state.registers[at]) for name, at in program.arrays.specials.items()]
 
@@ -137,7 +137,7 @@ class _Ready:
         result = state.heap.view(self._result, _RESULT_BYTES)
         result[:] = 0
         try:
-            Runner(self._program, state, _Begun(), self._limit).run()
+            Runner(self._program, state, _Begun(), self._limits).run()
         except Violation as violation:
             raise _outside(violation, moment) from None
         return bool(result.any())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,8 +17,9 @@ from accel_magic.devices.sim.faults import DeviceFault, Violation
 from accel_magic.devices.sim.memory import Heap, Region
 from accel_magic.devices.sim.module import Module, load
 from accel_magic.devices.sim.state import Shape, State
-from accel_magic.devices.sim.warps import Runner
+from accel_magic.devices.sim.warps import Limits, Runner
 from accel_magic.errors import ProbeError, ProgramError
+from accel_magic.machine import KERNEL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +74,8 @@ class Device:
         multiprocessors: Number of multiprocessors that blocks are distributed over.
         instruction_limit: A launch that executes more instructions is stopped as endless. An instruction counts once
             for all lanes that execute it together.
+        kernel_seconds: A launch is stopped as endless after this much CPU time in which no thread ends; None: as the
+            environment variable `KERNEL_SECONDS` says, else 20.
         stack_bytes: Local memory per thread of kernels that recurse or call through pointers; other kernels get what
             they need.
 
@@ -85,12 +90,14 @@ class Device:
         multiprocessors: int = 4,
         *,
         instruction_limit: int = 50_000_000,
+        kernel_seconds: float | None = None,
         stack_bytes: int = 32 << 10,
     ) -> None:
         self.multiprocessors = multiprocessors
         self.time_ns = FIRST_TIME_NS
         self._heap = Heap(memory_bytes)
         self._limit = instruction_limit
+        self._seconds = kernel_seconds
         self._stack = stack_bytes
         self._launches = 0
         self._one = threading.Lock()
@@ -201,22 +208,23 @@ class Device:
 
         Raises:
             ProgramError: There is no such kernel, or the arguments do not fit its parameters.
-            ProbeError: The grid, block or shared memory size is invalid.
+            ProbeError: The grid, block or shared memory size is invalid, or KERNEL_SECONDS.
             DeviceFault: The kernel faulted.
 
         """
         program, function = module.program, _kernel(module, kernel)
         shape = self._shape(program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
         data = parameters(function, arguments)
+        limits = Limits(self._limit, _kernel_seconds() if self._seconds is None else self._seconds)
         with self._one:
             self._launches += 1
             start = self.time_ns + LAUNCH_NS
             state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches)
             bind(program, function, state, self.multiprocessors)
-            programs = BlockPrograms(program, function, state, self.multiprocessors, self._limit)
+            programs = BlockPrograms(program, function, state, self.multiprocessors, limits)
             kind = Workers if STEAL in programs.places else Blocks
             blocks = kind(program, function, state, self.multiprocessors, start, programs)
-            runner = Runner(program, state, blocks, self._limit)
+            runner = Runner(program, state, blocks, limits)
             self._running = threading.get_ident(), runner
             try:
                 with np.errstate(all="ignore"):
@@ -269,6 +277,20 @@ class Device:
         if any(one.recursive for one in reached):
             local = max(self._stack, local)
         return Shape(grid, block, slots(count, threads, shared, self.multiprocessors), shared, local, dynamic)
+
+
+def _kernel_seconds() -> float:
+    """Read the environment variable KERNEL_SECONDS. Raises ProbeError if it is not a positive number."""
+    text = os.environ.get(KERNEL_SECONDS, "") or "20"
+    with contextlib.suppress(ValueError):
+        if (seconds := float(text)) > 0:
+            return seconds
+    raise ProbeError(
+        f"{KERNEL_SECONDS}={text!r:.40} is not a time",
+        why="it must be a positive number of seconds",
+        fix=f"unset it, or set e.g. {KERNEL_SECONDS}=600",
+        code="option.unknown-value",
+    )
 
 
 def _kernel(module: Module, name: str) -> Function:

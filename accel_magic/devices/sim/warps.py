@@ -9,6 +9,7 @@ later instruction than the lanes that spin on it.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.operations import barriers
 from accel_magic.devices.sim.state import NOWHERE, PC_MASK, WARP, compact, distinct_sorted
+from accel_magic.machine import KERNEL_SECONDS
 
 if TYPE_CHECKING:
     from accel_magic.devices.sim.program import Gate, Program, Segment
@@ -49,6 +51,20 @@ class Supply(Protocol):
         """Start blocks in free slots."""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """When a kernel is stopped as endless.
+
+    Attributes:
+        instructions: Most instructions; one counts once for all lanes that execute it together.
+        seconds: Most CPU time in which no thread ends.
+
+    """
+
+    instructions: int
+    seconds: float
+
+
 class Runner:
     """Executes a program in a state.
 
@@ -56,7 +72,7 @@ class Runner:
         program: What to execute.
         state: The lanes.
         blocks: Assigns blocks to slots.
-        limit: Most instructions before the kernel is stopped; one counts once for all lanes that execute it together.
+        limits: When the kernel is stopped as endless.
 
     Attributes:
         instructions: Instructions executed, summed over threads.
@@ -64,13 +80,15 @@ class Runner:
 
     """
 
-    def __init__(self, program: Program, state: State, blocks: Supply, limit: int) -> None:
+    def __init__(self, program: Program, state: State, blocks: Supply, limits: Limits) -> None:
         self.instructions = 0
         self.warp_instructions = 0
         self._segments = program.segments
         self._state = state
         self._blocks = blocks
-        self._limit = limit
+        self._limit = limits.instructions
+        self._seconds = limits.seconds
+        self._progress = time.thread_time()
         self._executed = 0
         self._waited = 0
         self._turns = 0
@@ -86,14 +104,15 @@ class Runner:
         self._blocks.refill(self._state)
         due = time.monotonic() + GIVE_WAY_EVERY_S
         while (key := self._pick()) >= 0:
+            if time.monotonic() >= due:
+                self._check_progress(key)
+                time.sleep(GIVE_WAY_S)
+                due = time.monotonic() + GIVE_WAY_EVERY_S
             self._execute(key)
             if self._state.departed:
                 self._after_exits()
             elif self._blocks.held:
                 self._blocks.refill(self._state)
-            if time.monotonic() >= due:
-                time.sleep(GIVE_WAY_S)
-                due = time.monotonic() + GIVE_WAY_EVERY_S
 
     def stop(self) -> None:
         """Make `run` raise soon; called from another thread."""
@@ -157,16 +176,30 @@ class Runner:
         if self._executed > self._limit:
             raise self._stopped(segment)
 
+    def _check_progress(self, key: int) -> None:
+        """Stop the kernel if no thread has ended for long; the time of the machine's other programs does not count."""
+        if time.thread_time() - self._progress > self._seconds:
+            raise self._endless(
+                self._segments[key & PC_MASK],
+                f"after {self._seconds:g} s of CPU time in which no thread ended",
+                f"if the kernel needs longer, allow more: %env {KERNEL_SECONDS}=600",
+            )
+
     def _stopped(self, segment: Segment) -> Violation:
         if self._limit < 0:
             return Violation(
                 "the kernel was stopped: nothing waits for it any more", site=None, code="gpu.fault.abandoned"
             )
+        return self._endless(
+            segment, f"after {self._limit} instructions", "create the device with a larger instruction_limit"
+        )
+
+    def _endless(self, segment: Segment, when: str, otherwise: str) -> Violation:
         return Violation(
-            f"the kernel was stopped after {self._limit} instructions: probably an endless loop",
+            f"the kernel was stopped {when}: probably an endless loop",
             site=segment.first or segment.last,
             lane=int(self._state.lanes()[0]),
-            fix="Check the loop's condition, or create the device with a larger instruction_limit.",
+            fix=f"Check the loop's condition, or {otherwise}.",
             code="gpu.fault.endless-loop",
         )
 
@@ -212,6 +245,7 @@ class Runner:
     def _after_exits(self) -> None:
         state = self._state
         state.departed = False
+        self._progress = time.thread_time()
         if state.parked_count:
             self._unpark()
         for number in np.unique(state.barrier[state.barrier >= 0]):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device, DeviceFault
+from accel_magic.devices.sim import Device, DeviceFault, warps
 from accel_magic.errors import MachineError, ProbeError, ProgramError
+from accel_magic.gpu.adapters import nvrtc
 from tests.support.errors import raises
 
 HEAD = ".version 7.0\n.target sm_80\n.address_size 64\n"
@@ -137,6 +140,58 @@ def test_an_endless_loop_is_stopped_and_reported():
     error = fault("again:\nadd.u32 %r1, %r1, 1;\nbra again;", 0, device=device)
     assert "stopped after 20000 instructions" in error.what
     assert error.site.text == "add.u32 %r1, %r1, 1"
+
+
+SPINS = (
+    'extern "C" __global__ void f(volatile float *a)\n{\n\tif (threadIdx.x)\n\t\ta[1] = 1;\n\twhile (a[0] == 0);\n}\n'
+)
+WAITS = "again:\nld.volatile.global.u32 %r1, [%rd1];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra again;"
+
+
+def test_an_endless_loop_is_stopped_by_time_with_the_line_that_it_spins_on():
+    device = Device(1 << 20, kernel_seconds=0.2)
+    try:
+        module = device.load(nvrtc.compile(SPINS))
+    except MachineError as error:
+        pytest.skip(error.what)
+    with raises("gpu.fault.endless-loop", DeviceFault) as caught:
+        device.launch(module, "f", 1, 64, [device.allocate(8)])
+    assert "after 0.2 s of CPU time" in caught.value.what
+    assert caught.value.site.source.endswith("kernel.cu:5")
+    assert "%env ACCEL_MAGIC_KERNEL_SECONDS=" in caught.value.fix
+
+
+@pytest.mark.parametrize("others", ["", "bar.sync 0;\n"])
+def test_an_endless_loop_of_one_lane_is_stopped_while_others_have_ended_or_wait(others):
+    """Lanes that have ended are progress only once."""
+    device = Device(1 << 20, kernel_seconds=0.2)
+    body = (
+        "ld.param.u64 %rd1, [a];\nmov.u32 %r2, %tid.x;\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra out;\n"
+        f"{WAITS}\nout:\n{others}"
+    )
+    error = fault(body, device.allocate(4), device=device, block=64)
+    assert (error.code, error.thread) == ("gpu.fault.endless-loop", (0, 0, 0))
+
+
+def test_a_kernel_whose_threads_keep_ending_may_take_longer_than_the_limit(monkeypatch):
+    """The clock advances by half of the limit each time that it is read; each block ends in between."""
+    ticks = count(step=0.5)
+    monkeypatch.setattr(warps.time, "thread_time", lambda: next(ticks))
+    monkeypatch.setattr(warps, "GIVE_WAY_EVERY_S", 0)
+    device = Device(1 << 20, kernel_seconds=1.2)
+    module = device.load(kernel("mov.u32 %r1, %tid.x;"))
+    device.launch(module, "k", 2000, 1024, [0])
+    assert next(ticks) > 5
+
+
+def test_the_environment_sets_the_time_of_the_next_launch(monkeypatch):
+    device = Device(1 << 20)
+    monkeypatch.setenv("ACCEL_MAGIC_KERNEL_SECONDS", "0.1")
+    body = f"ld.param.u64 %rd1, [a];\n{WAITS}"
+    assert "after 0.1 s" in fault(body, device.allocate(4), device=device).what
+    monkeypatch.setenv("ACCEL_MAGIC_KERNEL_SECONDS", "soon")
+    with raises("option.unknown-value", ProbeError):
+        device.launch(device.load(kernel(body)), "k", 1, 1, [0])
 
 
 def test_endless_recursion_is_a_stack_overflow(bench):
