@@ -257,6 +257,9 @@ class Block(Steps[ResultT]):
     Args:
         save: Write the result to this Parquet file.
 
+    Raises:
+        ProbeError: `save` ends like a file of another format.
+
     """
 
     KIND: ClassVar[session.Kind]
@@ -264,6 +267,8 @@ class Block(Steps[ResultT]):
 
     def __init__(self, save: str | Path | None = None) -> None:
         super().__init__(self.KIND)
+        if save is not None:
+            files.check_ending(save)
         self._save = save
         self._guard: weakref.ref[object] | None = None
 

@@ -134,12 +134,13 @@ class FlameOptions:
 def measured(word: str) -> str:
     """Rewrite a probe to measure its calls from entry to return if possible: such calls become spans.
 
-    Raises:
-        ProbeError: The text is not a probe.
-
+    A text that is not a probe stays as it is, and matching reports it.
     """
     if word.startswith((PREFIX_EXCLUDE, PREFIX_LATENCY)) or presets.is_preset(word):
         return word
-    spec = grammar.parse(word)
+    try:
+        spec = grammar.parse(word)
+    except ProbeError:
+        return word
     calls = spec.kind == "tracepoint" and spec.target == "syscalls" and spec.name.startswith(_SYSCALL)
     return PREFIX_LATENCY + word if spec.kind in _MEASURED or calls else word

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import keyword
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.stacks.choice import AUTO, KINDS
+from accel_magic.probes.filters import quoted
+from accel_magic.probes.grammar import OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +32,8 @@ probes
   !SPEC                            exclude what matches
 """
 """The kinds of probes, for the end of a help text."""
+_TEXT: Final = re.compile(r"\b(comm) (==|!=) ([^\s\"']+)")
+"""The only text that every probe has; a shell has removed the quotes."""
 TRACE_OPTIONS: Final = ("mode", "scope", "filter", "args", "max_events", "duration", "buffer", "stacks")
 """The options of a trace besides its probes; fields of `accel_magic.api.trace.Options`."""
 CLUSTER_OPTIONS: Final = ("on", "nodes", "require_all")
@@ -120,10 +127,29 @@ class Common:
 
 def check_output(name: str | None) -> None:
     """Require that the value of `-o`, if it was given, can be a variable. Raises ProbeError."""
-    if name is not None and not name.isidentifier():
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+        right = re.sub(r"\W", "_", name)
         raise ProbeError(
-            f"-o {name} is not a variable name", fix="use letters, digits and _", code="option.output-name"
+            f"-o {name} is not a variable name",
+            why="it has letters, digits and _, does not begin with a digit, and is not a word of Python",
+            fix=f"write -o {right if right.isidentifier() and right != name else f'_{right}'} instead of -o {name}",
+            code="option.output-name",
         )
+
+
+def _check_filter(given: str | None, probes: Sequence[str]) -> None:
+    """Raise ProbeError if the words of a filter without quotes are among the probes."""
+    at = next((at for at, word in enumerate(probes) if word in OPERATORS), None)
+    if given is None or at is None:
+        return
+    words = list(itertools.takewhile(lambda word: ":" not in word, probes[at:]))
+    whole = _TEXT.sub(r'\1 \2 "\3"', " ".join([given, *words]))
+    raise ProbeError(
+        f"the filter {given!r} is only the first word of one",
+        why="a filter of several words needs quotes around it",
+        fix=f"write --filter {quoted(whole)} instead of --filter {' '.join([given, *words])}",
+        code="filter.invalid",
+    )
 
 
 def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object]) -> Common:
@@ -140,6 +166,7 @@ def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object
     """
     output = getattr(values, "output", None)
     check_output(output)
+    _check_filter(getattr(values, "filter", None), getattr(values, "probes", ()))
     if values.replay is None and (values.speed is not None or values.run):
         raise ProbeError("--speed and --run need --replay", fix="add --replay FILE.parquet", code="option.needs-replay")
     if values.replay is not None and (any(tracing) or values.save or values.dry_run):

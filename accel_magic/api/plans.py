@@ -31,8 +31,7 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
         MachineError: This machine lacks something that the trace needs.
 
     """
-    tasks_only = all(spec.kind == "itt" for spec in grammar.parse_all(probes))
-    if tasks_only or not client.needed():
+    if _is_local(probes) or not client.needed():
         return with_stacks(make_plan(probes, pid=pid, **options), stacks)
     if pid not in (None, client.traced_pid()):
         raise ProbeError(
@@ -54,3 +53,11 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
             code="broker.not-allowed",
         )
     return replace(plan, stacks=tuple(kind for kind in plan.stacks if kind != "kernel"))
+
+
+def _is_local(probes: tuple[str, ...]) -> bool:
+    """Whether no broker is needed: all are tasks, or one is invalid, which `make_plan` reports."""
+    try:
+        return all(spec.kind == "itt" for spec in grammar.parse_all(probes))
+    except ProbeError:
+        return True

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from accel_magic._version import __version__
 from accel_magic.api.options import with_kinds
+from accel_magic.command_line import separator
 from accel_magic.command_line.basics import FAILED, INTERRUPTED, USAGE, Commands, Parser, print_error, say
 from accel_magic.errors import AccelMagicError, ProbeError
+from accel_magic.probes import bpftrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+_WITH_COMMAND = ("trace", "run")
+"""Commands that trace another one."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,11 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for add in _commands():
         add(commands)
     before, command = _split(sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(with_kinds(before))
-    if command is not None and not getattr(options, "takes_command", False):
-        parser.error("this command takes nothing after --")
-    options.command = command
-    return guarded(lambda: int(options.handler(options)))
+
+    def run() -> int:
+        if before[1:2] == ["-e"]:
+            bpftrace.check(shlex.join(before[1:]), front_end=bpftrace.in_shell(command or ()))
+        if command is None and before and before[0] in _WITH_COMMAND:
+            separator.check(before[1:], commands.choices[before[0]])
+        options = parser.parse_args(with_kinds(before))
+        if command is not None and not getattr(options, "takes_command", False):
+            parser.error("this command takes nothing after --")
+        options.command = command
+        return int(options.handler(options))
+
+    return guarded(run)
 
 
 def guarded(run: Callable[[], int]) -> int:
@@ -66,7 +81,7 @@ def _commands() -> tuple[Callable[[Commands], None], ...]:
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
     """Split the arguments at the first `--`; the user's command follows it."""
-    if "--" not in arguments:
+    if separator.SEPARATOR not in arguments:
         return arguments, None
-    at = list(arguments).index("--")
+    at = list(arguments).index(separator.SEPARATOR)
     return arguments[:at], arguments[at + 1 :]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from accel_magic import terminal
+from accel_magic.api.option_fixes import fix_of
+from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
     from accel_magic.errors import AccelMagicError
@@ -44,6 +46,16 @@ class Parser(argparse.ArgumentParser):
             return super().parse_known_args(args, namespace)
         self._within = True  # the next call comes back to this method
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            values, unknown = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._within = False
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return values, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and what to write instead, and exit."""
+        self.print_usage(sys.stderr)
+        fix = fix_of(message, self) or f"see {self.prog} --help"
+        print_error(ProbeError(f"{self.prog}: {message}", fix=fix, code="option.unknown"))
+        raise SystemExit(USAGE)

@@ -8,15 +8,16 @@ import os
 import signal
 import socket
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from accel_magic.broker import client
 from accel_magic.errors import MachineError
 from accel_magic.kernel import scope
+from accel_magic.probes.globs import near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
     from types import TracebackType
 
 _TRACEME: Final = 0
@@ -154,9 +155,20 @@ class StoppedCommand:
         return MachineError(
             f"{self._name} cannot be run",
             why=why,
-            fix="give the path of an executable program",
+            fix=_program_like(self._name) or "give the path of an executable program",
             code="command.cannot-run",
         )
+
+
+def _program_like(name: str) -> str:
+    """Fix of a program that does not exist: one of a similar name in its folder, or of this name in this folder."""
+    path = Path(name)
+    try:
+        programs = [each.name for each in path.parent.iterdir() if each.is_file() and os.access(each, os.X_OK)]
+    except OSError:
+        return ""
+    found = near(path.name, programs, 1)
+    return f"write ./{path.with_name(found[0])} instead of {name}" if found and not path.is_absolute() else ""
 
 
 def _hand_over_connection(broker: Path, parent: socket.socket) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -12,6 +13,7 @@ from accel_magic.api import options
 from accel_magic.command_line.basics import FAILED, print_error, say
 from accel_magic.command_line.signals import HeldSignals
 from accel_magic.errors import AccelMagicError, ProbeError, TraceStateError
+from accel_magic.probes import bpftrace
 
 if TYPE_CHECKING:
     import signal
@@ -57,6 +59,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(values: argparse.Namespace) -> int:
+    bpftrace.check(" ".join(values.probes), front_end=bpftrace.in_shell(values.command or ()))
     common = options.common_of(_NAME, values, (values.probes, options.given_of(values), values.program))
     _check(values, common)
     with HeldSignals() as signals:  # before any thread starts, so that all inherit the mask
@@ -96,7 +99,9 @@ def _check(values: argparse.Namespace, common: Common) -> None:
             "no probe given", fix=f"e.g. {_NAME} tracepoint:syscalls:sys_enter_openat -- ls", code="probe.none-given"
         )
     if values.command is not None and not values.command:
-        raise ProbeError("no command after --", fix=f"{_NAME} PROBE -- ls", code="command.none-given")
+        raise ProbeError(
+            "no command after --", fix=f"{_NAME} {shlex.join(values.probes)} -- ls", code="command.none-given"
+        )
     if common.replay is not None and common.run is (values.command is None):
         raise ProbeError(
             "with --replay, a command needs --run, and --run needs a command",
@@ -188,7 +193,7 @@ def _refuse_own_scope(plan: Plan | None) -> None:
         raise ProbeError(
             f"{own[0].probe}: the scope `self` needs a command",
             why="it is the default scope of system calls and library functions, and means the command's processes",
-            fix=f"write a command after --, or add --scope all or --scope PID: {_NAME} ... --scope all",
+            fix="add --scope all or --scope PID, or a command after --",
             code="scope.no-command",
         )
 

@@ -80,10 +80,13 @@ class GpuPolicy(Magics):
             return check(given.policies)
         if given.engine == DRIVER:
             return self._on_driver(given, line, cell)
-        if [given.trace is None, given.tenants is None, cell is None].count(False) != 1:
+        tried = [given.trace is None, given.tenants is None, cell is None].count(False)
+        if tried != 1:
             raise ProbeError(
                 "policies are tried on one thing: the cell's accesses, --trace or --tenants",
-                fix="name a trace, e.g. --trace zipf, or write %%gpupolicy over a cell that runs GPU kernels",
+                fix="remove --tenants or --trace"
+                if tried
+                else "add --trace zipf, or write %%gpupolicy over a cell that runs GPU kernels",
                 code="policy.one-trace",
             )
         result = self._with_tenants(given) if given.tenants is not None else self._on_trace(given, cell)

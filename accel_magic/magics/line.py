@@ -6,6 +6,7 @@ import argparse
 import shlex
 from typing import Any, NoReturn
 
+from accel_magic.api.option_fixes import fix_of
 from accel_magic.errors import ProbeError
 
 
@@ -17,7 +18,8 @@ class Parser(argparse.ArgumentParser):
     """Raises instead of leaving the interpreter."""
 
     def error(self, message: str) -> NoReturn:  # noqa: D102 - argparse's
-        raise ProbeError(f"%%{self.prog}: {message}", fix=f"see %%{self.prog} --help", code="option.unknown")
+        fix = fix_of(message, self) or f"see %{self.prog} --help"
+        raise ProbeError(f"%%{self.prog}: {message}", fix=fix, code="option.unknown")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:  # noqa: ARG002, D102
         raise HelpRequested(message or "")

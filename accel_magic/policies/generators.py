@@ -16,6 +16,7 @@ from accel_magic.errors import ProbeError
 from accel_magic.policies.accesses import CHUNK, Accesses, in_chunks
 from accel_magic.policies.trace_file import Described
 from accel_magic.policies.traces import PAGES_PER_BLOCK, PageTrace
+from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,7 +142,7 @@ def generate(name: str, /, *, accesses: int = 100_000, seed: int = 0, **options:
     if generator is None:
         raise ProbeError(
             f"there is no generated trace {name!r:.60}",
-            fix=f"choose one of {', '.join(GENERATORS)}",
+            fix=f"{suggestion(name, GENERATORS)} there are {', '.join(GENERATORS)}".strip(),
             code="pages.unknown-generator",
         )
     if unknown := options.keys() - generator.options.keys():

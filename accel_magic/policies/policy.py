@@ -22,6 +22,7 @@ from accel_magic.gpu.verifier.run import Hook
 from accel_magic.gpu.verifier.safety import analyse
 from accel_magic.policies.lints import lint
 from accel_magic.policies.settings import entries, filled, with_variables
+from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -150,6 +151,13 @@ def load(
     """
     if isinstance(source, str) and "\n" not in source and source in shipped():
         source = shipped()[source]
+    elif isinstance(source, str) and source.isidentifier() and not Path(source).exists():
+        raise ProgramError(
+            f"there is no policy {source}",
+            why="it is not the name of a shipped policy, and there is no such file",
+            fix=suggestion(source, shipped()) or f"name a file, or one of {', '.join(shipped())}",
+            code="program.unreadable",
+        )
     text = isinstance(source, str) and "\n" in source
     name = "policy" if text else Path(source).name.partition(".")[0]
     if text or Path(source).suffix == ".c":

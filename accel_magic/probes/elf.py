@@ -335,6 +335,19 @@ class Symbols:
             found.append(Function(name, offset, tuple(aliases), bool(self.ifuncs[same].any())))
         return sorted(found, key=lambda function: (function.name, function.offset))
 
+    def before(self, offset: int) -> str | None:
+        """Name of the last function that begins at or before a file offset; None if there is none."""
+        starts = self.offsets[self.offsets <= np.uint64(offset)]
+        return min(self._names_by_offset[int(starts.max())], key=_plainness) if len(starts) else None
+
+
+def file_offset(elf: Elf, address: int) -> int | None:
+    """File offset of an address in the code; None if there is no code."""
+    if address >= 1 << 64:
+        return None
+    offsets, inside = elf.executable.file_offsets(np.array([address], np.uint64))
+    return int(offsets[0]) if inside[0] else None
+
 
 def function_offsets(elf: Elf) -> set[int]:
     """File offsets of all functions that have a symbol or an entry for unwinding. Raises `DAMAGED`."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ast
 import operator as operator_
 import re
+import shlex
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from accel_magic.errors import ProbeError
 from accel_magic.probes.captures import ARGUMENT_NAMES
+from accel_magic.probes.globs import near
 from accel_magic.probes.plan import (
     FUNCTION_KINDS,
     RETURN_KINDS,
@@ -209,6 +211,7 @@ class Names:
     fields: tuple[Field, ...]
     usdt_arguments: tuple[UsdtArgument, ...]
     place: str = field(default="", compare=False)
+    probe: str = field(default="", compare=False)
     lacking: Mapping[str, str] = field(default_factory=dict, compare=False)
     _values: Mapping[str, Leaf | Text] = field(default_factory=dict, compare=False)
 
@@ -231,7 +234,7 @@ def names_of(point: ProbePoint) -> Names:
     if point.kind in THREAD_KINDS:
         place = point.kind
     shape = (point.kind, point.latency, point.fields, point.usdt_arguments)
-    return Names(*shape, place, *_values(*shape))
+    return Names(*shape, place, point.probe, *_values(*shape))
 
 
 def argument_sources(point: ProbePoint) -> tuple[str, ...]:
@@ -292,6 +295,23 @@ _LONGEST_TEXT = 1000
 _LONGEST_C = 20_000  # a signed division repeats its operand, so nested ones grow exponentially
 _MOST_SAVED = 6
 _BLANKED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|&&|\|\||!(?!=)")
+_QUOTED = re.compile(r"('(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
+_ASSIGNED = re.compile(r"(?<![=!<>])=(?!=)")
+_BARE = re.compile(r"\b([A-Za-z_][\w.]*)\s*(==|!=)\s*([^\s()&|,=]+)")
+_TIME = re.compile(r"\b([0-9]+)(ns|us|ms|s)\b")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_NS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
+_WORDS = frozenset(("and", "or", "not", "in", "is", "args"))
+_OTHER_NAMES = {
+    **dict.fromkeys(("arg", "argument"), "arg0"),
+    **dict.fromkeys(("ret", "rc", "result"), "retval"),
+    **dict.fromkeys(("latency", "elapsed", "time"), "duration"),
+    **dict.fromkeys(("command", "process", "name", "execname"), "comm"),
+}
+"""Names in other tools, and ours."""
+_OF_OTHER_POINTS = re.compile(r"arg\d+|retval|duration|state|syscall")
+"""Names with a meaning at other points: they are not mistyped."""
+_NO_QUOTES = "text needs quotes"
 _SPELLINGS = {"&&": " and ", "||": " or ", "!": " not "}
 _EXAMPLE = "e.g. --filter 'pid == 1234 and arg1 > 4096' or --filter 'comm == \"python3\" && duration > 1000000'"
 
@@ -333,7 +353,62 @@ def compile_filter(text: str, point: ProbePoint) -> Filter:
         ProbeError: The text is invalid, or uses a name that this point lacks.
 
     """
-    return _compile(text, names_of(point)) if text.strip() else Filter()
+    if not text.strip():
+        return Filter()
+    names = names_of(point)
+    try:
+        return _compile(text, names)
+    except ProbeError as error:
+        meant = _repaired(text, names)
+        if meant == text or not _is_valid(meant, names):
+            raise
+        why = _NO_QUOTES if _bare_quoted(text, names) != text else error.why
+        raise _bad(text, why, f"write --filter {quoted(meant)}") from None
+
+
+def quoted(text: str) -> str:
+    """Quote a filter for a line; shells and magics read it alike."""
+    return shlex.quote(text) if "'" in text else f"'{text}'"
+
+
+def _is_valid(text: str, names: Names) -> bool:
+    try:
+        _compile(text, names)
+    except ProbeError:
+        return False
+    return True
+
+
+def _repaired(text: str, names: Names) -> str:
+    """Correct what newcomers write: `=`, text without quotes, units of time, mistyped names."""
+    text = _outside_quotes(_ASSIGNED, lambda _: "==", text)
+    text = _outside_quotes(_TIME, lambda found: str(int(found[1]) * _NS[found[2]]), _bare_quoted(text, names))
+    return _outside_quotes(_NAME, lambda found: _known_name(found[0], names), text)
+
+
+def _known_name(name: str, names: Names) -> str:
+    if name in _WORDS or _OF_OTHER_POINTS.fullmatch(name) or names.find(name) is not None or name in names.lacking:
+        return name
+    other = _OTHER_NAMES.get(name, "")
+    return other if names.find(other) is not None else next(iter(near(name, names.listed(), 1)), name)
+
+
+def _bare_quoted(text: str, names: Names) -> str:
+    """Put quotes around what text is compared with."""
+
+    def with_quotes(found: re.Match[str]) -> str:
+        name, operator, value = found.groups()
+        is_name = value.startswith(PREFIX_FIELD) or names.find(value) is not None
+        is_text = isinstance(names.find(name), Text) and not value.isdecimal() and not is_name
+        return f'{name} {operator} "{value}"' if is_text else found[0]
+
+    return _outside_quotes(_BARE, with_quotes, text)
+
+
+def _outside_quotes(pattern: re.Pattern[str], change: Callable[[re.Match[str]], str], text: str) -> str:
+    """Replace matches that are not inside quotes."""
+    parts = _QUOTED.split(text)
+    return "".join(part if at % 2 else pattern.sub(change, part) for at, part in enumerate(parts))
 
 
 @lru_cache(maxsize=4096)
@@ -365,7 +440,7 @@ def _parse(text: str) -> ast.expr:
             warnings.simplefilter("ignore")
             return ast.parse(python, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if re.search(r"(?<![=!<>])=(?!=)", python):
+        if _ASSIGNED.search(python):
             raise _bad(text, "`=` is not a comparison", "use ==") from None
         raise _bad(text, getattr(error, "msg", "") or "it is not an expression") from None
 
@@ -450,12 +525,19 @@ class _Translation:
         if leaf is None:
             wanted = name or ast.unparse(node)
             why = self.names.lacking.get(wanted, f"{self.names.place} has no {wanted!r}")
-            raise self._bad(why, f"it has {', '.join(self.names.listed())}")
+            raise self._bad(why, self._instead_of(wanted))
         if isinstance(leaf, Text):
             return leaf
         if self.saving and leaf.at_entry:
             return Number(self._save(f"((u64)({leaf.code}))", signed=leaf.signed), signed=leaf.signed)
         return Number(f"(({'s64' if leaf.signed else 'u64'})({leaf.code}))", signed=leaf.signed)
+
+    def _instead_of(self, name: str) -> str:
+        """Fix of a name that the point lacks."""
+        probe = self.names.probe
+        if name in ("duration", "retval") and self.names.kind in ("kprobe", "uprobe") and not self.names.latency:
+            return f"write latency:{probe} instead of {probe}"
+        return f"it has {', '.join(self.names.listed())}"
 
     def _save(self, code: str, *, signed: bool) -> str:
         if code not in self.saved:

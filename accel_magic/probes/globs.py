@@ -40,12 +40,14 @@ def near(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
     if not stem:
         return []
     pieces = {stem[at : at + _GRAM] for at in range(max(len(stem) - _GRAM + 1, 1))}
+    names = list(names)
+    few = len(names) <= _CLOSE_LOOK  # two letters in the wrong order share no pair
     by_folded: dict[str, str] = {}
     shared: Counter[str] = Counter()
     for name in names:
         folded = name.lower()
         score = sum(piece in folded for piece in pieces)
-        if score or len(stem) <= _GRAM + 1:
+        if score or few or len(stem) <= _GRAM + 1:
             by_folded.setdefault(folded, name)
             # Ties go to the name closest in length: a long name contains many pieces by chance.
             shared[folded] = score * 1000 - min(abs(len(folded) - len(stem)), 999)

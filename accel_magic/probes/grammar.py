@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError
 from accel_magic.probes import bpftrace, captures, presets
-from accel_magic.probes.globs import suggestion
-from accel_magic.probes.plan import THREAD_KINDS, USER_KINDS, Kind, ProbeSpec
+from accel_magic.probes.globs import near
+from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS, USER_KINDS, Kind, ProbeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,8 +55,14 @@ _CPP = re.compile(r"(?=.*::|[^(]*\().(?:[^:\"'`;\x00-\x1f\x7f]|::)*")
 _TASK = re.compile(r"[^\x00-\x1f\x7f]+")
 _SINGLE_COLON = re.compile(r"(?<!:):(?!:)")  # `::` is part of a C++ name
 _LIBRARY = re.compile(r"[^\s:\x00-\x1f\x7f]+")
-_SYSCALL_ENTRY = "sys_enter_"
+_SYSCALL_ENTRY, _SYSCALL_RETURN = "sys_enter_", "sys_exit_"
+_OFFSET = re.compile(r"(.*\w)\+(?:0x[0-9a-fA-F]+|[0-9]+)")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+_CALL = re.compile(r"([^()]+)\(\)")
+OPERATORS = frozenset(("==", "!=", "<", ">", "<=", ">=", "=", "&&", "||", "and", "or", "in", "not"))
+"""Words of filters, which are not probes."""
 
+_FILTER_EXAMPLE = "--filter 'comm == \"python3\"'"
 _EXAMPLES = (
     "e.g. intel_vpu:ivpu_*, kprobe:FUNCTION, tracepoint:syscalls:sys_enter_ioctl, uprobe:libc:malloc, "
     "usdt:LIBRARY:PROVIDER:NAME, itt:DOMAIN:TASK, latency:uprobe:libc:malloc, !intel_vpu:ivpu_dbg*"
@@ -79,6 +85,8 @@ def parse(text: str) -> ProbeSpec:
     body = body.removeprefix(PREFIX_EXCLUDE)
     latency = body.startswith(PREFIX_LATENCY)
     body = body.removeprefix(PREFIX_LATENCY)
+    if body in OPERATORS:
+        raise _bad(text, "it is a part of a filter without quotes", f"write {_FILTER_EXAMPLE}")
     if exclude and latency:
         raise _bad(text, "an exclusion cannot have `latency:`", f"write !{body}")
     if body.startswith((PREFIX_EXCLUDE, PREFIX_LATENCY)):
@@ -90,6 +98,11 @@ def parse(text: str) -> ProbeSpec:
     if latency:
         _check_latency(spec, body)
     return spec
+
+
+def is_address(name: str) -> bool:
+    """Whether the name of a function is an address."""
+    return _ADDRESS.fullmatch(name) is not None
 
 
 def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
@@ -136,20 +149,23 @@ def _parse_place(text: str, body: str) -> ProbeSpec:
     head, *rest = body.split(":")
     if kind := KINDS.get(head):
         return _PARSERS[kind](text, kind, rest)
-    if not rest:
-        raise _bad(
-            text,
-            "the kind of probe is missing",
-            f"write kprobe:{body} for a kernel function, or uprobe:LIBRARY:{body} for a library function"
-            if body
-            else _EXAMPLES,
-        )
+    if not rest or ("/" in head and len(rest) == 1):
+        raise _bad(text, "the kind of probe is missing", _with_kind(text, body))
     if len(rest) > 1:
-        hint = suggestion(head, FORMS)
-        raise _bad(
-            text, f"there is no kind of probe called {head!r}", f"{hint} {_EXAMPLES}".strip(), code="probe.unknown-kind"
-        )
+        kinds = [f"{text[: -len(body)]}{kind}:{':'.join(rest)}" for kind in near(head, FORMS)]
+        hint = f"did you mean {' or '.join(kinds)}? " if kinds else ""
+        raise _bad(text, f"there is no kind of probe called {head!r}", hint + _EXAMPLES, code="probe.unknown-kind")
     return _kernel(text, "kprobe", [head, *rest])
+
+
+def _with_kind(text: str, body: str) -> str:
+    """Fix of a text without a kind."""
+    if "/" in body:
+        function = body if ":" in body else f"{body}:main"
+        return f"write {text.removesuffix(body)}uprobe:{function}; a command follows after --"
+    if not body:
+        return _EXAMPLES
+    return f"write kprobe:{body} for a kernel function, or uprobe:LIBRARY:{body} for a library function"
 
 
 def _kernel(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:
@@ -246,6 +262,15 @@ _COLON_IN_PATH = "there are too many colons (library paths and symbol names cann
 def _check(text: str, kind: Kind, part: str, allowed: re.Pattern[str]) -> None:
     if not part:
         raise _wrong_form(text, kind, "one of its parts is empty")
+    if kind in (*KERNEL_KINDS, *USER_KINDS[:2]) and (found := _OFFSET.fullmatch(part)):
+        raise _bad(
+            text,
+            "probes are at the entry or the return of a function, not at an offset",
+            f"write {text.removesuffix(part)}{found[1]}",
+            code="probe.offset",
+        )
+    if kind in KERNEL_KINDS and (found := _CALL.fullmatch(part)):
+        raise _bad(text, "a name has no parentheses", f"write {text.removesuffix(part)}{found[1]}")
     if not allowed.fullmatch(part):
         raise _wrong_form(text, kind, f"{part!r} contains an invalid character")
 
@@ -259,7 +284,7 @@ def _check_latency(spec: ProbeSpec, body: str) -> None:
         raise _bad(
             spec.text,
             "a USDT probe is a single instruction and has no return",
-            f"measure the enclosing function: {PREFIX_LATENCY}{FORMS['uprobe']}",
+            f"write {body}; to measure the enclosing function: {PREFIX_LATENCY}{FORMS['uprobe']}",
             code="probe.no-duration",
         )
     if spec.kind == "profile":
@@ -267,23 +292,48 @@ def _check_latency(spec: ProbeSpec, body: str) -> None:
     if spec.kind == "offcpu":
         raise _bad(spec.text, "waits are always measured", f"write {body}", code="probe.no-duration")
     if spec.kind == "tracepoint" and not (spec.target == "syscalls" and spec.name.startswith(_SYSCALL_ENTRY)):
+        form = f"{PREFIX_LATENCY}tracepoint:syscalls:{_SYSCALL_ENTRY}"
+        is_return = spec.target == "syscalls" and spec.name.startswith(_SYSCALL_RETURN)
         raise _bad(
             spec.text,
             "only system-call tracepoints have a known end",
-            f"write {PREFIX_LATENCY}tracepoint:syscalls:{_SYSCALL_ENTRY}NAME",
+            f"write {form}{spec.name.removeprefix(_SYSCALL_RETURN)}"
+            if is_return
+            else f"write {body} to count it; calls are measured with {form}NAME",
             code="probe.no-duration",
         )
 
 
+_OF_KINDS: dict[Kind, str] = {
+    "kprobe": "kprobe:vfs_read",
+    "kretprobe": "kretprobe:vfs_read",
+    "tracepoint": "tracepoint:syscalls:sys_enter_openat",
+    "uprobe": "uprobe:libc:malloc",
+    "uretprobe": "uretprobe:libc:malloc",
+    "usdt": "usdt:libc:libc:setjmp",
+    "profile": "profile:hz:99",
+    "offcpu": "offcpu:us:100",
+    "itt": "itt:ov::op::cpu::details:*",
+}
+"""An example of each kind."""
+_US = {"us": 1, "ms": 1000, "s": 1_000_000}
+
+
 def _wrong_form(text: str, kind: Kind, why: str = "") -> ProbeError:
-    examples: dict[Kind, str] = {
-        **dict.fromkeys(USER_KINDS[:2], "  e.g. uprobe:libc:malloc or uprobe:/usr/lib/libfoo.so:foo_*"),
-        "profile": "  e.g. profile:hz:99",
-        "offcpu": "  e.g. offcpu or offcpu:us:100",
-        "itt": "  e.g. itt:ov::op::cpu::details:* or 'itt:python:load image'",
-    }
-    example = examples.get(kind, "")
-    return _bad(text, why or "it has the wrong number of parts", f"write {FORMS[kind]}{example}")
+    fix = f"write {_meant(text, kind) or _OF_KINDS[kind]}, of the form {FORMS[kind]}"
+    return _bad(text, why or "it has the wrong number of parts", fix)
+
+
+def _meant(text: str, kind: Kind) -> str:
+    """The rate or wait that a profile or offcpu probe probably means; '' if there is none."""
+    *unit, number = text.split(":")[1:] or [""]
+    if not (number.isascii() and number.isdecimal() and len(number) < len(str(LONGEST_US))):
+        return ""
+    if kind == "profile":
+        return f"profile:hz:{min(max(int(number), 1), HIGHEST_RATE)}"
+    if kind == "offcpu":
+        return f"offcpu:us:{min(max(int(number) * _US.get(''.join(unit), 1), 1), LONGEST_US)}"
+    return ""
 
 
 def _bad(text: str, why: str, fix: str, code: str = "probe.bad-syntax") -> ProbeError:

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
-from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes import captures, grammar, kernel_functions, level_zero, presets, tracefs
+from accel_magic.errors import AccelMagicError, MachineError, ProbeError
+from accel_magic.probes import captures, grammar, kernel_functions, level_zero, presets, suggestions, tracefs
 from accel_magic.probes.filters import argument_sources, compile_filter
 from accel_magic.probes.globs import matcher, suggestion
 from accel_magic.probes.plan import (
@@ -29,6 +29,7 @@ from accel_magic.probes.plan import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from accel_magic.probes.elf import Symbols
     from accel_magic.probes.plan import Capture
     from accel_magic.probes.tracefs import Format
 
@@ -38,6 +39,8 @@ MOST_USER_POINTS = 2_000
 SMALLEST_BUFFER_MIB = 0.00390625  # one page
 LARGEST_BUFFER_MIB = 4096
 _OWN_CATEGORIES = ("syscalls", "raw_syscalls")
+_ANY = ("offcpu",)
+"""A valid probe, without which an exclusion is an error."""
 _ROOT = Path("/")
 
 
@@ -85,13 +88,14 @@ def make_plan(
     columns = captures.parse(args)
     chosen = parse_scope(scope, own)
     library_pid = chosen.pid if chosen and chosen.name == "pid" else own
-    parsed = grammar.parse_all(specs)
+    matches = partial(_matches, places=_InFiles(library_pid) if places is None else None, root=root)
+    parsed = _parsed(specs, matches)
     # Exclusions from places that somebody else found were applied there.
     left_out = [spec for spec in parsed if places is None or spec.kind not in USER_KINDS]
     if places is None:
         places = _InFiles(library_pid)
     numbered = [(number, spec) for number, spec in enumerate(parsed) if not spec.exclude]
-    expansions, missing = _expanded(numbered, places, root)
+    expansions, missing = _expanded(numbered, places, root, matches)
     points, notes = _left(left_out, _distinct(expansions), library_pid)
     points.sort(key=lambda point: point.kind == "itt")
     _check_count(points)
@@ -143,7 +147,9 @@ def parse_scope(scope: str | int | None, own: int) -> Scope | None:
     if text == "self":
         return Scope("self", own)
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise ProbeError(f"--scope {text!r} is not valid", fix="use self, all or a process id", code="scope.unknown")
+        raise ProbeError(
+            f"--scope {text!r} is not valid", fix="write --scope self, all or a process id", code="scope.unknown"
+        )
     if not Path(f"/proc/{int(text)}").is_dir():
         raise ProbeError(
             f"--scope {text}: there is no such process", fix="ps -e lists process ids", code="scope.no-process"
@@ -158,8 +164,36 @@ def default_scope(point: ProbePoint, own: int) -> Scope:
     return Scope("self", own) if is_own else Scope("all")
 
 
+def _parsed(specs: Sequence[str | ProbeSpec], matches: suggestions.Matches) -> tuple[ProbeSpec, ...]:
+    """Parse the probes; the error of one that is invalid shows what it may mean."""
+    try:
+        return grammar.parse_all(specs)
+    except ProbeError as error:
+        wrong = (word for word in specs if isinstance(word, str) and _is_invalid(word))
+        raise suggestions.improved(error, next(wrong, ""), matches) from None
+
+
+def _is_invalid(word: str) -> bool:
+    try:
+        grammar.parse_all([word, *_ANY])
+    except ProbeError:
+        return True
+    return False
+
+
+def _matches(text: str, places: UserPlaces | None, root: Path) -> Sequence[ProbePoint]:
+    """What a suggested probe matches; no places: files are not looked into."""
+    try:
+        spec = grammar.parse(text)
+        if spec.kind in USER_KINDS and places is None:
+            return ()
+        return expand(0, spec, places or _InFiles(0), root=root).points
+    except AccelMagicError:
+        return ()
+
+
 def _expanded(
-    specs: list[tuple[int, ProbeSpec]], places: UserPlaces, root: Path
+    specs: list[tuple[int, ProbeSpec]], places: UserPlaces, root: Path, matches: suggestions.Matches
 ) -> tuple[list[Expansion], list[Skipped]]:
     """Find the places of every spec, and the preset probes that this kernel lacks.
 
@@ -174,17 +208,19 @@ def _expanded(
             found = expand(number, spec, places, root=root)
         except ProbeError as error:
             if not spec.optional:
-                raise
+                raise suggestions.improved(error, spec.text, matches) from None
             # A traceback would keep this frame and its callers alive until garbage collection.
             missing.append((spec, error.with_traceback(None)))
             continue
         except MachineError as error:
             preset = _preset(spec)
             others = [(at, other) for at, other in specs if other.kind == "itt" or _preset(other) != preset]
-            if not spec.optional or not others:
+            if not spec.optional:
+                raise suggestions.improved(error, spec.text, matches) from None
+            if not others:
                 raise
             # One line should work on machines with and without the device: trace the other probes.
-            expansions, without = _expanded(others, places, root)
+            expansions, without = _expanded(others, places, root, matches)
             why = f"{error.what}: {error.why}" if error.why else error.what
             left = any(_preset(other) == preset for _, other in others)
             note = f"{preset}: its kernel probes are skipped: {why}" if left else f"{preset} is skipped: {why}"
@@ -349,7 +385,7 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
             raise ProbeError(
                 f"--args {column.name}: @return needs a latency probe",
                 why="the other probes do not wait for the call to return",
-                fix="write latency: before the probe, or remove @return",
+                fix=f"write {_measuring(points)}, or remove @return",
                 code="capture.no-return",
             )
         if column.source not in sources:
@@ -357,11 +393,26 @@ def _check_captures(columns: tuple[Capture, ...], points: list[ProbePoint]) -> N
                 f"--args {column.name}={column.source}:{column.type}: none of the probes has {column.source}",
                 why="function entries have arg0..arg11, returns have retval, latency probes have both, and USDT probes "
                 "have their readable arguments",
-                fix=f"use one of {', '.join(sorted(sources))}"
-                if sources
-                else "remove --args: tracepoint fields are always recorded",
+                fix=_column_fix(column, sources, points),
                 code="capture.not-here",
             )
+
+
+def _measuring(points: Sequence[ProbePoint]) -> str:
+    """What to write so that the first point is measured until the return; '' if it has none."""
+    word = next((point.probe for point in points if point.kind in ("kprobe", "uprobe") and not point.latency), "")
+    return f"latency:{word} instead of {word}" if word else ""
+
+
+def _column_fix(column: Capture, sources: set[str], points: Sequence[ProbePoint]) -> str:
+    measuring = _measuring(points) if column.source == "retval" else ""
+    if measuring:
+        return f"write {measuring}"
+    if not sources:
+        return "remove --args: tracepoint fields are always recorded"
+    ordered = sorted(sources, key=captures.SOURCES.index)
+    wrong, right = (f"{column.name}={source}:{column.type}" for source in (column.source, ordered[-1]))
+    return f"write {right} instead of {wrong}; there are {', '.join(ordered)}"
 
 
 def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: float) -> None:
@@ -591,7 +642,7 @@ def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineEr
             fix=f"write {spec.kind}:{spec.name}, with a name that only {module} uses",
             code="probe.module-built-in",
         )
-    near = suggestion(module, modules)
+    near = suggestions.similar(spec, modules, module)
     return MachineError(
         f"{spec.text!r}: the kernel module {module} is not loaded",
         why="its functions can be traced only while it is loaded",
@@ -657,6 +708,8 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
         if not known.names:
             raise file_functions.no_symbols(path)
         found = known.match(spec.name) or file_functions.by_signature(known, spec.name)
+        if not found and grammar.is_address(spec.name):
+            raise _at_address(spec, path, known)
         if not found:
             others = file_functions.overloads(known, spec.name)
             raise _unmatched(spec, f"functions of {path}", known.names, fix=others and f"there are {others}")
@@ -697,6 +750,21 @@ def _about_replaced(spec: ProbeSpec, path: Path) -> list[str]:
     return [
         f"{spec.text}: {spec.target} was deleted or replaced after the process had loaded it: the old file is traced"
     ]
+
+
+def _at_address(spec: ProbeSpec, path: Path, known: Symbols) -> ProbeError:
+    """Error for an address; the fix is the function that contains it, or begins before it."""
+    from accel_magic.probes import elf
+
+    with elf.opened(path) as file:
+        at = elf.file_offset(file, int(spec.name, 16))
+    name = None if at is None else known.before(at)
+    return ProbeError(
+        f"{spec.text!r} is not a probe",
+        why="probes are at the entry or the return of a function, not at an address",
+        fix=f"write {spec.text.removesuffix(spec.name)}{name or '*'}",
+        code="probe.offset",
+    )
 
 
 def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
@@ -764,6 +832,6 @@ def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = 
     return ProbeError(
         f"{spec.text!r} matches nothing",
         why=f"none of the {len(names)} {among} matches {wanted or spec.name}",
-        fix=fix or suggestion(wanted or spec.name, names) or "use a wider glob; Tab completes names",
+        fix=fix or suggestions.similar(spec, names, wanted or spec.name) or "use a wider glob; Tab completes names",
         code="probe.no-match",
     )

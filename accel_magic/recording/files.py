@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import directories
-from accel_magic.errors import RecordingError
+from accel_magic.errors import ProbeError, RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,29 @@ if TYPE_CHECKING:
 
 _MOST_LINKS: Final = 40
 """Maximum number of links in a path; the kernel's limit."""
+PARQUET: Final = ".parquet"
+_FORMAT: Final = re.compile(r"\.[A-Za-z]\w*")
+"""An ending that names a format; names of folders may contain numbers such as `run-6.18`."""
+
+
+def check_ending(path: str | Path) -> None:
+    """Require that a result is saved to `FILE.parquet`, or to a folder, whose name has no ending or a slash after it.
+
+    Raises:
+        ProbeError: The path ends like a file of another format.
+
+    """
+    text = str(path)
+    ending = Path(text).suffix
+    if text.endswith("/") or not _FORMAT.fullmatch(ending) or ending.lower() == PARQUET:
+        return
+    file = Path(text).with_suffix(PARQUET)
+    raise ProbeError(
+        f"a result cannot be saved as {ending}: {text}",
+        why="it is a Parquet file, or a folder of them; its tables are DataFrames, which write other formats",
+        fix=f"write {file} instead of {text}, or {text}/ for a folder",
+        code="save.unknown-ending",
+    )
 
 
 def destination(path: str | Path) -> Path:

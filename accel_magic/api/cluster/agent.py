@@ -146,7 +146,7 @@ class Agent:
             options["max_events"] = DEFAULT_MAX_EVENTS  # nobody has given a folder with space for more
         node = Node(os.uname().nodename or "unknown", job=message["run"], name=message["name"])
         self._part = folders.place(self._folder, node, message["run"])
-        trace = Trace(tuple(message["probes"]), Options(**options), save=self._part, pid=self._worker)
+        trace = Trace(tuple(message["probes"]), Options(**options), save=f"{self._part}/", pid=self._worker)
         plan = trace.prepare()
         if plan.task_points:
             raise ProbeError(

@@ -74,7 +74,7 @@ def _kinds(words: Iterable[str]) -> tuple[StackKind, ...]:
     if unknown:
         raise ProbeError(
             f"there are no {unknown[0]!r} stacks",
-            fix=f"use --stacks={','.join(KINDS)}, or some of these",
+            fix=f"write --stacks={','.join(KINDS)} or some of these",
             code="stacks.unknown-kind",
         )
     return tuple(kind for kind in KINDS if kind in named)

@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import operator
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -393,7 +394,8 @@ def test_each_kind_of_point_has_its_own_names(point, has, lacks):
         with raises("filter.invalid", ProbeError) as caught:
             compile_filter(f"{unknown} == 1", point)
         assert unknown.removeprefix("args.") in caught.value.why
-        assert "pid" in caught.value.fix
+        measured = point is ENTRY and unknown in ("retval", "duration")
+        assert caught.value.fix.startswith("write latency:" if measured else "it has pid")
 
 
 def test_signed_usdt_arguments_are_compared_as_signed():
@@ -448,3 +450,30 @@ def test_invalid_filters_are_rejected_with_the_reason(text, why):
         compile_filter(text, EVENT)
     assert why in caught.value.why
     assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("comm == dyn", 'comm == "dyn"'),
+        ("comm!=python3.11 and pid = 3", 'comm != "python3.11" and pid == 3'),
+        ("arg > 64", "arg0 > 64"),
+        ("arg0 == 1us", "arg0 == 1000"),
+        ("comm == 'a = b' and cpuu == 1", "comm == 'a = b' and cpu == 1"),
+    ],
+)
+def test_the_fix_of_a_mistyped_filter_is_a_filter(text, meant):
+    with raises("filter.invalid", ProbeError) as caught:
+        compile_filter(text, ENTRY)
+
+    command, option, shown = shlex.split(caught.value.fix)
+    assert (command, option, shown) == ("write", "--filter", meant)
+    assert compile_filter(shown, ENTRY).entry
+
+
+@pytest.mark.parametrize("text", ["arg0 == nothing_like_it", "comm == 3", "comm == args.comm", "pid ==="])
+def test_other_filters_are_not_guessed(text):
+    with raises("filter.invalid", ProbeError) as caught:
+        compile_filter(text, ENTRY)
+
+    assert not caught.value.fix.startswith("write")

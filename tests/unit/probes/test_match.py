@@ -261,16 +261,16 @@ def test_captures_need_a_probe_with_their_source(root):
 @pytest.mark.parametrize(
     ("spec", "error", "text"),
     [
-        ("kprobe:vfs_raed", ProbeError, "did you mean vfs_read"),
-        ("intel_vpu:ivpu_opne", ProbeError, "did you mean ivpu_open"),
+        ("kprobe:vfs_raed", ProbeError, "did you mean kprobe:vfs_read"),
+        ("intel_vpu:ivpu_opne", ProbeError, "did you mean intel_vpu:ivpu_open"),
         ("kprobe:banned", ProbeError, "cannot be traced"),
         ("kprobe:twice", ProbeError, "2 functions share this name"),
         ("xe:xe_*", MachineError, "modprobe xe"),
         ("builtin:*", ProbeError, "built into"),
-        ("t:sched:sched_swich", ProbeError, "did you mean sched_switch"),
-        ("t:schd:*", ProbeError, "did you mean sched"),
+        ("t:sched:sched_swich", ProbeError, "did you mean t:sched:sched_switch"),
+        ("t:schd:*", ProbeError, "did you mean t:sched:*"),
         ("latency:t:syscalls:sys_enter_lost", ProbeError, "no tracepoint for its return"),
-        ("uprobe:{library}:alhpa", ProbeError, "did you mean alpha"),
+        ("uprobe:{library}:alhpa", ProbeError, "did you mean uprobe:{library}:alpha"),
         ("usdt:{library}:a:b", ProbeError, "no USDT probes"),
         ("uprobe:nosuchlib:f", ProbeError, "no library or program"),
     ],
@@ -279,7 +279,7 @@ def test_unmatched_probes_report_the_reason_and_similar_names(root, library, spe
     (root / "sys/module/builtin").mkdir(parents=True)
     with pytest.raises(error) as caught:
         make_plan([spec.format(library=library)], root=root)
-    assert text in str(caught.value)
+    assert text.format(library=library) in str(caught.value)
 
 
 def test_without_an_npu_the_lab_is_suggested(kernel_root):
@@ -362,3 +362,50 @@ def test_a_usdt_probe_has_a_point_at_each_of_its_locations(compiled):
     assert "shop:sale" in caught.value.fix
     with raises("filter.invalid", AccelMagicError):
         make_plan([f"usdt:{library}:shop:sale"], filter="arg1 == 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "suggested"),
+    [
+        ("syscall:read", "probe.no-match", "tracepoint:syscalls:sys_enter_read"),
+        ("read", "probe.bad-syntax", "tracepoint:syscalls:sys_enter_read"),
+        ("tracepoint:syscalls:read", "probe.no-match", "tracepoint:syscalls:sys_enter_read"),
+        ("latency:t:syscalls:read", "probe.no-duration", ""),
+        ("sched_switch", "probe.bad-syntax", "tracepoint:sched:sched_switch"),
+        ("sched:sched_switch", "probe.no-match", "tracepoint:sched:sched_switch"),
+        ("vfs_read", "probe.bad-syntax", "kprobe:vfs_read"),
+        ("tracepoint:vfs_read", "probe.bad-syntax", "kprobe:vfs_read"),
+        ("{library}:alpha", "probe.bad-syntax", "uprobe:{library}:alpha"),
+        ("latency:{library}:alpha", "probe.bad-syntax", "latency:uprobe:{library}:alpha"),
+        ("tracepoint:{library}:alpha", "probe.bad-syntax", "uprobe:{library}:alpha"),
+        ("uprobe:{library}:alpha+8", "probe.offset", "uprobe:{library}:alpha"),
+        ("nonsense:x:y:z", "probe.unknown-kind", ""),
+        ("a:b:c:d:e", "probe.unknown-kind", ""),
+    ],
+)
+def test_a_probe_of_another_kind_is_suggested_if_it_matches(root, library, text, code, suggested):
+    with raises(code) as caught:
+        make_plan([text.format(library=library)], root=root)
+
+    first = caught.value.fix.removeprefix("write ").split()[:1]
+    if suggested:
+        assert first == [suggested.format(library=library)]
+        assert make_plan(first, root=root).points
+    assert isinstance(caught.value, ProbeError)
+
+
+def test_a_kernel_without_kprobes_suggests_what_works(root):
+    (root / "sys/bus/event_source/devices/kprobe/type").unlink()
+    (root / "sys/bus/event_source/devices/kprobe").rmdir()
+
+    with raises("kernel.no-kprobes", MachineError) as caught:
+        make_plan(["kprobe:sys_read"], root=root)
+
+    assert caught.value.fix.startswith("write tracepoint:syscalls:sys_enter_read; or ")
+
+
+def test_whoever_has_found_the_places_elsewhere_gets_no_look_into_files(root, library):
+    with raises("probe.bad-syntax", ProbeError) as caught:
+        make_plan([f"{library}:alpha+"], root=root, places=lambda *_: pytest.fail("looked"))
+
+    assert not caught.value.fix.startswith(f"write uprobe:{library}:alpha ")
