@@ -87,15 +87,20 @@ def counts_table(counts: pd.DataFrame, limit: int) -> Table:
 
 
 def latency_table(latency: pd.DataFrame, limit: int) -> Table:
-    """Latencies per measured function, most calls first; unfinished calls if there were any."""
+    """Latencies per measured function, most calls first; unfinished calls if there were any.
+
+    Functions with unfinished calls are always among the rows, and come first if not all fit.
+    """
     frame = latency.sort_values("count", ascending=False, kind="stable")
+    if len(frame) > limit:
+        frame = frame.iloc[frame["unfinished"].eq(0).to_numpy().argsort(kind="stable")]
     formats: Formats = {
         "count": ("calls", exact_text),
         **durations("mean", "p50", "p90", "p99", "max"),
     }
     if frame["unfinished"].any():
         formats = {**formats, "unfinished": ("unfinished", exact_text)}
-    return _table(frame, formats, limit, "count")
+    return _table(frame, formats, limit, "count", "unfinished")
 
 
 def waits_table(waits: pd.DataFrame, limit: int) -> Table:
@@ -170,14 +175,14 @@ def _changed_first(frame: pd.DataFrame) -> pd.DataFrame:
     return marked.sort_values("confident", ascending=False, kind="stable")
 
 
-def _table(frame: pd.DataFrame, formats: Formats, limit: int, count: str = "") -> Table:
+def _table(frame: pd.DataFrame, formats: Formats, limit: int, *counts: str) -> Table:
     """Lay out the first `limit` rows of a frame indexed by names, such as (probe, function).
 
-    With many rows (a glob may match hundreds), those whose `count` is 0 are only counted.
+    With many rows (a glob may match hundreds), those whose `counts` are all 0 are only counted.
     """
     total = len(frame)
-    if count and total > MANY:
-        frame = frame[frame[count] > 0]
+    if counts and total > MANY:
+        frame = frame[(frame[list(counts)] > 0).any(axis=1)]
     shown = frame.head(limit)
     cells = [
         [NOTHING if value is pd.NA else text(value) for value in shown[column]] for column, (_, text) in formats.items()

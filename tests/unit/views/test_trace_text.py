@@ -1,10 +1,12 @@
 """The plain-text result."""
 
+import pandas as pd
 import pytest
 
 from accel_magic.banners import Replayed
 from accel_magic.probes.plan import Skipped
 from accel_magic.results.trace import TraceResult
+from accel_magic.views.tables import aligned, latency_table
 
 
 def first_line(recording):
@@ -91,3 +93,19 @@ def test_notes_of_the_plan_are_shown(make_recording):
     recording = make_recording(plan={"notes": ("2 aliases were merged",)})
 
     assert "note: 2 aliases were merged" in TraceResult(recording).summary()
+
+
+@pytest.mark.parametrize(("functions", "limit"), [(12, 20), (40, 10)])
+def test_a_function_whose_only_call_has_not_ended_has_a_row(functions, limit):
+    names = [f"f{number}" for number in range(functions)]
+    latency = pd.DataFrame(
+        {"count": [1] * functions + [0, 0], "unfinished": [0] * functions + [1, 0]},
+        index=pd.MultiIndex.from_product([["u"], [*names, "leave", "never"]], names=["probe", "function"]),
+    ).assign(**dict.fromkeys(["mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"], 1000))
+
+    lines = aligned(latency_table(latency, limit))
+
+    [row] = [line.split() for line in lines if " leave " in line]
+    assert (row[2], row[-1]) == ("0", "1")
+    assert lines[-1] == "and 1 without hits"
+    assert not [line for line in lines if " never " in line]
