@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel_magic.broker import client
 from accel_magic.broker.messages import TraceRequest
-from accel_magic.errors import ProbeError
+from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel.stacks.choice import with_stacks
 from accel_magic.probes import grammar
 from accel_magic.probes.matching import make_plan
@@ -33,6 +33,8 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
     """
     if _is_local(probes) or not client.needed():
         return with_stacks(make_plan(probes, pid=pid, **options), stacks)
+    if (error := _unreachable()) is not None:
+        return with_stacks(_without_broker(error, probes, pid, options), stacks)
     if pid not in (None, client.traced_pid()):
         raise ProbeError(
             "another process cannot be traced through the broker",
@@ -53,6 +55,26 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
             code="broker.not-allowed",
         )
     return replace(plan, stacks=tuple(kind for kind in plan.stacks if kind != "kernel"))
+
+
+def _unreachable() -> MachineError | None:
+    """Why nothing can be asked of the broker: it has ended, or this user may not connect to it; None if it can."""
+    try:
+        client.connection()
+    except MachineError as error:
+        return error
+    return None
+
+
+def _without_broker(error: MachineError, probes: tuple[str, ...], pid: int | None, options: dict[str, Any]) -> Plan:
+    """Make the plan of what needs neither privilege nor a broker; raise the error if something else is left."""
+    try:
+        plan = make_plan(probes, pid=pid, **options)
+    except MachineError:  # a probe needs privilege to be matched
+        raise error from None
+    if plan.kernel_points:
+        raise error
+    return replace(plan, notes=(*plan.notes, f"only tasks are traced: {error.what} ({error.why})"))
 
 
 def _is_local(probes: tuple[str, ...]) -> bool:

@@ -25,6 +25,8 @@ from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import compiler
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from accel_magic.broker.audit import Audit
     from accel_magic.broker.peer import Peer
     from accel_magic.broker.policy import Policy
@@ -34,12 +36,17 @@ SOCKET: Final = Path("/run/accel_magic/broker.sock")
 _WAITING: Final = 128
 _LIMITS: Final = {"processes": "this user", "all_processes": "all users"}
 """Limits for which a connection is refused, and whose processes they count."""
+_ENDING: Final = frozenset(
+    {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
+)
+"""Signals that end the service: those that would end it anyway, without removing its socket."""
 _FIRST_INHERITED: Final = 3
 """The first descriptor that systemd passes, LISTEN_FDS in all."""
 
 
-def listen(path: Path, group: str | None = None) -> socket.socket:
-    """Return the socket that systemd passed, or one at a path.
+@contextlib.contextmanager
+def listening(path: Path, group: str | None = None) -> Iterator[socket.socket]:
+    """Listen at the socket that systemd passed, or at one at a path, which is removed afterwards.
 
     Args:
         path: Of the socket, if systemd passed none.
@@ -50,7 +57,29 @@ def listen(path: Path, group: str | None = None) -> socket.socket:
 
     """
     if os.environ.get("LISTEN_FDS") == "1" and os.environ.get("LISTEN_PID") == str(os.getpid()):
-        return _passed()
+        with _passed() as passed:
+            yield passed
+        return
+    with _made(path, group) as made:
+        own = _identity(path)
+        try:
+            yield made
+        finally:
+            if own is not None and _identity(path) == own:
+                path.unlink()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file; None if there is none."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _made(path: Path, group: str | None) -> socket.socket:
+    """Return a new socket that listens at a path."""
     number = -1 if group is None else _group(group)
     if _answers(path):
         raise MachineError(
@@ -58,23 +87,23 @@ def listen(path: Path, group: str | None = None) -> socket.socket:
             fix="end it first, or use another path: accel-magic broker run --socket PATH",
             code="broker.running",
         )
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_socket():
             path.unlink()
-        _bind(listening, path, 0o666 if group is None else 0o660)
+        _bind(made, path, 0o666 if group is None else 0o660)
         os.chown(path, -1, number, follow_symlinks=False)
-        listening.listen(_WAITING)
+        made.listen(_WAITING)
     except OSError as error:
-        listening.close()
+        made.close()
         raise MachineError(
             f"the broker cannot listen at {path}",
             why=str(error.strerror or error),
             fix="use another path: accel-magic broker run --socket PATH",
             code="broker.no-socket",
         ) from None
-    return listening
+    return made
 
 
 def _bind(listening: socket.socket, path: Path, mode: int) -> None:
@@ -157,12 +186,12 @@ class Service:
         self._waiting = select.poll()
 
     def run(self) -> None:
-        """Accept connections. Returns after SIGTERM or SIGINT; sessions that run then go on until their users end."""
+        """Accept connections until a signal ends it; sessions that run then go on until their users end."""
         ending, told = socket.socketpair()
         for one in (told, ending):
             one.setblocking(False)
         signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ENDING:
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._listening.setblocking(False)
@@ -171,7 +200,7 @@ class Service:
             self._waiting.register(one, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in self._waiting.poll()}
-            if ending.fileno() in ready and {*ending.recv(4096)} & {signal.SIGTERM, signal.SIGINT}:
+            if ending.fileno() in ready and {*ending.recv(4096)} & _ENDING:
                 return
             for session in self._sessions.values():
                 if session.reports.fileno() in ready:
@@ -229,7 +258,7 @@ class Service:
         status = 1
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            for number in (*_ENDING, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             for one in (self._listening, *ours, theirs):
                 one.close()

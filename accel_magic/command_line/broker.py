@@ -56,8 +56,9 @@ def _run(options: argparse.Namespace) -> int:
     features.require_tracing()
     policy = _policy(options)
     lines = sys.stderr.fileno() if options.audit is None else audit.opened(options.audit)
-    listening = service.listen(service.SOCKET if options.socket is None else Path(options.socket), options.group)
-    service.Service(listening, policy, audit.Audit(lines)).run()
+    path = service.SOCKET if options.socket is None else Path(options.socket)
+    with service.listening(path, options.group) as listening:
+        service.Service(listening, policy, audit.Audit(lines)).run()
     return 0
 
 

@@ -1,6 +1,8 @@
 """Commands that ordinary users trace from a terminal: the broker sees the command itself connect."""
 
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -136,3 +138,43 @@ def test_functions_of_a_stripped_program_are_traced_by_its_debug_file(broker, fo
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert " 3 hits" in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1])
+def test_a_broker_that_is_ended_by_a_signal_removes_its_socket(start, number):
+    broker = start()
+    assert broker.socket.is_socket()
+    broker.process.send_signal(number)
+    assert broker.process.wait(timeout=60) == 0
+    assert not broker.socket.exists()
+
+
+def test_a_broker_that_ends_leaves_the_socket_of_its_successor(start):
+    broker = start()
+    broker.socket.unlink()
+    with socket.socket(socket.AF_UNIX) as successor:
+        successor.bind(str(broker.socket))
+        broker.process.send_signal(signal.SIGTERM)
+        broker.process.wait(timeout=60)
+    assert broker.socket.is_socket()
+
+
+def test_a_broker_that_was_killed_costs_only_what_needs_it(start):
+    """Its socket is left: tasks are traced as without a broker, and a note says what is not."""
+    broker = start()
+    broker.process.kill()
+    broker.process.wait()
+    assert broker.socket.is_socket()
+    tasks, hits, text, refusal = broker.run(
+        """
+with accel_magic.trace("itt:python:load") as t:
+    for _ in range(3):
+        with accel_magic.task("load"): pass
+with accel_magic.trace("openvino") as o:
+    with accel_magic.task("load"): pass
+answer(t.result.hits, o.result.hits, str(o.result), refused("tracepoint:syscalls:sys_enter_getppid"))
+"""
+    )
+    assert (tasks, hits) == (3, 0)
+    assert "only tasks are traced: the broker cannot be used" in text
+    assert refusal == "broker.unreachable"

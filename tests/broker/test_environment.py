@@ -122,6 +122,11 @@ def test_an_audit_file_that_others_planted_is_refused_and_left_as_it_is(tmp_path
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
 
 
+def listened(path):
+    with service.listening(path):
+        pass
+
+
 def test_a_planted_socket_path_is_refused_and_what_it_points_to_left_as_it_is(tmp_path):
     target = tmp_path / "target"
     target.touch(mode=0o600)
@@ -129,7 +134,7 @@ def test_a_planted_socket_path_is_refused_and_what_it_points_to_left_as_it_is(tm
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
     (tmp_path / "folder").mkdir()
     names = ["link", "dangling", "target", "folder"]
-    assert [refused(service.listen, tmp_path / name) for name in names] == ["broker.no-socket"] * len(names)
+    assert [refused(listened, tmp_path / name) for name in names] == ["broker.no-socket"] * len(names)
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert not (tmp_path / "nothing").exists()
 
@@ -146,5 +151,5 @@ def test_a_socket_that_is_replaced_while_it_is_created_changes_no_other_files_mo
         path.symlink_to(target)
 
     monkeypatch.setattr(service.socket.socket, "bind", replaced)
-    service.listen(path).close()
+    listened(path)
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
