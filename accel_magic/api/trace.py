@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.api import plans
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.kernel.stacks.choice import Asked
-    from accel_magic.probes.plan import Mode, Plan
+    from accel_magic.probes.plan import Mode, Plan, ProbePoint
     from accel_magic.recording.recording import Outcome, Recording
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.trace import TraceResult
@@ -147,6 +147,16 @@ class Trace(Block["TraceResult"]):
         """Start counting."""
         assert self._session is not None  # noqa: S101 - after start
         self._session.go()
+
+    @property
+    def points(self) -> tuple[ProbePoint, ...]:
+        """What is traced; none before `prepare`."""
+        return () if self._plan is None else self._plan.points
+
+    def add_note(self, note: str) -> None:
+        """Add a note to the result of the running trace."""
+        assert self._session is not None  # noqa: S101 - after start
+        self._session.plan = replace(self._session.plan, notes=(*self._session.plan.notes, note))
 
     def halt(self) -> None:
         """Stop counting."""

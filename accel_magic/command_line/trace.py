@@ -165,6 +165,7 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
             came = signals.wait(_end_of(command), _length(steps, plan) if command is None else None)
             if came is not None and command is not None:
                 _pass_on(came, command)
+            _explain_ending(steps, command)
             result, failure = _stop(steps, _outcome(command, came))
         if result is not None and not values.no_print:
             _print(result)
@@ -253,6 +254,16 @@ def _outcome(command: StoppedCommand | None, came: signal.struct_siginfo | None)
     if came is not None:
         return "interrupted"
     return "error" if command.status else "ok"
+
+
+def _explain_ending(steps: Steps, command: StoppedCommand | None) -> None:
+    """Add a note to the result if the command was ended by what return probes may do to a program."""
+    from accel_magic.api.trace import Trace
+    from accel_magic.probes import return_probes
+
+    if isinstance(steps, Trace) and command is not None and command.status is not None:
+        for note in return_probes.about_ending(steps.points, command.status):
+            steps.add_note(note)
 
 
 def _stop(steps: Steps, outcome: Outcome) -> tuple[object, AccelMagicError | None]:

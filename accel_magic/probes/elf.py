@@ -23,7 +23,7 @@ from accel_magic.probes.globs import is_glob, matcher
 from accel_magic.probes.plan import UNREADABLE, UsdtArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -401,6 +401,22 @@ def function_entries(elf: Elf, section: Section, executable: Segments) -> list[t
         for name, offset, ifunc in zip(names, offsets[wanted].tolist(), (kind[wanted] == IFUNC).tolist(), strict=True)
         if name
     ]
+
+
+def dynamic_names(elf: Elf, names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Which of these symbols a file takes from other files, and which it gives to others. Raises `DAMAGED`."""
+    section = elf.table(DYNSYM)
+    if section is None:
+        return set(), set()
+    strings, data = elf.data(elf.sections[section.link]), elf.data(section)
+    table = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
+    taken, given = set(), set()
+    for name in names:
+        places = [found.start() for found in re.finditer(re.escape(name.encode()) + b"\0", strings)]
+        undefined = table["section"][np.isin(table["name"], places)] == 0
+        taken |= {name} if undefined.any() else set()
+        given |= {name} if (~undefined).any() else set()
+    return taken, given
 
 
 def _names(strings: bytes, starts: list[int]) -> list[str]:

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
-from accel_magic.probes import captures, grammar, kernel_functions, level_zero, presets, suggestions, tracefs
+from accel_magic.probes import (
+    captures,
+    grammar,
+    kernel_functions,
+    level_zero,
+    presets,
+    return_probes,
+    suggestions,
+    tracefs,
+)
 from accel_magic.probes.filters import argument_sources, compile_filter
 from accel_magic.probes.globs import matcher, suggestion
 from accel_magic.probes.plan import (
@@ -29,7 +38,7 @@ from accel_magic.probes.plan import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from accel_magic.probes.elf import Symbols
+    from accel_magic.probes.elf import Function, Symbols
     from accel_magic.probes.plan import Capture
     from accel_magic.probes.tracefs import Format
 
@@ -92,6 +101,7 @@ def make_plan(
     parsed = _parsed(specs, matches)
     # Exclusions from places that somebody else found were applied there.
     left_out = [spec for spec in parsed if places is None or spec.kind not in USER_KINDS]
+    reads_files = places is None
     if places is None:
         places = _InFiles(library_pid)
     numbered = [(number, spec) for number, spec in enumerate(parsed) if not spec.exclude]
@@ -101,7 +111,9 @@ def make_plan(
     _check_count(points)
     _check_tasks(points, filter, chosen, own)
     _check_captures(columns, points)
-    notes += _about_exceptions(points)
+    notes += return_probes.about_exceptions(points)
+    if reads_files:
+        notes += _about_loaded(points, library_pid)
     if columns and mode == "count":
         notes.append("--args has no effect with --mode count: no events are recorded")
     return Plan(
@@ -349,13 +361,16 @@ def _check_count(points: list[ProbePoint]) -> None:
         )
 
 
-def _about_exceptions(points: list[ProbePoint]) -> list[str]:
-    """Warn of return probes on C++ functions: the handler of an exception is not found behind a return probe."""
-    measured = sum(point.latency and point.kind == "uprobe" and point.function.startswith("_Z") for point in points)
-    if not measured:
+def _about_loaded(points: list[ProbePoint], pid: int) -> list[str]:
+    """Notes on what a process has loaded when the trace begins; none if that cannot be read."""
+    if not any(map(return_probes.at_return, points)):
         return []
-    which = "a C++ function is" if measured == 1 else f"{measured:,} C++ functions are"
-    return [f"{which} measured until the return: an exception that passes through would end the process"]
+    from accel_magic.probes.libraries import mapped_files
+
+    try:
+        return return_probes.about_loaded(points, map(str, mapped_files(pid)))
+    except AccelMagicError:
+        return []
 
 
 def _check_tasks(points: list[ProbePoint], filter_: str, scope: Scope | None, own: int) -> None:
@@ -697,22 +712,11 @@ def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str]
 
 
 def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
-    from accel_magic.probes import (
-        file_functions,
-        libraries,  # these import an ELF reader and numpy
-    )
+    from accel_magic.probes import libraries  # imports an ELF reader and numpy
 
     try:
         path = libraries.resolve(spec.target, pid)
-        known = file_functions.functions(path)
-        if not known.names:
-            raise file_functions.no_symbols(path)
-        found = known.match(spec.name) or file_functions.by_signature(known, spec.name)
-        if not found and grammar.is_address(spec.name):
-            raise _at_address(spec, path, known)
-        if not found:
-            others = file_functions.overloads(known, spec.name)
-            raise _unmatched(spec, f"functions of {path}", known.names, fix=others and f"there are {others}")
+        found = _functions_of(spec, path)
     except ProbeError as error:
         if level_zero.is_npu_driver(spec.target) and spec.name.startswith("ze"):
             raise _in_the_loader(spec, error) from None
@@ -739,7 +743,28 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
                 )
             )
     notes = [_about_resolvers(spec, resolvers)] if resolvers else []
-    return Expansion(points, skipped, notes + _about_replaced(spec, path))
+    return Expansion(points, skipped, [*notes, *_about_replaced(spec, path), *return_probes.about_file(spec, path)])
+
+
+def _functions_of(spec: ProbeSpec, path: Path) -> list[Function]:
+    """Find the functions of a file that a probe means. Raises ProbeError."""
+    from accel_magic.probes import file_functions
+
+    known = file_functions.functions(path)
+    if not known.names:
+        raise file_functions.no_symbols(path)
+    refused = return_probes.at_return(spec) and return_probes.has_go(path)
+    allowed = return_probes.at_entry(spec) if refused else spec
+    found = known.match(spec.name) or file_functions.by_signature(known, spec.name)
+    if found and refused:
+        raise return_probes.refused(spec, path)
+    if not found and grammar.is_address(spec.name):
+        raise _at_address(spec, allowed, path, known)
+    if not found:
+        others = file_functions.overloads(known, spec.name)
+        fix = f"there are {others}" if others else suggestions.similar(allowed, known.names, spec.name)
+        raise _unmatched(spec, f"functions of {path}", known.names, fix=fix)
+    return found
 
 
 def _about_replaced(spec: ProbeSpec, path: Path) -> list[str]:
@@ -752,8 +777,8 @@ def _about_replaced(spec: ProbeSpec, path: Path) -> list[str]:
     ]
 
 
-def _at_address(spec: ProbeSpec, path: Path, known: Symbols) -> ProbeError:
-    """Error for an address; the fix is the function that contains it, or begins before it."""
+def _at_address(spec: ProbeSpec, allowed: ProbeSpec, path: Path, known: Symbols) -> ProbeError:
+    """Error for an address; the fix is a probe as `allowed` in the function that contains it, or begins before it."""
     from accel_magic.probes import elf
 
     with elf.opened(path) as file:
@@ -762,7 +787,7 @@ def _at_address(spec: ProbeSpec, path: Path, known: Symbols) -> ProbeError:
     return ProbeError(
         f"{spec.text!r} is not a probe",
         why="probes are at the entry or the return of a function, not at an address",
-        fix=f"write {spec.text.removesuffix(spec.name)}{name or '*'}",
+        fix=f"write {allowed.text.removesuffix(spec.name)}{name or '*'}",
         code="probe.offset",
     )
 

@@ -74,6 +74,11 @@ def _found(text: str, matches: Matches) -> list[str]:
         return []
     body = text.removeprefix(PREFIX_LATENCY)
     prefix = text[: len(text) - len(body)]
+    # What cannot be measured may have an entry.
+    return _matching(prefix, body, matches) or (_matching("", body, matches) if prefix else [])
+
+
+def _matching(prefix: str, body: str, matches: Matches) -> list[str]:
     found: list[str] = []
     for words in dict.fromkeys(_candidates(body)):
         each = [f"{prefix}{word}" for word in words]

@@ -26,7 +26,7 @@ from accel_magic.kernel.attachment import HEAD, NO_PROGRAMS, Item, PointLayout
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.mapped import map_value
 from accel_magic.kernel.stacks.choice import task_stacks
-from accel_magic.probes import presets
+from accel_magic.probes import presets, return_probes
 from accel_magic.probes.plan import USER_KINDS
 from accel_magic.probes.presets import openvino as presets_openvino
 from accel_magic.recording import counts as read_counts
@@ -497,13 +497,19 @@ class LiveSession:
 
 
 def _about_files(mapped: _Mapped | None, plan: Plan, counts: Counts) -> tuple[str, ...]:
-    """Notes on probed files that no process has loaded."""
+    """Notes on probed files that no process has loaded, and on files that do not go with the probes."""
     if mapped is None:
         return ()
     from accel_magic.recording import unloaded
 
     mapped.events.stop()
-    return unloaded.notes(plan, counts.hits, mapped.files, mapped.events)
+    returns = any(map(return_probes.at_return, plan.points))
+    risky = return_probes.about_loaded(plan.points, mapped.events.names()) if returns else []
+    known = set(plan.notes)
+    return (
+        *(note for note in risky if note not in known),
+        *unloaded.notes(plan, counts.hits, mapped.files, mapped.events),
+    )
 
 
 def _python_frames() -> PythonFrames:

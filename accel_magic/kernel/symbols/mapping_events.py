@@ -213,6 +213,10 @@ class MappingEvents:
         """Processes that mapped something while it was recorded."""
         return set(self._mapped)
 
+    def names(self) -> set[str]:
+        """Names of everything that the processes of `tree` were seen to map."""
+        return {name for pid in self.tree() if (known := self.of(pid)) is not None for name in known.names}
+
     def of(self, pid: int, generations: int = _DEEPEST) -> Mappings | None:
         """Everything that a process was seen to map, in the order of address; the newest where mappings overlap.
 

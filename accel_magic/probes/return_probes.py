@@ -1,0 +1,147 @@
+"""Programs that do not survive return probes, in their own calls: Go, code that switches stacks, C++ exceptions.
+
+While a call is measured, the kernel has replaced its return address on the stack, and remembers the right one by
+thread and stack pointer. Code that reads its return addresses finds the wrong one; code that returns in another order,
+on another stack or in another thread makes the kernel end the process.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.errors import ProbeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from accel_magic.probes.plan import ProbePoint, ProbeSpec
+
+_GO_SECTIONS: Final = (".note.go.buildid", ".gopclntab", ".data.rel.ro.gopclntab")
+_SWITCHING: Final = ("makecontext", "swapcontext", "setcontext", "make_fcontext", "jump_fcontext", "ontop_fcontext")
+"""Functions that change the stack: of the C library, and of Boost.Context."""
+_GREENLET: Final = "_greenlet."
+"""How the file name of greenlet's extension module begins; gevent and eventlet use it."""
+_ENDS: Final = "a measured call during which the stack is switched would end the process; probes at the entry are safe"
+_MOST_NAMED: Final = 3
+_CERTAINTY: Final[dict[int, str]] = {
+    signal.SIGILL: "probably",  # what the kernel sends when a call returns that it does not know
+    signal.SIGSEGV: "possibly",
+    signal.SIGBUS: "possibly",
+    signal.SIGABRT: "possibly",  # what the C++ library raises for an exception without a handler
+}
+"""How likely return probes are the cause of each signal that ends a process."""
+
+
+@dataclass(frozen=True)
+class _Code:
+    """What a file's code is: whether it has Go code, and the functions that it calls to switch stacks."""
+
+    go: bool
+    switching: tuple[str, ...]
+
+
+def at_return(place: ProbeSpec | ProbePoint) -> bool:
+    """Whether a probe in a program or library needs a return probe."""
+    return place.kind == "uretprobe" or (place.kind == "uprobe" and place.latency)
+
+
+def at_entry(spec: ProbeSpec) -> ProbeSpec:
+    """The probe at the entry of the same functions."""
+    return replace(spec, kind="uprobe", latency=False, text=f"uprobe:{spec.target}:{spec.name}")
+
+
+def has_go(path: Path) -> bool:
+    """Whether a program or library has Go code. Raises ProbeError."""
+    return _code_of(path).go
+
+
+def refused(spec: ProbeSpec, path: Path) -> ProbeError:
+    """Make the error for a return probe in Go code."""
+    return ProbeError(
+        f"{spec.text!r} would end the program: {path} has Go code",
+        why="a return probe replaces return addresses on the stack, and Go's runtime stops when it finds one of them "
+        "(`unexpected return pc`)",
+        fix=f"write {shlex.quote(at_entry(spec).text)}",
+        code="probe.go-return",
+    )
+
+
+def about_file(spec: ProbeSpec, path: Path) -> list[str]:
+    """Notes on the code of a probed file. Raises ProbeError."""
+    code = _code_of(path)
+    notes = []
+    if code.go and spec.kind == "uprobe":
+        notes.append(
+            f"{path} has Go code: its functions can have more hits than calls, because a function begins again after "
+            "its stack had to grow"
+        )
+    if code.switching and at_return(spec):
+        notes.append(f"{path} switches stacks ({', '.join(code.switching)}): {_ENDS}")
+    return notes
+
+
+def about_exceptions(points: Iterable[ProbePoint]) -> list[str]:
+    """Warn of return probes on C++ functions: the handler of an exception is not found behind a return probe."""
+    measured = sum(at_return(point) and point.function.startswith("_Z") for point in points)
+    if not measured:
+        return []
+    which = "a C++ function is" if measured == 1 else f"{measured:,} C++ functions are"
+    return [f"{which} measured until the return: an exception that passes through would end the process"]
+
+
+def about_loaded(points: Iterable[ProbePoint], loaded: Iterable[str]) -> list[str]:
+    """Warn of greenlets, which move the stack of every function below Python code.
+
+    Args:
+        points: What is traced.
+        loaded: Names or paths of the files that the traced processes have loaded.
+
+    """
+    greenlet = any(Path(name).name.startswith(_GREENLET) for name in loaded)
+    if not greenlet or not any(map(at_return, points)):
+        return []
+    return [f"a traced process has loaded greenlet, which switches stacks: {_ENDS}"]
+
+
+def about_ending(points: Sequence[ProbePoint], status: int) -> list[str]:
+    """Name the return probes as the cause why a traced command was ended by a signal, as far as they can be.
+
+    Args:
+        points: What was traced.
+        status: Exit status of the command, or minus a signal's number; a shell reports its child's as 128 plus that.
+
+    """
+    words = [shlex.quote(f"uprobe:{point.target}:{point.function}") for point in points if at_return(point)]
+    number = -status if status < 0 else status - 128
+    if not words or number not in _CERTAINTY:
+        return []
+    more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
+    cause = (
+        f"the command was ended by {signal.Signals(number).name}, {_CERTAINTY[number]} because of this trace: calls "
+        "that are measured until their return do not survive a switch to another stack (fibers, coroutines, greenlets) "
+        f"or a C++ exception; probes at the entry are safe: {', '.join(words[:_MOST_NAMED])}{more}"
+    )
+    return [cause]
+
+
+def _code_of(path: Path) -> _Code:
+    from accel_magic.probes.elf import identity  # imports numpy
+
+    return _code(*identity(path))
+
+
+@lru_cache(maxsize=256)
+def _code(path: str, *_identity: int) -> _Code:
+    from accel_magic.probes import elf, file_functions
+
+    with elf.opened(Path(path)) as file:
+        imported, exported = elf.dynamic_names(file, _SWITCHING)
+        go = any(file.named(name) is not None for name in _GO_SECTIONS)
+    # A program that is linked statically has them itself; a library that gives them to others does not call them.
+    own = {name for name in _SWITCHING if file_functions.functions(Path(path)).match(name)} - exported
+    return _Code(go, tuple(name for name in _SWITCHING if name in imported | own))
