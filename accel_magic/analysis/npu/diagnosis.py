@@ -35,6 +35,7 @@ CHECKS: Final[Mapping[str, Callable[[Analysed, Rule], Evidence | None]]] = Mappi
         "job-timeout": stuck.job_timeout,
         "npu-reset": stuck.npu_reset,
         "jobs-failed": jobs.jobs_failed,
+        "calls-failed": jobs.calls_failed,
         "completion-duplicated": jobs.completion_duplicated,
         "jobs-slow": jobs.jobs_slow,
         "boot-in-region": power.boot_in_region,

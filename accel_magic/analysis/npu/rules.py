@@ -185,9 +185,20 @@ RULES: Final[tuple[Rule, ...]] = (
         "problem",
         "{failed:job|jobs} failed",
         "The NPU ended them with an error, or the driver rejected them (`refused`). They have no results.",
-        "Look at `code` in `result.npu.jobs`: the NPU's error, or a negative errno of the driver (-77: an earlier job "
-        "of this process hung; -16: too many jobs in flight).",
+        "The evidence names the driver's errors (EBADFD: an earlier job of this process hung; EBUSY: too many jobs in "
+        "flight; ENOENT: a buffer or queue does not exist); `code` in `result.npu.jobs` has those of the NPU.",
         needs=SUBMITS,
+    ),
+    Rule(
+        "calls-failed",
+        "problem",
+        "{failed} of {calls:call|calls} of the driver failed",
+        "The driver rejected what a program asked for, such as a buffer or a queue. What was to be created does not "
+        "exist, and what uses it fails too.",
+        "The evidence names the errors and the functions. EINVAL: the arguments are wrong, or too new for this kernel; "
+        "ENOENT: there is no such handle or queue; ENOMEM, ENOSPC: memory or address space is used up.",
+        needs=("ivpu_bo_create_ioctl", "ivpu_cmdq_create_ioctl"),
+        explained_by=("boot-failed", "request-unanswered", "npu-reset"),
     ),
     Rule(
         "completion-duplicated",

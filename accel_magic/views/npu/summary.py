@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic import terminal
-from accel_magic.analysis.npu.jobs import UNKNOWN
+from accel_magic.analysis.npu.jobs import DONE, OK, UNKNOWN
 from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.banners import banners_of
 from accel_magic.views.findings import brief_text, findings_html, findings_text
@@ -114,7 +114,7 @@ def _jobs(npu: NpuTables) -> str:
         return ""
     text = _counted(len(jobs), "job")
     parts = _ends(jobs["status"])
-    latency = jobs["latency_ns"].dropna()
+    latency = jobs.loc[jobs["status"].isin((OK, DONE)), "latency_ns"].dropna()  # a failure may be quick or a timeout
     if len(latency):
         p50, p99 = np.quantile(latency, (0.5, 0.99))
         parts.append(f"submission to done p50 {duration_text(p50)}, p99 {duration_text(p99)}")

@@ -350,7 +350,7 @@ def test_the_npus_state_at_the_reset_distinguishes_a_hung_job_from_a_lost_comple
     rule, name = reported
     assert list(findings) == [rule, "npu-reset"]
     assert findings[rule] == {name: 1, "jobs": 8, "out_ns": pytest.approx(2.06 * S, rel=1e-3)}
-    assert findings["npu-reset"] == {"resets": 1, "aborted": 2, "reset_ns": 100 * MS}
+    assert findings["npu-reset"] == {"resets": 1, "aborted": 2, "refused": 0, "reset_ns": 100 * MS}
 
 
 def test_on_newer_kernels_a_stopped_heartbeat_means_a_hung_job(story):
@@ -418,7 +418,46 @@ def test_jobs_with_an_error_and_rejected_submissions_are_failures(story):
     s.done(S + MS, 1, job_id=1, ctx_id=4, status=5)
     s.submit(2 * S, 2, tid=21, retval=-16)
 
-    assert found(diagnosed(s)) == {"jobs-failed": {"failed": 2, "error": 1, "refused": 1, "jobs": 6}}
+    assert found(diagnosed(s)) == {"jobs-failed": {"failed": 2, "error": 1, "refused": 1, "jobs": 6, "EBUSY": 1}}
+
+
+def test_failed_calls_name_their_errors_and_functions(story):
+    s = story("7.2")
+    run(s, 4)
+    s.hit("ivpu_bo_create_ioctl", S, tid=21, lasts=50, retval=-22)
+    s.hit("ivpu_cmdq_create_ioctl", S + MS, tid=21, lasts=50, retval=-12)
+    s.hit("ivpu_cmdq_create_ioctl", S + 2 * MS, tid=21, lasts=50, retval=0)
+    for place in range(25):
+        s.submit(2 * S + place * MS, 200 + place, tid=21, retval=-2)
+
+    assert found(diagnosed(s)) == {
+        "jobs-failed": {"failed": 25, "error": 0, "refused": 25, "jobs": 29, "ENOENT": 25},
+        "calls-failed": {
+            "failed": 2,
+            "calls": 3,
+            "EINVAL": 1,
+            "ENOMEM": 1,
+            "ivpu_bo_create_ioctl": 1,
+            "ivpu_cmdq_create_ioctl": 1,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("function", "retval"),
+    [
+        ("ivpu_get_param_ioctl", -22),  # asks what this kernel has
+        ("ivpu_ms_start_ioctl", -95),
+        ("ivpu_bo_wait_ioctl", -110),  # a program may wait for short times
+        ("ivpu_bo_create_ioctl", -512),  # interrupted by a signal
+    ],
+)
+def test_calls_that_only_ask_or_are_repeated_are_not_failures(story, function, retval):
+    s = story("7.2")
+    run(s, 4)
+    s.hit(function, S, tid=21, lasts=50, retval=retval)
+
+    assert "calls-failed" not in found(diagnosed(s))
 
 
 def test_submissions_rejected_because_of_a_reset_are_not_reported_again(story):
@@ -430,7 +469,9 @@ def test_submissions_rejected_because_of_a_reset_are_not_reported_again(story):
         s.done(at + 20 * MS + job, job, job_id=job, ctx_id=3 + job, status=256)
     s.submit(at + S, 3, tid=21, retval=-77)
 
-    assert list(found(diagnosed(s))) == ["job-hung", "npu-reset"]
+    findings = found(diagnosed(s))
+    assert list(findings) == ["job-hung", "npu-reset"]
+    assert findings["npu-reset"]["refused"] == 1
 
 
 def test_a_completion_reported_twice_is_found(story):

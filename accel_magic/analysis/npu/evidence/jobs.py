@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 
 MESSAGE, CALLBACK, WAIT = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_job_done_callback", "ivpu_bo_wait_ioctl"
+_ASKING = ("ivpu_get_param_ioctl",)
+"""A driver library asks for parameters that only some kernels have."""
+_METRICS = "ivpu_ms_"
+_INTERRUPTED = (-4, -512)  # EINTR, ERESTARTSYS: a signal; the program calls again
 _BANNED = -77  # EBADFD: the process's earlier job made the driver reset an engine
 
 
@@ -39,7 +44,30 @@ def jobs_failed(npu: Analysed, _: Rule) -> Evidence | None:
     when = numbers(npu.jobs["done_ns"])[(status == "error").to_numpy()]
     known = np.sort(np.concatenate([when[~np.isnan(when)], times(trace, calls[(codes < 0) & ~after_reset])]))
     where = spans(known.astype(np.int64), known.astype(np.int64))
-    return Evidence({"failed": refused + ended, "error": ended, "refused": refused, "jobs": len(status)}, where)
+    counts = {"failed": refused + ended, "error": ended, "refused": refused, "jobs": len(status)}
+    return Evidence(counts | _by_errno(codes[(codes < 0) & ~after_reset]), where)
+
+
+def calls_failed(npu: Analysed, _: Rule) -> Evidence | None:
+    """Ioctls of the driver that returned an error, except those of jobs, and those that only ask."""
+    trace = npu.trace
+    names = trace.names[trace.names.str.endswith("_ioctl") & ~trace.names.isin((*SUBMITS, WAIT, *_ASKING))]
+    names = names[~names.str.startswith(_METRICS)]
+    calls, codes = returned(trace, trace.rows(*names))
+    failed = (codes < 0) & ~np.isin(codes, _INTERRUPTED)
+    if not failed.any():
+        return None
+    functions = trace.events["function"].astype("str").iloc[calls[failed]].value_counts().sort_index()
+    by_function: dict[str, float] = {str(name): int(count) for name, count in functions.items()}
+    values = {"failed": int(failed.sum()), "calls": len(calls)} | _by_errno(codes[failed]) | by_function
+    return Evidence(values, places(trace, calls[failed]))
+
+
+def _by_errno(codes: NDArray[np.int64]) -> dict[str, float]:
+    """Count errors of the driver by name, `ENOENT`."""
+    found, counts = np.unique(-codes, return_counts=True)
+    names = (errno.errorcode.get(int(code), f"errno {code}") for code in found)
+    return dict(zip(names, map(int, counts), strict=True))
 
 
 def completion_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
@@ -267,6 +295,7 @@ def npu_reset(npu: Analysed, _: Rule) -> Evidence | None:
     values = {
         "resets": len(rows),
         "aborted": int((npu.jobs["status"] == "aborted").sum()),
+        "refused": int(((npu.jobs["status"] == "refused") & (npu.jobs["code"] == _BANNED).fillna(value=False)).sum()),
         "reset_ns": float(np.nansum(trace.column("duration_ns", rows))),
     }
     return Evidence(values, places(trace, rows))

@@ -68,6 +68,14 @@ def test_jobs_with_an_unknown_end_have_no_latency(npu):
     assert sentences(npu)[0] == "3 jobs: 2 ok, 1 aborted"
 
 
+def test_failed_jobs_are_not_part_of_the_quantiles(npu):
+    statuses = ["ok", "done", "refused", "error", "aborted", "timed out"]
+    latency = pd.array([2e6, 2e6, 1e3, 1e3, 2e9, 2e9], "Int64")
+    npu.jobs = pd.DataFrame({"status": statuses, "latency_ns": latency})
+
+    assert sentences(npu)[0].endswith("submission to done p50 2 ms, p99 2 ms")
+
+
 def test_families_without_hits_are_omitted(npu):
     assert families_table(npu.families).rows == (
         ("MMU", "90", "90 %", "900/s", "3"),
