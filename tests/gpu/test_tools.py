@@ -69,6 +69,10 @@ def pagetrace(table, shape, framework):
             assert LAUNCHES * requests <= len(rows) <= LAUNCHES * (requests + 1 + whole)
 
 
+def races(table, _shape, _framework):
+    assert table.empty
+
+
 def kernelcount(table, shape, _framework):
     counts = table[["launches", "warps", "threads"]].values.tolist()
     assert counts == [[LAUNCHES, LAUNCHES * len(shape.warps), LAUNCHES * shape.threads]]
@@ -111,6 +115,7 @@ COUNTED = {
         funclat,
         branchdiv,
         pagetrace,
+        races,
     )
 }
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _BARRIERS: Final = frozenset({"bar", "barrier"})
 _NO_BARRIER: Final = frozenset({"warp", "arrive"})
 """`bar.warp.sync` synchronizes one warp only, `bar.arrive` does not wait."""
+_SIGNALS: Final = frozenset({*_BARRIERS, "mbarrier"})
+_OF_WARPS: Final = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "movmatrix"})
+"""With `.sync`, their lanes wait for each other. `ldmatrix` is an access, `wgmma` must not leave its group."""
 _FENCES: Final = frozenset({"membar", "fence"})
 _ENDS: Final = frozenset({"bra", "brx", "ret", "exit", "trap"})
 _JUMPS: Final = frozenset({"bra", "brx"})
@@ -76,7 +79,7 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
     if body is None:
         return Places((), ())
     names = of_scope(body, of_function(function, variables))
-    later = moved(body) if kinds & {Where.MEMORY, Where.BARRIER, Where.FENCE} else {}
+    later = moved(body) if kinds & {Where.MEMORY, Where.BARRIER, Where.FENCE, Where.SYNC} else {}
     found: list[Found] = []
     left: list[str] = []
     head = body.start + 1
@@ -134,14 +137,21 @@ def _kind(instruction: Instruction, function: Function) -> tuple[Where | None, A
         return _kinds_of(function)[1], None
     if opcode[0] == "exit":
         return Where.EXIT, None
-    if opcode[0] in _BARRIERS and not _NO_BARRIER & set(opcode):
-        return Where.BARRIER, None
-    if opcode[0] in _FENCES:
-        return Where.FENCE, None
+    if (order := _order(opcode)) is not None:
+        return order, None
     if (opcode[0] == "bra" and instruction.predicate) or opcode[0] == "brx":
         return Where.BRANCH, None
     what = access(instruction)
     return (None, None) if what is None else (Where.MEMORY, what)
+
+
+def _order(opcode: Sequence[str]) -> Where | None:
+    """Return the kind of an instruction that orders threads or their accesses."""
+    if opcode[0] in _BARRIERS and not _NO_BARRIER & set(opcode):
+        return Where.BARRIER
+    if opcode[0] in _FENCES:
+        return Where.FENCE
+    return Where.SYNC if opcode[0] in _SIGNALS or ("sync" in opcode and opcode[0] in _OF_WARPS) else None
 
 
 def first_code(body: Scope) -> int:

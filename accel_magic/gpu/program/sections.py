@@ -29,6 +29,7 @@ class Where(Enum):
     MEMORY = "before a memory operation"
     BARRIER = "before a barrier"
     FENCE = "before a memory fence"
+    SYNC = "before another synchronizing instruction"
     BRANCH = "before a conditional branch"
     FUNCTION = "entry of a device function"
     FUNCTION_EXIT = "every return of a device function"
@@ -78,6 +79,7 @@ _OURS = {
     "gpu/async": Attach(Where.MEMORY, operations=frozenset({Operation.ASYNC_COPY})),
     "gpu/barrier": Attach(Where.BARRIER),
     "gpu/fence": Attach(Where.FENCE),
+    "gpu/sync": Attach(Where.SYNC),
     "gpu/branch": Attach(Where.BRANCH),
     "gpu/function": Attach(Where.FUNCTION),
     "gpu/function_exit": Attach(Where.FUNCTION_EXIT),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.tools.tool import Tool
 
-_SHARED = ("common", "figure", "tool")
+_SHARED = ("common", "conflicts", "figure", "tool")
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
     {
         module.name: import_module(f"{__name__}.{module.name}").TOOL

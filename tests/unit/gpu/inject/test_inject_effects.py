@@ -290,6 +290,38 @@ ret;
     assert chain == "add.cc.u32 %r3, %r1, %r2;\nmembar.gl;\n"
 
 
+def test_instructions_that_synchronize_lanes_or_signal_are_reported_apart_from_barriers(ptx):
+    text = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 k_out)
+{
+.reg .pred %p<3>;
+.reg .b32 %r<9>;
+.reg .b64 %rd<4>;
+ld.param.u64 %rd1, [k_out];
+mov.u32 %r1, %tid.x;
+bar.sync 0;
+membar.cta;
+bar.warp.sync -1;
+shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;
+bar.arrive 1, 64;
+mul.wide.u32 %rd2, %r1, 4;
+add.u64 %rd3, %rd1, %rd2;
+st.global.u32 [%rd3], %r2;
+ret;
+}
+"""
+    ran = ptx.run(text, "k", [np.zeros(32, np.uint32)], [Attach(Where.SYNC)])
+
+    assert ran.outputs[0].tolist() == [lane ^ 1 for lane in range(32)]
+    opcodes = {site.number: site.instruction.split()[0] for site in ran.injection.sites}
+    assert sorted(opcodes.values()) == ["bar.arrive", "bar.warp.sync", "shfl.sync.bfly.b32"]
+    for number in opcodes:
+        assert sorted(one.thread for one in ran.at(site=number)) == list(range(32))
+
+
 def test_instructions_that_are_not_fences_are_not_reported_as_one(ptx):
     ran = ptx.run(ptx.sample("kernels"), "matmul", [*[floats(256)] * 3, 16], [Attach(Where.FENCE)], block=(16, 16, 1))
     assert ran.records == []

@@ -35,6 +35,7 @@ def at(section, **options):
         ("gpu.warp/unshared/k", Attach(Where.MEMORY, "k", EVERY, per="warp", spaces=set(Space) - {Space.SHARED})),
         ("gpu/barrier", Attach(Where.BARRIER)),
         ("gpu/fence", Attach(Where.FENCE)),
+        ("gpu/sync", Attach(Where.SYNC)),
         ("gpu.warp/fence/k*", Attach(Where.FENCE, "k*", per="warp")),
         ("gpu.thread/fence", Attach(Where.FENCE, per="thread")),
         ("gpu/branch/k?", Attach(Where.BRANCH, "k?")),

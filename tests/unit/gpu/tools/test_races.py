@@ -1,0 +1,282 @@
+"""Races that kernels have on purpose, each beside the same kernel without it."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import accel_magic
+from accel_magic.analysis.gpu.frames import ToolFrames
+from accel_magic.gpu.adapters import nvrtc
+from accel_magic.gpu.tools import TOOLS
+from tests.support.paths import ROOT
+
+SOURCE = r"""
+extern "C" __global__ void reduced(const int *in, int *out) {
+    __shared__ int part[128];
+    part[threadIdx.x] = in[blockIdx.x * 128 + threadIdx.x];                             // fills
+    BARRIER;
+    for (int step = 64; step; step /= 2) {
+        if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];          // adds
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) atomicAdd(out, part[0]);
+}
+extern "C" __global__ void tiles(const int *in, int *out) {
+    __shared__ int tile[16][17];
+    for (int k = 0; k < 3; k++) {
+        tile[threadIdx.y][threadIdx.x] = in[k * 256 + threadIdx.y * 16 + threadIdx.x];  // loads a tile
+        __syncthreads();
+        out[k * 256 + threadIdx.y * 16 + threadIdx.x] = tile[threadIdx.x][threadIdx.y]; // uses it
+        BARRIER;
+    }
+}
+extern "C" __global__ void reversed(int *out) {
+    __shared__ int line[32];
+    line[threadIdx.x] = threadIdx.x;                                                    // of its warp
+    WARP_BARRIER;
+    out[blockIdx.x * 32 + threadIdx.x] = line[31 - threadIdx.x];                        // of another lane
+}
+extern "C" __global__ void halves(int *out) {
+    __shared__ int line[64];
+    int lane = threadIdx.x % 16, first = threadIdx.x - lane;
+    for (int k = 0; k < 2 + (first & 16) / 16; k++) {
+        line[threadIdx.x] = threadIdx.x + k;                                            // own half
+        if (MASKED) __syncwarp(0xffff << (first & 16));
+        out[threadIdx.x] = line[first + 15 - lane];                                     // mirrored
+        if (MASKED) __syncwarp(0xffff << (first & 16));
+    }
+}
+extern "C" __global__ void counted(const unsigned char *in, unsigned *out) {
+    __shared__ unsigned bins[256];
+    bins[threadIdx.x] = 0;
+    __syncthreads();
+    COUNT(&bins[in[threadIdx.x]]);                                                      // counts
+    __syncthreads();
+    atomicAdd(&out[threadIdx.x], bins[threadIdx.x]);
+}
+extern "C" __global__ void shifted(int *out, const int *in) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = FROM[i ^ 32] + 1;                                                          // neighbor
+}
+extern "C" __global__ void last_block(int *part, unsigned *done, int *out) {
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+        part[blockIdx.x] = blockIdx.x;                                                  // leaves
+        __threadfence();
+        last = SIGNAL;
+    }
+    __syncthreads();
+    if (last && threadIdx.x < gridDim.x) out[threadIdx.x] = part[threadIdx.x];          // collects
+}
+extern "C" __global__ void partly(int *out, int n) {
+    __shared__ int line[64];
+    if (threadIdx.x < n) line[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = line[63 - threadIdx.x];                                          // reads all
+}
+extern "C" __global__ void one_cell(int *out) {
+    __shared__ int cell;
+    if (threadIdx.x == 0 || ALL) cell = threadIdx.x;                                    // all
+    __syncthreads();
+    out[threadIdx.x] = cell;
+}
+extern "C" __global__ void bytes(unsigned char *out, const unsigned *in) {
+    int i = threadIdx.x;
+    if (i < 32) out[i] = i;                                                             // one byte
+    else *(unsigned *)&out[WORD + 4 * (i - 32)] = in[i];                                // four
+}
+extern "C" __global__ void named(int *out) {
+    __shared__ int box[64];
+    if (threadIdx.x < 64) {
+        box[threadIdx.x] = threadIdx.x;
+        asm volatile("bar.arrive 1, 128;" ::: "memory");
+    } else {
+        asm volatile("bar.sync 1, 128;" ::: "memory");
+        out[threadIdx.x - 64] = box[127 - threadIdx.x];
+    }
+}
+"""
+RIGHT = {
+    "BARRIER": "__syncthreads()",
+    "WARP_BARRIER": "__syncwarp()",
+    "MASKED": "true",
+    "COUNT(x)": "atomicAdd(x, 1)",
+    "FROM": "in",
+    "SIGNAL": "atomicAdd(done, 1) == gridDim.x - 1",
+    "ALL": "false",
+    "WORD": "32",
+}
+WRONG = {
+    "BARRIER": "",
+    "WARP_BARRIER": "",
+    "MASKED": "false",
+    "COUNT(x)": "++*(x)",
+    "FROM": "out",
+    "SIGNAL": "(blockIdx.x == gridDim.x - 1)",
+    "ALL": "true",
+    "WORD": "0",
+}
+
+
+def ints(count):
+    return np.arange(count, dtype=np.int32)
+
+
+CASES = {
+    "reduced": (3, 128, [ints(384), np.zeros(1, np.int32)]),
+    "tiles": (1, (16, 16), [ints(768), np.zeros(768, np.int32)]),
+    "reversed": (2, 32, [np.zeros(64, np.int32)]),
+    "halves": (1, 64, [np.zeros(64, np.int32)]),
+    "counted": (1, 256, [np.zeros(256, np.uint8), np.zeros(256, np.uint32)]),
+    "shifted": (2, 64, [np.zeros(128, np.int32), ints(128)]),
+    "last_block": (4, 32, [np.zeros(4, np.int32), np.zeros(1, np.uint32), np.zeros(4, np.int32)]),
+    "one_cell": (1, 64, [np.zeros(64, np.int32)]),
+    "bytes": (1, 40, [np.zeros(96, np.uint8), np.zeros(64, np.uint32)]),
+}
+EXPECTED = {
+    "reduced": ("shared", {("fills", "adds")}),
+    "tiles": ("shared", {("loads a tile", "uses it")}),
+    "reversed": ("shared", {("of its warp", "of another lane")}),
+    "halves": ("shared", {("own half", "mirrored")}),
+    "counted": ("shared", {("counts", "counts")}),
+    "shifted": ("global", {("neighbor", "neighbor")}),
+    "last_block": ("global", {("leaves", "collects")}),
+    "one_cell": ("shared", {("all", "all")}),
+    "bytes": ("global", {("one byte", "four")}),
+}
+
+
+FOUND = {"one_cell": {"stores-collide"}, "counted": {"memory-races", "stores-collide"}}
+"""Findings other than `memory-races` alone."""
+
+
+def compiled(defines, *names):
+    """Compile the kernels with these names, each in its lines."""
+    lines = [f"#define {name} {text}" for name, text in defines.items()]
+    head, *kernels = re.split(r'(?=extern "C")', SOURCE)
+    kept = (one if any(f" {name}(" in one for name in names) else "\n" * one.count("\n") for one in kernels)
+    return nvrtc.compile("\n".join([*lines, head]) + "".join(kept))
+
+
+def traced(ptx, *launches):
+    with accel_magic.gputrace("races", device="cpu") as trace:
+        for name, grid, block, arguments in launches:
+            kernel = nvrtc.CpuKernel(ptx, name)
+            kernel[grid, block](*[np.array(one) if np.ndim(one) else one for one in arguments])
+    assert trace.result.lost == 0
+    return trace.result
+
+
+@pytest.fixture(scope="module")
+def correct():
+    return traced(compiled(RIGHT, *CASES), *((name, *launch) for name, launch in CASES.items()))
+
+
+@pytest.fixture(scope="module")
+def racing():
+    return traced(compiled(WRONG, *CASES), *((name, *launch) for name, launch in CASES.items()))
+
+
+def rows_of(result, name):
+    table = result.tools["races"]
+    return table[table["name"] == name]
+
+
+def said(line):
+    """What the source says about a line, behind its code."""
+    text = SOURCE.splitlines()[line - 1 - len(RIGHT)]
+    return text.rpartition("//")[2].strip()
+
+
+def test_kernels_without_races_have_no_rows_and_no_findings(correct):
+    assert correct.tools["races"].empty
+    assert len(correct.diagnose()) == 0
+    assert set(correct.maps["events"]["launch"].value_counts().index) == set(correct.launches["device_launch"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_races_have_both_lines_and_two_threads(racing, name):
+    table = rows_of(racing, name)
+
+    space, pairs = EXPECTED[name]
+    assert set(table["kind"]) == {"race"}
+    assert set(table["space"]) == {space}
+    assert {(said(row["line"]), said(row["other_line"])) for row in table.to_dict("records")} == pairs
+    assert ((table["thread"] != table["other_thread"]) | (table["block"] != table["other_block"])).all()
+    found = {finding.id for finding in racing.diagnose() if finding.title.startswith(f"{name}:")}
+    assert found == FOUND.get(name, {"memory-races"})
+
+
+def test_the_example_is_two_threads_that_access_the_same_bytes(racing):
+    (row,) = rows_of(racing, "reversed").to_dict("records")
+    assert row["thread"] + row["other_thread"] == 31
+    assert row["block"] == row["other_block"]
+    assert row["bytes"] == 2 * 32 * 4  # in both blocks
+    (row,) = rows_of(racing, "last_block").to_dict("records")
+    assert (row["thread"], row["other_block"]) == (0, 3)
+    assert row["other_thread"] == row["block"] != 3
+    assert row["bytes"] == 3 * 4
+
+
+@pytest.mark.parametrize(("written", "unwritten"), [(64, 0), (63, 4), (0, 256)])
+def test_unwritten_shared_memory_is_counted_in_bytes(written, unwritten):
+    result = traced(compiled(RIGHT, "partly"), ("partly", 1, 64, [np.zeros(64, np.int32), written]))
+
+    table = result.tools["races"]
+    assert table["bytes"].tolist() == ([unwritten] if unwritten else [])
+    if unwritten:
+        (row,) = table.to_dict("records")
+        assert (row["kind"], said(row["line"])) == ("unwritten", "reads all")
+        assert row["thread"] <= 63 - written
+        assert [finding.id for finding in result.diagnose()] == ["shared-unwritten"]
+
+
+def test_barriers_of_a_part_of_the_block_are_reported_as_not_followed():
+    result = traced(compiled(RIGHT, "named"), ("named", 1, 128, [np.zeros(64, np.int32)]))
+
+    assert set(result.tools["races"]["kind"]) == {"unchecked"}
+    assert [finding.id for finding in result.diagnose()] == ["races-unchecked"]
+
+
+def test_launches_are_not_compared_with_each_other():
+    kernel = nvrtc.CpuKernel(compiled(RIGHT, "shifted"), "shifted")
+    numbers = ints(128)
+    with accel_magic.gputrace("races", device="cpu") as trace:
+        kernel[2, 64](numbers, np.zeros(128, np.int32))
+        kernel[2, 64](np.zeros(128, np.int32), numbers)
+
+    assert trace.result.tools["races"].empty
+
+
+def test_with_lost_records_nothing_is_compared(racing):
+    frames = ToolFrames(racing.recording)
+    maps = dict(frames.maps_of("races"))
+    (bss,) = (name for name in maps if name.startswith(".bss"))
+
+    table = TOOLS["races"].table(frames, {**maps, bss: pd.DataFrame({"missed": [7]})})
+
+    assert table[["kind", "bytes"]].values.tolist() == [["lost", 7]]
+    (rule,) = (rule for rule in TOOLS["races"].rules if rule.id == "races-unchecked")
+    assert [found["lost"] for found in rule.check(table, rule.threshold, frames)] == [7]
+
+
+SAMPLES = ROOT / "tests/unit/devices/sim/samples"
+FOREIGN = {
+    "reduce": (7, 160, [ints(1000), np.zeros(1, np.int32), 1000], 0),
+    "scan": (1, 512, [np.ones(512, np.uint32), np.zeros(512, np.uint32)], 2048),
+    "transpose": ((3, 2), (32, 8), [np.ones((45, 70), np.float32), np.zeros((70, 45), np.float32), 70, 45], 0),
+    "early_return": (3, 128, [np.zeros((3, 128), np.int32), 70], 0),
+}
+
+
+def test_algorithms_that_are_right_have_no_rows():
+    ptx = (SAMPLES / "parallel.ptx").read_text()
+    with accel_magic.gputrace("races", device="cpu") as trace:
+        for name, (grid, block, arguments, shared) in FOREIGN.items():
+            nvrtc.CpuKernel(ptx, name)[grid, block, shared](*arguments)
+
+    assert trace.result.tools["races"].empty
+    assert len(trace.result.diagnose()) == 0
+    assert trace.result.maps["events"]["launch"].nunique() == len(FOREIGN)
