@@ -29,8 +29,8 @@ def ids() -> tuple[int, int]:
 
 
 def environment() -> dict[str, str]:
-    """Variables of the user's commands."""
-    return {"HOME": _HOME}
+    """Variables of the user's commands: the host's name of a broker means nothing in the guest."""
+    return {"HOME": _HOME, "ACCEL_MAGIC_BROKER": SOCKET}
 
 
 def own(*files: Path) -> None:
