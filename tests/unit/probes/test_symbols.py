@@ -101,9 +101,22 @@ def loaded_by_readelf(path):
     return [(int(o, 16), int(a, 16), int(s, 16)) for o, a, s, flags in rows if "E" in flags]
 
 
+@pytest.fixture
+def no_debug_files(monkeypatch, tmp_path):
+    """Only what libraries have themselves is read, whatever is installed, and read already."""
+    caches = (file_functions._functions, file_functions._places)
+    with monkeypatch.context() as patch:
+        patch.setattr(file_functions, "DEBUG_FOLDER", tmp_path)
+        for cache in caches:
+            cache.cache_clear()
+        yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.usefixtures("no_debug_files")
 @pytest.mark.skipif(not shutil.which("nm"), reason="binutils are not installed")
-def test_names_and_offsets_agree_with_binutils(monkeypatch, tmp_path):
-    monkeypatch.setattr(file_functions, "DEBUG_FOLDER", tmp_path)  # only what the libraries have themselves
+def test_names_and_offsets_agree_with_binutils():
     for path in libraries():
         parts = loaded_by_readelf(path)
         expected = {
