@@ -98,7 +98,8 @@ def _traced(modules, take, run):
     files = {module.__file__ for module in modules}
 
     def within(frame, event, _):
-        if event != "line" or frame.f_lasti not in _exits(frame.f_code):
+        never = {"line": _exits, "return": _yields}.get(event)
+        if never is None or frame.f_lasti not in never(frame.f_code):
             take(frame, event)
         return within
 
@@ -124,3 +125,9 @@ def _exits(code):
     instructions = list(dis.get_instructions(code))
     nothing = [one.opname == "LOAD_CONST" and one.argval is None for one in instructions]
     return {one.offset for at, one in enumerate(instructions) if nothing[at : at + 3] == [True] * 3}
+
+
+@cache
+def _yields(code):
+    """Offsets where a generator yields: what is raised there would leave it without its `finally`; no signal does."""
+    return {one.offset for one in dis.get_instructions(code) if one.opname in ("YIELD_VALUE", "RETURN_GENERATOR")}

@@ -177,11 +177,14 @@ def at_work() -> Iterator[None]:
         return
     block, since_ns = object(), getattr(_local, "since_ns", None)
     try:
-        _enter(tid, block)
-        if since_ns is None:
-            _local.since_ns = time.thread_time_ns()
-        yield
-    finally:  # also after an interrupt during entry
+        try:
+            _enter(tid, block)
+            if since_ns is None:
+                _local.since_ns = time.thread_time_ns()
+            yield
+        finally:  # also after an interrupt during entry
+            _leave(tid, block, last=since_ns is None)
+    finally:  # if that was interrupted: else the thread would be excluded from all later traces
         _leave(tid, block, last=since_ns is None)
 
 
@@ -194,13 +197,16 @@ def _enter(tid: int, block: object) -> None:
 
 
 def _leave(tid: int, block: object, *, last: bool) -> None:
+    """End a block of a thread; repeated calls are harmless."""
     global _worked_ns
     with _lock:
         if last:
             _worked_ns, _local.since_ns = worked_ns(), None
-        left = [other for other in _working.pop(tid, []) if other is not block]
-        if left:
-            _working[tid] = left
+        remaining = [other for other in _working.get(tid, []) if other is not block]
+        if remaining:
+            _working[tid] = remaining
+        else:
+            _working.pop(tid, None)
         _update_all()
 
 

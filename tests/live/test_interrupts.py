@@ -99,8 +99,9 @@ def interrupted(left_behind, only_new_garbage):
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
             assert not entered or accel_magic.last is not before, f"no result after {raised}"
             assert left_behind("program", "link") == set(), raised
-            with trace(GETPPID, mode="count"):  # no trace is registered as running
-                pass
+            with trace(GETPPID, mode="count") as later:  # no trace is registered as running, and this thread counts
+                os.getppid()
+            assert later.result.hits == 1, raised
         assert reached > ATTEMPTS / 2  # runs differ by a few steps, so that the last may not come
         use(entered)
         gc.collect()

@@ -192,9 +192,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "calls-failed",
         "problem",
-        "{failed} of {calls:call|calls} of the driver failed",
-        "The driver rejected what a program asked for, such as a buffer or a queue. What was to be created does not "
-        "exist, and what uses it fails too.",
+        "{failed} of {calls:creation|creations} of buffers and queues failed",
+        "The driver rejected what a program asked for. The buffer or queue does not exist, and what uses it fails too.",
         "The evidence names the errors and the functions. EINVAL: the arguments are wrong, or too new for this kernel; "
         "ENOENT: there is no such handle or queue; ENOMEM, ENOSPC: memory or address space is used up.",
         needs=("ivpu_bo_create_ioctl", "ivpu_cmdq_create_ioctl"),

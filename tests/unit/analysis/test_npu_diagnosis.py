@@ -452,7 +452,7 @@ def test_failed_calls_name_their_errors_and_functions(story):
         ("ivpu_bo_create_ioctl", -512),  # interrupted by a signal
     ],
 )
-def test_calls_that_only_ask_or_are_repeated_are_not_failures(story, function, retval):
+def test_calls_that_create_nothing_or_are_repeated_are_not_failures(story, function, retval):
     s = story("7.2")
     run(s, 4)
     s.hit(function, S, tid=21, lasts=50, retval=retval)

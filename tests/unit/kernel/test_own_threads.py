@@ -2,13 +2,14 @@
 
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 
 import numpy as np
 import pytest
 
 from accel_magic.kernel import own_threads, scope
 from accel_magic.kernel.attachment import Layout
+from tests.every_step import interrupt_at, steps_that_raise
 
 NOBODY = own_threads.NOBODY
 CONTROL = Layout(cpus=1, points=8, latencies=0, record_sizes=(), point_layouts=()).control
@@ -66,6 +67,29 @@ def test_an_error_in_a_block_ends_it(trace):
     with pytest.raises(ZeroDivisionError), own_threads.at_work():
         raise ZeroDivisionError
     assert made.at_work == []
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_an_interrupt_at_any_moment_excludes_the_thread_no_longer_than_its_blocks(trace, within):
+    one = trace()
+    outer = own_threads.at_work() if within else nullcontext()
+    tid = threading.get_native_id()
+
+    def use():
+        with own_threads.at_work():
+            pass
+
+    with outer:
+        before = one.at_work
+        steps = steps_that_raise((own_threads,), use)
+        for step in steps:
+            raised, run = interrupt_at(step, (own_threads,), use)
+            with suppress(KeyboardInterrupt):
+                run()
+            assert one.at_work == before == ([tid] if within else []), raised
+    assert len(steps) > 20
+    assert one.at_work == []
+    assert own_threads._working == {}
 
 
 def test_two_threads_are_excluded_at_a_time_and_a_third_replaces_a_finished_one(trace):

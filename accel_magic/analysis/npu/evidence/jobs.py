@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 MESSAGE, CALLBACK, WAIT = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_job_done_callback", "ivpu_bo_wait_ioctl"
-_ASKING = ("ivpu_get_param_ioctl",)
-"""A driver library asks for parameters that only some kernels have."""
-_METRICS = "ivpu_ms_"
+_CREATING = ("ivpu_bo_create_ioctl", "ivpu_bo_create_from_userptr_ioctl", "ivpu_cmdq_create_ioctl")
 _INTERRUPTED = (-4, -512)  # EINTR, ERESTARTSYS: a signal; the program calls again
 _BANNED = -77  # EBADFD: the process's earlier job made the driver reset an engine
 
@@ -49,11 +47,9 @@ def jobs_failed(npu: Analysed, _: Rule) -> Evidence | None:
 
 
 def calls_failed(npu: Analysed, _: Rule) -> Evidence | None:
-    """Ioctls of the driver that returned an error, except those of jobs, and those that only ask."""
+    """Creations of buffers and queues that the driver rejected."""
     trace = npu.trace
-    names = trace.names[trace.names.str.endswith("_ioctl") & ~trace.names.isin((*SUBMITS, WAIT, *_ASKING))]
-    names = names[~names.str.startswith(_METRICS)]
-    calls, codes = returned(trace, trace.rows(*names))
+    calls, codes = returned(trace, trace.rows(*_CREATING))
     failed = (codes < 0) & ~np.isin(codes, _INTERRUPTED)
     if not failed.any():
         return None
