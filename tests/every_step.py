@@ -97,7 +97,9 @@ def lines_per_row(run, few, many):
 def _traced(modules, take, run):
     files = {module.__file__ for module in modules}
 
-    def within(frame, event, _):
+    def within(frame, event, argument):
+        if event == "exception" and argument[0] is GeneratorExit:  # what is raised while it is closed is lost
+            return within
         never = {"line": _exits, "return": _yields}.get(event)
         if never is None or frame.f_lasti not in never(frame.f_code):
             take(frame, event)
