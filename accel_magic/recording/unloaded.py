@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.kernel.symbols import mappings
 from accel_magic.kernel.symbols.mappings import DELETED
+from accel_magic.probes import grammar, presets
 from accel_magic.probes.libraries import short_name
 from accel_magic.probes.plan import USER_KINDS
 
@@ -135,7 +137,16 @@ def _trace(point: ProbePoint, one: _Loaded) -> str:
         path = f"/proc/{one.pid}/map_files/{one.place}"
     if _elsewhere(one.pid):
         path = f"/proc/{one.pid}/root{one.path}"
-    return f"trace {point.kind}:{path}:{point.function}"
+    return f"trace {shlex.quote(_word(point, path))}"
+
+
+def _word(point: ProbePoint, path: str) -> str:
+    """The probe as it was written, for another file; a preset's by its function."""
+    if presets.is_preset(point.probe):
+        return f"{point.kind}:{path}:{point.function}"
+    spec = grammar.parse(point.probe)
+    provider = f"{spec.provider}:" if spec.provider else ""
+    return f"{grammar.PREFIX_LATENCY if spec.latency else ''}{spec.kind}:{path}:{provider}{spec.name}"
 
 
 def _elsewhere(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,14 @@ def test_a_copy_of_the_probed_file_is_named_when_only_that_is_loaded(files):
     assert note.startswith(f"no process in scope has {files}/copy/libplug.so loaded: process ")
     advised = note.rpartition("; trace ")[2]
     assert advised == f"uprobe:{files}/libplug.so:plug"
+    assert " 9 hits" in run(advised, "--", files / "app").stdout
+
+
+@pytest.mark.parametrize("pattern", ["pl*", "plug"])
+def test_the_advised_probe_measures_and_matches_what_the_users_own_does(files, pattern):
+    (note,) = notes(f"latency:uprobe:{files}/copy/libplug.so:{pattern}", "--", files / "app")
+    (advised,) = shlex.split(note.rpartition("; trace ")[2])
+    assert advised == f"latency:uprobe:{files}/libplug.so:{pattern}"
     assert " 9 hits" in run(advised, "--", files / "app").stdout
 
 
