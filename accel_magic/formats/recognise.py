@@ -23,6 +23,7 @@ from accel_magic.formats import (
     messages,
     page_tables,
     perf_fields,
+    reports,
     text_file,
     uvm_smart,
 )
@@ -62,6 +63,7 @@ _BINARY: Final = {
 }
 """Magic number of binary formats, their name, and the command that converts them to text."""
 
+_ELF: Final = b"\x7fELF"
 _PPROF: Final = (".pb.gz", ".pprof", ".pb")
 _MAP: Final = r"^@\w*(?:\[.*\])?: *(?:\d+|)\s*$|^@\w*\[\s*$"
 _FOLDED: Final = re.compile(rb"(?:(?!@|\s)[^\n]*\S[ \t]+[0-9]{1,19}(?:,-?[0-9]{1,19})*[ \t]*|[ \t][0-9]{1,19})\r?\n?")
@@ -315,6 +317,13 @@ def _check_text(head: bytes, path: Path) -> None:
         raise RecordingError(
             f"{path} is not a recording", why="it is empty", fix="record again", code="recording.empty"
         )
+    if head.startswith(_ELF):
+        raise RecordingError(
+            f"{path} is not a recording",
+            why="it is a program or library",
+            fix=f"trace its functions: accel-magic trace 'uprobe:{path.absolute()}:*' -- COMMAND",
+            code="recording.binary-data",
+        )
     unprintable = int(_UNPRINTABLE[np.frombuffer(head, np.uint8)].sum())
     if b"\0" in head or unprintable > len(head) // 20:
         raise _unknown(path, "it is neither a Parquet file nor text")
@@ -337,6 +346,7 @@ def _of_text(head: Head, path: Path) -> Format:
         if meant := next(named, None):
             return meant
         _check_content(head, path)
+        _check_report(head, path)
         raise _unknown(path, "it is text, but no line matches a known format")
     others = [name for name, count in seen.items() if name != best.name and count > _MIXED * total]
     if others:
@@ -371,6 +381,18 @@ def _check_content(head: Head, path: Path) -> None:
             why="it has only comments (#) and headers, as at the top of ftrace's and other tools' output",
             fix="record again; check that the tool traced something",
             code="recording.empty",
+        )
+
+
+def _check_report(head: Head, path: Path) -> None:
+    """Raise RecordingError if a tool printed the text for people to read."""
+    report = reports.recognise(head.data)
+    if report is not None:
+        raise RecordingError(
+            f"{path} is not a recording",
+            why=f"it is output of {report.what}: {report.why}",
+            fix=report.fix,
+            code="recording.report",
         )
 
 
