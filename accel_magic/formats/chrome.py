@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 ORIGIN: Final = "Chrome CPU profile"
+_SLICES: Final = "open it at https://ui.perfetto.dev; for stacks, run the same code under %%flame"
 _PIECE: Final = 1 << 12
 _PROCESS: Final = 1
 """Process id of all threads; Perfetto treats 0 as the kernel's idle tasks."""
@@ -179,7 +180,8 @@ def _chunks(events: list[Any], notes: list[str]) -> Profile:
         with _collecting(foreign):
             lengths.append(_add(builder, thread, begin, f"profile {key[1]}: "))
     if not lengths:
-        raise PlaceError("traceEvents", foreign[0] if foreign else "contains no samples; slices are not a profile")
+        why = foreign[0] if foreign else "contains no samples; slices are not a profile"
+        raise PlaceError("traceEvents", why, "" if foreign else _SLICES)
     return builder.build(unit="ns", origin=ORIGIN, duration_ns=max(lengths), notes=[*notes, *_about(foreign)])
 
 

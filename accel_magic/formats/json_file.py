@@ -20,8 +20,9 @@ T = TypeVar("T")
 class PlaceError(ValueError):
     """A format violation and its place: `profiles[2].weights: is not a list`."""
 
-    def __init__(self, place: str, why: str) -> None:
+    def __init__(self, place: str, why: str, fix: str = "") -> None:
         super().__init__(f"{place}: {why}")
+        self.fix = fix
 
 
 def load(path: Path, repaired: list[str] | None = None) -> Any:
@@ -79,7 +80,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise RecordingError(
             f"{path} is not a {what}",
             why=str(error) or type(error).__name__,
-            fix="write it again with the tool that created it",
+            fix=getattr(error, "fix", "") or "write it again with the tool that created it",
             code="recording.unknown-format",
         ) from error
 

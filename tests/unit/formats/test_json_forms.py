@@ -130,6 +130,7 @@ def test_slices_alone_are_said_not_to_be_a_profile(tmp_path):
         accel_magic.open(path)
 
     assert "slices are not a profile" in error.value.why
+    assert "https://ui.perfetto.dev" in error.value.fix
 
 
 def test_a_sample_of_another_tool_is_left_out_of_the_sections(tmp_path):
