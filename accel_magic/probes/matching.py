@@ -579,6 +579,7 @@ def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool
 
     """
     test = matcher(spec.name)
+    offsets: frozenset[int] = frozenset()
     if spec.kind in KERNEL_KINDS:
         module = "" if spec.target == kernel_functions.KERNEL else spec.target
         kinds = KERNEL_KINDS
@@ -593,14 +594,26 @@ def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool
         path = str(libraries.resolve(spec.target, pid))
         kinds = ("usdt",) if spec.kind == "usdt" else ("uprobe", "uretprobe")
         in_target = lambda point: point.target == path  # noqa: E731
+        offsets = frozenset() if spec.kind == "usdt" else _offsets(spec, path)
     if spec.kind == "usdt":
         provider, name = matcher(spec.provider), matcher(spec.name)
         test = lambda text: provider(text.partition(":")[0]) and name(text.partition(":")[2])  # noqa: E731
 
     def takes_out(point: ProbePoint) -> bool:
-        return point.kind in kinds and in_target(point) and any(map(test, (point.function, *point.aliases)))
+        if point.kind not in kinds or not in_target(point):
+            return False
+        return point.offset in offsets or any(map(test, (point.function, *point.aliases)))
 
     return takes_out
+
+
+def _offsets(spec: ProbeSpec, path: str) -> frozenset[int]:
+    """Offsets of the functions that an exclusion names as C++ code does."""
+    from accel_magic.probes import file_functions
+
+    return frozenset(
+        function.offset for function in file_functions.by_signature(file_functions.functions(Path(path)), spec.name)
+    )
 
 
 def _of_threads(spec: ProbeSpec) -> ProbePoint:

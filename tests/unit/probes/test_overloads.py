@@ -54,6 +54,21 @@ def test_a_cpp_function_is_found_by_its_name_as_cpp_has_it(program, name, symbol
     assert [point.function for point in plan.points] == symbols
 
 
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("add(int,int)", {"_Z3adddd", "_ZNK2ns3Sum3addEPKcj"}),
+        ("_Z3addii", {"_Z3adddd", "_ZNK2ns3Sum3addEPKcj"}),
+        ("add(*)", {"_ZNK2ns3Sum3addEPKcj"}),
+        ("ns::Sum::add", {"_Z3adddd", "_Z3addii"}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["u", "ur"])
+def test_a_cpp_function_is_excluded_by_its_name_as_cpp_has_it(program, name, left, kind):
+    plan = make_plan([f"uprobe:{program}:*add*", f"!{kind}:{program}:{name}"])
+    assert {point.function for point in plan.points} == left
+
+
 def test_constructors_are_found_by_their_name(program):
     (point,) = make_plan([f"uprobe:{program}:ns::Sum::Sum(int)"]).points
     assert {point.function, *point.aliases} == {"_ZN2ns3SumC1Ei", "_ZN2ns3SumC2Ei"}
