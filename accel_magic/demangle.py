@@ -27,10 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 T = TypeVar("T")
-_SYMBOL: Final = re.compile(r"\b_Z\w+", re.ASCII)
+_SYMBOL: Final = re.compile(r"\b_(?:Z(?:[\w$]|\.\.)|R\w)(?:[\w$]|\.\.)*", re.ASCII)
+"""A symbol within other text; `$` and `..` are in those of Rust's older scheme."""
 _WHOLE: Final = re.compile(r"_Z[\w.$]+", re.ASCII)
+MANGLED: Final = ("_Z", "_R")
+"""How the symbols of C++ and Rust begin."""
 _PARENTHESIS: Final = re.compile(r"[()]")
 _RUST_HASH: Final = re.compile(r"::h[0-9a-f]{16}$")
+_RUST_SYMBOL: Final = re.compile(r"17h[0-9a-f]{16}E")
+_RUST_ESCAPE: Final = re.compile(r"\$([A-Z]{1,2}|u[0-9a-f]{1,6})\$|\.\.|(?<![^:])_(?=\$)")
+_RUST_SIGNS: Final = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
 _TAILS: Final = (" const", " volatile", " &&", " &")
 _CLONE: Final = " [clone "
 _LIBRARY: Final = "libstdc++.so.6"
@@ -46,11 +52,13 @@ _MOST_KNOWN: Final = 1 << 16
 
 
 def readable(text: str) -> str:
-    """Replace every C++ symbol in a text with its qualified name; parameters are shown as `f()` or `f(…)`.
+    """Replace every C++ and Rust symbol in a text with its qualified name; parameters are shown as `f()` or `f(…)`.
 
-    Symbols that cannot be demangled are left as they are, as are all symbols if there is no C++ runtime library.
+    Symbols that cannot be demangled are left as they are, as are C++ symbols if there is no C++ runtime library.
     """
-    return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text) if "_Z" in text else text
+    if "_Z" not in text and "_R" not in text:
+        return text
+    return _SYMBOL.sub(lambda symbol: _without_parameters(_demangled(symbol[0])), text)
 
 
 def distinct(texts: Sequence[str]) -> list[str]:
@@ -64,17 +72,21 @@ def distinct(texts: Sequence[str]) -> list[str]:
 
 
 def signature(symbol: str) -> str:
-    """Name of a C++ function with its parameters, as `add(int, int)`; other symbols unchanged."""
-    return _demangled(symbol).removeprefix("void ") if symbol.startswith("_Z") else symbol
+    """Name of a C++ function with its parameters, as `add(int, int)`, or of a Rust function; others unchanged."""
+    return _demangled(symbol).removeprefix("void ") if symbol.startswith(MANGLED) else symbol
+
+
+def is_rust(symbol: str) -> bool:
+    """Whether a symbol is that of a Rust function, in either of its schemes."""
+    return symbol.startswith("_R") or (symbol.startswith("_ZN") and _RUST_SYMBOL.search(symbol) is not None)
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
 def function_name(symbol: str) -> str:
     """Name of a symbol's function: for C++ and Rust without parameters and hash, for C the symbol itself."""
-    if not symbol.startswith("_Z"):
-        return _rust_path(symbol) or symbol
-    name = _without_parameters(_demangled(symbol)).removesuffix("()").removesuffix("(…)")
-    return _RUST_HASH.sub("", name)
+    if not symbol.startswith(MANGLED):
+        return symbol
+    return _without_parameters(_demangled(symbol)).removesuffix("()").removesuffix("(…)")
 
 
 def means(pattern: str, symbol: str) -> bool:
@@ -93,7 +105,7 @@ def learn(symbols: Iterable[str]) -> None:
             _known.clear()
         while new and _killed < _MOST_KILLED:
             names = _ask(new[: _that_fit(new)])
-            _known.update((symbol, name or symbol) for symbol, name in zip(new, names, strict=False))
+            _known.update((symbol, _decoded(name) or symbol) for symbol, name in zip(new, names, strict=False))
             new = new[len(names) :]
         _known.update((symbol, symbol) for symbol in new)
 
@@ -114,11 +126,29 @@ def end() -> None:
 
 
 def _demangled(symbol: str) -> str:
+    if symbol.startswith("_R"):
+        return _rust_path(symbol) or symbol
     name = _known.get(symbol)
     if name is None:
         learn((symbol,))
         name = _known.get(symbol, symbol)
     return name
+
+
+def _decoded(name: str) -> str:
+    """Name of a function: without the hash and the escapes of Rust's older scheme; other names unchanged."""
+    path, hashed = _RUST_HASH.subn("", name)
+    return _RUST_ESCAPE.sub(_sign, path) if hashed else name
+
+
+def _sign(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code is None:
+        return "::" if escape[0] == ".." else ""
+    if code in _RUST_SIGNS:
+        return _RUST_SIGNS[code]
+    point = int(code[1:], 16) if code.startswith("u") else 0
+    return chr(point) if 0x20 <= point < 0x110000 else escape[0]
 
 
 def _may_be_read(symbol: str) -> bool:
@@ -250,6 +280,7 @@ _DEEPEST: Final = 150
 _LONGEST_CODED: Final = 256
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def _rust_path(symbol: str) -> str | None:
     """Path of the function that a Rust v0 symbol (`_R...`, RFC 2603) names, such as `std::thread::park`.
 

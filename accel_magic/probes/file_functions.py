@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic import foreign_files
-from accel_magic.demangle import function_name, learn, signature
+from accel_magic.demangle import MANGLED, function_name, learn, signature
 from accel_magic.errors import ProbeError
 from accel_magic.probes import elf
 from accel_magic.probes.elf import DAMAGED, DYNSYM, SYMTAB, Elf, Symbols, identity
@@ -60,17 +60,22 @@ def functions(path: Path) -> Symbols:
 
 
 def by_signature(known: Symbols, name: str) -> list[Function]:
-    """Functions whose C++ name matches a glob, with its parameters or, if the glob has none, without; sorted by symbol.
+    """Functions whose C++ or Rust name matches a glob, with its parameters or, if it has none, without; by symbol.
 
     Args:
         known: The functions of a file.
-        name: As C++ code has it: `add(int, int)`, `ns::add`.
+        name: As code has it: `add(int, int)`, `ns::add`.
 
     """
     if "::" not in name and "(" not in name:
         return []
     words = [word for word in _WORD.findall(name.partition("(")[0]) if word not in _NOT_IN_SYMBOLS]
-    symbols = [each for each in known.names if each.startswith("_Z") and all(word in each for word in words)]
+    last = words[-1:]  # back references in Rust's symbols stand for words before the last
+    symbols = [
+        each
+        for each in known.names
+        if each.startswith(MANGLED) and all(word in each for word in (last if each.startswith("_R") else words))
+    ]
     if len(symbols) > _MOST_DEMANGLED:
         return []
     learn(symbols)

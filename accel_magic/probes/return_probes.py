@@ -1,4 +1,4 @@
-"""Programs that do not survive return probes, in their own calls: Go, code that switches stacks, C++ exceptions.
+"""Programs that do not survive return probes, in their own calls: Go, code that switches stacks, exceptions, panics.
 
 While a call is measured, the kernel has replaced its return address on the stack, and remembers the right one by
 thread and stack pointer. Code that reads its return addresses finds the wrong one; code that returns in another order,
@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.demangle import MANGLED, is_rust
 from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
@@ -86,12 +87,14 @@ def about_file(spec: ProbeSpec, path: Path) -> list[str]:
 
 
 def about_exceptions(points: Iterable[ProbePoint]) -> list[str]:
-    """Warn of return probes on C++ functions: the handler of an exception is not found behind a return probe."""
-    measured = sum(at_return(point) and point.function.startswith("_Z") for point in points)
+    """Warn of return probes on C++ and Rust functions: unwinding does not find the handler behind a return probe."""
+    measured = [point.function for point in points if at_return(point) and point.function.startswith(MANGLED)]
     if not measured:
         return []
-    which = "a C++ function is" if measured == 1 else f"{measured:,} C++ functions are"
-    return [f"{which} measured until the return: an exception that passes through would end the process"]
+    rust = all(map(is_rust, measured))
+    language, what = ("Rust", "a panic") if rust else ("C++", "an exception")
+    which = f"a {language} function is" if len(measured) == 1 else f"{len(measured):,} {language} functions are"
+    return [f"{which} measured until the return: {what} that passes through would end the process"]
 
 
 def about_loaded(points: Iterable[ProbePoint], loaded: Iterable[str]) -> list[str]:
@@ -124,7 +127,7 @@ def about_ending(points: Sequence[ProbePoint], status: int) -> list[str]:
     cause = (
         f"the command was ended by {signal.Signals(number).name}, {_CERTAINTY[number]} because of this trace: calls "
         "that are measured until their return do not survive a switch to another stack (fibers, coroutines, greenlets) "
-        f"or a C++ exception; probes at the entry are safe: {', '.join(words[:_MOST_NAMED])}{more}"
+        f"or an exception or panic; probes at the entry are safe: {', '.join(words[:_MOST_NAMED])}{more}"
     )
     return [cause]
 

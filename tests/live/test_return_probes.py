@@ -236,3 +236,34 @@ def test_a_dry_run_warns_of_greenlet_in_the_process_that_would_be_traced():
     assert SWITCHES in loaded
     words[-1] = code.replace("import greenlet, ", "import ")
     assert "stack is switched" not in subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+RUST = """
+#[inline(never)]
+fn risky(n: u64) -> u64 { if std::hint::black_box(n) == 3 { panic!("three"); } n }
+#[inline(never)]
+fn middle(n: u64) -> u64 { risky(n) + 1 }
+fn main() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let caught = (0..5u64).filter(|&n| std::panic::catch_unwind(|| middle(n)).is_err()).count();
+    println!("caught {caught}");
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["legacy", "v0"])
+def test_a_rust_function_is_found_by_its_path_and_panics_are_warned_of(tmp_path, scheme):
+    if shutil.which("rustc") is None:
+        pytest.skip("rustc is not installed")
+    (tmp_path / "p.rs").write_text(RUST)
+    flags = ("-O", "-g", "-C", f"symbol-mangling-version={scheme}", "-Z", "unstable-options")
+    command = ["rustc", *flags, "-o", tmp_path / "p", tmp_path / "p.rs"]
+    subprocess.run(command, check=True, env={**os.environ, "RUSTC_BOOTSTRAP": "1"})
+    done = run(f"uprobe:{tmp_path}/p:p::middle", "--", tmp_path / "p")
+    assert "caught 1" in done.stdout
+    assert re.search(r" p::middle +5 ", done.stdout), done.stdout
+    done = run(f"latency:uprobe:{tmp_path}/p:p::middle", "--", tmp_path / "p")
+    assert (
+        "a Rust function is measured until the return: a panic that passes through would end the process" in done.stdout
+    )
+    assert "ended by SIGABRT, possibly because of this trace" in done.stdout

@@ -24,6 +24,12 @@ from accel_magic.demangle import function_name, readable
         ("_ZN1acvbEv", "a::operator bool()"),
         ("_ZNO1a4takeEv", "a::take()"),  # && after the parameters
         ("_ZTV1a", "vtable for a"),
+        ("_ZN1p6middle17h074512678f87e7c2E", "p::middle"),
+        ("_ZN34_$LT$p..Sq$u20$as$u20$p..Shape$GT$4area17h25344d9076aa0d8cE", "<p::Sq as p::Shape>::area"),
+        ("_ZN4core3ptr37drop_in_place$LT$$RF$$u5b$u8$u5d$$GT$17h0123456789abcdefE", "core::ptr::drop_in_place<&[u8]>"),
+        ("_RNvC1p6middle", "p::middle"),
+        ("_RNvXs_C1pNtB4_2SqNtB4_5Shape4area", "<p::Sq as p::Shape>::area"),
+        ("_Rbogus", "_Rbogus"),
         ("malloc", "malloc"),
         ("_Zbogus", "_Zbogus"),
         ("", ""),
