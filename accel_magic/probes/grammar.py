@@ -108,6 +108,7 @@ def is_address(name: str) -> bool:
 def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
     name = word.removeprefix(PREFIX_EXCLUDE)
     if not presets.is_preset(name):
+        _check_separators(word)
         return (parse(word),)
     if name != word:
         return (ProbeSpec(word, "kprobe", name, "*", exclude=True),)
@@ -123,6 +124,20 @@ def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
         )
         for probe in presets.probes(name)
     )
+
+
+def _check_separators(word: str) -> None:
+    """Raise ProbeError for probes that are separated by commas, and for a comment."""
+    words = [each for each in word.split(",") if each]
+    if len(words) > 1 and all(map(_begins_probe, words)):
+        raise _bad(word, "probes are separated by spaces", f"write {' '.join(words)}")
+    if word.startswith("#"):
+        raise _bad(word, "the line has no comments", "put comments into the code")
+
+
+def _begins_probe(word: str) -> bool:
+    body = word.removeprefix(PREFIX_EXCLUDE).removeprefix(PREFIX_LATENCY)
+    return presets.is_preset(body) or body.partition(":")[0] in KINDS
 
 
 def parse_all(words: Sequence[str | ProbeSpec]) -> tuple[ProbeSpec, ...]:
@@ -165,7 +180,15 @@ def _with_kind(text: str, body: str) -> str:
         return f"write {text.removesuffix(body)}uprobe:{function}; a command follows after --"
     if not body:
         return _EXAMPLES
+    if meant := _presets_of(body):
+        return f"write {' or '.join(meant)}, or kprobe:{body} for a kernel function"
     return f"write kprobe:{body} for a kernel function, or uprobe:LIBRARY:{body} for a library function"
+
+
+def _presets_of(name: str) -> list[str]:
+    """Presets with a similar name, or that trace a kernel module of this name."""
+    of_module = [preset for preset in presets.NAMES if name in presets.modules(preset)]
+    return of_module or near(name, presets.NAMES)
 
 
 def _kernel(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:

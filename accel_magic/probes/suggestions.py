@@ -83,9 +83,9 @@ def _matching(prefix: str, body: str, matches: Matches) -> list[str]:
     for words in dict.fromkeys(_candidates(body)):
         each = [f"{prefix}{word}" for word in words]
         points = [matches(word) for word in each]
-        if all(points) and len(found) < _MOST:
+        if all(points):
             found.append(" ".join(_of_one_category(word, places) for word, places in zip(each, points, strict=True)))
-    return found
+    return list(dict.fromkeys(found))[:_MOST]
 
 
 def _similar_files(path: Path) -> list[Path]:

@@ -18,7 +18,9 @@ from accel_magic.probes.bpftrace.places import is_kind, only_bpftrace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMMAND: Final = re.compile(r"(?:sudo\s+)?(?:\S*/)?bpftrace(?:\s|$)|-[elpc][\s'\"]|#!.*\bbpftrace")
+_COMMAND: Final = re.compile(
+    r"(?:sudo\s+)?(?:\S*/)?bpftrace(?:\s|$)|-[el][\s'\"]|-[pc]\s[^{]*(?:\s-e\b|\{|\.bt\b)|#!.*\bbpftrace"
+)
 _SCRIPT: Final = re.compile(r"['\"]?[^\s'\"-][^\s'\"]*\.bt(?:['\"\s]|$)")
 _COMMENTS: Final = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|#[^\n]*)*", re.DOTALL)
 _OURS: Final = re.compile(r"[\w-]+:[\w*?]+")

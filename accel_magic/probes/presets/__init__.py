@@ -39,6 +39,12 @@ def probes(word: str) -> tuple[PresetProbe, ...]:
     return tuple(probe for probe in _table(name) if word in (name, probe.part))
 
 
+def modules(name: str) -> frozenset[str]:
+    """Kernel modules whose functions a preset traces."""
+    words = [probe.spec.removeprefix("latency:").split(":") for probe in _table(name)]
+    return frozenset(target for kind, target, *rest in words if rest and kind in ("kprobe", "kretprobe"))
+
+
 def excluded(text: str) -> Callable[[ProbePoint], bool] | None:
     """Make the test for points that `!npu:power` removes; None if the text is not a preset."""
     word = text.removeprefix("!")

@@ -135,3 +135,26 @@ def test_any_text_gives_a_spec_or_a_probe_error(text):
     assert spec.name
     assert not set("\"'`; \n\0") & set(spec.name + spec.provider)
     assert parse(spec.text) == spec
+
+
+@pytest.mark.parametrize(
+    ("word", "fix"),
+    [
+        ("openvino,npu", "write openvino npu"),
+        ("npu:jobs,tracepoint:sched:sched_switch,", "write npu:jobs tracepoint:sched:sched_switch"),
+        ("latency:kprobe:vfs_read,!k:vfs_write", "write latency:kprobe:vfs_read !k:vfs_write"),
+        ("intel_vpu", "write npu, or kprobe:intel_vpu for a kernel function"),
+        ("gpu_sched", "write drm, or kprobe:gpu_sched for a kernel function"),
+        ("amdgpuu", "write amdgpu, or kprobe:amdgpuu for a kernel function"),
+        ("#comment", "put comments into the code"),
+    ],
+)
+def test_a_line_that_means_presets_is_answered_with_them(word, fix):
+    with raises("probe.bad-syntax", ProbeError) as caught:
+        parse_all([word])
+    assert caught.value.fix == fix
+
+
+def test_commas_of_cpp_parameters_do_not_separate_probes():
+    (spec,) = parse_all(["uprobe:libx:add(std::vector,std::map)"])
+    assert spec.name == "add(std::vector,std::map)"

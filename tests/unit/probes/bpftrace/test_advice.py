@@ -264,6 +264,7 @@ def test_code_in_a_cell_below_an_empty_line_is_detected():
         "profile:hz:99 offcpu -o t",
         "latency:tracepoint:syscalls:sys_enter_read --stacks",
         "--replay recordings/x.parquet",
+        "-p 123 tracepoint:sched:sched_switch",
         "",
     ],
 )
