@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from dataclasses import replace
@@ -168,7 +169,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             self._launches.go()
         if self._iaprof is not None:
             self._iaprof.go()
-        self._cpu_ns = time.process_time_ns()
+        self._cpu_ns = _cpu_time_ns()
         if self._threads is not None:
             self._threads.go()
             return
@@ -216,9 +217,9 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             return None
 
     def _costs(self, live: LiveSession) -> dict[str, int]:
-        """CPU time of the process, and of the tracer, since `go`."""
+        """CPU time of the process and its ended children, and of the tracer, since `go`."""
         threads_ns, programs_ns = self._cost.threads_ns(), self._cost.programs_ns(live)
-        cpu_ns = time.process_time_ns() - self._cpu_ns - threads_ns
+        cpu_ns = _cpu_time_ns() - self._cpu_ns - threads_ns
         tracer_ns = programs_ns + threads_ns + self._cost.reader_ns(live)
         return {"cpu_ns": cpu_ns, "tracer_ns": NOT_KNOWN if programs_ns == NOT_KNOWN else tracer_ns}
 
@@ -256,6 +257,12 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     def _watched(self, start_ns: int, stacks: StackTable | None) -> Watched:
         return Watched(stacks=stacks) if self._launches is None else self._launches.seen(start_ns, stacks)
+
+
+def _cpu_time_ns() -> int:
+    """CPU time of this process and of its children that have ended."""
+    times = os.times()
+    return time.process_time_ns() + round((times.children_user + times.children_system) * 1e9)
 
 
 def names_of_threads() -> dict[int, str]:

@@ -63,7 +63,8 @@ class FlameFacts:
         device: Description of the device that ran the launched kernels; '' if none was watched.
         launches: In order of time.
         more_launches: Number of launches beyond those kept.
-        cpu_ns: CPU time of the process by its own clock, without the tracer's threads; `NOT_KNOWN` if unavailable.
+        cpu_ns: CPU time by the kernel's own clocks: of the process without the tracer's threads, and of the children
+            that ended meanwhile; `NOT_KNOWN` if unavailable.
         tracer_ns: CPU time of the tracer: its BPF programs, its threads in this process and its reader process.
         notes: Notes for the user, a sentence each.
 

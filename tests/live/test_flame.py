@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -330,6 +331,19 @@ def test_a_child_is_shown_under_the_name_of_its_program():
     assert busiest["name"] == "sha256sum" == comms.mode()[0]
     roots = {frames[0].name for frames in result.stacks["frames"]}
     assert f"sha256sum ({busiest['pid']})" in roots
+
+
+def test_the_expected_samples_include_those_of_children_that_ended():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with accel_magic.flame(rate=499) as trace:
+        subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 1.0: pass"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    (expected,) = re.findall(r" samples at 499 Hz, ([\d,]+) expected", trace.result.summary())
+    assert ran_s >= 1.0
+    assert (
+        (ran_s - 0.02) * 499 <= int(expected.replace(",", "")) <= ran_s * 499 + 250
+    )  # this process starts it and waits
 
 
 def test_beginning_and_ending_a_block_is_not_shown_as_the_programs_work():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from accel_magic.kernel.stacks.choice import most_frames
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, StackTable
 from accel_magic.kernel.symbols.lookup import (
+    COMPILED,
     DROPPED,
     HIDDEN,
     NO_CODE,
@@ -58,6 +60,13 @@ class Names(Protocol):
     def frames(self, words: NDArray[np.uint64]) -> list[Frame]:
         """Frames for the words of Python stacks in `RawStacks`: one per two words, in order."""
         ...
+
+
+_WRITES_NAMES: Final = {
+    "node": "node --perf-basic-prof",
+    "libjvm.so": "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
+}
+"""Options of runtimes with which they write a perf map, by the program's or library's file name."""
 
 
 def resolve(raw: RawStacks, python: Names | None, processes: Processes | None = None) -> StackTable:
@@ -111,7 +120,7 @@ def notes(table: StackTable) -> tuple[str, ...]:
     """Notes for the user about the names, one sentence each."""
     from accel_magic.kernel.symbols.frame_pointers import why_short
 
-    sentences = [why_short(table), *_cut_notes(table)]
+    sentences = [why_short(table), _compiled_note(table), *_cut_notes(table)]
     if HIDDEN in table.frames:
         sentences.append(
             "kernel functions have no names: the kernel hides their addresses from this user"
@@ -125,6 +134,20 @@ def notes(table: StackTable) -> tuple[str, ...]:
             " (trace as root, or have the program wait before it ends)"
         )
     return tuple(filter(None, sentences))
+
+
+def _compiled_note(table: StackTable) -> str:
+    """Report stacks with code whose compiler can write the names, if the runtime is one of those known; '' if none."""
+    at = table.frames.index(COMPILED) if COMPILED in table.frames else -1
+    files = {Path(frame.module).name for frame in table.frames} if at >= 0 else set()
+    options = [option for name, option in _WRITES_NAMES.items() if name in files]
+    if not options:
+        return ""
+    stacks = np.repeat(np.arange(len(table.kinds)), np.diff(table.starts))
+    count, total = len(np.unique(stacks[table.frames_of == at])), int((table.kinds == USER).sum())
+    return (
+        f"{count} of {total} native stacks have code without names ([compiled code]); {' or '.join(options)} names it"
+    )
 
 
 def _cut_notes(table: StackTable) -> Iterator[str]:

@@ -94,7 +94,7 @@ def _sampling(shown: FlameTables) -> list[Note]:
         return [Note(f"{exact_text(samples)} samples"), Note(shown.profile.origin)]
     sampled = sum(int(recording.hits[point.id]) for point in recording.plan.points if point.kind == "profile")
     expected = f", {exact_text(round(facts.cpu_ns * facts.rate / 1e9))} expected" if facts.cpu_ns != NOT_KNOWN else ""
-    hint = "expected from the CPU time of this process alone; child processes add samples"
+    hint = "expected from the CPU time of this process and of the children that ended; those that run on add samples"
     notes = [Note(f"{exact_text(sampled)} samples at {facts.rate} Hz{expected}", hint=hint)]
     if facts.tracer_ns != NOT_KNOWN and recording.duration_ns:
         hint = f"{duration_text(facts.tracer_ns)} of CPU time for the tracer's BPF programs, threads and reader"

@@ -8,6 +8,7 @@ import numpy as np
 from accel_magic.kernel.stacks import table as stacks
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.symbols.frame_pointers import frame_pointers, kept_share, why_short
+from accel_magic.kernel.symbols.resolving import notes
 
 # Every function calls another: compilers omit frames in leaf functions.
 MANY = "int shared;\nvoid touch(int *);\n" + "\n".join(
@@ -55,6 +56,16 @@ def test_the_reason_names_the_library_where_stacks_end(compiled):
     assert why_short(native(whole, [("[callers beyond 127 frames]", ""), ("f1", without), ("g1", without)])) == ""
     unknown = [("f", "/nowhere/libgone.so")]
     assert why_short(native(unknown)).endswith("some of the code does not keep frame pointers")
+
+
+def test_runtimes_that_can_name_their_compiled_code_are_told_how():
+    begin, compiled = ("__libc_start_call_main", "/lib/libc.so.6"), ("[compiled code]", "")
+    node, other = ("main", "/opt/node/bin/node"), ("main", "/bin/other")
+    assert notes(native([begin, node, compiled, compiled], [begin, node])) == (
+        "1 of 2 native stacks have code without names ([compiled code]); node --perf-basic-prof names it",
+    )
+    assert notes(native([begin, node])) == ()
+    assert notes(native([begin, other, compiled])) == ()
 
 
 def test_special_files_are_neither_read_nor_block(ends, tmp_path):
