@@ -76,7 +76,6 @@ class Layout:
             [
                 ("enabled", "<u4"),
                 ("recording", "<u4"),
-                ("at_work", "<u4", (2,)),
                 ("starter", "<u4"),
                 ("ignored_tgid", "<u4", (3,)),
             ]

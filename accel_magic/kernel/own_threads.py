@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-AT_WORK: Final = 2
-"""User threads that each trace can exclude at a time: one that attaches, one that instruments."""
 NOBODY: Final = 0xFFFFFFFF
 """An id that no thread or process has. (0 is the id of the idle tasks, which most interrupts interrupt.)"""
+_TOOLS, _WORKING = 1, 2
+"""Bits of a thread's mark: it is one of the tool's; it is a user's, and at work."""
 
 
 class Marks:
@@ -33,14 +33,15 @@ class Marks:
 
     Args:
         control: The control map's element, (1,), writable.
-        threads: The map of the tool's threads, (1,) of `scope.BITS`, writable.
+        threads: The map of the excluded threads, (1,) of `scope.IDS`, writable.
         follows: Whether the kernel updates that map when threads start; else this class does.
 
     """
 
     def __init__(self, control: NDArray[np.void], threads: NDArray[np.void], *, follows: bool) -> None:
         self._control = control
-        self._bits: NDArray[np.uint64] = threads["bits"][0]
+        self._marks: NDArray[np.uint8] = threads["marks"][0]
+        self._left_out: set[int] = set()
         self.follows = follows
         with _lock:
             for tid in _own:
@@ -53,19 +54,24 @@ class Marks:
         with _lock:
             if self in _marks:
                 _marks.remove(self)
-        self._control, self._bits = self._control[:0].copy(), self._bits[:0].copy()
+        self._control, self._marks = self._control[:0].copy(), self._marks[:0].copy()
 
     def mark(self, tid: int, *, on: bool = True) -> None:
         """Mark or unmark a thread as one of the tool's. The caller holds the lock."""
-        bit = np.uint64(1 << (tid & 63))
-        if on:
-            self._bits[tid >> 6] |= bit
-        else:
-            self._bits[tid >> 6] &= ~bit
+        self._set(tid, _TOOLS, on=on)
 
     def leave_out(self, tids: Iterable[int]) -> None:
-        """From now on exclude these user threads and no others. The caller holds the lock."""
-        self._control["at_work"] = [*tids, *[NOBODY] * AT_WORK][:AT_WORK]
+        """From now on exclude these user threads and no others. The caller holds the lock, or is one of them."""
+        working = set(tids)
+        self._left_out |= working  # first, so that an interrupt leaves no mark that the next call does not remove
+        for tid in tuple(self._left_out):
+            self._set(tid, _WORKING, on=tid in working)
+        self._left_out = working
+
+    def _set(self, tid: int, bit: int, *, on: bool) -> None:
+        """Set or clear one of a thread's bits. Nobody else writes to its byte while the thread exists."""
+        mark = self._marks[tid : tid + 1]  # empty after `close`
+        np.bitwise_or(mark, bit, mark) if on else np.bitwise_and(mark, 0xFF ^ bit, mark)
 
     def let_start(self, tid: int) -> None:
         """Treat threads started by this one as the tool's; `NOBODY`: by none. The caller holds the lock."""

@@ -119,8 +119,8 @@ def tree(root: int, leave_out: Iterable[int] = ()) -> set[int]:
     return found
 
 
-BITS = np.dtype([("bits", "<u8", (1 << 16,))])
-"""`struct am_scope` of bpf/kernel/common.h: one bit per process id."""
+IDS = np.dtype([("marks", "u1", (1 << 22,))])
+"""`struct am_ids` of bpf/kernel/common.h: a byte per process or thread id, not 0 for those in the set."""
 
 
 def fill(fd: int, root: int, leave_out: Iterable[int], *, uid: int | None = None) -> None:
@@ -134,12 +134,12 @@ def fill(fd: int, root: int, leave_out: Iterable[int], *, uid: int | None = None
 
     """
     pids = tree(root, leave_out) if in_initial_namespace() else {kernel_pid(root)}
-    bits = map_value(fd, BITS, writable=True)["bits"][0]
+    marks = map_value(fd, IDS, writable=True)["marks"][0]
     for pid in pids:
-        bits[pid >> 6] |= np.uint64(1 << (pid & 63))
+        marks[pid] = 1
         # Afterwards, because it may be executing a setuid program just now: then the kernel program has removed it.
         if uid is not None and not only_rights_of(pid, uid):
-            bits[pid >> 6] &= ~np.uint64(1 << (pid & 63))
+            marks[pid] = 0
 
 
 def only_rights_of(pid: int, uid: int) -> bool:

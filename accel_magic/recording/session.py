@@ -316,7 +316,7 @@ class LiveSession:
         layout = attachment.layout
         control = map_value(attachment.control_fd, layout.control, writable=True)
         counters = map_value(attachment.counters_fd, layout.counters)
-        threads = map_value(attachment.own_threads_fd, scope.BITS, writable=True)
+        threads = map_value(attachment.own_threads_fd, scope.IDS, writable=True)
         follows = any(point.scope.name != "all" for point in own.points)
         self._undo.callback(own_threads.Marks(control, threads, follows=follows).close)
         has_latency = attachment.histograms_fd >= 0

@@ -79,7 +79,6 @@ static void *(*am_current_task)(void) = (void *)158;
 struct am_control {
 	u32 enabled;	  /* hits are counted */
 	u32 recording;	  /* hits are recorded too */
-	u32 at_work[2];	  /* user threads that are attaching, detaching or instrumenting */
 	u32 starter;	  /* the thread that is starting a thread of the tool */
 	u32 ignored_tgid[3]; /* the reader, the compiler, and the writer of a dataset */
 };
@@ -91,11 +90,14 @@ struct am_counters {
 	u64 totals[AM_CPUS][AM_POINTS]; /* sums of a value of the hits */
 };
 
-/* One bit per id, for processes in scope and for the tool's threads: all ids up to PID_MAX_LIMIT. */
+/*
+ * A set of ids, of processes in scope or of the tool's threads: a byte per id, not 0 for those in the set. All ids up to
+ * PID_MAX_LIMIT. Bytes take fewer instructions per hit than bits, and are written without a lock.
+ */
 #define AM_PIDS (1 << 22)
 
-struct am_scope {
-	u64 bits[AM_PIDS / 64];
+struct am_ids {
+	u8 marks[AM_PIDS];
 };
 
 struct am_record {
@@ -115,19 +117,24 @@ AM_INLINE int am_enabled(void)
 	return control->enabled;
 }
 
-AM_INLINE int am_holds(struct am_scope *set, u32 id)
+AM_INLINE int am_holds(struct am_ids *set, u32 id)
 {
-	return set->bits[(id & (AM_PIDS - 1)) >> 6] >> (id & 63) & 1;
+	return set->marks[id & (AM_PIDS - 1)];
 }
 
-/* Hits of the tracer itself are never counted: accel_magic/kernel/own_threads.py. */
+/* The tool's threads, and user threads while they work for it: accel_magic/kernel/own_threads.py. */
+AM_INLINE int am_is_tracing_thread(u32 tid)
+{
+	return am_holds(AM_VALUE(AM_OWN_THREADS), tid);
+}
+
+/* Hits of the tracer itself are never counted. */
 AM_INLINE int am_is_tracer(u32 pid, u32 tid)
 {
 	struct am_control *control = AM_VALUE(AM_CONTROL);
 
-	return tid == control->at_work[0] || tid == control->at_work[1] || pid == control->ignored_tgid[0] ||
-	       pid == control->ignored_tgid[1] || pid == control->ignored_tgid[2] ||
-	       am_holds(AM_VALUE(AM_OWN_THREADS), tid);
+	return am_is_tracing_thread(tid) || pid == control->ignored_tgid[0] || pid == control->ignored_tgid[1] ||
+	       pid == control->ignored_tgid[2];
 }
 
 #ifdef AM_TASK_STATUS

@@ -24,8 +24,13 @@
 #endif
 #endif
 #if !AM_NEVER_TRACER
+#if AM_TREE == AM_OWN /* helper processes are never in scope */
+	if (am_is_tracing_thread(am_tid))
+		return 0;
+#else
 	if (am_is_tracer(am_pid, am_tid))
 		return 0;
+#endif
 #endif
 	AM_ARGUMENTS
 	am_cpu = bpf_get_smp_processor_id();

@@ -17,14 +17,9 @@ AM_INLINE u32 am_word_at(u64 address)
 
 #define am_pid_of(task) am_word_at((task) + AM_TASK_PID)
 
-AM_INLINE void am_decide(struct am_scope *set, u32 id, int in)
+AM_INLINE void am_decide(struct am_ids *set, u32 id, int in)
 {
-	u64 *word = &set->bits[(id & (AM_PIDS - 1)) >> 6], bit = 1ULL << (id & 63);
-
-	if (in)
-		__sync_fetch_and_or(word, bit);
-	else
-		__sync_fetch_and_and(word, ~bit);
+	set->marks[id & (AM_PIDS - 1)] = in;
 }
 
 AM_PROGRAM(am_scope_fork)(u64 *ctx)

@@ -28,11 +28,11 @@ struct am_syscall_record {
 };
 
 /* The kernel uses only the lower half of a number. Numbers of x32 calls have bit 30 set, so they are not in the table. */
-AM_INLINE u32 am_syscall_cookie(u64 number, u32 table)
+AM_INLINE u32 am_syscall_cookie(u32 call, u32 table)
 {
 	struct am_syscalls *syscalls = AM_VALUE(AM_SYSCALLS);
+	u64 number = call;
 
-	number &= 0xffffffff;
 	asm volatile("" : "+r"(number)); /* else the compiler masks again after the test, which verifiers do not track */
 	if (number >= AM_SYSCALL_NUMBERS)
 		return 0;
@@ -92,7 +92,7 @@ AM_INLINE void am_entry_record(struct am_syscall_record *record, struct am_call_
 /* Statements at the start of a program that declare its cookie and its record. */
 #define AM_SYSCALL_ENTER(table)                                                                                \
 	struct am_syscall_record am_call_record = {};                                                          \
-	u32 cookie = am_syscall_cookie(((u64 *)ctx)[1], table);                                                \
+	u32 cookie = am_syscall_cookie(((u32 *)ctx)[2], table);                                                \
 	if (!cookie)                                                                                           \
 		return 0;                                                                                      \
 	AM_SYSCALL_TASK                                                                                        \

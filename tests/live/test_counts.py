@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from accel_magic import ProbeError, trace
+from accel_magic.kernel.attach.source import generate
 from accel_magic.kernel.bcc import compiler
+from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -286,3 +288,12 @@ def test_compilers_of_earlier_traces_and_programs_do_not_count():
         compile_once(text.replace("key = 0", "key = 1"))
 
     assert set(t.result.events["pid"]) <= {os.getpid()}
+
+
+@pytest.mark.parametrize(("scope", "most"), [("self", 47), ("all", 52)])
+def test_a_counted_system_call_runs_few_instructions(scope, most):
+    plan = make_plan([GETPPID], mode="count", scope=scope)
+
+    code = compiler.compile_own(generate(plan).text).functions["am_plain_0"]
+
+    assert len(code) // 8 <= most

@@ -78,10 +78,10 @@ def _ring_sizes(layout: Layout, buffer_mib: float) -> tuple[int, ...]:
 def _create_maps(plan: Plan, layout: Layout, tables: int, keep: Descriptors) -> _Maps:
     control = keep.add(create_value(layout.control, "am_control"))
     counters = keep.add(create_value(layout.counters, "am_counters", read_only=True))
-    threads = keep.add(create_value(scope.BITS, "am_own_threads"))
+    threads = keep.add(create_value(scope.IDS, "am_own_threads"))
     numbers = {link.CONTROL: control, link.COUNTERS: counters, link.OWN_THREADS: threads}
     if any(point.scope.name != "all" for point in plan.points):
-        numbers[link.SCOPE] = keep.add(create_value(scope.BITS, "am_scope"))
+        numbers[link.SCOPE] = keep.add(create_value(scope.IDS, "am_scope"))
     if tables:
         numbers[link.SYSCALLS] = keep.add(create_value(_syscall_tables(tables), "am_syscalls"))
     histograms = -1
@@ -270,7 +270,7 @@ class KernelEngine:
         tracers = tuple(pid for pid in helpers if pid is not None)
         visible = tracers if scope.in_initial_namespace() else ()
         nobody = own_threads.NOBODY
-        control["at_work"], control["starter"] = nobody, nobody
+        control["starter"] = nobody
         control["ignored_tgid"] = (*visible, *[nobody] * 3)[:3]
         roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
         for root in roots:

@@ -19,18 +19,17 @@ class Trace:
     """The maps of a kernel trace, in this process's memory."""
 
     def __init__(self, *, follows):
-        self.control, self.threads = np.zeros(1, CONTROL), np.zeros(1, scope.BITS)
-        self.control["at_work"] = self.control["starter"] = NOBODY
+        self.control, self.threads = np.zeros(1, CONTROL), np.zeros(1, scope.IDS)
+        self.control["starter"] = NOBODY
         self.marks = own_threads.Marks(self.control, self.threads, follows=follows)
 
     @property
     def at_work(self):
-        return [tid for tid in self.control["at_work"][0].tolist() if tid != NOBODY]
+        return np.flatnonzero(self.threads["marks"][0] & 2).tolist()
 
     @property
     def own(self):
-        bits = np.unpackbits(self.threads["bits"][0].view(np.uint8), bitorder="little")
-        return set(np.flatnonzero(bits).tolist())
+        return set(np.flatnonzero(self.threads["marks"][0] & 1).tolist())
 
 
 @pytest.fixture
@@ -92,7 +91,21 @@ def test_an_interrupt_at_any_moment_excludes_the_thread_no_longer_than_its_block
     assert own_threads._working == {}
 
 
-def test_two_threads_are_excluded_at_a_time_and_a_third_replaces_a_finished_one(trace):
+def test_a_thread_of_the_tool_stays_excluded_after_its_blocks(trace):
+    made, work = trace(follows=False), threading.Event()
+
+    def use():
+        with own_threads.at_work():
+            pass
+        assert made.own == {me()}
+        work.set()
+
+    own_threads.Thread(target=use, name="accel_magic test").start()
+    assert work.wait(60)
+    assert made.at_work == []
+
+
+def test_any_number_of_threads_is_excluded_until_each_is_done(trace):
     made = trace()
     gates, inside = [threading.Event() for _ in range(3)], [threading.Event() for _ in range(3)]
     tids = {}
@@ -107,10 +120,10 @@ def test_two_threads_are_excluded_at_a_time_and_a_third_replaces_a_finished_one(
     for thread, begun in zip(threads, inside, strict=True):
         thread.start()
         begun.wait()
-    assert made.at_work == [tids[0], tids[1]]
+    assert made.at_work == sorted(tids.values())
     gates[0].set()
     threads[0].join()
-    assert made.at_work == [tids[1], tids[2]]
+    assert made.at_work == sorted((tids[1], tids[2]))
     for gate in gates:
         gate.set()
     for thread in threads:

@@ -64,13 +64,11 @@ def test_in_a_container_the_scope_cannot_be_another_process(monkeypatch):
     assert "--scope self" in caught.value.fix
 
 
-def test_filling_sets_the_bit_of_every_process_and_no_other(family, monkeypatch):
-    bits = np.zeros(1, scope.BITS)
-    monkeypatch.setattr(scope, "map_value", lambda fd, dtype, writable: bits)
+def test_filling_marks_every_process_and_no_other(family, monkeypatch):
+    ids = np.zeros(1, scope.IDS)
+    monkeypatch.setattr(scope, "map_value", lambda fd, dtype, writable: ids)
     monkeypatch.setattr(scope, "in_initial_namespace", lambda: True)
 
     scope.fill(-1, family[0], [])
 
-    words = bits["bits"][0]
-    found = {word * 64 + bit for word in np.flatnonzero(words) for bit in range(64) if int(words[word]) >> bit & 1}
-    assert found == set(family)
+    assert set(np.flatnonzero(ids["marks"][0]).tolist()) == set(family)
