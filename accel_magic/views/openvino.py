@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic import terminal
+from accel_magic.analysis.openvino.requests import succeeded
 from accel_magic.banners import banners_of
 from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
 from accel_magic.views.tables import STYLE, Table, aligned, table_html
@@ -72,15 +73,19 @@ def sentences(openvino: OpenVinoTables) -> list[str]:
 
 
 def _inferences(openvino: OpenVinoTables) -> str:
-    requests = openvino.requests
-    if not len(requests):
+    every, requests = openvino.requests, succeeded(openvino.requests)
+    if not len(every):
         return ""
-    models = [str(name) for name in requests["model"].unique() if name]
-    p50, p99 = np.quantile(requests["duration_ns"], (0.5, 0.99))
-    count = len(requests)
+    models = [str(name) for name in every["model"].unique() if name]
+    count, failed = len(every), len(every) - len(requests)
     of = f" of {', '.join(models[:_MOST])}{' ...' if len(models) > _MOST else ''}" if models else ""
     named = f"inference{'' if count == 1 else 's'}{of}"
+    if failed == count:
+        return f"{exact_text(count)} {named}: {'it' if count == 1 else 'all'} failed"
+    p50, p99 = np.quantile(requests["duration_ns"], (0.5, 0.99))
     line = f"{exact_text(count)} {named}: p50 {duration_text(p50)}, p99 {duration_text(p99)}"
+    if failed:
+        line += f" without {exact_text(failed)} that failed"
     if requests["waiting_ns"].notna().any():
         waited = requests["waiting_ns"].sum() / requests.loc[requests["waiting_ns"].notna(), "duration_ns"].sum()
         line += f"; {share_text(waited)} waiting for the NPU"

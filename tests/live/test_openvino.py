@@ -1,9 +1,13 @@
 """The openvino preset as root, with its probes in the kernel and in libopenvino, and without privilege."""
 
 import shutil
+import statistics
 
+import pandas as pd
 import pytest
 
+from accel_magic.analysis.openvino.requests import requests
+from accel_magic.views.format import duration_text
 from tests.support import openvino
 
 SCRIPT = """
@@ -203,3 +207,67 @@ finish(t)
     assert ("workers-spin" in found) == shown
     if shown:
         assert found["workers-spin"].evidence["per_inference"] == pytest.approx(calls * 99 / 100)
+
+
+FAILING = """
+given, shape = op.parameter([1, 64], np.float32), op.parameter([2], np.int64)
+product = op.relu(op.matmul(given, op.constant(random.random((256, 64), np.float32)), False, True))
+model = ov.Model([op.result(op.reshape(product, shape, False))], [given, shape], "failing")
+request = ov.Core().compile_model(model, "CPU").create_infer_request()
+data, raised, taken = random.random((1, 64), np.float32), [], []
+with accel_magic.trace("openvino:requests") as t:
+    for number in range(40):
+        start = time.perf_counter_ns()
+        try:
+            request.infer({0: data, 1: np.array(shapes[number % len(shapes)], np.int64)})
+        except RuntimeError:
+            raised.append(number)
+        taken.append(time.perf_counter_ns() - start)
+finish(t, raised=raised, taken=taken)
+"""
+
+
+def test_inferences_that_raise_are_known_and_not_part_of_medians(tmp_path):
+    found = openvino.run(tmp_path, "import time\nshapes = [(7, 7), (16, 16), (8, 32)]" + FAILING)
+    requests = found.result.openvino.requests
+
+    assert found.told["raised"] == list(range(0, 40, 3))
+    assert requests.index[requests["failed"]].tolist() == found.told["raised"]
+    kept = [requests["duration_ns"][number] for number in range(40) if number % 3]
+    text = str(found.result.openvino)
+    assert f"40 inferences of Model1: p50 {duration_text(statistics.median(kept))}" in text
+    assert f"without {len(found.told['raised'])} that failed" in text
+
+
+def test_a_trace_of_failures_has_no_median(tmp_path):
+    found = openvino.run(tmp_path, "import time\nshapes = [(7, 7)]" + FAILING)
+
+    assert found.result.openvino.requests["failed"].all()
+    assert "40 inferences of Model1: all failed" in str(found.result.openvino)
+    assert "p50" not in str(found.result.openvino).partition("\n")[0]
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
+def test_without_privilege_failures_are_not_known(tmp_path):
+    unprivileged = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    found = openvino.run(tmp_path, "import time\nshapes = [(7, 7), (16, 16)]" + FAILING, unprivileged)
+
+    assert len(found.told["raised"]) == 20
+    assert found.result.openvino.requests["failed"].isna().all()
+
+
+def test_an_inference_whose_job_failed_has_failed(tmp_path):
+    found = openvino.run(
+        tmp_path, "import time\nshapes = [(16, 16)]" + FAILING.replace('"openvino:requests"', '"itt:ov::*:*"')
+    )
+    tables = found.result.openvino
+    assert tables.requests["failed"].isna().all()  # neither exceptions nor jobs were traced
+
+    own = tables.requests.iloc[:4]
+    jobs = pd.DataFrame({"tid": own["tid"], "submitted_ns": own["start_ns"] + 1, "doorbell_ns": own["start_ns"] + 2})
+    jobs = jobs.assign(done_ns=own["end_ns"], graph=None, status=["ok", "error", "not known", "aborted"])
+    second = jobs.iloc[[0]].assign(submitted_ns=own["start_ns"].iloc[0] + 3, status="timed out")
+    failed = requests(tables.trace, pd.concat([jobs, second], ignore_index=True))["failed"]
+
+    assert failed.head(4).tolist() == [True, True, pd.NA, True]
+    assert failed.iloc[4:].isna().all()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from accel_magic.analysis.findings import Findings
+from accel_magic.analysis.openvino.requests import succeeded
 from accel_magic.analysis.openvino.trace import CREATED, INFERENCE, LAYER, LOOP, STEP
 from accel_magic.findings import SEVERITIES, BaseRule, Stretch
 from accel_magic.probes.presets import openvino as presets
@@ -329,7 +330,7 @@ def _slow_implementation(openvino: Analysed, limit: float) -> Mapping[str, objec
 
 def _first_inference(openvino: Analysed, limit: float) -> Evidence | None:
     """Only if the model was compiled within the trace; otherwise its first inference here is not its first one."""
-    requests = openvino.requests
+    requests = succeeded(openvino.requests)
     if not len(requests):
         return None
     created = openvino.trace.of_kind(CREATED)
@@ -342,7 +343,8 @@ def _first_inference(openvino: Analysed, limit: float) -> Evidence | None:
 
 def _outside(openvino: Analysed) -> tuple[float, float]:
     """Median share of an inference's time outside of its layers, and median number of its layers."""
-    requests = openvino.requests[openvino.requests["layers"] > 0]
+    requests = succeeded(openvino.requests)
+    requests = requests[requests["layers"] > 0]
     if not len(requests):
         return 0.0, 0.0
     return float((requests["outside_ns"] / requests["duration_ns"]).median()), float(requests["layers"].median())
@@ -387,7 +389,7 @@ def _device_idle(openvino: Analysed, limit: float) -> Evidence | None:
     if len(requests) < _ENOUGH:
         return None
     gap = float((requests["start_ns"] - requests["end_ns"].cummax().shift()).clip(lower=0).median())
-    taken = float(requests["duration_ns"].median())
+    taken = float(succeeded(requests)["duration_ns"].median())
     share = gap / (gap + taken)
     return {"idle_share": share, "gap_ns": gap, "inference_ns": taken} if share > limit else None
 
@@ -429,7 +431,7 @@ def _merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[n
 
 def _first_touch(openvino: Analysed, limit: float) -> Evidence | None:
     """From medians, so that the first inference, which allocates, does not count."""
-    requests = openvino.requests
+    requests = succeeded(openvino.requests)
     if len(requests) < _ENOUGH:
         return None
     faults, spent = float(requests["faults"].median()), float(requests["duration_ns"].median())

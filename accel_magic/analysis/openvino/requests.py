@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from accel_magic.analysis.npu.jobs import ABORTED, DONE, ERROR, OK, REFUSED, TIMED_OUT
 from accel_magic.analysis.openvino.trace import INFERENCE, LAYER, STEP
 from accel_magic.probes.presets import openvino
+
+_FAILED = (ERROR, ABORTED, REFUSED, TIMED_OUT)
+_SUCCEEDED = (OK, DONE)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +32,8 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     and if these calls were not traced), `layers` (number of executed nodes), `layers_ns` (their time), `outside_ns`
     (the rest: copies of inputs and outputs, scheduling), `waiting_ns` (Int64: for the NPU; NA on other devices), `jobs`
     (number of NPU jobs), `npu_ns` (Int64: from the first job's doorbell to the last one's end; NA without jobs),
+    `failed` (boolean: OpenVINO raised an exception during it in its thread, or one of its NPU jobs failed; NA if
+    neither exceptions nor the results of its jobs were traced),
     `faults` (Int64: page faults of its process during the inference, in any thread; NA if they were not traced),
     `gap_ns` (Int64: since the previous inference on this thread ended; NA for the first).
     """
@@ -53,11 +59,17 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     table.insert(7, "queue_ns", _queued(trace, table))
     table["waiting_ns"] = _waiting(trace, found)
     _add_jobs(trace, table, jobs)
+    table["failed"] |= _raised(trace, table)
     table["faults"] = _faults(trace, table)
     table["model"] = pd.Categorical(table["model"])
     before = table.groupby("tid", sort=False)["end_ns"].shift()
     table["gap_ns"] = (table["start_ns"] - before).astype("Int64")
     return table
+
+
+def succeeded(requests: pd.DataFrame) -> pd.DataFrame:
+    """The inferences that are not known to have failed: the time that a failed one took says nothing about others."""
+    return requests[~requests["failed"].fillna(value=False).astype(bool)]
 
 
 def model_of(task: str) -> str:
@@ -101,8 +113,23 @@ def _faults(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
     return counted
 
 
+def _raised(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[bool]:
+    """Whether OpenVINO raised an exception during each inference, in its thread; NA if exceptions were not traced."""
+    if not any(openvino.EXCEPTION in point.function for point in trace.points):
+        return pd.Series(pd.NA, table.index, dtype="boolean")
+    raised = trace.events["function"].astype(str).str.contains(openvino.EXCEPTION, regex=False)
+    calls = trace.events.loc[raised, ["tid", "time_ns"]].rename(columns={"time_ns": "start_ns"})
+    return pd.Series(table.index.isin(trace.within(table, calls)), table.index, dtype="boolean")
+
+
+def _job_failed(jobs: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each job failed; NA if that is not known."""
+    known = jobs["status"].isin((*_FAILED, *_SUCCEEDED))
+    return jobs["status"].isin(_FAILED).astype("boolean").where(known)
+
+
 def _add_jobs(trace: OpenVinoTrace, table: pd.DataFrame, jobs: pd.DataFrame) -> None:
-    """Add number and time of the NPU's jobs; and their graph, where the inference's task does not name its model."""
+    """Add number, time, failures of the NPU's jobs; and their graph, where the inference's task names no model."""
     jobs = jobs[jobs["submitted_ns"].notna()] if len(jobs) else jobs
     moments = pd.DataFrame(
         {name: jobs[column].to_numpy(np.int64) for name, column in (("tid", "tid"), ("start_ns", "submitted_ns"))}
@@ -113,7 +140,11 @@ def _add_jobs(trace: OpenVinoTrace, table: pd.DataFrame, jobs: pd.DataFrame) -> 
     inside = jobs.assign(of=of)[of >= 0] if len(jobs) else jobs
     table["jobs"] = np.bincount(of[of >= 0], minlength=len(table))
     table["npu_ns"] = pd.Series(pd.NA, table.index, dtype="Int64")
+    table["failed"] = pd.Series(pd.NA, table.index, dtype="boolean")
     if len(inside):
+        failed = _job_failed(inside).groupby(inside["of"])
+        known = failed.max().where(failed.max() | (failed.count() == failed.size()))
+        table["failed"] = known.reindex(table.index).astype("boolean")
         rung = inside["doorbell_ns"].fillna(inside["submitted_ns"]).groupby(inside["of"]).min()
         ended = inside["done_ns"].groupby(inside["of"]).max()
         table["npu_ns"] = (ended - rung).reindex(table.index).astype("Int64")

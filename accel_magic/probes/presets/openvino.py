@@ -26,6 +26,8 @@ NPU_STEPS: Final = ("Inference::start", "Inference::get_result")
 """The steps that copy inputs and outputs, around submission and wait."""
 START_ASYNC: Final = "ov12InferRequest11start_async"
 """Part of the mangled name of `ov::InferRequest::start_async`."""
+EXCEPTION: Final = "ov9ExceptionC2E"
+"""Part of the mangled name of the constructor that all exceptions of OpenVINO call."""
 LAYERS: Final = "ov::op::*::details"
 """Domains with one task per execution of a node of the compiled model, under its friendly name."""
 TYPES: Final = "ov::op::*::exec"
@@ -70,6 +72,7 @@ def _parsed(version: str) -> tuple[int, ...]:
 PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
     PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{START_ASYNC}*"),
+    PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{EXCEPTION}*"),
     PresetProbe("openvino:layers", f"itt:{INFERENCES}:*"),
     PresetProbe("openvino:layers", f"itt:{LAYERS}:*"),
     PresetProbe("openvino:layers", f"itt:{TYPES}:*"),
