@@ -65,7 +65,7 @@ struct control {
 	volatile uint32_t slotless; /* threads that found no slot, in this trace */
 	uint32_t user_stacks, python_stacks; /* whether records have them */
 	uint32_t record_bytes;
-	uint32_t reserved;
+	volatile uint32_t not_walked; /* tasks whose native stack is only their caller, in this trace */
 	struct python_layout python;
 	uint8_t token[16];
 	pthread_mutex_t lock __attribute__((aligned(64))); /* of new names; initialized by the notebook's process */

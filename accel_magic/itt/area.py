@@ -56,7 +56,7 @@ CONTROL: Final = np.dtype(
         ("user_stacks", "<u4"),
         ("python_stacks", "<u4"),
         ("record_bytes", "<u4"),
-        ("reserved", "<u4"),
+        ("not_walked", "<u4"),
         ("python", PYTHON),
         ("token", "u1", 16),
         ("padding", "u1", 8),

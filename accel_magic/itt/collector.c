@@ -341,7 +341,7 @@ static void take_stacks(struct record *record, const struct place *place)
 	record->user_stack = record->python_stack = 0;
 	/* Beside the Python stack of a task marked in Python, it would be the interpreter's call of the collector. */
 	if (control->user_stacks && !(place->python_frames && python_stacks))
-		record->user_stack = user_stack(table, control->most_stacks, pid, place);
+		record->user_stack = user_stack(table, control->most_stacks, pid, place, &control->not_walked);
 	if (python_stacks)
 		record->python_stack = python_stack(table, control->most_stacks, pid, &control->python, place);
 }

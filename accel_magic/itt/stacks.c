@@ -99,7 +99,8 @@ void prepare_stacks(void)
 	backtrace(found, 1);
 }
 
-uint64_t user_stack(struct stack *table, uint32_t size, int pid, const struct place *place)
+uint64_t user_stack(struct stack *table, uint32_t size, int pid, const struct place *place,
+		    volatile uint32_t *not_walked)
 {
 	void *found[OWN_FRAMES + MOST_FRAMES];
 	uint64_t words[MOST_FRAMES], key;
@@ -107,6 +108,8 @@ uint64_t user_stack(struct stack *table, uint32_t size, int pid, const struct pl
 	uint32_t kind = USER_STACK | (uint32_t)pid << OWNER_SHIFT, kept = 0;
 	struct stack *at;
 
+	if (!count)
+		__atomic_fetch_add(not_walked, 1, __ATOMIC_RELAXED);
 	while (first < count && found[first] != place->caller)
 		first++;
 	for (; first < count && kept < MOST_FRAMES; first++)

@@ -15,10 +15,11 @@ struct place {
 void prepare_stacks(void);
 
 /*
- * Key of the calling thread's native stack from `place->caller` outward, walked by its unwinding tables; 0 if there is
- * none.
+ * Key of the calling thread's native stack from `place->caller` outward, walked by its unwinding tables. Without the
+ * library for that (libgcc_s) it is only the caller, and counts in `not_walked`.
  */
-uint64_t user_stack(struct stack *table, uint32_t size, int pid, const struct place *place);
+uint64_t user_stack(struct stack *table, uint32_t size, int pid, const struct place *place,
+		    volatile uint32_t *not_walked);
 
 /* Key of the calling thread's Python stack; 0 if it has none. Only for the process that `layout` describes. */
 uint64_t python_stack(struct stack *table, uint32_t size, int pid, const struct python_layout *layout,

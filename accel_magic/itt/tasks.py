@@ -200,7 +200,7 @@ class TaskTrace:
         control["spec_count"] = len(self._patterns)
         control["first_point"] = self._first_point
         control["shift_ns"] = self._shift_ns
-        control["points"] = control["slotless"] = 0
+        control["points"] = control["slotless"] = control["not_walked"] = 0
         control["recording"] = self._records
         control["generation"] += np.uint32(1)
 
@@ -243,10 +243,18 @@ class TaskTrace:
 
     def notes(self) -> tuple[str, ...]:
         """Return notes for the user about what was not counted."""
-        threads = int(self._area.control["slotless"])
-        if not threads:
-            return ()
-        return (f"tasks of {threads} threads were not counted: more than {memory.MOST_SLOTS} threads ran tasks",)
+        threads, callers = int(self._area.control["slotless"]), int(self._area.control["not_walked"])
+        found = []
+        if threads:
+            found.append(
+                f"tasks of {threads} threads were not counted: more than {memory.MOST_SLOTS} threads ran tasks"
+            )
+        if callers:
+            found.append(
+                f"native stacks of {callers} tasks are only their calling function: their process cannot load "
+                "libgcc_s.so.1, which finds the others (Debian: apt install libgcc-s1)"
+            )
+        return tuple(found)
 
     def close(self) -> None:
         """Stop, and free the memory of the rings. Can be called repeatedly."""

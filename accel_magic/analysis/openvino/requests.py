@@ -11,13 +11,13 @@ from accel_magic.analysis.npu.jobs import ABORTED, DONE, ERROR, OK, REFUSED, TIM
 from accel_magic.analysis.openvino.trace import INFERENCE, LAYER, STEP
 from accel_magic.probes.presets import openvino
 
-_FAILED = (ERROR, ABORTED, REFUSED, TIMED_OUT)
-_SUCCEEDED = (OK, DONE)
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.openvino.trace import OpenVinoTrace
+
+_FAILED = (ERROR, ABORTED, REFUSED, TIMED_OUT)
+_SUCCEEDED = (OK, DONE)
 
 
 def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:

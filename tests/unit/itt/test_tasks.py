@@ -503,7 +503,25 @@ answer([t.result.recorded, t.result.stacks_lost, t.result.by_stack("second part"
     recorded, lost, texts = told
     assert (recorded, lost) == (60, 0)
     assert len(texts) == 1
-    assert texts[0].split(";")[-1] in ("end", "[process gone]")
+    assert texts[0].split(";")[-1] == "end"
+
+
+def test_stacks_without_the_unwinding_library_are_noted(run, tmp_path):
+    (tmp_path / "libgcc_s.so.1").write_bytes(b"not a library")
+    told = run(
+        LOAD
+        + f"""
+with accel_magic.trace("itt:test::*:*", stacks="user") as t:
+    subprocess.run([PROGRAM, "2", "10"], check=True, env={{**os.environ, "LD_LIBRARY_PATH": {str(tmp_path)!r}}})
+frames = [len(text.split(";")) for text in t.result.stacks.text]
+answer([t.result.recorded, frames, list(t.result.recording.plan.notes)])
+"""
+    )
+    recorded, frames, notes = told
+    assert recorded == 60
+    assert set(frames) == {1}
+    (note,) = [note for note in notes if "libgcc_s" in note]
+    assert note.startswith("native stacks of 60 tasks are only their calling function")
 
 
 def test_kernel_stacks_of_tasks_are_an_error(run):
