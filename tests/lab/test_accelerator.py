@@ -386,6 +386,7 @@ def test_jobs_of_the_kernels_scheduler_are_those_that_the_device_counted(lab):
     started = [job["started_ns"] for job in short]
     assert max(started[5:]) < min(started[:5]), "jobs of high priority were submitted last and start first"
     copied = [job for job in jobs if job["ring"] == "copy"]
+    assert copied
     assert all(job["started_ns"] >= end for job in copied for end in [short[-1]["done_ns"]] if end)
     assert told["findings"].count("gave up on a job") >= 1
     assert kernel_log(lab) == []

@@ -92,6 +92,7 @@ def check_order(result):
     assert (errors > 0).all()
     events = result.events[["time_ns", "node"]].astype({"node": str}).reset_index(drop=True)
     seen = set()
+    assert len(events)
     for first, a in events.iloc[:100].iterrows():
         for second in (first + 1, first + 5, len(events) - 1):
             b = events.iloc[second]

@@ -222,6 +222,7 @@ def test_bokehjs_is_in_the_notebook_exactly_once(executed):
 
 
 def test_the_exported_html_loads_none_of_our_files_from_the_network(executed):
+    assert any("text/html" in data for cell in executed.cells for data in shown(cell))
     for cell in executed.cells:
         for data in shown(cell):
             text = data.get("text/html", "")

@@ -96,6 +96,7 @@ def test_function_graph_output_of_trace_cmd_is_read(imported, sample):
     outer = events[events["function"] == "ivpu_open"].iloc[0]
     assert outer["duration_ns"] == 252_639
     leaves = re.findall(r"funcgraph_entry:\s+[+!#*@$]? *([\d.]+) us\s+\|\s+(\w+)\(\);", text)
+    assert leaves
     for us, name in leaves:
         assert round(float(us) * 1000) in durations(events[events["function"] == name])
     assert len(events) == len(re.findall(r"funcgraph_entry:|: dma_fence", text))

@@ -235,7 +235,9 @@ def test_sample_and_wait_points_have_the_scope_self_and_a_rate_or_minimum_wait(r
 
 def test_sample_and_wait_filters_have_only_their_own_names(root):
     both = ["profile:hz:99", "offcpu"]
-    for point in make_plan(both, filter="pid == 1 and cpu < 2 and comm == 'x'", root=root).points:
+    points = make_plan(both, filter="pid == 1 and cpu < 2 and comm == 'x'", root=root).points
+    assert [point.kind for point in points] == ["profile", "offcpu"]
+    for point in points:
         assert point.filter.entry
         assert not point.filter.exit
     (wait,) = make_plan(["offcpu"], filter="duration > 9 and state == 2 and syscall != 0", root=root).points

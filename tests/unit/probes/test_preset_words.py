@@ -63,6 +63,7 @@ def test_a_preset_has_its_own_columns_and_total(root):
     own = (Capture("size", "arg1", "u64", 0), Capture("id", "arg1", "u32", 8, at_return=True))
     assert ioctl.captures == (*own, first, r)
     assert ioctl.total == "size"
+    assert others
     assert all(point.captures == (Capture("size", "arg3", "u8"), first) for point in others)
 
 

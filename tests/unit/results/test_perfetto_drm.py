@@ -45,6 +45,7 @@ def test_slices_of_a_track_do_not_overlap_and_the_device_has_its_name(exported):
     for one in entries:
         if one.get("cat") == "gpu jobs":
             tracks.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one["dur"]))
+    assert tracks
     for slices in tracks.values():
         slices.sort()
         assert all(end <= start for (_, end), (start, _) in pairwise(slices))

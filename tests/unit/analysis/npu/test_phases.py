@@ -1,10 +1,13 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.analysis.npu.phases import BEGINS, IDLE_NS, MAPS, PHASES, phase_totals, phases
+from accel_magic.analysis.npu.phases import BEGINS, BEGINS_IN_KERNEL, IDLE_NS, MAPS, PHASES, phase_totals, phases
 from accel_magic.analysis.npu.trace import NpuTrace
 from accel_magic.probes.npu_families import OTHER, family_of
 from tests.every_step import lines_per_row
@@ -238,11 +241,16 @@ def test_totals_sum_the_intervals_of_all_processes(recorder):
     assert totals.index.tolist() == [name for name in PHASES if name in set(totals.index)]
 
 
-def test_every_function_that_starts_a_phase_exists_in_the_driver(recorder):
-    names = pd.Index(["ivpu_bo_create_from_userptr_ioctl", "ivpu_submit_ioctl", "ivpu_pm_runtime_resume_cb"])
-    for pattern in [pattern for _, pattern in BEGINS] + [MAPS]:
-        for name in names[names.str.fullmatch(pattern)]:
-            assert family_of(name) != OTHER
+@pytest.mark.parametrize("pattern", [pattern for _, pattern in (*BEGINS, *BEGINS_IN_KERNEL)] + [MAPS])
+def test_every_rule_is_about_functions_that_the_driver_has(pattern):
+    listed = Path(__file__).parents[2] / "probes" / "driver_functions.txt"
+    names = {line.split()[0].partition(".")[0] for line in listed.read_text().splitlines()[1:]}
+    found = [name for name in names if re.fullmatch(pattern, name)]
+    assert found
+    assert [name for name in found if family_of(name) == OTHER] == []
+
+
+def test_every_rule_starts_a_phase_that_is_listed():
     assert {phase for phase, _ in BEGINS} <= set(PHASES)
 
 

@@ -81,7 +81,7 @@ def test_a_module_whose_ptx_the_driver_rejects_is_loaded_as_machine_code(ask, bo
     cell, _ = ask("load", "function", "launch", REFUSALS="1", REFUSAL="222")
 
     assert books.read_text() == "traced 1 222\nelf 1 0\n"
-    assert all(kernel.report.instrumented for kernel in cell.seen.kernels)
+    assert [kernel.report.instrumented for kernel in cell.seen.kernels] == [True] * len(cell.seen.kernels) != []
 
 
 def test_a_module_that_the_driver_rejects_runs_unchanged_with_the_reason_in_the_report(ask, books):

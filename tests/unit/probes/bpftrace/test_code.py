@@ -117,7 +117,9 @@ def test_all_tools_shipped_with_bpftrace_are_parsed():
     from accel_magic.probes import captures, grammar
 
     for tool in TOOLS:
-        for block in read(tool.read_text()):
+        blocks = read(tool.read_text())
+        assert blocks, tool
+        for block in blocks:
             assert not any(isinstance(statement, Unread) for statement in block.statements), tool
             assert not isinstance(block.filter, Unread), tool
         line = advise(tool.read_text()).line

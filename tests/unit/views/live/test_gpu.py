@@ -163,4 +163,4 @@ def test_names_of_maps_are_escaped():
 
 
 def test_the_banner_stays_in_every_drawing():
-    assert all("CPU device (simulated)" in row for row in shown(sample(1), sample(2)))
+    assert ["CPU device (simulated)" in row for row in shown(sample(1), sample(2))] == [True, True]
