@@ -71,7 +71,7 @@ class DriverPolicy(Block["DriverResult"]):
                 f"{self._policy.name} has no {', '.join(unused)}",
                 why="settings are names of constants and initialised variables, or MAP.KEY",
                 fix="look at the policy's source",
-                code="policy.bad-setting",
+                code="program.bad-setting",
             )
         self._driver, self._notes = driver.require(self._policy, module=self._module)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
@@ -31,7 +31,7 @@ from accel_magic.kernel.attach.bindings import parse_bindings
 from accel_magic.kernel.own_threads import at_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -74,6 +74,9 @@ class GpuOptions:
         by_launch: Read the maps after each launch instead, which waits for the launch.
         host_api: Record calls into the driver from this process and its children: `on`, `off`, or `auto`: on a GPU, if
             the kernel can be traced.
+        settings: Values of the programs' variables ("limit") and of entries of their maps ("table.3").
+        fill: What their maps hold at first, by map: an array or a list (entry i gets item i), a dict, or a data frame
+            with the map's columns, such as one of `GpuResult.maps`.
 
     """
 
@@ -86,6 +89,8 @@ class GpuOptions:
     every: float | None = None
     by_launch: bool = False
     host_api: HostApiMode = "auto"
+    settings: Mapping[str, int] = field(default_factory=dict)
+    fill: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the options. Raises ProbeError."""
@@ -167,13 +172,13 @@ class GpuTrace(Block["GpuResult"]):
         """Compile and verify the programs; nothing is attached yet.
 
         Raises:
-            ProbeError: There is no such tool or file.
+            ProbeError: There is no such tool or file, or a setting does not fit.
             ProgramError: A program does not compile, the verifier rejects it, or the device cannot run it.
             MachineError: clang, a package of the GPU extra, or the device is missing.
 
         """
         self.device  # noqa: B018 - report a missing device before compiling anything
-        found = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify)
+        found = self._load(refuse=True)
         programs.require_device(found, self.device)
         check_bindings(self._bindings, found)
         self._sources = tuple(programs.with_budget(source, self.options.threads) for source in found)
@@ -186,10 +191,21 @@ class GpuTrace(Block["GpuResult"]):
         """
         from accel_magic.gpu.dry_run import GpuDryRun
 
-        sources = programs.load(self.names, per=self.options.per, verify_mode=self.options.verify, refuse=False)
+        sources = self._load(refuse=False)
         programs.require_device(sources, self.device)
         check_bindings(self._bindings, sources)
         return GpuDryRun.of(sources, self.options.threads, self.device.architecture, self._bindings)
+
+    def _load(self, *, refuse: bool) -> tuple[Source, ...]:
+        given = self.options
+        return programs.load(
+            self.names,
+            per=given.per,
+            verify_mode=given.verify,
+            refuse=refuse,
+            settings=given.settings,
+            fill=given.fill,
+        )
 
     def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
         """Allocate the maps on the device and start watching the frameworks."""

@@ -111,7 +111,7 @@ def gputrace(
         on: Trace the workers of this cluster instead of this process, as for `trace`; files are those that the
             workers find under these names.
         **options: Fields of `GpuOptions`: kernel, per, verify, device, gpu, threads, every, by_launch,
-                host_api. With `on`, also nodes, require_all, folder, silence_s.
+                host_api, settings, fill. With `on`, also nodes, require_all, folder, silence_s.
 
     Raises:
         ProbeError: On entering: there is no such tool or file.

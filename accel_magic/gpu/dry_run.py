@@ -24,7 +24,7 @@ class GpuDryRun:
     """Programs as they would be inserted into kernels; nothing was attached.
 
     Attributes:
-        places: Where each program would be attached, one line each.
+        places: Where each program would be attached, and what is set in it, one line each.
         reports: The verifier's report on each GPU program.
         code: (LLVM IR, PTX) of each accepted program, by its name.
         arch: The architecture that they were compiled for.
@@ -64,6 +64,7 @@ class GpuDryRun:
             for source in sources
             for program in source.cpu
         ]
+        places += [f"{source.name}: {line}" for source in sources for line in source.settings.values()]
         reports = [
             render(each.program, each.verdict, map_bytes=budget.map_bytes(source.object.maps, threads))
             for source in sources

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.host.kernel_maps import split
+from accel_magic.gpu.maps.filling import content_of, fillable, require_entries
 from accel_magic.gpu.program import clang as prebuilt
 from accel_magic.gpu.program import objects, sections
+from accel_magic.gpu.program.settings import entries, variables, with_variables, with_zeroed
 from accel_magic.gpu.program.source import GpuProgram, Source
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import budget, judge, verify
 from accel_magic.kernel.attach.bindings import is_binding
+from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from accel_magic.devices.targets import Target
-    from accel_magic.gpu.program.model import Per, Program
+    from accel_magic.gpu.program.model import BpfObject, Per, Program
     from accel_magic.gpu.program.verdict import Verdict
 
 Verify = Literal["strict", "warn", "off"]
@@ -39,7 +43,13 @@ def _budgeted(source: Source, each: GpuProgram, threads: int) -> Verdict:
 
 
 def load(
-    names: Sequence[str], *, per: Per | None = None, verify_mode: Verify | None = None, refuse: bool = True
+    names: Sequence[str],
+    *,
+    per: Per | None = None,
+    verify_mode: Verify | None = None,
+    refuse: bool = True,
+    settings: Mapping[str, int] = MappingProxyType({}),
+    fill: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Source, ...]:
     """Compile and verify tools and files.
 
@@ -50,16 +60,37 @@ def load(
             `off` none. None: `strict` for C files and for tools, `warn` for compiled objects, which may be older than
             the rules.
         refuse: Whether to raise an error for a rejected program; otherwise its verdict holds the errors.
+        settings: Values of variables ("limit") and of entries of maps ("table.3"), in all sources that have them.
+        fill: Content of maps, likewise: as `accel_magic.gpu.maps.filling.content_of` takes it.
 
     Raises:
-        ProbeError: A tool or file does not exist, or is named twice.
+        ProbeError: A tool or file does not exist, or is named twice; no source has a variable or map of this name, or a
+            value does not fit.
         ProgramError: A program does not compile, or the verifier rejects it.
         MachineError: A C program has to be compiled, and there is no clang.
 
     """
     if len(set(names)) < len(names):
         raise ProbeError("the same program is named twice", fix="name each program once", code="gpu.program-twice")
-    return tuple(_load(name, per, verify_mode, refuse=refuse) for name in names)
+    sources = tuple(_load(name, per, verify_mode, settings, fill, refuse=refuse) for name in names)
+    _require_used(sources, settings, fill)
+    return sources
+
+
+def _require_used(sources: Sequence[Source], settings: Mapping[str, int], fill: Mapping[str, Any]) -> None:
+    """Raise ProbeError if no source has what was set."""
+    used = frozenset[str]().union(*(source.settings for source in sources))
+    unused = sorted((settings.keys() | fill.keys()) - used)
+    if unused:
+        names = [name for source in sources for name in variables(source.object)]
+        tables = [spec.name for source in sources for spec in source.object.maps if fillable(spec)]
+        raise ProbeError(
+            f"no program has {', '.join(unused)}",
+            why=f"the variables are {', '.join(names) or 'none'}; the maps are {', '.join(tables) or 'none'}",
+            fix=suggestion(unused[0].partition(".")[0], [*names, *tables])
+            or "write --set VARIABLE=NUMBER, --set MAP.KEY=NUMBER or --fill MAP=VARIABLE",
+            code="program.bad-setting",
+        )
 
 
 def require_device(sources: Sequence[Source], device: Target) -> None:
@@ -108,10 +139,44 @@ def path_of(name: str) -> Path:
     )
 
 
-def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> Source:
+@dataclass(frozen=True)
+class _Given:
+    """An object with what the user set in it: its maps' content by map, and a description of each setting by name."""
+
+    object: BpfObject
+    filled: Mapping[str, Mapping[bytes, bytes]]
+    described: Mapping[str, str]
+
+
+def _given(found: BpfObject, settings: Mapping[str, int], fill: Mapping[str, Any]) -> _Given:
+    """Set what the object has of the settings. Raises ProbeError if a value does not fit."""
+    found, initialised = with_variables(found, settings)
+    found, zeroed = with_zeroed(found, settings)
+    tables = {spec.name: content_of(spec, fill[spec.name]) for spec in found.maps if spec.name in fill}
+    single = entries([spec for spec in found.maps if fillable(spec)], settings)
+    filled = {name: tables.get(name, {}) | single.get(name, {}) for name in tables.keys() | single.keys()}
+    for spec in found.maps:
+        require_entries(spec, filled.get(spec.name, {}))
+    used = [name for name in settings if name in initialised | zeroed or name.partition(".")[0] in single]
+    lines = {name: f"{name} = {settings[name]}" for name in used}
+    lines |= {name: f"{name}: filled with {len(table):,} entries" for name, table in tables.items()}
+    return _Given(found, filled, lines)
+
+
+def _load(
+    name: str,
+    per: Per | None,
+    mode: Verify | None,
+    settings: Mapping[str, int],
+    fill: Mapping[str, Any],
+    *,
+    refuse: bool,
+) -> Source:
     path = path_of(name)
     compiled = prebuilt.object_of(name) if name in TOOLS else None
     found = objects.load(path) if compiled is None else objects.load_object(compiled, path.name)
+    given = _given(found, settings, fill)
+    found = given.object
     if mode is None:
         mode = "warn" if path.suffix == ".o" else "strict"
     attaches = {program.name: sections.attach_of(program) for program in found.programs}
@@ -138,7 +203,7 @@ def _load(name: str, per: Per | None, mode: Verify | None, *, refuse: bool) -> S
         verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
     called = name if name in TOOLS else path.name
-    return Source(called, found, tuple(gpu), cpu, sides.kernel, sides.refused)
+    return Source(called, found, tuple(gpu), cpu, sides.kernel, sides.refused, given.filled, given.described)
 
 
 def _named(program: Program, path: Path) -> Program:

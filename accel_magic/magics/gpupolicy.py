@@ -10,10 +10,10 @@ from IPython.display import display
 
 from accel_magic.api.options import check_output
 from accel_magic.errors import ProbeError
+from accel_magic.gpu.program.settings import parse
 from accel_magic.magics import line as lines
 from accel_magic.magics.cell import compile_cell
 from accel_magic.policies.link import DEFAULT
-from accel_magic.policies.settings import parse
 from accel_magic.policies.trial import DRIVER, ENGINES, check_engine
 
 if TYPE_CHECKING:
@@ -153,18 +153,15 @@ class GpuPolicy(Magics):
         """Variables with tables by map: `MAP=VARIABLE`."""
         import pandas as pd
 
-        found = {}
-        for text in texts:
-            name, _, variable = text.partition("=")
-            table = self.shell.user_ns.get(variable) if self.shell else None
-            if not name or not isinstance(table, pd.DataFrame):
+        found = lines.tables_of(texts, self.shell.user_ns if self.shell else {})
+        for name, table in found.items():
+            if not isinstance(table, pd.DataFrame):
                 raise ProbeError(
-                    f"{text!r:.60} does not fill a map",
-                    why=f"{variable or 'the variable'} is {'no data frame' if table is not None else 'not defined'}",
+                    f"{name} cannot be filled with this",
+                    why=f"the variable is a {type(table).__name__}, not a data frame",
                     fix="write MAP=VARIABLE with a data frame that has a column address, page or block",
-                    code="policy.bad-setting",
+                    code="program.bad-setting",
                 )
-            found[name] = table
         return found
 
     @staticmethod

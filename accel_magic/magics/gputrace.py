@@ -12,6 +12,7 @@ from accel_magic.api import options
 from accel_magic.api.replay import Player
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
+from accel_magic.gpu.program import settings
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
@@ -63,6 +64,8 @@ class GpuTrace(OnCluster):
         if {"every", "by_launch"} & chosen.given.keys():  # one excludes the other
             defaults = {name: value for name, value in defaults.items() if name not in ("every", "by_launch")}
         given = {**defaults, **chosen.given}
+        if chosen.fill:
+            given["fill"] = lines.tables_of(chosen.fill, self.shell.user_ns)
         if cluster is not None:
             from accel_magic.api.cluster.in_workers import GpuClusterTrace
 
@@ -126,6 +129,18 @@ def parser() -> Parser:
         help="read small maps every S seconds while kernels run: t.history",
     )
     add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what it added")
+    add(
+        "--set",
+        action="append",
+        metavar="NAME=NUMBER",
+        help="set a program's variable or an entry of its map: limit=8, table.3=1",
+    )
+    add(
+        "--fill",
+        action="append",
+        metavar="MAP=VARIABLE",
+        help="fill a program's map with an array, list, dict or data frame",
+    )
     options.add_cluster_options(result)
     options.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
     return result
@@ -136,10 +151,11 @@ OPTION_NAMES = lines.option_names(parser())
 
 @dataclass(frozen=True)
 class GpuLine:
-    """The parsed line: `given` holds the options named as in `GpuOptions`, `cluster` those of `--on`."""
+    """The parsed line: `given` holds the options named as in `GpuOptions`, `fill` the texts of `--fill`."""
 
     programs: tuple[str, ...]
     given: dict[str, Any]
+    fill: tuple[str, ...]
     cluster: dict[str, Any]
     common: Common
 
@@ -156,8 +172,11 @@ def parse(line: str) -> GpuLine:
     programs = (*values.programs, *(values.program or ()))
     names = ("kernel", "per", "verify", "device", "gpu", "threads", "every", "by_launch", "host_api")
     given = options.given_of(values, names)
+    if values.set:
+        given["settings"] = settings.parse(values.set)
+    fill = tuple(values.fill or ())
     cluster = options.given_of(values, options.CLUSTER_OPTIONS)
-    common = options.common_of("%%gputrace", values, (programs, given, cluster))
+    common = options.common_of("%%gputrace", values, (programs, given, fill, cluster))
     if common.replay is None and not programs:
         raise ProbeError(
             "%%gputrace: no tool or program given",
@@ -165,4 +184,4 @@ def parse(line: str) -> GpuLine:
             fix="e.g. %%gputrace threadhist",
             code="gpu.no-program-given",
         )
-    return GpuLine(programs=programs, given=given, cluster=cluster, common=common)
+    return GpuLine(programs=programs, given=given, fill=fill, cluster=cluster, common=common)

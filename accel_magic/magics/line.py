@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from accel_magic.api.option_fixes import fix_of
 from accel_magic.errors import ProbeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 
 class HelpRequested(Exception):  # noqa: N818 - not an error
@@ -51,6 +54,22 @@ def words_of(magic: str, line: str) -> list[str]:
         return shlex.split(line)
     except ValueError as error:
         raise ProbeError(f"%%{magic}: {error}", fix="close the quotes", code="option.open-quote") from None
+
+
+def tables_of(texts: Iterable[str], names: Mapping[str, Any]) -> dict[str, Any]:
+    """Read `--fill MAP=VARIABLE`: the variables' values, by map. Raises ProbeError if there is no such variable."""
+    found = {}
+    for text in texts:
+        table, _, variable = text.partition("=")
+        if not table or variable not in names:
+            raise ProbeError(
+                f"{text!r:.60} does not fill a map",
+                why=f"{variable or 'the variable'} is not defined",
+                fix="write --fill MAP=VARIABLE",
+                code="program.bad-setting",
+            )
+        found[table] = names[variable]
+    return found
 
 
 def option_names(parser: Parser) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ from accel_magic.gpu.program.helpers import KFUNCS, MapType
 from accel_magic.gpu.program.isa import CALL, CALL_HELPER
 from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
 from accel_magic.gpu.program.sections import is_policy
+from accel_magic.gpu.program.settings import entries, filled, with_variables
 from accel_magic.gpu.verifier import refusal
 from accel_magic.gpu.verifier.findings import judged
 from accel_magic.gpu.verifier.run import Hook
 from accel_magic.gpu.verifier.safety import analyse
 from accel_magic.policies.lints import lint
-from accel_magic.policies.settings import entries, filled, with_variables
 from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:

@@ -193,7 +193,7 @@ def load_all(
             f"no policy has {', '.join(unused)}",
             why="settings are names of constants and initialised variables, or MAP.KEY; maps are filled by name",
             fix="look at the policy's source",
-            code="policy.bad-setting",
+            code="program.bad-setting",
         )
     for one in given:
         if one.table != table:
@@ -220,7 +220,7 @@ def _by_block(trace: PageTrace, name: str, table: pd.DataFrame) -> dict[int, int
             f"{name} cannot be filled with this table",
             why=f"it has the columns {', '.join(map(str, table.columns))}",
             fix="it must have one of address, page and block, and one other column of integers",
-            code="policy.bad-setting",
+            code="program.bad-setting",
         )
     sums = table[values[0]].groupby(table[places[0]] // _PLACES[places[0]]).sum()
     sums = sums[sums.index.isin(trace.blocks)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -49,13 +50,20 @@ class KernelMaps:
     _unread: dict[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def create(cls, source: str, specs: Sequence[MapSpec], shared: Sequence[MapSpec]) -> KernelMaps:
+    def create(
+        cls,
+        source: str,
+        specs: Sequence[MapSpec],
+        shared: Sequence[MapSpec],
+        filled: Mapping[str, Mapping[bytes, bytes]] = MappingProxyType({}),
+    ) -> KernelMaps:
         """Create the maps and set their initial values.
 
         Args:
             source: The tool or file.
             specs: The maps that only the kernel has.
             shared: Arrays that GPU programs use too.
+            filled: What maps hold at first, by map: key -> value.
 
         Raises:
             ProgramError: The kernel refuses to create one.
@@ -64,18 +72,20 @@ class KernelMaps:
         made = cls(source, tuple(specs))
         try:
             for spec in (*specs, *shared):
-                made._create(spec)
+                made._create(spec, filled.get(spec.name, {}))
         except BaseException:
             made.close()
             raise
         return made
 
-    def _create(self, spec: MapSpec) -> None:
+    def _create(self, spec: MapSpec, values: Mapping[bytes, bytes]) -> None:
         try:
             descriptor = self._open.add(_created(spec))
             self.descriptors[spec.name.removesuffix(OWN_RING)] = descriptor
             if spec.initial is not None:
                 syscalls.map_update(descriptor, _KEY, spec.initial)
+            for key, value in values.items():
+                syscalls.map_update(descriptor, key, value)
             if spec.read_only:
                 syscalls.map_freeze(descriptor)
             if spec.type == MapType.RINGBUF:

@@ -128,7 +128,7 @@ class HostPrograms:
         if not placed:
             return
         shared = [spec for spec in source.object.maps if spec.used_by == "both"]
-        maps = KernelMaps.create(source.name, source.kernel_maps, shared)
+        maps = KernelMaps.create(source.name, source.kernel_maps, shared, source.filled)
         linker = Linker({}, {descriptor: descriptor for descriptor in maps.descriptors.values()}, source.object.license)
         self._loaded.append(_Loaded(source, maps, linker, placed))
         for program, place in placed:

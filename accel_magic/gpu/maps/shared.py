@@ -76,7 +76,7 @@ class Shared:
         sizes: tuple[tuple[Kind, int], ...] = (("device", plan.device_bytes), ("host", plan.host_bytes))
         try:
             for kind, size in sizes:
-                blocks[kind] = memory.allocate(_content(plan, kind, size), kind)
+                blocks[kind] = memory.allocate(_content(source, plan, kind, size), kind)
             for spec, region in zip(source.object.maps, plan.maps, strict=True):
                 if spec.name in given:
                     blocks[region.memory] = memory.share(given[spec.name], region.bytes)
@@ -140,13 +140,13 @@ class Shared:
         return self._blocks[region.memory] + region.offset
 
 
-def _content(plan: Plan, kind: Kind, size: int) -> NDArray[np.uint8]:
+def _content(source: Source, plan: Plan, kind: Kind, size: int) -> NDArray[np.uint8]:
     """Return the initial content of a block: (size,) uint8."""
     content = np.zeros(max(size, 1), np.uint8)
-    for region in plan.maps:
-        if region.memory == kind and region.initial:
-            end = region.offset + len(region.initial)
-            content[region.offset : end] = np.frombuffer(region.initial, np.uint8)
+    for spec, region in zip(source.object.maps, plan.maps, strict=True):
+        if region.memory == kind:
+            content[region.offset :][: len(region.initial)] = np.frombuffer(region.initial, np.uint8)
+            map_views.fill(spec, content[region.offset :][: region.bytes], source.filled.get(spec.name, {}))
     return content
 
 

@@ -21,6 +21,8 @@ from accel_magic.kernel.records.c_layout import columns
 from accel_magic.kernel.records.decode import map_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from accel_magic.gpu.program.model import MapSpec
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "drain",
     "entries",
+    "fill",
     "frame",
     "losses",
     "print_records",
@@ -109,6 +112,11 @@ def rows_of(spec: MapSpec, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if spec.type in HASHES:
         return raw[HEAD : HEAD + slots(spec) * slot_bytes(spec)].reshape(slots(spec), -1)
     return raw.reshape(-1, spec.stride)[:, : spec.value_size]
+
+
+def cell_bytes(spec: MapSpec) -> int:
+    """Return the bytes of a row of `rows_of`."""
+    return slot_bytes(spec) if spec.type in HASHES else spec.value_size
 
 
 def key_count(spec: MapSpec) -> int:
@@ -209,6 +217,25 @@ def update(spec: MapSpec, raw: NDArray[np.uint8], key: bytes | int, value: bytes
         )
     table = raw[: len(raw) // (spec.max_entries * spec.stride) * spec.max_entries * spec.stride]
     table.reshape(spec.max_entries, -1, spec.stride)[index, :, : spec.value_size] = value_bytes
+
+
+def fill(spec: MapSpec, raw: NDArray[np.uint8], values: Mapping[bytes, bytes]) -> None:
+    """Write entries while no kernel runs, as `update` does for each.
+
+    Args:
+        spec: The map's declaration; not a ring.
+        raw: (bytes,) uint8, the map; modified.
+        values: Values by key, of the map's sizes; indexes of arrays are within the map.
+
+    """
+    if spec.type in HASHES:
+        for key, value in values.items():
+            _hash_update(spec, raw, key, np.frombuffer(value, np.uint8))
+    elif values:
+        indexes = np.frombuffer(b"".join(values), "<u4")
+        cells = np.frombuffer(b"".join(values.values()), np.uint8).reshape(len(values), 1, spec.value_size)
+        table = raw[: len(raw) // (spec.max_entries * spec.stride) * spec.max_entries * spec.stride]
+        table.reshape(spec.max_entries, -1, spec.stride)[indexes, :, : spec.value_size] = cells
 
 
 def hash_of(key: bytes) -> int:

@@ -35,6 +35,8 @@ class Source:
         cpu: Its CPU programs.
         kernel_maps: Maps that only the kernel has.
         refused: Errors of CPU programs whose maps cannot be used, by the program's name.
+        filled: What its maps hold at first, by map: key -> value.
+        settings: What the user set in it: a description by the name of the setting.
 
     """
 
@@ -44,3 +46,5 @@ class Source:
     cpu: tuple[Program, ...]
     kernel_maps: tuple[MapSpec, ...] = ()
     refused: Mapping[str, ProgramError] = field(default_factory=dict)
+    filled: Mapping[str, Mapping[bytes, bytes]] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)

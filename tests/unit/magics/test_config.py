@@ -26,7 +26,7 @@ def make():
 
 @pytest.mark.parametrize(
     ("magics", "options", "words"),
-    [(KTrace, Options, ()), (Flame, FlameOptions, ("probes",)), (GpuTrace, GpuOptions, ())],
+    [(KTrace, Options, ()), (Flame, FlameOptions, ("probes",)), (GpuTrace, GpuOptions, ("settings", "fill"))],
 )
 def test_every_option_has_a_default_under_its_own_name(magics, options, words, make):
     configurable = set(magics.class_trait_names(config=True)) - OF_EVERY_MAGIC - OF_CLUSTERS

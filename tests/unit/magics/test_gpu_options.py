@@ -22,6 +22,12 @@ def test_maps_are_read_by_time_or_by_launch():
     assert parse("threadhist --by-launch").given == {"by_launch": True}
 
 
+def test_settings_are_numbers_and_tables_are_named():
+    line = parse("mine.bpf.c --set limit=0x10 --set table.3=-1 --fill table=numbers")
+    assert line.given == {"settings": {"limit": 16, "table.3": -1}}
+    assert line.fill == ("table=numbers",)
+
+
 def test_options_not_on_the_line_are_not_given():
     line = parse("memtrace")
 
@@ -40,6 +46,8 @@ def test_options_not_on_the_line_are_not_given():
         ("threadhist --verify maybe", "--verify"),
         ("threadhist --grid 4", "--grid"),
         ("threadhist --every 0", "--every"),
+        ("threadhist --set limit", "limit"),
+        ("--replay a.parquet --fill table=numbers", "--replay takes no"),
         ("threadhist --every launch", "--every"),
         ("--replay a.parquet --by-launch", "--replay takes no"),
         ("threadhist -o 2x", "2x"),

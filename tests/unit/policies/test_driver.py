@@ -590,7 +590,7 @@ def test_a_policy_that_cannot_be_attached_is_closed_and_another_can_follow(log, 
 
 def test_settings_that_the_policy_lacks_are_refused(log):
     with (
-        raises("policy.bad-setting", ProbeError, match="quota"),
+        raises("program.bad-setting", ProbeError, match="quota"),
         accel_magic.attach_policy("lru", settings={"quota": 1}),
     ):
         pass

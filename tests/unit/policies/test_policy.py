@@ -4,9 +4,9 @@ import pytest
 
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.maps.views import frame
+from accel_magic.gpu.program.settings import parse
 from accel_magic.policies import policy
 from accel_magic.policies.engine import Model
-from accel_magic.policies.settings import parse
 from tests.support.errors import raises
 
 ACCESS = """
@@ -122,13 +122,13 @@ def test_constants_variables_and_entries_of_maps_can_be_set(settings, expected):
     "settings", [{"constant": 65536}, {"constant": -40000}, {"numbers.1": 2**64}, {"names.a_name_of_16_char": 1}]
 )
 def test_settings_that_do_not_fit_are_typed_errors(settings):
-    with raises("policy.bad-setting", ProbeError):
+    with raises("program.bad-setting", ProbeError):
         policy.load(SET, settings=settings)
 
 
 @pytest.mark.parametrize("text", ["", "quota", "quota=", "=3", "quota=x", "a.b.c=1", "quota=1.5"])
 def test_other_texts_are_no_settings(text):
-    with raises("policy.bad-setting", ProbeError):
+    with raises("program.bad-setting", ProbeError):
         parse([text])
 
 

@@ -219,7 +219,7 @@ def test_settings_reach_the_policy_that_has_them_and_others_are_errors(loop):
     many = accel_magic.gpupolicy(["quota", "lru"], trace, memory=32, settings={"quota": 400})
     assert many.counts["misses"]["quota"] == many.counts["misses"]["default"]
     assert few.counts["misses"]["quota"] != few.counts["misses"]["default"]
-    with raises("policy.bad-setting", ProbeError):
+    with raises("program.bad-setting", ProbeError):
         accel_magic.gpupolicy(["lru"], trace, memory=32, settings={"quota": 4})
 
 
@@ -247,9 +247,9 @@ def test_a_map_is_filled_with_what_the_device_counted():
     cold = accel_magic.gpupolicy("hot", trace, memory=16, faults_only=True)
     assert cold.counts["misses"]["hot"] > found.counts["misses"]["hot"]
     for wrong in (counts[["count"]], counts.assign(page=1), counts.assign(block=0.5), counts.assign(more=1)):
-        with raises("policy.bad-setting", ProbeError):
+        with raises("program.bad-setting", ProbeError):
             accel_magic.gpupolicy("hot", trace, fill={"hot": wrong})
-    with raises("policy.bad-setting", ProbeError):
+    with raises("program.bad-setting", ProbeError):
         accel_magic.gpupolicy("lru", trace, fill={"hot": counts})
 
 

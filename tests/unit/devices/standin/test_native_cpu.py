@@ -47,6 +47,27 @@ def test_its_kernels_are_instrumented(binary):
     assert result.kernels.query("launches > 0")["instrumented"].all()
 
 
+def test_its_programs_read_the_variables_and_maps_that_were_set(binary, tmp_path):
+    (tmp_path / "set.bpf.c").write_text(
+        """#include "accel_gpu.h"
+        const volatile u64 added = 1;
+        GPU_MAP(table, BPF_MAP_TYPE_GPU_ARRAY, u32, u64, 4);
+        SEC("gpu/exit") int leave(struct gpu_ctx *ctx)
+        {
+            u32 key = gpu_thread_number() & 3;
+            u64 *value = bpf_map_lookup_elem(&table, &key);
+            if (value) __sync_fetch_and_add(value, added);
+            return 0;
+        }
+        char LICENSE[] SEC("license") = "GPL";"""
+    )
+    given = {"settings": {"added": 3, "table.1": 7}, "fill": {"table": [10**6, 2, 3]}}
+    with accel_magic.gputrace(str(tmp_path / "set.bpf.c"), device="cpu", **given) as t:
+        subprocess.run([binary, PTX], check=True, capture_output=True)
+    # Each entry is added to by 256 of the 1,024 threads.
+    assert t.result.maps["table"]["value"].tolist() == [10**6 + 768, 7 + 768, 3 + 768, 768]
+
+
 def test_a_child_that_ends_abruptly_does_not_affect_the_trace(binary):
     with accel_magic.gputrace("kernelcount", device="cpu") as t:
         first = subprocess.run([binary, PTX, "abort"], capture_output=True, text=True, check=False)

@@ -1,13 +1,14 @@
-"""Values that a user gives to a policy's constants and maps before it is attached, as gpu_ext's own loaders do."""
+"""Values that a user gives to the variables and maps of programs and policies before they are attached."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.program import elf, objects
-from accel_magic.gpu.program.helpers import RINGS
+from accel_magic.gpu.program.helpers import HASHES, RINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ def parse(texts: Iterable[str]) -> dict[str, int]:
             raise ProbeError(
                 f"{text!r:.60} is not a setting",
                 fix="write VARIABLE=NUMBER, or MAP.KEY=NUMBER: quota=8, policy_config.1=8",
-                code="policy.bad-setting",
+                code="program.bad-setting",
             )
         settings[found[1]] = int(found[2], 0)
     return settings
@@ -60,6 +61,41 @@ def with_variables(loaded: BpfObject, settings: Mapping[str, int]) -> tuple[BpfO
     return (objects.load_object(bytes(data), loaded.source), used) if used else (loaded, used)
 
 
+def with_zeroed(loaded: BpfObject, settings: Mapping[str, int]) -> tuple[BpfObject, set[str]]:
+    """Give variables values that the file has no values for, in the maps; returns as `with_variables`.
+
+    Raises:
+        ProbeError: A value does not fit.
+
+    """
+    file, used = elf.read_elf(loaded.data, loaded.source), set()
+    initial: dict[str, bytearray] = {}
+    for symbol in file.symbols:
+        section = None if symbol.section is None else file.sections[symbol.section]
+        if section is None or section.data is not None or symbol.name not in settings:
+            continue
+        content = initial.setdefault(section.name, bytearray(section.size))
+        end = symbol.value + symbol.size
+        content[symbol.value : end] = _bytes(symbol.name, settings[symbol.name], symbol.size)
+        used.add(symbol.name)
+    maps = tuple(
+        replace(spec, initial=bytes(initial[spec.name])) if spec.name in initial else spec for spec in loaded.maps
+    )
+    return replace(loaded, maps=maps), used
+
+
+def variables(loaded: BpfObject) -> list[str]:
+    """Return the names of the variables that can be set."""
+    file = elf.read_elf(loaded.data, loaded.source)
+    return [
+        symbol.name
+        for symbol in file.symbols
+        if symbol.section is not None
+        and file.sections[symbol.section].name.startswith((*_INITIALISED, ".bss"))
+        and 0 < symbol.size <= _LARGEST
+    ]
+
+
 def entries(maps: Iterable[MapSpec], settings: Mapping[str, int]) -> dict[str, dict[bytes, bytes]]:
     """Values of maps: for each map, key -> value.
 
@@ -73,6 +109,8 @@ def entries(maps: Iterable[MapSpec], settings: Mapping[str, int]) -> dict[str, d
         table, _, key = name.partition(".")
         spec = by_name.get(table)
         if key and spec:
+            if not key.isdigit() and spec.type not in HASHES:
+                raise _unfit(name, "its indexes are numbers")
             made = _bytes(name, int(key), spec.key_size) if key.isdigit() else _text(name, key, spec.key_size)
             found.setdefault(table, {})[made] = _bytes(name, value, spec.value_size)
     return found
@@ -101,7 +139,7 @@ def filled(maps: Iterable[MapSpec], fill: Mapping[str, Mapping[int, int]]) -> di
 
 
 def _bytes(name: str, value: int, size: int) -> bytes:
-    """As much of a number as the place has."""
+    """Encode a number. Raises ProbeError if it does not fit."""
     bits = 8 * size
     if size > _LARGEST or not -(1 << (bits - 1)) <= value < 1 << bits:
         raise _unfit(name, f"it has {size} bytes")
@@ -116,5 +154,5 @@ def _text(name: str, key: str, size: int) -> bytes:
 
 def _unfit(name: str, why: str) -> ProbeError:
     return ProbeError(
-        f"{name} cannot be set to this", why=why, fix="give a number that fits", code="policy.bad-setting"
+        f"{name} cannot be set to this", why=why, fix="give a number that fits", code="program.bad-setting"
     )
