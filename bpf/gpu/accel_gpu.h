@@ -19,8 +19,8 @@
  *
  *   char LICENSE[] SEC("license") = "GPL";
  *
- * Sections: gpu/entry, gpu/exit, gpu/memory, gpu/load, gpu/store, gpu/atomic, gpu/async, gpu/shared, gpu/unshared,
- * gpu/barrier, gpu/fence, gpu/sync, gpu/branch, gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob)
+ * Sections: gpu/entry, gpu/exit, gpu/memory, gpu/load, gpu/loaded, gpu/store, gpu/atomic, gpu/async, gpu/shared,
+ * gpu/unshared, gpu/barrier, gpu/fence, gpu/sync, gpu/branch, gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob)
  * behind it where not all kernels are meant.
  * With gpu.warp/ instead of gpu/ in front a program runs once for each warp, in its lowest active lane.
  * On the CPU device also gpu/block_enter, gpu/block_exit and gpu/should_try_steal, for whole blocks: they have a
@@ -53,6 +53,14 @@ enum gpu_map_type {
 		__type(value, value_type);                                                                 \
 	} name SEC(".maps")
 
+/* GPU_RING(records, 1 << 20, struct record); then &records is what the ring helpers take, with so many bytes. */
+#define GPU_RING(name, ring_bytes, value_type)                                                             \
+	struct {                                                                                           \
+		__uint(type, BPF_MAP_TYPE_RINGBUF);                                                        \
+		__uint(max_entries, ring_bytes);                                                           \
+		__type(value, value_type);                                                                 \
+	} name SEC(".maps")
+
 /* State space of a memory access; generic where the instruction does not name one. */
 enum gpu_space {
 	GPU_SPACE_GENERIC = 0,
@@ -72,6 +80,14 @@ enum gpu_operation {
 	GPU_OPERATION_ASYNC_COPY = 4,
 };
 
+/* How a load or a store interprets a value, as far as the instruction says. */
+enum gpu_type {
+	GPU_TYPE_BITS = 0,
+	GPU_TYPE_UNSIGNED = 1,
+	GPU_TYPE_SIGNED = 2,
+	GPU_TYPE_FLOAT = 3,
+};
+
 /* What a program is told: its argument points to this. It may be read only, each field whole. */
 struct gpu_ctx {
 	__u64 address;	 /* of the access, in the window of its space */
@@ -82,6 +98,18 @@ struct gpu_ctx {
 	__u32 kernel;	 /* number of the kernel within the traced cell */
 	__u32 active;	 /* mask of the warp's lanes that are here */
 	__u64 launch;	 /* number of the launch on the device */
+	__u64 value0;	 /* what a store writes or a load returned; of a vector the first component */
+	__u64 value1;	 /* the other components, as in memory; those of type signed are sign-extended */
+	__u64 value2;
+	__u64 value3;
+	__u64 value4;
+	__u64 value5;
+	__u64 value6;
+	__u64 value7;
+	__u32 values; /* number of components; 0 where values are not known */
+	__u32 width;  /* bytes of a component */
+	__u32 type;   /* enum gpu_type */
+	__u32 mask;   /* lanes that an instruction of the warp names, at gpu/sync; else 0 */
 };
 
 /* The same for programs that run once for a whole block, on a worker: a slot of a multiprocessor that runs blocks one after
@@ -176,6 +204,48 @@ static __always_inline long gpu_request_prefetch(void *requests, u32 kernel, u32
 	request->site = site;
 	bpf_ringbuf_submit(request, 0);
 	return 0;
+}
+
+/* Component `number` of the value of a load or store; 0 beyond the last. */
+static __always_inline u64 gpu_value(const struct gpu_ctx *ctx, u32 number)
+{
+	u64 value = 0;
+
+#define GPU_COMPONENT(n)                                                                                   \
+	if (number == n) {                                                                                 \
+		value = ctx->value##n;                                                                     \
+		barrier_var(value); /* each field is read by itself */                                     \
+	}
+	GPU_COMPONENT(0)
+	GPU_COMPONENT(1)
+	GPU_COMPONENT(2)
+	GPU_COMPONENT(3)
+	GPU_COMPONENT(4)
+	GPU_COMPONENT(5)
+	GPU_COMPONENT(6)
+	GPU_COMPONENT(7)
+#undef GPU_COMPONENT
+	return value;
+}
+
+/* Whether the bits of a number of 4 or 8 bytes are those of a NaN. */
+static __always_inline bool gpu_nan(u64 value, u32 width)
+{
+	if (width == 8)
+		return value << 1 > 0x7ffULL << 53;
+	return width == 4 && (u32)value << 1 > 0xff000000;
+}
+
+/* How many components of the value of a load or store are NaN. Those of an instruction for integers are not. */
+static __always_inline u32 gpu_nans(const struct gpu_ctx *ctx)
+{
+	u32 width = ctx->width, count = ctx->values, nans = 0;
+
+	if (ctx->type == GPU_TYPE_UNSIGNED || ctx->type == GPU_TYPE_SIGNED)
+		return 0;
+	for (u32 number = 0; number < 8; number++)
+		nans += number < count && gpu_nan(gpu_value(ctx, number), width);
+	return nans;
 }
 
 /*

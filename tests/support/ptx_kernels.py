@@ -10,6 +10,7 @@ import pytest
 
 from accel_magic.devices.sim import Device
 from accel_magic.gpu.inject import ProbeCode, inject
+from accel_magic.gpu.program import context
 from accel_magic.gpu.program.sections import EVERY_OPERATION, OF_BLOCKS, Attach, Where
 from tests.support.paths import ROOT
 
@@ -21,12 +22,7 @@ RECORDER = """
 .address_size 64
 .global .align 1 .b8 unused_text[4] = {{1, 2, 3, 4}};
 .visible .func accel_record(
-	.param .b64 accel_record_param_0,
-	.param .b32 accel_record_param_1,
-	.param .b32 accel_record_param_2,
-	.param .b32 accel_record_param_3,
-	.param .b32 accel_record_param_4,
-	.param .b32 accel_record_param_5
+	{parameters}
 )
 {{
 	.local .align 8 .b8 	__local_depot0[32];
@@ -101,7 +97,9 @@ def sample(name: str) -> str:
 
 
 def recorder(base: int = 1 << 32, room: int = 1 << 16) -> ProbeCode:
-    return ProbeCode("accel_record", RECORDER.format(base=base, room=room))
+    given = enumerate(context.PARAMETERS)
+    parameters = ",\n\t".join(f".param .b{8 * size} accel_record_param_{at}" for at, (_, size) in given)
+    return ProbeCode("accel_record", RECORDER.format(base=base, room=room, parameters=parameters))
 
 
 def everywhere(probe: ProbeCode) -> list[tuple[Attach, ProbeCode]]:

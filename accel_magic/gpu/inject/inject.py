@@ -1,10 +1,10 @@
 """Inserts copies of compiled programs into the kernels of a PTX module.
 
-Each copy is inserted before its instruction, in its own scope with its own registers and labels; it reads the kernel's
-registers but never writes them. Before a predicated instruction it runs only in the lanes that execute the instruction.
-Sequences of instructions that must not be split (`sites.moved`) stay whole: the copy follows the sequence. The lanes of
-a warp reconverge after a copy, as after any branch in the kernel. Programs for whole blocks become kernels of the
-module (`blocks`).
+Each copy is inserted before its instruction (or after a load, where its value is known), in its own scope with its own
+registers and labels; it reads the kernel's registers but never writes them. Before a predicated instruction it runs
+only in the lanes that execute the instruction. Sequences of instructions that must not be split (`sites.moved`) stay
+whole: the copy follows the sequence. The lanes of a warp reconverge after a copy, as after any branch in the kernel.
+Programs for whole blocks become kernels of the module (`blocks`).
 """
 
 from __future__ import annotations
@@ -183,10 +183,11 @@ def _put(edits: _Edits, chosen: Chosen, number: int, kernel: int) -> None:
     declared = [f".reg .{kind} {name};" for kind, name in here.registers]
     if later:
         head += declared
-        edits.inserted += [
-            (found.at, "\n".join([*here.code, ""])),
-            (found.put, "\n" + _copies(edits, chosen, here, [])),
-        ]
+        edits.inserted += [(found.at, "\n".join([*here.code, ""]))] if here.code else []
+        edits.inserted += (
+            [(found.instruction.end, "\n" + "\n".join(here.after))] if here.after and found.instruction else []
+        )
+        edits.inserted.append((found.put, "\n" + _copies(edits, chosen, here, [])))
     else:
         edits.inserted.append((found.at, _copies(edits, chosen, here, [*declared, *here.code])))
 

@@ -23,6 +23,10 @@ _NO_BARRIER: Final = frozenset({"warp", "arrive"})
 _SIGNALS: Final = frozenset({*_BARRIERS, "mbarrier"})
 _OF_WARPS: Final = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "movmatrix"})
 """With `.sync`, their lanes wait for each other. `ldmatrix` is an access, `wgmma` must not leave its group."""
+_LOADS: Final = frozenset({"ld", "ldu"})
+"""Each lane gets what is at its address; with `ldmatrix` it gets what is at those of others."""
+_WITHIN: Final = frozenset({Where.MEMORY, Where.LOADED, Where.BARRIER, Where.FENCE, Where.SYNC})
+"""Kinds of places that can be in sequences that must not be split."""
 _FENCES: Final = frozenset({"membar", "fence"})
 _ENDS: Final = frozenset({"bra", "brx", "ret", "exit", "trap"})
 _JUMPS: Final = frozenset({"bra", "brx"})
@@ -79,7 +83,7 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
     if body is None:
         return Places((), ())
     names = of_scope(body, of_function(function, variables))
-    later = moved(body) if kinds & {Where.MEMORY, Where.BARRIER, Where.FENCE, Where.SYNC} else {}
+    later = moved(body) if kinds & _WITHIN else {}
     found: list[Found] = []
     left: list[str] = []
     head = body.start + 1
@@ -97,6 +101,9 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
         if kind in kinds and kind is not None:
             put = later.get(instruction.start, instruction.start)
             found.append(Found(kind, function, instruction.start, put, head, known, instruction, what))
+        if Where.LOADED in kinds and what is not None and instruction.opcode[0] in _LOADS:
+            at, put = instruction.start, max(later.get(instruction.start, 0), instruction.end)
+            found.append(Found(Where.LOADED, function, at, put, head, known, instruction, what))
         if instruction.opcode[0] == "bra" and (leaves := ways_out.get(instruction.operand_text.strip())):
             at = instruction.start
             found.append(Found(Where.EXIT, function, at, at, head, known, instruction, leaves=leaves))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
+from accel_magic.gpu.inject.components import components, member_mask
 from accel_magic.gpu.inject.functions import SPACES, Names, of_function, of_module, of_scope
 from accel_magic.gpu.program import context
 from accel_magic.gpu.program.context import Operation, Space
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from accel_magic.gpu.inject.sites import Found
-    from accel_magic.ptx.model import Declared, Statement
+    from accel_magic.ptx.model import Declared, Operand, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +311,7 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
 
 
 _WORD_MASK: Final = (1 << 64) - 1
+_LANES: Final = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +320,15 @@ class Values:
 
     Attributes:
         code: Instructions that compute them; they do not change the kernel's registers.
+        after: The same, to run after the instruction.
         values: By parameter: a number or a register.
-        registers: (type, name) of registers that `code` writes.
+        registers: (type, name) of registers that `code` and `after` write.
         guard: The predicate that the copy must run under, such as `%p1` or `!%p1`; "" for none.
 
     """
 
     code: tuple[str, ...]
+    after: tuple[str, ...]
     values: dict[str, str]
     registers: tuple[tuple[str, str], ...]
     guard: str
@@ -355,7 +359,9 @@ def values(found: Found, site: int, kernel: int, *, tag: str, uses: Collection[s
         "operation": str(int(access.operation if access else Operation.NONE)),
         "site": str(site),
         "kernel": str(kernel),
+        "mask": "0",
     }
+    value = components(found, tag=tag, uses=uses, saved=saved)
     maker = _Maker(found.names, tag, saved)
     if access and "address" in uses:
         numbers["address"] = maker.address(access.address, access.space)
@@ -363,8 +369,17 @@ def values(found: Found, site: int, kernel: int, *, tag: str, uses: Collection[s
         numbers["size"] = str(access.size) if isinstance(access.size, int) else maker.number("size", access.size, 32)
     if found.where is Where.BRANCH and "address" in uses:
         numbers["address"] = maker.taken(found)
+    if "mask" in uses and found.where is Where.SYNC and (mask := member_mask(found.instruction)) is not None:
+        numbers["mask"] = maker.mask(mask)
     guard = maker.guard(found)
-    return Values(tuple(maker.code), numbers, tuple(maker.registers), guard)
+    later = found.where is Where.LOADED
+    return Values(
+        (*maker.code, *(() if later else value.code)),
+        value.code if later else (),
+        numbers | value.values,
+        (*maker.registers, *value.registers),
+        guard,
+    )
 
 
 class _Maker:
@@ -421,6 +436,11 @@ class _Maker:
         generic = space is Space.GENERIC and kind in SPACES
         self.code.append(f"{f'cvta.{kind}.u64' if generic else 'mov.u64'} {register}, {name.text};")
         return register
+
+    def mask(self, operand: Operand) -> str:
+        if isinstance(operand, Name):
+            return self.number("mask", operand, 32)
+        return str(int(operand.value) & _LANES) if isinstance(operand, Immediate) else "0"
 
     def taken(self, found: Found) -> str:
         instruction = found.instruction

@@ -28,6 +28,19 @@ class Operation(IntEnum):
     ASYNC_COPY = 4
 
 
+class Type(IntEnum):
+    """How a load or store interprets a value, as far as the instruction says."""
+
+    BITS = 0
+    UNSIGNED = 1
+    SIGNED = 2
+    FLOAT = 3
+
+
+COMPONENTS: Final = 8
+"""Maximum number of components of a vector."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of the context: its position, and the origin of its value.
@@ -51,10 +64,17 @@ FIELDS: Final = (
     Field("kernel", 24, 4, injected=True),  # number of the kernel within the traced cell
     Field("active", 28, 4, injected=False),  # mask of the warp's lanes that are at the probe
     Field("launch", 32, 8, injected=False),  # the launch's number on the device (%gridid)
+    *(
+        Field(f"value{at}", 40 + 8 * at, 8, injected=True) for at in range(COMPONENTS)
+    ),  # of a load or store, zero-extended
+    Field("values", 104, 4, injected=True),  # number of components; 0: unknown
+    Field("width", 108, 4, injected=True),  # bytes of a component
+    Field("type", 112, 4, injected=True),  # Type
+    Field("mask", 116, 4, injected=True),  # lanes that a synchronizing instruction of a warp names
 )
 """Fields of `struct gpu_ctx` in bpf/gpu/accel_gpu.h; read-only. Each field must be read with its own size."""
 
-SIZE: Final = 40
+SIZE: Final = 120
 """Bytes of the struct."""
 
 PARAMETERS: Final = tuple((field.name, field.size) for field in FIELDS if field.injected)

@@ -27,6 +27,7 @@ class Where(Enum):
     ENTRY = "kernel entry"
     EXIT = "every exit of a kernel"
     MEMORY = "before a memory operation"
+    LOADED = "after a load"
     BARRIER = "before a barrier"
     FENCE = "before a memory fence"
     SYNC = "before another synchronizing instruction"
@@ -45,8 +46,8 @@ class Attach:
     Attributes:
         where: The kind of attach point.
         name: Glob of kernels, mangled or demangled; of device functions if `where` is one of theirs.
-        operations: For MEMORY: the operations.
-        spaces: For MEMORY: the state spaces named by the instruction.
+        operations: For MEMORY and LOADED: the operations.
+        spaces: For MEMORY and LOADED: the state spaces named by the instruction.
         kernels: For device functions: glob of kernels; functions in their modules are selected.
         per: Whether it runs in each thread, once per warp or once per block; None if the section does not say.
 
@@ -74,6 +75,7 @@ _OURS = {
     "gpu/shared": Attach(Where.MEMORY, operations=EVERY_OPERATION, spaces=frozenset({Space.SHARED})),
     "gpu/unshared": Attach(Where.MEMORY, operations=EVERY_OPERATION, spaces=EVERY_SPACE - {Space.SHARED}),
     "gpu/load": Attach(Where.MEMORY, operations=frozenset({Operation.LOAD})),
+    "gpu/loaded": Attach(Where.LOADED, operations=frozenset({Operation.LOAD})),
     "gpu/store": Attach(Where.MEMORY, operations=frozenset({Operation.STORE})),
     "gpu/atomic": Attach(Where.MEMORY, operations=frozenset({Operation.ATOMIC})),
     "gpu/async": Attach(Where.MEMORY, operations=frozenset({Operation.ASYNC_COPY})),

@@ -51,7 +51,10 @@ _PARTS: Final = MappingProxyType({511: "lane", THREAD_NUMBER: "thread", BLOCK_NU
 _WRITTEN_PARTS: Final = MappingProxyType(
     {503: ("block_x", "block_y", "block_z"), 505: ("thread_x", "thread_y", "thread_z")}
 )
-_FIELD_LEVELS: Final = MappingProxyType({"address": Level.LANE, "active": Level.WARP})
+_FIELD_LEVELS: Final = MappingProxyType(
+    {"address": Level.LANE, "mask": Level.LANE, "active": Level.WARP}
+    | {f"value{at}": Level.LANE for at in range(context.COMPONENTS)}
+)
 _FIELDS: Final = MappingProxyType({(field.offset, field.size): field for field in context.FIELDS})
 _CALLER_SAVED: Final = range(1, 6)
 

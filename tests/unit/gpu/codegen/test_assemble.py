@@ -12,13 +12,21 @@ from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.codegen import assemble as module
 from accel_magic.gpu.codegen.assemble import Assembled, Resources, assemble, compare, newest_isa
 from accel_magic.gpu.inject import ProbeCode, inject, parse
+from accel_magic.gpu.program import context
 from accel_magic.gpu.program.sections import EVERY_OPERATION, OF_BLOCKS, Attach, Where
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 SAMPLES = ROOT / "tests/unit/ptx/samples"
-PARAMETERS = ", ".join(f".param .b{bits} accel_count_{number}" for number, bits in enumerate((64, 32, 32, 32, 32, 32)))
+BITS = [(number, 8 * size) for number, (_, size) in enumerate(context.PARAMETERS)]
+PARAMETERS = ", ".join(f".param .b{bits} accel_count_{number}" for number, bits in BITS)
+READ = "\n".join(
+    f"\tld.param.b{bits} %{'rd2' if bits == 64 else 'r3'}, [accel_count_{number}];\n"
+    + ("\tcvt.u64.u32 %rd2, %r3;\n" if bits == 32 else "")
+    + "\txor.b64 %rd1, %rd1, %rd2;"
+    for number, bits in BITS
+)
 COUNTER = ProbeCode(
     "accel_count",
     f"""
@@ -32,6 +40,7 @@ COUNTER = ProbeCode(
 	.reg .b64 %rd<4>;
 	ld.param.b64 %rd1, [accel_count_0];
 	ld.param.b32 %r1, [accel_count_4];
+{READ}
 	and.b64 %rd1, %rd1, 248;
 	activemask.b32 %r2;
 	setp.eq.u32 %p1, %r1, %r2;

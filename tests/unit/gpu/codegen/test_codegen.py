@@ -13,6 +13,7 @@ from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.codegen import assemble as nvjitlink
 from accel_magic.gpu.codegen.lowering import Target, lower
 from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.program import context
 from accel_magic.gpu.program.helpers import GPU_HELPERS
 from accel_magic.gpu.program.model import MapSpec
 from tests.support import ebpf
@@ -106,7 +107,8 @@ def test_unsupported_architectures_are_rejected_by_name(arch):
 def test_ptx_is_one_function_with_the_parameters_of_the_context_and_nothing_unresolved():
     text = to_ptx(ir(COUNT)).text
     assert re.findall(r"^\.\w+.*\.func.*$", text, re.MULTILINE) == [".visible .func accel_probe("]
-    assert re.findall(r"\.param \.(b\d+)", text) == ["b64", "b32", "b32", "b32", "b32", "b32"]
+    sizes = [field.size for field in context.FIELDS if field.name not in ("active", "launch")]
+    assert re.findall(r"\.param \.b(\d+)", text) == [str(8 * size) for size in sizes]
     assert not re.search(r"\.extern|\bcall\b|\.global \.|\.local", text)
 
 
@@ -232,10 +234,11 @@ class Simulated:
         self.losses = self.device.allocate(64)
         self.placement = Placement(tuple(self.at.values()), 128, self.losses, self.device.allocate(64))
 
-    def run(self, program, grid=1, block=1, arguments=(0,) * 6, **options):
+    def run(self, program, grid=1, block=1, arguments=(), **options):
         code = to_ptx(lower(program, self.maps, self.placement, target=Target.NVPTX, **options), "sm_80")
         module = self.device.load(code.text.replace(".visible .func", ".visible .entry"))
-        self.device.launch(module, code.name, grid, block, arguments)
+        rest = (0,) * (len(context.PARAMETERS) - len(arguments))
+        self.device.launch(module, code.name, grid, block, (*arguments, *rest))
 
     def content(self, name, kind="<u8"):
         return self.device.copy_out(self.at[name], self.bytes[name]).view(kind)
