@@ -45,10 +45,11 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Memory: `[base + offset]`."""
+    """Memory: `[base + offset]`; with coordinates, a place in a texture, surface or tensor: `[base, {x, y}]`."""
 
     base: Register | Symbol | None
     offset: int = 0
+    coordinates: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,10 +434,17 @@ class Code:
             raise UnknownFormError(f"{name} is not declared")
         return found
 
+    def indexed(self, operand: Operand) -> Address:
+        """Return an operand that is a place in a texture, surface or tensor."""
+        if not isinstance(operand, Address):
+            raise UnknownFormError("an operand must be an address")
+        return operand
+
     def address(self, operand: Operand, space: str) -> Reader:
         """Compile an address in a space, '' for generic: uint64, one per executing lane."""
         if not isinstance(operand, Address):
             raise UnknownFormError("an operand must be an address")
+        require(not operand.coordinates, "an address with coordinates is not supported here")
         offset = np.array(operand.offset & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)[()]
         base = operand.base
         if isinstance(base, Register):

@@ -14,6 +14,7 @@ from accel_magic.devices.sim.binding import bind, parameters, reachable
 from accel_magic.devices.sim.block_programs import STEAL, BlockPrograms
 from accel_magic.devices.sim.blocks import Blocks, Workers, slots
 from accel_magic.devices.sim.faults import DeviceFault, Violation
+from accel_magic.devices.sim.images import Images
 from accel_magic.devices.sim.memory import Heap, Region
 from accel_magic.devices.sim.module import Module, load
 from accel_magic.devices.sim.state import Shape, State
@@ -80,6 +81,7 @@ class Device:
             they need.
 
     Attributes:
+        images: Its textures and surfaces.
         time_ns: The device's clock: when the next launch begins, not counting `LAUNCH_NS`. It may be set forward.
 
     """
@@ -96,6 +98,7 @@ class Device:
         self.multiprocessors = multiprocessors
         self.time_ns = FIRST_TIME_NS
         self._heap = Heap(memory_bytes)
+        self.images = Images(self._heap)
         self._limit = instruction_limit
         self._seconds = kernel_seconds
         self._stack = stack_bytes
@@ -220,6 +223,7 @@ class Device:
             self._launches += 1
             start = self.time_ns + LAUNCH_NS
             state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches)
+            state.images = self.images
             bind(program, function, state, self.multiprocessors)
             programs = BlockPrograms(program, function, state, self.multiprocessors, limits)
             kind = Workers if STEAL in programs.places else Blocks

@@ -153,14 +153,13 @@ def _name(item: ptx.Name, scope: Scope) -> Operand:
 
 
 def _address(item: ptx.Address, scope: Scope) -> Operand:
-    if item.coordinates:
-        raise UnknownFormError("an address with coordinates is not supported here")
+    coordinates = tuple(operand(one, scope) for one in item.coordinates)
     if isinstance(item.base, ptx.Immediate):
-        return Address(None, int(item.base.value) + item.offset)
+        return Address(None, int(item.base.value) + item.offset, coordinates)
     base = _name(item.base, scope)
     if not isinstance(base, Register | Symbol):
         raise UnknownFormError("its address has no base")
-    return Address(base, item.offset)
+    return Address(base, item.offset, coordinates)
 
 
 def _negated(item: ptx.Negated, scope: Scope) -> Operand:

@@ -6,6 +6,7 @@ A batch has a number of slots, each of which holds one block at a time. A slot's
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,9 @@ import numpy as np
 from accel_magic.devices.sim.memory import Region
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from accel_magic.devices.sim.images import Images
     from accel_magic.devices.sim.memory import Heap
     from accel_magic.devices.sim.types import Array, Lanes
 
@@ -77,6 +79,7 @@ class State:
         heap: Global memory.
         parameters: The kernel's parameters.
         launch: Number of the launch.
+        images: The device's textures and surfaces; None for code that cannot use them.
         selection: The lanes that execute now.
         key: Each lane's position; int64, shape (lanes,). The lowest runs next.
         parked: Key at which a lane waits for other lanes of its warp, or -1.
@@ -104,6 +107,7 @@ class State:
     saved: dict[tuple[int, int], list[Array]] = field(default_factory=dict)
     printed: list[str] = field(default_factory=list)
     barriers: int = 0
+    images: Images | None = None
     selection: Lanes = field(default_factory=lambda: slice(None))
 
     def __post_init__(self) -> None:
@@ -137,6 +141,15 @@ class State:
     def lanes(self) -> Array:
         """Numbers of the lanes that execute now; int64, ascending."""
         return self.numbers[self.selection]
+
+    @contextmanager
+    def selecting(self, lanes: Array) -> Iterator[None]:
+        """Let only these lanes execute until the context ends."""
+        before, self.selection = self.selection, lanes
+        try:
+            yield
+        finally:
+            self.selection = before
 
     def count(self) -> int:
         """Number of lanes that execute now."""

@@ -20,6 +20,7 @@ from accel_magic.devices.launches import KernelSource, Launch
 from accel_magic.devices.sim.device import ARCH
 from accel_magic.devices.sim.variables import sizes
 from accel_magic.errors import MachineError, ProbeError, ProgramError
+from accel_magic.gpu.adapters.images import Surface, Texture, placed
 from accel_magic.gpu.adapters.simulated import copied, host_array, run, three
 from accel_magic.ptx.entries import Parameter, architecture, entries
 from accel_magic.ptx.parser import parse
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Array, Device
 
+__all__ = ["CpuKernel", "Surface", "Texture", "compile", "kernels_run_on"]
 NAME: Final = "NVRTC"
 _WHEELS: Final = ("cu13/lib", "cuda_nvrtc/lib")
 """Folders of the library in the namespace package `nvidia`: of wheels for CUDA 13, and of older ones."""
@@ -245,10 +247,19 @@ class CpuKernel:
                 f"{self.name} takes {len(parameters)} arguments, not {len(arguments)}", code="gpu.wrong-argument-count"
             )
         arrays = [host_array(value) for value in arguments]
-        with copied(runner.device, [array for array in arrays if array is not None]) as addresses:
-            left = iter(addresses)
+        images = [value for value in arguments if isinstance(value, Surface)]
+        given = [array for array in arrays if array is not None] + [one for image in images for one in image.arrays]
+        with copied(runner.device, given) as addresses, placed(runner.device, images, addresses) as handles:
+            left, left_handles = iter(addresses), iter(handles)
             values = [
-                _packed(value, array, left, parameter, f"argument {place}", "the kernel takes")
+                _packed(
+                    np.uint64(next(left_handles)) if isinstance(value, Surface) else value,
+                    array,
+                    left,
+                    parameter,
+                    f"argument {place}",
+                    "the kernel takes",
+                )
                 for place, (value, array, parameter) in enumerate(zip(arguments, arrays, parameters, strict=True), 1)
             ]
             launch = Launch(NAME, self.name, grid, block, shared, 0, time.monotonic_ns())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.devices.launches import Launch, Observer
+    from accel_magic.devices.sim.images import Images
 
 
 Array: TypeAlias = "NDArray[Any]"
@@ -43,6 +44,9 @@ class Ran(Protocol):
 
 class Device(Protocol):
     """The part of `accel_magic.devices.sim.Device` that adapters use."""
+
+    images: Images
+    """Textures and surfaces."""
 
     def allocate(self, size: int, align: int = 256) -> int:
         """Allocate memory; returns its address."""

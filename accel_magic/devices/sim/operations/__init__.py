@@ -11,6 +11,7 @@ from accel_magic.devices.sim.operations import (
     compare,
     convert,
     floating,
+    images,
     integer,
     lanes,
     logic,
@@ -35,12 +36,14 @@ _STEPS = {
     **products.STEPS,
     **warpgroup.STEPS,
     **mbarrier.STEPS,
+    **images.STEPS,
 }
 _WIDE = frozenset({"mov", "ld", "ldu", "st", "atom", "call"})
 """Instructions on 128-bit registers."""
 _FLOATS = frozenset(name for name, kind in TYPES.items() if kind.kind in "fx")
 COSTS = {
     **dict.fromkeys(("ld", "st", "atom", "red", "ldmatrix", "cp", "stmatrix"), 8),
+    **dict.fromkeys(("tex", "tld4", "suld", "sust", "sured"), 8),
     **dict.fromkeys(
         ("div", "rem", "sqrt", "rcp", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh", "mma", "wmma", "wgmma"), 4
     ),
@@ -49,11 +52,11 @@ COSTS = {
 """Cycles of instructions that take more than one. This model makes work visible; it does not predict a GPU."""
 
 
-_TEXTURES = ("textures are not supported", "Pass the data as a pointer and index it, or run the kernel on a GPU.")
-_SURFACES = ("surfaces are not supported", _TEXTURES[1])
 _REFUSED = {
-    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), _TEXTURES),
-    **dict.fromkeys(("suld", "sust", "sured", "suq"), _SURFACES),
+    "istypep": (
+        "types of texture and surface references cannot be tested",
+        "Use texture objects: cudaTextureObject_t, cudaSurfaceObject_t.",
+    ),
     "tcgen05": (
         "the tensor memory of sm_100 is not supported",
         "Compile the kernel for sm_90a or older: it then uses wgmma or mma.",

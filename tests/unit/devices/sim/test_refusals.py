@@ -8,11 +8,18 @@ from accel_magic.devices.sim import Device
 from tests.support.errors import raises
 
 REFUSED = {
-    "tex.1d.v4.f32.s32 {%f0,%f1,%f2,%f3}, [%d0, {%r0}];": "textures are not supported",
-    "txq.width.b32 %r0, [%d0];": "textures are not supported",
-    "tld4.r.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d0, {%f0,%f1}];": "textures are not supported",
-    "suld.b.1d.b32.trap {%r0}, [%d0, {%r1}];": "surfaces are not supported",
-    "sust.b.2d.b32.trap [%d0, {%r0,%r1}], {%r2};": "surfaces are not supported",
+    "tex.1d.v4.f32.s32 {%f0,%f1,%f2,%f3}, [image, {%r0}];": "texture and surface references",
+    "sust.b.1d.b32.trap [image, {%r1}], {%r2};": "texture and surface references",
+    "tex.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d0, %d1, {%f0,%f1}];": "a separate sampler",
+    "tex.2dms.v4.f32.s32 {%f0,%f1,%f2,%f3}, [%d0, {%r0,%r0,%r1,%r1}];": "multisampled",
+    "tex.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d0, {%f0,%f1}], {%r0,%r1};": "texel offsets",
+    "tld4.r.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d0, {%f0,%f1}], %f0;": "depth comparisons",
+    "tex.grad.cube.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d0, {%f0,%f1,%f2,%f2}], {%f0,%f1,%f2,%f2}, {%f0,%f1,%f2,%f2};": (
+        "gradients of cube maps"
+    ),
+    "txq.num_samples.b32 %r0, [%d0];": "its attribute",
+    "sust.p.1d.b32.trap [%d0, {%r1}], {%r2};": "formatted accesses",
+    "istypep.texref %p0, %d0;": "types of texture",
     "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1}], [%r2];": (
         "copies by tensor maps are not supported"
     ),
@@ -29,7 +36,8 @@ REFUSED = {
 def test_each_kind_of_instruction_is_refused_with_its_own_reason(instruction):
     source = (
         ".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry k() {\n"
-        f".reg .b32 %r<4>; .reg .f32 %f<4>; .reg .b64 %d<2>; .reg .b128 %q<1>;\n{instruction}\nret; }}\n"
+        ".reg .b32 %r<4>; .reg .f32 %f<4>; .reg .b64 %d<2>; .reg .b128 %q<1>; .reg .pred %p<1>;\n"
+        f"{instruction}\nret; }}\n"
     )
     with raises("gpu.ptx.unsupported") as caught:
         Device(1 << 20).load(source)
