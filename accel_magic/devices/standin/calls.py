@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.devices.launches import CPU_DEVICE, KernelSource, Launch
 from accel_magic.devices.sim import DeviceFault
+from accel_magic.devices.standin import textures
 from accel_magic.devices.standin.client import Event, Function, UnknownHandleError
 from accel_magic.devices.standin.images import CAPABILITY, NoPtxError
 from accel_magic.devices.standin.protocol import (
@@ -50,7 +51,16 @@ _REFUSED = (
     (AccelMagicError, Result.INVALID_PTX),
 )
 """Results of calls that fail on the device, by the error's class: the first match."""
-_EVEN_AFTER_FAULTS = frozenset({Operation.FREE, Operation.UNLOAD, Operation.CLOSE, Operation.FORGET, Operation.RESET})
+_EVEN_AFTER_FAULTS = frozenset(
+    {
+        Operation.FREE,
+        Operation.UNLOAD,
+        Operation.CLOSE,
+        Operation.FORGET,
+        Operation.RESET,
+        Operation.DESTROY,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,9 @@ class Calls:
                 self.device.unload(module)
             for address in client.allocations:
                 self.device.free(address)
+            for handle in client.images:
+                self.device.images.remove(handle)
+            client.images.clear()
             client.modules.clear()
             client.functions.clear()
             client.allocations.clear()
@@ -164,6 +177,25 @@ class Calls:
             free()
         else:
             self._give(client, stream, free, always=True)
+        return Reply()
+
+    def image(self, client: Client, request: Request) -> Reply:
+        """Create a texture or surface."""
+        made = textures.view(request.data)
+        with client.lock:
+            client.require_alive()
+            handle = self.device.images.add(made)
+            client.images[handle] = None
+        return Reply(numbers=(handle,))
+
+    def destroy(self, client: Client, request: Request) -> Reply:
+        """Destroy a texture or surface after the work that was queued before."""
+        handle = request.numbers[0]
+        _ = client.images[handle]
+        self.queue.wait(client.ticket(EVERYTHING))
+        with client.lock:
+            client.images.take(handle)
+            self.device.images.remove(handle)
         return Reply()
 
     def load(self, client: Client, request: Request) -> Reply:
@@ -331,6 +363,8 @@ _CALLS: dict[Operation, Callable[[Calls, Client, Request], Reply]] = {
     Operation.EVENT: Calls.event,
     Operation.FORGET: Calls.forget,
     Operation.RESET: Calls.reset,
+    Operation.IMAGE: Calls.image,
+    Operation.DESTROY: Calls.destroy,
 }
 
 
@@ -367,6 +401,13 @@ _ATTRIBUTES: Final = {
     14: 512,  # alignment of textures
     15: 1,  # copies overlap kernels
     19: 1,  # maps host memory
+    21: 1 << 17,  # width of one-dimensional textures
+    22: 1 << 17,  # width of two-dimensional textures
+    23: 1 << 16,  # their height
+    **dict.fromkeys((24, 25, 26), 1 << 14),  # sizes of three-dimensional textures
+    **dict.fromkeys((27, 28, 42, 45, 46, 52, 53, 73, 74, 77), 1 << 15),  # of layered, gathered, mipmapped, cube maps
+    **dict.fromkeys((29, 43, 62, 65), 1 << 11),  # layers
+    **dict.fromkeys((54, 68), 2046),  # faces of layered cube maps
     31: 1,  # concurrent kernels
     36: 1_000_000,  # memory clock, kHz
     37: 256,  # bits of the memory bus
@@ -374,6 +415,15 @@ _ATTRIBUTES: Final = {
     39: 2048,  # threads per multiprocessor
     40: 1,  # copy engines
     41: 1,  # unified address space with the host
+    51: 32,  # alignment of the pitch of textures
+    **dict.fromkeys((55, 61, 63, 64, 66, 67), 1 << 15),  # width of one-dimensional, layered and cube map surfaces
+    56: 1 << 17,  # width of two-dimensional surfaces
+    57: 1 << 16,  # their height
+    **dict.fromkeys((58, 59, 60), 1 << 14),  # sizes of three-dimensional surfaces
+    69: 1 << 28,  # width of textures over linear memory
+    70: 131072,  # width of textures over pitched memory
+    71: 65000,  # their height
+    72: 2097120,  # their pitch, bytes
     75: CAPABILITY[0],
     76: CAPABILITY[1],
     78: 1,  # streams have priorities

@@ -70,6 +70,7 @@ class Client:
         modules: By number.
         functions: By number.
         allocations: Address to bytes.
+        images: Handles of its textures and surfaces.
         streams: By number; 0 is the default stream.
         events: By the number that the process assigned.
         fault: A kernel's fault, which every later call returns, as in CUDA; None if there is none.
@@ -84,6 +85,7 @@ class Client:
     modules: Handles[Module] = field(default_factory=Handles)
     functions: Handles[Function] = field(default_factory=Handles)
     allocations: Handles[int] = field(default_factory=Handles)
+    images: Handles[None] = field(default_factory=Handles)
     streams: Handles[Stream] = field(default_factory=lambda: Handles({0: Stream()}))
     events: Handles[Event] = field(default_factory=Handles)
     fault: Result | None = None

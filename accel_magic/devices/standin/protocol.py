@@ -41,6 +41,8 @@ class Operation(IntEnum):
     FORGET = 15
     SHARE = 16
     RESET = 17
+    IMAGE = 18
+    DESTROY = 19
 
 
 class Result(IntEnum):

@@ -78,13 +78,15 @@ API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size,
 	return copy(to, from, size, stream);
 }
 
-/* One side of CUDA_MEMCPY2D: its start and its kind (1 host, 2 device, 3 array, 4 unified). */
+enum { HOST_SIDE = 1, ARRAY_SIDE = 3 }; /* CUmemorytype; others are device addresses */
+
+/* One side of CUDA_MEMCPY2D: its start and its kind. */
 struct side {
 	size_t x, y;
 	int kind;
 	const void *host;
 	CUdeviceptr device;
-	void *array;
+	CUarray array;
 	size_t pitch;
 };
 
@@ -93,20 +95,131 @@ struct rectangle {
 	size_t width, height;
 };
 
-static uint64_t row(const struct side *side, size_t number)
+/* One side of CUDA_MEMCPY3D. */
+struct solid_side {
+	size_t x, y, z, lod;
+	int kind;
+	const void *host;
+	CUdeviceptr device;
+	CUarray array;
+	void *reserved;
+	size_t pitch, height;
+};
+
+struct solid {
+	struct solid_side from, to;
+	size_t width, height, depth;
+};
+
+static int fits(size_t start, size_t count, size_t size)
 {
-	return (side->kind == 1 ? POINTER(side->host) : side->device) + (side->y + number) * side->pitch + side->x;
+	return start <= (size ? size : 1) && count <= (size ? size : 1) - start;
+}
+
+/* Find where one side begins, and its pitch and slice in bytes. */
+static CUresult begin(struct solid_side *side, const struct solid *what, uint64_t *first, size_t *slice)
+{
+	const CUarray array = side->kind == ARRAY_SIDE ? side->array : NULL;
+
+	if (side->kind == ARRAY_SIDE && (!array || !fits(side->x, what->width, array->pitch) ||
+					 !fits(side->y, what->height, array->is.height) ||
+					 !fits(side->z, what->depth, array->is.depth)))
+		return INVALID_VALUE;
+	if (array)
+		side->pitch = array->pitch;
+	*slice = array ? array->slice : side->pitch * side->height;
+	*first = array ? array->address : side->kind == HOST_SIDE ? POINTER(side->host) : side->device;
+	*first += side->z * *slice + side->y * side->pitch + side->x;
+	return SUCCESS;
+}
+
+static CUresult copy_solid(const struct solid *given, CUstream stream)
+{
+	struct solid what = *given;
+	uint64_t from, to;
+	size_t from_slice, to_slice;
+	CUresult result = begin(&what.from, &what, &from, &from_slice);
+
+	if (!result)
+		result = begin(&what.to, &what, &to, &to_slice);
+	for (size_t z = 0; z < what.depth && !result; z++)
+		for (size_t y = 0; y < what.height && !result; y++)
+			result = copy(to + z * to_slice + y * what.to.pitch, from + z * from_slice + y * what.from.pitch,
+				      what.width, stream);
+	return result;
+}
+
+static struct solid_side solid_side(const struct side *side)
+{
+	return (struct solid_side){.x = side->x, .y = side->y, .kind = side->kind, .host = side->host,
+				   .device = side->device, .array = side->array, .pitch = side->pitch};
 }
 
 static CUresult copy_rows(const struct rectangle *what, CUstream stream)
 {
-	CUresult result = SUCCESS;
+	return copy_solid(&(struct solid){solid_side(&what->from), solid_side(&what->to), what->width, what->height, 1},
+			  stream);
+}
 
-	if (what->from.kind == 3 || what->to.kind == 3)
-		return NOT_SUPPORTED;
-	for (size_t i = 0; i < what->height && !result; i++)
-		result = copy(row(&what->to, i), row(&what->from, i), what->width, stream);
-	return result;
+API CUresult cuMemcpy3D_v2(const struct solid *what)
+{
+	return copy_solid(what, NULL);
+}
+
+API CUresult cuMemcpy3DAsync_v2(const struct solid *what, CUstream stream)
+{
+	return copy_solid(what, stream);
+}
+
+/* Bytes of an array from an offset; 0 if they are not all within it. Arrays have no padding. */
+static uint64_t within(CUarray array, size_t offset, size_t size)
+{
+	return array && reach(array->address + offset, size) ? array->address + offset : 0;
+}
+
+API CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void *from, size_t size, CUstream stream)
+{
+	uint64_t target = within(to, offset, size);
+
+	return target ? copy(target, POINTER(from), size, stream) : INVALID_VALUE;
+}
+
+API CUresult cuMemcpyHtoA_v2(CUarray to, size_t offset, const void *from, size_t size)
+{
+	return cuMemcpyHtoAAsync_v2(to, offset, from, size, NULL);
+}
+
+API CUresult cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t offset, size_t size, CUstream stream)
+{
+	uint64_t source = within(from, offset, size);
+
+	return source ? copy(POINTER(to), source, size, stream) : INVALID_VALUE;
+}
+
+API CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t offset, size_t size)
+{
+	return cuMemcpyAtoHAsync_v2(to, from, offset, size, NULL);
+}
+
+API CUresult cuMemcpyDtoA_v2(CUarray to, size_t offset, CUdeviceptr from, size_t size)
+{
+	uint64_t target = within(to, offset, size);
+
+	return target ? copy(target, from, size, NULL) : INVALID_VALUE;
+}
+
+API CUresult cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t offset, size_t size)
+{
+	uint64_t source = within(from, offset, size);
+
+	return source ? copy(to, source, size, NULL) : INVALID_VALUE;
+}
+
+API CUresult cuMemcpyAtoA_v2(CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t size)
+{
+	uint64_t target = within(to, to_offset, size), source = within(from, from_offset, size);
+
+	return target && source ? copy(target, source, size, NULL) : INVALID_VALUE;
 }
 
 API CUresult cuMemcpy2D_v2(const struct rectangle *what)

@@ -14,7 +14,7 @@ struct pool {
 
 static struct pool standard_pool;
 
-static CUresult allocate(CUdeviceptr *address, size_t size, enum kind kind, unsigned int flags)
+CUresult allocate_memory(CUdeviceptr *address, size_t size, enum kind kind, unsigned int flags)
 {
 	struct request request = {.operation = ALLOCATE, .a = {size}};
 	struct reply reply;
@@ -31,7 +31,7 @@ static CUresult allocate(CUdeviceptr *address, size_t size, enum kind kind, unsi
 	return SUCCESS;
 }
 
-static CUresult release(CUdeviceptr address, uint64_t stream)
+CUresult free_memory(CUdeviceptr address, uint64_t stream)
 {
 	struct range range;
 	CUresult result = usable();
@@ -45,32 +45,32 @@ static CUresult release(CUdeviceptr address, uint64_t stream)
 
 API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 {
-	return allocate(address, size, DEVICE, 0);
+	return allocate_memory(address, size, DEVICE, 0);
 }
 
 API CUresult cuMemFree_v2(CUdeviceptr address)
 {
-	return release(address, EVERYTHING);
+	return free_memory(address, EVERYTHING);
 }
 
 API CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element)
 {
 	(void)element;
 	*pitch = (width + 511) / 512 * 512;
-	return allocate(address, *pitch * height, DEVICE, 0);
+	return allocate_memory(address, *pitch * height, DEVICE, 0);
 }
 
 API CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags)
 {
 	if (process.map != (uint8_t *)process.base)
 		return NOT_SUPPORTED;
-	return allocate(address, size, MANAGED, flags);
+	return allocate_memory(address, size, MANAGED, flags);
 }
 
 API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
 {
 	(void)stream;
-	return allocate(address, size, DEVICE, 0);
+	return allocate_memory(address, size, DEVICE, 0);
 }
 
 API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
@@ -81,7 +81,7 @@ API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemory
 
 API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 {
-	return release(address, stream_number(stream));
+	return free_memory(address, stream_number(stream));
 }
 
 API CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
@@ -119,7 +119,7 @@ API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicept
 API CUresult cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
 {
 	CUdeviceptr address;
-	CUresult result = allocate(&address, size, HOST, flags);
+	CUresult result = allocate_memory(&address, size, HOST, flags);
 
 	if (!result)
 		*pointer = reach(address, size);

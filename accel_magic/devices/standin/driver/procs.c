@@ -6,6 +6,11 @@
 
 /* All functions, each with the first CUDA version in which its name without suffix refers to it. */
 #define FUNCTIONS(EACH) \
+	EACH(cuArray3DCreate_v2, 0) \
+	EACH(cuArray3DGetDescriptor_v2, 0) \
+	EACH(cuArrayCreate_v2, 0) \
+	EACH(cuArrayDestroy, 0) \
+	EACH(cuArrayGetDescriptor_v2, 0) \
 	EACH(cuCtxCreate_v2, 0) \
 	EACH(cuCtxCreate_v3, 11040) \
 	EACH(cuCtxCreate_v4, 12050) \
@@ -128,11 +133,20 @@
 	EACH(cuMemcpy2DAsync_v2, 0) \
 	EACH(cuMemcpy2DUnaligned_v2, 0) \
 	EACH(cuMemcpy2D_v2, 0) \
+	EACH(cuMemcpy3DAsync_v2, 0) \
+	EACH(cuMemcpy3D_v2, 0) \
 	EACH(cuMemcpyAsync, 0) \
+	EACH(cuMemcpyAtoA_v2, 0) \
+	EACH(cuMemcpyAtoD_v2, 0) \
+	EACH(cuMemcpyAtoHAsync_v2, 0) \
+	EACH(cuMemcpyAtoH_v2, 0) \
+	EACH(cuMemcpyDtoA_v2, 0) \
 	EACH(cuMemcpyDtoDAsync_v2, 0) \
 	EACH(cuMemcpyDtoD_v2, 0) \
 	EACH(cuMemcpyDtoHAsync_v2, 0) \
 	EACH(cuMemcpyDtoH_v2, 0) \
+	EACH(cuMemcpyHtoAAsync_v2, 0) \
+	EACH(cuMemcpyHtoA_v2, 0) \
 	EACH(cuMemcpyHtoDAsync_v2, 0) \
 	EACH(cuMemcpyHtoD_v2, 0) \
 	EACH(cuMemsetD16Async, 0) \
@@ -143,6 +157,9 @@
 	EACH(cuMemsetD32_v2, 0) \
 	EACH(cuMemsetD8Async, 0) \
 	EACH(cuMemsetD8_v2, 0) \
+	EACH(cuMipmappedArrayCreate, 0) \
+	EACH(cuMipmappedArrayDestroy, 0) \
+	EACH(cuMipmappedArrayGetLevel, 0) \
 	EACH(cuModuleEnumerateFunctions, 0) \
 	EACH(cuModuleGetFunction, 0) \
 	EACH(cuModuleGetFunctionCount, 0) \
@@ -181,6 +198,13 @@
 	EACH(cuStreamQuery, 0) \
 	EACH(cuStreamSynchronize, 0) \
 	EACH(cuStreamWaitEvent, 0) \
+	EACH(cuSurfObjectCreate, 0) \
+	EACH(cuSurfObjectDestroy, 0) \
+	EACH(cuSurfObjectGetResourceDesc, 0) \
+	EACH(cuTexObjectCreate, 0) \
+	EACH(cuTexObjectDestroy, 0) \
+	EACH(cuTexObjectGetResourceDesc, 0) \
+	EACH(cuTexObjectGetTextureDesc, 0) \
 	EACH(cuThreadExchangeStreamCaptureMode, 0) \
 	EACH(cuUserObjectCreate, 0) \
 	EACH(cuUserObjectRelease, 0) \

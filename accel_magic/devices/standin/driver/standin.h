@@ -21,6 +21,8 @@ typedef struct stream *CUstream;
 typedef struct event *CUevent;
 typedef struct graph *CUgraph, *CUgraphExec;
 typedef struct pool *CUmemoryPool;
+typedef struct array *CUarray;
+typedef struct mipmapped *CUmipmappedArray;
 
 enum result {
 	SUCCESS = 0,
@@ -63,6 +65,8 @@ enum operation {
 	FORGET,    /* event */
 	SHARE,     /* bytes; with a file -> address */
 	RESET,
+	IMAGE,	   /* data: `view` -> handle */
+	DESTROY,   /* handle */
 };
 
 #define EVERYTHING (~0ull)
@@ -86,6 +90,34 @@ struct greeting {
 
 struct parameter {
 	uint32_t offset, size;
+};
+
+/* Texels in device memory: along x, y and z, and the layers. */
+struct image {
+	uint64_t address, sizes[4], strides[4];
+};
+
+/* A texture or surface. Formats, modes, filters and flags have the numbers of cuda.h. */
+struct view {
+	uint32_t sampled, levels, format, channels, layered, cube, linear;
+	uint32_t modes[3], filter, flags, level_filter;
+	float bias, least, most, border[4];
+	struct image images[32];
+};
+
+/* CUDA_ARRAY3D_DESCRIPTOR */
+struct array_description {
+	size_t width, height, depth;
+	int format;
+	unsigned int channels, flags;
+};
+
+/* A CUDA array; `level` if it belongs to a mipmapped one. Pitch and slice are bytes. */
+struct array {
+	struct array_description is;
+	uint64_t address;
+	size_t texel, pitch, slice;
+	int level;
 };
 
 struct context {
@@ -151,6 +183,10 @@ int take_range(uint64_t address, enum kind kind, struct range *taken);
 int find_range(uint64_t address, struct range *found);
 uint8_t *reach(uint64_t address, size_t size);
 void forget_ranges(void);
+
+/* memory.c */
+CUresult allocate_memory(CUdeviceptr *address, size_t size, enum kind kind, unsigned int flags);
+CUresult free_memory(CUdeviceptr address, uint64_t stream);
 
 /* streams.c */
 uint64_t stream_number(CUstream stream);
