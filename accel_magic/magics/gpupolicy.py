@@ -14,7 +14,8 @@ from accel_magic.gpu.program.settings import parse
 from accel_magic.magics import line as lines
 from accel_magic.magics.cell import compile_cell
 from accel_magic.policies.link import DEFAULT
-from accel_magic.policies.trial import DRIVER, ENGINES, check_engine
+from accel_magic.policies.policy import MEMORY_TABLE
+from accel_magic.policies.trial import DRIVER, ENGINES, check_engine, load_all
 
 if TYPE_CHECKING:
     import argparse
@@ -131,6 +132,9 @@ class GpuPolicy(Magics):
 
         _refuse(given, ("duration", "runs", "switch"), "--tenants")
         names = self.shell.user_ns if self.shell else {}
+        settings = parse(given.set or ())
+        if cell is not None:
+            load_all(given.policies, settings, MEMORY_TABLE)  # before the cell runs
         device = f" --device {given.device}" if given.device else ""
         traced: Any = self._gputrace.run(f"pagetrace{device}", cell) if cell is not None else None
         trace: Any = traced if traced is not None else names.get(given.trace, given.trace)
@@ -141,7 +145,7 @@ class GpuPolicy(Magics):
             faults_only=bool(given.faults_only),
             engine=given.engine or "model",
             link=given.link or DEFAULT,
-            settings=parse(given.set or ()),
+            settings=settings,
             fill=self._tables(given.fill or ()),
             progress=_Progress(),
         )

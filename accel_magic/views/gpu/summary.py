@@ -155,6 +155,10 @@ def gpu_notes(gpu: GpuAnalysis) -> list[str]:
     # If nothing can call a driver, do not report that nothing did.
     if gpu.recording.api_off and gpu.recording.api_off != NOT_WANTED and "simulated" not in gpu.recording.machine:
         notes.append(f"host calls were not recorded: {gpu.recording.api_off}")
+    if not len(gpu.launches) and ran.empty:
+        notes.append(
+            "no kernel was launched, so there was nothing to trace; kernels launched before or after do not count"
+        )
     return [*gpu.recording.notes, *notes, *gpu.recording.findings]
 
 
@@ -180,7 +184,7 @@ def _tables(gpu: GpuAnalysis, limit: int) -> list[tuple[str, Table]]:
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:
     """Show files without their folders, to keep the column narrow."""
-    return frame.assign(file=frame["file"].str.rpartition("/")[2]) if "file" in frame else frame
+    return frame.assign(file=frame["file"].str.rsplit("/", n=1).str[-1]) if "file" in frame else frame
 
 
 def _plural(count: int, one: str, many: str) -> str:

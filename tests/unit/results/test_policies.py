@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import accel_magic
 from accel_magic.analysis.policies import RULES
 from accel_magic.api.gpupolicy import check
-from accel_magic.errors import ProbeError
+from accel_magic.errors import AccelMagicError, ProbeError
 from accel_magic.policies import generators, known, link
 from accel_magic.policies.lints import LINTS
 from accel_magic.policies.traces import PageTrace
@@ -380,6 +380,10 @@ def test_the_magic_tries_policies_on_the_pages_of_the_cells_kernels():
         for line, cell in (("mru --trace loop", "1"), ("mru", None)):
             with raises("policy.one-trace", ProbeError):
                 shell.find_cell_magic("gpupolicy")(line, cell)
+        for line, code in (("mruu", "program.unreadable"), ("mru --set nope=1", "program.bad-setting")):
+            with raises(code, AccelMagicError):
+                shell.find_cell_magic("gpupolicy")(line, "ran = True")
+        assert "ran" not in shell.user_ns
     finally:
         shell.run_line_magic("unload_ext", "accel_magic")
         InteractiveShell.clear_instance()
