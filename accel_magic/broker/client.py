@@ -108,6 +108,8 @@ class Connection:
                 if isinstance(error, OSError | ValueError):
                     raise _unreachable(self._where, str(error) or "it does not answer") from None
                 raise
+        if answer.get("last"):
+            self.close()
         messages.raise_error(answer)
         return answer, descriptors
 

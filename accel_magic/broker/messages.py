@@ -12,7 +12,8 @@ files that its places are in, open for reading.
 | `detach`: number | notes | |
 | `status` | the traces that ran when this connection began, as far as the user may see them | |
 
-Answers have `error` (the fields of an `AccelMagicError`) instead, if something is wrong.
+Answers have `error` (the fields of an `AccelMagicError`) instead, if something is wrong, and `last` if the broker then
+closes the connection.
 """
 
 from __future__ import annotations

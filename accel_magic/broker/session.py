@@ -8,6 +8,7 @@ import os
 import resource
 import select
 import signal
+import socket
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from accel_magic import channel
 from accel_magic._version import __version__
 from accel_magic.broker import messages, places, traces
 from accel_magic.broker import peer as peers
+from accel_magic.broker.intake import FileRefusedError, Intake
 from accel_magic.broker.messages import MessageError, Places, TraceRequest
 from accel_magic.broker.running import Running, RunningTraces
 from accel_magic.broker.usage import Claim
@@ -27,7 +29,6 @@ from accel_magic.probes.matching import Expansion, make_plan
 from accel_magic.probes.plan import USER_KINDS
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterator
 
     from accel_magic.broker.audit import Refusals
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 _MOST_HOPS: Final = 4
 _MOST_TRACERS: Final = 4
 _MOST_PLANNED: Final = 4
-_READ_S: Final = 20.0
-"""Time for one message, in either direction."""
+_SEND_S: Final = 20.0
+"""Time for the caller to take an answer."""
 _IDLE_S: Final = 600.0
 """Time without a request after which a connection without traces is closed; the client then makes a new one."""
 _WORK_S: Final = 60.0
@@ -122,14 +123,17 @@ class Session:
             return
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        intake = Intake(self._connection, self._peer.pid)
         self._running = RunningTraces(self._policy.limits, self._share, self._watched, self._note_limit)
         try:
             while self._waited():
                 try:
-                    message, files = messages.receive(
-                        self._connection, largest=messages.LARGEST_REQUEST, timeout_s=_READ_S
-                    )
+                    message, files = intake.receive()
                 except (ConnectionError, TimeoutError):
+                    return
+                except FileRefusedError as refused:
+                    self._note_refusal("message", refused.error.code)
+                    self._send({**messages.encoded_error(refused.error), "last": True}, [])
                     return
                 except MessageError as error:
                     self._note_refusal("message", str(error))
@@ -141,9 +145,7 @@ class Session:
                     signal.setitimer(signal.ITIMER_PROF, 0)
                     for file in files:
                         os.close(file)
-                self._connection.settimeout(_READ_S)
-                channel.send(self._connection, answer, descriptors)
-                self._connection.settimeout(None)
+                self._send(answer, descriptors)
         except (TimeoutError, ConnectionError):
             return
         finally:
@@ -152,6 +154,13 @@ class Session:
             self._running.close()
             self._refusals.note_left_out(self._peer)
             compiler.stop()
+            with contextlib.suppress(OSError):  # the intake may keep it open
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _send(self, answer: dict[str, Any], descriptors: list[int]) -> None:
+        self._connection.settimeout(_SEND_S)
+        channel.send(self._connection, answer, descriptors)
+        self._connection.settimeout(None)
 
     def _note_refusal(self, what: str, why: str) -> None:
         self._refusals.note(self._peer, what, why)

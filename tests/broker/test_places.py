@@ -146,17 +146,19 @@ def test_files_that_are_no_programs_or_that_the_caller_cannot_read_are_refused(b
         os.open("/proc/self/mem", os.O_RDONLY),
         os.open("/proc/self/maps", os.O_RDONLY),
         os.open("/sys/kernel/notes", os.O_RDONLY),
-        os.eventfd(0),
-        os.pidfd_open(os.getpid()),
-        memory,
         *(os.open(tmp_path / name, os.O_RDONLY) for name in ("text", "empty", "half", "hole")),
     ]
+    nowhere = [os.eventfd(0), os.pidfd_open(os.getpid()), memory]
     before = kernel_objects()
     with callers.connected(broker) as connection:
         codes = [code_of(callers.ask(connection, request(), [file])) for file in opened]
         assert codes == ["broker.bad-request"] * len(opened)
         assert code_of(callers.ask(connection, request())) == "broker.bad-request"
-    for file in opened:
+    for file in nowhere:
+        with callers.connected(broker) as connection:
+            assert code_of(callers.ask(connection, request(), [file])) == "broker.file-system"
+            assert callers.ask(connection, request()) is None
+    for file in (*opened, *nowhere):
         os.close(file)
     callers.until(lambda: not kernel_objects() - before)
 

@@ -1,0 +1,83 @@
+"""Files of a user in a file system that is a program of that user, and stops answering."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from accel_magic.broker import mounts
+from tests.support import callers, slow_files, users
+from tests.support.kernel_objects import kernel_objects
+
+LIBC = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
+ASKED = """
+from accel_magic.broker import client
+from accel_magic.broker.messages import Places, TraceRequest
+from accel_magic.probes.plan import ProbePoint
+calls = TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count", places={})
+mapped = client.connection().ask("attach", request=calls.encoded(), tracers=())[1]
+for one in mapped: os.close(one)
+answer("attached")
+sys.stdin.readline()
+point = ProbePoint(0, "", "uprobe", "path", "x", offset=64)
+request = TraceRequest(("uprobe:path:x",), mode="count", places={0: Places((point,), (0,))})
+try:
+    client.connection().ask("attach", [FILE], request=request.encoded(), tracers=())
+    answer("")
+except AccelMagicError as error:
+    answer(error.code)
+shown, descriptors = client.connection().ask("attach", request=calls.encoded(), tracers=())
+for one in descriptors: os.close(one)
+client.connection().ask("detach", trace=shown["trace"])
+answer("attached")
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture(params=slow_files.KINDS)
+def slow(request):
+    """A file of the first user in such a file system."""
+    with slow_files.mounted(request.param, users.FIRST, LIBC) as found:
+        if isinstance(found, str):
+            pytest.skip(f"users of this machine cannot mount a file system: {found}")
+        yield found
+
+
+def state(pid):
+    """The state of a process: `Z` after its main thread has ended."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_file_system_that_does_not_answer_holds_up_no_request_and_no_probe(broker, slow):
+    before, others = kernel_objects(), {*broker.sessions()}
+    process = broker.start(ASKED.replace("FILE", str(slow.file)), pass_fds=[slow.file])
+    slow.close()
+    assert json.loads(process.stdout.readline()) == ["attached"]
+    (session,) = {*broker.sessions()} - others
+    assert kernel_objects() - before
+    slow.stop_answering()
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+    assert json.loads(process.stdout.readline()) == ["broker.file-system"]
+    assert json.loads(process.stdout.readline()) == ["attached"]
+    callers.until(slow.waiting)  # for closing the file, at the latest
+    callers.until(lambda: state(session) == "Z")
+    callers.until(lambda: not kernel_objects() - before)
+    assert session in broker.sessions()
+
+    slow.answer()
+    process.communicate("\n", timeout=callers.DEADLINE_S)
+    callers.until(lambda: not {*broker.sessions()} - others)
+
+
+def test_files_of_local_file_systems_are_accepted_and_files_of_mounts_that_nobody_shows_are_not(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with (tmp_path / "file").open() as known, Path("/proc/self/stat").open() as proc:
+        assert mounts.refusal([known.fileno(), proc.fileno()], os.getpid()) is None
+        memory = os.memfd_create("x")
+        refused = mounts.refusal([known.fileno(), memory], os.getpid())
+    os.close(memory)
+    assert refused is not None
+    assert refused.code == "broker.file-system"
