@@ -1,14 +1,12 @@
-"""Unix sockets between this package's processes. The peer's credentials are checked.
+"""Unix sockets between this package's processes, in folders that only their user and root may enter.
 
-Our libraries in other processes use abstract names: a killed process leaves no file behind. These have no permissions,
-so any process on this machine may connect, and fill the queue of connections. A socket in a private folder can only be
-reached by its user and root.
+Abstract names have no permissions: any process of the machine may connect to one, and fill the queue of connections.
+The peer's credentials are checked as well: another user may make a folder of the same name after one was removed.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import struct
 from pathlib import Path
@@ -25,39 +23,19 @@ _CREDENTIALS: Final = struct.Struct("iII")
 """struct ucred: process, user, group."""
 
 
-def listen(kind: socket.SocketKind) -> tuple[socket.socket, str]:
-    """Listen on a new name.
-
-    Args:
-        kind: SOCK_STREAM or SOCK_SEQPACKET.
-
-    Returns:
-        The socket, and its name in the form that the libraries expect: `@` instead of the leading NUL.
-
-    """
-    listening = socket.socket(socket.AF_UNIX, kind)
-    name = f"@accel_magic-{os.getpid()}-{secrets.token_hex(8)}"
-    try:
-        listening.bind(address(name))
-        listening.listen(_WAITING)
-    except BaseException:
-        listening.close()
-        raise
-    return listening, name
-
-
-def listen_in(folder: Path) -> tuple[socket.socket, str]:
+def listen_in(folder: Path, kind: socket.SocketKind = socket.SOCK_STREAM) -> tuple[socket.socket, str]:
     """Listen in a folder that only this user may enter.
 
     Args:
         folder: An absolute path.
+        kind: SOCK_STREAM or SOCK_SEQPACKET.
 
     Returns:
         The socket, and its path.
 
     """
     place = folder.resolve()
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening = socket.socket(socket.AF_UNIX, kind)
     try:
         with directories.opened(place) as opened:
             listening.bind(_in(opened))
@@ -77,11 +55,6 @@ def connect_in(connection: socket.socket, path: str) -> None:
 def _in(folder: Directory) -> str:
     """Return an address in a folder; paths of sockets may have 107 bytes only."""
     return f"/proc/self/fd/{folder.descriptor}/{_FILE}"
-
-
-def address(name: str) -> str:
-    """Return the address to bind or connect to."""
-    return name.replace("@", "\0", 1)
 
 
 def stranger(connection: socket.socket) -> int | None:

@@ -1,8 +1,7 @@
 """Other users of a machine cannot disturb the agents of a cluster's workers, nor reach them."""
 
 import os
-import subprocess
-import sys
+import socket
 import time
 from pathlib import Path
 
@@ -10,38 +9,10 @@ import pytest
 
 from accel_magic.cluster import remote
 from accel_magic.errors import MachineError
-from tests.support import users
+from tests.support import strangers
 from tests.support.errors import raises
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of another user")]
-
-FLOOD = """
-import os, socket, sys, time
-agent, path = sys.argv[1:]
-def places():
-    lines = [line.split() for line in open("/proc/net/unix")]
-    names = [words[7] for words in lines if len(words) > 7]
-    return [path, *("\\0" + name[1:] for name in names if name.startswith(f"@accel_magic-{agent}-"))]
-connected, refused, kept = 0, 0, []
-print("ready", flush=True)
-while True:
-    for place in places():
-        for _ in range(200):
-            one = socket.socket(socket.AF_UNIX)
-            one.setblocking(False)
-            try:
-                one.connect(place)
-                connected += 1
-                kept.append(one)
-            except OSError:
-                refused += 1
-                one.close()
-    if len(kept) > 800:
-        kept.clear()
-    if refused > 20_000 or connected > 100_000:
-        break
-print(connected, refused)
-"""
 
 
 @pytest.fixture
@@ -53,17 +24,14 @@ def agent():
 
 
 def test_a_flood_of_connections_of_another_user_neither_reaches_an_agent_nor_delays_it(agent):
-    command = users.command(users.SECOND, sys.executable, "-c", FLOOD, agent["pid"], agent["socket"])
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flood:
-        flood.stdout.readline()
+    with strangers.flood(agent["pid"], agent["socket"], socket.SOCK_STREAM) as flood:
         answered = 0
-        while flood.poll() is None:
+        while flood.runs():
             assert remote.ask(agent["socket"], {"kind": "sample"})["recorded"] == 0
             answered += 1
-        connected, refused = map(int, flood.stdout.readline().split())
 
-    assert (connected, flood.returncode) == (0, 0)
-    assert refused > 20_000
+    assert flood.connected == 0
+    assert flood.refused > strangers.LEAST
     assert answered
 
 

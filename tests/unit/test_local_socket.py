@@ -4,16 +4,17 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from accel_magic import local_socket
 from accel_magic.devices.sim import Device
-from accel_magic.devices.standin import protocol
+from accel_magic.devices.standin import build, protocol
 from accel_magic.devices.standin.server import Server as Standin
 from accel_magic.gpu.native.server import Server as Natives
+from tests.support import strangers
 
-NOBODY = 65534
 SERVED = """
 import sys
 from accel_magic.devices.sim import Device
@@ -22,6 +23,7 @@ server = Server(Device())
 server.start()
 print(server.name, flush=True)
 sys.stdin.read()
+server.close()
 """
 
 
@@ -35,49 +37,61 @@ class Reports:
         self.skips[name] = reason
 
 
-def of_another_user(name, kind, message):
-    """Connect as another user and send a message; returns the process id, and whether it was disconnected at once."""
-    pid = os.fork()
-    if pid == 0:
-        answer = b"?"
-        try:
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-            with socket.socket(socket.AF_UNIX, kind) as connection:
-                connection.settimeout(10)
-                connection.connect(local_socket.address(name))
-                connection.send(message)
-                answer = connection.recv(100)
-        except (BrokenPipeError, ConnectionResetError):
-            answer = b""
-        finally:
-            os._exit(len(answer))
-    return pid, os.waitpid(pid, 0)[1] == 0
+def connected(server, kind):
+    """A connection of this process, as our libraries make it."""
+    connection = socket.socket(socket.AF_UNIX, kind)
+    local_socket.connect_in(connection, server.name)
+    return connection
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_the_mock_driver_does_not_answer_other_users():
-    hello = protocol.REQUEST.pack(protocol.Operation.HELLO, 0, os.getpid(), 0, 0, 0, 0, 0)
-    with Standin(Device()) as server:
-        _, hung_up = of_another_user(server.name, socket.SOCK_STREAM, hello)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as mine:
-            mine.connect(local_socket.address(server.name))
-            mine.send(hello)
-            answer = mine.recv(protocol.REPLY.size)
-
-    assert hung_up
-    assert protocol.REPLY.unpack(answer)[0] == protocol.Result.SUCCESS
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_users_process_is_not_traced_and_is_reported_as_skipped():
-    reports = Reports()
-    server = Natives((), 1, reports, None, lambda _: {})
+@pytest.fixture(params=["driver", "natives"])
+def served(request):
+    """A running server, and its kind of socket."""
+    if request.param == "driver":
+        with Standin(Device()) as server:
+            yield server, socket.SOCK_STREAM
+        return
+    server = Natives((), 1, Reports(), None, lambda _: {})
     server.start()
-    pid, hung_up = of_another_user(server.name, socket.SOCK_SEQPACKET, b"hello?")
+    yield server, socket.SOCK_SEQPACKET
+    server.finish()
 
-    assert hung_up
-    assert server.finish() == ()
-    assert reports.skips == {f"process {pid}": "it runs as another user"}
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_flood_of_connections_of_another_user_neither_reaches_a_server_nor_delays_it(served):
+    server, kind = served
+    with strangers.flood(os.getpid(), server.name, kind) as flood:
+        while flood.runs():
+            with connected(server, kind) as mine:
+                mine.settimeout(60)
+                mine.send(bytes(8))  # not a greeting
+                mine.shutdown(socket.SHUT_WR)
+                assert mine.recv(100) == b""
+
+    assert flood.connected == 0
+    assert flood.refused > strangers.LEAST
+
+
+def test_the_folder_of_a_server_is_private_and_goes_with_it(served):
+    server, kind = served
+    folder = Path(server.name).parent
+    assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (os.geteuid(), 0o700)
+    server.finish() if kind == socket.SOCK_SEQPACKET else server.close()
+    assert not folder.exists()
+
+
+def test_a_server_is_reached_in_a_temporary_folder_with_a_long_name(tmp_path, monkeypatch):
+    deep = tmp_path / ("x" * 120)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with Standin(Device()) as server:
+        script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cuInit(0))"
+        environment = {**os.environ, protocol.VARIABLE: server.name}
+        words = [sys.executable, "-c", script, str(build.library())]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert server.name.startswith(str(deep))
+    assert done.stdout == "0\n"
 
 
 def test_processes_of_this_user_or_root_are_not_strangers(monkeypatch):
@@ -89,20 +103,19 @@ def test_processes_of_this_user_or_root_are_not_strangers(monkeypatch):
         assert local_socket.stranger(ours) == expected
 
 
-def test_a_killed_mock_driver_leaves_nothing_behind(tmp_path):
-    served = subprocess.Popen(
-        [sys.executable, "-c", SERVED],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    name = served.stdout.readline().strip()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(local_socket.address(name))
+def test_what_a_killed_mock_driver_leaves_behind_is_removed_by_the_next(tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    words = [sys.executable, "-c", SERVED]
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
+        path = served.stdout.readline().strip()
+        with socket.socket(socket.AF_UNIX) as connection:
+            local_socket.connect_in(connection, path)
         served.kill()
-        served.communicate()
+    with socket.socket(socket.AF_UNIX) as connection, pytest.raises(ConnectionRefusedError):
+        local_socket.connect_in(connection, path)
 
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
+        following = served.stdout.readline().strip()
+        assert list(tmp_path.iterdir()) == [Path(following).parent]
+        served.communicate()
     assert list(tmp_path.iterdir()) == []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, pytest.raises(ConnectionRefusedError):
-        connection.connect(local_socket.address(name))

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Final
 
 VARIABLE: Final = "ACCEL_MAGIC_STANDIN"
-"""Environment variable with the name of the server's abstract socket, with `@` for the leading zero byte."""
+"""Environment variable with the path of the server's socket."""
 EVERYTHING: Final = 2**64 - 1
 """In place of a stream: all streams."""
 REQUEST: Final = struct.Struct("=II6Q")

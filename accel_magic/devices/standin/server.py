@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from accel_magic import local_socket
+from accel_magic import local_socket, scratch
 from accel_magic.devices.sim.memory import GLOBAL
 from accel_magic.devices.standin import protocol
 from accel_magic.devices.standin.calls import Calls, Clock, greeting
@@ -56,7 +56,7 @@ class Server:
         options: Options for tests.
 
     Attributes:
-        name: The socket's name, passed to the library in `protocol.VARIABLE`.
+        name: The socket's path, passed to the library in `protocol.VARIABLE`.
 
     """
 
@@ -85,7 +85,8 @@ class Server:
 
     def start(self) -> None:
         """Listen for connections."""
-        self._listening, self.name = local_socket.listen(socket.SOCK_STREAM)
+        self._scratch = scratch.make("driver")
+        self._listening, self.name = local_socket.listen_in(self._scratch.path)
         self._queue.start()
         self._accepting = self._thread(self._accept, self._listening)
 
@@ -97,6 +98,7 @@ class Server:
         _shut(listening)
         self._accepting.join()  # no new connections from here on
         listening.close()
+        self._scratch.remove()
         for connection in list(self._connections):
             _shut(connection)
         self._queue.close(self._device.stop)

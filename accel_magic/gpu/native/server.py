@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from accel_magic import local_socket
+from accel_magic import local_socket, scratch
 from accel_magic.gpu.native.process import Process
 from accel_magic.kernel import own_threads
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.live import GpuSample
     from accel_magic.gpu.native.process import Traced
     from accel_magic.gpu.program.source import Source
+    from accel_magic.scratch import Scratch
 
 
 KEPT_LIMIT: Final = 2 << 30
@@ -51,7 +52,8 @@ class Server:
     ) -> None:
         self._sources, self._threads, self._trace, self._device = sources, threads, trace, device
         self._descriptors = descriptors
-        self._listening, self.name = local_socket.listen(socket.SOCK_SEQPACKET)
+        self._scratch: Scratch | None = scratch.make("native")
+        self._listening, self.name = local_socket.listen_in(self._scratch.path, socket.SOCK_SEQPACKET)
         self._ending = threading.Event()
         self._processes: list[tuple[Process, threading.Thread]] = []
         self._kept = 0
@@ -71,6 +73,9 @@ class Server:
         if self._accepting.ident is not None:
             self._accepting.join()
         self._listening.close()
+        folder, self._scratch = self._scratch, None
+        if folder is not None:
+            folder.remove()
         until = time.monotonic() + _JOIN_S
         for process, thread in self._processes:
             thread.join(max(until - time.monotonic(), 0))

@@ -3,7 +3,8 @@
 #include "standin.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +24,42 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t closing;
 static int lifeline = -1, forked;
-static struct sockaddr_un server = {.sun_family = AF_UNIX};
-static socklen_t server_size;
+static char folder[PATH_MAX]; /* of the server's socket */
+static const char *name;
 static uint64_t generation;
 static __thread int line = -1;
 static __thread uint64_t line_generation;
 
-/* Read the server's address from the environment, once, when the process connects. */
+/* Read the path of the server's socket from the environment, once, when the process connects. */
 static int find_server(void)
 {
-	const char *name = getenv("ACCEL_MAGIC_STANDIN"); /* @ replaces the zero byte of an abstract socket name */
+	const char *path = getenv("ACCEL_MAGIC_STANDIN");
+	char *end;
 
-	if (!name || name[0] != '@' || strlen(name) >= sizeof(server.sun_path))
+	if (!path || strlen(path) >= sizeof(folder))
 		return 0;
-	strcpy(server.sun_path + 1, name + 1);
-	server_size = offsetof(struct sockaddr_un, sun_path) + strlen(name);
+	strcpy(folder, path);
+	end = strrchr(folder, '/');
+	if (!end)
+		return 0;
+	*end = 0;
+	name = end + 1;
 	return 1;
+}
+
+/* Connect through the folder, because the path may be longer than an address. */
+static int connect_to_server(int descriptor)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int place = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), size;
+
+	if (place < 0)
+		return -1;
+	size = snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", place, name);
+	if (size >= (int)sizeof(address.sun_path) || connect(descriptor, (struct sockaddr *)&address, sizeof(address)))
+		size = -1;
+	close(place);
+	return size < 0;
 }
 
 static int open_line(void)
@@ -49,9 +70,9 @@ static int open_line(void)
 
 	if (descriptor < 0)
 		return -1;
-	/* Another user may have taken over the name. */
-	if (connect(descriptor, (struct sockaddr *)&server, server_size) ||
-	    getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &size) || (other.uid && other.uid != geteuid())) {
+	/* Another user may have made a folder of this name after the server ended. */
+	if (connect_to_server(descriptor) || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &size) ||
+	    (other.uid && other.uid != geteuid())) {
 		close(descriptor);
 		return -1;
 	}

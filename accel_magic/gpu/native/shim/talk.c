@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -91,19 +92,39 @@ int talk_hear(struct message *message, int *descriptor)
 	return 1;
 }
 
+/* Connect to a socket through its folder, because its path may be longer than an address. */
+static int connect_to(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char folder[PATH_MAX];
+	const char *name = strrchr(path, '/');
+	int place, size;
+
+	if (!name || name - path >= PATH_MAX)
+		return -1;
+	memcpy(folder, path, name - path);
+	folder[name - path] = 0;
+	place = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (place < 0)
+		return -1;
+	size = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d%s", place, name);
+	if (size >= (int)sizeof address.sun_path || connect(connection, (struct sockaddr *)&address, sizeof address))
+		size = -1;
+	close(place);
+	return size < 0;
+}
+
 int talk_begin(void)
 {
-	const char *name = getenv("ACCEL_MAGIC_NATIVE"); /* @ represents the leading zero of an abstract name */
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const char *path = getenv("ACCEL_MAGIC_NATIVE");
 	struct ucred other;
 	socklen_t size = sizeof other;
 	struct timeval receive = {.tv_sec = ANSWER_S}, send = {.tv_sec = SEND_S};
 	struct stat status;
 	int low, high;
 
-	if (!name || name[0] != '@' || strlen(name) >= sizeof address.sun_path)
+	if (!path)
 		return 0;
-	strcpy(address.sun_path + 1, name + 1);
 	low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (low < 0)
 		return 0;
@@ -116,7 +137,7 @@ int talk_begin(void)
 	if (fstat(connection, &status))
 		return 0;
 	inode = status.st_ino;
-	if (connect(connection, (struct sockaddr *)&address, offsetof(struct sockaddr_un, sun_path) + strlen(name)))
+	if (connect_to(path))
 		return 0;
 	/* The program will load what the notebook sends, so it must not be another user's process. */
 	return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &size) && (!other.uid || other.uid == getuid());

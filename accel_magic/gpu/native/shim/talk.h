@@ -4,7 +4,7 @@
 
 #include "wire.h"
 
-/* Connect to the address in ACCEL_MAGIC_NATIVE; 0 if that fails. */
+/* Connect to the socket at the path ACCEL_MAGIC_NATIVE; 0 if that fails. */
 int talk_begin(void);
 int talk_is_open(void);
 void talk_end(void);

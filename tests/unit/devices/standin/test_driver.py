@@ -726,7 +726,7 @@ def test_a_client_with_another_protocol_is_disconnected_and_does_no_harm(machine
     for message in (b"", b"GET / HTTP/1.0\r\n\r\n" * 10, bytes(200), b"\xff" * 64):
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.settimeout(20)
-            stranger.connect(local_socket.address(used.server.name))
+            local_socket.connect_in(stranger, used.server.name)
             stranger.sendall(message)
             stranger.shutdown(socket.SHUT_WR)
             with contextlib.suppress(ConnectionResetError):
@@ -744,7 +744,7 @@ def test_after_the_server_ends_calls_fail_and_nothing_is_left(machine):
     assert process.communicate("\n", timeout=60)[0] == "4 4\n"
     assert used.device.memory.allocated == 0
     assert threading.active_count() == before
-    assert used.server.name not in Path("/proc/net/unix").read_text()
+    assert not Path(used.server.name).parent.exists()
 
 
 def test_an_internal_error_is_reported_and_the_program_continues(machine):

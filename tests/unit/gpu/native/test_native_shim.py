@@ -209,7 +209,7 @@ def test_a_program_without_a_notebook_to_connect_to_runs_untraced(asking, keepin
         "BOOKS": str(books),
         "LD_LIBRARY_PATH": str(keeping),
         "LD_PRELOAD": str(build.library()),
-        "ACCEL_MAGIC_NATIVE": "@accel_magic-nobody",
+        "ACCEL_MAGIC_NATIVE": "/tmp/accel_magic-nobody/socket",
     }
     done = subprocess.run(
         [asking, PTX, "load", "function", "launch"],
