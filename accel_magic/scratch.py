@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
+import secrets
 import stat
 import tempfile
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -39,7 +40,7 @@ class Scratch:
 
     def remove(self) -> None:
         """Remove the folder and its contents; call once only."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
         os.close(self.lock)
 
 
@@ -90,6 +91,60 @@ def sweep() -> None:
         _remove_abandoned(path)
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a folder and its contents as far as possible; links are not followed.
+
+    A guest of the lab may have made them: folders that are nested more deeply than functions can be, or closed even to
+    their owner. Inner folders are therefore moved to the top before they are emptied.
+    """
+    with contextlib.suppress(OSError):
+        top = os.open(path, _FLAGS)
+        try:
+            _open_to_owner(top)
+            while _remove_entries(top, top):
+                pass
+        finally:
+            os.close(top)
+        path.rmdir()
+
+
+def _remove_entries(folder: int, top: int) -> bool:
+    """Remove what is in a folder below `top`; whether anything was removed or moved."""
+    changed = False
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                _remove_inner(name, folder, top)
+            else:
+                os.unlink(name, dir_fd=folder)
+            changed = True
+    return changed
+
+
+def _remove_inner(name: str, folder: int, top: int) -> None:
+    """Remove an inner folder of the top, or move one that is deeper to the top."""
+    if folder != top:
+        _open_to_owner(folder)
+        os.rename(name, f"{secrets.token_hex(16)}", src_dir_fd=folder, dst_dir_fd=top)
+        return
+    _open_to_owner(top, name)
+    inner = os.open(name, _FLAGS, dir_fd=top)
+    try:
+        _remove_entries(inner, top)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=top)
+
+
+def _open_to_owner(folder: int, name: str = ".") -> None:
+    """Let its owner enter and change a folder."""
+    place = os.open(name, _PLACE, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{place}", stat.S_IRWXU)  # noqa: PTH101 - the folder itself, not its name
+    finally:
+        os.close(place)
+
+
 def _boot() -> str:
     """Start of the kernel's boot id; "" if it cannot be read."""
     try:
@@ -107,7 +162,7 @@ def _remove_abandoned(path: Path) -> None:
         found = os.fstat(lock)
         if found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
     except OSError:
         pass  # still in use
     finally:

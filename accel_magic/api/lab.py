@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import errors, own_python
 from accel_magic.api.trace import Options, finish
+from accel_magic.lab.vm import exchange
 from accel_magic.lab.vm.connection import Completed
 from accel_magic.recording import files, handover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from accel_magic.lab.vm.exchange import Exchanged
     from accel_magic.lab.vm.lab import Lab
     from accel_magic.results.trace import TraceResult
+
+_RECORDING: Final = "recording"
+_LARGEST_ANSWER: Final = 1 << 20
 
 
 def trace_lab(
@@ -53,24 +57,46 @@ def trace_lab(
     if save is not None:
         files.check(save)
     request = {"probes": probes, "options": asdict(Options(**options)), "command": list(command)}
-    with tempfile.TemporaryDirectory(dir=lab.exchange) as folder:
-        target = Path(folder, "recording")
-        arguments = own_python.command("accel_magic.api.guest_record", str(target))
-        done = lab.run(arguments, input=json.dumps(request).encode(), timeout=timeout, on_output=on_output)
-        answer = Path(f"{target}.json")
-        if not answer.exists():
-            raise errors.MachineError(
-                "tracing in the lab failed",
-                why=done.stderr.decode(errors="replace").strip()
-                or f"the process in the guest ended with status {done.status}",
-                fix=f"see the logs in {lab.logs}",
-                code="lab.trace-failed",
-            )
-        reply = json.loads(answer.read_text())
-        if "error" in reply:
-            raise _error(reply)
-        recording = handover.read(target)
-    return finish(recording, Completed(tuple(command), reply["status"], done.stdout, done.stderr), save)
+    assert lab.exchange is not None  # noqa: S101 - a started lab has one
+    try:
+        with exchange.folder(lab.exchange) as folder:
+            arguments = own_python.command("accel_magic.api.guest_record", str(folder.path / _RECORDING))
+            done = lab.run(arguments, input=json.dumps(request).encode(), timeout=timeout, on_output=on_output)
+            status = _status(folder, done, lab)
+            with folder.opened(_RECORDING) as file:
+                recording = handover.read_from(file, lab.settings.memory_mib << 20)
+    except OSError as error:
+        raise _failed(lab, f"{error.strerror}: {error.filename}") from None
+    return finish(recording, Completed(tuple(command), status, done.stdout, done.stderr), save)
+
+
+def _status(folder: Exchanged, done: Completed, lab: Lab) -> int:
+    """The status in the guest's answer.
+
+    Raises:
+        AccelMagicError: The error in the answer, or there is none, or it is not an answer.
+        OSError: The file is not what the guest's process writes.
+
+    """
+    try:
+        reply = json.loads(folder.read(f"{_RECORDING}.json", _LARGEST_ANSWER))
+    except FileNotFoundError:
+        printed = done.stderr[-_LARGEST_ANSWER:].decode(errors="replace").strip()
+        raise _failed(lab, printed or f"the process in the guest ended with status {done.status}") from None
+    except (RecursionError, ValueError):
+        raise _failed(lab, "the guest's answer is not JSON") from None
+    if isinstance(reply, dict) and "error" in reply:
+        raise _error(reply)
+    status = reply.get("status") if isinstance(reply, dict) else None
+    if not isinstance(status, int):
+        raise _failed(lab, "the guest's answer has no status")
+    return status
+
+
+def _failed(lab: Lab, why: str) -> errors.MachineError:
+    return errors.MachineError(
+        "tracing in the lab failed", why=why, fix=f"see the logs in {lab.logs}", code="lab.trace-failed"
+    )
 
 
 def _error(reply: dict[str, Any]) -> errors.AccelMagicError:

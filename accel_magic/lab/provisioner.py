@@ -301,10 +301,12 @@ def _listening(lab: Lab, launch: Launch) -> GuestKernel:
     assert lab.exchange is not None  # noqa: S101 - a started lab has both
     assert lab.logs is not None  # noqa: S101
     file = lab.exchange / "connection.json"
-    file.touch(mode=0o600)
-    file.write_text(launch.connection)
-    if launch.settings.user == "ordinary":
-        ordinary.own(file)
+    file.unlink(missing_ok=True)  # a link of the guest's, at most
+    created = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(created, "w") as written:
+        written.write(launch.connection)
+        if launch.settings.user == "ordinary":
+            ordinary.own(created)
     output = _Output(lab.logs / "ipykernel.log")
     process = lab.popen(
         [part.replace(CONNECTION_FILE, str(file)) for part in launch.command],

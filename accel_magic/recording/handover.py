@@ -7,9 +7,11 @@ files are rejected.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -20,11 +22,13 @@ from accel_magic.recording import layout as description
 from accel_magic.recording.decode import RawEvents
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from accel_magic.recording.recording import Recording
 
 _LONGEST_LINE = 1 << 16
+_ANY = 1 << 62
 
 
 def write(recording: Recording, path: Path) -> None:
@@ -54,9 +58,32 @@ def read(path: Path) -> Recording:
         RecordingError: The file is incomplete or inconsistent.
 
     """
+    with _damaged(path):
+        file = path.open("rb")
+    with file:
+        return read_from(file, _ANY)
+
+
+def read_from(file: BinaryIO, largest: int) -> Recording:
+    """Read a recording from an open file, which is not needed afterwards.
+
+    Args:
+        file: At its start.
+        largest: Most bytes that the recording may have.
+
+    Raises:
+        RecordingError: The file is incomplete, inconsistent or too large.
+
+    """
+    with _damaged(file.name):
+        return _read(file, largest)
+
+
+@contextlib.contextmanager
+def _damaged(path: object) -> Iterator[None]:
     try:
-        return _read(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        yield
+    except (OSError, RecursionError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise RecordingError(
             f"the recording in {path} cannot be used",
             why=f"{type(error).__name__}: {error}",
@@ -65,10 +92,14 @@ def read(path: Path) -> Recording:
         ) from error
 
 
-def _read(path: Path) -> Recording:
-    with path.open("rb") as file:
-        sizes = json.loads(file.readline(_LONGEST_LINE))
-        parts = [file.read(size) for size in sizes]
+def _read(file: BinaryIO, largest: int) -> Recording:
+    sizes = json.loads(file.readline(_LONGEST_LINE))
+    if not all(type(size) is int and size >= 0 for size in sizes):
+        raise ValueError("invalid sizes")
+    there = min(os.fstat(file.fileno()).st_size, largest)
+    if file.tell() + sum(sizes) > there:
+        raise ValueError(f"the file is truncated, or larger than {largest:,} bytes")
+    parts = [file.read(size) for size in sizes]
     if [len(part) for part in parts] != sizes:
         raise ValueError("the file is truncated")
     text, shape, *rings = parts

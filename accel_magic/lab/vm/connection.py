@@ -9,13 +9,14 @@ import os
 import socket
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel_magic.lab.guest.frames import Kind, Unpacker, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_T = TypeVar("_T")
 _PIECE = 1 << 16
 
 
@@ -192,7 +193,7 @@ class Connection:
             while data := self._stream.recv(_PIECE):
                 for kind, number, payload in frames.feed(data):
                     self._take(kind, number, payload)
-        except (OSError, ValueError):  # the guest has ended, or sent something invalid
+        except (OSError, RecursionError, ValueError):  # the guest has ended, or sent something invalid
             pass
         finally:
             self._stream.close()
@@ -205,17 +206,26 @@ class Connection:
 
     def _take(self, kind: Kind, number: int, payload: bytes) -> None:
         if kind is Kind.READY:
-            self.guest = json.loads(payload)
+            self.guest = {"release": _value(payload, "release", str), "uptime_s": _value(payload, "uptime_s", float)}
             self.ready.set()
         elif process := self._processes.get(number):
             if kind in (Kind.OUTPUT, Kind.ERROR):
                 process.on_output(1 if kind is Kind.OUTPUT else 2, payload)
             elif kind is Kind.EXIT:
-                del self._processes[number]
-                process.end(json.loads(payload)["status"])
+                process.end(_value(payload, "status", int))
+                del self._processes[number]  # after the payload was understood: whoever waits must learn of its end
             elif kind is Kind.REFUSED:
+                process.end(None, _value(payload, "why", str))
                 del self._processes[number]
-                process.end(None, json.loads(payload)["why"])
+
+
+def _value(payload: bytes, name: str, kind: type[_T]) -> _T:
+    """A value of a payload from the guest. Raises ValueError unless it has it, with this type."""
+    values = json.loads(payload)
+    value = values.get(name) if isinstance(values, dict) else None
+    if type(value) is not kind:
+        raise ValueError(f"{name} is missing or of another type")
+    return value
 
 
 def listen(path: str) -> socket.socket:

@@ -43,6 +43,8 @@ _LAST_LINES = 8
 GUEST_FOLDERS = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
 """Folders that cannot be shared because the guest has its own."""
 _POLL_S = 0.02
+MOST_OUTPUT = 1 << 28
+"""Bytes that `Lab.run` keeps of a command's output."""
 
 
 class Lab:
@@ -251,13 +253,18 @@ class Lab:
             on_output: Also called with the output while the command runs, as by `popen`.
 
         Raises:
-            MachineError: The command does not exist, it timed out, or the guest ended first.
+            MachineError: The command does not exist, timed out or printed too much, or the guest ended first.
 
         """
         streams: dict[int, list[bytes]] = {1: [], 2: []}
 
+        size = 0
+
         def collect(stream: int, data: bytes) -> None:
-            streams[stream].append(data)
+            nonlocal size
+            size += len(data)
+            if size <= MOST_OUTPUT:
+                streams[stream].append(data)
             if on_output is not None:
                 on_output(stream, data)
 
@@ -277,6 +284,13 @@ class Lab:
             ) from None
         except GuestGoneError:
             raise self._failure(f"the lab ended while {command[0]} was starting", code="lab.guest-gone") from None
+        if size > MOST_OUTPUT:
+            raise MachineError(
+                f"{shlex.join(command)} printed too much",
+                why=f"{size:,} bytes; {MOST_OUTPUT:,} are kept",
+                fix="let it write to a file in a shared folder",
+                code="lab.too-much-output",
+            )
         return Completed(tuple(command), status, b"".join(streams[1]), b"".join(streams[2]))
 
     def wait(self, process: GuestProcess, timeout: float | None = None) -> int:

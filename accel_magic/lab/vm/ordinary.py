@@ -33,8 +33,8 @@ def environment() -> dict[str, str]:
     return {"HOME": _HOME, "ACCEL_MAGIC_BROKER": SOCKET}
 
 
-def own(*files: Path) -> None:
-    """Give files on the host that the guest writes to its user."""
+def own(*files: Path | int) -> None:
+    """Give files on the host (paths or descriptors) that the guest writes to its user."""
     if not os.getuid():
         for file in files:
             os.chown(file, *ids())
