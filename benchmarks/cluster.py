@@ -6,9 +6,11 @@ processes which trace themselves without a cluster, one alone or eight at once.
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic import trace
@@ -25,10 +27,20 @@ PROBE = "latency:uprobe:libc:a64l"
 SCRIPT = """
 import sys
 import accel_magic
-with accel_magic.trace(sys.argv[1]):
+from benchmarks.cluster import CALLS, call
+with accel_magic.trace(sys.argv[1]) as t:
     print("traced", flush=True)
     sys.stdin.readline()
+    call()
+assert t.result.hits == CALLS, t.result.hits
 """
+CALLS = 100
+
+
+def call() -> None:
+    """Call the traced function `CALLS` times."""
+    for _ in range(CALLS):
+        ctypes.CDLL(None).a64l(b"abc")
 
 
 def attaching(*, quick: bool) -> Iterator[Measured]:
@@ -61,8 +73,10 @@ def _on_workers(client: Client, count: int) -> float:
     begin = time.perf_counter()
     with traced:
         took = time.perf_counter() - begin
+        client.run(call)
     nodes = traced.result.nodes
     require(nodes["problem"].tolist() == [""] * count, f"not all of {count} workers were traced: {nodes['problem']}")
+    require(traced.result.hits == CALLS * count, f"{traced.result.hits} hits of {count} workers' {CALLS} calls each")
     return took
 
 
@@ -70,7 +84,11 @@ def _in_processes(count: int) -> float:
     begin = time.perf_counter()
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, PROBE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", SCRIPT, PROBE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).resolve().parents[1],
         )
         for _ in range(count)
     ]

@@ -120,6 +120,8 @@ def querying(*, quick: bool) -> Iterator[Measured]:
         theirs.append(peer["seconds"])
         peaks.append(own["mib"])
     summary = _child("summary", folder)
+    peers.require(summary["rows"].get("recorded") == events, f"a summary of other events: {summary}")
+    peers.require(summary["rows"]["steps"], "no event was in the rates")
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
     shutil.rmtree(folder)
     what = f"count by function over {events / 1e6:g} M events"

@@ -122,6 +122,7 @@ def drawing(*, quick: bool) -> Iterator[Measured]:
     """
     profile = large_profile()
     html = figure_html(flame(profile))
+    require(len(html) > FRAMES, f"a page of {len(html)} bytes does not have {FRAMES} frames")
     what = f"page of a flame graph of {FRAMES:,} frames with its heatmap, beyond BokehJS"
     yield Measured("flame-page", what, "KB", (len(html) / 1e3,), bar=1000)
     pages = {"flame": (f"{FRAMES:,} frames", html)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.arithmetic import Measured
+from benchmarks.peers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ def reading(*, quick: bool) -> Iterator[Measured]:
         for _ in range(rounds):
             done = subprocess.run([sys.executable, "-c", _READ, path], capture_output=True, text=True, check=True)
             seconds, size, lines = map(float, done.stdout.split())
-            assert lines >= count
+            require(lines >= count, f"{lines:.0f} of {count} lines were read")
             ours.append(seconds)
             sizes.append(size)
             theirs.append(_awk(path))
@@ -59,7 +60,8 @@ def reading(*, quick: bool) -> Iterator[Measured]:
 def _awk(path: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     script = "/^eustall/ { for (i = 4; i <= 13; i++) sum += $i } END { print sum }"
-    subprocess.run(["awk", "-F\t", script, path], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(["awk", "-F\t", script, path], capture_output=True, text=True, check=True)
+    require(float(done.stdout or 0) > 0, f"awk found nothing to add up: {done.stdout!r}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -28,6 +28,8 @@ import accel_magic
 kind, layers = sys.argv[1], int(sys.argv[2])
 if sys.argv[3] == "present":
     accel_magic.collect_tasks()
+    import os
+    assert "INTEL_LIBITTNOTIFY64" in os.environ
 random = np.random.default_rng(0)
 shape = [1, 1024] if kind == "products" else [1, 64, 28, 28]
 value = given = op.parameter(shape, np.float32)

@@ -68,6 +68,8 @@ static struct domain *look_for_collector(void)
 
 	if (init)
 		init(&table, -1);
+	if (path && !domain_create)
+		exit(3); /* the collector that was to be measured is not there */
 	return domain_create ? domain_create("bench") : NULL;
 }
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from benchmarks.kernel import Kernel
 
 PROBES = "tracepoint:syscalls:sys_enter_ioctl uprobe:libc:malloc"
-FIRST = f"%%ktrace {PROBES}\nimport time; first = time.time()\nlast = time.time()\n"
+FIRST = f"%%ktrace {PROBES} -o t\nimport time; first = time.time()\nheld = bytearray(1 << 20)\nlast = time.time()\n"
+TRACED = "assert t.hits > 0 and len(t.counts) == 2, t; del t"
 EVENTS = """%%ktrace tracepoint:syscalls:sys_enter_getppid -o t
 import os, time
 first = time.time()
@@ -40,10 +41,12 @@ def cells(*, quick: bool) -> Iterator[Measured]:
         with new_kernel() as kernel:
             load = kernel.run("%load_ext accel_magic")
             first = kernel.run(FIRST, "first", "last")
+            kernel.run(TRACED)
             loaded.append(first.values["first"] - load.sent)
             before.append(first.values["first"] - first.sent)
             for _ in range(repeats):
                 again = kernel.run(FIRST, "first", "last")
+                kernel.run(TRACED)
                 repeated.append((again.values["first"] - again.sent) * 1e3)
             after.append(_end_to_result(kernel, calls))
             frame.append(kernel.run(FRAME, "taken").values["taken"])
