@@ -210,8 +210,8 @@ class Access:
 def access(instruction: Instruction) -> Access | None:
     """Return the memory operation of an instruction, or None.
 
-    Accesses to parameters, constants, textures and surfaces, prefetches, and barriers of asynchronous copies do not
-    count as memory operations.
+    Accesses to parameters and constants, prefetches, and barriers of asynchronous copies do not count as memory
+    operations; accesses that the programs should see but cannot are listed by `untraced`.
 
     Raises:
         ProgramError: The operands cannot be parsed.
@@ -220,6 +220,36 @@ def access(instruction: Instruction) -> Access | None:
     rule = _RULES.get(instruction.opcode[0])
     found = rule(instruction) if rule else None
     return None if found is None or found.space in _NO_MEMORY else found
+
+
+_NO_ADDRESS: Final = "accesses to textures and surfaces are not traced: the instruction has coordinates, no address"
+_NO_LANES: Final = "wmma.load and wmma.store are not traced: PTX does not say which lane accesses which bytes"
+_UNTRACED: Final[dict[tuple[str, ...], str]] = {
+    **{(name,): _NO_ADDRESS for name in ("tex", "tld4", "suld", "sust", "sured")},
+    ("wmma", "load"): _NO_LANES,
+    ("wmma", "store"): _NO_LANES,
+}
+"""Accesses without one address for each lane, to the reason why no program runs before them."""
+
+
+def untraced(body: Scope) -> list[str]:
+    """List the accesses of a function that no program can be told the addresses of, with lines in the PTX."""
+    lines: dict[str, list[int]] = {}
+    for instruction in instructions(body):
+        reason = _UNTRACED.get(instruction.opcode[:1]) or _UNTRACED.get(instruction.opcode[:2])
+        if reason:
+            lines.setdefault(reason, []).append(instruction.line)
+    return [f"{_lines(found)}: {reason}" for reason, found in lines.items()]
+
+
+_SHOWN: Final = 3
+"""Lines that are listed; others are counted."""
+
+
+def _lines(numbers: list[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:_SHOWN])
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return f"line{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
 def _spaces(instruction: Instruction) -> list[Space]:

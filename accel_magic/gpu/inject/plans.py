@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic.demangle import means
-from accel_magic.gpu.inject.functions import calls, of_module
+from accel_magic.gpu.inject.functions import calls, of_module, untraced
 from accel_magic.gpu.inject.sites import Found, find
+from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.gpu.program.sections import Attach, Where
 
 if TYPE_CHECKING:
@@ -186,7 +187,14 @@ class Plans:
         chosen = (
             Chosen(found, tuple(probe for probe in here if _goes_to(probe.attach, found))) for found in places.found
         )
-        return _Plan(tuple(one for one in chosen if one.probes), places.left)
+        missed = untraced(function.body) if function.body and any(_follows(probe.attach) for probe in here) else ()
+        return _Plan(tuple(one for one in chosen if one.probes), (*places.left, *missed))
+
+
+def _follows(attach: Attach) -> bool:
+    """Whether a program runs before loads or stores in global memory."""
+    loads_or_stores = not attach.operations or attach.operations & {Operation.LOAD, Operation.STORE}
+    return attach.where is Where.MEMORY and Space.GLOBAL in attach.spaces and bool(loads_or_stores)
 
 
 def _kernels_of(attach: Attach) -> str:
