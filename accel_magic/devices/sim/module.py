@@ -76,6 +76,7 @@ class _Loader:
         self._numbers: dict[str, int] = {}
         self._program = Program([], [], Arrays(), 0, {})
         self._dynamic: list[str] = []
+        self._dynamic_align = FRAME_ALIGN
 
     def load(self) -> Module:
         for number, function in enumerate(self._parsed.functions):
@@ -109,6 +110,7 @@ class _Loader:
             if item.space == "shared":
                 if item.linkage == "extern" and not size:
                     self._dynamic.append(one.name)
+                    self._dynamic_align = max(self._dynamic_align, to)
                 else:
                     self._variables[one.name] = Variable("shared", self._take_shared(size, to), size)
             elif item.space in ("global", "const") and item.linkage != "extern":
@@ -145,7 +147,7 @@ class _Loader:
 
     def _place_dynamic(self) -> None:
         """Place dynamic shared memory after the static part, for all kernels of the module."""
-        self._shared = align(self._shared, FRAME_ALIGN)
+        self._shared = align(self._shared, self._dynamic_align)
         for name in self._dynamic:
             self._variables[name] = Variable("shared", self._shared, 0)
 

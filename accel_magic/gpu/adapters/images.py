@@ -55,6 +55,15 @@ class Surface:
         """Describe it to the device. `addresses` are those of the levels."""
         return View(tuple(_image(array, address, self) for array, address in zip(self.arrays, addresses, strict=True)))
 
+    @contextmanager
+    def on_device(self, device: Device, addresses: Sequence[int]) -> Iterator[np.uint64]:
+        """Create it until the context ends, and yield its handle. `addresses` are those of the levels."""
+        handle = device.images.add(self.view(addresses))
+        try:
+            yield np.uint64(handle)
+        finally:
+            device.images.remove(handle)
+
 
 @dataclass(frozen=True, eq=False)
 class Texture(Surface):
@@ -170,27 +179,3 @@ def _image(array: Array, address: int, what: Surface) -> Image:
         layered=what.layered,
         cube=what.cube,
     )
-
-
-@contextmanager
-def placed(device: Device, images: Sequence[Surface], addresses: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Create textures and surfaces until the context ends.
-
-    Args:
-        device: The device.
-        images: What to create.
-        addresses: Device addresses of their arrays, in order, at the end of the addresses of all arrays.
-
-    Yields:
-        The handle of each.
-
-    """
-    left = iter(addresses[len(addresses) - sum(len(one.arrays) for one in images) :])
-    handles: list[int] = []
-    try:
-        for one in images:
-            handles.append(device.images.add(one.view([next(left) for _ in one.arrays])))  # noqa: PERF401 - removed below
-        yield tuple(handles)
-    finally:
-        for handle in handles:
-            device.images.remove(handle)

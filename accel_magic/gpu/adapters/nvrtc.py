@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -20,8 +20,9 @@ from accel_magic.devices.launches import KernelSource, Launch
 from accel_magic.devices.sim.device import ARCH
 from accel_magic.devices.sim.variables import sizes
 from accel_magic.errors import MachineError, ProbeError, ProgramError
-from accel_magic.gpu.adapters.images import Surface, Texture, placed
+from accel_magic.gpu.adapters.images import Surface, Texture
 from accel_magic.gpu.adapters.simulated import copied, host_array, run, three
+from accel_magic.gpu.adapters.tensor_maps import TensorMap
 from accel_magic.ptx.entries import Parameter, architecture, entries
 from accel_magic.ptx.parser import parse
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.launches import Observer
     from accel_magic.gpu.adapters.simulated import Array, Device
 
-__all__ = ["CpuKernel", "Surface", "Texture", "compile", "kernels_run_on"]
+__all__ = ["CpuKernel", "Surface", "TensorMap", "Texture", "compile", "kernels_run_on"]
 NAME: Final = "NVRTC"
 _WHEELS: Final = ("cu13/lib", "cuda_nvrtc/lib")
 """Folders of the library in the namespace package `nvidia`: of wheels for CUDA 13, and of older ones."""
@@ -220,7 +221,7 @@ class CpuKernel:
         variable, kind = self._variable(name)
         array = host_array(value)
         given = value if array is None else np.ascontiguousarray(array).tobytes()
-        content = _packed(given, None, iter(()), kind, f"the value of {name}", "the variable has")
+        content = _packed(given, [], kind, f"the value of {name}", "the variable has")
         _CONTENTS.setdefault(self.ptx, {})[variable] = content
         for runner in (*_CELLS, _untraced()):
             runner.write(self.ptx, variable, content)
@@ -246,24 +247,24 @@ class CpuKernel:
             raise ProbeError(
                 f"{self.name} takes {len(parameters)} arguments, not {len(arguments)}", code="gpu.wrong-argument-count"
             )
-        arrays = [host_array(value) for value in arguments]
-        images = [value for value in arguments if isinstance(value, Surface)]
-        given = [array for array in arrays if array is not None] + [one for image in images for one in image.arrays]
-        with copied(runner.device, given) as addresses, placed(runner.device, images, addresses) as handles:
-            left, left_handles = iter(addresses), iter(handles)
-            values = [
-                _packed(
-                    np.uint64(next(left_handles)) if isinstance(value, Surface) else value,
-                    array,
-                    left,
-                    parameter,
-                    f"argument {place}",
-                    "the kernel takes",
-                )
-                for place, (value, array, parameter) in enumerate(zip(arguments, arrays, parameters, strict=True), 1)
-            ]
+        held = [_arrays(value) for value in arguments]
+        with copied(runner.device, [array for one in held for array in one]) as addresses, ExitStack() as stack:
+            left, values = iter(addresses), []
+            for place, (given, own, parameter) in enumerate(zip(arguments, held, parameters, strict=True), 1):
+                value, where = given, [next(left) for _ in own]
+                if isinstance(given, Surface | TensorMap):
+                    value, where = stack.enter_context(given.on_device(runner.device, where)), []
+                values.append(_packed(value, where, parameter, f"argument {place}", "the kernel takes"))
             launch = Launch(NAME, self.name, grid, block, shared, 0, time.monotonic_ns())
             run(runner.device, runner.observer, runner.module(self.ptx), launch, values)
+
+
+def _arrays(value: object) -> tuple[Array, ...]:
+    """Return the arrays that an argument needs on the device."""
+    if isinstance(value, Surface | TensorMap):
+        return value.arrays
+    array = host_array(value)
+    return () if array is None else (array,)
 
 
 @lru_cache(maxsize=64)
@@ -281,12 +282,10 @@ def _variables(ptx: str) -> dict[str, Parameter]:
     }
 
 
-def _packed(  # noqa: PLR0917 - of a value and its target
-    value: Any, array: Array | None, addresses: Iterator[int], parameter: Parameter, what: str, takes: str
-) -> bytes:
-    """Return the bytes of one value: an argument, or a variable's content."""
-    if array is not None:
-        return _sized(next(addresses).to_bytes(8, "little"), parameter, f"{what}, an array,", takes)
+def _packed(value: Any, addresses: Sequence[int], parameter: Parameter, what: str, takes: str) -> bytes:
+    """Return the bytes of one value, an argument or a variable's content; of an array, which has an address, that."""
+    if addresses:
+        return _sized(addresses[0].to_bytes(8, "little"), parameter, f"{what}, an array,", takes)
     if isinstance(value, bytes | np.generic):
         content = value if isinstance(value, bytes) else value.tobytes()
         return _sized(content, parameter, f"{what}, {type(value).__name__},", takes)

@@ -61,16 +61,20 @@ _REFUSED = {
         "the tensor memory of sm_100 is not supported",
         "Compile the kernel for sm_90a or older: it then uses wgmma or mma.",
     ),
+    "cp.reduce": (
+        "reductions by bulk copies are not supported",
+        "Reduce with red or atom, or copy with cp.async.bulk and add.",
+    ),
+    "tensormap.replace": (
+        "tensor maps cannot be changed in a kernel",
+        "Encode them on the host: cuTensorMapEncodeTiled.",
+    ),
     "multimem": (
         "addresses of several devices are not supported",
         "Run the kernel on GPUs, or without multicast.",
     ),
 }
 """Instructions that no form of is supported, to why, and what to do instead."""
-_TENSORS = (
-    "copies by tensor maps are not supported",
-    "Copy with cp.async, cp.async.bulk or loads: compile for sm_80, or do not use the tensor memory accelerator.",
-)
 
 
 def refuse_unsupported(parts: tuple[str, ...]) -> None:
@@ -80,7 +84,7 @@ def refuse_unsupported(parts: tuple[str, ...]) -> None:
         UnknownFormError: It is one.
 
     """
-    found = _TENSORS if parts[0] == "cp" and "tensor" in parts else _REFUSED.get(parts[0])
+    found = _REFUSED.get(parts[0]) or _REFUSED.get(".".join(parts[:2]))
     if found is not None:
         raise UnknownFormError(*found)
 

@@ -12,7 +12,7 @@ import numpy as np
 from accel_magic.devices.sim import access
 from accel_magic.devices.sim.access import Access
 from accel_magic.devices.sim.code import Modifiers, Number, require
-from accel_magic.devices.sim.operations import mbarrier
+from accel_magic.devices.sim.operations import mbarrier, tensors
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
 from accel_magic.devices.sim.state import WARP
 from accel_magic.devices.sim.types import TYPES
@@ -29,6 +29,8 @@ U32 = TYPES["u32"]
 
 def _cp_async(code: Code, modifiers: Modifiers) -> Step:
     if modifiers.flag("bulk"):
+        if "prefetch" not in modifiers.left and modifiers.flag("tensor"):
+            return tensors.copy(code, modifiers)
         return mbarrier.bulk(code, modifiers)
     if modifiers.flag("mbarrier"):
         return mbarrier.arrive_behind_copies(code, modifiers)

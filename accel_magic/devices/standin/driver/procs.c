@@ -201,6 +201,9 @@
 	EACH(cuSurfObjectCreate, 0) \
 	EACH(cuSurfObjectDestroy, 0) \
 	EACH(cuSurfObjectGetResourceDesc, 0) \
+	EACH(cuTensorMapEncodeIm2col, 0) \
+	EACH(cuTensorMapEncodeTiled, 0) \
+	EACH(cuTensorMapReplaceAddress, 0) \
 	EACH(cuTexObjectCreate, 0) \
 	EACH(cuTexObjectDestroy, 0) \
 	EACH(cuTexObjectGetResourceDesc, 0) \

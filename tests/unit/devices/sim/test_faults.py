@@ -225,7 +225,7 @@ def test_the_device_is_usable_after_a_fault(bench):
         ("add.wobbly.u32 %r1, %r2, %r3;", ".wobbly"),
         ("add.u32 %r1, %nothing, %r3;", "%nothing"),
         ("add.u64 %rd1, %r2, %rd3;", "%r2 is .b32"),
-        ("cp.async.bulk.tensor.1d.shared::cluster.global [%r1], [%rd1, {%r2}], [%r3];", "tensor"),
+        ("cp.async.bulk.tensor.1d.shared::cluster.global [%r1], [%rd1, {%r2}], [%r3];", "no completion"),
         ("bra nowhere;", "nowhere"),
         ("ld.param.u64 %rd1, [other];", "other"),
         ("ld.param.u64 %rd1, [a+4];", "beyond a"),

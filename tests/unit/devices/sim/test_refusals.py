@@ -20,9 +20,15 @@ REFUSED = {
     "txq.num_samples.b32 %r0, [%d0];": "its attribute",
     "sust.p.1d.b32.trap [%d0, {%r1}], {%r2};": "formatted accesses",
     "istypep.texref %p0, %d0;": "types of texture",
-    "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1}], [%r2];": (
-        "copies by tensor maps are not supported"
-    ),
+    "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+    " [%r0], [%d0, {%r1,%r1,%r1}], [%r2], {%r3};": "im2col",
+    "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes"
+    " [%r0], [%d0, {%r1,%r1,%r1,%r1,%r1}], [%r2];": "four rows",
+    "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+    " [%r0], [%d0, {%r1}], [%r2], %r3;": "several blocks",
+    "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%d0, {%r1}], [%r2];": "reductions by bulk",
+    "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d0], [%r1], %r2;": "reductions by bulk",
+    "tensormap.replace.tile.global_address.global.b1024.b64 [%d0], %d1;": "changed in a kernel",
     "tcgen05.wait::ld.sync.aligned;": "tensor memory of sm_100",
     "multimem.ld_reduce.global.add.u32 %r0, [%d0];": "several devices",
     "call.uni (%r0), missing, (%r1);": "missing is not defined",
@@ -43,4 +49,3 @@ def test_each_kind_of_instruction_is_refused_with_its_own_reason(instruction):
         Device(1 << 20).load(source)
     assert REFUSED[instruction] in caught.value.why[0].lower() + caught.value.why[1:]
     assert caught.value.fix
-    assert ("sm_80" in caught.value.fix) == ("tensor maps" in REFUSED[instruction])

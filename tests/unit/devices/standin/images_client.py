@@ -23,6 +23,7 @@ def ok(result):
 ok(d.cuInit(0))
 ok(d.cuCtxSetCurrent(ok(d.cuDevicePrimaryCtxRetain(0))))
 MODULE = ok(d.cuModuleLoadData(KERNELS.read_bytes() + b"\0"))
+TENSORS = KERNELS.with_name("tensors.ptx")
 
 
 def on_device(array):
@@ -94,3 +95,32 @@ def fetched(kernel, handle, points, dtype=np.float32):
 
 def same(found, expected):
     print(np.array_equal(found, np.asarray(expected)), flush=True)
+
+
+def tensor_map(address, shape, box, *, steps=(1, 1), kind="UINT32", interleave=0, swizzle=0, fill=0):
+    """Encode a tensor of rows without padding, of 4 bytes per element; sizes begin with x."""
+    numbers = [d.cuuint64_t(size) for size in shape]
+    spans, skips = ([d.cuuint32_t(one) for one in given] for given in (box, steps[: len(shape)]))
+    strides = [d.cuuint64_t(4 * int(np.prod(shape[: at + 1]))) for at in range(len(shape) - 1)]
+    return d.cuTensorMapEncodeTiled(
+        getattr(d.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),
+        *(len(shape), int(address), numbers, strides, spans, skips),
+        d.CUtensorMapInterleave(interleave),
+        d.CUtensorMapSwizzle(swizzle),
+        d.CUtensorMapL2promotion(0),
+        d.CUtensorMapFloatOOBfill(fill),
+    )
+
+
+def copied_box(kernel, encoded, start, count, given=None):
+    """Run a kernel of tensors.cu: load a box and return its bytes, or store `given`."""
+    module = ok(d.cuModuleLoadData(TENSORS.read_bytes() + b"\0"))
+    function = ok(d.cuModuleGetFunction(module, kernel.encode()))
+    out = np.zeros(count, np.uint8) if given is None else given.view(np.uint8)
+    addresses = [on_device(np.array(start, np.int32)), on_device(out)]
+    kept = [ctypes.c_uint64(int(one)) for one in addresses] + [ctypes.c_int(count)]
+    pointers = (ctypes.c_void_p * 4)(int(encoded.getPtr()), *(ctypes.addressof(one) for one in kept))
+    ok((*d.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, count, 0, ctypes.addressof(pointers), 0), None))
+    ok((*d.cuCtxSynchronize(), None))
+    ok(d.cuMemcpyDtoH(out.ctypes.data, addresses[1], out.nbytes))
+    return out

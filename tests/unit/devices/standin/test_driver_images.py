@@ -178,3 +178,55 @@ print(int(launch("fetch_2d", handle, points, out, 1)) == 719)
     )
     assert "sRGB" in one.err
     assert "is not a texture" in one.err
+
+
+def test_tensor_maps_that_the_driver_encodes_move_boxes(ran):
+    ran(
+        """
+array = np.arange(12 * 16, dtype=np.uint32).reshape(12, 16)
+address = on_device(array)
+box = copied_box("load2", ok(tensor_map(address, (16, 12), (8, 4))), (12, 10), 128).view(np.uint32).reshape(4, 8)
+expected = np.zeros((4, 8), np.uint32)
+expected[:2, :4] = array[10:, 12:]
+same(box, expected)
+box = copied_box("load2", ok(tensor_map(address, (16, 12), (4, 6), steps=(1, 3))), (4, 2), 32).view(np.uint32)
+same(box.reshape(2, 4), array[2:8:3, 4:8])
+given = np.arange(500, 516, dtype=np.uint32)
+copied_box("store1", ok(tensor_map(address, (192,), (16,), steps=(1,))), (20,), 64, given)
+array.reshape(-1)[20:36] = given
+back = np.zeros_like(array)
+ok(d.cuMemcpyDtoH(back.ctypes.data, address, back.nbytes))
+same(back, array)
+swizzled = copied_box("load2", ok(tensor_map(address, (16, 12), (8, 8), swizzle=1)), (0, 0), 256).reshape(8, 2, 16)
+plain = np.ascontiguousarray(array[:8, :8]).view(np.uint8).reshape(8, 2, 16)
+same(swizzled, [plain[row, ::-1] if row // 4 else plain[row] for row in range(8)])
+""",
+        4,
+    )
+
+
+def test_tensor_maps_are_checked_as_cuda_documents(ran):
+    one = ran(
+        """
+address = on_device(np.zeros((16, 16), np.uint32))
+for wrong in (
+    tensor_map(int(address) + 4, (16, 16), (8, 8)),
+    tensor_map(address, (16, 16), (3, 8)),
+    tensor_map(address, (16, 16), (8, 257)),
+    tensor_map(address, (16, 16), (8, 8), steps=(1, 9)),
+    tensor_map(address, (15, 16), (8, 8)),
+    tensor_map(address, (16, 16), (16, 8), swizzle=1),
+    tensor_map(address, (16, 0), (8, 8)),
+):
+    print(int(wrong[0]) == 1)
+for other in (
+    tensor_map(address, (16, 16), (8, 8), kind="TFLOAT32"),
+    tensor_map(address, (16, 16), (8, 8), kind="FLOAT32", fill=1),
+    tensor_map(address, (16, 16), (8, 8), swizzle=4),
+):
+    print(int(other[0]) == 801)
+""",
+        10,
+    )
+    assert "TF32" in one.err
+    assert "no fill with NaN" in one.err
