@@ -152,6 +152,8 @@ AM_HELPER __u64 (*const gpu_all)(__u64 condition) = (void *)604;  /* 1 if it is 
 
 AM_HELPER __u64 (*const gpu_distinct)(__u64 value) = (void *)610;	/* how many different values the lanes pass */
 
+AM_HELPER __u64 (*const gpu_is_first)(__u64 value) = (void *)612; /* 1 in the lowest lane that passes this value, else 0 */
+
 /* How often the 32 banks of shared memory are asked for what the lanes access together: 1 where no bank has two words to
  * give, of accesses of 8 and 16 bytes 1 for each half and quarter of the warp. `size` is the same in all lanes. */
 AM_HELPER __u64 (*const gpu_bank_passes)(__u64 address, __u32 size) = (void *)611;

@@ -2,8 +2,9 @@
 
 The lanes with the lowest key, of all warps of all blocks in the batch, execute one segment together. Keys order the
 deepest call first and then the lowest instruction, so that diverged lanes reconverge at the next common instruction.
-When lanes have waited very long, all keys take turns: otherwise a lock would never be released if its holder is at a
-later instruction than the lanes that spin on it.
+Lanes that could run and have not done so for very long take turns with the others: otherwise a lock would never be
+released if its holder is at a later instruction than the lanes that spin on it. Lanes that wait for a short time, as
+in all diverged code, do not: their warps would stay diverged.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
 
 PATIENCE: Final = 4096
-"""Segments executed while other lanes wait, before the waiting lanes take turns."""
-FAIR_EVERY: Final = 2
-"""From then on, one in this many choices of the scheduler is a waiting lane's turn."""
+"""Segments executed from one search for starved lanes to the next: lanes that could run all the time and did not."""
+LEAST_PATIENCE: Final = 8
+"""The same after several searches that found some: each shortens the time to the next one, others lengthen it."""
+FAIR_FOR: Final = 1024
+"""Segments during which starved lanes take turns with the others."""
 GIVE_WAY_EVERY_S: Final = 0.01
 """How often to yield to other threads of the process: numpy releases the GIL so often and so briefly that a waiting
 thread neither gets it nor requests it."""
@@ -37,7 +40,7 @@ GIVE_WAY_S: Final = 50e-6
 TOGETHER: Final = 256
 """Segments that the same lanes execute before the scheduler chooses again."""
 TOGETHER_THEN: Final = 8
-"""The same, once other lanes have waited for long."""
+"""The same, while starved lanes take turns."""
 
 
 class Supply(Protocol):
@@ -90,8 +93,13 @@ class Runner:
         self._seconds = limits.seconds
         self._progress = time.thread_time()
         self._executed = 0
-        self._waited = 0
         self._turns = 0
+        self._patience = self._look_at = PATIENCE
+        self._fair_until = 0
+        self._their_turn = False
+        self._keys = state.key.copy()
+        self._ran = np.zeros(len(state.key), bool)
+        self._starved = np.zeros(len(state.key), bool)
         self._others = int(NOWHERE)
 
     def run(self) -> None:
@@ -124,24 +132,45 @@ class Runner:
         key = int(state.key.min())
         if key == NOWHERE:
             return self._idle()
+        if self._turns >= self._look_at:
+            self._look()
+        starved = self._next_starved()
+        if starved != NOWHERE:
+            key = starved
         here = state.key == key
-        rest = np.where(here, NOWHERE, state.key)
-        self._others = int(rest.min())
-        if self._others != NOWHERE and self._waited > PATIENCE:
-            self._turns += 1
-            if self._turns % FAIR_EVERY == 0:
-                keys = np.unique(rest)[:-1]
-                key = int(keys[self._turns // FAIR_EVERY % len(keys)])
-                here = state.key == key
-                self._others = -1
+        self._others = int(np.where(here, NOWHERE, state.key).min()) if starved == NOWHERE else int(NOWHERE)
         state.selection = compact(np.flatnonzero(here))
+        self._ran[state.selection] = True
+        return key
+
+    def _look(self) -> None:
+        """Find the lanes that could run since the last call and did not."""
+        keys = self._state.key
+        self._starved = (keys != NOWHERE) & (keys == self._keys) & ~self._ran
+        found = bool(self._starved.any())
+        self._patience = max(self._patience // 4, LEAST_PATIENCE) if found else min(self._patience * 2, PATIENCE)
+        self._fair_until = self._turns + FAIR_FOR * found
+        self._look_at = self._fair_until + self._patience if found else self._turns + self._patience
+        self._keys, self._ran = keys.copy(), np.zeros(len(keys), bool)
+
+    def _next_starved(self) -> int:
+        """Return the lowest key of starved lanes if it is their turn, else NOWHERE."""
+        if self._turns >= self._fair_until:
+            return int(NOWHERE)
+        self._their_turn = not self._their_turn
+        if not self._their_turn:
+            return int(NOWHERE)
+        key = int(np.where(self._starved, self._state.key, NOWHERE).min())
+        if key == NOWHERE:  # all have ended, or wait for others
+            self._fair_until, self._look_at = self._turns, self._turns + self._patience
         return key
 
     def _execute(self, key: int) -> None:
         """Execute segments while the chosen lanes stay together and stay first."""
         state = self._state
         warps: Array | slice | None = None
-        for _ in range(TOGETHER if self._waited <= PATIENCE else TOGETHER_THEN):
+        fair = self._turns < self._fair_until
+        for _ in range(TOGETHER_THEN if fair else max(1, min(TOGETHER, self._look_at - self._turns))):
             segment = self._segments[key & PC_MASK]
             if segment.mask is not None:
                 if not self._gather(key, segment.mask):
@@ -171,8 +200,7 @@ class Runner:
         self.instructions += segment.issued * count
         self.warp_instructions += segment.issued * warp_count
         self._executed += segment.issued + 1
-        if self._others != NOWHERE:
-            self._waited += 1
+        self._turns += 1
         if self._executed > self._limit:
             raise self._stopped(segment)
 

@@ -183,6 +183,7 @@ _TABLE = (
     Helper(610, "gpu_distinct", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),  # values in active lanes
     # Passes through the banks of shared memory for (address, size) of the active lanes.
     Helper(611, "gpu_bank_passes", (Arg.ANY, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(612, "gpu_is_first", (Arg.ANY,), Result.NUMBER, Lanes.VARYING, converges=True),  # lowest lane with the value
 )
 
 _POLICY_TABLE = (

@@ -36,17 +36,20 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def accesses(touches: pd.DataFrame) -> pd.DataFrame:
     """Return the records of the ring `touches` that are rows of the table, with the page of each row."""
-    request = ["launch", "warp", "site", "active"]
-    scattered = touches[touches["single"] == 0].assign(warp=lambda rows: rows["thread"] // LANES)
-    # Each request has a record of each active lane.
-    lanes = np.maximum(popcount(scattered["active"]), 1)
-    scattered["request"] = scattered.groupby(request).cumcount() // lanes
-    again = scattered.index[scattered.duplicated([*request, "request", "page"])]
-    kept = touches.drop(index=again)
+    kept = _once(touches) if "single" in touches else touches
     count = kept["more"].to_numpy(np.int64) + 1
     rows = kept.loc[kept.index.repeat(count)]
     behind = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     return rows.assign(page=rows["page"].to_numpy(np.uint64) + behind.astype(np.uint64)).reset_index(drop=True)
+
+
+def _once(touches: pd.DataFrame) -> pd.DataFrame:
+    """Drop records of the same request and page, which earlier versions wrote for each lane of a scattered request."""
+    request = ["launch", "warp", "site", "active"]
+    scattered = touches[touches["single"] == 0].assign(warp=lambda rows: rows["thread"] // LANES)
+    lanes = np.maximum(popcount(scattered["active"]), 1)
+    scattered["request"] = scattered.groupby(request).cumcount() // lanes
+    return touches.drop(index=scattered.index[scattered.duplicated([*request, "request", "page"])])
 
 
 def _figure(table: pd.DataFrame) -> Bars:

@@ -251,6 +251,16 @@ def test_known_access_patterns_take_the_passes_given_in_the_programming_guide(gp
         assert set(gpu.call(611, address.astype(np.uint64), size)) == {passes}, (size, address)
 
 
+@given(st.lists(st.integers(0, 3), min_size=32, max_size=32), st.integers(1, (1 << 32) - 1))
+def test_the_lowest_lane_that_passes_a_value_is_its_first(built, values, came):
+    calls = np.array([came >> lane & 1 for lane in range(32)])
+    results = built.call(612, np.array(values, np.uint64), calls=calls)
+
+    here = [lane for lane in range(32) if calls[lane]]
+    firsts = {min(lane for lane in here if values[lane] == value) for value in {values[lane] for lane in here}}
+    assert {lane for lane in here if results[lane]} == firsts
+
+
 def test_helpers_return_each_threads_position(gpu):
     out = gpu.put(np.zeros((96, 3), np.uint64))
     x = out + 24 * np.arange(96, dtype=np.uint64)

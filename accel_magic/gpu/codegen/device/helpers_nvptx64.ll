@@ -1011,6 +1011,16 @@ define internal fastcc range(i32 0, 33) i32 @bank_passes(i32 noundef %0, i32 nou
   ret i32 %36
 }
 
+define dso_local range(i64 0, 2) i64 @accel_helper_612(i64 noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3, i64 noundef %4) local_unnamed_addr #10 {
+  %6 = tail call fastcc i32 @lane_id() #31
+  %7 = tail call fastcc i32 @active() #32
+  %8 = tail call fastcc i32 @same(i32 noundef %7, i64 noundef %0) #32
+  %9 = tail call range(i32 0, 33) i32 @llvm.cttz.i32(i32 %8, i1 true)
+  %10 = icmp eq i32 %6, %9
+  %11 = zext i1 %10 to i64
+  ret i64 %11
+}
+
 define dso_local i64 @accel_launch() local_unnamed_addr #13 {
   %1 = tail call fastcc i64 @launch_id() #32
   ret i64 %1
@@ -1928,48 +1938,55 @@ define internal fastcc i32 @from_lane(i32 noundef %0, i32 noundef %1, i32 nounde
   ret i32 %4
 }
 
-define internal fastcc { i64, i32 } @claim(ptr addrspace(1) noundef %0, i64 noundef %1, i64 noundef %2, i32 noundef %3) unnamed_addr #26 {
-  %5 = alloca i64, align 8
-  call void @llvm.lifetime.start.p0(i64 8, ptr nonnull %5) #33
-  %6 = tail call fastcc i64 @fresh64(ptr addrspace(1) noundef %0) #31
-  store i64 %6, ptr %5, align 8
-  %7 = getelementptr inbounds i8, ptr addrspace(1) %0, i64 8
-  %8 = zext nneg i32 %3 to i64
-  %9 = mul i64 %8, %2
-  br label %10
+define internal fastcc { i64, i32 } @claim(ptr addrspace(1) noundef %0, i64 noundef %1, i64 noundef %2, i32 noundef %3) unnamed_addr #20 {
+  %5 = getelementptr inbounds i8, ptr addrspace(1) %0, i64 16
+  %6 = zext nneg i32 %3 to i64
+  %7 = mul i64 %6, %2
+  %8 = tail call fastcc i64 @add64(ptr addrspace(1) noundef %5, i64 noundef %7) #31
+  %9 = getelementptr inbounds i8, ptr addrspace(1) %0, i64 8
+  %10 = tail call fastcc i64 @fresh64(ptr addrspace(1) noundef %9) #31
+  %11 = sub i64 %10, %8
+  %12 = add i64 %11, %1
+  %13 = icmp slt i64 %12, %2
+  br i1 %13, label %19, label %14
 
-10:                                               ; preds = %22, %4
-  %11 = load i64, ptr %5, align 8
-  %12 = tail call fastcc i64 @fresh64(ptr addrspace(1) noundef %7) #31
-  %13 = sub i64 %12, %11
-  %14 = add i64 %13, %1
-  %15 = icmp ugt i64 %9, %14
+14:                                               ; preds = %4
+  %15 = icmp ugt i64 %7, %12
   br i1 %15, label %16, label %19
 
-16:                                               ; preds = %10
-  %17 = udiv i64 %14, %2
+16:                                               ; preds = %14
+  %17 = udiv i64 %12, %2
   %18 = trunc i64 %17 to i32
   br label %19
 
-19:                                               ; preds = %10, %16
-  %20 = phi i32 [ %18, %16 ], [ %3, %10 ]
-  %21 = icmp eq i32 %20, 0
-  br i1 %21, label %28, label %22
+19:                                               ; preds = %14, %16, %4
+  %20 = phi i32 [ 0, %4 ], [ %18, %16 ], [ %3, %14 ]
+  %21 = icmp ult i32 %20, %3
+  br i1 %21, label %22, label %28
 
 22:                                               ; preds = %19
-  %23 = zext i32 %20 to i64
-  %24 = mul i64 %23, %2
-  %25 = add i64 %24, %11
-  %26 = call fastcc i32 @swap64(ptr addrspace(1) noundef %0, ptr noundef nonnull %5, i64 noundef %25) #31
-  %27 = icmp eq i32 %26, 0
-  br i1 %27, label %10, label %28
+  %23 = sub nsw i32 %3, %20
+  %24 = zext i32 %23 to i64
+  %25 = mul i64 %24, %2
+  %26 = sub i64 0, %25
+  %27 = tail call fastcc i64 @add64(ptr addrspace(1) noundef %5, i64 noundef %26) #31
+  br label %28
 
-28:                                               ; preds = %19, %22
-  %29 = load i64, ptr %5, align 8
-  call void @llvm.lifetime.end.p0(i64 8, ptr nonnull %5) #33
-  %30 = insertvalue { i64, i32 } poison, i64 %29, 0
-  %31 = insertvalue { i64, i32 } %30, i32 %20, 1
-  ret { i64, i32 } %31
+28:                                               ; preds = %22, %19
+  %29 = icmp eq i32 %20, 0
+  br i1 %29, label %34, label %30
+
+30:                                               ; preds = %28
+  %31 = zext i32 %20 to i64
+  %32 = mul i64 %31, %2
+  %33 = tail call fastcc i64 @add64(ptr addrspace(1) noundef %0, i64 noundef %32) #31
+  br label %34
+
+34:                                               ; preds = %28, %30
+  %35 = phi i64 [ %33, %30 ], [ 0, %28 ]
+  %36 = insertvalue { i64, i32 } poison, i64 %35, 0
+  %37 = insertvalue { i64, i32 } %36, i32 %20, 1
+  ret { i64, i32 } %37
 }
 
 declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32) #27
