@@ -32,6 +32,8 @@ machine has memory."""
 MOST_MODELS: Final = 256
 _SMALLEST: Final = 1 << 20
 LIMITS_US: Final = {protocol.LOAD: 300_000_000, protocol.QUERY: 300_000_000, protocol.EXECUTE: 120_000_000}
+_VARIABLES: Final = frozenset(("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR"))
+"""What the process knows of the environment: a model must not find secrets in its memory."""
 _START_US: Final = 120_000_000
 _DIED: Final = (
     "the process that executes models ended: it ran out of memory or time, or OpenVINO is not installed on the host "
@@ -198,6 +200,7 @@ class Models:
                 own_python.command("accel_magic.lab.models", *arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in _VARIABLES & os.environ.keys()},
                 pass_fds=(theirs.fileno(), self._fd),
             )
         self._connection, self._ready = ours, False

@@ -30,6 +30,9 @@ TYPES: Final = {
 }  # fmt: skip
 """Numbers of the graph extension by element type: an argument's precision, and its metadata's data type."""
 
+_DESCRIPTIONS = (b"<?xml", b"<net")
+"""How the models begin that OpenVINO's NPU plugin writes."""
+
 
 class UnsupportedError(Exception):
     """The model is valid, but this NPU cannot execute it; the message says why."""
@@ -73,11 +76,14 @@ def read(core: ov.Core, blob: memoryview) -> tuple[ov.Model, bool]:
     """The model in a blob, and whether layers' times are wanted.
 
     Raises:
-        UnsupportedError: The blob is damaged.
+        UnsupportedError: The blob is damaged, or its model is in another format.
         Exception: OpenVINO cannot read the model.
 
     """
     flags, xml, weights = parts(blob)
+    # OpenVINO would take other formats too; in ONNX a tensor can be any memory of this process.
+    if not xml.startswith(_DESCRIPTIONS):
+        raise UnsupportedError("the model is not a description in OpenVINO's XML")
     # The weights are copied: the blob is in memory that is used again.
     tensor = ov.Tensor(np.array(weights, np.uint8)) if len(weights) else ov.Tensor(ov.Type.u8, ov.Shape([0]))
     return core.read_model(xml, tensor), _PROFILED in flags

@@ -273,6 +273,19 @@ def test_models_of_a_released_context_are_dropped(jobs, blob, given):
     assert jobs.infer(given) == SUCCESS
 
 
+def test_no_model_reads_the_memory_of_its_process_where_no_secrets_are(jobs, blob, monkeypatch):
+    monkeypatch.setenv("CANARY", "of the lab's user")
+    jobs.load(blob)
+    process = Path(f"/proc/{jobs.driver.npu.models._process.pid}")
+    stack = next(line for line in (process / "maps").read_text().splitlines() if line.endswith("[stack]"))
+    end = int(stack.split()[0].partition("-")[2], 16)
+
+    status, text = jobs.load(npu_models.of_memory(end - 640), 2)
+    assert (status, b"XML" in text) == (commands.FAILED, True)
+    assert b"CANARY" not in (process / "environ").read_bytes()
+    assert jobs.load(blob, 3)[0] == commands.DONE
+
+
 def test_the_process_can_neither_open_files_nor_sockets_and_ends_with_the_device(jobs, blob):
     jobs.load(blob)
     pid = jobs.driver.npu.models._process.pid
