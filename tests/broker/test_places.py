@@ -12,7 +12,7 @@ import pytest
 
 from accel_magic.broker.messages import Places, TraceRequest
 from accel_magic.probes.plan import ProbePoint
-from tests.support import callers
+from tests.support import callers, users
 from tests.support.kernel_objects import kernel_objects
 
 VICTIM = """
@@ -274,3 +274,41 @@ def test_a_program_that_the_user_cannot_read_is_a_typed_error(broker, victim):
         assert broker.run('answer(refused("uprobe:/bin/su:main", "uprobe:libc:atoi"))')[0].startswith("probe.")
     finally:
         program.chmod(0o4755)
+
+
+INSIDE = """
+import ctypes, json, sys
+import accel_magic
+from accel_magic.errors import AccelMagicError
+called = ctypes.CDLL(sys.argv[1]).atoi
+try:
+    with accel_magic.trace(f"uprobe:{sys.argv[1]}:atoi", mode="count") as t:
+        for _ in range(30): called(b"1")
+    print(json.dumps(int(t.result.hits)))
+except AccelMagicError as error:
+    print(json.dumps(error.code))
+"""
+MOUNTED = """
+import shutil
+folder = f"/tmp/accel_magic-mounts-{os.getpid()}"
+for one in ("a", "b", "c"): os.makedirs(f"{folder}/{one}")
+for one in ("a", "b"): shutil.copy(libc_path, f"{folder}/{one}/library.so")
+steps = f"cd {folder}; {mount}; exec setpriv --bounding-set=-all --inh-caps=-all -- " + '"$@"'
+words = [sys.executable, "-c", inside, f"{folder}/a/library.so"]
+done = subprocess.run(["unshare", "-Urm", "sh", "-ec", steps, "sh", *words], capture_output=True, text=True)
+shutil.rmtree(folder)
+answer(done.stdout.strip() or done.stderr)
+"""
+MOUNTS = {
+    "mount --bind b/library.so a/library.so": "30",
+    "mount -t tmpfs tmpfs a; cp b/library.so a": "30",
+    "mount -t overlay overlay -o lowerdir=b:c a": '"broker.file-system"',
+}
+
+
+@pytest.mark.parametrize("mount", MOUNTS)
+def test_a_caller_in_its_own_namespace_traces_what_is_mounted_there_unless_that_could_hide_another(broker, mount):
+    made = subprocess.run(users.command(users.FIRST, "unshare", "-Urm", "true"), capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("this machine does not let users create user namespaces")
+    assert broker.run(LIBC + f"inside, mount = {INSIDE!r}, {mount!r}\n" + MOUNTED) == [MOUNTS[mount]]
