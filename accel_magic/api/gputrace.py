@@ -109,7 +109,7 @@ class GpuOptions:
         if self.every is not None and self.by_launch:
             raise ProbeError(
                 "maps can be read by time or by launch, not both",
-                fix="remove every or by_launch",
+                fix="remove --by-launch, or --every (in Python: by_launch, every)",
                 code="gpu.every-beside-launch",
             )
 

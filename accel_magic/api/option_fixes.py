@@ -125,7 +125,8 @@ def _of_value(name: str, value: str | None, options: Mapping[str, argparse.Actio
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     example = str(next(iter(action.choices))) if action.choices else _EXAMPLES.get(metavar, "")
     if value is None:
-        return f"write {option} {example} instead of {option}" if example else ""
+        shown = name.split("/", maxsplit=1)[0]  # `-o` is what documents show
+        return f"write {shown} {example} instead of {shown}" if example else ""
     number = _NUMBER.fullmatch(value)
     if number:
         factor = _THOUSANDS.get(number[2], 1) if metavar == "N" else 1

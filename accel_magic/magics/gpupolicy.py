@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ class GpuPolicy(Magics):
         if tried != 1:
             raise ProbeError(
                 "policies are tried on one thing: the cell's accesses, --trace or --tenants",
-                fix="remove --tenants or --trace"
+                fix=_fewer(given, over_cell=cell is not None)
                 if tried
                 else "add --trace zipf, or write %%gpupolicy over a cell that runs GPU kernels",
                 code="policy.one-trace",
@@ -190,7 +191,7 @@ def _refuse(given: argparse.Namespace, options: tuple[str, ...], what: str) -> N
     if used:
         raise ProbeError(
             f"{', '.join(used)} {'are' if len(used) > 1 else 'is'} for {what} only",
-            fix="leave out the option",
+            fix=f"remove {' and '.join(used)}",
             code="option.conflict",
         )
 
@@ -209,6 +210,13 @@ class _Progress:
             self._handle = display(shown, raw=True, display_id=True)
         else:
             self._handle.update(shown, raw=True)
+
+
+def _fewer(given: argparse.Namespace, *, over_cell: bool) -> str:
+    """What to remove so that one thing is left, as it is written on the line."""
+    options = {"--tenants": given.tenants, "--trace": given.trace}
+    there = [f"{name} {shlex.quote(value)}" for name, value in options.items() if value is not None]
+    return f"remove {(' and ' if over_cell else ' or ').join(there)}"
 
 
 @cache

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 _WILD = re.compile(r"[*?\[\]]")
 _CLOSE_LOOK = 300  # names compared by difflib, which is slow
@@ -61,7 +61,11 @@ def near(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
 
 def suggestion(wanted: str, names: Iterable[str]) -> str:
     """Return `did you mean a, b or c?`, or '' if no name is similar."""
-    found = near(wanted, names)
+    return did_you_mean(near(wanted, names))
+
+
+def did_you_mean(found: Sequence[str]) -> str:
+    """Return `did you mean a, b or c?`; '' without names."""
     if not found:
         return ""
     *head, last = found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes.globs import suggestion
+from accel_magic.probes.globs import did_you_mean, near, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ def resolve(name: str, pid: int | None) -> Path:
         MachineError: The process's mappings are not readable.
 
     """
-    if "/" in name:
+    if "/" in name or not name.strip("."):
         return _from_path(name)
     files = mapped_files(pid) if pid is not None else []
     found = (
@@ -64,12 +64,7 @@ def resolve(name: str, pid: int | None) -> Path:
     raise ProbeError(
         f"there is no library or program called {name!r}",
         why="it is not mapped into the process, known to the loader, or on PATH",
-        fix=" ".join(
-            (
-                suggestion(name, known) or suggestion(f"lib{name}", known),
-                "Import the package that loads it first, or give its path.",
-            )
-        ).strip(),
+        fix=" ".join((_similar(name, known), "Import the package that loads it first, or give its path.")).strip(),
         code="probe.no-library",
     )
 
@@ -128,6 +123,13 @@ def _executable(pid: int | None) -> Path | None:
         return None if pid is None else _as_seen_here(str(Path(f"/proc/{pid}/exe").readlink()), pid)
     except OSError:
         return None
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    """`did you mean ...?`, or ''; that two names begin with `lib` does not make them similar."""
+    stems = {other.removeprefix("lib"): other for other in known}
+    found = [stems[stem] for stem in near(name.removeprefix("lib"), stems)]
+    return did_you_mean(found)
 
 
 def _among_mapped(name: str, files: list[Path], executable: Path | None) -> Path | None:

@@ -833,7 +833,7 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
     if not known:
         raise ProbeError(
             f"{spec.text!r}: {path} has no USDT probes",
-            fix="use uprobe:LIBRARY:FUNCTION",
+            fix=f"write uprobe:{spec.target}:{spec.name} instead of {spec.text} for the function of that name",
             code="probe.no-usdt",
         )
     provider, name = matcher(spec.provider), matcher(spec.name)
