@@ -12,7 +12,8 @@ The text of a frame determines its kind, by the conventions of flame graph tools
 | anything else | native |
 
 Lines that begin with `#` are comments (Austin's `# interval: 100`), unless they look like a stack whose first frame has
-that name (`#1;run 5`). In two columns of weights (difffolded.pl), the file compares two profiles and is rejected.
+that name (`#1;run 5`). Austin's say what it sampled: its weights are microseconds, or bytes. In two columns of weights
+(difffolded.pl), the file compares two profiles and is rejected.
 
 Within a name `;` is written `%3B`, a line feed `%0A`, a carriage return `%0D`, and a `%` before one of these `%25`;
 a `#` at the beginning of a line is written `%23`. If all stacks end with a space and a number, that space is `%20`.
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from accel_magic.recording.profile import Profile
+    from accel_magic.recording.profile import Profile, Unit
 
 ORIGIN: Final = "folded stacks"
 COMMENT: Final = re.compile(rb"#(?![^\s;][^;\n]*;.*[ \t][0-9]+\s*$)")
 _LINE: Final = re.compile(r"(.*)[ \t]([0-9]{1,19})", re.DOTALL)
 _TWO_WEIGHTS: Final = re.compile(rb".*\S[ \t]+[0-9]{1,19}[ \t]+[0-9]{1,19}\s*", re.DOTALL)
 _METRICS: Final = re.compile(rb".*[ \t][0-9]{1,19}(?:,-?[0-9]{1,19})+\s*", re.DOTALL)
+_MODE: Final = re.compile(rb"^# mode: (wall|cpu|memory)\s*$", re.MULTILINE)
+_INTERVAL: Final = re.compile(rb"^# interval: [0-9]+\s*$", re.MULTILINE)
 _OPENING: Final = {"#": "%23", "%23": "%2523"}
 """How the beginning of a line is written if it is one of these."""
 _NUMBERED: Final = re.compile(r"[ \t](?=[0-9]{1,19}\Z)")
@@ -115,11 +118,13 @@ def parse(data: bytes, name: str = "this text") -> Profile:
     if rows and not data.endswith(b"\n"):
         stacks, note = _unended(stacks, rows[-1][0])
         notes += note
+    unit, scale = _unit(data)
     builder = ProfileBuilder()
     frames: dict[str, int] = {}
     total = 0
     for number, raw in stacks:
         stack, weight = _parted(_text(raw), number, name)
+        weight *= scale
         total += weight
         if total > MOST:
             raise _wrong(name, number, "the sum of all weights is over 2^63 - 1")
@@ -127,7 +132,15 @@ def parse(data: bytes, name: str = "this text") -> Profile:
             if text not in frames:
                 frames[text] = builder.frame(*frame_of(text))
         builder.add(builder.stack(frames[text] for text in stack), weight)
-    return builder.build(origin=ORIGIN, notes=notes)
+    return builder.build(unit=unit, origin=ORIGIN, notes=notes)
+
+
+def _unit(data: bytes) -> tuple[Unit, int]:
+    """Unit of the weights, and the factor to it, from the comments that Austin writes."""
+    mode = _MODE.search(data)
+    if not mode or not _INTERVAL.search(data):
+        return "samples", 1
+    return ("bytes", 1) if mode[1] == b"memory" else ("ns", 1000)
 
 
 def _comments(count: int) -> list[str]:

@@ -48,6 +48,8 @@ _FUNCTION: Final = (
 )
 _ENTER: Final = r"^sys_(?P<call>\w+)\((?P<text>.*)\)$"
 _EXIT: Final = r"^sys_(?P<call>\w+)[ \t]+->[ \t]+(?P<text>\S+)$"
+_STACK: Final = r"^(?:(?:kernel|user)_stack:[ \t]+)?<(?:user )?stack trace ?>\s*$"
+_STACK_FRAME: Final = r"^[ \t]*=>[ \t]"
 _GRAPH: Final = ("funcgraph_entry", "funcgraph_exit")
 _NONE: Final = pa.scalar(None, pa.binary())
 
@@ -67,6 +69,7 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     """Read the lines; times are on the trace's clock, by default close to CLOCK_MONOTONIC."""
     rows, others = extract(blocks, LINE)
     content = _content(column(rows, "what"))
+    stacks = np.asarray(pc.match_substring_regex(column(rows, "what"), _STACK))
     time = times(column(rows, "sec"), column(rows, "frac"))
     tid = integers(column(rows, "tid"), np.int32)
     cpu = np.maximum(integers(column(rows, "cpu"), np.int16), integers(column(rows, "latency_cpu"), np.int16))
@@ -82,14 +85,21 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
         comm=texts(pc.if_else(pc.equal(column(rows, "comm"), b"<...>"), _NONE, column(rows, "comm"))),
     )
     kept, hits, text, notes = _with_calls(hits, content)
+    kept = kept & ~stacks
     ends = int(content.drawn.sum()) - int(kept[content.drawn].sum())
     hits, caller = hits.rows(kept), content.caller.filter(pa.array(kept))
     more, left_out = fields.columns(text.filter(pa.array(kept)), hits.name)
     if len(caller) > caller.null_count:
         more = {"caller": texts(caller), **more}
-    rest = rest_of(others)
-    rest = replace(rest, malformed=rest.malformed + int((~kept).sum()) - ends)
+    rest = rest_of(others, known=_STACK_FRAME)
+    rest = replace(rest, malformed=rest.malformed + int((~kept & ~stacks).sum()) - ends)
+    notes = (*notes, *_about_stacks(int(stacks.sum())))
     return graph.found("ftrace output", replace(hits, columns={**hits.columns, **more}), rest, left_out, notes)
+
+
+def _about_stacks(count: int) -> tuple[str, ...]:
+    how = "perf record -g ... and perf script record events with their stacks"
+    return (f"stack traces left out: {count:,}; {how}",) if count else ()
 
 
 def with_returns(text: pa.Array, exits: NDArray[np.bool_]) -> pa.Array:

@@ -1,8 +1,11 @@
 """Reading and writing folded stacks."""
 
 import re
+import shutil
 import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -151,9 +154,40 @@ def test_lines_that_begin_with_a_hash_are_comments_except_stacks_of_a_task_with_
 
     profile = folded.parse(data)
 
-    assert profile.total == 3 + 4 + 5
+    assert profile.total == (3 + 4 + 5) * 1000
     assert {frame.name for frame in profile.frames} == {"main", "load", "#1", "run"}
     assert profile.notes == ("4 lines that begin with # were skipped as comments",)
+
+
+def test_austins_weights_have_its_unit():
+    text = "# austin: 3.7.0\n# interval: 1000\n# mode: {}\n\nP1;T0:1;a.py:busy:4 29476\nP1;T0:1;a.py:idle:5 524\n"
+    wall, cpu, memory = (folded.parse(text.format(mode).encode()) for mode in ("wall", "cpu", "memory"))
+
+    assert (wall.total, wall.unit) == (cpu.total, cpu.unit) == (30_000_000, "ns")
+    assert (memory.total, memory.unit) == (30_000, "bytes")
+    assert folded.parse(b"# mode: wall\na;b 3\n").unit == "samples"  # another tool's
+
+
+AUSTIN = """
+import sys, time
+end = time.process_time() + 1
+while time.process_time() < end:
+    sum(range(200))
+print(time.process_time())
+"""
+
+
+@pytest.mark.skipif(not shutil.which("austin"), reason="austin is not installed")
+def test_a_profile_of_austin_has_the_time_of_the_program(tmp_path):
+    path = tmp_path / "austin.txt"
+    python = Path(sys.executable).resolve()
+    command = ["austin", "-s", "-i", "1ms", "-o", path, python, "-S", "-c", AUSTIN]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    spent_ns = float(re.search(r"^\d+\.\d+$", done.stdout, re.MULTILINE)[0]) * 1e9
+    profile = folded.read(path)
+    assert profile.unit == "ns"
+    assert 0.3 * spent_ns < profile.total < 30 * spent_ns  # a unit is a factor of 1,000
 
 
 @pytest.mark.parametrize("name", ["#", "# a", "#a", "%23a", "%2523", "# a; 5", "a 5", "thread 7", "%20 8", "a%209"])

@@ -169,3 +169,37 @@ def test_an_event_with_varying_fields_is_read(imported):
 
     assert events["a"].fillna(-1).tolist() == [1, -1, 5, -1, -1, 7]
     assert events["b"].fillna(-1).tolist() == [2, 4, -1, -1, -1, 6]
+
+
+STACKS = """         python3-18683   [001] .....  4409.983731: sys_getppid()
+         python3-18683   [001] .....  4409.985351: <stack trace>
+ => ftrace_syscall_enter
+ => syscall_trace_enter
+ => do_syscall_64
+ => entry_SYSCALL_64_after_hwframe
+         python3-18683   [001] .....  4409.985351: <user stack trace>
+ =>  <00007fe29ea784f7>
+         python3-18683   [001] .....  4409.988335: sys_getppid()
+         python3-18683   [001] .....  4409.988349: <stack trace>
+ => ftrace_syscall_enter
+"""
+REPORTED = """            bash-1977  [000]    17.001000: sched_wakeup:         x:3 [120] CPU:000
+            bash-1977  [000]    17.001010: kernel_stack:         <stack trace >
+=> try_to_wake_up (ffffffff8112a3c0)
+=> wake_up_q (ffffffff8112a9b4)
+            bash-1977  [000]    17.002000: sched_wakeup:         x:3 [120] CPU:000
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "events", "stacks"),
+    [(HEAD + STACKS, ["sys_enter_getppid"] * 2, 3), (REPORTED, ["sched_wakeup"] * 2, 1)],
+    ids=["trace", "trace-cmd"],
+)
+def test_stack_traces_are_no_events_and_are_counted_once(imported, text, events, stacks):
+    result = imported(text)
+
+    assert result.events["function"].tolist() == events
+    assert text.count("stack trace") == stacks
+    assert next(note.partition(";")[0] for note in result.plan.notes) == f"stack traces left out: {stacks}"
+    assert "dropped" not in "".join(result.plan.notes)
