@@ -54,6 +54,9 @@ int touch(struct gpu_ctx *ctx)
 
 	if (!gpu_is_leader())
 		return 0;
+	// A copy by a tensor map: the address is the map's, those of the elements are not known.
+	if (!ctx->size)
+		sectors = 0;
 	// A lane that accesses more than a sector touches the next ones too.
 	if (ctx->size > SECTOR)
 		sectors *= ctx->size / SECTOR;

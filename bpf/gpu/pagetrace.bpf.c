@@ -29,6 +29,9 @@ int touch(struct gpu_ctx *ctx)
 		return 0;
 	if (!gpu_is_first(page))
 		return 0;
+	// A copy by a tensor map: the address is the map's, those of the elements are not known.
+	if (!ctx->size)
+		return 0;
 	record = bpf_ringbuf_reserve(&touches, sizeof(*record), 0);
 	if (!record)
 		return 0;

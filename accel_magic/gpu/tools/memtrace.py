@@ -31,8 +31,9 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row per memory operation that ran, most sectors first.
 
     `name` (of the kernel), `file`, `line`, `operation`, `space`, `bytes` (per lane), `requests` (by warps), `lanes`
-    (over all requests), `sectors` (of 32 bytes, touched by the requests; 0 in shared memory), `passes` (over the banks
-    of shared memory; 0 elsewhere, and if the lanes' bytes are not known), `per_request` (sectors or passes), `ratio`
+    (over all requests), `sectors` (of 32 bytes, touched by the requests; 0 in shared memory and for copies by tensor
+    maps), `passes` (over the banks of shared memory; 0 elsewhere, and if the lanes' bytes are not known),
+    `per_request` (sectors or passes), `ratio`
     (of sectors or passes to `fewest`; NaN without either), `fewest` (that the same bytes need), `total_bytes`, `site`,
     `kernel`.
     """
@@ -41,7 +42,7 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     shared = table["space"] == "shared"
     total = table["lanes"].astype("int64") * table["bytes"].astype("int64")
     # A request needs at least the sectors that hold its own lanes' bytes.
-    least = np.maximum(np.ceil(total / _SECTOR), table["requests"].astype("int64"))
+    least = np.maximum(np.ceil(total / _SECTOR), table["requests"].astype("int64")).where(table["sectors"] > 0, 0)
     in_banks = table["bytes"].between(1, _WIDEST) & ~table["instruction"].str.contains(_FEW_ROWS, na=False)
     fewest = np.where(shared, table["fewest"].where(in_banks, 0), least).astype("int64")
     passes = table["passes"].where(shared & in_banks, 0).astype("int64")

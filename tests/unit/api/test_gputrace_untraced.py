@@ -72,3 +72,20 @@ def test_programs_that_ask_for_other_accesses_are_not_bothered():
     image = nvrtc.Texture(np.ones((4, 4), np.float32))
     result = traced("kernelcount", lambda: nvrtc.CpuKernel(ptx, "fetch_2d")[1, 32](image, points, out, 5))
     assert "textures" not in str(result)
+
+
+def test_copies_by_tensor_maps_are_counted_without_sectors_and_pages():
+    ptx, out = text("tensors"), np.zeros(128, np.uint8)
+    tensor = nvrtc.TensorMap(np.ones((8, 16), np.int32), (4, 8))
+
+    def run():
+        nvrtc.CpuKernel(ptx, "load2")[1, 32, 128](tensor, np.zeros(2, np.int32), out, 128)
+
+    table = traced("memtrace", run).tools["memtrace"]
+    (copy,) = table[table["operation"] == "async copy"].to_dict("records")
+    assert (copy["requests"], copy["lanes"], copy["bytes"], copy["sectors"]) == (1, 1, 0, 0)
+    assert np.isnan(copy["ratio"])
+    assert out.view(np.int32).tolist() == [1] * 32
+    # The kernel reads two coordinates and writes 128 bytes, in four requests.
+    pages = traced("pagetrace", run).tools["pagetrace"]
+    assert pages["write"].tolist() == [False] * 2 + [True] * 4
