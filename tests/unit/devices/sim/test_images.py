@@ -370,3 +370,41 @@ def test_the_device_refuses_images_that_are_not_in_its_memory():
     ):
         with raises("gpu.bad-texture", AccelMagicError):
             device.images.add(View((wrong,)))
+
+
+FORMS = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry forms(.param .u64 image, .param .u64 out)
+{
+.reg .pred %p<2>;
+.reg .b32 %r<24>;
+.reg .f32 %f<4>;
+.reg .b64 %rd<3>;
+ld.param.u64 %rd0, [image];
+ld.param.u64 %rd1, [out];
+mov.f32 %f0, 0f3FC00000;
+mov.f32 %f1, 0f3F000000;
+mov.u32 %r0, 2;
+mov.u32 %r1, 1;
+mov.u32 %r2, 7;
+tex.2d.v2.f16x2.f32 {%r4, %r5}|%p0, [%rd0, {%f0, %f1}];
+selp.u32 %r6, 1, 0, %p0;
+tex.2d.v4.s32.s32 {%r7, %r8, %r9, %r10}, [%rd0, {%r0, %r1}];
+tex.base.2d.v4.u32.s32 {%r11, %r12, %r13, %r14}, [%rd0, {%r2, %r1}];
+st.global.v4.u32 [%rd1], {%r4, %r5, %r6, %r7};
+st.global.v4.u32 [%rd1+16], {%r8, %r11, %r12, %r14};
+ret;
+}
+"""
+
+
+def test_half_results_whole_coordinates_and_the_predicate_of_residency():
+    array = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4) / 4
+    out = np.zeros(8, np.uint32)
+    CpuKernel(FORMS)[1, 1](Texture(array, channels=4), out)
+    assert out[:2].view(np.float16).tolist() == array[0, 1].tolist()
+    assert out[2] == 1
+    # The last column is the nearest to one beyond the edge.
+    assert out[3:].view(np.float32).tolist() == [*array[1, 2, :2], *array[1, 2, [0, 1, 3]]]
