@@ -345,6 +345,24 @@ def _dot(parts: int) -> Callable[[Modifiers], Form]:
     return rule
 
 
+def _differences(modifiers: Modifiers) -> Form:
+    """Rule for vabsdiff4: the absolute differences of four bytes, or their sum added to the third operand."""
+    adds = modifiers.flag("add")
+    second, first, result = modifiers.type(), modifiers.type(), modifiers.type()
+
+    def differ(a: Array, b: Array, c: Array) -> Array:
+        left, right = (
+            _pieces(value, (SIGNED if kind.signed else UNSIGNED)[1]) for value, kind in ((a, first), (b, second))
+        )
+        found = np.abs(left - right)
+        if adds:
+            return (c + found.sum(-1)).astype(result.dtype)
+        whole: Array = np.ascontiguousarray(found.astype(np.uint8)).view(result.dtype)[..., 0]
+        return whole
+
+    return Form((result,), (U32, U32, result), differ)
+
+
 def _pieces(a: Array, dtype: Any) -> Array:
     """Split 32-bit numbers into shape (lanes, pieces), int64."""
     return np.ascontiguousarray(np.asarray(a)[..., None]).view(dtype).astype(np.int64)
@@ -376,6 +394,7 @@ RULES = {
     "bmsk": _bmsk,
     "szext": _szext,
     "fns": _fns,
+    "vabsdiff4": _differences,
     "dp4a": _dot(4),
     "dp2a": _dot(2),
 }

@@ -449,3 +449,31 @@ def test_selection_follows_a_predicate_or_a_sign():
     assert got.tolist() == [a if c & 1 else b for a, b, c in values]
     (got,) = run("slct.u32.s32 {d0}, {s0}, {s1}, {s2}", ["u32"], ["u32", "u32", "s32"], *columns)
     assert got.tolist() == [a if c < 2**31 else b for a, b, c in values]
+
+
+def bytes_of(number, kind):
+    found = [number >> shift & 255 for shift in (0, 8, 16, 24)]
+    return [one - 256 if kind == "s32" and one > 127 else one for one in found]
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32"])
+def test_absolute_differences_of_four_bytes(kind):
+    numbers = [*rows("u32", "u32", kind), (0, 0xFFFFFFFF, 0), (0x80808080, 0x7F7F7F7F, 1), (0x80, 0x7F, 5)]
+    numbers = [(a, b, wrap(c, kind)) for a, b, c in numbers]
+
+    def differences(a, b):
+        return [abs(x - y) & 255 for x, y in zip(bytes_of(a, kind), bytes_of(b, kind), strict=True)]
+
+    def total(a, b, c):
+        whole = [abs(x - y) for x, y in zip(bytes_of(a, kind), bytes_of(b, kind), strict=True)]
+        return wrap(c + sum(whole), kind)
+
+    instruction = f"vabsdiff4.{kind}.{kind}.{kind}{{add}} {{{{d0}}}}, {{{{s0}}}}, {{{{s1}}}}, {{{{s2}}}}"
+    check(instruction.format(add=".add"), kind, ["u32", "u32", kind], total, numbers)
+    check(
+        instruction.format(add=""),
+        kind,
+        ["u32", "u32", kind],
+        lambda a, b, _c: wrap(sum(one << 8 * at for at, one in enumerate(differences(a, b))), kind),
+        numbers,
+    )
