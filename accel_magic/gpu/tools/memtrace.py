@@ -42,7 +42,7 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     shared = table["space"] == "shared"
     total = table["lanes"].astype("int64") * table["bytes"].astype("int64")
     # A request needs at least the sectors that hold its own lanes' bytes.
-    least = np.maximum(np.ceil(total / _SECTOR), table["requests"].astype("int64")).where(table["sectors"] > 0, 0)
+    least = np.where(table["sectors"] > 0, np.maximum(np.ceil(total / _SECTOR), table["requests"]), 0)
     in_banks = table["bytes"].between(1, _WIDEST) & ~table["instruction"].str.contains(_FEW_ROWS, na=False)
     fewest = np.where(shared, table["fewest"].where(in_banks, 0), least).astype("int64")
     passes = table["passes"].where(shared & in_banks, 0).astype("int64")
