@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.devices.sim.memory import GLOBAL
-from accel_magic.errors import ProgramError
+from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
     from accel_magic.devices.sim.memory import Heap
@@ -129,7 +129,7 @@ class Images:
         """Add a texture or a surface and return its handle.
 
         Raises:
-            ProgramError: Its format or its sizes are not supported, or its texels are not within one allocation.
+            ProbeError: Its format or its sizes are not supported, or its texels are not within one allocation.
 
         """
         for image in view.levels:
@@ -143,12 +143,12 @@ class Images:
         """Remove a texture or surface.
 
         Raises:
-            ProgramError: There is none with this handle.
+            ProbeError: There is none with this handle.
 
         """
         with self._lock:
             if self._views.pop(handle, None) is None:
-                raise ProgramError(
+                raise ProbeError(
                     f"{handle:#x} is not the handle of a texture or surface on the CPU device.",
                     why="It was never created, or it is already destroyed.",
                     fix="Destroy each handle exactly once.",
@@ -181,8 +181,8 @@ def _span(image: Image, *, stride: bool) -> int:
     return sum(max(reach, 0) if stride else min(reach, 0) for reach in reaches)
 
 
-def _unsupported(why: str) -> ProgramError:
-    return ProgramError(
+def _unsupported(why: str) -> ProbeError:
+    return ProbeError(
         "The CPU device cannot use this image as a texture or surface.",
         why=f"{why[0].upper()}{why[1:]}.",
         fix="Use 1, 2 or 4 channels of 8 to 32-bit integers or floats, and cube maps of 6 square faces.",

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _OPAQUE = 8
 """Bytes of texture, sampler and surface references, which the device cannot use."""
+OPAQUE = frozenset({"texref", "samplerref", "surfref"})
+"""Types of these references."""
+NO_REFERENCES = "texture and surface references (.texref, .surfref) are not supported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ def type_named(name: str) -> Type:
         UnknownFormError: The device does not support it.
 
     """
+    if name in OPAQUE:
+        raise UnknownFormError(NO_REFERENCES)
     if name not in TYPES:
         raise UnknownFormError(f"the type .{name} is not supported")
     return TYPES[name]

@@ -20,6 +20,7 @@ from accel_magic.devices.sim.code import (
 )
 from accel_magic.devices.sim.faults import Violation
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.devices.sim.variables import NO_REFERENCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -108,7 +109,7 @@ def _image(code: Code, operand: Operand) -> tuple[Read, Operand]:
 def _handle(code: Code, base: Operand | None) -> Read:
     if isinstance(base, Symbol):
         raise UnknownFormError(
-            "texture and surface references (.texref, .surfref) are not supported",
+            NO_REFERENCES,
             "Use texture objects: cudaTextureObject_t, cudaSurfaceObject_t.",
         )
     require(isinstance(base, Register), "its texture or surface is not a register")

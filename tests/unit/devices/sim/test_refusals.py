@@ -49,3 +49,10 @@ def test_each_kind_of_instruction_is_refused_with_its_own_reason(instruction):
         Device(1 << 20).load(source)
     assert REFUSED[instruction] in caught.value.why[0].lower() + caught.value.why[1:]
     assert caught.value.fix
+
+
+def test_a_parameter_that_is_a_texture_reference_is_refused_with_its_reason():
+    source = ".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry k(.param .texref image) { ret; }\n"
+    with raises("gpu.ptx.unsupported") as caught:
+        Device(1 << 20).load(source)
+    assert "references (.texref" in caught.value.why

@@ -168,13 +168,19 @@ print(int(d.cuTexObjectCreate(what, how, None)[0]) == 801)
 strange = d.CUDA_ARRAY_DESCRIPTOR()
 strange.Width, strange.Height, strange.Format, strange.NumChannels = 4, 4, d.CUarray_format.CU_AD_FORMAT_NV12, 1
 print(int(d.cuArrayCreate(strange)[0]) == 801)
+beyond = d.CUDA_RESOURCE_DESC()
+beyond.resType = d.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
+beyond.res.linear.devPtr, beyond.res.linear.format, beyond.res.linear.numChannels = on_device(image), FLOAT, 1
+beyond.res.linear.sizeInBytes = image.nbytes + 4
+how.flags = 0
+print(int(d.cuTexObjectCreate(beyond, how, None)[0]) == 1)
 handle = texture(what)
 ok(d.cuTexObjectDestroy(handle))
 print(int(d.cuTexObjectDestroy(handle)[0]) == 1)
 points, out = on_device(np.zeros((1, 4), np.float32)), on_device(np.zeros(4, np.float32))
 print(int(launch("fetch_2d", handle, points, out, 1)) == 719)
 """,
-        4,
+        5,
     )
     assert "sRGB" in one.err
     assert "is not a texture" in one.err
