@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.memory import Heap
 
 _BLOCK_PROGRAM = re.compile(r"\.pragma\s+\"accel_magic (\w+) ([\w$%]+) (\d{1,9}) (\d{1,9})\"")
+_RESERVED = "%reserved_smem_offset_1"
+"""Register that holds where the shared memory begins that is reserved for cooperative groups of several warps."""
+_RESERVED_BYTES = 1 << 10
 _ENDING = frozenset({*control.ENDS, *barriers.NAMES, "ret"})
 
 
@@ -104,6 +107,9 @@ class _Loader:
         )
 
     def _declare_variables(self) -> None:
+        if _RESERVED in self._parsed.text:
+            place = self._take_shared(_RESERVED_BYTES, FRAME_ALIGN)
+            self._variables[_RESERVED] = Variable("shared", place, _RESERVED_BYTES)
         declared = [(item, one) for item in self._parsed.variables for one in item.names]
         for item, one in declared:
             size, to = sizes(item, one)

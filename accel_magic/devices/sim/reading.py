@@ -147,7 +147,7 @@ def _name(item: ptx.Name, scope: Scope) -> Operand:
         return Number(32)
     if name in scope.registers or specials.known(name):
         return Register(name)
-    if name.startswith("%"):
+    if name.startswith("%") and name not in scope.variables:
         raise UnknownFormError(f"{name} is not a register that the device supports")
     return Symbol(name)
 

@@ -93,3 +93,10 @@ def test_no_thread_passes_a_clusters_barrier_before_the_last_has_arrived():
     out = device.allocate(256)
     device.launch(device.load(source), "k", 1, 64, [out])
     assert device.copy_out(out, 256).view(np.uint32).tolist() == [7] * 64
+
+
+def test_groups_of_several_warps_reduce_through_reserved_shared_memory(bench):
+    given = np.random.default_rng(0).integers(-99, 99, 512, np.int32)
+    _, out = bench.run("tiles", "sums", 2, 256, given, np.zeros_like(given))
+    total = given.reshape(-1, 64).sum(axis=1)
+    assert np.array_equal(out.reshape(-1, 64), np.repeat((65 * total)[:, None], 64, axis=1))
