@@ -4,11 +4,12 @@
 #include "accel_gpu.h"
 
 struct event {
-	u64 address; // 0 at barriers
+	u64 address; // at instructions of a warp the lanes that they name, else 0 at barriers
+	u64 value; // that a store writes; of several components a hash
 	u32 kernel;
 	u32 site;
 	u32 size; // bytes
-	u32 space;
+	u32 values; // components of the value; 0 if it is not known
 };
 
 struct {
@@ -19,7 +20,13 @@ struct {
 
 u64 missed; // events without a record: without a barrier, accesses that it orders would look like races
 
-static __always_inline int record(struct gpu_ctx *ctx)
+static __always_inline u64 hash(struct gpu_ctx *ctx)
+{
+	return ctx->value0 ^ ctx->value1 * 0x9e3779b97f4a7c15 ^ ctx->value2 * 0xc2b2ae3d27d4eb4f ^
+	       ctx->value3 * 0x165667b19e3779f9;
+}
+
+static __always_inline int record(struct gpu_ctx *ctx, u64 address, u32 values)
 {
 	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
@@ -27,11 +34,12 @@ static __always_inline int record(struct gpu_ctx *ctx)
 		__sync_fetch_and_add(&missed, 1);
 		return 0;
 	}
-	event->address = ctx->address;
+	event->address = address;
+	event->value = hash(ctx);
 	event->kernel = ctx->kernel;
 	event->site = ctx->site;
 	event->size = ctx->size;
-	event->space = ctx->space;
+	event->values = values;
 	bpf_ringbuf_submit(event, 0);
 	return 0;
 }
@@ -42,19 +50,19 @@ int access(struct gpu_ctx *ctx)
 	// Instructions that name no space may access local memory, whose addresses are each thread's own.
 	if (ctx->space != GPU_SPACE_SHARED && ctx->space != GPU_SPACE_GLOBAL)
 		return 0;
-	return record(ctx);
+	return record(ctx, ctx->address, ctx->values <= 4 ? ctx->values : 0);
 }
 
 SEC("gpu/barrier")
 int wait(struct gpu_ctx *ctx)
 {
-	return record(ctx);
+	return record(ctx, 0, 0);
 }
 
 SEC("gpu/sync")
 int synchronize(struct gpu_ctx *ctx)
 {
-	return record(ctx);
+	return record(ctx, ctx->mask, 0);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -2,7 +2,7 @@
 
 Whole-block barriers divide the accesses of a block into intervals. Within an interval, accesses of different threads
 are not ordered, except those of lanes between which `bar.warp.sync` lies, and those between which both threads have an
-atomic or volatile access. Stores of the same constant do not conflict.
+atomic or volatile access. Stores of equal values to the same bytes do not conflict.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _STRONG: Final = r"\.(?:volatile|relaxed|acquire|release|acq_rel|mmio)\b"
 _UNKNOWN: Final = _GUARD + r"(?:multimem\.|cp\.\S*bulk)"
 """Accesses whose bytes the records do not show."""
 _UNSEEN_WRITE: Final = _GUARD + r"(?:cp\.|wmma\.store|multimem\.)"
-_CONSTANT: Final = r"\],\s*(-?[0-9]\w*)\s*;$"
-"""What a store writes, if the instruction says."""
+_NAMES_LANES: Final = _GUARD + r"((?:bar\.warp|barrier\.warp|shfl|vote|match|redux)\b)\S*\.?sync"
+"""Instructions of a warp whose records have the lanes that they name."""
+_READS_LANES: Final = "shfl"
+"""Of these, what reads registers of the named lanes: those that do not exist must not be named."""
 _MATRIX: Final = _GUARD + r"(?:ld|st)matrix"
 _ROW: Final = 16
 _ROWS: Final = 8
@@ -50,13 +52,16 @@ class Conflicts:
     Attributes:
         races: One row per pair of places: `kernel`, `space`, `site`, `other_site`, `address`, `bytes`, `launches`, and
             `launch`, `block`, `thread`, `other_block`, `other_thread` of an example. `site` writes.
-        unwritten: The same for reads of shared memory that was not written; without the columns of another access.
+        absent: One row per place that names lanes of its warp that do not come there: `kernel`, `site`, `launches`, and
+            `launch`, `block`, `thread` and `other_thread` (the absent one) of an example.
+        unwritten: As `races`, for reads of shared memory that was not written; without the columns of another access.
         unchecked: Places of kernels within whose blocks nothing was compared: `kernel`, `site`.
 
     """
 
     races: pd.DataFrame
     unwritten: pd.DataFrame
+    absent: pd.DataFrame
     unchecked: pd.DataFrame
 
 
@@ -82,7 +87,8 @@ def find(run: Run, events: pd.DataFrame) -> Conflicts:
     blocks = _races(cells[~shared], ["launch", "space", "cell"], "block", ("next_block", "last_block"))
     unseen = sites.loc[sites["unseen_write"], "of_kernel"]
     known = cells[shared & ~cells["kernel"].isin(unseen) & (not (unseen == _SHARED_FUNCTION).any())]
-    return Conflicts(_by_places(pd.concat([warps, lanes, blocks])), _unwritten(known), unchecked)
+    absent = _absent(placed[placed["names_lanes"] != ""])
+    return Conflicts(_by_places(pd.concat([warps, lanes, blocks])), _unwritten(known), absent, unchecked)
 
 
 def _classified(sites: pd.DataFrame) -> pd.DataFrame:
@@ -104,7 +110,7 @@ def _classified(sites: pd.DataFrame) -> pd.DataFrame:
             "access": (where == Where.MEMORY.value) & ~text.str.contains(_UNKNOWN),
             "write": writes,
             "strong": atomic | text.str.contains(_STRONG),
-            "constant": text.str.extract(_CONSTANT)[0].where(writes & ~atomic).fillna(""),
+            "names_lanes": text.str.extract(_NAMES_LANES)[0].fillna(""),
             "rows": (_ROWS * matrices).where(text.str.contains(_MATRIX), 0),
             "unseen_write": text.str.contains(_UNSEEN_WRITE) | (writes & (sites["space"] == "generic")),
         }
@@ -135,8 +141,18 @@ def _placed(run: Run, events: pd.DataFrame) -> pd.DataFrame:
             "site": events["site"].to_numpy(np.int32),
             "address": events["address"].to_numpy(np.uint64),
             "size": events["size"].to_numpy(np.int64),
+            "stored": _stored(events),
+            "threads": block[0] * block[1] * block[2],
         }
     )
+
+
+def _stored(events: pd.DataFrame) -> NDArray[np.int64]:
+    """Number stored values by address: equal ones have the same number; those that are not known differ from all."""
+    if "values" not in events:  # recorded by an earlier version
+        return -1 - np.arange(len(events))
+    keys = events.groupby(["address", "size", "values", "value"], sort=False).ngroup().to_numpy(np.int64)
+    return np.where(events["values"].to_numpy() > 0, keys, -1 - np.arange(len(events)))
 
 
 def _with_intervals(placed: pd.DataFrame) -> pd.DataFrame:
@@ -191,12 +207,14 @@ def _races(cells: pd.DataFrame, group: list[str], unit: str, nearest: tuple[str,
     together = cells.groupby(group, sort=False)
     several = together[unit].transform("min") != together[unit].transform("max")
     chosen = cells[several & together["write"].transform("any")]
-    number = chosen.groupby(group, sort=False).ngroup()
-    ends = chosen.assign(number=number).sort_values(["number", "site", unit, "order"])
+    chosen = chosen.assign(number=chosen.groupby(group, sort=False).ngroup())
+    stored = chosen.groupby(["number", "site"], sort=False)["stored"]
+    alike = stored.transform("min") == stored.transform("max")
+    ends = chosen.assign(alike=alike & (chosen["stored"] >= 0)).sort_values(["number", "site", unit, "order"])
     first, last = (ends.drop_duplicates(["number", "site"], keep=keep) for keep in ("first", "last"))
     pairs = first.merge(last, on="number", suffixes=("", "_other"))
     conflict = (pairs["write"] | pairs["write_other"]) & ~(pairs["strong"] & pairs["strong_other"])
-    same = (pairs["constant"] != "") & (pairs["constant"] == pairs["constant_other"])
+    same = pairs["alike"] & pairs["alike_other"] & (pairs["stored"] == pairs["stored_other"])
     pairs = pairs[conflict & ~same & (pairs[unit] != pairs[f"{unit}_other"])]
     following, before = nearest
     earlier = pairs["order"] < pairs["order_other"]
@@ -226,6 +244,32 @@ def _by_places(pairs: pd.DataFrame) -> pd.DataFrame:
     launches = ordered.groupby(places)["launch"].nunique().rename("launches").reset_index()
     examples = ordered.drop_duplicates(places).drop(columns="width")
     return examples.merge(sums, on=places).merge(launches, on=places)
+
+
+def _absent(named: pd.DataFrame) -> pd.DataFrame:
+    """Return the places whose masks name lanes that execute fewer instructions with this mask than others of the warp.
+
+    Args:
+        named: Records of instructions that name lanes, which are in `address`.
+
+    """
+    group = ["launch", "block", "warp", "address", "names_lanes"]
+    rows = named.assign(lane=named["thread"] % LANES, turn=named.groupby([*group, "thread"]).cumcount())
+    last = rows.sort_values("turn", kind="stable").drop_duplicates(group, keep="last")
+    times = rows.groupby([*group, "lane"]).size().rename("times").reset_index()
+    lanes = last.loc[last.index.repeat(LANES)].reset_index(drop=True)
+    lanes["lane"] = np.tile(np.arange(LANES), len(last))
+    lanes = lanes.merge(times, on=[*group, "lane"], how="left")
+    lanes["other_thread"] = lanes["warp"] * LANES + lanes["lane"]
+    asked = lanes["address"].to_numpy(np.uint64) >> lanes["lane"].to_numpy(np.uint64) & np.uint64(1)
+    exists = (lanes["other_thread"] < lanes["threads"]) | (lanes["names_lanes"] == _READS_LANES)
+    missing = lanes[(asked == 1) & exists & (lanes["times"].fillna(0) <= lanes["turn"])]
+    missing = missing.sort_values(["launch", "block", "thread", "other_thread"], kind="stable")
+    launches = missing.groupby(["kernel", "site"])["launch"].nunique().rename("launches").reset_index()
+    examples = missing.drop_duplicates(["kernel", "site"])
+    columns = ["kernel", "site", "launch", "block", "thread", "other_thread"]
+    chosen: pd.DataFrame = examples[columns].assign(other_block=examples["block"])
+    return chosen.merge(launches, on=["kernel", "site"])
 
 
 def _unwritten(cells: pd.DataFrame) -> pd.DataFrame:

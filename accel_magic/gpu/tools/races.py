@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _RACE: Final = "race"
 _UNWRITTEN: Final = "unwritten"
+_ABSENT: Final = "absent"
 _UNCHECKED: Final = "unchecked"
 _LOST: Final = "lost"
 _NUMBERS: Final = (
@@ -32,19 +33,24 @@ _COLUMNS: Final = (
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row per pair of places that race, place that reads unwritten shared memory, or reason not to compare.
+    """One row per pair of places that race, other place with a problem, or reason not to compare.
 
-    `name` (of the kernel), `kind` (`race`, `unwritten`, `unchecked` or `lost`), `space`, `operation`, `file` and `line`
-    of the access (of a race: the one that writes), `other`, `other_file` and `other_line` of the other one, `launch`,
-    `block`, `thread`, `other_block`, `other_thread` and `address` of an example (threads within their block), `bytes`
-    (different ones, over all blocks and launches), `launches`, `site`, `other_site`, `kernel`. If records were `lost`,
-    nothing is compared, and `bytes` is their number.
+    `name` (of the kernel), `kind` (`race`, `unwritten`, `absent`, `unchecked` or `lost`), `space`, `operation`, `file`
+    and `line` of the access (of a race: the one that writes), `other`, `other_file` and `other_line` of the other one,
+    `launch`, `block`, `thread`, `other_block`, `other_thread` and `address` of an example (threads within their block),
+    `bytes` (different ones, over all blocks and launches), `launches`, `site`, `other_site`, `kernel`. If records were
+    `lost`, nothing is compared, and `bytes` is their number.
     """
     missed = sum(int(frame["missed"].sum()) for name, frame in maps.items() if name.startswith(".bss"))
     if missed:
         return _shaped(pd.DataFrame({"name": [""], "kind": [_LOST], "bytes": [missed], "kernel": [-1]}))
     found = find(run, maps["events"])
-    parts = ((_RACE, found.races), (_UNWRITTEN, found.unwritten), (_UNCHECKED, found.unchecked))
+    parts = (
+        (_RACE, found.races),
+        (_UNWRITTEN, found.unwritten),
+        (_ABSENT, found.absent),
+        (_UNCHECKED, found.unchecked),
+    )
     table = pd.concat([frame.assign(kind=kind) for kind, frame in parts if len(frame)] or [found.races.assign(kind="")])
     return _shaped(_with_places(with_names(table, run), run.sites))
 
@@ -102,7 +108,7 @@ def _race(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence
 
 
 def _collides(races: pd.DataFrame) -> pd.Series:
-    """Whether one instruction stores to the same bytes in several threads: harmless if their values are equal."""
+    """Whether one instruction stores different values to the same bytes in several threads."""
     return (races["site"] == races["other_site"]) & (races["operation"] == "store")
 
 
@@ -128,6 +134,17 @@ def _unwritten(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evi
             "place": _place(row),
             "threads": _thread(row),
             "bytes": int(row["bytes"]),
+            "launches": int(row["launches"]),
+        }
+
+
+def _absent(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+    """Places whose masks name lanes that do not come there."""
+    for row in _by_lines(table[(table["kind"] == _ABSENT) & (table["launches"] >= threshold)]):
+        yield {
+            "name": str(row["name"]),
+            "place": _place(row),
+            "threads": f"{_thread(row)} waits for thread {row['other_thread']}",
             "launches": int(row["launches"]),
         }
 
@@ -158,7 +175,7 @@ def _figure(table: pd.DataFrame) -> Bars:
 
 
 TOOL = Tool(
-    shows="races: accesses to the same bytes that nothing orders; reads of unwritten shared memory",
+    shows="races: accesses to the same bytes that nothing orders; reads of unwritten shared memory; absent lanes",
     table=_table,
     figure=_figure,
     rules=(
@@ -178,11 +195,11 @@ TOOL = Tool(
             "stores-collide",
             "warning",
             "{name}: several threads store to the same {space} memory at {place} ({threads})",
-            "Only one of the values remains, and which one is not defined; if all are equal, it does no harm.",
+            "Only one of the different values remains, and which one is not defined.",
             "Store from one thread (`if (threadIdx.x == 0)`), or combine the values with an atomic operation.",
             threshold=1,
             unit="byte",
-            source="values are not recorded, so equal ones are not recognized",
+            source="stores of equal values are not counted",
             check=_collide,
         ),
         Rule(
@@ -195,6 +212,18 @@ TOOL = Tool(
             unit="byte",
             source="an unwritten byte can have any value",
             check=_unwritten,
+        ),
+        Rule(
+            "lanes-absent",
+            "warning",
+            "{name}: the mask at {place} names lanes that do not take part ({threads})",
+            "A lane that has ended is not waited for, and what is read from it is undefined; one on another path may "
+            "be waited for forever.",
+            "Compute the mask before the branch (`__ballot_sync`), or move the call to where all named lanes come.",
+            threshold=1,
+            unit="launch",
+            source="a mask must name the lanes that execute the instruction",
+            check=_absent,
         ),
         Rule(
             "races-unchecked",

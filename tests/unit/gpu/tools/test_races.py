@@ -98,6 +98,73 @@ extern "C" __global__ void named(int *out) {
     }
 }
 """
+LANES = r"""
+extern "C" __global__ void left(int *out, int n) {
+    int i = threadIdx.x;
+    if (i >= n) return;
+    out[i] = __shfl_down_sync(MASK, out[i], 1);                                         // from the next lane
+}
+extern "C" __global__ void masked(int *out, int n) {
+    int i = threadIdx.x;
+    unsigned mask = __ballot_sync(0xffffffff, i < n);
+    if (i >= n) return;
+    out[i] = __shfl_down_sync(mask, out[i], 1);
+    __syncwarp(mask);
+}
+extern "C" __global__ void ended(int *out, int n) {
+    int i = threadIdx.x;
+    if (i >= n) return;
+    __syncwarp();                                                                       // of all
+    out[i] = i;
+}
+extern "C" __global__ void voted(int *out, int n) {
+    int i = threadIdx.x;
+    for (int k = 0; k < n; k++) {
+        if (k == 2 && i % 32 == 5) return;
+        out[i] = __any_sync(0xffffffff, k == i);                                        // again and again
+    }
+}
+"""
+
+
+def test_masks_that_name_lanes_that_have_ended_have_a_row_with_both_threads():
+    ptx = nvrtc.compile(LANES.replace("MASK", "0xffffffff"))
+    launches = [("left", 1, 64, 40), ("masked", 1, 64, 40), ("ended", 2, 32, 31), ("voted", 1, 64, 3)]
+    result = traced(ptx, *((name, grid, block, [np.zeros(64, np.int32), n]) for name, grid, block, n in launches))
+
+    table = result.tools["races"]
+    assert set(table["kind"]) == {"absent"}
+    lines = LANES.splitlines()
+    comments = [lines[line - 1].rpartition("//")[2].strip() for line in table["line"]]
+    found = set(zip(table["name"], comments, table["other_thread"], strict=True))
+    assert found == {("left", "from the next lane", 40), ("ended", "of all", 31), ("voted", "again and again", 5)}
+    assert table.set_index("name")["thread"]["left"] in range(32, 40)
+    assert {finding.id for finding in result.diagnose()} == {"lanes-absent"}
+
+
+def test_lanes_that_do_not_exist_are_reported_where_they_are_read():
+    ptx = nvrtc.compile(LANES.replace("MASK", "0xffffffff"))
+    launches = [("left", 1, 48), ("ended", 1, 48), ("masked", 1, 48)]
+    result = traced(ptx, *((name, grid, block, [np.zeros(64, np.int32), 64]) for name, grid, block in launches))
+
+    table = result.tools["races"]
+    assert table[["name", "kind", "other_thread"]].values.tolist() == [["left", "absent", 48]]
+
+
+@pytest.mark.parametrize(("value", "findings"), [("n", set()), ("n + i % 2", {"stores-collide"})])
+@pytest.mark.parametrize("kind", ["int", "double2"])
+def test_stores_of_equal_values_to_the_same_bytes_do_no_harm(value, findings, kind):
+    text = f"make_double2({value}, 1)" if kind == "double2" else value
+    source = f"""extern "C" __global__ void flagged(const int *in, {kind} *flag, int n) {{
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (in[i] > 3 && i != 40) *flag = {text};
+        if (i == 40) *flag = {text};
+    }}"""
+    result = traced(nvrtc.compile(source), ("flagged", 2, 64, [ints(128), np.zeros(4), 7]))
+    assert {finding.id for finding in result.diagnose()} - {"memory-races"} == findings
+    assert bool(len(result.tools["races"])) == bool(findings)
+
+
 RIGHT = {
     "BARRIER": "__syncthreads()",
     "WARP_BARRIER": "__syncwarp()",
@@ -148,7 +215,7 @@ EXPECTED = {
 }
 
 
-FOUND = {"one_cell": {"stores-collide"}, "counted": {"memory-races", "stores-collide"}}
+FOUND = {"one_cell": {"stores-collide"}}
 """Findings other than `memory-races` alone."""
 
 
