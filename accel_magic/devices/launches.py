@@ -52,6 +52,7 @@ class Launch:
         number: The device's number for the launch (%gridid), if known from the call.
         pid: The process that launches; 0 for this one.
         tid: The thread that launches, numbered as in kernel traces; 0 if unknown.
+        cooperative: Whether its blocks may wait for each other.
         kernel_number: The value that programs read as `kernel`, to distinguish kernels with the same name.
 
     """
@@ -69,6 +70,7 @@ class Launch:
     pid: int = 0
     tid: int = 0
     kernel_number: int | None = None
+    cooperative: bool = False
 
 
 class Observer(Protocol):

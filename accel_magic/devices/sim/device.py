@@ -23,7 +23,7 @@ from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.machine import KERNEL_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from accel_magic.devices.sim.program import Function, Program
     from accel_magic.devices.sim.types import Array
@@ -185,10 +185,13 @@ class Device:
         grid: Sequence[int] | int,
         block: Sequence[int] | int,
         shared_bytes: int = 0,
+        *,
+        cooperative: bool = False,
     ) -> None:
         """Check a launch without running it. Raises what `launch` raises for its kernel, grid, block or memory."""
         function = _kernel(module, kernel)
-        self._shape(module.program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
+        shape = self._shape(module.program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
+        _require_resident(shape, cooperative=cooperative)
 
     def launch(  # noqa: PLR0917 - a launch's arguments, in CUDA's order
         self,
@@ -198,6 +201,8 @@ class Device:
         block: Sequence[int] | int,
         arguments: Sequence[int | float | np.generic | bytes],
         shared_bytes: int = 0,
+        *,
+        cooperative: bool = False,
     ) -> Launch:
         """Run a kernel to its end, after the kernels that other threads have already launched.
 
@@ -208,6 +213,7 @@ class Device:
             block: Threads of a block, up to three dimensions.
             arguments: One for each parameter: a number, or the parameter's bytes.
             shared_bytes: Dynamic shared memory of a block.
+            cooperative: Whether the blocks may wait for each other (`grid.sync()`): all run at the same time.
 
         Raises:
             ProgramError: There is no such kernel, or the arguments do not fit its parameters.
@@ -217,12 +223,13 @@ class Device:
         """
         program, function = module.program, _kernel(module, kernel)
         shape = self._shape(program, function, grid=_three(grid), block=_three(block), dynamic=shared_bytes)
+        _require_resident(shape, cooperative=cooperative)
         data = parameters(function, arguments)
         limits = Limits(self._limit, _kernel_seconds() if self._seconds is None else self._seconds)
-        with self._one:
+        with self._one, self._workspace(cooperative=cooperative) as workspace:
             self._launches += 1
             start = self.time_ns + LAUNCH_NS
-            state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches)
+            state = State(shape, self._heap, Region(data), function.parameter_bytes, self._launches, workspace)
             state.images = self.images
             bind(program, function, state, self.multiprocessors)
             programs = BlockPrograms(program, function, state, self.multiprocessors, limits)
@@ -252,6 +259,16 @@ class Device:
             start,
             tuple(state.printed),
         )
+
+    @contextlib.contextmanager
+    def _workspace(self, *, cooperative: bool) -> Iterator[int]:
+        """Allocate zeroed memory in which the blocks of a cooperative launch count each other; 0 for other launches."""
+        address = self._heap.allocate(WORKSPACE_BYTES) if cooperative else 0
+        try:
+            yield address
+        finally:
+            if address:
+                self._heap.free(address)
 
     def _shape(
         self,
@@ -309,6 +326,16 @@ def _kernel(module: Module, name: str) -> Function:
     return found
 
 
+def _require_resident(shape: Shape, *, cooperative: bool) -> None:
+    """Check that all blocks of a cooperative launch run at the same time. Raises ProbeError."""
+    blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
+    _possible(
+        not cooperative or blocks <= shape.slots,
+        f"{blocks} blocks together",
+        f"At most {shape.slots} blocks of this size run at the same time",
+    )
+
+
 def _possible(condition: bool, what: str, why: str) -> None:
     if not condition:
         raise ProbeError(
@@ -342,5 +369,7 @@ def _fault(kernel: str, state: State, violation: Violation) -> DeviceFault:
     )
 
 
+WORKSPACE_BYTES: Final = 16
+"""Bytes that a grid's barrier needs."""
 ARCH: Final = "sm_80"
 """What kernels are compiled for: the newest architecture without warp-group matrix instructions."""

@@ -69,6 +69,8 @@ _VECTORS: Final = (
     "%cluster_ctaid",
     "%cluster_nctaid",
 )
+_WORKSPACE: Final = {"%envreg1": 32, "%envreg2": 0}
+"""Halves of the address of the workspace of a cooperative launch, as CUDA's headers expect them."""
 _ENVIRONMENT: Final = re.compile(r"%(envreg([0-9]|[12][0-9]|3[01])|pm[0-7](_64)?)$")
 
 
@@ -108,6 +110,8 @@ def fill(name: str, target: Array, state: State, multiprocessors: int) -> None:
         target[:] = _coordinate(vector, _AXES[axis], state)
     elif name == "%warpid":
         target[:] = state.thread // WARP
+    elif name in _WORKSPACE:
+        target[:] = state.workspace >> _WORKSPACE[name] & 0xFFFFFFFF
     elif name == "%smid":
         target[:] = state.slot % multiprocessors
     else:

@@ -80,6 +80,7 @@ class State:
         parameters: The kernel's parameters.
         launch: Number of the launch.
         images: The device's textures and surfaces; None for code that cannot use them.
+        workspace: Address of the memory in which blocks of a cooperative launch count each other; 0 for other launches.
         selection: The lanes that execute now.
         key: Each lane's position; int64, shape (lanes,). The lowest runs next.
         parked: Key at which a lane waits for other lanes of its warp, or -1.
@@ -101,6 +102,7 @@ class State:
     parameters: Region
     parameter_bytes: int
     launch: int
+    workspace: int = 0
     arrays: list[Array] = field(default_factory=list)
     registers: dict[int, Array] = field(default_factory=dict)
     returns: list[Array] = field(default_factory=list)

@@ -243,11 +243,18 @@ class Calls:
 
     def launch(self, client: Client, request: Request, tid: int) -> Reply:
         """Queue a kernel."""
-        number, stream, xy, zx, yz, shared = request.numbers
+        number, stream, xy, zx, yz, rest = request.numbers
+        shared, cooperative = rest & 0xFFFFFFFF, bool(rest >> 32)
         function = client.functions[number]
         module = client.modules[function.module]
         grid, block = (*_halves(xy), _halves(zx)[0]), (_halves(zx)[1], *_halves(yz))
-        self.device.check(module, function.name, grid, block, shared)
+        try:
+            self.device.check(module, function.name, grid, block, shared, cooperative=cooperative)
+        except ProbeError:
+            if not cooperative:
+                raise
+            self.device.check(module, function.name, grid, block, shared)
+            return Reply(Result.COOPERATIVE_LAUNCH_TOO_LARGE)
         compiled = _compiled(module, function.name)
         slots = compiled.parameters if compiled is not None else ()
         given = [request.data[slot.offset : slot.offset + slot.size] for slot in slots]
@@ -259,7 +266,7 @@ class Calls:
 
         def run() -> None:
             self.device.time_ns = max(self.device.time_ns, self.clock.now())
-            ran = self.device.launch(module, function.name, grid, block, given, shared)
+            ran = self.device.launch(module, function.name, grid, block, given, shared, cooperative=cooperative)
             with client.lock:
                 client.printed += ran.printed
             if self.observer is not None:

@@ -7,7 +7,7 @@ import ctypes.util
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -172,11 +172,13 @@ class CpuKernel:
     Args:
         ptx: The module.
         name: The kernel; optional if the module has only one.
+        together: Whether launches are cooperative, see `cooperative`.
 
     """
 
     ptx: str
     name: str = ""
+    together: bool = False
 
     def __post_init__(self) -> None:
         found = entries(self.ptx)
@@ -189,6 +191,14 @@ class CpuKernel:
                 code="gpu.no-kernel",
             )
         object.__setattr__(self, "name", name)
+
+    @property
+    def cooperative(self) -> CpuKernel:
+        """The same kernel, launched so that its blocks may wait for each other: `grid.sync()` of cooperative groups.
+
+        All blocks run at the same time; a launch of more blocks than can do so raises ProbeError.
+        """
+        return replace(self, together=True)
 
     def __getitem__(self, launch: Any) -> Callable[..., None]:
         """Set the launch: (grid, block) or (grid, block, bytes of dynamic shared memory)."""
@@ -255,7 +265,7 @@ class CpuKernel:
                 if isinstance(given, Surface | TensorMap):
                     value, where = stack.enter_context(given.on_device(runner.device, where)), []
                 values.append(_packed(value, where, parameter, f"argument {place}", "the kernel takes"))
-            launch = Launch(NAME, self.name, grid, block, shared, 0, time.monotonic_ns())
+            launch = Launch(NAME, self.name, grid, block, shared, 0, time.monotonic_ns(), cooperative=self.together)
             run(runner.device, runner.observer, runner.module(self.ptx), launch, values)
 
 

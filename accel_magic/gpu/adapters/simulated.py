@@ -68,6 +68,8 @@ class Device(Protocol):
         block: tuple[int, int, int],
         arguments: Sequence[int | float | np.generic | bytes],
         shared_bytes: int = 0,
+        *,
+        cooperative: bool = False,
     ) -> Ran:
         """Run a kernel until it ends."""
 
@@ -86,7 +88,15 @@ def run(
 
     """
     observer.launching(launch)
-    ran = device.launch(module, launch.kernel, launch.grid, launch.block, arguments, launch.shared_bytes)
+    ran = device.launch(
+        module,
+        launch.kernel,
+        launch.grid,
+        launch.block,
+        arguments,
+        launch.shared_bytes,
+        cooperative=launch.cooperative,
+    )
     if ran.printed:
         sys.stdout.write("".join(ran.printed))  # like a GPU's driver
     observer.launched(replace(launch, returned_ns=time.monotonic_ns(), device_ns=ran.duration_ns, number=ran.number))

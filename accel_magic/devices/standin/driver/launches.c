@@ -160,10 +160,11 @@ struct launch_attribute {
 	union {
 		char room[64];
 		unsigned int cluster[3];
+		int cooperative;
 	};
 };
 
-enum { CLUSTER_DIMENSION = 4 };
+enum { COOPERATIVE = 2, CLUSTER_DIMENSION = 4 };
 
 /* Parse a launch's `extra`: pairs of a key and a value, ended by a null. */
 static CUresult packed(void **extra, const void **data, size_t *size)
@@ -211,7 +212,7 @@ static CUresult gather(CUfunction function, void **parameters, void **extra, cha
 	return SUCCESS;
 }
 
-static CUresult launch(CUfunction function, const struct launch *how, void **parameters, void **extra)
+static CUresult launch(CUfunction function, const struct launch *how, int cooperative, void **parameters, void **extra)
 {
 	const unsigned int *grid = how->grid, *block = how->block;
 	struct request request = {.operation = LAUNCH};
@@ -233,7 +234,7 @@ static CUresult launch(CUfunction function, const struct launch *how, void **par
 	request.a[2] = grid[0] | (uint64_t)grid[1] << 32;
 	request.a[3] = grid[2] | (uint64_t)block[0] << 32;
 	request.a[4] = block[1] | (uint64_t)block[2] << 32;
-	request.a[5] = how->shared;
+	request.a[5] = how->shared | (uint64_t)!!cooperative << 32;
 	if (is_captured(how->stream))
 		return capture_launch(how->stream, &request, room);
 	return ask(&request, room, NULL, NULL);
@@ -245,7 +246,7 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned i
 {
 	struct launch how = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream, NULL, 0};
 
-	return launch(function, &how, parameters, extra);
+	return launch(function, &how, 0, parameters, extra);
 }
 
 API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -254,18 +255,22 @@ API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
 {
 	struct launch how = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream, NULL, 0};
 
-	return launch(function, &how, parameters, NULL);
+	return launch(function, &how, 1, parameters, NULL);
 }
 
 API CUresult cuLaunchKernelEx(const struct launch *how, CUfunction function, void **parameters, void **extra)
 {
+	int cooperative = 0;
+
 	for (unsigned int i = 0; how && i < how->count; i++) {
 		const struct launch_attribute *one = &how->attributes[i];
 
 		if (one->id == CLUSTER_DIMENSION && one->cluster[0] * one->cluster[1] * one->cluster[2] > 1)
 			return INVALID_CLUSTER_SIZE;
+		if (one->id == COOPERATIVE)
+			cooperative = one->cooperative;
 	}
-	return how ? launch(function, how, parameters, extra) : INVALID_VALUE;
+	return how ? launch(function, how, cooperative, parameters, extra) : INVALID_VALUE;
 }
 
 /* Resident blocks of a multiprocessor of compute capability 8.0, limited by threads, number and shared memory. */

@@ -213,6 +213,22 @@ print(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 60000, None, None, None), sy
     assert [line for line in out.splitlines() if "hello" not in line] == ["1 1 400", "1", "0 1", "0 0"]
 
 
+def test_blocks_of_cooperative_launches_share_a_zeroed_workspace_and_all_must_fit(machine):
+    """The kernel stores 7 more than the first 8 bytes of the workspace, or 0 without one."""
+    out = machine().run("""
+begin()
+function, to = kernel("workspace"), alloc(8)
+def cooperative(blocks):
+    places = (c_void_p * 1)(ctypes.addressof(c_uint64(to)))
+    return cu.cuLaunchCooperativeKernel(function, blocks, 1, 1, 32, 1, 1, 0, None, places)
+put(to, [9, 9])
+print(cooperative(2), sync(), *get(to, 2))
+print(launch(function, c_uint64(to)), sync(), *get(to, 2))
+print(cooperative(1 << 16), sync())
+""")
+    assert out.split() == ["0", "0", "7", "0", "0", "0", "0", "0", "720", "0"]
+
+
 def test_copies_and_fills_beyond_an_allocation_fail_and_change_nothing(machine):
     out = machine().run("""
 begin()
