@@ -47,8 +47,8 @@ static __always_inline int record(struct gpu_ctx *ctx, u64 address, u32 values)
 SEC("gpu/memory")
 int access(struct gpu_ctx *ctx)
 {
-	// Instructions that name no space may access local memory, whose addresses are each thread's own.
-	if (ctx->space != GPU_SPACE_SHARED && ctx->space != GPU_SPACE_GLOBAL)
+	// Of those that name no space, the host uses atomics and volatile accesses, which order others.
+	if (ctx->space == GPU_SPACE_LOCAL)
 		return 0;
 	return record(ctx, ctx->address, ctx->values <= 4 ? ctx->values : 0);
 }

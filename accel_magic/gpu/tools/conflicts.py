@@ -107,7 +107,8 @@ def _classified(sites: pd.DataFrame) -> pd.DataFrame:
             "barrier": barrier,
             "warp_barrier": text.str.contains(_OF_WARP),
             "other_order": text.str.contains(_OTHER_ORDER) & ~followed,
-            "access": (where == Where.MEMORY.value) & ~text.str.contains(_UNKNOWN),
+            # Instructions that name no space may access local memory, whose addresses are each thread's own.
+            "access": (where == Where.MEMORY.value) & ~text.str.contains(_UNKNOWN) & (sites["space"] != "generic"),
             "write": writes,
             "strong": atomic | text.str.contains(_STRONG),
             "names_lanes": text.str.extract(_NAMES_LANES)[0].fillna(""),

@@ -64,6 +64,13 @@ def test_it_is_traced_like_any_other_launch(waves):
     assert counted[["name", "launches", "warps"]].values.tolist() == [["waves", 1, 8]]
 
 
+def test_the_barrier_of_the_grid_orders_accesses_of_different_blocks(waves):
+    with accel_magic.gputrace("races", device="cpu") as trace:
+        waves.cooperative[4, 64](np.zeros(256, np.int32), np.zeros(256, np.int32), 2)
+    assert trace.result.tools["races"].empty
+    assert len(trace.result.maps["events"]) > 256 * 2 * 5
+
+
 def test_without_a_cooperative_launch_the_barrier_stops_the_kernel_as_on_a_gpu(waves):
     with pytest.raises(DeviceFault, match="trap"):
         waves[2, 32](np.zeros(64, np.int32), np.zeros(64, np.int32), 1)
