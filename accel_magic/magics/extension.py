@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from traitlets import TraitError
 
 from accel_magic.analysis.flame import stacks as cells
 from accel_magic.errors import MachineError, ProbeError
+from accel_magic.gpu.adapters.numba_kernels import advice
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.itt import collector
 from accel_magic.magics import flame as flame_options
@@ -53,6 +55,7 @@ def load(shell: Any) -> None:
     cells.use(cells_of(shell))
     for pattern, completer in _COMPLETERS.items():
         shell.set_hook("complete_command", completer, re_key=pattern)
+    shell.events.register("post_run_cell", _advise)
     with suppress(MachineError, OSError):  # a trace of ITT tasks reports it
         collector.install()
     if in_kernel(shell):  # a terminal shows text only
@@ -74,6 +77,12 @@ def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
         ) from None
 
 
+def _advise(result: Any) -> None:
+    """After a cell that failed where no magic was in charge, print what would work."""
+    if text := advice(result.error_in_exec):
+        print(text, file=sys.stderr)
+
+
 def unload(shell: Any) -> None:
     """Remove the magics and end the helper processes."""
     from accel_magic.kernel.bcc import compiler
@@ -87,6 +96,8 @@ def unload(shell: Any) -> None:
             shell.magics_manager.magics[kind].pop(name, None)
     for pattern in _COMPLETERS:
         shell.strdispatchers["complete_command"].regexs.pop(re.compile(pattern), None)
+    with suppress(ValueError):
+        shell.events.unregister("post_run_cell", _advise)
     cells.use(dict)
     compiler.stop()
     reader.end()

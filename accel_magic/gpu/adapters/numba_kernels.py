@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 
 
 NAME = "Numba-CUDA"
+_NEEDS_DRIVER = (
+    "accel_magic: Numba compiles kernels with a signature where they are defined, and needs a CUDA driver for it\n"
+    "  fix: define them in the cell that %%gputrace --device cpu traces, or remove the signature: "
+    "@cuda.jit without one compiles at the first launch"
+)
+
+
+def advice(error: BaseException | None) -> str:
+    """Return what to do about an error of a cell; '' if it is not Numba's for a missing CUDA driver."""
+    kind = type(error)
+    missing = kind.__name__ == "CudaSupportError" and kind.__module__.startswith("numba")
+    return _NEEDS_DRIVER if missing else ""
 
 
 def origin(function: Any) -> SourceLine | None:
