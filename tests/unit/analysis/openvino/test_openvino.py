@@ -50,8 +50,9 @@ def test_the_share_of_each_layer_is_that_of_openvinos_own_profiling(traced):
     rounds = traced(
         """
 rounds = []
+model = network()  # once, since the names of some nodes are numbers that differ between models
 for _ in range(7):
-    request = ov.Core().compile_model(network(), "CPU", {"PERF_COUNT": True}).create_infer_request()
+    request = ov.Core().compile_model(model, "CPU", {"PERF_COUNT": True}).create_infer_request()
     data = {0: random.random((1, 3, 64, 64), np.float32)}
     with accel_magic.trace("openvino:layers") as t:
         for _ in range(40):
@@ -68,6 +69,7 @@ finish(t, rounds=rounds)
     assert {"conv0", "conv1", "conv2"} <= names
     for name in names:
         best = sorted(differences[name] for differences in rounds if name in differences)[:2]
+        assert len(best) == 2
         assert max(best) < 0.03, (name, rounds)
 
 
