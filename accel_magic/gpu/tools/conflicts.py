@@ -150,8 +150,6 @@ def _placed(run: Run, events: pd.DataFrame) -> pd.DataFrame:
 
 def _stored(events: pd.DataFrame) -> NDArray[np.int64]:
     """Number stored values by address: equal ones have the same number; those that are not known differ from all."""
-    if "values" not in events:  # recorded by an earlier version
-        return -1 - np.arange(len(events))
     keys = events.groupby(["address", "size", "values", "value"], sort=False).ngroup().to_numpy(np.int64)
     return np.where(events["values"].to_numpy() > 0, keys, -1 - np.arange(len(events)))
 
