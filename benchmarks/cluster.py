@@ -92,11 +92,16 @@ def _in_processes(count: int) -> float:
         )
         for _ in range(count)
     ]
-    for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "traced\n"
-    took = time.perf_counter() - begin
-    for process in started:
-        process.communicate()
-        require(process.returncode == 0, f"a process that traces itself failed: {process.returncode}")
+    try:
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "traced\n"
+        took = time.perf_counter() - begin
+        for process in started:
+            process.communicate()
+            require(process.returncode == 0, f"a process that traces itself failed: {process.returncode}")
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
     return took

@@ -1,7 +1,9 @@
 """Each group of benchmarks fails if what it measures does not happen: an idle workload, or a trace of nothing."""
 
+import contextlib
 import importlib
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +124,17 @@ def test_a_group_fails_if_what_it_measures_does_not_happen(name, benchmarks, mon
     assert benchmarks("run").main(["--quick", "--only", group]) == 1
 
     assert f"{group}: FAILED: " in capsys.readouterr().err
+    assert left_behind() == []
+
+
+def left_behind():
+    """Command lines of this process's children that run benchmarks."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            with contextlib.suppress(OSError):  # it has ended
+                found.append(Path(f"/proc/{child}/cmdline").read_bytes())
+    return [line for line in found if b"benchmarks" in line]
 
 
 def test_each_group_is_broken_or_needs_another_machine(benchmarks):
