@@ -89,6 +89,9 @@ class Steps(ABC, Generic[ResultT]):
     replayed: Replayed | None = None
     imported: Imported | None = None
 
+    def rest(self) -> None:
+        """Wait for the rest of what runs along with the code, after the code has ended: of replays."""
+
     @property
     @abstractmethod
     def machine(self) -> dict[str, str]:

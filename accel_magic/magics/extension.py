@@ -11,7 +11,6 @@ from traitlets import TraitError
 
 from accel_magic.analysis.flame import stacks as cells
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.gpu.adapters.numba_kernels import advice
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.itt import collector
 from accel_magic.magics import flame as flame_options
@@ -79,6 +78,10 @@ def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
 
 def _advise(result: Any) -> None:
     """After a cell that failed where no magic was in charge, print what would work."""
+    if result.error_in_exec is None:
+        return
+    from accel_magic.gpu.adapters.numba_kernels import advice
+
     if text := advice(result.error_in_exec):
         print(text, file=sys.stderr)
 

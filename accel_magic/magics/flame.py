@@ -11,7 +11,6 @@ from traitlets import Bool, CaselessStrEnum, Float, Int, Union
 
 from accel_magic.api import options
 from accel_magic.api.flame_options import Sampler
-from accel_magic.api.replay import Player
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
@@ -86,7 +85,9 @@ class Flame(OnCluster):
         from accel_magic.api.flame import FlameTrace
         from accel_magic.views.live.flame import FlameRow, waiting_row
 
-        if not isinstance(steps, FlameTrace | Player):  # workers send no samples while they are traced
+        if (
+            not isinstance(steps, FlameTrace) and steps.replayed is None
+        ):  # workers send no samples while they are traced
             return None
 
         def make(plan: Plan | None) -> Row:

@@ -11,12 +11,8 @@ from IPython.display import display
 
 from accel_magic.api.options import check_output
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.program.settings import parse
 from accel_magic.magics import line as lines
 from accel_magic.magics.cell import compile_cell
-from accel_magic.policies.link import DEFAULT
-from accel_magic.policies.policy import MEMORY_TABLE
-from accel_magic.policies.trial import DRIVER, ENGINES, check_engine, load_all
 
 if TYPE_CHECKING:
     import argparse
@@ -71,6 +67,7 @@ class GpuPolicy(Magics):
         """Try policies on the pages that the cell's kernels access, on a trace, or with tenants (--help)."""
         __tracebackhide__ = True
         from accel_magic.api.gpupolicy import check
+        from accel_magic.policies.trial import DRIVER
 
         try:
             given = parser().parse_args(lines.words_of("gpupolicy", line))
@@ -100,6 +97,8 @@ class GpuPolicy(Magics):
         """Run the cell under a policy in the driver; after an error, `-o` has the result all the same."""
         __tracebackhide__ = True
         from accel_magic.api.driver_policy import DriverPolicy
+        from accel_magic.gpu.program.settings import parse
+        from accel_magic.policies.trial import DRIVER, ENGINES, check_engine
 
         if cell is None or given.trace is not None or given.tenants is not None:
             check_engine(DRIVER)
@@ -130,6 +129,10 @@ class GpuPolicy(Magics):
 
     def _on_trace(self, given: argparse.Namespace, cell: str | None) -> PolicyResult:
         from accel_magic.api.gpupolicy import gpupolicy
+        from accel_magic.gpu.program.settings import parse
+        from accel_magic.policies.link import DEFAULT
+        from accel_magic.policies.policy import MEMORY_TABLE
+        from accel_magic.policies.trial import load_all
 
         _refuse(given, ("duration", "runs", "switch"), "--tenants")
         names = self.shell.user_ns if self.shell else {}
@@ -172,6 +175,7 @@ class GpuPolicy(Magics):
     @staticmethod
     def _with_tenants(given: argparse.Namespace) -> ScheduleResult:
         from accel_magic.api.gpupolicy import gpuschedule
+        from accel_magic.gpu.program.settings import parse
 
         _refuse(given, ("memory", "faults_only", "link", "device", "fill"), "a trace")
         return gpuschedule(
@@ -222,6 +226,8 @@ def _fewer(given: argparse.Namespace, *, over_cell: bool) -> str:
 @cache
 def parser() -> Parser:
     """Make the parser of the line."""
+    from accel_magic.policies.trial import DRIVER, ENGINES
+
     made = lines.new_parser(
         "gpupolicy", "POLICY...", "Try policies of a GPU's driver on a model of its memory.", EPILOG
     )

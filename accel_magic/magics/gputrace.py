@@ -9,10 +9,8 @@ from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, out
 from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode
 
 from accel_magic.api import options
-from accel_magic.api.replay import Player
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.program import settings
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
@@ -79,7 +77,9 @@ class GpuTrace(OnCluster):
         from accel_magic.api import gputrace as gpu
         from accel_magic.views.live.gpu import GpuRow
 
-        if not isinstance(steps, gpu.GpuTrace | Player):  # workers send no samples while they are traced
+        if (
+            not isinstance(steps, gpu.GpuTrace) and steps.replayed is None
+        ):  # workers send no samples while they are traced
             return None
         return lambda _: GpuRow(banners_of(steps))
 
@@ -173,6 +173,8 @@ def parse(line: str) -> GpuLine:
     names = ("kernel", "per", "verify", "device", "gpu", "threads", "every", "by_launch", "host_api")
     given = options.given_of(values, names)
     if values.set:
+        from accel_magic.gpu.program import settings
+
         given["settings"] = settings.parse(values.set)
     fill = tuple(values.fill or ())
     cluster = options.given_of(values, options.CLUSTER_OPTIONS)

@@ -9,7 +9,6 @@ from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var
 from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode, Union
 
 from accel_magic.api import options
-from accel_magic.api.replay import Player
 from accel_magic.api.trace import Options, Trace
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
@@ -83,7 +82,7 @@ class KTrace(OnCluster):
             from accel_magic.views.live.cluster import ClusterRow
 
             return lambda nodes: ClusterRow(len(nodes))
-        shows = isinstance(steps, Trace | Player)  # a user's program has no counters to show
+        shows = isinstance(steps, Trace) or steps.replayed is not None  # a user's program has no counters to show
         return (lambda plan: LiveRow(plan, banners_of(steps))) if shows else None
 
     @line_magic

@@ -18,7 +18,6 @@ from traitlets import Bool, TraitType, Unicode
 from traitlets.config import Configurable
 
 from accel_magic.api.block import add_note, keep
-from accel_magic.api.replay import Player
 from accel_magic.errors import ProbeError, typed_shortage
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.magics.cell import Cell, compile_cell
@@ -252,8 +251,7 @@ def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Step
                     steps.go()
             value = code.run(namespace) if code is not None else None
             for steps in traces:
-                if isinstance(steps, Player):
-                    steps.rest()
+                steps.rest()
         except BaseException as raised:  # noqa: BLE001 - raised again once the traces have ended
             error = raised
             if error.__traceback__ is not None:  # this frame is not the user's

@@ -227,7 +227,12 @@ READ = [
         "%%gputrace threadhist --device cpu",
     ),
     ("%gpupolicy lfu --trace zipf --fill nosuch", "program.bad-setting", "MAP=VARIABLE", "%gpupolicy lfu --trace zipf"),
-    ("%gpupolicy lfu --trace zipf --set quota", "program.bad-setting", "VARIABLE=NUMBER", "%gpupolicy lfu --trace zipf"),
+    (
+        "%gpupolicy lfu --trace zipf --set quota",
+        "program.bad-setting",
+        "VARIABLE=NUMBER",
+        "%gpupolicy lfu --trace zipf",
+    ),
 ]
 READ_IN_SHELL = [
     ("show pages.csv --html x.html", "pages.no-html", "omit --html", "show pages.csv"),
