@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections import defaultdict
 from functools import lru_cache
@@ -84,13 +85,13 @@ def visible_pid(pid: int) -> int | None:
 
 def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
-            except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # it exited meanwhile, or /proc hides it
-            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names
+        try:
+            with io.FileIO(f"/proc/{name}/stat") as file:  # there may be thousands, and text costs twice the time
+                stat = file.read()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue  # it exited meanwhile, or /proc hides it
+        parents[int(name)] = int(stat.rpartition(b")")[2].split(None, 2)[1])
     return parents
 
 
