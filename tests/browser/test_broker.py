@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import nbformat
@@ -61,12 +62,15 @@ def run_all(notebook):
 
 
 def saved(notebook, path):
-    """The notebook's code cells, saved after the last one has ended."""
-    before = path.stat().st_mtime_ns
-    notebook.save()
-    while path.stat().st_mtime_ns == before:
-        notebook.page.wait_for_timeout(100)
-    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    """The notebook's code cells, saved after the last one has ended; what JupyterLab saves by itself may be older."""
+    before, deadline = path.stat().st_mtime_ns, time.monotonic() + 60
+    while True:
+        notebook.save()
+        cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        is_new = path.stat().st_mtime_ns != before
+        if (is_new and all(cell.execution_count for cell in cells)) or time.monotonic() > deadline:
+            return cells
+        notebook.page.wait_for_timeout(200)
 
 
 def text_of(cell):
