@@ -42,8 +42,8 @@ def _left_by_groups(root: Path) -> Iterator[int]:
 def _left(mount: Path, path: str, limit: str, used: str, reclaimable: str) -> Iterator[int]:
     group = mount / path.lstrip("/")
     for folder in (group, *group.parents):  # in a container, folders of the path may be missing
-        most, now = _text(folder / limit).strip(), _text(folder / used).strip()
-        if most.isdigit() and now.isdigit():
+        most = _text(folder / limit).strip()
+        if most.isdigit() and (now := _text(folder / used).strip()).isdigit():
             cached = re.search(rf"^{reclaimable} (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)
             yield int(most) - int(now) + (int(cached[1]) if cached else 0)
         if folder == mount:

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_magic.analysis.flame import stacks as cells
+from accel_magic.analysis.flame import cell_names
 from accel_magic.api.block import Block
 from accel_magic.broker import client as broker
 from accel_magic.errors import AccelMagicError, MachineError
@@ -228,7 +228,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         watched = self._watched(recording.start_ns, recording.stacks)
         stacks = watched.stacks
         if stacks is not None:
-            named = cells.names()
+            named = cell_names.names()
             frames = tuple(frame._replace(module=named.get(frame.module, frame.module)) for frame in stacks.frames)
             stacks = replace(stacks, frames=frames)
         facts = FlameFacts(
@@ -252,7 +252,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         from accel_magic.results.flame import SampledResult
 
         watched = self._watched(engine.start_ns, None)
-        made = shown(profile, self.options, cells=cells.names(), machine=self.machine, watched=watched)
+        made = shown(profile, self.options, cells=cell_names.names(), machine=self.machine, watched=watched)
         return SampledResult(replace(made, notes=(*self._notes, *made.notes)), value, iaprof)
 
     def _watched(self, start_ns: int, stacks: StackTable | None) -> Watched:

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from traitlets import TraitError
 
-from accel_magic.analysis.flame import stacks as cells
+from accel_magic.analysis.flame import cell_names
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.gpu.tools import TOOLS
 from accel_magic.itt import collector
-from accel_magic.magics import flame as flame_options
-from accel_magic.magics import gputrace as gpu_options
+from accel_magic.magics import flame, gputrace, ktrace
 from accel_magic.magics.flame import Flame, cells_of
 from accel_magic.magics.gpupolicy import GpuPolicy
 from accel_magic.magics.gputrace import GpuTrace
-from accel_magic.magics.ktrace import OPTION_NAMES, KTrace
+from accel_magic.magics.ktrace import KTrace
+from accel_magic.magics.line import option_names
 from accel_magic.magics.on import clients
 from accel_magic.magics.traced import TracedCells, in_kernel
 from accel_magic.views import preload as ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from accel_magic.magics.line import Parser
 
 _ATTRIBUTE = "_accel_magic_magics"
 _MAGICS = (KTrace, GpuTrace, Flame)
@@ -51,7 +50,7 @@ def load(shell: Any) -> None:
         if magics not in shell.configurables:
             shell.configurables.append(magics)
     setattr(shell, _ATTRIBUTE, made)
-    cells.use(cells_of(shell))
+    cell_names.use(cells_of(shell))
     for pattern, completer in _COMPLETERS.items():
         shell.set_hook("complete_command", completer, re_key=pattern)
     shell.events.register("post_run_cell", _advise)
@@ -101,7 +100,7 @@ def unload(shell: Any) -> None:
         shell.strdispatchers["complete_command"].regexs.pop(re.compile(pattern), None)
     with suppress(ValueError):
         shell.events.unregister("post_run_cell", _advise)
-    cells.use(dict)
+    cell_names.use(dict)
     compiler.stop()
     reader.end()
 
@@ -112,21 +111,23 @@ def complete_gpu(shell: Any, event: Any) -> list[str]:
     function, bound, probe = word.partition("=")
     if bound and function.isidentifier():
         return _probes(probe, event)
-    names = _names(shell, before, word, gpu_options.OPTION_NAMES)
+    names = _names(shell, before, word, gputrace.parser())
+    from accel_magic.gpu.tools import TOOLS  # imports pandas
+
     return [name for name in TOOLS if name.startswith(word)] if names is None else names
 
 
 def complete(shell: Any, event: Any) -> list[str]:
     """Complete the last word of a `%%ktrace` line: an option, the client after `--on`, or a probe."""
     before, word = _last_words(event)
-    names = _names(shell, before, word, OPTION_NAMES)
+    names = _names(shell, before, word, ktrace.parser())
     return _probes(word, event) if names is None else names
 
 
 def complete_flame(shell: Any, event: Any) -> list[str]:
     """Complete the last word of a `%%flame` line: an option, the client after `--on`, or a probe."""
     before, word = _last_words(event)
-    names = _names(shell, before, word, flame_options.OPTION_NAMES)
+    names = _names(shell, before, word, flame.parser())
     return _probes(word, event) if names is None else names
 
 
@@ -135,11 +136,12 @@ def _last_words(event: Any) -> tuple[str, str]:
     return before, word
 
 
-def _names(shell: Any, before: str, word: str, options: Iterable[str]) -> list[str] | None:
+def _names(shell: Any, before: str, word: str, parser: Parser) -> list[str] | None:
     """Return the clients or options that the word may be; None if it is neither."""
     if before != "--on" and not word.startswith("-"):
         return None
-    return [name for name in (clients(shell.user_ns) if before == "--on" else options) if name.startswith(word)]
+    known = clients(shell.user_ns) if before == "--on" else option_names(parser)
+    return [name for name in known if name.startswith(word)]
 
 
 def _probes(word: str, event: Any) -> list[str]:

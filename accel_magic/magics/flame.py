@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
@@ -125,6 +126,7 @@ examples
 """
 
 
+@cache
 def parser() -> Parser:
     """Make the parser of `%%flame`. Options not given are None: defaults come from `%config Flame`."""
     result = lines.new_parser(
@@ -187,7 +189,6 @@ def _microseconds(text: str) -> float:
     return float(options.positive(text, float, "a positive number of microseconds"))
 
 
-OPTION_NAMES = lines.option_names(parser())
 _NAMES = (
     *("rate", "off_cpu", "by_thread", "gpu_kernels", "device", "xe", "interval", "eu_stall_subsample"),
     *("sampler", "all_frames", "max_events", "buffer"),

@@ -224,6 +224,7 @@ def _fewer(given: argparse.Namespace, *, over_cell: bool) -> str:
 
 
 @cache
+@cache
 def parser() -> Parser:
     """Make the parser of the line."""
     from accel_magic.policies.trial import DRIVER, ENGINES

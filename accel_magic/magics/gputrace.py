@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
@@ -11,7 +12,6 @@ from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode
 from accel_magic.api import options
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.tools import TOOLS
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
 from accel_magic.magics.traced import setting
@@ -84,8 +84,10 @@ class GpuTrace(OnCluster):
         return lambda _: GpuRow(banners_of(steps))
 
 
-EPILOG = "\n".join(
-    [
+def _epilog() -> str:
+    from accel_magic.gpu.tools import TOOLS  # imports pandas
+
+    text = [
         "tools",
         *(f"  {name:<16} {tool.shows}" for name, tool in TOOLS.items()),
         "",
@@ -96,16 +98,17 @@ EPILOG = "\n".join(
         "  %%gputrace threadhist memtrace --kernel 'matmul*' -o t",
         "",
     ]
-)
+    return "\n".join(text)
 
 
+@cache
 def parser() -> Parser:
     """Make the parser of `%%gputrace`. Options not given are None: defaults come from `%config GpuTrace`."""
     result = lines.new_parser(
         "gputrace",
         "TOOL|FILE [TOOL|FILE ...]",
         "Run eBPF programs inside the GPU kernels that the cell launches; returns a GpuResult.",
-        EPILOG,
+        _epilog(),
     )
     add = result.add_argument
     add("programs", nargs="*", metavar="TOOL|FILE", help="what to run, see below")
@@ -146,9 +149,6 @@ def parser() -> Parser:
     return result
 
 
-OPTION_NAMES = lines.option_names(parser())
-
-
 @dataclass(frozen=True)
 class GpuLine:
     """The parsed line: `given` holds the options named as in `GpuOptions`, `fill` the texts of `--fill`."""
@@ -180,6 +180,8 @@ def parse(line: str) -> GpuLine:
     cluster = options.given_of(values, options.CLUSTER_OPTIONS)
     common = options.common_of("%%gputrace", values, (programs, given, fill, cluster))
     if common.replay is None and not programs:
+        from accel_magic.gpu.tools import TOOLS
+
         raise ProbeError(
             "%%gputrace: no tool or program given",
             why=f"the tools are {', '.join(TOOLS)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
@@ -110,6 +111,7 @@ example
 """
 
 
+@cache
 def parser() -> Parser:
     """Make the parser of `%%ktrace`. Options not given are None: defaults come from `%config KTrace`."""
     result = lines.new_parser(
@@ -125,9 +127,6 @@ def parser() -> Parser:
     options.add_program_option(result)
     options.add_common_options(result, "show matched probes and the generated C; attach and run nothing")
     return result
-
-
-OPTION_NAMES = lines.option_names(parser())
 
 
 @dataclass(frozen=True)

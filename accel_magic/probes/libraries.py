@@ -51,16 +51,13 @@ def resolve(name: str, pid: int | None) -> Path:
     """
     if "/" in name or not name.strip("."):
         return _from_path(name)
-    files = mapped_files(pid) if pid is not None else []
+    files = _mapped_paths(pid) if pid is not None else []
     found = (
-        _among_mapped(name, files, _executable(pid))
-        or _among_replaced(name, pid)
-        or _from_loader(name)
-        or _from_search_path(name)
+        _among_mapped(name, files, pid) or _among_replaced(name, pid) or _from_loader(name) or _from_search_path(name)
     )
     if found:
         return found
-    known = {short_name(file.name) for file in files} | {short_name(soname) for soname, _ in _loader_cache()}
+    known = {short_name(_base(file)) for file in files} | {short_name(soname) for soname, _ in _loader_cache()}
     raise ProbeError(
         f"there is no library or program called {name!r}",
         why="it is not mapped into the process, known to the loader, or on PATH",
@@ -83,8 +80,17 @@ def mapped_files(pid: int) -> list[Path]:
         MachineError: Its mappings are not readable.
 
     """
+    return [_as_seen_here(path, pid) for path in _mapped_paths(pid)]
+
+
+def _mapped_paths(pid: int) -> list[str]:
+    """The same as the process sees them: of hundreds of files, `resolve` wants one."""
     paths = dict.fromkeys(path for _, path in _mappings(pid))
-    return [_as_seen_here(path, pid) for path in paths if not path.endswith(_DELETED)]
+    return [path for path in paths if not path.endswith(_DELETED)]
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def is_replaced(path: Path) -> bool:
@@ -118,13 +124,6 @@ def _as_seen_here(path: str, pid: int) -> Path:
     return Path(path if same else inside)
 
 
-def _executable(pid: int | None) -> Path | None:
-    try:
-        return None if pid is None else _as_seen_here(str(Path(f"/proc/{pid}/exe").readlink()), pid)
-    except OSError:
-        return None
-
-
 def _similar(name: str, known: Iterable[str]) -> str:
     """`did you mean ...?`, or ''; that two names begin with `lib` does not make them similar."""
     stems = {other.removeprefix("lib"): other for other in known}
@@ -132,15 +131,28 @@ def _similar(name: str, known: Iterable[str]) -> str:
     return did_you_mean(found)
 
 
-def _among_mapped(name: str, files: list[Path], executable: Path | None) -> Path | None:
-    libraries = [file for file in files if ".so" in file.name]
+def _among_mapped(name: str, files: list[str], pid: int | None) -> Path | None:
+    found = _library_among(name, files) or _program_among(name, files, pid)
+    return None if found is None or pid is None else _as_seen_here(found, pid)
+
+
+def _library_among(name: str, files: Iterable[str]) -> str | None:
+    libraries = [(file, base) for file in files if ".so" in (base := _base(file))]
     for matches in _ways(name):
-        same = [file for file in libraries if matches.fullmatch(file.name)]
+        same = [file for file, base in libraries if matches.fullmatch(base)]
         if same:
-            return min(same, key=lambda file: str(file).startswith(_SYSTEM_FOLDERS))
-    # `python3` means the running python3.11, not the first one on PATH.
+            return min(same, key=lambda file: file.startswith(_SYSTEM_FOLDERS))
+    return None
+
+
+def _program_among(name: str, files: list[str], pid: int | None) -> str | None:
+    """`python3` means the running python3.11, not the first one on PATH."""
     program = re.compile(rf"{re.escape(name)}[\d.]*")
-    return next((file for file in files if file == executable and program.fullmatch(file.name)), None)
+    try:
+        executable = "" if pid is None else str(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return None
+    return next((file for file in files if file == executable and program.fullmatch(_base(file))), None)
 
 
 def _among_replaced(name: str, pid: int | None) -> Path | None:
@@ -148,8 +160,8 @@ def _among_replaced(name: str, pid: int | None) -> Path | None:
     if pid is None:
         return None
     places = {path: place for place, path in reversed(_mappings(pid)) if path.endswith(_DELETED)}
-    loaded = {Path(path.removesuffix(_DELETED)): place for path, place in places.items()}
-    found = _among_mapped(name, list(loaded), None)
+    loaded = {path.removesuffix(_DELETED): place for path, place in places.items()}
+    found = _library_among(name, loaded)
     if found is None:
         return None
     link = Path("/proc", str(pid), _MAPPED_FILES, loaded[found])

@@ -681,12 +681,15 @@ def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineEr
 
 def _tracepoints(spec: ProbeSpec, root: Path) -> Expansion:
     mounted = tracefs.find(root)
-    all_categories = tracefs.categories(mounted)
-    categories = list(filter(matcher(spec.target), all_categories))
-    if not categories:
-        raise _unmatched(spec, "categories of tracepoints", all_categories, spec.target)
+    if tracefs.has_event(mounted, spec.target, spec.name):
+        categories, events = [spec.target], [(spec.target, spec.name)]
+    else:
+        all_categories = tracefs.categories(mounted)
+        categories = list(filter(matcher(spec.target), all_categories))
+        if not categories:
+            raise _unmatched(spec, "categories of tracepoints", all_categories, spec.target)
+        events = [(category, event) for category in categories for event in tracefs.events(mounted, category)]
     test = matcher(spec.name)
-    events = [(category, event) for category in categories for event in tracefs.events(mounted, category)]
     points, skipped = [], []
     for category, event in events:
         if not test(event):

@@ -93,6 +93,14 @@ def events(tracefs: Path, category: str) -> list[str]:
         return []
 
 
+def has_event(tracefs: Path, category: str, event: str) -> bool:
+    """Whether there is this tracepoint; much faster than looking for it among all."""
+    names = {category, event}
+    if names & {"", ".", "..", _NOT_TRACEPOINTS} or any("/" in name for name in names):
+        return False
+    return os.path.exists(tracefs / "events" / category / event / "format")  # noqa: PTH110 - False without the right
+
+
 def read_format(tracefs: Path, category: str, event: str) -> Format:
     """Read an event's id and record layout.
 

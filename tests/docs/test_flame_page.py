@@ -1,6 +1,7 @@
 """docs/flame.md covers the options and stall reasons in the code."""
 
-from accel_magic.magics.flame import OPTION_NAMES
+from accel_magic.magics.flame import parser
+from accel_magic.magics.line import option_names
 from accel_magic.recording.iaprof import REASONS
 from tests.support.paths import ROOT
 
@@ -8,7 +9,7 @@ PAGE = (ROOT / "docs/flame.md").read_text()
 
 
 def test_every_option_is_described():
-    for name in OPTION_NAMES:
+    for name in option_names(parser()):
         if name not in ("--help", "--no-live", "--no-off-cpu", "--no-by-thread", "--output"):
             assert f"`{name}" in PAGE, name
 

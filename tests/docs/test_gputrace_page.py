@@ -11,7 +11,8 @@ from accel_magic.gpu import programs
 from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
 from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import blocks, findings, promotion, simt
-from accel_magic.magics.gputrace import OPTION_NAMES
+from accel_magic.magics.gputrace import parser
+from accel_magic.magics.line import option_names
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs/gputrace.md").read_text()
@@ -53,7 +54,7 @@ def test_every_helper_and_map_type_is_listed_with_its_number(rows):
 
 
 def test_every_option_is_described():
-    for name in OPTION_NAMES:
+    for name in option_names(parser()):
         if name not in ("--help", "--no-live", "--output", "--program", "--device"):
             assert f"`{name}" in PAGE, name
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
 
     Ints = NDArray[np.int64]
-    from collections.abc import Callable, Mapping
 
 
 NO_STACK: Final = Frame("[no stack]")
@@ -223,17 +222,3 @@ def _others(recording: Recording) -> dict[int, Frame]:
         for pid, row in rows.items()
         if pid != own and (code := int(comm.values[row])) >= 0
     }
-
-
-_names: Callable[[], Mapping[str, str]] = dict
-
-
-def use(names: Callable[[], Mapping[str, str]]) -> None:
-    """Set the function that returns the name of each cell by its file; `dict` for no names."""
-    global _names  # noqa: PLW0603 - a process has one notebook
-    _names = names
-
-
-def names() -> Mapping[str, str]:
-    """`cell [12]` by file; empty outside a notebook."""
-    return _names()

@@ -113,7 +113,7 @@ class MappingEvents:
         self._rings: list[_Ring] = []
         self._parts: list[bytes] = []
         self._size = 0
-        self._before: dict[int, Mappings] = {}
+        self._before: dict[int, mappings.Listing] = {}
         self._mapped: dict[int, list[_Mapped]] = {}
         self._parents: dict[int, int] = {}
         self.complete = True
@@ -138,7 +138,7 @@ class MappingEvents:
                 continue
             read.add(pid)
             waiting += _children(pid)
-            found = mappings.read(pid)
+            found = mappings.listing(pid)
             if found is not None:
                 self._before[pid] = found
 
@@ -222,7 +222,8 @@ class MappingEvents:
 
         A forked process begins with the mappings of its parent. None if nothing is known.
         """
-        known = self._before.get(pid)
+        before = self._before.get(pid)
+        known = None if before is None else before.mappings
         parent = self._parents.get(pid)
         if known is None and parent is not None and generations:
             known = self.of(parent, generations - 1) or mappings.read(parent)

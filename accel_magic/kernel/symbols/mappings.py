@@ -8,7 +8,7 @@ import os
 import re
 from array import array
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -91,27 +91,46 @@ def is_link(path: Path) -> bool:
     return _LINK.fullmatch(str(path)) is not None
 
 
-def read(pid: int) -> Mappings | None:
-    """Read the mappings of a process; None if it is gone or not accessible."""
+@dataclass(frozen=True)
+class Listing:
+    """The kernel's text about a process's mappings. Parsing it takes longer than reading it, and can wait."""
+
+    pid: int
+    maps: str
+    status: str
+
+    @cached_property
+    def mappings(self) -> Mappings | None:
+        """What the text says; None for a zombie process."""
+        found, user = _CODE.findall(self.maps), _USER.search(self.status)
+        if not found or user is None:
+            return None
+        columns = np.array([[int(text, 16) for text in row[:_OFFSET]] for row in found], np.uint64)
+        return Mappings(
+            self.pid,
+            int(user[1]),
+            columns[:, 0],
+            columns[:, 1],
+            columns[:, 2],
+            tuple(row[-1] for row in found),
+            tuple((row[_OFFSET], int(row[_OFFSET + 1])) for row in found),
+        )
+
+
+def listing(pid: int) -> Listing | None:
+    """Read the mappings of a process, to be parsed when needed; None if it is gone or not accessible."""
     try:
         with Path(f"/proc/{pid}/maps").open(errors="surrogateescape") as maps:
             text = maps.read(_MOST_TEXT).rpartition("\n")[0]
-        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+        return Listing(pid, text, Path(f"/proc/{pid}/status").read_text(errors="replace"))
     except OSError:
         return None
-    found, user = _CODE.findall(text), _USER.search(status)
-    if not found or user is None:
-        return None  # a zombie process
-    columns = np.array([[int(text, 16) for text in row[:_OFFSET]] for row in found], np.uint64)
-    return Mappings(
-        pid,
-        int(user[1]),
-        columns[:, 0],
-        columns[:, 1],
-        columns[:, 2],
-        tuple(row[-1] for row in found),
-        tuple((row[_OFFSET], int(row[_OFFSET + 1])) for row in found),
-    )
+
+
+def read(pid: int) -> Mappings | None:
+    """Read the mappings of a process; None if it is gone or not accessible."""
+    found = listing(pid)
+    return None if found is None else found.mappings
 
 
 def file_id(path: Path) -> FileId | None:

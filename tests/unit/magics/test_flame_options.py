@@ -3,8 +3,8 @@
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.flame import OPTION_NAMES, parse
-from accel_magic.magics.line import HelpRequested
+from accel_magic.magics.flame import parse, parser
+from accel_magic.magics.line import HelpRequested, option_names
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_mistakes_are_errors_with_a_fix(line):
 def test_help_lists_every_option():
     with pytest.raises(HelpRequested) as caught:
         parse("--help")
-    assert all(name in str(caught.value) for name in OPTION_NAMES)
+    assert all(name in str(caught.value) for name in option_names(parser()))

@@ -5,8 +5,8 @@ import pytest
 from accel_magic.api.options import Common
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.tools import TOOLS
-from accel_magic.magics.gputrace import OPTION_NAMES, parse
-from accel_magic.magics.line import HelpRequested
+from accel_magic.magics.gputrace import parse, parser
+from accel_magic.magics.line import HelpRequested, option_names
 
 
 def test_tools_files_and_options_may_be_in_any_order():
@@ -77,5 +77,5 @@ def test_help_lists_every_tool_and_option():
 
     text = str(caught.value)
     assert "%%gputrace TOOL|FILE" in text
-    for word in (*TOOLS, *OPTION_NAMES):
+    for word in (*TOOLS, *option_names(parser())):
         assert word in text

@@ -4,8 +4,8 @@ import pytest
 
 from accel_magic.api.options import Common
 from accel_magic.errors import ProbeError
-from accel_magic.magics.ktrace import OPTION_NAMES, parse
-from accel_magic.magics.line import HelpRequested
+from accel_magic.magics.ktrace import parse, parser
+from accel_magic.magics.line import HelpRequested, option_names
 from tests.support.errors import raises
 
 
@@ -101,7 +101,7 @@ def test_help_is_text_with_every_option_and_no_percent_escapes():
     text = str(caught.value)
     assert "%%ktrace PROBE" in text
     assert "%%%%" not in text
-    for name in OPTION_NAMES:
+    for name in option_names(parser()):
         assert name in text
 
 

@@ -40,6 +40,17 @@ def test_a_mapped_copy_wins_over_the_loaders(compiled, tmp_path):
         ctypes.CDLL("").dlclose(ctypes.c_void_p(handle._handle))
 
 
+@pytest.fixture
+def mapped(monkeypatch):
+    """A function that makes every process map these files."""
+
+    def pretend(*paths):
+        listed = [("1000-2000", str(path)) for path in paths]
+        monkeypatch.setattr(libraries, "_mappings", lambda _pid: listed)
+
+    return pretend
+
+
 @pytest.mark.parametrize(
     ("file", "name"),
     [
@@ -53,15 +64,15 @@ def test_a_mapped_copy_wins_over_the_loaders(compiled, tmp_path):
         ("_widget.cpython-311-x86_64-linux-gnu.so", "_widget"),
     ],
 )
-def test_mapped_files_match_by_plain_versioned_and_hashed_names(monkeypatch, file, name):
+def test_mapped_files_match_by_plain_versioned_and_hashed_names(mapped, file, name):
     paths = [Path("/opt/other/libwidgets.so"), Path("/opt/other/libwidget_c.so"), Path("/opt/it") / file]
-    monkeypatch.setattr(libraries, "mapped_files", lambda _pid: paths)
+    mapped(*paths)
     assert libraries.resolve(name, ME) == paths[-1]
 
 
-def test_the_bundled_one_of_two_mapped_copies_wins(monkeypatch):
+def test_the_bundled_one_of_two_mapped_copies_wins(mapped):
     paths = [Path("/usr/lib/x86_64-linux-gnu/libwidget.so.6"), Path("/opt/wheel/libwidget.so.6")]
-    monkeypatch.setattr(libraries, "mapped_files", lambda _pid: paths)
+    mapped(*paths)
     assert libraries.resolve("libwidget", ME) == paths[1]
 
 
@@ -86,10 +97,9 @@ def test_programs_are_found_on_the_search_path():
     assert libraries.resolve("sh", None) == Path(shutil.which("sh")).resolve()
 
 
-def test_the_running_python_wins_over_the_first_on_the_search_path(monkeypatch):
-    running = Path("/opt/python/bin/python3.11")
-    monkeypatch.setattr(libraries, "mapped_files", lambda _pid: [running])
-    monkeypatch.setattr(libraries, "_executable", lambda _pid: running)
+def test_the_running_python_wins_over_the_first_on_the_search_path(mapped):
+    running = Path("/proc/self/exe").readlink()
+    mapped("/opt/other/python3.9", running)
     assert libraries.resolve("python3", ME) == running
 
 
