@@ -176,7 +176,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "problem",
         "the NPU was reset {resets:time|times}",
         "The driver gave up on the NPU's state and restarted it. Jobs in flight were aborted; newer drivers reject "
-        "further jobs from the process whose job caused it.",
+        "(`EBADFD`) further jobs from the process whose job caused it.",
         "Find the cause: the other findings, `dmesg`, the driver's core dump.",
         needs=("ivpu_pm_recovery_work", "ivpu_pm_trigger_recovery", "ivpu_jsm_reset_engine"),
     ),

@@ -288,13 +288,16 @@ def npu_reset(npu: Analysed, _: Rule) -> Evidence | None:
     rows = np.sort(np.concatenate([whole, trace.rows(ENGINE_RESET)]))
     if not len(rows):
         return None
+    refused = (npu.jobs["status"] == "refused") & (npu.jobs["code"] == _BANNED).fillna(value=False)
     values = {
         "resets": len(rows),
         "aborted": int((npu.jobs["status"] == "aborted").sum()),
-        "refused": int(((npu.jobs["status"] == "refused") & (npu.jobs["code"] == _BANNED).fillna(value=False)).sum()),
+        "refused": int(refused.sum()),
         "reset_ns": float(np.nansum(trace.column("duration_ns", rows))),
     }
-    return Evidence(values, places(trace, rows))
+    return Evidence(
+        values | _by_errno(numbers(npu.jobs["code"])[refused.to_numpy()].astype(np.int64)), places(trace, rows)
+    )
 
 
 def _verdict(npu: Analysed, wanted: str, name: str) -> Evidence | None:
