@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel_magic.api import plans
 from accel_magic.api.block import Block, keep
 from accel_magic.errors import RecordingError
-from accel_magic.recording import dataset
+from accel_magic.recording import files
 from accel_magic.recording.session import LiveSession, Show
 
 if TYPE_CHECKING:
@@ -118,11 +118,13 @@ class Trace(Block["TraceResult"]):
 
     @property
     def _streamed(self) -> bool:
-        return self._save is not None and dataset.names_folder(self._save)
+        return self._save is not None and files.names_folder(self._save)
 
     def check(self) -> None:
         """Check that the result can be saved. Raises RecordingError."""
         if self._save is not None and self._streamed:
+            from accel_magic.recording import dataset  # imports pyarrow
+
             dataset.check(self._save)
         else:
             super().check()
@@ -132,6 +134,8 @@ class Trace(Block["TraceResult"]):
         assert plan is not None  # noqa: S101 - after prepare
         into = None
         if self._save is not None and self._streamed and not plan.task_points:
+            from accel_magic.recording import dataset
+
             into = dataset.check(self._save)
         self._session = session = LiveSession(plan, show, into=into)
         self._undo.callback(session.abort)
@@ -173,7 +177,10 @@ class Trace(Block["TraceResult"]):
     def _save_result(self, result: TraceResult) -> None:
         if self._save is None or not self._streamed:
             super()._save_result(result)
-        elif dataset.files_of(result.recording) is None:
+            return
+        from accel_magic.recording import dataset
+
+        if dataset.files_of(result.recording) is None:
             dataset.write(result.recording, self._save)
         elif self._session is not None and self._session.unwritten:
             raise RecordingError(

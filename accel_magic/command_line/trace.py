@@ -78,10 +78,9 @@ def traced(values: argparse.Namespace, common: Common, signals: HeldSignals) -> 
     """
     values.started = False
     if common.save is not None:
-        from accel_magic.recording import dataset
-        from accel_magic.recording.files import destination
+        from accel_magic.recording import dataset, files
 
-        place = dataset.check if values.program is None and dataset.names_folder(common.save) else destination
+        place = dataset.check if values.program is None and files.names_folder(common.save) else files.destination
         place(common.save)  # fail now on a wrong path, not after the trace
     import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 

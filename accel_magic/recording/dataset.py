@@ -357,12 +357,6 @@ def _most_events() -> int:
     return int(text)
 
 
-def names_folder(path: str | Path) -> bool:
-    """Whether a result saved to this path is a dataset: any path but one that ends in `.parquet`."""
-    text = str(path)
-    return text.endswith("/") or Path(text).suffix.lower() != ".parquet"
-
-
 def is_dataset(path: Path) -> bool:
     """Whether a path is a folder with a dataset, or one that cannot be entered, as loading it then reports."""
     if not path.is_dir():

@@ -31,6 +31,12 @@ _FORMAT: Final = re.compile(r"\.[A-Za-z]\w*")
 """An ending that names a format; names of folders may contain numbers such as `run-6.18`."""
 
 
+def names_folder(path: str | Path) -> bool:
+    """Whether a result saved to this path is a dataset: any path but one that ends in `.parquet`."""
+    text = str(path)
+    return text.endswith("/") or Path(text).suffix.lower() != ".parquet"
+
+
 def check_ending(path: str | Path) -> None:
     """Require that a result is saved to `FILE.parquet`, or to a folder, whose name has no ending or a slash after it.
 

@@ -21,7 +21,7 @@ from accel_magic.cluster.remote import Call
 from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.kernel import own_threads
 from accel_magic.probes import grammar
-from accel_magic.recording import dataset, files
+from accel_magic.recording import files
 from accel_magic.results.cluster import ClusterResult, NodeTrace
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ClusterTrace(OnWorkers[ClusterResult]):
     ) -> None:
         if save is not None:
             files.check_ending(save)
-        if save is not None and dataset.names_folder(save):
+        if save is not None and files.names_folder(save):
             if folder is not None:
                 raise ProbeError(
                     f"save={str(save)!r} and folder= both name a folder for the recordings",

@@ -22,7 +22,7 @@ import pytest
 import accel_magic
 from accel_magic import directories, free_memory
 from accel_magic.errors import AccelMagicError, RecordingError, ResultError
-from accel_magic.recording import dataset
+from accel_magic.recording import dataset, files
 from accel_magic.recording.decode import decode
 from accel_magic.recording.writer.process import Parts
 from accel_magic.results import queries
@@ -574,7 +574,7 @@ def test_where_a_dataset_can_be_made_is_checked_before(tmp_path, folder):
     for path in (tmp_path / "file", tmp_path / "file" / "set"):
         with raises("dataset.not-a-folder", RecordingError):
             dataset.check(path)
-    assert [dataset.names_folder(path) for path in ("a.parquet", "a.PARQUET", "a", "a.parquet/", "b.c")] == [
+    assert [files.names_folder(path) for path in ("a.parquet", "a.PARQUET", "a", "a.parquet/", "b.c")] == [
         False,
         False,
         True,

@@ -1,0 +1,19 @@
+"""Modules that must start fast, and what they therefore do not import (under emulation, pyarrow takes seconds)."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "avoided"),
+    [
+        ("accel_magic.api.guest_record", {"pandas", "pyarrow", "IPython", "bokeh", "ssl"}),
+        ("accel_magic.recording.reader.process", {"pandas", "pyarrow", "IPython", "bokeh", "ssl"}),
+        ("accel_magic.magics.extension", {"pandas", "pyarrow", "bokeh", "ipywidgets", "numba", "llvmlite"}),
+    ],
+)
+def test_importing_a_module_does_not_import_what_it_may_never_need(module, avoided):
+    code = f"import sys, {module}; print(*sorted({avoided!r} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "\n"
