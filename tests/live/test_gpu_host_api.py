@@ -280,7 +280,7 @@ def test_nothing_is_attached_unless_requested(driver, left_behind, mode, why):
 
 def test_the_preset_works_under_ktrace_too(driver, monkeypatch):
     # Other tests may have mapped a library of that name too.
-    monkeypatch.setattr(libraries, "mapped_files", lambda _: [driver.path.resolve()])
+    monkeypatch.setattr(libraries, "_mappings", lambda _: [("1000-2000", str(driver.path.resolve()))])
     with accel_magic.trace("cuda:copy", "cuda:memset") as t:
         driver.run_all()
 

@@ -185,7 +185,7 @@ def libraries(tmp_path, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     monkeypatch.delenv("ZE_ENABLE_ALT_DRIVERS", raising=False)
     # A loader that this process has mapped, e.g. from another test, would be found before that folder.
-    monkeypatch.setattr(known_libraries, "mapped_files", lambda _pid: [])
+    monkeypatch.setattr(known_libraries, "_mappings", lambda _pid: [])
 
     def install(name, file):
         (folder / file).write_bytes(b"\x7fELF")
