@@ -19,7 +19,7 @@ from accel_magic.policies.trial import try_policies
 from accel_magic.results.gpu import GpuResult
 from accel_magic.results.policies import PolicyResult
 from accel_magic.results.scheduling import ScheduleResult
-from accel_magic.results.taken_apart import Diagnosis
+from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

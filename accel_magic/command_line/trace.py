@@ -208,10 +208,11 @@ def _attached(steps: Steps, plan: Plan | None, common: Common) -> Iterator[None]
         if not isinstance(plan, Plan) or common.live is False or not sys.stderr.isatty():
             steps.attach(None)
         else:
+            from accel_magic import subsystems
             from accel_magic.banners import banners_of
             from accel_magic.views.live.line import LiveLine
 
-            line = LiveLine(plan, banners_of(steps), sys.stderr)
+            line = LiveLine(plan, banners_of(steps), sys.stderr, subsystems.live_items(plan))
             undo.callback(line.close)
             steps.attach(lambda samples: line.update(*samples))
         yield

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.results.driver import DriverResult
     from accel_magic.results.policies import PolicyResult
     from accel_magic.results.scheduling import ScheduleResult
-    from accel_magic.results.taken_apart import Diagnosis
+    from accel_magic.views.diagnosis import Diagnosis
 
 EPILOG = """
 policies

@@ -77,6 +77,7 @@ class KTrace(OnCluster):
 
     def rows(self, steps: Steps[Any]) -> Callable[[Any], Row] | None:
         """See `TracedCells.rows`."""
+        from accel_magic import subsystems
         from accel_magic.views.live.trace import LiveRow
 
         if steps.of_nodes:
@@ -84,7 +85,7 @@ class KTrace(OnCluster):
 
             return lambda nodes: ClusterRow(len(nodes))
         shows = isinstance(steps, Trace) or steps.replayed is not None  # a user's program has no counters to show
-        return (lambda plan: LiveRow(plan, banners_of(steps))) if shows else None
+        return (lambda plan: LiveRow(plan, banners_of(steps), subsystems.live_items(plan))) if shows else None
 
     @line_magic
     def accel_doctor(self, line: str) -> object:

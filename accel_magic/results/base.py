@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.profile import Lost
     from accel_magic.results.comparison import Comparison
-    from accel_magic.results.taken_apart import Diagnosis
+    from accel_magic.views.diagnosis import Diagnosis
 
 ResultT = TypeVar("ResultT", bound="Result")
 

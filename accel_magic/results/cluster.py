@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from bokeh.model import Model
 
-    from accel_magic.analysis.drm import DrmTables
     from accel_magic.analysis.stragglers.lateness import By
     from accel_magic.banners import Replayed
     from accel_magic.cluster.clock import Line, Order, Reading
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.queries import Source
     from accel_magic.results.stragglers import Stragglers
-    from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
+    from accel_magic.subsystems.subsystem import Tables
+    from accel_magic.views.diagnosis import Diagnosis
     from accel_magic.views.tables import TraceTables
 
 _NODES_ABOUT: Final = 8
@@ -163,20 +163,9 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
         nodes = together(pairs) if pairs else pd.DataFrame()
         return ClusterComparison(**vars(whole), nodes=nodes)
 
-    @cached_property
-    def npu(self) -> Npu:
+    def tables_of(self, subsystem: str) -> Tables:
         """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
-        return self._only("npu").npu
-
-    @cached_property
-    def openvino(self) -> OpenVino:
-        """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
-        return self._only("openvino").openvino
-
-    @cached_property
-    def drm(self) -> DrmTables:
-        """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
-        return self._only("drm").drm
+        return self._only(subsystem).tables_of(subsystem)
 
     def diagnose(self) -> Diagnosis:
         """Look for problems on every node; titles begin with its name.
@@ -185,7 +174,7 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
             Findings with evidence and advice, most severe first; their places are in the node's own `part`.
 
         """
-        from accel_magic.results.taken_apart import Diagnosis
+        from accel_magic.views.diagnosis import Diagnosis
 
         found = [_of_node(name, result.diagnose(), self.recording) for name, result in self._results.items()]
         whole = reduce(Diagnosis.with_more, found)

@@ -11,7 +11,7 @@ import numpy as np
 from accel_magic.gpu.maps import host_maps, views
 from accel_magic.policies.lints import LINTS
 from accel_magic.results.base import Result
-from accel_magic.results.taken_apart import Diagnosis
+from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
+from accel_magic import subsystems
 from accel_magic.analysis.flame import tables
-from accel_magic.analysis.flame.accelerator import NPU_DRIVER
-from accel_magic.analysis.flame.merge import facts_of, merged, profile_of
+from accel_magic.analysis.flame.merge import facts_of, merged
 from accel_magic.results.iaprof import IaprofResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.trace import TraceResult
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from accel_magic.analysis.flame.merge import Merged
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.flame import FlameFacts
     from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.profile_store import Stored
     from accel_magic.recording.recording import Recording
-    from accel_magic.results.taken_apart import Diagnosis
+    from accel_magic.views.diagnosis import Diagnosis
     from accel_magic.views.flame.summary import FlameTables
 
 
@@ -105,7 +106,7 @@ class FlameResult(ProfileResult):
     KIND = "a flame trace"
 
     def __init__(self, recording: Recording, value: object = None) -> None:
-        self._merged = merged(recording)
+        self._merged = _merged(recording)
         super().__init__(self._merged.profile, value)
         self.recording = recording
 
@@ -126,7 +127,7 @@ class FlameResult(ProfileResult):
 
     @cached_property
     def trace(self) -> TraceResult:
-        """The same recording as a result of `%%ktrace`: counts, latencies, events, `npu`."""
+        """The same recording as a result of `%%ktrace`: counts, latencies, events, tables of subsystems."""
         return TraceResult(self.recording, self.value)
 
     @property
@@ -168,7 +169,7 @@ class FlameResult(ProfileResult):
 
     def by(self, *, threads: bool = False, all_frames: bool = False) -> Profile:
         """Merge the recording again: with a root per thread, or with all of the notebook's frames below the cell."""
-        return profile_of(self.recording, threads=threads, all_frames=all_frames)
+        return _merged(self.recording, threads=threads, all_frames=all_frames).profile
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""
@@ -177,7 +178,7 @@ class FlameResult(ProfileResult):
         return save(self.recording, path)
 
     def diagnose(self) -> Diagnosis:
-        """Findings in iaprof's samples, else in the trace of the NPU driver, worst first.
+        """Findings in iaprof's samples, else in what a subsystem (`accel_magic.subsystems`) finds, worst first.
 
         Raises:
             ResultError: Neither was recorded.
@@ -185,7 +186,7 @@ class FlameResult(ProfileResult):
         """
         if self.xe is not None:
             return self.xe.diagnose()
-        if any(point.target == NPU_DRIVER for point in self.plan.points):
+        if subsystems.of_plan(self.plan):
             return self.trace.diagnose()
         return super().diagnose()
 
@@ -223,3 +224,9 @@ def _result_of_iaprof(result: FlameResult | SampledResult, iaprof: IaprofProfile
 
 def _samples_of(xe: IaprofResult | None) -> int | None:
     return None if xe is None else xe.total
+
+
+def _merged(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Merged:
+    """Merge a recording, with the accelerators of all subsystems."""
+    accelerators = [subsystem.accelerator for subsystem in subsystems.registered().values()]
+    return merged(recording, threads=threads, all_frames=all_frames, accelerators=accelerators)

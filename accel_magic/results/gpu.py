@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from accel_magic.recording.gpu import GpuRecording
     from accel_magic.results.comparison import GpuComparison
     from accel_magic.results.flame import FlameResult
-    from accel_magic.results.taken_apart import Diagnosis
     from accel_magic.results.trace import TraceResult
+    from accel_magic.views.diagnosis import Diagnosis
 
 
 class GpuResult(Result):
@@ -222,7 +222,7 @@ class GpuResult(Result):
 
     def diagnose(self) -> Diagnosis:
         """Look for problems and noteworthy facts in the tools' data: findings with evidence and advice."""
-        from accel_magic.results.taken_apart import Diagnosis
+        from accel_magic.views.diagnosis import Diagnosis
 
         return Diagnosis.of(self.gpu.findings)
 

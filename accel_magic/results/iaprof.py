@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from accel_magic.formats.iaprof.parse import Errors
     from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.profile_store import Stored
-    from accel_magic.results.taken_apart import Diagnosis, Stalls
+    from accel_magic.results.stalls import Stalls
+    from accel_magic.views.diagnosis import Diagnosis
 
 
 class IaprofResult(ProfileResult):
@@ -42,7 +43,7 @@ class IaprofResult(ProfileResult):
     @cached_property
     def stalls(self) -> Stalls:
         """Where and why execution units stalled: `by_reason`, `by_kernel`, `by_instruction`, `findings`."""
-        from accel_magic.results.taken_apart import Stalls
+        from accel_magic.results.stalls import Stalls
 
         return Stalls(self.iaprof)
 

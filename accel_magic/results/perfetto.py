@@ -29,28 +29,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
-    from accel_magic.analysis.drm import DrmTables
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Events, Recording
-    from accel_magic.results.taken_apart import Npu
 
 _PIECE = 1 << 16
 _COUNTERS_PID = 1 << 22  # above Linux's largest process id
-NPU_FUNCTIONS = ("ivpu_", "ze")
 _NOT_ARGUMENTS = frozenset({"time_ns", "point", "pid", "tid", "comm", "duration_ns"})
-
-
-def has_layers(recording: Recording) -> bool:
-    """Whether the NPU driver was traced, with times, so that its layers get tracks."""
-    return recording.timed and any(point.function.startswith(NPU_FUNCTIONS) for point in recording.plan.points)
 
 
 def export(
     recording: Recording,
     path: str | Path,
     stacks: CombinedStacks | None = None,
-    npu: Npu | None = None,
-    drm: DrmTables | None = None,
     *,
     more: Iterable[bytes] = (),
 ) -> Path:
@@ -59,16 +49,13 @@ def export(
     Hits with a duration become slices ('X'), others instants ('i'), each on its thread's track, with the CPU and the
     captured values as arguments; the rates of each probe (hits/s) become counters. Times are microseconds since the
     start of the trace, to the nanosecond. A stack is another argument, with its frames joined by `;`, outermost first.
-    The idle tasks of all CPUs share the thread id 0 and get a track per CPU. A trace of the NPU driver also gets tracks
-    for its layers, with flows along its jobs (`perfetto_npu`). Events that are too many to load are written piece by
-    piece, without stacks, reasons of waits, and such tracks.
+    The idle tasks of all CPUs share the thread id 0 and get a track per CPU. Events that are too many to load are
+    written piece by piece, without stacks and reasons of waits.
 
     Args:
         recording: The recording.
         path: The file.
         stacks: Stacks of its events.
-        npu: Analysis of the recording, if `has_layers`.
-        drm: Likewise, if it has jobs of the DRM scheduler, which get tracks for each ring (`perfetto_drm`).
         more: Text of other entries; each starts with a comma and a newline.
 
     Raises:
@@ -92,8 +79,6 @@ def export(
             _all_events(pieces, recording.plan, columns, tracks),
             _described(_track_names(tracks)),
             _described(_counters(recording)),
-            _layers(npu),
-            _jobs(drm),
             more,
         ):
             file.write(lines[skip:])
@@ -116,22 +101,6 @@ def _all_events(
     for events in pieces:
         tracks |= _named_tracks(events)
         yield from _events(events, plan, more)
-
-
-def _layers(npu: Npu | None) -> Iterator[bytes]:
-    """Entries of the NPU's layers, if its driver was traced."""
-    if npu is not None:
-        from accel_magic.results.perfetto_npu import layers
-
-        yield from layers(npu.calls, npu.jobs)
-
-
-def _jobs(drm: DrmTables | None) -> Iterator[bytes]:
-    """Entries of the DRM scheduler's jobs, if it was traced."""
-    if drm is not None and len(drm.jobs):
-        from accel_magic.results.perfetto_drm import jobs
-
-        yield from jobs(drm.jobs)
 
 
 def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from accel_magic.analysis.scheduling import SchedulingTables
 from accel_magic.gpu.maps import views as maps
 from accel_magic.gpu.program.helpers import RINGS
 from accel_magic.results.base import Result
-from accel_magic.results.taken_apart import Diagnosis
+from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from accel_magic.analysis.drm.calls import is_traced
+from accel_magic import subsystems
 from accel_magic.analysis.frames import counts_frame, events_frame, latency_frame
-from accel_magic.analysis.npu.trace import DRIVER
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.probes import presets
-from accel_magic.probes.presets.drm import SCHEDULER
 from accel_magic.recording import dataset
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
+from accel_magic.subsystems.unclaimed import NO_SUBSYSTEM, no_subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,18 +28,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
-    from accel_magic.analysis.drm import DrmTables
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.profile import ProfileResult
     from accel_magic.results.queries import Source
-    from accel_magic.results.taken_apart import Diagnosis, Npu, OpenVino
+    from accel_magic.subsystems.subsystem import Tables
+    from accel_magic.views.diagnosis import Diagnosis
     from accel_magic.views.tables import TraceTables
 
 
-def _is_of_device(point: ProbePoint) -> bool:
-    return point.kind == "itt" or point.target in (DRIVER, SCHEDULER) or presets.is_preset(point.probe)
+def _is_of_subsystem(point: ProbePoint) -> bool:
+    claimed = any(subsystem.claims(point) for subsystem in subsystems.registered().values())
+    return claimed or point.kind == "itt" or presets.is_preset(point.probe)
 
 
 class TraceResult(Result):
@@ -54,6 +54,7 @@ class TraceResult(Result):
     def __init__(self, recording: Recording, value: object = None) -> None:
         super().__init__(value)
         self.recording = recording
+        self._made: dict[str, Tables] = {}
 
     @property
     def plan(self) -> Plan:
@@ -332,70 +333,69 @@ class TraceResult(Result):
 
         return rates(self.recording, freq)
 
+    def __getattr__(self, name: str) -> Any:
+        """The tables of a subsystem (`accel_magic.subsystems`), such as `result.npu`, made on first use and kept."""
+        if not name.startswith("_"):
+            for subsystem in subsystems.registered().values():
+                if name == subsystem.name:
+                    return self.tables_of(name)
+                if name in subsystem.attributes:
+                    return getattr(self.tables_of(subsystem.name), subsystem.attributes[name])
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        """Attributes, with those of the subsystems for tab completion."""
+        added = [(subsystem.name, *subsystem.attributes) for subsystem in subsystems.registered().values()]
+        return sorted({*super().__dir__(), *(name for names in added for name in names)})
+
+    def tables_of(self, subsystem: str) -> Tables:
+        """The tables of a subsystem by its name, also as an attribute of that name."""
+        if subsystem not in self._made:
+            self._made[subsystem] = subsystems.registered()[subsystem].tables(*self._of_subsystems)
+        return self._made[subsystem]
+
     @cached_property
-    def npu(self) -> Npu:
-        """Analysis of a trace of an NPU driver: families, phases, polls, buffers, jobs, API calls, timeline."""
-        from accel_magic.results.taken_apart import Npu
-
-        return Npu(*self._of_devices)
-
-    @cached_property
-    def openvino(self) -> OpenVino:
-        """Analysis of a trace of OpenVINO: inferences, layers, compilation, threads."""
-        from accel_magic.results.taken_apart import OpenVino
-
-        return OpenVino(*self._of_devices)
-
-    @cached_property
-    def drm(self) -> DrmTables:
-        """Analysis of a trace of the DRM scheduler: jobs, dependencies, time-outs, waits, rings, clients, counts."""
-        from accel_magic.analysis.drm import DrmTables
-
-        return DrmTables(*self._of_devices)
-
-    @cached_property
-    def _of_devices(self) -> tuple[Recording, pd.DataFrame]:
+    def _of_subsystems(self) -> tuple[Recording, pd.DataFrame]:
         """The recording and its events, for analyses; of more than can be loaded, those of presets and drivers."""
         if dataset.is_loadable(self.recording):
             return self.recording, self.events
-        chosen = dataset.of_points(self.recording, [point.id for point in self.plan.points if _is_of_device(point)])
+        chosen = dataset.of_points(self.recording, [point.id for point in self.plan.points if _is_of_subsystem(point)])
         return chosen, events_frame(chosen, None)
 
-    @property
-    def gpu_jobs(self) -> pd.DataFrame:
-        """One row per job of the DRM scheduler, with the API call and ioctl that submitted it: `drm.jobs`."""
-        return self.drm.jobs
-
     def diagnose(self) -> Diagnosis:
-        """Look for problems and noteworthy facts in a trace of OpenVINO, the NPU driver or the DRM scheduler.
+        """Look for problems and noteworthy facts, with the rules of each subsystem that was traced.
 
         Returns:
-            Findings with evidence and advice, most severe first; of all that were traced.
+            Findings with evidence and advice, most severe first.
 
         """
-        from accel_magic.results.taken_apart import Diagnosis
+        from accel_magic.views.diagnosis import Diagnosis
 
-        found = [self.openvino.findings] if self.plan.task_points else []
-        if is_traced(self.recording):
-            found.append(Diagnosis.of(self.drm.findings))
-        if any(point.target == DRIVER for point in self.plan.points) or not found:
-            found.insert(0, self.npu.findings)
-        return reduce(Diagnosis.with_more, found)
+        traced = subsystems.of_plan(self.plan)
+        if not traced:
+            return Diagnosis((no_subsystem(subsystems.registered()),), (NO_SUBSYSTEM.id,), recording=self.recording)
+        found = [self.tables_of(subsystem.name).findings for subsystem in traced]
+        return reduce(Diagnosis.with_more, found, Diagnosis(recording=self.recording))
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
-        """`hits` per function, `latency`, `rate` over time, a `flame` graph, an NPU's `timeline`, jobs by `rings`."""
+        """`hits` per function, `latency`, `rate` over time, a `flame` graph, and those of subsystems."""
         from accel_magic.views.figures import trace as figures
-        from accel_magic.views.figures.drm import rings
-        from accel_magic.views.timeline.npu import timeline
 
+        drawn = {
+            name: partial(self._draw, subsystem.name, draw)
+            for subsystem in subsystems.registered().values()
+            for name, draw in subsystem.figures.items()
+        }
         return {
             "hits": lambda: figures.hits(self.recording),
             "latency": lambda: figures.latency(self.recording),
             "rate": lambda: figures.rate(self.recording),
-            "timeline": lambda: timeline(self.npu),
-            "rings": lambda: rings(self.gpu_jobs),
+            **drawn,
             "flame": lambda: self.profile(self._weight()).figure("flame"),
         }
+
+    def _draw(self, subsystem: str, draw: Callable[[Any], Model]) -> Model:
+        return draw(self.tables_of(subsystem))
 
     def _weight(self) -> str:
         """Weight of a flame graph: time if every event was measured, else hits."""
@@ -428,13 +428,16 @@ class TraceResult(Result):
             ResultError: The trace was imported and has no times.
 
         """
-        from accel_magic.results.perfetto import export, has_layers
+        from accel_magic.results.perfetto import export
 
         if not dataset.is_loadable(self.recording):
             return export(self.recording, path)
-        npu = self.npu if has_layers(self.recording) else None
-        drm = self.drm if self.recording.timed and is_traced(self.recording) else None
-        return export(self.recording, path, self.combined_stacks, npu, drm)
+        tracks = (
+            lines
+            for subsystem in subsystems.registered().values()
+            for lines in subsystem.tracks(self.recording, partial(self.tables_of, subsystem.name))
+        )
+        return export(self.recording, path, self.combined_stacks, more=tracks)
 
     def _title(self) -> str:
         return f"trace of {', '.join(dict.fromkeys(point.probe for point in self.plan.points))}"
@@ -451,11 +454,17 @@ class TraceResult(Result):
             waits=self.waits if whole else pd.DataFrame(),
             stacks=self.stacks if whole and self.combined_stacks is not None else None,
             stacks_lost=self.stacks_lost,
-            npu=lambda: self.npu,
-            openvino=lambda: self.openvino,
-            drm=lambda: self.drm,
+            subsystems=self._summary,
             whole=whole,
         )
+
+    def _summary(self) -> list[str]:
+        """Lines of the subsystems that were traced."""
+        return [
+            line
+            for subsystem in subsystems.of_plan(self.plan)
+            for line in subsystem.summary(self.recording, partial(self.tables_of, subsystem.name))
+        ]
 
     def summary(self) -> str:
         """Return plain text: headline, counts, latencies."""

@@ -1,26 +1,21 @@
-"""What was done with devices: lines between the headline of a trace and its tables."""
+"""What was done with devices and frameworks: lines between the headline of a trace and its tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.views import drm, openvino
 from accel_magic.views.format import exact_text
-from accel_magic.views.npu.summary import brief
 
 if TYPE_CHECKING:
     from accel_magic.views.tables import TraceTables
 
 
 def about(shown: TraceTables) -> list[str]:
-    """Lines about the devices' work. Each node's is analyzed by itself: numbers of jobs mean others elsewhere."""
+    """Lines of subsystems. Each node's is analyzed by itself: numbers of jobs mean others elsewhere."""
     recording, lines = shown.recording, list[str]()
     if not shown.whole:
         more = f"{exact_text(recording.event_count)} events are more than can be loaded"
         lines += [f"{more}: .sql(...), .scan() and .lazy() read the files, .between(start_s, end_s) analyzes a piece"]
     if shown.nodes:
         return lines + [f"{name}: {line}" for name, one in shown.nodes.items() for line in about(one)]
-    if shown.whole:
-        lines += brief(recording, shown.npu) + openvino.brief(recording, shown.openvino)
-        lines += drm.brief(recording, shown.drm)
-    return lines
+    return lines + shown.subsystems() if shown.whole else lines

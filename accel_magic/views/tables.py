@@ -16,9 +16,6 @@ from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_te
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.analysis.drm import DrmTables
-    from accel_magic.analysis.npu import NpuTables
-    from accel_magic.analysis.openvino import OpenVinoTables
     from accel_magic.kernel.stacks.frames import Frame
     from accel_magic.recording.recording import Recording
     from accel_magic.views.headline import Note
@@ -41,9 +38,7 @@ class TraceTables:
         waits: As `TraceResult.waits`.
         stacks: As `TraceResult.stacks`; None if no stacks were taken.
         stacks_lost: Events whose stack did not fit into the kernel's table.
-        npu: Analyzes the recording; called only if an NPU driver was traced.
-        openvino: Likewise for OpenVINO.
-        drm: Likewise for the DRM scheduler.
+        subsystems: Makes the lines of the subsystems that were traced; called only if all events can be loaded.
         nodes: What is shown of the first nodes, by name; empty if it is not a trace of nodes.
         whole: Whether all events can be loaded; if not, nothing is analyzed.
 
@@ -55,9 +50,7 @@ class TraceTables:
     waits: pd.DataFrame
     stacks: pd.DataFrame | None
     stacks_lost: int
-    npu: Callable[[], NpuTables]
-    openvino: Callable[[], OpenVinoTables]
-    drm: Callable[[], DrmTables]
+    subsystems: Callable[[], list[str]]
     nodes: Mapping[str, TraceTables] = field(default_factory=dict)
     whole: bool = True
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from accel_magic.views.timeline.npu import timeline
+from accel_magic.subsystems.npu.timeline import timeline
 from tests.browser import saved_page
 from tests.unit.conftest import recording
-from tests.unit.views.timeline.test_npu import MadeTrace
+from tests.unit.subsystems.npu.test_timeline import MadeTrace
 
 JOBS = 30
 PLACE = """([name, job]) => {

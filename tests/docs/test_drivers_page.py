@@ -2,10 +2,10 @@
 
 import pytest
 
-from accel_magic.analysis.drm import jobs, statistics, waits
-from accel_magic.analysis.drm.rules import RULES
 from accel_magic.probes import presets
 from accel_magic.probes.presets import drm
+from accel_magic.subsystems.drm.rules import RULES
+from accel_magic.subsystems.drm.tables import jobs, statistics, waits
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "drivers.md").read_text()
@@ -42,7 +42,7 @@ def test_every_column_of_a_job_and_of_a_wait_is_described():
 
 
 def test_every_table_is_listed():
-    from accel_magic.analysis.drm import DrmTables
+    from accel_magic.subsystems.drm.tables import DrmTables
 
     tables = {name for name in vars(DrmTables) if not name.startswith("_")} - {"findings"}
     assert {names(row[0])[0] for row in rows("Other tables")} == tables

@@ -2,10 +2,10 @@
 
 import pytest
 
-from accel_magic.analysis.npu.phases import PHASES
-from accel_magic.analysis.npu.rules import RULES
 from accel_magic.probes import level_zero, presets
 from accel_magic.probes.npu_families import FAMILIES
+from accel_magic.subsystems.npu.phases import PHASES
+from accel_magic.subsystems.npu.rules import RULES
 from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"

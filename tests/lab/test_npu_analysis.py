@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from accel_magic.analysis.npu.buffers import buffers, churn, leaks
-from accel_magic.analysis.npu.jobs import jobs, recoveries
-from accel_magic.analysis.npu.throughput import concurrency, deepest, throughput
 from accel_magic.lab.npu import Load
+from accel_magic.subsystems.npu.buffers import buffers, churn, leaks
+from accel_magic.subsystems.npu.jobs import jobs, recoveries
+from accel_magic.subsystems.npu.throughput import concurrency, deepest, throughput
 
 PAGE = 4096
 SLOW_US = 200_000

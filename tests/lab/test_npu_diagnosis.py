@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from accel_magic.analysis.npu.diagnosis import CHECKS
 from accel_magic.lab.npu import Load
+from accel_magic.subsystems.npu.diagnosis import CHECKS
 
 CAUSES = {
     "slow": "jobs-slow",

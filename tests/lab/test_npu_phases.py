@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from accel_magic.analysis.npu.mappings import mappings
-from accel_magic.analysis.npu.messages import messages
-from accel_magic.analysis.npu.phases import phases
-from accel_magic.analysis.npu.polls import polls
 from accel_magic.lab.npu import Load
+from accel_magic.subsystems.npu.mappings import mappings
+from accel_magic.subsystems.npu.messages import messages
+from accel_magic.subsystems.npu.phases import phases
+from accel_magic.subsystems.npu.polls import polls
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.analysis.flame import accelerator
+from accel_magic.analysis.flame.accelerator import add_launches
 from accel_magic.analysis.flame.rows import rows_of, spans_of
 from accel_magic.analysis.flame.stacks import Stacks
 from accel_magic.banners import banners_of
@@ -15,9 +15,13 @@ from accel_magic.recording.flame import FlameFacts
 from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, Samples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from accel_magic.analysis.flame.rows import Rows, Spans
     from accel_magic.recording.profile import Loss
     from accel_magic.recording.recording import Recording
+
+    Accelerator = Callable[[ProfileBuilder, Recording, Stacks], list[str]]
 
 
 def facts_of(recording: Recording) -> FlameFacts:
@@ -45,12 +49,13 @@ class Merged:
     spans: Spans
 
 
-def profile_of(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Profile:
-    """Make the profile of a flame recording; arguments as in `merged`."""
-    return merged(recording, threads=threads, all_frames=all_frames).profile
-
-
-def merged(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Merged:
+def merged(
+    recording: Recording,
+    *,
+    threads: bool | None = None,
+    all_frames: bool | None = None,
+    accelerators: Iterable[Accelerator] = (),
+) -> Merged:
     """Merge all data of a flame recording.
 
     A stack is, from its root: the process unless it is the notebook's, the thread (with `threads`), Python frames,
@@ -62,6 +67,7 @@ def merged(recording: Recording, *, threads: bool | None = None, all_frames: boo
         recording: Events of `profile` and `offcpu` points, and of anything else traced with them.
         threads: A root for each thread; None: as chosen when it was recorded.
         all_frames: Keep the frames of the notebook and of the tracer below the cell; None: as recorded.
+        accelerators: Functions that add the time of an accelerator and return notes.
 
     """
     facts = facts_of(recording)
@@ -89,7 +95,9 @@ def merged(recording: Recording, *, threads: bool | None = None, all_frames: boo
             shown.state.astype(np.uint8),
         )
     )
-    notes = accelerator.add(builder, recording, facts, stacks)
+    notes = add_launches(builder, recording, facts, stacks)
+    for add in accelerators:
+        notes += add(builder, recording, stacks)
     profile = builder.build(
         unit="ns",
         origin=f"%%flame at {facts.rate} Hz",

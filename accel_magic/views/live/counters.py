@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -28,6 +28,18 @@ class Item:
     label: str
     text: str
     hint: str
+
+
+class LiveItems(Protocol):
+    """A device's line of the live row. `label` names the device."""
+
+    label: str
+
+    def add(self, sample: LiveSample) -> None:
+        """Add a sample."""
+
+    def items(self, sample: LiveSample) -> tuple[Item, ...]:
+        """The numbers to show after the newest sample."""
 
 
 class Counters:

@@ -14,6 +14,7 @@ from accel_magic.views.live.trace import LiveHistory
 if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live import LiveSample
+    from accel_magic.views.live.counters import LiveItems
     from accel_magic.views.live.trace import LiveState
 
 _ERASE: Final = "\r\x1b[K"
@@ -28,12 +29,15 @@ class LiveLine:
     Args:
         plan: What is traced.
         banners: Written once, above the line.
+        devices: Numbers of devices, as returned by `accel_magic.subsystems.live_items`.
         output: The terminal.
 
     """
 
-    def __init__(self, plan: Plan, banners: tuple[str, ...], output: TextIO) -> None:
-        self._history = LiveHistory(plan, banners)
+    def __init__(
+        self, plan: Plan, banners: tuple[str, ...], output: TextIO, devices: tuple[LiveItems, ...] = ()
+    ) -> None:
+        self._history = LiveHistory(plan, banners, devices)
         self._output = output
         self._write("".join(f"{terminal.one_line(banner)}\n" for banner in banners))
 
@@ -64,7 +68,7 @@ class LiveLine:
 
 
 def line(state: LiveState) -> str:
-    """Format time, hits per second, events, losses and latencies, then the NPU's numbers."""
+    """Format time, hits per second, events, losses and latencies, then the devices' numbers."""
     parts = [duration_text(state.elapsed_ns), f"{rate_text(state.rate)} hits"]
     if len(state.probes) > 1:
         busiest = max(state.probes, key=lambda probe: probe[1])
@@ -75,5 +79,5 @@ def line(state: LiveState) -> str:
         f"{shortened(readable(one.label), _NAME_WIDTH)} p50 {duration_text(one.p50_ns)} p99 {duration_text(one.p99_ns)}"
         for one in state.latency
     ]
-    parts += [f"{item.label} {item.text}" for item in state.npu]
+    parts += [f"{item.label} {item.text}" for _, items in state.devices for item in items]
     return terminal.one_line("  ".join(parts))

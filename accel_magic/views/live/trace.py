@@ -16,15 +16,13 @@ import numpy as np
 
 from accel_magic.demangle import learn, readable
 from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
-from accel_magic.views.live.drm import DrmHistory
-from accel_magic.views.live.npu import NpuHistory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live import LiveLatency, LiveSample
-    from accel_magic.views.live.counters import Item
+    from accel_magic.views.live.counters import Item, LiveItems
 
 
 class Row:
@@ -103,8 +101,7 @@ class LiveState:
         latency: The measured functions to show.
         late_s: Delay between the sample and its display, seconds; 0 if it is small.
         banners: Shown above everything else.
-        npu: The numbers of the NPU's own line; empty if no NPU is traced.
-        gpu: Likewise for jobs of the DRM scheduler.
+        devices: For each device with a line of its own, its label and numbers.
 
     """
 
@@ -118,21 +115,19 @@ class LiveState:
     latency: tuple[LiveLatency, ...]
     late_s: float = 0.0
     banners: tuple[str, ...] = ()
-    npu: tuple[Item, ...] = ()
-    gpu: tuple[Item, ...] = ()
+    devices: tuple[tuple[str, tuple[Item, ...]], ...] = ()
 
 
 class LiveHistory:
-    """The latest samples, as many as the row needs."""
+    """The latest samples, as many as the row needs; arguments as of `LiveRow`."""
 
-    def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
+    def __init__(self, plan: Plan, banners: tuple[str, ...] = (), devices: tuple[LiveItems, ...] = ()) -> None:
         self._records_events = plan.records_events
         self._banners = banners
         self._probes = tuple(dict.fromkeys(point.probe for point in plan.points))
         row = {probe: number for number, probe in enumerate(self._probes)}
         self._probe_of_point = np.array([row[point.probe] for point in plan.points], dtype=np.intp)
-        self._npu = NpuHistory.of(plan)
-        self._drm = DrmHistory.of(plan)
+        self._devices = devices
         learn(point.function for point in plan.latency_points)  # reading names during the trace would be traced
         # (time_ns, hits per probe): the start counts as a sample, so that the first real sample has a rate.
         self._samples: deque[tuple[int, NDArray[np.float64]]] = deque([(0, np.zeros(len(self._probes)))], SPARKLINE + 1)
@@ -142,10 +137,8 @@ class LiveHistory:
         if sample.time_ns - self._samples[-1][0] >= SHORTEST_STEP_NS:
             hits = np.bincount(self._probe_of_point, sample.hits.astype(np.float64), minlength=len(self._probes))
             self._samples.append((sample.time_ns, hits.astype(np.float64, copy=False)))
-            if self._npu is not None:
-                self._npu.add(sample)
-            if self._drm is not None:
-                self._drm.add(sample)
+            for device in self._devices:
+                device.add(sample)
 
     def state(self, sample: LiveSample) -> LiveState:
         """What to show after the newest sample."""
@@ -165,8 +158,7 @@ class LiveHistory:
             latency=_to_show(sample.latency),
             late_s=sample.behind_s if sample.behind_s > LATE_S else 0.0,
             banners=self._banners,
-            npu=() if self._npu is None else self._npu.items(sample),
-            gpu=() if self._drm is None else self._drm.items(),
+            devices=tuple((device.label, device.items(sample)) for device in self._devices),
         )
 
     def _recent_rates(self) -> NDArray[np.float64]:
@@ -185,12 +177,13 @@ class LiveRow(Row):
     Args:
         plan: What is traced.
         banners: Shown above everything else, as returned by `accel_magic.banners.banners_of`.
+        devices: Lines of devices, as returned by `accel_magic.subsystems.live_items`.
 
     """
 
-    def __init__(self, plan: Plan, banners: tuple[str, ...] = ()) -> None:
+    def __init__(self, plan: Plan, banners: tuple[str, ...] = (), devices: tuple[LiveItems, ...] = ()) -> None:
         super().__init__(f'{STYLE}<div class="am-live">{banners_html(banners)}<i>tracing…</i></div>')
-        self._history = LiveHistory(plan, banners)
+        self._history = LiveHistory(plan, banners, devices)
 
     def update(self, *samples: LiveSample) -> None:
         """Show the last of `samples`; earlier late ones fill in the sparkline. Called at most 5 times a second."""
@@ -234,7 +227,7 @@ def render(state: LiveState) -> str:
         late = duration_text(state.late_s * 1e9)
         parts.append(f'<span class="am-late">shown {late} late: the workload held the GIL</span>')
     parts.append(f'<span class="am-stalled">{STALLED}</span>')
-    for device, items in (("NPU", state.npu), ("GPU", state.gpu)):
+    for device, items in state.devices:
         if items:
             shown = "".join(
                 f"<span title={_quoted(item.hint)}><i>{escape(item.label)}</i> {escape(item.text)}</span>"

@@ -57,6 +57,7 @@ WITHOUT = {
 }
 """Numbers without a unit. Add a name only if it is a count, an identifier, a share or a ratio."""
 NEUTRAL = re.compile(r"(^|_)(share|ratio|ratio_low|ratio_high|confident|registers|occupancy)(_before|_after)?$")
+PACKAGES = ("accel_magic.results", "accel_magic.analysis", "accel_magic.subsystems")
 USERS = ("maps", "history", "rings")
 """Tables whose columns are defined by a user's program."""
 
@@ -69,10 +70,10 @@ def tables_of(thing, path=(), seen=None):
     elif isinstance(thing, dict):
         for name, part in thing.items():
             yield from tables_of(part, (*path, str(name)), seen)
-    elif type(thing).__module__.startswith(("accel_magic.results", "accel_magic.analysis")) and id(thing) not in seen:
+    elif type(thing).__module__.startswith(PACKAGES) and id(thing) not in seen:
         seen.add(id(thing))
-        for name in dir(type(thing)):
-            if not name.startswith("_") and name not in USERS and not callable(getattr(type(thing), name)):
+        for name in {*dir(type(thing)), *dir(thing)} - {*vars(thing)}:
+            if not name.startswith("_") and name not in USERS and not callable(getattr(type(thing), name, None)):
                 try:
                     part = getattr(thing, name)
                 except (ResultError, MachineError):  # not available for this kind, or on this machine

@@ -7,7 +7,7 @@ import pytest
 
 from accel_magic.banners import Imported, Replayed
 from accel_magic.findings import Finding, Stretch
-from accel_magic.results.taken_apart import Diagnosis
+from accel_magic.views.diagnosis import Diagnosis
 
 EVIL = "<script>alert('x')</script>"
 

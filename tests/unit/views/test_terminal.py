@@ -32,8 +32,8 @@ from accel_magic.results.gpu import GpuResult
 from accel_magic.results.iaprof import IaprofResult
 from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
-from accel_magic.results.taken_apart import Diagnosis
 from accel_magic.results.trace import TraceResult
+from accel_magic.views.diagnosis import Diagnosis
 from accel_magic.views.dry_run import DryRun
 from accel_magic.views.flame.summary import ThreadDryRun
 from accel_magic.views.program import ProgramDryRun

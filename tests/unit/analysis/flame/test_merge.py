@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_magic.analysis.flame.merge import profile_of
+from accel_magic.analysis.flame.merge import merged
 from accel_magic.banners import Replayed
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import PYTHON, table
@@ -32,7 +32,7 @@ def submit(make_point):
 def test_a_sample_weighs_its_period_under_python_native_and_kernel_frames(maker, stacks_of):
     maker.sample(5, python=MAIN, native=["gemm"], kernel=["do_syscall_64", "vfs_read"])
     maker.sample(7, python=MAIN)
-    profile = profile_of(maker.make())
+    profile = merged(maker.make()).profile
 
     assert stacks_of(profile) == {
         f"{PATH} > native:gemm > kernel:do_syscall_64 > kernel:vfs_read": 10 * MS,
@@ -48,7 +48,7 @@ def test_a_wait_weighs_its_duration_and_its_leaf_is_its_reason(maker, stacks_of)
     maker.wait(0, 30 * MS, python=MAIN, syscall=FUTEX)
     maker.wait(40 * MS, 5 * MS, python=MAIN, kernel=["do_nanosleep"], syscall=SLEEP)
     maker.wait(50 * MS, 2 * MS, python=MAIN, state=0, syscall=-1)
-    profile = profile_of(maker.make())
+    profile = merged(maker.make()).profile
 
     assert stacks_of(profile, State.OFF_CPU) == {
         f"{PATH} > wait:lock": 30 * MS,
@@ -63,7 +63,7 @@ def test_a_wait_does_not_show_the_scheduler(maker, stacks_of):
     maker.wait(5 * MS, MS, python=MAIN, kernel=["asm_sysvec_apic_timer_interrupt", "schedule"], state=0, syscall=-1)
     maker.wait(7 * MS, MS, kernel=["schedule", "__schedule"], syscall=SLEEP)
     maker.sample(9 * MS, python=MAIN, kernel=["do_sched_yield", "schedule", "__schedule"])
-    profile = profile_of(maker.make())
+    profile = merged(maker.make()).profile
 
     assert stacks_of(profile) == {
         f"{PATH} > kernel:do_futex > kernel:futex_do_wait > wait:lock": 3 * MS,
@@ -79,7 +79,7 @@ def test_samples_and_waits_in_a_measured_call_of_the_same_thread_are_inside_its_
     maker.sample(15 * MS, python=MAIN, kernel=["ivpu_cmd"])
     maker.sample(15 * MS, tid=101, python=MAIN)
     maker.wait(18 * MS, 4 * MS, python=MAIN, kernel=["ivpu_wait", "schedule"], syscall=IOCTL)
-    profile = profile_of(maker.make(submit))
+    profile = merged(maker.make(submit)).profile
 
     assert stacks_of(profile) == {
         PATH: 20 * MS,  # before the call, and the other thread
@@ -90,7 +90,7 @@ def test_samples_and_waits_in_a_measured_call_of_the_same_thread_are_inside_its_
 
 def test_a_wait_partly_in_a_call_is_cut_there_and_keeps_its_duration(maker, submit, stacks_of):
     maker.call(2, 10 * MS, 20 * MS).wait(5 * MS, 40 * MS, python=MAIN, syscall=FUTEX)
-    profile = profile_of(maker.make(submit))
+    profile = merged(maker.make(submit)).profile
 
     assert stacks_of(profile) == {
         f"{PATH} > wait:lock": 20 * MS,
@@ -107,11 +107,11 @@ def test_with_threads_each_thread_is_a_root_with_its_python_or_kernel_name(maker
     maker.sample(1, tid=100, python=MAIN).sample(2, tid=101, python=MAIN, comm="omp-1")
     recording = maker.make(facts=FlameFacts(rate=100, threads=True, names=((100, "MainThread"),)))
 
-    assert stacks_of(profile_of(recording)) == {
+    assert stacks_of(merged(recording).profile) == {
         f"thread:MainThread (100) > {PATH}": 10 * MS,
         f"thread:omp-1 (101) > {PATH}": 10 * MS,
     }
-    assert stacks_of(profile_of(recording, threads=False)) == {PATH: 20 * MS}
+    assert stacks_of(merged(recording, threads=False).profile) == {PATH: 20 * MS}
     assert stacks_of(FlameResult(recording).by()) == {PATH: 20 * MS}
     assert stacks_of(FlameResult(recording).by(threads=True)) == stacks_of(FlameResult(recording).profile)
 
@@ -119,14 +119,14 @@ def test_with_threads_each_thread_is_a_root_with_its_python_or_kernel_name(maker
 def test_other_processes_in_the_scope_have_their_own_roots(maker, stacks_of):
     maker.sample(1, python=MAIN).sample(2, tid=900, pid=900, comm="gcc", native=["main"])
 
-    assert stacks_of(profile_of(maker.make())) == {PATH: 10 * MS, "process:gcc (900) > native:main": 10 * MS}
+    assert stacks_of(merged(maker.make()).profile) == {PATH: 10 * MS, "process:gcc (900) > native:main": 10 * MS}
 
 
 def test_every_sample_has_a_stack_or_is_counted_as_lost_with_the_reason(maker, stacks_of):
     maker.sample(1, python=MAIN)
     maker.sample(2)  # no stack at all
     maker.sample(3, python=MAIN, native=0x1233)  # its native stack did not fit into the table
-    profile = profile_of(maker.make(hits=[3 + 4, 6], lost=[4, 2], missed=1))
+    profile = merged(maker.make(hits=[3 + 4, 6], lost=[4, 2], missed=1)).profile
 
     assert stacks_of(profile) == {PATH: 10 * MS, "other:[no stack]": 10 * MS}
     assert {lost.why.split(":")[0]: lost.count for lost in profile.lost} == {
@@ -142,7 +142,7 @@ def test_a_launch_is_accelerator_time_under_the_line_that_made_it(maker, stacks_
     maker.sample(1, python=MAIN)
     launches = (Launch(5 * MS, 100, 2, "matmul", 7 * MS), Launch(6 * MS, 101, 0, "add", -1))
     recording = maker.make(facts=FlameFacts(rate=100, device="CPU device (simulated)", launches=launches))
-    profile = profile_of(replace(recording, stacks=with_stack(recording.stacks, 2, MAIN[:1])))
+    profile = merged(replace(recording, stacks=with_stack(recording.stacks, 2, MAIN[:1]))).profile
 
     assert stacks_of(profile, State.ACCELERATOR) == {"python:<module> > gpu_kernel:matmul": 7 * MS}
     assert stacks_of(profile, State.CPU) == {PATH: 10 * MS}
@@ -155,7 +155,8 @@ def test_launches_after_the_end_of_a_partial_playback_are_left_out(maker, stacks
     launches = (Launch(5 * MS, 100, 0, "early", 1), Launch(500 * MS, 100, 0, "late", 1))
     recording = maker.sample(1, python=MAIN).make(facts=FlameFacts(rate=100, launches=launches))
 
-    assert stacks_of(profile_of(replace(recording, duration_ns=100 * MS)), State.ACCELERATOR) == {"gpu_kernel:early": 1}
+    shown = merged(replace(recording, duration_ns=100 * MS)).profile
+    assert stacks_of(shown, State.ACCELERATOR) == {"gpu_kernel:early": 1}
 
 
 def test_the_notebooks_own_threads_are_left_out_and_counted_without_all_frames(maker, stacks_of):
@@ -163,13 +164,13 @@ def test_the_notebooks_own_threads_are_left_out_and_counted_without_all_frames(m
     maker.sample(1, python=MAIN).sample(2, tid=101, python=below).wait(5, MS, tid=101, python=below, syscall=FUTEX)
     maker.wait(3, MS, tid=102, comm="ZMQbg/IO/0", native=["epoll_wait"], syscall=FUTEX)
     recording = maker.make()
-    profile = profile_of(recording)
+    profile = merged(recording).profile
 
     assert stacks_of(profile) == {PATH: 10 * MS}
     assert [(lost.count, lost.why.split(" are ")[0]) for lost in profile.lost] == [
         (3, "samples and waits of the notebook's own threads")
     ]
-    everything = profile_of(recording, all_frames=True)
+    everything = merged(recording, all_frames=True).profile
     assert len(everything.samples) == 4
     assert everything.lost == ()
 
@@ -185,6 +186,6 @@ def test_replays_and_simulated_devices_have_banners(maker):
     recording = maker.sample(1, python=MAIN).make(replayed=Replayed("f.parquet", "Linux 6.18"))
     machine = {**recording.machine, "simulated": "CPU device (simulated)"}
 
-    first, second = profile_of(replace(recording, machine=machine)).banners
+    first, second = merged(replace(recording, machine=machine)).profile.banners
     assert first.startswith("REPLAY")
     assert "CPU device (simulated)" in second

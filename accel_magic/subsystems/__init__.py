@@ -1,0 +1,53 @@
+"""Subjects of traces, a folder each, and their registry. Code about all of them loops over `registered()`.
+
+Other packages add theirs with an entry point in the group `accel_magic.subsystems` that names a `Subsystem`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.subsystems import drm, npu, openvino
+from accel_magic.subsystems.subsystem import Subsystem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from accel_magic.probes.plan import Plan
+    from accel_magic.views.live.counters import LiveItems
+
+GROUP: Final = "accel_magic.subsystems"
+_OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM)
+
+
+@cache
+def registered() -> Mapping[str, Subsystem]:
+    """All subsystems by name: our own, then those of other packages. One that cannot be loaded is a warning."""
+    found = {subsystem.name: subsystem for subsystem in _OWN}
+    for entry in entry_points(group=GROUP):
+        try:
+            subsystem = entry.load()
+        except Exception as exception:  # noqa: BLE001 - another package's code must not end a trace
+            warnings.warn(f"the subsystem {entry.name} ({entry.value}) cannot be loaded: {exception}", stacklevel=2)
+            continue
+        if not isinstance(subsystem, Subsystem) or subsystem.name in found:
+            why = "its name is taken" if isinstance(subsystem, Subsystem) else "it is not a Subsystem"
+            warnings.warn(f"the subsystem {entry.name} ({entry.value}) is not used: {why}", stacklevel=2)
+            continue
+        found[subsystem.name] = subsystem
+    return MappingProxyType(found)
+
+
+def of_plan(plan: Plan) -> tuple[Subsystem, ...]:
+    """The subsystems that claim a point of the plan."""
+    return tuple(one for one in registered().values() if any(map(one.claims, plan.points)))
+
+
+def live_items(plan: Plan) -> tuple[LiveItems, ...]:
+    """The lines that subsystems add to the live row of a plan."""
+    lines = (subsystem.live(plan) for subsystem in registered().values())
+    return tuple(line for line in lines if line is not None)

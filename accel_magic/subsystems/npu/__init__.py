@@ -1,0 +1,78 @@
+"""Intel's NPU driver (`intel_vpu`): phases, buffers, jobs, messages, Level Zero calls."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.subsystems.npu.driver import DRIVER
+from accel_magic.subsystems.subsystem import Subsystem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pandas as pd
+    from bokeh.model import Model
+
+    from accel_magic.analysis.flame.stacks import Stacks
+    from accel_magic.probes.plan import Plan, ProbePoint
+    from accel_magic.recording.profile import ProfileBuilder
+    from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.npu.result import Npu
+    from accel_magic.views.live.counters import LiveItems
+
+_WITH_TRACKS: Final = ("ivpu_", "ze")
+
+
+def _claims(point: ProbePoint) -> bool:
+    return point.target == DRIVER
+
+
+def _tables(recording: Recording, events: pd.DataFrame) -> Npu:
+    from accel_magic.subsystems.npu.result import Npu
+
+    return Npu(recording, events)
+
+
+def _summary(recording: Recording, tables: Callable[[], Npu]) -> list[str]:
+    from accel_magic.subsystems.npu.summary import brief
+
+    return brief(recording, tables)
+
+
+def _live(plan: Plan) -> LiveItems | None:
+    from accel_magic.subsystems.npu.live import NpuHistory
+
+    return NpuHistory.of(plan)
+
+
+def _timeline(tables: Npu) -> Model:
+    return tables.timeline()
+
+
+def _tracks(recording: Recording, tables: Callable[[], Npu]) -> Iterable[bytes]:
+    if not any(point.function.startswith(_WITH_TRACKS) for point in recording.plan.points):
+        return ()
+    from accel_magic.subsystems.npu.perfetto import layers
+
+    return layers(tables().calls, tables().jobs)
+
+
+def _accelerator(builder: ProfileBuilder, recording: Recording, stacks: Stacks) -> list[str]:
+    if not any(map(_claims, recording.plan.points)):
+        return []
+    from accel_magic.subsystems.npu.flame import add_jobs
+
+    return add_jobs(builder, recording, stacks)
+
+
+SUBSYSTEM: Final = Subsystem(
+    name="npu",
+    claims=_claims,
+    tables=_tables,
+    summary=_summary,
+    live=_live,
+    figures=MappingProxyType({"timeline": _timeline}),
+    tracks=_tracks,
+    accelerator=_accelerator,
+)

@@ -1,0 +1,203 @@
+"""Evidence about power, losses and the firmware: waking, lost events, boots, requests, polling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel_magic.findings import Stretch
+from accel_magic.subsystems.npu.evidence.common import ETIMEDOUT, Evidence, hits, numbers, places, returned, times
+from accel_magic.subsystems.npu.rules import BOOT_TIMEOUT_NS, SUBMITS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.subsystems.npu.evidence.common import Analysed, Rows
+    from accel_magic.subsystems.npu.rules import Rule
+
+
+RESUME = "ivpu_pm_runtime_resume_cb"
+
+
+def boot_in_region(npu: Analysed, _: Rule) -> Evidence | None:
+    """A submission waited for the driver to resume; in a trace without times: a boot before the first submission."""
+    if not npu.trace.timed:
+        return _boot_in_list(npu)
+    waited, resumes = _woken(npu)
+    if not waited.any():
+        return None
+    values = {
+        "jobs": int(waited.sum()),
+        "boots": len(resumes),
+        "boot_ns": float(np.nansum(npu.trace.column("duration_ns", resumes))),
+        "submission_ns": float(numbers(npu.jobs["submit_ns"])[waited].max()),
+    }
+    return Evidence(values, places(npu.trace, resumes))
+
+
+def wake_per_job(npu: Analysed, rule: Rule) -> Evidence | None:
+    """Many of the submissions waited for the driver to resume."""
+    waited, resumes = _woken(npu)
+    woken, jobs = int(waited.sum()), len(waited)
+    if len(resumes) < rule.limits["wakes"] or woken < rule.threshold * jobs:
+        return None
+    waking, latency = npu.trace.column("duration_ns", resumes), numbers(npu.jobs["latency_ns"])[waited]
+    values = {
+        "woken": woken,
+        "jobs": jobs,
+        "woken_share": woken / jobs,
+        "wakes": len(resumes),
+        "waking_ns": float(np.median(waking)),
+        "latency_ns": float(np.nanmedian(latency)) if np.isfinite(latency).any() else np.nan,
+    }
+    return Evidence(values, places(npu.trace, resumes))
+
+
+def _woken(npu: Analysed) -> tuple[NDArray[np.bool_], Rows]:
+    """(jobs,) bool: submissions that waited for the driver to resume; and the rows of these resumes."""
+    trace = npu.trace
+    submitted, lasted = numbers(npu.jobs["submitted_ns"]), numbers(npu.jobs["submit_ns"])
+    resumes = trace.rows(RESUME)
+    resumes = resumes[np.isfinite(trace.column("duration_ns", resumes))]
+    # Resumes never overlap, so they end in the order in which they start.
+    end = times(trace, resumes) + trace.column("duration_ns", resumes)
+    first = np.searchsorted(end, submitted, side="left")
+    waited = np.isfinite(lasted) & (np.searchsorted(end, submitted + lasted, side="right") > first)
+    return waited, resumes[np.unique(first[waited])]
+
+
+def _boot_in_list(npu: Analysed) -> Evidence | None:
+    boots, submits = npu.trace.rows("ivpu_boot"), npu.trace.rows(*SUBMITS)
+    if not len(boots) or not len(submits) or boots[0] > submits[0]:
+        return None
+    values = {"jobs": int((submits > boots[0]).sum()), "boots": len(boots), "calls_before": int(boots[0])}
+    return Evidence(values, (Stretch(0, 0, int(boots[0]), int(boots[0])),))
+
+
+_DRIVER = "ivpu_"
+
+
+def nothing_traced(npu: Analysed, _: Rule) -> Evidence | None:
+    """No function of the driver was hit."""
+    driver = npu.trace.counts[npu.trace.counts.index.str.startswith(_DRIVER)]
+    if driver.sum() > 0:
+        return None
+    return Evidence({"functions": len(driver), "hits": int(npu.trace.counts.sum())})
+
+
+def events_lost(npu: Analysed, _: Rule) -> Evidence | None:
+    """Events were dropped by a full ring buffer."""
+    lost, total = npu.trace.lost, int(npu.trace.counts.sum())
+    return Evidence({"lost": lost, "hits": total, "lost_share": lost / max(total, 1)}) if lost else None
+
+
+def event_limit(npu: Analysed, _: Rule) -> Evidence | None:
+    """The event limit, set by the user or the default, was reached."""
+    if not npu.recording.limit_reached:
+        return None
+    recorded, total = len(npu.trace.events), int(npu.trace.counts.sum())
+    return Evidence({"recorded": recorded, "hits": total, "recorded_share": recorded / max(total, 1)})
+
+
+def hits_missed(npu: Analysed, rule: Rule) -> Evidence | None:
+    """The kernel could not run the probe for some hits."""
+    missed, total = npu.trace.missed, int(npu.trace.counts.sum())
+    share = missed / max(missed + total, 1)
+    return Evidence({"missed": missed, "hits": total, "missed_share": share}) if share >= rule.threshold else None
+
+
+READY, BOOT, RECOVERY = "ivpu_wait_for_ready", "ivpu_boot", "ivpu_pm_recovery_work"
+TAKEN, RECEIVE, CALLBACK = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_ipc_receive", "ivpu_job_done_callback"
+REQUEST, SEND = "ivpu_ipc_send_receive_internal", "ivpu_ipc_send"
+# What ivpu_ipc_receive returns when it has no message: ETIMEDOUT, EAGAIN, EINTR, ECANCELED.
+_NO_MESSAGE = (ETIMEDOUT, -11, -4, -125)
+
+
+def boot_failed(npu: Analysed, _: Rule) -> Evidence | None:
+    """The driver gave up waiting for the firmware's first message."""
+    trace = npu.trace
+    for function in (READY, BOOT):
+        calls, codes = returned(trace, trace.rows(function))
+        failed = calls[codes < 0]
+        if len(failed):
+            waited = np.nan_to_num(trace.column("duration_ns", failed)).max()
+            values = {"failed": len(failed), "boots": len(calls), "waited_ns": float(waited)}
+            return Evidence(values, places(trace, failed))
+    return None
+
+
+def boot_slow(npu: Analysed, rule: Rule) -> Evidence | None:
+    """The firmware's first message took a large part of the driver's timeout."""
+    trace = npu.trace
+    calls, codes = returned(trace, trace.rows(READY))
+    good = calls[codes == 0]
+    waited = np.nan_to_num(trace.column("duration_ns", good))
+    slow = waited >= rule.threshold * BOOT_TIMEOUT_NS
+    if not slow.any():
+        return None
+    longest = float(waited.max())
+    values = {
+        "slow": int(slow.sum()),
+        "boots": len(calls),
+        "longest_ns": longest,
+        "timeout_share": longest / BOOT_TIMEOUT_NS,
+    }
+    return Evidence(values, places(trace, good[slow]))
+
+
+def request_unanswered(npu: Analysed, _: Rule) -> Evidence | None:
+    """Requests for which the driver waited until its timeout."""
+    trace = npu.trace
+    calls, codes = returned(trace, trace.rows(REQUEST))
+    alone = calls[codes == ETIMEDOUT]
+    if not len(alone):
+        return None
+    waited = float(np.nan_to_num(trace.column("duration_ns", alone)).sum())
+    values = {"unanswered": len(alone), "requests": len(calls), "waited_ns": waited}
+    return Evidence(values, places(trace, alone))
+
+
+def reply_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
+    """More messages were taken from the NPU than were waited for or completed a job."""
+    trace = npu.trace
+    if not trace.saw(RECEIVE) or not trace.saw(CALLBACK) or trace.lost:
+        return None
+    taken = trace.rows(TAKEN)
+    received, codes = returned(trace, trace.rows(RECEIVE))
+    running = hits(trace, RECEIVE) - len(received)  # each may have received a message by now
+    ends = len(trace.rows(CALLBACK))
+    claimed = int((~np.isin(codes, _NO_MESSAGE)).sum()) + running + ends
+    requests, results = returned(trace, trace.rows(REQUEST))
+    late = int((results == ETIMEDOUT).sum())  # the reply may have arrived after all
+    unclaimed = len(taken) - claimed - late
+    # Any function's hits may be missed; allow three times the share of those that claim a message.
+    unseen = 3 * trace.missed * (len(received) + ends) / max(int(trace.counts.sum()), 1)
+    if unclaimed <= unseen:
+        return None
+    return Evidence({"unclaimed": unclaimed, "messages": len(taken), "requests": len(requests)})
+
+
+def ipc_polling(npu: Analysed, rule: Rule) -> Evidence | None:
+    """Loops that check for a message, compared with the actual messages."""
+    polls, messages = npu.polls, npu.messages
+    calls, real = int(polls["calls"].sum()), len(messages)
+    if calls < rule.limits["calls"] or calls < rule.threshold * real:
+        return None
+    share = calls / max(len(npu.trace.events), 1)
+    values = {"loops": len(polls), "calls": calls, "messages": real, "calls_share": share}
+    names = ("start_ns", "end_ns", "first_row", "last_row")
+    start, end, first, behind = (np.nan_to_num(numbers(polls[name])).astype(np.int64) for name in names)
+    where = tuple(Stretch(*map(int, place)) for place in zip(start, end, first, behind - 1, strict=True))
+    return Evidence(values, where)
+
+
+def ipc_storm(npu: Analysed, rule: Rule) -> Evidence | None:
+    """Far more requests than jobs, contexts and boots explain."""
+    trace = npu.trace
+    requests, jobs = hits(trace, SEND), hits(trace, *SUBMITS)
+    occasions = 1 + hits(trace, "ivpu_open", "ivpu_postclose", BOOT, RECOVERY, "ivpu_job_timeout_work")
+    allowed = rule.threshold * jobs + rule.limits["per_context"] * occasions
+    if requests < rule.limits["requests"] or requests <= allowed:
+        return None
+    return Evidence({"requests": requests, "jobs": jobs, "expected": allowed, "per_job_ratio": requests / max(jobs, 1)})

@@ -1,0 +1,160 @@
+"""An NPU trace at a glance: what the driver did, as text and as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from accel_magic import terminal
+from accel_magic.banners import banners_of
+from accel_magic.subsystems.npu.jobs import DONE, OK, UNKNOWN
+from accel_magic.views.findings import brief_text, findings_html, findings_text
+from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
+from accel_magic.views.tables import STYLE, Table, aligned, table_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.npu.tables import NpuTables
+
+
+def summary(npu: NpuTables) -> str:
+    """Lines about jobs, buffers, mappings and messages, then families, phases and findings."""
+    recording = npu.recording
+    lines = [
+        *banners_of(recording),
+        *sentences(npu),
+        "",
+        *aligned(families_table(npu.families)),
+        "",
+        *aligned(phases_table(npu.phase_totals)),
+    ]
+    return f"{terminal.page(lines)}\n\n{findings_text(_within(npu.findings))}"
+
+
+def html(npu: NpuTables) -> str:
+    """The same as one self-contained element."""
+    recording = npu.recording
+    shown = banners_of(recording)
+    tables = (families_table(npu.families), phases_table(npu.phase_totals))
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in shown),
+            *(f"<div>{escape(sentence)}</div>" for sentence in sentences(npu)),
+            f'<div class="am-tables">{"".join(map(table_html, tables))}</div>',
+            findings_html(_within(npu.findings)),
+            "</div>",
+        ]
+    )
+
+
+def _within(findings: Findings) -> Findings:
+    """The same findings without their recording, so that the banners are not repeated."""
+    return replace(findings, recording=None)
+
+
+def families_table(families: pd.DataFrame) -> Table:
+    """Hits, share and rate of each family with hits."""
+    formats = {"hits": exact_text, "share": share_text, "rate": rate_text, "functions": exact_text}
+    return _table("family", families[families["hits"] > 0], formats)
+
+
+def phases_table(totals: pd.DataFrame) -> Table:
+    """Stretches, calls and total time of each phase."""
+    return _table("phase", totals, {"stretches": exact_text, "calls": exact_text, "duration_ns": duration_text})
+
+
+def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., str]]) -> Table:
+    columns = [
+        [NOTHING if pd.isna(value) else text(value) for value in frame[name].tolist()] for name, text in formats.items()
+    ]
+    heads = (head, *("time" if name == "duration_ns" else name for name in formats))
+    return Table(heads, tuple(zip(map(str, frame.index), *columns, strict=True)), names=1)
+
+
+EVENTS_AT_ONCE = 300_000
+"""A number of events that is analyzed in well under a second."""
+
+
+def brief(recording: Recording, analyze: Callable[[], NpuTables]) -> list[str]:
+    """Lines for the result of a traced cell: a summary, and what the diagnosis found.
+
+    Args:
+        recording: What was traced.
+        analyze: Makes its `NpuTables`.
+
+    Returns:
+        The lines; empty if the trace is so large that analysis would delay the cell's end.
+
+    """
+    if not 0 < recording.event_count <= EVENTS_AT_ONCE:
+        return []
+    npu = analyze()
+    return [*sentences(npu), brief_text(npu.findings)]
+
+
+def sentences(npu: NpuTables) -> list[str]:
+    """Summarize jobs, buffers, mappings and messages in a line each; omit what was not traced."""
+    return [line for line in (_jobs(npu), _buffers(npu), _mappings(npu), _messages(npu)) if line]
+
+
+def _jobs(npu: NpuTables) -> str:
+    jobs = npu.jobs
+    if not len(jobs):
+        return ""
+    text = _counted(len(jobs), "job")
+    parts = _ends(jobs["status"])
+    latency = jobs.loc[jobs["status"].isin((OK, DONE)), "latency_ns"].dropna()  # a failure may be quick or a timeout
+    if len(latency):
+        p50, p99 = np.quantile(latency, (0.5, 0.99))
+        parts.append(f"submission to done p50 {duration_text(p50)}, p99 {duration_text(p99)}")
+    return f"{text}: {', '.join(parts)}" if parts else text
+
+
+def _buffers(npu: NpuTables) -> str:
+    buffers = npu.buffers
+    if not len(buffers):
+        return ""
+    size = buffers["size_bytes"].dropna().sum()
+    text = _counted(len(buffers), "buffer") + (f" of {bytes_text(float(size))}" if size else "")
+    return f"{text}: {', '.join(_ends(buffers['state']))}"
+
+
+def _mappings(npu: NpuTables) -> str:
+    mappings = npu.mappings
+    if not len(mappings):
+        return ""
+    return f"{_counted(len(mappings), 'mapping')} of {_counted(int(mappings['pages'].sum()), 'page')}"
+
+
+def _messages(npu: NpuTables) -> str:
+    directions = npu.messages["direction"].value_counts()
+    parts = [f"{exact_text(count)} {direction}" for direction, count in directions.items() if count]
+    text = f"IPC messages: {', '.join(parts)}" if parts else ""
+    polls = npu.polls
+    if len(polls):
+        calls = exact_text(int(polls["calls"].sum()))
+        text = f"{text}; {calls} calls in poll loops".removeprefix("; ")
+    return text
+
+
+def _ends(states: pd.Series[str]) -> list[str]:
+    """The number of each state, the most frequent first."""
+    counts = states.value_counts()
+    return [
+        f"{exact_text(count)} {'whose end is ' if state == UNKNOWN else ''}{state}"
+        for state, count in counts.items()
+        if count
+    ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{exact_text(count)} {noun}{'' if count == 1 else 's'}"

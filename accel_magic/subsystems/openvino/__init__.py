@@ -1,0 +1,40 @@
+"""OpenVINO, by its ITT tasks: inferences, layers, compilation, threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.subsystems.subsystem import Subsystem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from accel_magic.probes.plan import ProbePoint
+    from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.openvino.result import OpenVino
+
+_DOMAINS: Final = ("ov::", "dnnl::")
+"""What the names of the domains of OpenVINO's and oneDNN's tasks begin with."""
+
+
+def _claims(point: ProbePoint) -> bool:
+    return point.kind == "itt" and point.target.startswith(_DOMAINS)
+
+
+def _tables(recording: Recording, events: pd.DataFrame) -> OpenVino:
+    from accel_magic.subsystems.openvino.result import OpenVino
+
+    return OpenVino(recording, events)
+
+
+def _summary(recording: Recording, tables: Callable[[], OpenVino]) -> list[str]:
+    if not any(map(_claims, recording.plan.points)):
+        return []
+    from accel_magic.subsystems.openvino.summary import brief
+
+    return brief(recording, tables)
+
+
+SUBSYSTEM: Final = Subsystem(name="openvino", claims=_claims, tables=_tables, summary=_summary)

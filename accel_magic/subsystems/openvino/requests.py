@@ -1,0 +1,152 @@
+"""Inferences: how long each took, and how much of it was spent in queues, in layers, waiting, and on the NPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.probes.presets import openvino
+from accel_magic.subsystems.npu.jobs import ABORTED, DONE, ERROR, OK, REFUSED, TIMED_OUT
+from accel_magic.subsystems.openvino.trace import INFERENCE, LAYER, STEP
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+
+_FAILED = (ERROR, ABORTED, REFUSED, TIMED_OUT)
+_SUCCEEDED = (OK, DONE)
+
+
+def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per inference, in order of time.
+
+    Args:
+        trace: The trace.
+        jobs: Its NPU jobs (`subsystems.npu.jobs`); empty if the NPU's driver was not traced.
+
+    Columns: `model` (category, '' if unknown), `device` (category), `pid`, `tid` (the thread that ran it), `start_ns`,
+    `end_ns`, `duration_ns` (int64), `queue_ns` (Int64: from `start_async` to `start_ns`; NA for synchronous inferences
+    and if these calls were not traced), `layers` (number of executed nodes), `layers_ns` (their time), `outside_ns`
+    (the rest: copies of inputs and outputs, scheduling), `waiting_ns` (Int64: for the NPU; NA on other devices), `jobs`
+    (number of NPU jobs), `npu_ns` (Int64: from the first job's doorbell to the last one's end; NA without jobs),
+    `failed` (boolean: OpenVINO raised an exception during it in its thread, or one of its NPU jobs failed; NA if
+    neither exceptions nor the results of its jobs were traced),
+    `faults` (Int64: page faults of its process during the inference, in any thread; NA if they were not traced),
+    `gap_ns` (Int64: since the previous inference on this thread ended; NA for the first).
+    """
+    found = trace.of_kind(INFERENCE)
+    layers = trace.of_kind(LAYER)
+    of = trace.within(found, layers)
+    inside = of >= 0
+    taken = np.bincount(of[inside], layers["duration_ns"].to_numpy()[inside], minlength=len(found)).astype(np.int64)
+    table = pd.DataFrame(
+        {
+            "model": [model_of(name) for name in found["name"].astype(str)],
+            "device": found["device"].to_numpy(),
+            "pid": found["pid"].to_numpy(),
+            "tid": found["tid"].to_numpy(),
+            "start_ns": found["start_ns"].to_numpy(),
+            "end_ns": found["end_ns"].to_numpy(),
+            "duration_ns": found["duration_ns"].to_numpy(),
+            "layers": np.bincount(of[inside], minlength=len(found)),
+            "layers_ns": taken,
+        }
+    )
+    table["outside_ns"] = table["duration_ns"] - table["layers_ns"]
+    table.insert(7, "queue_ns", _queued(trace, table))
+    table["waiting_ns"] = _waiting(trace, found)
+    _add_jobs(trace, table, jobs)
+    table["failed"] |= _raised(trace, table)
+    table["faults"] = _faults(trace, table)
+    table["model"] = pd.Categorical(table["model"])
+    before = table.groupby("tid", sort=False)["end_ns"].shift()
+    table["gap_ns"] = (table["start_ns"] - before).astype("Int64")
+    return table
+
+
+def succeeded(requests: pd.DataFrame) -> pd.DataFrame:
+    """The inferences that are not known to have failed: the time that a failed one took says nothing about others."""
+    return requests[~requests["failed"].fillna(value=False).astype(bool)]
+
+
+def model_of(task: str) -> str:
+    """Name of the model in an inference's task: `SyncInferenceCPU::infer::Model1` is of `Model1`; '' if it has none."""
+    return task.rpartition("::")[2] if "::" in task else ""
+
+
+def _queued(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
+    """Time in the queue: the first call of `start_async` is of the first inference on another thread, and so on."""
+    calls = trace.events[trace.events["function"].astype(str).str.contains(openvino.START_ASYNC, regex=False)]
+    queued = pd.Series(pd.NA, table.index, dtype="Int64")
+    for pid, own in calls.groupby("pid", sort=False):
+        asked = own["time_ns"].to_numpy()
+        elsewhere = table.index[(table["pid"] == pid) & ~table["tid"].isin(own["tid"])]
+        started = table.loc[elsewhere, "start_ns"].to_numpy()
+        if len(asked) == len(started) and (started >= asked).all():
+            queued[elsewhere] = started - asked
+    return queued
+
+
+def _waiting(trace: OpenVinoTrace, found: pd.DataFrame) -> pd.Series[int]:
+    """Time that each inference waited for the NPU."""
+    steps = trace.of_kind(STEP)
+    waits = steps[steps["name"].astype(str) == openvino.NPU_WAIT]
+    of = trace.within(found, waits)
+    spent = np.bincount(of[of >= 0], waits["duration_ns"].to_numpy()[of >= 0], minlength=len(found))
+    known = np.isin(np.arange(len(found)), of)
+    return pd.Series(spent.astype(np.int64), dtype="Int64").where(pd.Series(known))
+
+
+def _faults(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
+    """Page faults during each inference; those during several count for each."""
+    counted = pd.Series(pd.NA, table.index, dtype="Int64")
+    if not any(point.function == openvino.FAULT for point in trace.points):
+        return counted
+    events = trace.events[trace.events["function"] == openvino.FAULT]
+    for pid, own in table.groupby("pid", sort=False):
+        times = events.loc[events["pid"] == pid, "time_ns"].to_numpy()
+        ends = (np.searchsorted(times, own[edge].to_numpy()) for edge in ("end_ns", "start_ns"))
+        counted[own.index] = np.subtract(*ends)
+    return counted
+
+
+def _raised(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[bool]:
+    """Whether OpenVINO raised an exception during each inference, in its thread; NA if exceptions were not traced."""
+    if not any(openvino.EXCEPTION in point.function for point in trace.points):
+        return pd.Series(pd.NA, table.index, dtype="boolean")
+    raised = trace.events["function"].astype(str).str.contains(openvino.EXCEPTION, regex=False)
+    calls = trace.events.loc[raised, ["tid", "time_ns"]].rename(columns={"time_ns": "start_ns"})
+    return pd.Series(table.index.isin(trace.within(table, calls)), table.index, dtype="boolean")
+
+
+def _job_failed(jobs: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each job failed; NA if that is not known."""
+    known = jobs["status"].isin((*_FAILED, *_SUCCEEDED))
+    return jobs["status"].isin(_FAILED).astype("boolean").where(known)
+
+
+def _add_jobs(trace: OpenVinoTrace, table: pd.DataFrame, jobs: pd.DataFrame) -> None:
+    """Add number, time, failures of the NPU's jobs; and their graph, where the inference's task names no model."""
+    jobs = jobs[jobs["submitted_ns"].notna()] if len(jobs) else jobs
+    moments = pd.DataFrame(
+        {name: jobs[column].to_numpy(np.int64) for name, column in (("tid", "tid"), ("start_ns", "submitted_ns"))}
+        if len(jobs)
+        else {"tid": np.zeros(0, np.int64), "start_ns": np.zeros(0, np.int64)}
+    )
+    of: NDArray[np.intp] = trace.within(table, moments)
+    inside = jobs.assign(of=of)[of >= 0] if len(jobs) else jobs
+    table["jobs"] = np.bincount(of[of >= 0], minlength=len(table))
+    table["npu_ns"] = pd.Series(pd.NA, table.index, dtype="Int64")
+    table["failed"] = pd.Series(pd.NA, table.index, dtype="boolean")
+    if len(inside):
+        failed = _job_failed(inside).groupby(inside["of"])
+        known = failed.max().where(failed.max() | (failed.count() == failed.size()))
+        table["failed"] = known.reindex(table.index).astype("boolean")
+        rung = inside["doorbell_ns"].fillna(inside["submitted_ns"]).groupby(inside["of"]).min()
+        ended = inside["done_ns"].groupby(inside["of"]).max()
+        table["npu_ns"] = (ended - rung).reindex(table.index).astype("Int64")
+        graphs = inside["graph"].dropna().groupby(inside["of"]).first().reindex(table.index)
+        table["model"] = table["model"].where((table["model"] != "") | graphs.isna(), graphs)

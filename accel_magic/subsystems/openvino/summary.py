@@ -1,0 +1,196 @@
+"""An OpenVINO trace at a glance: inferences, layers, threads and compilation, as text and as HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from accel_magic import terminal
+from accel_magic.banners import banners_of
+from accel_magic.subsystems.openvino.requests import succeeded
+from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
+from accel_magic.views.tables import STYLE, Table, aligned, table_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.openvino.tables import OpenVinoTables
+
+    Formats = Mapping[str, Callable[..., str]]
+
+LAYERS: Final = 15
+THREADS: Final = 10
+_MOST: Final = 3
+EVENTS_AT_ONCE: Final = 300_000
+"""A number of events that is analyzed in well under a second."""
+
+
+def summary(openvino: OpenVinoTables) -> str:
+    """Lines about inferences, layers and compilation, then tables of layers and threads."""
+    lines = [*banners_of(openvino.recording), *sentences(openvino)]
+    for table in _tables(openvino):
+        lines += ["", *aligned(table)]
+    return terminal.page(lines)
+
+
+def html(openvino: OpenVinoTables) -> str:
+    """The same as one self-contained element."""
+    return "\n".join(
+        [
+            '<div class="accel-magic">',
+            STYLE,
+            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in banners_of(openvino.recording)),
+            *(f"<div>{escape(sentence)}</div>" for sentence in sentences(openvino)),
+            f'<div class="am-tables">{"".join(map(table_html, _tables(openvino)))}</div>',
+            "</div>",
+        ]
+    )
+
+
+def brief(recording: Recording, analyze: Callable[[], OpenVinoTables]) -> list[str]:
+    """Lines for the result of a traced cell.
+
+    Args:
+        recording: What was traced.
+        analyze: Makes its `OpenVinoTables`.
+
+    Returns:
+        The lines; empty if analysis would delay the cell's end.
+
+    """
+    return sentences(analyze()) if recording.event_count <= EVENTS_AT_ONCE else []
+
+
+def sentences(openvino: OpenVinoTables) -> list[str]:
+    """Summarize inferences, layers and compilation in a line each; omit what was not traced."""
+    return [line for line in (_inferences(openvino), _layers(openvino), _compiled(openvino)) if line]
+
+
+def _inferences(openvino: OpenVinoTables) -> str:
+    every, requests = openvino.requests, succeeded(openvino.requests)
+    if not len(every):
+        return ""
+    models = [str(name) for name in every["model"].unique() if name]
+    count, failed = len(every), len(every) - len(requests)
+    of = f" of {', '.join(models[:_MOST])}{' ...' if len(models) > _MOST else ''}" if models else ""
+    named = f"inference{'' if count == 1 else 's'}{of}"
+    if failed == count:
+        return f"{exact_text(count)} {named}: {'it' if count == 1 else 'all'} failed"
+    p50, p99 = np.quantile(requests["duration_ns"], (0.5, 0.99))
+    line = f"{exact_text(count)} {named}: p50 {duration_text(p50)}, p99 {duration_text(p99)}"
+    if failed:
+        line += f" without {exact_text(failed)} that failed"
+    if requests["waiting_ns"].notna().any():
+        waited = requests["waiting_ns"].sum() / requests.loc[requests["waiting_ns"].notna(), "duration_ns"].sum()
+        line += f"; {share_text(waited)} waiting for the NPU"
+    if requests["layers"].any():
+        share = requests["layers_ns"].sum() / requests["duration_ns"].sum()
+        line += f"; {share_text(share)} in layers"
+    return line
+
+
+def _layers(openvino: OpenVinoTables) -> str:
+    layers = openvino.layers
+    if not len(layers) or layers["share"].isna().all():
+        return ""
+    slowest = ", ".join(f"{name} {share_text(share)}" for name, share in layers["share"].head(_MOST).items())
+    reorders = layers.loc[layers["reorder"], "share"].sum()
+    line = f"slowest layers: {slowest}"
+    return line + (f"; layout conversions {share_text(reorders)}" if reorders else "")
+
+
+def _compiled(openvino: OpenVinoTables) -> str:
+    table = openvino.compile
+    parts = []
+    for kind, noun in (
+        ("model", "model compiled|models compiled"),
+        ("primitive", "oneDNN primitive created|oneDNN primitives created"),
+    ):
+        rows = table[table["kind"] == kind]
+        if len(rows):
+            number, during = int(rows["count"].sum()), int(rows["during_inferences"].sum())
+            one, _, several = noun.partition("|")
+            text = f"{exact_text(number)} {one if number == 1 else several} in {duration_text(rows['total_ns'].sum())}"
+            parts.append(text + (f", {exact_text(during)} of them during inferences" if during else ""))
+    return "; ".join(parts)
+
+
+def _tables(openvino: OpenVinoTables) -> list[Table]:
+    made = []
+    if len(openvino.layers):
+        made.append(layers_table(openvino.layers))
+    if len(openvino.threads):
+        made.append(threads_table(openvino.threads))
+    if len(openvino.compile):
+        made.append(compile_table(openvino.compile))
+    return made
+
+
+def layers_table(layers: pd.DataFrame) -> Table:
+    """The layers with most time."""
+    how = "implementation" if (layers["implementation"] != "").any() else "primitive"
+    formats: Formats = {
+        "type": str,
+        how: str,
+        "executions": exact_text,
+        "total_ns": duration_text,
+        "share": share_text,
+        "p50_ns": duration_text,
+        "p99_ns": duration_text,
+        "threads": "{:.1f}".format,
+    }
+    heads = {"total_ns": "total", "p50_ns": "p50", "p99_ns": "p99"}
+    return _table("layer", layers, formats, heads, limit=LAYERS, names=3)
+
+
+def threads_table(threads: pd.DataFrame) -> Table:
+    """The busiest threads."""
+    formats: Formats = {
+        "comm": str,
+        "inferences": exact_text,
+        "tasks": exact_text,
+        "working_ns": duration_text,
+        "working_share": share_text,
+        "sleeping_ns": duration_text,
+        "yields": exact_text,
+    }
+    shown = {name: text for name, text in formats.items() if threads[name].notna().any()}
+    heads = {"working_ns": "working", "working_share": "share", "sleeping_ns": "sleeping"}
+    return _table("thread", threads, shown, heads, limit=THREADS, names=2)
+
+
+def compile_table(created: pd.DataFrame) -> Table:
+    """The primitives whose creation took most time."""
+    formats: Formats = {
+        "count": exact_text,
+        "total_ns": duration_text,
+        "max_ns": duration_text,
+        "during_inferences": exact_text,
+    }
+    heads = {"total_ns": "total", "max_ns": "max", "during_inferences": "during inferences"}
+    return _table("primitive created", created, formats, heads, limit=LAYERS, names=1)
+
+
+def _table(
+    head: str,
+    frame: pd.DataFrame,
+    formats: Formats,
+    heads: Mapping[str, str],
+    *,
+    limit: int,
+    names: int,
+) -> Table:
+    top = frame.head(limit)
+    columns = [
+        [NOTHING if pd.isna(value) else text(value) for value in top[name].tolist()] for name, text in formats.items()
+    ]
+    return Table(
+        (head, *(heads.get(name, name) for name in formats)),
+        tuple(zip(map(str, top.index), *columns, strict=True)),
+        names=names,
+        more=max(len(frame) - limit, 0),
+    )

@@ -1,0 +1,60 @@
+"""What one subject of traces contributes to results and displays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import pandas as pd
+    from bokeh.model import Model
+
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.analysis.flame.stacks import Stacks
+    from accel_magic.probes.plan import Plan, ProbePoint
+    from accel_magic.recording.profile import ProfileBuilder
+    from accel_magic.recording.recording import Recording
+    from accel_magic.views.live.counters import LiveItems
+
+
+class Tables(Protocol):
+    """The tables of a subsystem, each computed on first use: what `result.NAME` is."""
+
+    @property
+    def findings(self) -> Findings:
+        """Problems and notes, with evidence."""
+
+
+@dataclass(frozen=True)
+class Subsystem:
+    """One subject: a driver, a framework, an API. Everything about it is in one folder, which has one of these.
+
+    Functions import what they need when they are called: the object itself is loaded before the first trace.
+
+    Attributes:
+        name: The attribute of results that has its tables, `npu` for `result.npu`.
+        claims: Whether a probe point belongs to it. A trace with such a point is diagnosed, and its summary has the
+            lines of this subsystem.
+        tables: Makes its tables from a recording and the frame of its events, as `TraceResult.events`.
+        summary: Makes the lines below the headline from a recording and a function that makes the tables.
+        live: Makes its line of the live row for a plan; None if that would have no items.
+        figures: Figures of results by name, drawn from the tables.
+        tracks: Makes entries of a Perfetto trace from a recording and a function that makes the tables; each starts
+            with a comma and a newline.
+        accelerator: Adds the accelerator's time to a flame graph; returns notes.
+        attributes: More attributes of results, by the names of the tables that they are.
+
+    """
+
+    name: str
+    claims: Callable[[ProbePoint], bool]
+    tables: Callable[[Recording, pd.DataFrame], Tables]
+    summary: Callable[[Recording, Callable[[], Any]], list[str]] = lambda _recording, _tables: []
+    live: Callable[[Plan], LiveItems | None] = lambda _plan: None
+    figures: Mapping[str, Callable[[Any], Model]] = field(default_factory=lambda: MappingProxyType({}))
+    tracks: Callable[[Recording, Callable[[], Any]], Iterable[bytes]] = lambda _recording, _tables: ()
+    accelerator: Callable[[ProfileBuilder, Recording, Stacks], list[str]] = lambda _builder, _recording, _stacks: []
+    attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

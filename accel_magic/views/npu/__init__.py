@@ -1,1 +1,0 @@
-"""The result of an NPU driver trace, as text and HTML."""

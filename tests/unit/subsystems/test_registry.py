@@ -1,0 +1,141 @@
+"""Subsystems: our own, and one that another package adds with an entry point."""
+
+import json
+import sys
+from importlib.metadata import EntryPoint
+from types import MappingProxyType, ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from bokeh.plotting import figure
+
+from accel_magic import subsystems
+from accel_magic.analysis.findings import Findings
+from accel_magic.findings import Finding
+from accel_magic.recording.live import LiveSample
+from accel_magic.results.trace import TraceResult
+from accel_magic.subsystems.subsystem import Subsystem
+from accel_magic.views.live.counters import Item
+from accel_magic.views.live.trace import LiveHistory, render
+
+
+class KettleTables:
+    """Boils of a kettle: every hit of its driver's function."""
+
+    def __init__(self, recording, events):
+        self.recording, self.boils = recording, events[["time_ns", "tid"]]
+
+    @property
+    def findings(self):
+        finding = Finding("dry", "kettle.dry", "warning", "it boiled dry", {}, "no water", "add some", 1, "boils", "us")
+        return Findings((finding,), ("dry",), MappingProxyType({}), self.recording)
+
+
+class KettleItems:
+    label = "KETTLE"
+
+    def add(self, sample):
+        self.hits = int(sample.hits.sum())
+
+    def items(self, _):
+        return (Item("boils", str(self.hits), "boils so far"),)
+
+
+def tracks(recording, tables):
+    if recording.plan.points[0].target == "kettle":
+        for time_ns in tables().boils["time_ns"]:
+            yield b',\n{"name":"steaming","ph":"i","s":"g","ts":%d,"pid":1,"tid":1}' % (time_ns // 1000)
+
+
+KETTLE = Subsystem(
+    name="kettle",
+    claims=lambda point: point.target == "kettle",
+    tables=KettleTables,
+    summary=lambda _recording, tables: [f"{len(tables().boils)} boils"],
+    live=lambda plan: KettleItems() if plan.points[0].target == "kettle" else None,
+    figures={"steam": lambda tables: figure(title=f"steam of {len(tables.boils)} boils")},
+    tracks=tracks,
+    attributes={"kettle_boils": "boils"},
+)
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """A function that installs packages with these entry points, by name and value."""
+
+    def install(**values):
+        points = [EntryPoint(name, value, subsystems.GROUP) for name, value in values.items()]
+        monkeypatch.setattr(subsystems, "entry_points", lambda *, group: points if group == subsystems.GROUP else [])
+        subsystems.registered.cache_clear()
+
+    module = ModuleType("kettle_of_tests")
+    module.KETTLE, module.NOT_ONE = KETTLE, object()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    yield install
+    subsystems.registered.cache_clear()
+
+
+@pytest.fixture
+def boiled(installed, make_recording):
+    installed(kettle="kettle_of_tests:KETTLE")
+    return TraceResult(make_recording(["kprobe:kettle:boil"], [(1000, 0), (5000, 0)]))
+
+
+def test_a_subsystem_of_another_package_has_its_tables_and_its_finding(boiled):
+    assert list(subsystems.registered()) == ["npu", "openvino", "drm", "kettle"]
+    assert isinstance(boiled.kettle, KettleTables)
+    assert boiled.kettle is boiled.kettle
+    assert boiled.kettle_boils["time_ns"].tolist() == [1000, 5000]
+    assert {"kettle", "kettle_boils", "npu", "gpu_jobs"} <= set(dir(boiled))
+    assert boiled.diagnose().ids == ("dry",)
+    assert boiled.diagnose().checked == ("dry",)
+
+
+def test_its_line_its_live_items_its_figure_and_its_track_are_shown(boiled, tmp_path):
+    assert "2 boils" in boiled.summary()
+    assert "2 boils" in boiled._repr_mimebundle_()["text/html"]
+    assert boiled.figure("steam").title.text == "steam of 2 boils"
+    events = json.loads(boiled.to_perfetto(tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [event["ts"] for event in events if event["name"] == "steaming"] == [1, 5]
+
+    history = LiveHistory(boiled.plan, devices=subsystems.live_items(boiled.plan))
+    sample = LiveSample(100_000_000, np.array([7], np.uint64), 7, 0, ())
+    history.add(sample)
+    assert "<b>KETTLE</b>" in render(history.state(sample))
+    assert "<i>boils</i> 7</span>" in render(history.state(sample))
+
+
+def test_other_traces_have_nothing_of_it(installed, make_recording):
+    installed(kettle="kettle_of_tests:KETTLE")
+    other = TraceResult(make_recording(["tracepoint:syscalls:sys_enter_read"], [(1, 0)]))
+
+    assert "boils" not in other.summary()
+    assert subsystems.live_items(other.plan) == ()
+    assert other.diagnose().ids == ("no-subsystem",)
+    assert "kettle" in other.diagnose()[0].meaning
+
+
+def test_one_that_cannot_be_loaded_is_a_warning_and_ends_nothing(installed, make_recording):
+    installed(broken="no_such_module_of_tests:X", wrong="kettle_of_tests:NOT_ONE", kettle="kettle_of_tests:KETTLE")
+
+    with pytest.warns(UserWarning, match="the subsystem") as caught:
+        names = list(subsystems.registered())
+    assert names == ["npu", "openvino", "drm", "kettle"]
+    texts = [str(one.message) for one in caught]
+    assert "broken (no_such_module_of_tests:X) cannot be loaded" in texts[0]
+    assert "it is not a Subsystem" in texts[1]
+    assert isinstance(TraceResult(make_recording()).counts, pd.DataFrame)
+
+
+def test_one_cannot_take_the_name_of_another(installed, monkeypatch):
+    monkeypatch.setattr(sys.modules["kettle_of_tests"], "NOT_ONE", Subsystem("npu", KETTLE.claims, KettleTables))
+    installed(again="kettle_of_tests:NOT_ONE")
+
+    with pytest.warns(UserWarning, match="its name is taken"):
+        assert subsystems.registered()["npu"].tables is not KettleTables
+
+
+def test_an_unknown_attribute_is_an_error_that_names_it(make_recording):
+    with pytest.raises(AttributeError, match="'TraceResult' object has no attribute 'kettle'"):
+        _ = TraceResult(make_recording()).kettle
