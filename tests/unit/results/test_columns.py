@@ -72,7 +72,7 @@ def tables_of(thing, path=(), seen=None):
             yield from tables_of(part, (*path, str(name)), seen)
     elif type(thing).__module__.startswith(PACKAGES) and id(thing) not in seen:
         seen.add(id(thing))
-        for name in {*dir(type(thing)), *dir(thing)} - {*vars(thing)}:
+        for name in {*dir(type(thing)), *({*dir(thing)} - {*vars(thing)})}:  # not attributes set by __init__
             if not name.startswith("_") and name not in USERS and not callable(getattr(type(thing), name, None)):
                 try:
                     part = getattr(thing, name)
