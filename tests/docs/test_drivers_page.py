@@ -4,8 +4,8 @@ import pytest
 
 from accel_magic.probes import presets
 from accel_magic.probes.presets import drm
+from accel_magic.subsystems.drm import jobs, statistics, waits
 from accel_magic.subsystems.drm.rules import RULES
-from accel_magic.subsystems.drm.tables import jobs, statistics, waits
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "drivers.md").read_text()
