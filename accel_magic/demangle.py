@@ -89,6 +89,11 @@ def function_name(symbol: str) -> str:
     return _without_parameters(_demangled(symbol)).removesuffix("()").removesuffix("(…)")
 
 
+def plain_name(function: str) -> str:
+    """Name of the function that a compiler's clone (`ivpu_cmdq_fini.isra.0`) was made from."""
+    return function.partition(".")[0]
+
+
 def means(pattern: str, symbol: str) -> bool:
     """Whether a glob matches a symbol, either mangled or demangled, with or without parameters."""
     if pattern == "*" or fnmatchcase(symbol, pattern):

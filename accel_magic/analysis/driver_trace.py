@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from accel_magic.demangle import plain_name
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.recording.recording import Recording
-
-
-def plain_name(function: str) -> str:
-    """Name of the function that a compiler's clone (`ivpu_cmdq_fini.isra.0`) was made from."""
-    return function.partition(".")[0]
 
 
 def _plain(name: str, tasks: frozenset[str]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from traitlets import TraitError
 
+from accel_magic import subsystems
 from accel_magic.analysis.flame import cell_names
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.itt import collector
@@ -57,7 +58,7 @@ def load(shell: Any) -> None:
     with suppress(MachineError, OSError):  # a trace of ITT tasks reports it
         collector.install()
     if in_kernel(shell):  # a terminal shows text only
-        ahead.start()
+        ahead.start(subsystems.registered)
 
 
 def _made(kind: type[TracedCells], shell: Any) -> TracedCells:

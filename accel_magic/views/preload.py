@@ -10,7 +10,10 @@ import contextlib
 import importlib
 import sys
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MODULES = (
     "accel_magic.views.live.trace",
@@ -28,12 +31,17 @@ _lock = threading.Lock()
 _thread: threading.Thread | None = None
 
 
-def start() -> None:
-    """Start importing in a thread, once per process, which must be a notebook's kernel."""
+def start(*others: Callable[[], object]) -> None:
+    """Start importing in a thread, once per process, which must be a notebook's kernel.
+
+    Args:
+        others: Called before the imports: other things that would delay the first cell.
+
+    """
     global _thread  # noqa: PLW0603 - imports happen once in a process
     with _lock:
         if _thread is None:
-            _thread = threading.Thread(target=_import, name="accel_magic imports", daemon=True)
+            _thread = threading.Thread(target=_import, args=others, name="accel_magic imports", daemon=True)
             _thread.start()
 
 
@@ -43,7 +51,10 @@ def wait() -> None:
         _thread.join()
 
 
-def _import() -> None:
+def _import(*others: Callable[[], object]) -> None:
+    for other in others:
+        with contextlib.suppress(Exception):
+            other()
     with contextlib.suppress(Exception):
         _import_pandas()
     for name in _MODULES:

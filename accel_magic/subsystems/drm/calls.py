@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.driver_trace import plain_name
 from accel_magic.analysis.nesting import enclosing
+from accel_magic.demangle import plain_name
 from accel_magic.probes.presets import drm, nvidia
 
 if TYPE_CHECKING:

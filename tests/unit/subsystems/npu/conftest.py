@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.analysis.driver_trace import DriverTrace, plain_name
+from accel_magic.analysis.driver_trace import DriverTrace
+from accel_magic.demangle import plain_name
 from tests.support.paths import ROOT
 
 FENCES = (
