@@ -18,7 +18,9 @@ class OpenVino(OpenVinoTables):
 
         `start_ns` and `end_ns`, ns since the start, limit it to a time range.
         """
-        return self._npu.timeline(start_ns, end_ns)
+        from accel_magic.subsystems.npu.timeline import timeline
+
+        return timeline(self._npu, start_ns, end_ns)
 
     def __repr__(self) -> str:
         from accel_magic.subsystems.openvino.summary import summary
