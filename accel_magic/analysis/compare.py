@@ -11,7 +11,7 @@ import pandas as pd
 from accel_magic.kernel import buckets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,10 +25,17 @@ QUANTILES = {"p50": 0.5, "p99": 0.99}
 _POINT = ("probe", "function")
 
 
-def compare(recording: Recording, baseline: Recording) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare(
+    recording: Recording, baseline: Recording, family_of: Callable[[str], str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Compare a recording with its baseline, matching probe points by probe and function.
 
     Points that share both (static functions with one name) are added up, including their histograms.
+
+    Args:
+        recording: The recording.
+        baseline: What it is compared with.
+        family_of: Returns the family of a function, `` if it has none.
 
     Returns:
         By function and by family: `table` and `families` of `accel_magic.results.comparison.TraceComparison`.
@@ -43,7 +50,7 @@ def compare(recording: Recording, baseline: Recording) -> tuple[pd.DataFrame, pd
     order = ["hits", "baseline_hits", "rate", "baseline_rate", *_of_ratio("rate")]
     for name in QUANTILES:
         order += [f"{name}_ns", f"baseline_{name}_ns", *_of_ratio(name)]
-    return _most_hits_first(table[[*order, "confident"]]), _families(recordings)
+    return _most_hits_first(table[[*order, "confident"]]), _families(recordings, family_of)
 
 
 def _of_ratio(name: str) -> list[str]:
@@ -157,14 +164,12 @@ def _most_hits_first(table: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["hits", "baseline_hits"], ascending=False, kind="stable", na_position="last")
 
 
-def _families(recordings: tuple[Recording, Recording]) -> pd.DataFrame:
-    """Compare the families of the NPU driver's functions."""
-    from accel_magic.probes.npu_families import OTHER, family_of
-
+def _families(recordings: tuple[Recording, Recording], family_of: Callable[[str], str]) -> pd.DataFrame:
+    """Compare the families of the functions."""
     traces = []
     for recording in recordings:
         names = [family_of(point.function) for point in recording.plan.points]
-        traces.append(_Side(recording, [None if name == OTHER else (name,) for name in names]))
+        traces.append(_Side(recording, [(name,) if name else None for name in names]))
     table = _side_by_side(traces, ["family"])
     for prefix in ("", "baseline_"):
         total = table[f"{prefix}hits"].sum()

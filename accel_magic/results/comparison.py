@@ -89,7 +89,7 @@ class TraceComparison(Comparison):
             `…_ratio_high` are the 99 % limits for repeated runs, and `…_confident` tells whether they exclude 1.
             `confident`: whether that is true for any ratio of the row; never for a function that was not measured or
             that one of the traces lacks.
-        families: Hits and rates likewise, and `share` of all hits, per family of the NPU driver's functions, indexed by
+        families: Hits and rates likewise, and `share` of all hits, per family of a driver's functions, indexed by
             `family`, most hits first; empty if neither trace has any.
         duration_s: Length of the trace.
         baseline_duration_s: Length of the baseline.
@@ -152,9 +152,10 @@ class ClusterComparison(TraceComparison):
 
 def compare_traces(recording: Recording, baseline: Recording) -> TraceComparison:
     """Compare a recording with its baseline."""
+    from accel_magic import subsystems
     from accel_magic.analysis.compare import compare
 
-    table, families = compare(recording, baseline)
+    table, families = compare(recording, baseline, subsystems.family_of)
     ours, theirs = (each.duration_ns / 1e9 if each.timed else np.nan for each in (recording, baseline))
     return TraceComparison(table, families, ours, theirs, (recording, baseline))
 

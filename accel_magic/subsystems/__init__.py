@@ -47,6 +47,11 @@ def of_plan(plan: Plan) -> tuple[Subsystem, ...]:
     return tuple(one for one in registered().values() if any(map(one.claims, plan.points)))
 
 
+def family_of(function: str) -> str:
+    """The family of a function, a tracepoint or a call, as the first subsystem that knows it says; `` if none does."""
+    return next((family for one in registered().values() if (family := one.family_of(function))), "")
+
+
 def live_items(plan: Plan) -> tuple[LiveItems, ...]:
     """The lines that subsystems add to the live row of a plan."""
     lines = (subsystem.live(plan) for subsystem in registered().values())

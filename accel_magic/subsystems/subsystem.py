@@ -45,6 +45,7 @@ class Subsystem:
         tracks: Makes entries of a Perfetto trace from a recording and a function that makes the tables; each starts
             with a comma and a newline.
         accelerator: Adds the accelerator's time to a flame graph; returns notes.
+        family_of: The family of a function for comparisons by family; `` if it has none.
         attributes: More attributes of results, by the names of the tables that they are.
 
     """
@@ -57,4 +58,5 @@ class Subsystem:
     figures: Mapping[str, Callable[[Any], Model]] = field(default_factory=lambda: MappingProxyType({}))
     tracks: Callable[[Recording, Callable[[], Any]], Iterable[bytes]] = lambda _recording, _tables: ()
     accelerator: Callable[[ProfileBuilder, Recording, Stacks], list[str]] = lambda _builder, _recording, _stacks: []
+    family_of: Callable[[str], str] = lambda _function: ""
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -144,7 +144,7 @@ def comparison_table(table: pd.DataFrame, limit: int) -> Table:
 
 
 def comparison_families_table(families: pd.DataFrame, limit: int) -> Table:
-    """Both traces' hits and shares per NPU driver family, and how the rate changed; significant changes first."""
+    """Hits and shares of both traces per family of functions, and how the rate changed; significant changes first."""
     formats: Formats = {
         "hits": ("hits", exact_text),
         "baseline_hits": ("baseline", exact_text),

@@ -3,7 +3,7 @@
 import pytest
 
 from accel_magic.probes import level_zero, presets
-from accel_magic.probes.npu_families import FAMILIES
+from accel_magic.subsystems.npu.functions import FAMILIES
 from accel_magic.subsystems.npu.phases import PHASES
 from accel_magic.subsystems.npu.rules import RULES
 from tests.support.paths import ROOT

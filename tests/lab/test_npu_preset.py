@@ -12,9 +12,9 @@ import pytest
 
 from accel_magic.lab.npu import Load
 from accel_magic.lab.npu.uapi import PARAMS, Priority
-from accel_magic.probes import npu_families
 from accel_magic.probes.level_zero import ENTRIES, HANDLERS
-from accel_magic.probes.npu_families import FAMILIES, family_of, in_interrupt
+from accel_magic.subsystems.npu import functions
+from accel_magic.subsystems.npu.functions import FAMILIES, family_of, in_interrupt
 
 USE = Path(__file__).parent / "guest" / "use_npu.py"
 FUNCTION_OF = {
@@ -222,4 +222,4 @@ def test_functions_marked_as_in_interrupts_match_the_kernels_function_tracer(gue
 
     assert sum(interrupts > 0 for _, interrupts in seen.values()) > 5
     assert [name for name, (_, interrupts) in seen.items() if interrupts and not in_interrupt(name)] == []
-    assert [name for name in npu_families.ALWAYS_IN_INTERRUPT & seen.keys() if seen[name][0]] == []
+    assert [name for name in functions.ALWAYS_IN_INTERRUPT & seen.keys() if seen[name][0]] == []

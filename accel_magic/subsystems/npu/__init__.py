@@ -58,6 +58,13 @@ def _tracks(recording: Recording, tables: Callable[[], Npu]) -> Iterable[bytes]:
     return layers(tables().calls, tables().jobs)
 
 
+def _family_of(function: str) -> str:
+    from accel_magic.subsystems.npu.functions import OTHER, family_of
+
+    family = family_of(function)
+    return "" if family == OTHER else family
+
+
 def _accelerator(builder: ProfileBuilder, recording: Recording, stacks: Stacks) -> list[str]:
     if not any(map(_claims, recording.plan.points)):
         return []
@@ -75,4 +82,5 @@ SUBSYSTEM: Final = Subsystem(
     figures=MappingProxyType({"timeline": _timeline}),
     tracks=_tracks,
     accelerator=_accelerator,
+    family_of=_family_of,
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from accel_magic.analysis.nesting import enclosing
 from accel_magic.analysis.thread_events import inside as calls_around
-from accel_magic.probes.npu_families import ALWAYS_IN_INTERRUPT, in_interrupt
+from accel_magic.subsystems.npu.functions import ALWAYS_IN_INTERRUPT, in_interrupt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

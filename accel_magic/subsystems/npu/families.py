@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes import npu_families as of_npu
-from accel_magic.probes.npu_families import family_of
+from accel_magic.subsystems.npu import functions as of_npu
+from accel_magic.subsystems.npu.functions import family_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

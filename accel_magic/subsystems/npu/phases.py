@@ -15,8 +15,8 @@ import pandas as pd
 
 from accel_magic.analysis.nesting import enclosing
 from accel_magic.analysis.thread_events import nullable
-from accel_magic.probes.npu_families import API, family_of, in_interrupt
 from accel_magic.subsystems.npu.contexts import interrupts
+from accel_magic.subsystems.npu.functions import API, family_of, in_interrupt
 from accel_magic.subsystems.npu.polls import BY_TRACING
 
 if TYPE_CHECKING:

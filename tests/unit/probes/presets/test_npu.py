@@ -9,8 +9,8 @@ from accel_magic.probes import captures, grammar, presets
 from accel_magic.probes.globs import is_glob
 from accel_magic.probes.level_zero import CALLS
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.npu_families import FAMILIES, family_of
 from accel_magic.probes.presets.npu import PROBES
+from accel_magic.subsystems.npu.functions import FAMILIES, family_of
 from tests.support.errors import raises
 
 PARTS = ("npu:files", "npu:memory", "npu:ipc", "npu:jobs", "npu:power", "npu:boot", "npu:api")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.analysis.driver_trace import DriverTrace
-from accel_magic.probes.npu_families import OTHER, family_of
+from accel_magic.subsystems.npu.functions import OTHER, family_of
 from accel_magic.subsystems.npu.phases import BEGINS, BEGINS_IN_KERNEL, IDLE_NS, MAPS, PHASES, phase_totals, phases
 from tests.every_step import lines_per_row
 

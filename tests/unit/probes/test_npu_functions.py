@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from accel_magic.probes import npu_families
-from accel_magic.probes.npu_families import FAMILIES, OTHER, family_of, in_interrupt
+from accel_magic.subsystems.npu import functions
+from accel_magic.subsystems.npu.functions import FAMILIES, OTHER, family_of, in_interrupt
 
 
 def test_every_function_of_the_driver_is_in_a_family(functions):
@@ -106,5 +106,5 @@ def test_functions_of_threads_do_not_run_in_an_interrupt():
 def test_interrupt_functions_exist_and_are_in_only_one_set(driver_functions):
     known = {name.partition(".")[0] for functions in driver_functions.values() for name in functions}
 
-    assert known >= npu_families.ALWAYS_IN_INTERRUPT | npu_families.SOMETIMES_IN_INTERRUPT
-    assert not npu_families.ALWAYS_IN_INTERRUPT & npu_families.SOMETIMES_IN_INTERRUPT
+    assert known >= functions.ALWAYS_IN_INTERRUPT | functions.SOMETIMES_IN_INTERRUPT
+    assert not functions.ALWAYS_IN_INTERRUPT & functions.SOMETIMES_IN_INTERRUPT
