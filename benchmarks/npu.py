@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic import trace_lab
-from accel_magic.subsystems.npu.tables import NpuTables
 from accel_magic.lab import Lab, Settings, image
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.trace import TraceResult
+from accel_magic.subsystems.npu.tables import NpuTables
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import require
 
