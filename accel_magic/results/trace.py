@@ -334,7 +334,7 @@ class TraceResult(Result):
         return rates(self.recording, freq)
 
     def __getattr__(self, name: str) -> Any:
-        """The tables of a subsystem (`accel_magic.subsystems`), such as `result.npu`, made on first use and kept."""
+        """The tables of the subsystem (`accel_magic.subsystems`) with this name, made on first use and kept."""
         if not name.startswith("_"):
             for subsystem in subsystems.registered().values():
                 if name == subsystem.name:

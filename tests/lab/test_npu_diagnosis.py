@@ -115,7 +115,7 @@ def test_a_run_that_wakes_the_npu_has_only_a_note_about_it(asleep, load):
     findings, done = traced(asleep, load(jobs=20))
 
     assert done.ok == 20
-    assert {finding.severity for finding in findings} <= {"note"}
+    assert {finding.severity for finding in findings} <= {"note"}, findings
     assert set(findings.ids) <= {"boot-in-region", "wake-per-job", "buffers-churned"}
 
 

@@ -1,1 +1,1 @@
-"""Bokeh timelines: the NPU driver by layer, GPU launches and host calls."""
+"""Bokeh timelines: GPU launches and host calls, and nodes of a cluster."""
