@@ -251,7 +251,8 @@ def test_latency_is_measured_from_submission_to_completion(fake, which):
     latency = json.loads(printed)["latency_ns"]
     assert latency["max"] >= 50_000_000
     assert 200_000 <= latency["p50"] < 50_000_000
-    assert latency["p50"] < latency["mean"] < latency["max"]
+    rest = 3 * latency["mean"] - latency["max"] - latency["p50"]  # the third job's; the scheduler may delay any of them
+    assert 0 < rest <= latency["p50"] + 3  # each of the three is rounded
 
 
 @both
