@@ -129,11 +129,13 @@ def test_a_group_fails_if_what_it_measures_does_not_happen(name, benchmarks, mon
 
 def left_behind():
     """Command lines of this process's children that run benchmarks."""
-    found = []
+    found, children = [], []
     for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            with contextlib.suppress(OSError):  # it has ended
-                found.append(Path(f"/proc/{child}/cmdline").read_bytes())
+        with contextlib.suppress(OSError):  # the thread has ended
+            children += (task / "children").read_text().split()
+    for child in children:
+        with contextlib.suppress(OSError):  # it has ended
+            found.append(Path(f"/proc/{child}/cmdline").read_bytes())
     return [line for line in found if b"benchmarks" in line]
 
 
