@@ -46,6 +46,7 @@ REPORTED = "reported = f.facts.tracer_ns / f.recording.duration_ns * 100"
 SAMPLED = """
 samples = f.profile.samples
 sampled = samples.weight[samples.state == 0].sum()
+assert own > 0.2 * f.recording.duration_ns, f"the cell computed for {own / 1e9:.2f} s only"
 assert sampled > 0.5 * own, f"{sampled / 1e9:.2f} s of {own / 1e9:.2f} s were sampled"
 """
 SWITCHES = (
