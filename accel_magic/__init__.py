@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from accel_magic.api.program import ProgramTrace, trace_program
     from accel_magic.api.replay import replay
     from accel_magic.api.tasks import collect_tasks
-    from accel_magic.api.trace import Options, Trace
+    from accel_magic.api.trace import Trace
+    from accel_magic.api.trace_options import Options
     from accel_magic.api.tracing import flame, gputrace, trace
     from accel_magic.itt.marking import task
     from accel_magic.results.base import Result
@@ -105,7 +106,7 @@ _LAZY = {
     "ScheduleResult": ("accel_magic.results.scheduling", "ScheduleResult"),
     "gpupolicy": ("accel_magic.api.gpupolicy", "gpupolicy"),
     "gpuschedule": ("accel_magic.api.gpupolicy", "gpuschedule"),
-    "Options": ("accel_magic.api.trace", "Options"),
+    "Options": ("accel_magic.api.trace_options", "Options"),
     "Trace": ("accel_magic.api.trace", "Trace"),
     "trace": ("accel_magic.api.tracing", "trace"),
     "FlameOptions": ("accel_magic.api.flame_options", "FlameOptions"),

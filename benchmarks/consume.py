@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.analysis.frames import events_frame
-from accel_magic.api.trace import Options
+from accel_magic.api.trace_options import Options
 from accel_magic.kernel.attach.engine import KernelEngine
 from accel_magic.kernel.mapped import map_file, map_value
 from accel_magic.kernel.records.rings import Ring

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.api.trace import Options
+from accel_magic.api.trace_options import Options
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.attach import engine as attach
 from accel_magic.kernel.bcc import compiler

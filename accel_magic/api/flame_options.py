@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from accel_magic.api.option_table import check_choices, count, documented, mebibytes, option, positive
 from accel_magic.errors import ProbeError
 from accel_magic.probes import grammar, presets
 from accel_magic.probes.grammar import HIGHEST_RATE, LONGEST_US, PREFIX_EXCLUDE, PREFIX_LATENCY
@@ -19,42 +20,113 @@ _SYSCALL = "sys_enter_"
 _LONGEST_INTERVAL_MS, _LARGEST_SUBSAMPLE = 60_000, 1_000_000_000
 
 
+def _rate(text: str) -> int:
+    return int(positive(text, int, "a whole number of samples per second"))
+
+
+def _milliseconds(text: str) -> int:
+    return int(positive(text, int, "a whole number of milliseconds"))
+
+
+def _microseconds(text: str) -> float:
+    return float(positive(text, float, "a positive number of microseconds"))
+
+
+@documented
 @dataclass(frozen=True)
 class FlameOptions:
-    """The options of a flame trace; each is also an option of `%%flame`.
+    """The options of a flame trace; each is also an option of `%%flame`."""
 
-    Attributes:
-        rate: Samples per second on each busy processor.
-        off_cpu: Record waits too: True for all, a number for waits of at least that many microseconds; False for none.
-        by_thread: Show each thread's stacks separately.
-        probes: What else to trace, as on the `%%ktrace` line; calls are measured if possible.
-        gpu_kernels: Show the time of GPU kernels under the Python line that launched them.
-        device: Where GPU kernels run: `cuda`, `cpu` for the simulated device, `auto` for a GPU if there is one.
-        xe: Also run intel/iaprof around the traced code, for Intel's Xe GPUs.
-        interval: With `xe`: length of iaprof's intervals, ms; None for its default, 10. The end of the trace waits for
-            two of them.
-        eu_stall_subsample: With `xe`: iaprof keeps one in this many samples; None for its default, 100.
-        sampler: `bpf` samples in the kernel, `thread` from a thread of this process, which needs no privilege; `auto`
-            uses `bpf` if this machine allows it.
-        all_frames: Keep the frames of the notebook and of the tracer below the cell.
-        max_events: The maximum number of samples, waits and calls.
-        buffer: Total size of the ring buffers in MiB.
-
-    """
-
-    rate: int = 99
-    off_cpu: bool | float = False
-    by_thread: bool = False
-    probes: tuple[str, ...] = ()
-    gpu_kernels: bool = False
-    device: Asked = "auto"
-    xe: bool = False
-    interval: int | None = None
-    eu_stall_subsample: int | None = None
-    sampler: Sampler = "auto"
-    all_frames: bool = False
-    max_events: int = 4_000_000
-    buffer: float = 64.0
+    rate: int = option(99, "samples per second on each busy processor", metavar="HZ", kinds=(int,), convert=_rate)
+    off_cpu: bool | float = option(
+        False,
+        "record waits too, by reason; MIN_US: only waits of at least MIN_US microseconds",
+        "also record waits with duration and reason: a lock, the GIL, an ioctl, IO, sleep, a page fault, no free CPU; "
+        "with a number, only waits of at least that many microseconds",
+        metavar="MIN_US",
+        kinds=(bool, float),
+        on_line={"nargs": "?", "const": True},
+        convert=_microseconds,
+        negated="record no waits",
+    )
+    by_thread: bool = option(
+        False, "show each thread's stacks separately", "show each thread separately", kinds=(bool,)
+    )
+    probes: tuple[str, ...] = option(
+        (),
+        "also trace these; calls become spans",
+        "also trace these `%%ktrace` probes; calls that can be measured become frames (spans) around what happened in "
+        "them",
+        flags="--with",
+        metavar="PROBE",
+        on_line={"nargs": "+", "action": "extend"},
+    )
+    gpu_kernels: bool = option(
+        False,
+        "show the time of GPU kernels under the line that launched them",
+        "show the time of GPU kernels under the Python line that launched them",
+        kinds=(bool,),
+    )
+    device: Asked = option(
+        "auto",
+        "with --gpu-kernels: where they run; cpu is the CPU device (simulated)",
+        "with `--gpu-kernels`, where they run: `cuda`, `cpu` for the simulated device, `auto` for a GPU if there is "
+        "one",
+        choices=("auto", "cuda", "cpu"),
+    )
+    xe: bool = option(
+        False,
+        "also run iaprof around the cell, for Intel's Xe GPUs",
+        "run intel/iaprof around the cell, for Intel's Xe GPUs: `f.xe`",
+        kinds=(bool,),
+    )
+    interval: int | None = option(
+        None,
+        "with --xe: length of iaprof's intervals in ms",
+        "with `--xe`, the length of iaprof's intervals in ms; the end of the trace waits for two of them",
+        metavar="MS",
+        kinds=(int,),
+        unset="10",
+        convert=_milliseconds,
+    )
+    eu_stall_subsample: int | None = option(
+        None,
+        "with --xe: iaprof keeps one in N samples",
+        "with `--xe`, iaprof keeps one in N samples",
+        metavar="N",
+        kinds=(int,),
+        unset="100",
+        convert=count,
+    )
+    sampler: Sampler = option(
+        "auto",
+        "bpf: sample in the kernel; thread: in this process, without privilege",
+        "source of the samples: `bpf` samples in the kernel, `thread` from a thread of this process, which needs no "
+        "privilege; `auto` uses BPF if this machine allows it",
+        choices=get_args(Sampler),
+    )
+    all_frames: bool = option(
+        False,
+        "keep the notebook's own frames below the cell",
+        "keep the notebook's and the tracer's own frames and threads",
+        kinds=(bool,),
+    )
+    max_events: int = option(
+        4_000_000,
+        "keep at most N samples, waits and calls",
+        "maximum number of samples, waits and calls",
+        metavar="N",
+        kinds=(int,),
+        convert=count,
+    )
+    buffer: float = option(
+        64.0,
+        "size of the ring buffers in MiB",
+        "total size of the ring buffers, MiB",
+        metavar="MIB",
+        kinds=(float,),
+        convert=mebibytes,
+    )
 
     def __post_init__(self) -> None:
         """Check the options. Raises ProbeError."""
@@ -70,13 +142,7 @@ class FlameOptions:
                 fix=f"use 0 to {LONGEST_US:,} microseconds",
                 code="flame.bad-off-cpu",
             )
-        for name, known in (("sampler", get_args(Sampler)), ("device", ("auto", "cuda", "cpu"))):
-            if getattr(self, name) not in known:
-                raise ProbeError(
-                    f"{name}={getattr(self, name)!r} is not known",
-                    fix=f"use one of {', '.join(known)}",
-                    code="option.unknown-value",
-                )
+        check_choices(self)
         self._check_iaprof()
         if self.sampler == "thread" and self.probes:
             raise ProbeError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
@@ -23,7 +23,7 @@ from accel_magic.gpu.host.attach_points import check_bindings
 from accel_magic.gpu.host.running import HostPrograms
 from accel_magic.gpu.instrument import Instrumenter
 from accel_magic.gpu.live import Feed, GpuSample, sample_of, together
-from accel_magic.gpu.maps.history import History, check_every
+from accel_magic.gpu.maps.history import History
 from accel_magic.gpu.maps.live import LiveMaps
 from accel_magic.gpu.maps.shared import allocate_all
 from accel_magic.interrupts import uninterrupted
@@ -31,87 +31,21 @@ from accel_magic.kernel.attach.bindings import parse_bindings
 from accel_magic.kernel.own_threads import at_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     import pandas as pd
 
-    from accel_magic.api.host_calls import HostApiMode
+    from accel_magic.api.gpu_options import GpuOptions
     from accel_magic.devices.device import Memory
     from accel_magic.devices.launches import Launch
-    from accel_magic.devices.targets import Asked, Target
+    from accel_magic.devices.targets import Target
     from accel_magic.gpu.dry_run import GpuDryRun
     from accel_magic.gpu.maps.shared import Shared
     from accel_magic.gpu.native.server import Server as Natives
-    from accel_magic.gpu.program.model import Per
     from accel_magic.gpu.program.source import Source
-    from accel_magic.gpu.programs import Verify
     from accel_magic.recording.recording import Outcome
     from accel_magic.results.gpu import GpuResult
-
-DEFAULT_THREADS = 1 << 17
-_CHOICES = {
-    "per": (None, "thread", "warp"),
-    "verify": (None, "strict", "warn", "off"),
-    "host_api": ("auto", "on", "off"),
-    "device": ("auto", "cuda", "cpu"),
-}
-
-
-@dataclass(frozen=True)
-class GpuOptions:
-    """The options of a GPU trace besides its programs; each is also an option of `%%gputrace`.
-
-    Attributes:
-        kernel: Glob of the kernels to trace, matched against their PTX names and their demangled names.
-        per: `thread` or `warp`; overrides the programs' own setting.
-        verify: `strict`, `warn` or `off`; None: strict for C, warn for compiled objects.
-        device: `cuda` for an NVIDIA GPU, `cpu` for the simulated device, `auto` for a GPU if there is one.
-        gpu: Number of the GPU in the driver's list; None for that of the current context, else the first.
-        threads: Number of threads of a grid for which per-thread maps are sized.
-        every: Read the maps at this interval, in seconds, while kernels run, for `GpuResult.history`; None: only at the
-            end.
-        by_launch: Read the maps after each launch instead, which waits for the launch.
-        host_api: Record calls into the driver from this process and its children: `on`, `off`, or `auto`: on a GPU, if
-            the kernel can be traced.
-        settings: Values of the programs' variables ("limit") and of entries of their maps ("table.3").
-        fill: What their maps hold at first, by map: an array or a list (entry i gets item i), a dict, or a data frame
-            with the map's columns, such as one of `GpuResult.maps`.
-
-    """
-
-    kernel: str = "*"
-    per: Per | None = None
-    verify: Verify | None = None
-    device: Asked = "auto"
-    gpu: int | None = None
-    threads: int = DEFAULT_THREADS
-    every: float | None = None
-    by_launch: bool = False
-    host_api: HostApiMode = "auto"
-    settings: Mapping[str, int] = field(default_factory=dict)
-    fill: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Check the options. Raises ProbeError."""
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ProbeError(
-                    f"{name}={getattr(self, name)!r} is not known",
-                    fix=f"use one of {', '.join(filter(None, known))}",
-                    code="option.unknown-value",
-                )
-        if self.threads < 1:
-            raise ProbeError(
-                f"threads={self.threads} is not positive", fix="use a positive number", code="gpu.bad-threads"
-            )
-        check_every(self.every)
-        if self.every is not None and self.by_launch:
-            raise ProbeError(
-                "maps can be read by time or by launch, not both",
-                fix="remove --by-launch, or --every (in Python: by_launch, every)",
-                code="gpu.every-beside-launch",
-            )
 
 
 class GpuTrace(Block["GpuResult"]):

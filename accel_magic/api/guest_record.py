@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from accel_magic.api.trace import Options
+from accel_magic.api.trace_options import Options
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.recording import handover

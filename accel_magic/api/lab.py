@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import errors, own_python
-from accel_magic.api.trace import Options, finish
+from accel_magic.api.trace import finish
+from accel_magic.api.trace_options import Options
 from accel_magic.lab.vm import exchange
 from accel_magic.lab.vm.connection import Completed
 from accel_magic.recording import files, handover
@@ -42,7 +43,7 @@ def trace_lab(
         timeout: Seconds after which the command is killed.
         on_output: Receives the command's output while it runs.
         save: Write the result to this Parquet file.
-        **options: Fields of `accel_magic.Options`: mode, scope, filter, args, max_events, duration, buffer.
+        **options: Fields of `accel_magic.Options` besides stacks, which the guest does not hand over.
 
     Returns:
         The result, whose `value` is the command's `Completed`.

@@ -1,21 +1,22 @@
-"""The options of traces, defined once for the magics and the command line. Needs no notebook."""
+"""The options that all magics and the command line share, and checks of whole lines. Needs no notebook."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import keyword
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from accel_magic.api.option_table import documented, given_of, option, positive
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.stacks.choice import AUTO, KINDS
 from accel_magic.probes.filters import quoted
 from accel_magic.probes.grammar import OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import argparse
+    from collections.abc import Sequence
 
 PROBES: Final = """\
 probes
@@ -32,42 +33,10 @@ probes
   !SPEC                            exclude what matches
 """
 """The kinds of probes, for the end of a help text."""
+DRY_RUN: Final = "show matched probes and the generated C"
+"""What `--dry-run` does with a trace of probes."""
 _TEXT: Final = re.compile(r"\b(comm) (==|!=) ([^\s\"']+)")
 """The only text that every probe has; a shell has removed the quotes."""
-TRACE_OPTIONS: Final = ("mode", "scope", "filter", "args", "max_events", "duration", "buffer", "stacks")
-"""The options of a trace besides its probes; fields of `accel_magic.api.trace.Options`."""
-CLUSTER_OPTIONS: Final = ("on", "nodes", "require_all")
-"""The options of a trace on the workers of a cluster: which cluster, which of its workers, and whether all must do."""
-
-
-def add_trace_options(
-    parser: argparse.ArgumentParser, *, traced: str, own: str, names: Sequence[str] = TRACE_OPTIONS
-) -> None:
-    """Add the options of a trace; an option that is not given is None.
-
-    Args:
-        parser: The parser to extend.
-        traced: What is traced, for the help texts, e.g. `the cell`.
-        own: Whose hits the scope `self` counts, e.g. `this notebook's processes`.
-        names: The options to add.
-
-    """
-    table: dict[str, dict[str, Any]] = {
-        "mode": {"choices": ("auto", "count", "events"), "help": "auto: events up to --max-events, then only counts"},
-        "scope": {"metavar": "self|all|PID", "help": f"whose hits count: {own}, all processes, or one"},
-        "filter": {"metavar": "EXPR", "help": "count only matching hits, e.g. 'arg0 > 4096 and pid == 12'"},
-        "args": {"metavar": "COLUMNS", "help": "extra columns, e.g. 'size=arg1:u64,path=arg0:str'"},
-        "max_events": {"type": count, "metavar": "N", "help": "record at most N events; counting continues"},
-        "duration": {"type": seconds, "metavar": "S", "help": f"stop tracing after S seconds ({traced} continues)"},
-        "buffer": {"type": mebibytes, "metavar": "MIB", "help": "size of the ring buffers in MiB (64)"},
-        "stacks": {
-            "nargs": "?",
-            "metavar": "KINDS",
-            "help": "record the stacks of each event: kernel,user,python (without KINDS: all available)",
-        },
-    }
-    for name in names:
-        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **table[name])
 
 
 def add_program_option(parser: argparse.ArgumentParser) -> None:
@@ -77,52 +46,87 @@ def add_program_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_cluster_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--on`, `--nodes` and `--require-all`; an option that is not given is None."""
-    add = parser.add_argument
-    add(
-        "--on",
+def _speed(text: str) -> float:
+    return float(positive(text, float, "a positive factor"))
+
+
+@documented
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Where a cell is traced, if not here."""
+
+    on: str | None = option(
+        None,
+        "trace a cluster's workers: a variable with a Dask or ipyparallel client, or labs",
+        "trace the workers of a cluster, through this variable or attribute: [cluster.md](cluster.md)",
         metavar="CLIENT",
-        help="trace a cluster's workers: a variable with a Dask or ipyparallel client, or labs",
+        kinds=(str,),
+        unset="this machine",
     )
-    add("--nodes", metavar="GLOB", help="with --on: only workers whose name or host matches, e.g. 'gpu*' (*)")
-    add(
-        "--require-all",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="with --on: a worker that cannot be traced is an error",
+    nodes: str | None = option(
+        None,
+        "with --on: only workers whose name or host matches, e.g. 'gpu*'",
+        "with `--on`: only workers whose name or host matches",
+        metavar="GLOB",
+        kinds=(str,),
+        unset="*",
+    )
+    require_all: bool | None = option(
+        None,
+        "with --on: a worker that cannot be traced is an error",
+        "with `--on`: a worker that cannot be traced is an error, instead of being named in the result",
+        kinds=(bool,),
     )
 
 
-def add_common_options(parser: argparse.ArgumentParser, dry_run: str, traced: str = "the cell") -> None:
-    """Add the options for showing, saving, dry runs and replay.
-
-    Args:
-        parser: The parser to extend.
-        dry_run: What `--dry-run` shows, for its help text.
-        traced: What is traced, for the help texts.
-
-    """
-    add = parser.add_argument
-    add("--live", action=argparse.BooleanOptionalAction, default=None, help=f"show live counters while {traced} runs")
-    add("--save", metavar="PATH", help="save the result, to FILE.parquet or as a folder; accel_magic.open reads it")
-    add("--dry-run", action="store_true", help=dry_run)
-    add("--replay", metavar="FILE.parquet", help="replay a recording instead of tracing")
-    add("--speed", type=_speed, metavar="N", help="with --replay: N times the recorded speed (1)")
-    add("--run", action="store_true", help=f"with --replay: run {traced} too")
-
-
+@documented
 @dataclass(frozen=True)
 class Common:
-    """The common options of a parsed line; `output` is a magic's `-o`."""
+    """The options of all magics that trace a cell; on a command line without `output`."""
 
-    output: str | None
-    live: bool | None
-    save: str | None
-    dry_run: bool
-    replay: str | None
-    speed: float
-    run: bool
+    output: str | None = option(
+        None,
+        "assign the result to this variable",
+        "assign the result to this variable; `accel_magic.last` is always the newest result",
+        flags="-o --output",
+        metavar="NAME",
+    )
+    live: bool | None = option(
+        None,
+        "show live counters while {traced} runs",
+        "counters while the cell runs",
+        kinds=(bool,),
+        unset="in a notebook",
+    )
+    save: str | None = option(
+        None,
+        "save the result, to FILE.parquet or as a folder; accel_magic.open reads it",
+        "`FILE.parquet`: save the result; the path is checked before the cell runs. Any other path is a folder, to "
+        "which events are written while the cell runs: [datasets.md](datasets.md)",
+        metavar="PATH",
+    )
+    dry_run: bool = option(
+        False,
+        "{dry_run}; attach and run nothing",
+        "show the matched probe points and the generated C; attach and run nothing",
+        on_line={"action": "store_true"},
+    )
+    replay: str | None = option(
+        None,
+        "replay a recording instead of tracing",
+        "play back a recording instead of tracing",
+        metavar="FILE.parquet",
+    )
+    speed: float = option(
+        1.0,
+        "with --replay: N times the recorded speed",
+        "with `--replay`: N times the recorded speed",
+        metavar="N",
+        convert=_speed,
+    )
+    run: bool = option(
+        False, "with --replay: run {traced} too", "with `--replay`: also run the cell", on_line={"action": "store_true"}
+    )
 
 
 def check_output(name: str | None) -> None:
@@ -166,7 +170,7 @@ def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object
     """
     output = getattr(values, "output", None)
     check_output(output)
-    _check_filter(getattr(values, "filter", None), getattr(values, "probes", ()))
+    _check_filter(getattr(values, "filter", None), getattr(values, "probes", None) or ())
     if values.replay is None and (values.speed is not None or values.run):
         raise ProbeError("--speed and --run need --replay", fix="add --replay FILE.parquet", code="option.needs-replay")
     if values.replay is not None and (any(tracing) or values.save or values.dry_run):
@@ -177,20 +181,7 @@ def common_of(command: str, values: argparse.Namespace, tracing: Sequence[object
             fix=f"{command} --replay FILE.parquet [--speed N] [--run] {name}[--no-live]",
             code="option.replay-traces-nothing",
         )
-    return Common(
-        output=output,
-        live=values.live,
-        save=values.save,
-        dry_run=values.dry_run,
-        replay=values.replay,
-        speed=1.0 if values.speed is None else values.speed,
-        run=values.run,
-    )
-
-
-def given_of(values: argparse.Namespace, names: Sequence[str] = TRACE_OPTIONS) -> dict[str, Any]:
-    """Return the named options that were given."""
-    return {name: getattr(values, name) for name in names if getattr(values, name) is not None}
+    return Common(**given_of(values, Common))
 
 
 def with_kinds(words: Sequence[str]) -> list[str]:
@@ -203,33 +194,3 @@ def with_kinds(words: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     return [f"--stacks={AUTO}" if word == "--stacks" else word for word in joined]
-
-
-def positive(text: str, convert: Callable[[str], float], what: str) -> Any:
-    """Read a number above 0 and below 1e15. Raises argparse.ArgumentTypeError, which the parser reports."""
-    try:
-        value = convert(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < 1e15:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return value
-
-
-def count(text: str) -> int:
-    """Read a count."""
-    return int(positive(text, int, "a positive whole number"))
-
-
-def seconds(text: str) -> float:
-    """Read a duration in seconds."""
-    return float(positive(text, float, "a positive number of seconds"))
-
-
-def mebibytes(text: str) -> float:
-    """Read a memory size in MiB."""
-    return float(positive(text, float, "a positive number of MiB"))
-
-
-def _speed(text: str) -> float:
-    return float(positive(text, float, "a positive factor"))

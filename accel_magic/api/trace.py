@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_magic.api import plans
 from accel_magic.api.block import Block, keep
 from accel_magic.errors import RecordingError
 from accel_magic.recording import files
@@ -14,71 +13,11 @@ from accel_magic.recording.session import LiveSession, Show
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from accel_magic.kernel.stacks.choice import Asked
-    from accel_magic.probes.plan import Mode, Plan, ProbePoint
+    from accel_magic.api.trace_options import Options
+    from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Outcome, Recording
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.trace import TraceResult
-
-DEFAULT_MAX_EVENTS = 4_000_000
-"""The number of events (about 200 MB) after which `auto` mode stops recording and only counts."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of a trace besides its probes; each is also an option of `%%ktrace`.
-
-    Attributes:
-        mode: `auto` records events up to `max_events` and then only counts; `count` records none; `events` records all.
-        scope: `self` (this process, its threads and descendants), `all`, or a process id. None: `self` for uprobes,
-            USDT and system calls, `all` for kernel functions and other tracepoints.
-        filter: Count only matching hits, e.g. `"arg0 > 4096 and comm == 'python3'"`.
-        args: Extra columns, e.g. `"size=arg1:u64,path=arg0:str"`.
-        max_events: Maximum number of events to record; counting continues.
-        duration: Stop tracing after this many seconds; the code continues.
-        buffer: Total size of the ring buffers in MiB.
-        stacks: Record the stacks of each event: True for all kinds that this machine allows; or kinds, e.g. `("kernel",
-            "user", "python")` or `"user,python"`.
-
-    """
-
-    mode: Mode = "auto"
-    scope: str | int | None = None
-    filter: str = ""
-    args: str = ""
-    max_events: int | None = None
-    duration: float | None = None
-    buffer: float = 64
-    stacks: Asked = False
-
-    def plan(self, probes: tuple[str, ...], pid: int | None = None, *, unlimited: bool = False) -> Plan:
-        """Match the probes against this machine; nothing is attached.
-
-        Args:
-            probes: As on the `%%ktrace` line.
-            pid: The process of the scope `self`; None for this one.
-            unlimited: Whether `auto` records all events too, unless `max_events` is set.
-
-        Raises:
-            ProbeError: A probe or option is invalid, or a probe matches nothing.
-            MachineError: This machine lacks something that the trace needs.
-
-        """
-        limit = self.max_events
-        if limit is None and self.mode == "auto" and not unlimited:
-            limit = DEFAULT_MAX_EVENTS
-        return plans.make(
-            probes,
-            stacks=self.stacks,
-            mode=self.mode,
-            scope=self.scope,
-            filter=self.filter,
-            args=self.args,
-            max_events=limit,
-            duration_s=self.duration,
-            buffer_mib=self.buffer,
-            pid=pid,
-        )
 
 
 class Trace(Block["TraceResult"]):

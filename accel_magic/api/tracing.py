@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from accel_magic.api.trace import Options, Trace
+from accel_magic.api.trace import Trace
+from accel_magic.api.trace_options import Options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +35,7 @@ def trace(*probes: str, save: str | Path | None = None, on: object = None, **opt
             events are written while the trace runs.
         on: Trace the workers of this cluster instead of this process: a `distributed.Client`, an `ipyparallel.Client`
             or a `DirectView`; or a running `Lab`, or a list of some.
-        **options: Fields of `Options`: mode, scope, filter, args, max_events, duration, buffer, stacks. With `on`, also
-            those of `ClusterTrace`: nodes, require_all, folder, silence_s.
+        **options: Fields of `Options`. With `on`, also those of `ClusterTrace`: nodes, require_all, folder, silence_s.
 
     Raises:
         ProbeError: A probe or option is invalid, or a probe matches nothing (on entering).
@@ -69,8 +69,7 @@ def flame(
         *probes: What else to trace, as on the `%%ktrace` line; calls that can be measured become spans.
         save: Write the result to this Parquet file; with `on`, the merged profile.
         on: Profile the workers of this cluster instead of this process, as for `trace`.
-        **options: Fields of `FlameOptions`: rate, off_cpu, by_thread, gpu_kernels, device, xe, sampler, all_frames,
-            max_events, buffer. With `on`, also nodes, require_all, folder, silence_s.
+        **options: Fields of `FlameOptions` besides probes. With `on`, also nodes, require_all, folder, silence_s.
 
     Raises:
         ProbeError: On entering: a probe or option is invalid or matches nothing.
@@ -110,8 +109,7 @@ def gputrace(
         save: Write the result to this Parquet file.
         on: Trace the workers of this cluster instead of this process, as for `trace`; files are those that the
             workers find under these names.
-        **options: Fields of `GpuOptions`: kernel, per, verify, device, gpu, threads, every, by_launch,
-                host_api, settings, fill. With `on`, also nodes, require_all, folder, silence_s.
+        **options: Fields of `GpuOptions`. With `on`, also nodes, require_all, folder, silence_s.
 
     Raises:
         ProbeError: On entering: there is no such tool or file.
@@ -119,7 +117,8 @@ def gputrace(
         MachineError: On entering: clang, a package of the GPU extra, or the device is missing.
 
     """
-    from accel_magic.api.gputrace import GpuOptions, GpuTrace
+    from accel_magic.api.gpu_options import GpuOptions
+    from accel_magic.api.gputrace import GpuTrace
 
     if on is None:
         return GpuTrace(names, GpuOptions(**options), save=save)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel_magic import terminal
-from accel_magic.api.options import TRACE_OPTIONS, add_trace_options, given_of
+from accel_magic.api.option_table import add_options, given_of
+from accel_magic.api.trace_options import Options
 from accel_magic.errors import ProbeError
 from accel_magic.lab.vm.connection import Completed, GuestGoneError
 from accel_magic.lab.vm.lab import GUEST_FOLDERS, Lab
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
 _PIECE = 1 << 16
-_TRACE_OPTIONS = tuple(name for name in TRACE_OPTIONS if name != "stacks")
-"""Stacks are not handed over by the guest."""
+_NOT_HANDED_OVER = ("stacks",)
+"""Options for what the guest does not hand over."""
 
 
 def add_run(commands: Commands) -> None:
@@ -63,7 +64,7 @@ def add_trace(commands: Commands) -> None:
     )
     trace.add_argument("probes", nargs="+", metavar="PROBE", help="what to trace, e.g. 'intel_vpu:ivpu_*'")
     trace.add_argument("--save", metavar="FILE.parquet", help="save the result; accel_magic.open reads it")
-    add_trace_options(trace, traced="the command", own="the command's processes", names=_TRACE_OPTIONS)
+    add_options(trace, Options, {"traced": "the command", "own": "the command's processes"}, _NOT_HANDED_OVER)
     _add_settings(trace)
     trace.set_defaults(handler=_trace, takes_command=True)
 
@@ -250,7 +251,7 @@ def _trace(options: argparse.Namespace) -> int:
     from accel_magic.api.lab import trace_lab
 
     command = _command(options)
-    given = given_of(options, _TRACE_OPTIONS)
+    given = given_of(options, Options)
     with _booted(options) as lab:
         result = trace_lab(lab, *options.probes, command=command, on_output=_print, save=options.save, **given)
         print(result)

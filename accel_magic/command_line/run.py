@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic import machine
 from accel_magic.api import options
+from accel_magic.api.option_table import add_options
 from accel_magic.api.options import Common
+from accel_magic.api.trace_options import Options
 from accel_magic.command_line import trace
 from accel_magic.command_line.basics import FAILED, print_error, say
 from accel_magic.command_line.signals import HeldSignals
@@ -44,7 +46,7 @@ def add(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
-    options.add_trace_options(parser, traced="the command", own="the command and its children")
+    add_options(parser, Options, {"traced": "the command", "own": "the command and its children"})
     parser.add_argument("--save", metavar="DIR", help="folder that all processes of the job can write to")
     parser.add_argument("--run-name", metavar="NAME", help="name of this run in the folder (the launcher's)")
     parser.add_argument("--require-all", action="store_true", help="do not run the command if it cannot be traced")
@@ -68,7 +70,7 @@ def _recorded(values: argparse.Namespace, signals: HeldSignals) -> int | None:
     facts = tuple(machine.describe().items())
     first = clock.read()
     folders.write(part, Described(own, "tracing", (first,), facts))
-    common = Common(None, False, f"{part}/", False, None, 1.0, False)
+    common = Common(live=False, save=f"{part}/")
     try:
         status = trace.traced(values, common, signals)
     except AccelMagicError as error:

@@ -10,6 +10,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from accel_magic.api import options
+from accel_magic.api.option_table import add_options, given_of
+from accel_magic.api.options import Common
+from accel_magic.api.trace_options import Options
 from accel_magic.command_line.basics import FAILED, print_error, say
 from accel_magic.command_line.signals import HeldSignals
 from accel_magic.errors import AccelMagicError, ProbeError, TraceStateError
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Iterator
 
-    from accel_magic.api.options import Common
     from accel_magic.api.program import ProgramTrace
     from accel_magic.api.replay import Player
     from accel_magic.api.trace import Trace
@@ -51,16 +53,17 @@ def add(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
-    options.add_trace_options(parser, traced="the command", own="the command and its children")
+    texts = {"traced": "the command", "own": "the command and its children", "dry_run": options.DRY_RUN}
+    add_options(parser, Options, texts)
     options.add_program_option(parser)
-    options.add_common_options(parser, "show matched probes and the generated C; attach and run nothing", "the command")
+    add_options(parser, Common, texts, without=("output",))
     parser.add_argument("--no-print", action="store_true", help="only --save the result, do not print it")
     parser.set_defaults(handler=_run, takes_command=True)
 
 
 def _run(values: argparse.Namespace) -> int:
     bpftrace.check(" ".join(values.probes), front_end=bpftrace.in_shell(values.command or ()))
-    common = options.common_of(_NAME, values, (values.probes, options.given_of(values), values.program))
+    common = options.common_of(_NAME, values, (values.probes, given_of(values, Options), values.program))
     _check(values, common)
     with HeldSignals() as signals:  # before any thread starts, so that all inherit the mask
         if common.dry_run:
@@ -117,13 +120,13 @@ def _steps(values: argparse.Namespace, common: Common, pid: int | None) -> Steps
         from accel_magic.api.replay import player
 
         return player(common.replay, speed=common.speed)
-    given = options.given_of(values)
+    given = given_of(values, Options)
     if values.program is not None:
         from accel_magic.api.program import ProgramTrace
 
         more = {name: value for name, value in (("save", common.save), ("live", common.live)) if value}
         return ProgramTrace(values.program, tuple(values.probes), {**given, **more})
-    from accel_magic.api.trace import Options, Trace
+    from accel_magic.api.trace import Trace
 
     return Trace(tuple(values.probes), Options(**given), save=common.save, pid=pid)
 

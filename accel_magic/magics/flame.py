@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import Bool, CaselessStrEnum, Float, Int, Union
 
 from accel_magic.api import options
-from accel_magic.api.flame_options import Sampler
+from accel_magic.api.flame_options import FlameOptions
+from accel_magic.api.option_table import add_options, given_of
+from accel_magic.api.options import ClusterOptions, Common
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
-from accel_magic.magics.traced import setting
+from accel_magic.magics.traced import traits_of
 from accel_magic.recording.session import warm_up
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from accel_magic.api.block import Steps
     from accel_magic.api.flame import FlameTrace
-    from accel_magic.api.options import Common
     from accel_magic.magics.line import Parser
     from accel_magic.probes.plan import Plan
     from accel_magic.views.live.trace import Row
@@ -37,18 +36,7 @@ class Flame(OnCluster):
     """Defaults of `%%flame`: `%config Flame.rate = 499`."""
 
     magic = "flame"
-    rate = setting(Int)
-    off_cpu = setting(Union, [Bool(), Float()])
-    by_thread = setting(Bool)
-    gpu_kernels = setting(Bool)
-    device = setting(CaselessStrEnum, ("auto", "cuda", "cpu"))
-    xe = setting(Bool)
-    interval = setting(Int)
-    eu_stall_subsample = setting(Int)
-    sampler = setting(CaselessStrEnum, get_args(Sampler))
-    all_frames = setting(Bool)
-    max_events = setting(Int)
-    buffer = setting(Float)
+    locals().update(traits_of(FlameOptions))
 
     @no_var_expand
     @output_can_be_silenced
@@ -65,7 +53,6 @@ class Flame(OnCluster):
     def tracer(self, chosen: FlameLine) -> tuple[Steps[Any], Callable[[], object] | None]:
         """See `TracedCells.tracer`."""
         from accel_magic.api.flame import FlameTrace
-        from accel_magic.api.flame_options import FlameOptions
 
         common, cluster = chosen.common, self.cluster(chosen.cluster, {"--dry-run": chosen.common.dry_run})
         if cluster is None and not common.dry_run:
@@ -135,64 +122,12 @@ def parser() -> Parser:
         "Profile the cell: where its time goes, by stack, as a flame graph; returns a FlameResult.",
         EPILOG,
     )
-    add = result.add_argument
-    add("probes", nargs="*", metavar="PROBE", help="the same as --with PROBE")
-    lines.add_result_options(result)
-    add("--rate", type=_rate, metavar="HZ", help="samples per second on each busy processor (99)")
-    add(
-        "--off-cpu",
-        nargs="?",
-        type=_microseconds,
-        const=True,
-        metavar="MIN_US",
-        help="record waits too, by reason; MIN_US: only waits of at least MIN_US microseconds",
-    )
-    add("--no-off-cpu", dest="off_cpu", action="store_const", const=False, help="record no waits")
-    add("--by-thread", action=argparse.BooleanOptionalAction, default=None, help="show each thread's stacks separately")
-    add("--with", dest="more", nargs="+", action="extend", metavar="PROBE", help="also trace these; calls become spans")
-    add(
-        "--gpu-kernels",
-        action="store_true",
-        default=None,
-        help="show the time of GPU kernels under the line that launched them",
-    )
-    add(
-        "--device",
-        choices=("auto", "cuda", "cpu"),
-        help="with --gpu-kernels: where they run; cpu is the CPU device (simulated)",
-    )
-    add("--xe", action="store_true", default=None, help="also run iaprof around the cell, for Intel's Xe GPUs")
-    add("--interval", type=_milliseconds, metavar="MS", help="with --xe: length of iaprof's intervals in ms (10)")
-    add("--eu-stall-subsample", type=options.count, metavar="N", help="with --xe: iaprof keeps one in N samples (100)")
-    add(
-        "--sampler",
-        choices=get_args(Sampler),
-        help="bpf: sample in the kernel; thread: in this process, without privilege (auto)",
-    )
-    add("--all-frames", action="store_true", default=None, help="keep the notebook's own frames below the cell")
-    options.add_cluster_options(result)
-    add("--max-events", type=options.count, metavar="N", help="keep at most N samples, waits and calls")
-    add("--buffer", type=options.mebibytes, metavar="MIB", help="size of the ring buffers in MiB (64)")
-    options.add_common_options(result, "show what would be traced and the generated C; attach and run nothing")
+    texts = {"traced": "the cell", "dry_run": "show what would be traced and the generated C"}
+    result.add_argument("words", nargs="*", metavar="PROBE", help="the same as --with PROBE")
+    add_options(result, FlameOptions, texts)
+    add_options(result, ClusterOptions)
+    add_options(result, Common, texts)
     return result
-
-
-def _rate(text: str) -> int:
-    return int(options.positive(text, int, "a whole number of samples per second"))
-
-
-def _milliseconds(text: str) -> int:
-    return int(options.positive(text, int, "a whole number of milliseconds"))
-
-
-def _microseconds(text: str) -> float:
-    return float(options.positive(text, float, "a positive number of microseconds"))
-
-
-_NAMES = (
-    *("rate", "off_cpu", "by_thread", "gpu_kernels", "device", "xe", "interval", "eu_stall_subsample"),
-    *("sampler", "all_frames", "max_events", "buffer"),
-)
 
 
 @dataclass(frozen=True)
@@ -213,11 +148,9 @@ def parse(line: str) -> FlameLine:
 
     """
     values = parser().parse_intermixed_args(lines.words_of("flame", line))
-    given = options.given_of(values, _NAMES)
-    probes = (*values.probes, *(values.more or ()))
-    if probes:
+    given, cluster = given_of(values, FlameOptions), given_of(values, ClusterOptions)
+    if probes := (*values.words, *(values.probes or ())):
         given["probes"] = probes
-    cluster = options.given_of(values, options.CLUSTER_OPTIONS)
     common = options.common_of("%%flame", values, (given, cluster))
     if "device" in given and not given.get("gpu_kernels") and common.replay is None:
         raise ProbeError("--device needs --gpu-kernels", fix="add --gpu-kernels", code="option.device-without-gpu")

@@ -233,7 +233,7 @@ def parser() -> Parser:
         "gpupolicy", "POLICY...", "Try policies of a GPU's driver on a model of its memory.", EPILOG
     )
     made.usage = "%%%%gpupolicy POLICY... [options], or %%gpupolicy POLICY... --trace TRACE [options]"
-    lines.add_result_options(made)
+    made.add_argument("-o", "--output", metavar="NAME", help="assign the result to this variable")
     made.add_argument("policies", nargs="+", metavar="POLICY", help="a shipped policy, or a file")
     made.add_argument(
         "--trace",

@@ -7,20 +7,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode
 
 from accel_magic.api import options
+from accel_magic.api.gpu_options import GpuOptions
+from accel_magic.api.option_table import add_options, given_of
+from accel_magic.api.options import ClusterOptions, Common
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
-from accel_magic.magics.traced import setting
+from accel_magic.magics.traced import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.api.block import Steps
-    from accel_magic.api.options import Common
     from accel_magic.magics.line import Parser
 
 
@@ -29,15 +30,7 @@ class GpuTrace(OnCluster):
     """Defaults of `%%gputrace`: `%config GpuTrace.device = "cpu"`."""
 
     magic = "gputrace"
-    kernel = setting(Unicode)
-    per = setting(CaselessStrEnum, ("thread", "warp"))
-    verify = setting(CaselessStrEnum, ("strict", "warn", "off"))
-    device = setting(CaselessStrEnum, ("auto", "cuda", "cpu"))
-    gpu = setting(Int)
-    threads = setting(Int)
-    every = setting(Float)
-    by_launch = setting(Bool)
-    host_api = setting(CaselessStrEnum, ("auto", "on", "off"))
+    locals().update(traits_of(GpuOptions))
 
     @no_var_expand
     @output_can_be_silenced
@@ -67,9 +60,9 @@ class GpuTrace(OnCluster):
         if cluster is not None:
             from accel_magic.api.cluster.in_workers import GpuClusterTrace
 
-            on = GpuClusterTrace(chosen.programs, gpu.GpuOptions(**given), cluster.client, **cluster.options)
+            on = GpuClusterTrace(chosen.programs, GpuOptions(**given), cluster.client, **cluster.options)
             return on, None
-        trace = gpu.GpuTrace(chosen.programs, gpu.GpuOptions(**given), save=chosen.common.save)
+        trace = gpu.GpuTrace(chosen.programs, GpuOptions(**given), save=chosen.common.save)
         return trace, trace.examine
 
     def rows(self, steps: Steps[Any]) -> Callable[[object], Any] | None:
@@ -110,42 +103,12 @@ def parser() -> Parser:
         "Run eBPF programs inside the GPU kernels that the cell launches; returns a GpuResult.",
         _epilog(),
     )
-    add = result.add_argument
-    add("programs", nargs="*", metavar="TOOL|FILE", help="what to run, see below")
-    lines.add_result_options(result)
-    add("--program", action="append", metavar="FILE", help="same as naming the file as TOOL|FILE")
-    add("--kernel", metavar="GLOB", help="instrument only kernels that match, e.g. 'matmul*' (*)")
-    add("--per", choices=("thread", "warp"), help="run programs in each thread, or in one lane of each warp")
-    add("--verify", choices=("strict", "warn", "off"), help="what the verifier rejects (strict for C, warn for .o)")
-    add(
-        "--device",
-        choices=("auto", "cuda", "cpu"),
-        help="cuda: an NVIDIA GPU; cpu: the CPU device (simulated); auto: a GPU if there is one (auto)",
-    )
-    add("--gpu", type=int, metavar="N", help="number of the GPU in the driver's list (the current context's)")
-    add("--threads", type=options.count, metavar="N", help="size per-thread maps for N threads of a grid")
-    add("--host-api", choices=("auto", "on", "off"), help="record calls into the driver too (auto: on GPUs only)")
-    add(
-        "--every",
-        type=options.seconds,
-        metavar="S",
-        help="read small maps every S seconds while kernels run: t.history",
-    )
-    add("--by-launch", action="store_true", default=None, help="read them after each launch instead: what it added")
-    add(
-        "--set",
-        action="append",
-        metavar="NAME=NUMBER",
-        help="set a program's variable or an entry of its map: limit=8, table.3=1",
-    )
-    add(
-        "--fill",
-        action="append",
-        metavar="MAP=VARIABLE",
-        help="fill a program's map with an array, list, dict or data frame",
-    )
-    options.add_cluster_options(result)
-    options.add_common_options(result, "show the verifier's report and the PTX of the programs; attach and run nothing")
+    texts = {"traced": "the cell", "dry_run": "show the verifier's report and the PTX of the programs"}
+    result.add_argument("programs", nargs="*", metavar="TOOL|FILE", help="what to run, see below")
+    result.add_argument("--program", action="append", metavar="FILE", help="same as naming the file as TOOL|FILE")
+    add_options(result, GpuOptions)
+    add_options(result, ClusterOptions)
+    add_options(result, Common, texts)
     return result
 
 
@@ -170,14 +133,12 @@ def parse(line: str) -> GpuLine:
     """
     values = parser().parse_intermixed_args(lines.words_of("gputrace", line))
     programs = (*values.programs, *(values.program or ()))
-    names = ("kernel", "per", "verify", "device", "gpu", "threads", "every", "by_launch", "host_api")
-    given = options.given_of(values, names)
-    if values.set:
+    given, cluster = given_of(values, GpuOptions), given_of(values, ClusterOptions)
+    fill = tuple(given.pop("fill", ()))
+    if "settings" in given:
         from accel_magic.gpu.program import settings
 
-        given["settings"] = settings.parse(values.set)
-    fill = tuple(values.fill or ())
-    cluster = options.given_of(values, options.CLUSTER_OPTIONS)
+        given["settings"] = settings.parse(given["settings"])
     common = options.common_of("%%gputrace", values, (programs, given, fill, cluster))
     if common.replay is None and not programs:
         from accel_magic.gpu.tools import TOOLS

@@ -7,15 +7,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand, output_can_be_silenced
-from traitlets import Bool, CaselessStrEnum, Float, Int, Unicode, Union
 
 from accel_magic.api import options
-from accel_magic.api.trace import Options, Trace
+from accel_magic.api.option_table import add_options, given_of
+from accel_magic.api.options import ClusterOptions, Common
+from accel_magic.api.trace import Trace
+from accel_magic.api.trace_options import Options
 from accel_magic.banners import banners_of
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
-from accel_magic.magics.traced import setting
+from accel_magic.magics.traced import traits_of
 from accel_magic.probes import bpftrace
 from accel_magic.recording.session import warm_up
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.api.block import Steps
-    from accel_magic.api.options import Common
     from accel_magic.magics.line import Parser
     from accel_magic.views.live.trace import Row
 
@@ -33,14 +34,7 @@ class KTrace(OnCluster):
     """Defaults of `%%ktrace`: `%config KTrace.mode = "count"`."""
 
     magic = "ktrace"
-    mode = setting(CaselessStrEnum, ("auto", "count", "events"))
-    scope = setting(Union, [Int(), Unicode()])
-    filter = setting(Unicode)
-    args = setting(Unicode)
-    max_events = setting(Int)
-    duration = setting(Float)
-    buffer = setting(Float)
-    stacks = setting(Union, [Bool(), Unicode()])
+    locals().update(traits_of(Options))
 
     @no_var_expand
     @output_can_be_silenced
@@ -122,11 +116,11 @@ def parser() -> Parser:
         EPILOG,
     )
     result.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
-    lines.add_result_options(result)
-    options.add_trace_options(result, traced="the cell", own="this notebook's processes")
-    options.add_cluster_options(result)
+    texts = {"traced": "the cell", "own": "this notebook's processes", "dry_run": options.DRY_RUN}
+    add_options(result, Options, texts)
+    add_options(result, ClusterOptions)
     options.add_program_option(result)
-    options.add_common_options(result, "show matched probes and the generated C; attach and run nothing")
+    add_options(result, Common, texts)
     return result
 
 
@@ -150,7 +144,7 @@ def parse(line: str) -> Line:
 
     """
     values = parser().parse_intermixed_args(options.with_kinds(lines.words_of("ktrace", line)))
-    given, cluster = options.given_of(values), options.given_of(values, options.CLUSTER_OPTIONS)
+    given, cluster = given_of(values, Options), given_of(values, ClusterOptions)
     common = options.common_of("%%ktrace", values, (values.probes, given, cluster, values.program))
     if common.replay is None and not values.probes and values.program is None:
         raise ProbeError(

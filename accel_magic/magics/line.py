@@ -43,11 +43,6 @@ def new_parser(magic: str, wants: str, description: str, epilog: str) -> Parser:
     )
 
 
-def add_result_options(parser: Parser) -> None:
-    """Add `-o`; call it first, so that the help lists it first."""
-    parser.add_argument("-o", "--output", metavar="NAME", help="assign the result to this variable")
-
-
 def words_of(magic: str, line: str) -> list[str]:
     """Split a line as a shell does. Raises ProbeError for an unclosed quote."""
     try:

@@ -6,17 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traitlets import Bool, Unicode
-
-from accel_magic.api.options import CLUSTER_OPTIONS
+from accel_magic.api.options import ClusterOptions
 from accel_magic.cluster.adapters import adapter_of
 from accel_magic.errors import AccelMagicError, ProbeError
-from accel_magic.magics.traced import TracedCells, setting
+from accel_magic.magics.traced import TracedCells, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_SETTINGS: Final = traits_of(ClusterOptions)
 _LABS: Final = 100
 """Longer lists are not looked into."""
 
@@ -38,13 +37,11 @@ class Cluster:
 class OnCluster(TracedCells):
     """Base of the magics that can trace a cluster's workers."""
 
-    on = setting(Unicode)
-    nodes = setting(Unicode)
-    require_all = setting(Bool)
+    locals().update(_SETTINGS)
 
     def defaults(self) -> dict[str, Any]:
         """See `TracedCells.defaults`; without those of `--on`."""
-        return {name: value for name, value in super().defaults().items() if name not in CLUSTER_OPTIONS}
+        return {name: value for name, value in super().defaults().items() if name not in _SETTINGS}
 
     def cluster(self, given: Mapping[str, Any], here_only: Mapping[str, bool]) -> Cluster | None:
         """Find the cluster of a cell; nothing is sent to it yet.
@@ -61,7 +58,7 @@ class OnCluster(TracedCells):
                 it; or it names something that is not a cluster's client.
 
         """
-        chosen = {name: getattr(self, name) for name in CLUSTER_OPTIONS} | dict(given)
+        chosen = {name: getattr(self, name) for name in _SETTINGS} | dict(given)
         name = chosen.pop("on")
         if not name:
             if "nodes" in given or "require_all" in given:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from IPython.core.magic import Magics
 from IPython.display import display
-from traitlets import Bool, TraitType, Unicode
+from traitlets import Bool, CaselessStrEnum, Float, Int, TraitType, Unicode, Union
 from traitlets.config import Configurable
 
 from accel_magic.api.block import add_note, keep
+from accel_magic.api.option_table import options_of
 from accel_magic.errors import ProbeError, typed_shortage
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.magics.cell import Cell, compile_cell
@@ -25,9 +26,10 @@ from accel_magic.magics.line import HelpRequested
 from accel_magic.views import preload as ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from accel_magic.api.block import Steps
+    from accel_magic.api.option_table import Option
     from accel_magic.api.options import Common
     from accel_magic.results.base import Result
 
@@ -67,9 +69,20 @@ class Ran:
     came: tuple[BaseException, ...]
 
 
-def setting(kind: Callable[..., TraitType[Any, Any]], *arguments: Any) -> Any:
-    """Make a trait for the default of an option; None, its initial value, is the default of the option itself."""
-    return kind(*arguments, default_value=None, allow_none=True).tag(config=True)
+_TRAITS: Final[Mapping[type, Callable[..., TraitType[Any, Any]]]] = {bool: Bool, int: Int, float: Float, str: Unicode}
+
+
+def traits_of(kind: type) -> dict[str, Any]:
+    """The traits for the defaults of the options that a dataclass has, by name; None, the initial value, sets none."""
+    return {one.name: _trait(one).tag(config=True) for one in options_of(kind) if one.kinds}
+
+
+def _trait(option: Option) -> TraitType[Any, Any]:
+    unset: dict[str, Any] = {"default_value": None, "allow_none": True, "help": option.meaning or option.help}
+    if option.choices:
+        return CaselessStrEnum(option.choices, **unset)
+    made = [_TRAITS[kind] for kind in option.kinds]
+    return made[0](**unset) if len(made) == 1 else Union([kind() for kind in made], **unset)
 
 
 class TracedCells(Magics, Configurable):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from accel_magic import MachineError, RecordingError, trace
-from accel_magic.api.trace import Options
+from accel_magic.api.trace_options import Options
 from accel_magic.kernel.bcc import compiler
 from accel_magic.recording import handover
 from accel_magic.recording.session import LiveSession

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_magic import AccelMagicError, MachineError, ProbeError, ProgramError, RecordingError, trace
-from accel_magic.api.trace import Options
+from accel_magic.api.trace_options import Options
 from accel_magic.kernel import features
 from accel_magic.kernel.attach.source import generate
 from accel_magic.magics.ktrace import parse

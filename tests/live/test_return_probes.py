@@ -228,7 +228,7 @@ def test_a_dry_run_warns_of_greenlet_in_the_process_that_would_be_traced():
     pytest.importorskip("greenlet")
     code = (
         "import greenlet, accel_magic\n"
-        "from accel_magic.api.trace import Options\n"
+        "from accel_magic.api.trace_options import Options\n"
         "print(Options().plan(('latency:uprobe:libc:malloc',)).notes)\n"
     )
     words = [sys.executable, "-c", code]

@@ -14,7 +14,7 @@ import pytest
 
 from accel_magic import open as open_result
 from accel_magic import trace
-from accel_magic.api.trace import Options
+from accel_magic.api.trace_options import Options
 from accel_magic.kernel import features
 from accel_magic.kernel.attach import stack_maps
 from accel_magic.kernel.attach import stack_maps as stack_watch

@@ -130,7 +130,8 @@ class Agent:
         """Match the probes and attach them."""
         import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 
-        from accel_magic.api.trace import DEFAULT_MAX_EVENTS, Options, Trace
+        from accel_magic.api.trace import Trace
+        from accel_magic.api.trace_options import DEFAULT_MAX_EVENTS, Options
         from accel_magic.cluster import clock, folders
         from accel_magic.cluster.folders import Described
         from accel_magic.cluster.node import Node

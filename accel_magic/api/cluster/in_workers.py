@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from accel_magic.api.cluster.base import Traced
     from accel_magic.api.flame_options import FlameOptions
-    from accel_magic.api.gputrace import GpuOptions
+    from accel_magic.api.gpu_options import GpuOptions
     from accel_magic.cluster.adapters import NodeName
 
 OwnT = TypeVar("OwnT", bound=Result)

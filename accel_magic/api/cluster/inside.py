@@ -116,7 +116,8 @@ class Inside(Agent):
     @staticmethod
     def _trace_of(message: Mapping[str, Any]) -> GpuTrace | FlameTrace:
         if message["trace"] == "gputrace":
-            from accel_magic.api.gputrace import GpuOptions, GpuTrace
+            from accel_magic.api.gpu_options import GpuOptions
+            from accel_magic.api.gputrace import GpuTrace
 
             return GpuTrace(tuple(message["names"]), GpuOptions(**message["options"]))
         from accel_magic.api.flame import FlameTrace

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.api.cluster.base import Traced
-    from accel_magic.api.trace import Options
+    from accel_magic.api.trace_options import Options
     from accel_magic.cluster.adapters import NodeName
     from accel_magic.recording.session import Show
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from accel_magic.api.trace import Options
+from accel_magic.api.trace_options import Options
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import features
 from accel_magic.recording import handover

@@ -640,7 +640,8 @@ def test_without_clang_the_fix_is_named(monkeypatch, tmp_path):
 
 
 def test_a_dry_run_reports_rejected_programs_and_shows_the_ptx_of_accepted_ones(tmp_path):
-    from accel_magic.api.gputrace import GpuOptions, GpuTrace
+    from accel_magic.api.gpu_options import GpuOptions
+    from accel_magic.api.gputrace import GpuTrace
 
     path = tmp_path / "unsafe.bpf.c"
     path.write_text(SHARED_COUNT.replace("    if (value)\n", ""))
@@ -673,7 +674,8 @@ def test_the_assembler_reports_the_cost_of_programs_per_kernel(kernel, tmp_path)
 
 
 def test_large_maps_are_reported_before_anything_runs():
-    from accel_magic.api.gputrace import GpuOptions, GpuTrace
+    from accel_magic.api.gpu_options import GpuOptions
+    from accel_magic.api.gputrace import GpuTrace
 
     report = repr(GpuTrace(("threadhist",), GpuOptions(threads=6 << 20)).examine())
 

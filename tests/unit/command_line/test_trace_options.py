@@ -5,6 +5,8 @@ import argparse
 import pytest
 
 from accel_magic.api import options
+from accel_magic.api.option_table import given_of, options_of
+from accel_magic.api.trace_options import Options
 from accel_magic.command_line import lab as cli
 from accel_magic.command_line import main, trace
 from accel_magic.command_line.basics import Parser
@@ -44,7 +46,8 @@ def test_the_command_has_the_options_of_the_magic():
 def test_tracing_in_the_lab_takes_the_same_options():
     lab, magics = table(parser_of(cli.add, "lab", "trace")), table(magic.parser())
 
-    shared = [f"--{name.replace('_', '-')}" for name in options.TRACE_OPTIONS if name != "stacks"]
+    shared = [f"--{one.name.replace('_', '-')}" for one in options_of(Options) if one.name != "stacks"]
+    assert len(shared) > 5
     assert [name for name in shared if lab.get(name) != magics[name]] == []
 
 
@@ -54,7 +57,7 @@ def test_probes_and_options_may_be_in_any_order():
 
     assert values.probes == ["t:a:b", "uprobe:libc:f", "!uprobe:libc:g", "t:c:d"]
     given = {"mode": "count", "max_events": 7, "buffer": 0.5, "stacks": "auto"}
-    assert options.given_of(values) == given
+    assert given_of(values, Options) == given
     assert magic.parse(words).given == given
 
 

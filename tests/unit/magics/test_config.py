@@ -7,8 +7,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import TraitError
 
 from accel_magic.api.flame_options import FlameOptions
-from accel_magic.api.gputrace import GpuOptions
-from accel_magic.api.trace import Options
+from accel_magic.api.gpu_options import GpuOptions
+from accel_magic.api.trace_options import Options
 from accel_magic.magics.flame import Flame
 from accel_magic.magics.gputrace import GpuTrace
 from accel_magic.magics.ktrace import KTrace
