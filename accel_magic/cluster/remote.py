@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 8 << 20
 """Bytes of a file that travel at once."""
-_AGENT: Final = "accel_magic.api.cluster.agent"
 _START_S: Final = 60.0
 _ANSWER_S: Final = 600.0
 _SEND_S: Final = 5.0
@@ -92,10 +91,11 @@ def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
-def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
+def start_agent(module: str, folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
     """Start the agent of this process.
 
     Args:
+        module: The module of this package that is the agent's program.
         folder: Where it writes its recording; "" for a new temporary folder.
         silence_s: It ends when it has heard nothing for this long.
         queues: Calls wait here until the running task has ended, so the client cannot be heard meanwhile.
@@ -111,7 +111,7 @@ def start_agent(folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
         with _to_broker() as connected:
             words = (str(os.getpid()), str(silence_s), folder, *map(str, connected))
             done = subprocess.run(
-                own_python.command(_AGENT, *words),
+                own_python.command(module, *words),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 start_new_session=True,

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
+import accel_magic.api.cluster.agent
 from accel_magic.cluster import remote
 from accel_magic.errors import MachineError
 from tests.support import strangers
 from tests.support.errors import raises
 
+AGENT = accel_magic.api.cluster.agent.__name__
 pytestmark = [pytest.mark.live, pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of another user")]
 
 
 @pytest.fixture
 def agent():
     """An agent of this process, as it has one as a worker."""
-    answer = remote.start_agent("", 60.0, queues=False)
+    answer = remote.start_agent(AGENT, "", 60.0, queues=False)
     yield answer
     remote.ask(answer["socket"], {"kind": "end"})
 
@@ -36,7 +38,7 @@ def test_a_flood_of_connections_of_another_user_neither_reaches_an_agent_nor_del
 
 
 def test_the_folder_of_an_agents_socket_is_private_and_goes_with_it():
-    answer = remote.start_agent("", 60.0, queues=False)
+    answer = remote.start_agent(AGENT, "", 60.0, queues=False)
     folder = Path(answer["socket"]).parent
     status = folder.stat()
     assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o700)
@@ -56,7 +58,7 @@ def test_an_agent_is_reached_in_a_temporary_folder_with_a_long_name_behind_a_lin
     (tmp_path / "link").symlink_to(deep)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "link"))
     monkeypatch.setattr("tempfile.tempdir", None)
-    answer = remote.start_agent("", 60.0, queues=False)
+    answer = remote.start_agent(AGENT, "", 60.0, queues=False)
 
     assert answer["socket"].startswith(str(deep))
     assert remote.ask(answer["socket"], {"kind": "sample"})["recorded"] == 0

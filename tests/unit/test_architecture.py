@@ -3,9 +3,12 @@
 import ast
 import functools
 import graphlib
+import re
+import tomllib
 from pathlib import Path
 
 import accel_magic
+from tests.support.paths import ROOT
 
 PACKAGE = Path(accel_magic.__file__).parent
 FRONT_ENDS = {"IPython", "bokeh", "ipykernel", "ipywidgets", "jupyter_client", "traitlets"}
@@ -32,6 +35,8 @@ SHOWS = {
 }
 """Methods that draw a result; only they load views, when called."""
 LOADERS = {"load_ipython_extension", "unload_ipython_extension"}
+NAMES_ROOMS = {"__init__.py", "formats/recognise.py", "formats/iaprof/parse.py"}
+"""Files that name what is loaded on demand: the package, and the recogniser of files."""
 TERMINAL = "command_line/"
 """It draws on a terminal, so it may use views, but no front end and no magics."""
 
@@ -151,3 +156,30 @@ def test_no_sibling_folders_import_each_other_in_a_circle():
     assert {"accel_magic", "accel_magic.gpu", "accel_magic.kernel", "accel_magic.lab"} <= beside.keys()
     for edges in beside.values():
         check_no_circle(edges)
+
+
+def rooms():
+    """The place of each room among the layers of pyproject.toml, 0 for the highest."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    return {name.strip(): at for at, layer in enumerate(layers) for name in layer.split(":")}
+
+
+def named_in_texts():
+    """Texts that are the name of a module, perhaps with an object in it, as (importing file, module, room)."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if found := re.fullmatch(r"accel_magic\.(\w+)((?:\.\w+)*)(?::\w+)?", text):
+                yield place.as_posix(), f"accel_magic.{found[1]}{found[2]}", found[1]
+
+
+def test_texts_that_name_a_module_name_one_that_exists_and_no_higher_room_starts_from_below():
+    ranks, modules = rooms(), graph()
+    named = [one for one in named_in_texts() if one[0] not in NAMES_ROOMS]
+
+    assert len(named) > 10
+    assert [one for one in named if one[1] not in modules] == []
+    own = {place: ranks.get(place.split("/")[0].removesuffix(".py"), -1) for place, _, _ in named}
+    assert [(place, module) for place, module, room in named if ranks[room] < own[place]] == []

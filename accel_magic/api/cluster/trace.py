@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel_magic.api.cluster import agent
 from accel_magic.api.cluster.base import OnWorkers, problem_of
 from accel_magic.api.cluster.fetching import recording_of
 from accel_magic.api.cluster.live import LiveNodes, Watched
@@ -107,7 +108,7 @@ class ClusterTrace(OnWorkers[ClusterResult]):
         return list(machines.values())
 
     def _start_call(self) -> Call:
-        return Call(remote.start_agent, (self._folder_text, self._silence_s, self._adapter.queues))
+        return Call(remote.start_agent, (agent.__name__, self._folder_text, self._silence_s, self._adapter.queues))
 
     def _request(self, *, live: bool) -> dict[str, Any]:
         run = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
