@@ -26,6 +26,7 @@ from accel_magic.gpu.live import Feed, GpuSample, sample_of, together
 from accel_magic.gpu.maps.history import History
 from accel_magic.gpu.maps.live import LiveMaps
 from accel_magic.gpu.maps.shared import allocate_all
+from accel_magic.gpu_tools import TOOLS
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.attach.bindings import parse_bindings
 from accel_magic.kernel.own_threads import at_work
@@ -115,7 +116,7 @@ class GpuTrace(Block["GpuResult"]):
         found = self._load(refuse=True)
         programs.require_device(found, self.device)
         check_bindings(self._bindings, found)
-        self._sources = tuple(programs.with_budget(source, self.options.threads) for source in found)
+        self._sources = tuple(_of_tool(programs.with_budget(source, self.options.threads)) for source in found)
         return self._sources
 
     def examine(self) -> GpuDryRun:
@@ -302,3 +303,8 @@ class GpuTrace(Block["GpuResult"]):
 
     def _warm_up(self) -> None:
         """Start nothing, because few GPU traces need the helpers of kernel traces."""
+
+
+def _of_tool(source: Source) -> Source:
+    """Add what the live row shows of a tool."""
+    return replace(source, live=TOOLS[source.name].live) if source.name in TOOLS else source

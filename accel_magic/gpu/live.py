@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.shared import PRINTS
-from accel_magic.gpu.tools import TOOLS
 from accel_magic.kernel import own_threads
 from accel_magic.kernel.records.c_layout import CLayout, columns
 
@@ -96,10 +95,8 @@ def _losses(shared: Shared) -> list[tuple[str, int]]:
 
 
 def _counted(shared: Shared) -> list[tuple[str, int]]:
-    tool = TOOLS.get(shared.source.name)
-    if tool is None or tool.live is None:
-        return []
-    return list(zip(tool.live.columns, _sums(shared, tool.live.map, tool.live.columns), strict=True))
+    live = shared.source.live
+    return [] if live is None else list(zip(live.columns, _sums(shared, live.map, live.columns), strict=True))
 
 
 def _sums(shared: Shared, name: str, wanted: Sequence[str]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +17,6 @@ from accel_magic.gpu.program import clang as prebuilt
 from accel_magic.gpu.program import objects, sections
 from accel_magic.gpu.program.settings import entries, variables, with_variables, with_zeroed
 from accel_magic.gpu.program.source import GpuProgram, Source
-from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import budget, judge, verify
 from accel_magic.kernel.attach.bindings import is_binding
 from accel_magic.probes.globs import suggestion
@@ -116,9 +116,15 @@ def without_bindings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, 
     return tuple(word for word in words if word not in bindings), bindings
 
 
+@cache
+def tools() -> tuple[str, ...]:
+    """Names of the GPU tools, in alphabetical order: each has a program `bpf/gpu/NAME.bpf.c`."""
+    return tuple(sorted(path.name.removesuffix(".bpf.c") for path in (bpf_folder() / "gpu").glob("*.bpf.c")))
+
+
 def path_of(name: str) -> Path:
     """Find the C or object file of a tool, or a user's file. Raises ProbeError if there is none."""
-    if name in TOOLS:
+    if name in tools():
         return bpf_folder() / "gpu" / f"{name}.bpf.c"
     path = Path(name).expanduser()
     if path.suffix in _SUFFIXES or path.is_file():
@@ -130,10 +136,10 @@ def path_of(name: str) -> Path:
             fix=f"check the path; the current folder is {Path.cwd()}",
             code="program.not-found",
         )
-    close = get_close_matches(name, TOOLS, n=1)
+    close = get_close_matches(name, tools(), n=1)
     raise ProbeError(
         f"there is no GPU tool {name!r}",
-        why=f"the tools are {', '.join(TOOLS)}",
+        why=f"the tools are {', '.join(tools())}",
         fix=f"did you mean {close[0]}?" if close else "name a tool, or the file of a program: mine.bpf.c",
         code="gpu.no-tool",
     )
@@ -173,7 +179,7 @@ def _load(
     refuse: bool,
 ) -> Source:
     path = path_of(name)
-    compiled = prebuilt.object_of(name) if name in TOOLS else None
+    compiled = prebuilt.object_of(name) if name in tools() else None
     found = objects.load(path) if compiled is None else objects.load_object(compiled, path.name)
     given = _given(found, settings, fill)
     found = given.object
@@ -202,7 +208,7 @@ def _load(
         runs = "block" if attach.per == "block" else per or attach.per or "thread"
         verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
-    called = name if name in TOOLS else path.name
+    called = name if name in tools() else path.name
     return Source(called, found, tuple(gpu), cpu, sides.kernel, sides.refused, given.filled, given.described)
 
 

@@ -113,7 +113,7 @@ def complete_gpu(shell: Any, event: Any) -> list[str]:
     if bound and function.isidentifier():
         return _probes(probe, event)
     names = _names(shell, before, word, gputrace.parser())
-    from accel_magic.gpu.tools import TOOLS  # imports pandas
+    from accel_magic.gpu_tools import TOOLS  # imports pandas
 
     return [name for name in TOOLS if name.startswith(word)] if names is None else names
 

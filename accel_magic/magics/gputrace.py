@@ -78,7 +78,7 @@ class GpuTrace(OnCluster):
 
 
 def _epilog() -> str:
-    from accel_magic.gpu.tools import TOOLS  # imports pandas
+    from accel_magic.gpu_tools import TOOLS  # imports pandas
 
     text = [
         "tools",
@@ -141,7 +141,7 @@ def parse(line: str) -> GpuLine:
         given["settings"] = settings.parse(given["settings"])
     common = options.common_of("%%gputrace", values, (programs, given, fill, cluster))
     if common.replay is None and not programs:
-        from accel_magic.gpu.tools import TOOLS
+        from accel_magic.gpu_tools import TOOLS
 
         raise ProbeError(
             "%%gputrace: no tool or program given",

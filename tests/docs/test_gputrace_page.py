@@ -9,8 +9,8 @@ import accel_magic
 from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.gpu import programs
 from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
-from accel_magic.gpu.tools import TOOLS
 from accel_magic.gpu.verifier import blocks, findings, promotion, simt
+from accel_magic.gpu_tools import TOOLS
 from accel_magic.magics.gputrace import parser
 from accel_magic.magics.line import option_names
 from tests.support.paths import ROOT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import accel_magic
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu_tools import TOOLS
 from tests.gpu.frameworks import SHAPES, TOOL_SHAPES, answer
 from tests.gpu.memory import Array
 

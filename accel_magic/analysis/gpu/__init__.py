@@ -11,13 +11,13 @@ from accel_magic.analysis.gpu.frames import ToolFrames
 from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.demangle import readable
 from accel_magic.findings import SEVERITIES
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu_tools import TOOLS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.findings import Finding
-    from accel_magic.gpu.tools.tool import Evidence, Rule
+    from accel_magic.gpu_tools.tool import Evidence, Rule
 
 
 class GpuAnalysis(ToolFrames):

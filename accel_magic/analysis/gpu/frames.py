@@ -10,7 +10,7 @@ import pandas as pd
 from accel_magic.analysis.gpu import prefetches, processes
 from accel_magic.gpu.maps import views as map_views
 from accel_magic.gpu.maps.content import names_of
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu_tools import TOOLS
 from accel_magic.recording.gpu import API
 
 if TYPE_CHECKING:

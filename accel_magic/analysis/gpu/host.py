@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.gpu.tools.common import launch_of, with_names
+from accel_magic.gpu_tools.common import launch_of, with_names
 from accel_magic.recording.gpu import LAUNCHES
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.gpu.tools.tool import Rule
+from accel_magic.gpu_tools.tool import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 FEWEST_CALLS: Final = 5
 AS_SHORT_AS: Final = 2.0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import pandas as pd
 
-from accel_magic.gpu.tools.common import LANES, launch_of, ordered, with_names
-from accel_magic.gpu.tools.pagetrace import accesses
+from accel_magic.gpu_tools.common import LANES, launch_of, ordered, with_names
+from accel_magic.gpu_tools.pagetrace import accesses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.gpu.tools.tool import Run
+    from accel_magic.gpu_tools.tool import Run
 
 RING: Final = "prefetch_requests"
 """Name of the ring that GPU_PREFETCH_REQUESTS declares."""

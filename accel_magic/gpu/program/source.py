@@ -24,6 +24,14 @@ class GpuProgram:
     verdict: Verdict
 
 
+@dataclass(frozen=True, slots=True)
+class LiveColumns:
+    """A small array of a tool, and the columns of its values whose sums the live row shows."""
+
+    map: str
+    columns: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Source:
     """One tool or file.
@@ -37,6 +45,7 @@ class Source:
         refused: Errors of CPU programs whose maps cannot be used, by the program's name.
         filled: What its maps hold at first, by map: key -> value.
         settings: What the user set in it: a description by the name of the setting.
+        live: What the live row shows of it, beside the records of its rings.
 
     """
 
@@ -48,3 +57,4 @@ class Source:
     refused: Mapping[str, ProgramError] = field(default_factory=dict)
     filled: Mapping[str, Mapping[bytes, bytes]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    live: LiveColumns | None = None

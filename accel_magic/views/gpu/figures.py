@@ -1,4 +1,4 @@
-"""Draw the figures that GPU tools describe (`accel_magic.gpu.tools.figure`) with Bokeh."""
+"""Draw the figures that GPU tools describe (`accel_magic.gpu_tools.figure`) with Bokeh."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, HBar, Quad,
 
 from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
-from accel_magic.gpu.tools import TOOLS
-from accel_magic.gpu.tools.figure import MOST_MARKS, Bars, Distribution, Points, Spans
+from accel_magic.gpu_tools import TOOLS
+from accel_magic.gpu_tools.figure import MOST_MARKS, Bars, Distribution, Points, Spans
 from accel_magic.views.figures.plotting import (
     LABEL_WIDTH,
     PALETTE,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.gpu import GpuAnalysis
     from accel_magic.analysis.gpu.timeline import Beside
-    from accel_magic.gpu.tools.figure import Tip, Unit
+    from accel_magic.gpu_tools.figure import Tip, Unit
 
 _BINS: Final = 40
 _TOP_KERNELS: Final = 6

@@ -12,8 +12,8 @@ import accel_magic
 from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import MachineError, ProbeError, ProgramError, TraceStateError
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.tools import TOOLS
-from accel_magic.gpu.tools.common import STRIPES
+from accel_magic.gpu_tools import TOOLS
+from accel_magic.gpu_tools.common import STRIPES
 
 SOURCE = r"""
 extern "C" __global__ void add(const float *a, const float *b, float *out, int n) {

@@ -4,7 +4,7 @@ import pytest
 
 from accel_magic.api.options import Common
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu_tools import TOOLS
 from accel_magic.magics.gputrace import parse, parser
 from accel_magic.magics.line import HelpRequested, option_names
 

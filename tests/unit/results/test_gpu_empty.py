@@ -3,7 +3,7 @@
 import pytest
 
 import accel_magic
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu_tools import TOOLS
 
 
 @pytest.mark.parametrize("tool", TOOLS)

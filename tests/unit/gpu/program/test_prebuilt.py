@@ -13,7 +13,7 @@ from accel_magic.errors import MachineError
 from accel_magic.gpu import programs
 from accel_magic.gpu.program import clang, objects
 from accel_magic.gpu.program import clang as prebuilt
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu_tools import TOOLS
 from tests.support.errors import raises
 
 SOURCES = bpf_folder() / "gpu"

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
-from accel_magic.gpu.tools.common import with_names
-from accel_magic.gpu.tools.conflicts import find
-from accel_magic.gpu.tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu.tools.tool import Rule, Tool
+from accel_magic.gpu_tools.common import with_names
+from accel_magic.gpu_tools.conflicts import find
+from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
+from accel_magic.gpu_tools.tool import Rule, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
     from typing import Any
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 _RACE: Final = "race"
 _UNWRITTEN: Final = "unwritten"

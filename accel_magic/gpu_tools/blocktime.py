@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.gpu.tools.common import launch_of, with_names
-from accel_magic.gpu.tools.figure import MOST_MARKS, Spans, Tip
-from accel_magic.gpu.tools.tool import Rule, Tool
+from accel_magic.gpu_tools.common import launch_of, with_names
+from accel_magic.gpu_tools.figure import MOST_MARKS, Spans, Tip
+from accel_magic.gpu_tools.tool import Rule, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 _MOST_LANES = 8
 """Blocks that share a multiprocessor are drawn beside each other, in at most this many lanes."""

@@ -10,7 +10,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.tools.tool import Run
+    from accel_magic.gpu_tools.tool import Run
 
 LANES: Final = 32
 """Lanes of a warp."""

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.devices.device import Clock
-    from accel_magic.gpu.tools.figure import Figure
+    from accel_magic.gpu.program.source import LiveColumns
+    from accel_magic.gpu_tools.figure import Figure
 
 Evidence = dict[str, str | float]
 """The values of one finding by name: numbers are its evidence, texts only fill in its title."""
@@ -61,14 +62,6 @@ class Rule(BaseRule):
     check: Callable[[pd.DataFrame, float, Run], Iterator[Evidence]] = field(kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A small array of a tool's, and the columns of its values whose sums the live row shows."""
-
-    map: str
-    columns: tuple[str, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tool:
     """One tool, named like its module and its program.
@@ -86,4 +79,4 @@ class Tool:
     table: Callable[[Run, Mapping[str, pd.DataFrame]], pd.DataFrame]
     figure: Callable[[pd.DataFrame], Figure]
     rules: tuple[Rule, ...]
-    live: Counted | None = None
+    live: LiveColumns | None = None

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.gpu.tools.common import LANES, launch_of, popcount, with_names
-from accel_magic.gpu.tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu.tools.tool import Tool
+from accel_magic.gpu_tools.common import LANES, launch_of, popcount, with_names
+from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Run
+    from accel_magic.gpu_tools.tool import Run
 
 _BLOCK: Final = 512
 """Pages of 4 KiB in a block of 2 MiB, which drivers move at once."""

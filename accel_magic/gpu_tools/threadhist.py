@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu.tools.common import place_of, with_names
-from accel_magic.gpu.tools.figure import Distribution
-from accel_magic.gpu.tools.tool import Rule, Tool
+from accel_magic.gpu_tools.common import place_of, with_names
+from accel_magic.gpu_tools.figure import Distribution
+from accel_magic.gpu_tools.tool import Rule, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

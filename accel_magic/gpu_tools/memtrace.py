@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.gpu.tools.common import by_place, summed, with_names
-from accel_magic.gpu.tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu.tools.tool import Counted, Rule, Tool
+from accel_magic.gpu.program.source import LiveColumns
+from accel_magic.gpu_tools.common import by_place, summed, with_names
+from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
+from accel_magic.gpu_tools.tool import Rule, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 _SECTOR: Final = 32
 """Bytes that memory moves at once."""
@@ -149,5 +150,5 @@ TOOL = Tool(
             check=_banks_conflict,
         ),
     ),
-    live=Counted("accesses", ("requests",)),
+    live=LiveColumns("accesses", ("requests",)),
 )

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.gpu.tools.common import launch_of, place_of, since_first, with_names
-from accel_magic.gpu.tools.figure import Points
-from accel_magic.gpu.tools.tool import Rule, Tool
+from accel_magic.gpu_tools.common import launch_of, place_of, since_first, with_names
+from accel_magic.gpu_tools.figure import Points
+from accel_magic.gpu_tools.tool import Rule, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

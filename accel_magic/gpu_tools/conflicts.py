@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.gpu.program.sections import Where
-from accel_magic.gpu.tools.common import LANES, launch_of
+from accel_magic.gpu_tools.common import LANES, launch_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.tools.tool import Run
+    from accel_magic.gpu_tools.tool import Run
 
 _SHARED_FUNCTION: Final = 0xFFFFFFFF
 """Kernel of a place in a device function of several kernels."""

@@ -9,7 +9,7 @@ import pytest
 import accel_magic
 from accel_magic.analysis.gpu.frames import ToolFrames
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.tools import TOOLS
+from accel_magic.gpu_tools import TOOLS
 from tests.support.paths import ROOT
 
 SOURCE = r"""

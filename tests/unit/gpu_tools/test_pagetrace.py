@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from accel_magic.gpu.tools.pagetrace import accesses
+from accel_magic.gpu_tools.pagetrace import accesses
 
 
 def test_of_the_lanes_of_a_request_only_the_first_of_each_page_is_kept():

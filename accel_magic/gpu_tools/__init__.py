@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.gpu.tools.tool import Tool
+    from accel_magic.gpu_tools.tool import Tool
 
 _SHARED = ("common", "conflicts", "figure", "tool")
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(

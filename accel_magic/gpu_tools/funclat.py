@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu.tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu.tools.tool import Counted, Rule, Tool
+from accel_magic.gpu.program.source import LiveColumns
+from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
+from accel_magic.gpu_tools.tool import Rule, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -65,5 +66,5 @@ TOOL = Tool(
             check=_dominates,
         ),
     ),
-    live=Counted("returns", ("calls",)),
+    live=LiveColumns("returns", ("calls",)),
 )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.gpu.tools.common import summed, with_names
-from accel_magic.gpu.tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu.tools.tool import Counted, Rule, Tool
+from accel_magic.gpu.program.source import LiveColumns
+from accel_magic.gpu_tools.common import summed, with_names
+from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
+from accel_magic.gpu_tools.tool import Rule, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu.tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Evidence, Run
 
 _FEWEST_LAUNCHES = 5
 
@@ -62,5 +63,5 @@ TOOL = Tool(
             check=_tiny,
         ),
     ),
-    live=Counted("kernels", ("warps",)),
+    live=LiveColumns("kernels", ("warps",)),
 )
