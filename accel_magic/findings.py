@@ -1,14 +1,14 @@
-"""A finding about a trace, and the base class of the rules that produce findings."""
+"""A finding about a trace, and the rules that findings come from."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 Severity = Literal["problem", "warning", "note"]
@@ -69,26 +69,54 @@ class Finding:
     where: tuple[Stretch, ...] = ()
 
 
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sort findings, the most severe first; those of a severity keep their order."""
+    return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
 @dataclass(frozen=True)
-class BaseRule:
-    """One thing to look for; each kind of trace adds fields for its own rules.
+class Evidence:
+    """What a check found.
 
     Attributes:
-        AREA: First word of the codes of its findings.
-        id: Name of the rule.
+        values: Values of the placeholders in the rule's texts. Numbers are also the evidence of the finding, named as
+            there; texts are not.
+        where: As in `Finding`.
+
+    """
+
+    values: Mapping[str, float | str] = field(default_factory=lambda: MappingProxyType({}))
+    where: tuple[Stretch, ...] = ()
+
+
+Data = TypeVar("Data")
+
+
+@dataclass(frozen=True)
+class Rule(Generic[Data]):
+    """One thing to look for in tables or other data of one type.
+
+    Placeholders in the texts are formatted as by `str.format`; for a number, the format may also be the noun that it
+    counts, singular and plural: `{jobs:job|jobs}`.
+
+    Attributes:
+        code: Unique among the codes of findings and errors: the area, a dot, the name of the rule.
         severity: As in `Finding`.
-        title: Title of the finding, with placeholders for its numbers: `{lost}`.
+        title: Title of the finding, with placeholders for the values of its evidence: `{lost}`.
         meaning: What it means for the traced work; placeholders as in the title.
         advice: What to try; placeholders as in the title.
         threshold: The limit; NaN if one occurrence is enough.
         unit: Unit of the limit, in words.
         source: Where the limit comes from.
+        check: Takes the data and the rule; yields the evidence of each finding.
+        needs: Takes the data; returns what it lacks for this rule, `` if nothing.
+        limits: Further limits by name.
+        explained_by: Names of rules of the same area whose findings already explain those of this one, which are then
+            not reported.
 
     """
 
-    AREA: ClassVar[str]
-
-    id: str
+    code: str
     severity: Severity
     title: str
     meaning: str
@@ -96,28 +124,50 @@ class BaseRule:
     threshold: float = nan
     unit: str = ""
     source: str = "one occurrence is enough"
+    check: Callable[[Data, Rule[Data]], Iterable[Evidence]] = field(kw_only=True)
+    needs: Callable[[Data], str] = field(default=lambda _: "", kw_only=True)
+    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}), kw_only=True)
+    explained_by: tuple[str, ...] = field(default=(), kw_only=True)
 
-    def finding(
-        self, evidence: Mapping[str, float], shown: Mapping[str, object], where: tuple[Stretch, ...] = ()
-    ) -> Finding:
-        """Create the finding.
+    @property
+    def area(self) -> str:
+        """What the rule is about, e.g. `npu`."""
+        return self.code.rpartition(".")[0]
 
-        Args:
-            evidence: As in `Finding`.
-            shown: Values of the placeholders in the texts.
-            where: As in `Finding`.
+    @property
+    def id(self) -> str:
+        """Name of the rule, unique in its area."""
+        return self.code.rpartition(".")[2]
 
-        """
-        return Finding(
-            id=self.id,
-            code=f"{self.AREA}.{self.id}",
-            severity=self.severity,
-            title=self.title.format_map(shown),
-            evidence=MappingProxyType(dict(evidence)),
-            meaning=self.meaning.format_map(shown),
-            advice=self.advice.format_map(shown),
-            threshold=self.threshold,
-            unit=self.unit,
-            source=self.source,
-            where=where,
-        )
+    def findings(self, data: Data) -> Iterator[Finding]:
+        """Check the rule on data that has what it needs; yield a finding for each piece of evidence."""
+        for evidence in self.check(data, self):
+            shown = {name: _Shown(value) for name, value in evidence.values.items()}
+            yield Finding(
+                id=self.id,
+                code=self.code,
+                severity=self.severity,
+                title=self.title.format_map(shown),
+                evidence=MappingProxyType(
+                    {name: value for name, value in evidence.values.items() if not isinstance(value, str)}
+                ),
+                meaning=self.meaning.format_map(shown),
+                advice=self.advice.format_map(shown),
+                threshold=self.threshold,
+                unit=self.unit,
+                source=self.source,
+                where=evidence.where,
+            )
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The value of a placeholder."""
+
+    value: float | str
+
+    def __format__(self, spec: str) -> str:
+        one, separator, several = spec.partition("|")
+        if not separator:
+            return format(self.value, spec)
+        return f"{self.value:,.0f} {one if self.value == 1 else several}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -103,3 +103,36 @@ class DriverTrace:
     def saw(self, *functions: str) -> bool:
         """Whether any of these functions was traced at all, hit or not."""
         return bool(self.counts.index.isin(functions).any())
+
+
+class OfDriver(Protocol):
+    """Tables made from the trace of a driver."""
+
+    @property
+    def trace(self) -> DriverTrace:
+        """The events and counts."""
+
+
+@dataclass(frozen=True)
+class DriverNeeds:
+    """What a rule needs from the trace of a driver.
+
+    Attributes:
+        functions: Functions and tracepoints, at least one of which must have been traced; empty: no requirement.
+        times: Whether it needs times.
+        events: Whether it needs events; without, counts are enough.
+
+    """
+
+    functions: tuple[str, ...] = ()
+    times: bool = False
+    events: bool = False
+
+    def __call__(self, tables: OfDriver) -> str:
+        """Return what the trace lacks; `` if nothing."""
+        trace = tables.trace
+        if self.times and not trace.timed:
+            return "times"
+        if self.events and not len(trace.events) and trace.counts.any():
+            return "events"
+        return " or ".join(self.functions) if self.functions and not trace.saw(*self.functions) else ""

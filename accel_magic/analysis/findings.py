@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 import pandas as pd
 
-from accel_magic.findings import SEVERITIES, Finding
+from accel_magic.findings import SEVERITIES, Data, Finding, Rule, by_severity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from accel_magic.recording.gpu import GpuRecording
     from accel_magic.recording.recording import Recording
@@ -73,3 +73,36 @@ class Findings(Sequence[Finding]):
             },
             index=pd.Index(self.ids, name="id", dtype="str"),
         )
+
+
+def diagnose(rules: Iterable[Rule[Data]], data: Data, recording: Recording | GpuRecording | None = None) -> Findings:
+    """Check rules on data.
+
+    Args:
+        rules: The rules; findings of the same severity are in their order.
+        data: What the rules read, e.g. the tables of a subsystem.
+        recording: As in `Findings`.
+
+    Returns:
+        What was found, the most severe first; which rules were checked, and what the data lacks for the others. No
+        findings means that none of the checked rules applies.
+
+    """
+    rules = tuple(rules)
+    lacking = {rule.id: why for rule in rules if (why := rule.needs(data))}
+    found = {rule.id: tuple(rule.findings(data)) for rule in rules if rule.id not in lacking}
+    applying = {name for name, findings in found.items() if findings}
+    explained = {rule.id for rule in rules if applying & {*rule.explained_by}}
+    reported = [finding for name, findings in found.items() if name not in explained for finding in findings]
+    return Findings(by_severity(reported), tuple(found), MappingProxyType(lacking), recording)
+
+
+def combined(parts: Iterable[Findings], recording: Recording | GpuRecording | None = None) -> Findings:
+    """Combine findings by different rules about the same trace; those of a severity keep their order."""
+    parts = tuple(parts)
+    return Findings(
+        by_severity(finding for part in parts for finding in part),
+        tuple(name for part in parts for name in part.checked),
+        MappingProxyType({name: why for part in parts for name, why in part.unchecked.items()}),
+        recording,
+    )

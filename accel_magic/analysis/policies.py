@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.findings import Findings
-from accel_magic.findings import SEVERITIES, BaseRule
+from accel_magic.analysis.findings import Findings, combined, diagnose
+from accel_magic.findings import Evidence, Rule, by_severity
 from accel_magic.policies import known
 from accel_magic.policies.link import DEFAULT as DEFAULT_LINK
 from accel_magic.policies.link import LINKS
@@ -18,7 +18,7 @@ from accel_magic.policies.lints import LINTS
 from accel_magic.policies.traces import PAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -144,62 +144,56 @@ class PolicyTables:
     @cached_property
     def findings(self) -> Findings:
         """What is worth knowing, most severe first."""
-        found = sorted(self._found(), key=lambda finding: SEVERITIES.index(finding.severity))
-        return Findings(tuple(found), tuple(rule.id for rule in (*RULES, *LINTS)))
-
-    def _found(self) -> Iterator[Finding]:
-        default, *others = self.trials.trials
-        blocks, optimum = len(self.trials.trace.blocks), int(self.trials.optimum.sum())
-        again = default.counts.misses - blocks
-        if again > 0 and again / default.counts.misses > THRASHING.threshold:
-            share = again / default.counts.misses
-            yield THRASHING.finding(
-                {"misses": default.counts.misses, "again_share": share}, {"again": again, "share": f"{share:.0%}"}
-            )
-        if optimum > blocks and optimum > NO_REUSE.threshold * default.counts.misses:
-            share = optimum / default.counts.misses
-            yield NO_REUSE.finding({"optimum": optimum, "of_default_share": share}, {"share": f"{share:.0%}"})
-        for trial in others:
-            yield from _of_policy(trial, default)
-            yield from trial.lints
-        for trial in self.trials.trials:
-            evicted = int(trial.evictions[self.hot].sum())
-            share = evicted / max(int(trial.evictions.sum()), 1)
-            if share > HOT_EVICTED.threshold:
-                shown = {
-                    "policy": trial.name,
-                    "count": int(self.hot.sum()),
-                    "evicted": evicted,
-                    "share": f"{share:.0%}",
-                }
-                yield HOT_EVICTED.finding({"evicted": evicted, "evictions_share": share}, shown)
+        return combined(
+            [diagnose(RULES, self), of_lints(finding for trial in self.trials.trials[1:] for finding in trial.lints)]
+        )
 
     def __len__(self) -> int:
         """Count the policies, without the default."""
         return len(self.trials.trials) - 1
 
 
-@dataclass(frozen=True)
-class Rule(BaseRule):
-    """A rule about policies."""
+def _thrashing(tables: PolicyTables, rule: Rule[PolicyTables]) -> Iterator[Evidence]:
+    misses = tables.trials.trials[0].counts.misses
+    again = misses - len(tables.trials.trace.blocks)
+    if again > 0 and again / misses > rule.threshold:
+        yield Evidence({"misses": misses, "again_share": again / misses, "again": f"{again:,}"})
 
-    AREA: ClassVar[str] = "policy"
+
+def _no_policy_helps(tables: PolicyTables, rule: Rule[PolicyTables]) -> Iterator[Evidence]:
+    misses, optimum = tables.trials.trials[0].counts.misses, tables.optimum
+    if optimum > len(tables.trials.trace.blocks) and optimum > rule.threshold * misses:
+        yield Evidence({"optimum": optimum, "of_default_share": optimum / misses})
 
 
-def _of_policy(trial: Trial, default: Trial) -> Iterator[Finding]:
-    named = {"policy": trial.name}
-    ratio = trial.counts.misses / max(default.counts.misses, 1)
-    if ratio > WORSE.threshold:
-        yield WORSE.finding({"misses_ratio": ratio}, {**named, "ratio": f"{ratio:.2f}"})
-    if trial.counts.refused:
-        yield REFUSED.finding({"refused": trial.counts.refused}, {**named, "refused": f"{trial.counts.refused:,}"})
-    moved = trial.counts.pages_in / max(default.counts.pages_in, 1)
-    if moved > MOVES_MORE.threshold and trial.counts.faults < default.counts.faults:
-        yield MOVES_MORE.finding({"pages_ratio": moved}, {**named, "ratio": f"{moved:.1f}"})
-    before, after = (_hit_ratios(one) for one in (default, trial))
-    fell = before - after
-    if len(fell) > 1 and np.nanmax(fell) > STARVED.threshold and np.nanmin(fell) < 0:
-        yield STARVED.finding({"hit_ratio_fell": float(np.nanmax(fell))}, {**named, "fell": f"{np.nanmax(fell):.0%}"})
+def _worse_than_default(tables: PolicyTables, rule: Rule[PolicyTables]) -> Iterator[Evidence]:
+    default, *others = tables.trials.trials
+    for trial in others:
+        ratio = trial.counts.misses / max(default.counts.misses, 1)
+        if ratio > rule.threshold:
+            yield Evidence({"policy": trial.name, "misses_ratio": ratio})
+
+
+def _requests_ignored(tables: PolicyTables, _: Rule[PolicyTables]) -> Iterator[Evidence]:
+    for trial in tables.trials.trials[1:]:
+        if trial.counts.refused:
+            yield Evidence({"policy": trial.name, "refused": trial.counts.refused})
+
+
+def _prefetches_too_much(tables: PolicyTables, rule: Rule[PolicyTables]) -> Iterator[Evidence]:
+    default, *others = tables.trials.trials
+    for trial in others:
+        moved = trial.counts.pages_in / max(default.counts.pages_in, 1)
+        if moved > rule.threshold and trial.counts.faults < default.counts.faults:
+            yield Evidence({"policy": trial.name, "pages_ratio": moved})
+
+
+def _tenant_starved(tables: PolicyTables, rule: Rule[PolicyTables]) -> Iterator[Evidence]:
+    default, *others = tables.trials.trials
+    for trial in others:
+        fell = _hit_ratios(default) - _hit_ratios(trial)
+        if len(fell) > 1 and np.nanmax(fell) > rule.threshold and np.nanmin(fell) < 0:
+            yield Evidence({"policy": trial.name, "hit_ratio_fell": float(np.nanmax(fell))})
 
 
 def _hit_ratios(trial: Trial) -> NDArray[np.float64]:
@@ -209,76 +203,98 @@ def _hit_ratios(trial: Trial) -> NDArray[np.float64]:
     return ratios
 
 
-THRASHING: Final = Rule(
-    "thrashing",
-    "problem",
-    "{share} of the misses are blocks that had been in memory before",
-    "Memory is too small for what the work uses again and again, and blocks are brought back {again:,} times.",
-    "Look at the curve of misses by memory size, and try policies that keep a part of a loop (mru), or what is used "
-    "often (lfu).",
-    0.5,
-    "share of misses",
-    "more is moved again than for the first time",
+def _hot_blocks_evicted(tables: PolicyTables, rule: Rule[PolicyTables]) -> Iterator[Evidence]:
+    for trial in tables.trials.trials:
+        evicted = int(trial.evictions[tables.hot].sum())
+        share = evicted / max(int(trial.evictions.sum()), 1)
+        if share > rule.threshold:
+            count = str(int(tables.hot.sum()))
+            yield Evidence({"policy": trial.name, "evicted": evicted, "evictions_share": share, "count": count})
+
+
+def of_lints(found: Iterable[Finding]) -> Findings:
+    """Sort the findings about policies' code, and add the names of all lints as those that were checked."""
+    return Findings(by_severity(found), tuple(rule.id for rule in LINTS))
+
+
+RULES: Final = (
+    Rule(
+        "policy.thrashing",
+        "problem",
+        "{again_share:.0%} of the misses are blocks that had been in memory before",
+        "Memory is too small for what the work uses again and again, and blocks are brought back {again} times.",
+        "Look at the curve of misses by memory size, and try policies that keep a part of a loop (mru), or what is "
+        "used often (lfu).",
+        0.5,
+        "share of misses",
+        "more is moved again than for the first time",
+        check=_thrashing,
+    ),
+    Rule(
+        "policy.no-policy-helps",
+        "note",
+        "the optimum has {of_default_share:.0%} of the misses of the driver's default",
+        "No policy can avoid many of them, whatever it knows.",
+        "Use less memory, or change the order of accesses.",
+        0.95,
+        "share of the default's misses",
+        "below it, at most one miss in 20 can be avoided",
+        check=_no_policy_helps,
+    ),
+    Rule(
+        "policy.worse-than-default",
+        "warning",
+        "{policy} misses {misses_ratio:.2f} times as often as the driver's default",
+        "The policy evicts what is needed soon.",
+        "Do not attach it for this work.",
+        1.05,
+        "misses, as a multiple of the default's",
+        "a difference that repeated runs on hardware can show",
+        check=_worse_than_default,
+    ),
+    Rule(
+        "policy.requests-ignored",
+        "warning",
+        "the driver ignored {refused:,} requests of {policy}",
+        "They ask for something that does not exist, or for two different things in one call; the driver then does "
+        "what it does by default.",
+        "Ask once per call, with the constants of the interface.",
+        check=_requests_ignored,
+    ),
+    Rule(
+        "policy.prefetches-too-much",
+        "warning",
+        "{policy} moves {pages_ratio:.1f} times as many pages as the driver's default, for fewer faults",
+        "Many of the pages that it brings are not used before they are evicted.",
+        "Bring less with each fault, or only while faults are in sequence.",
+        1.5,
+        "pages moved, as a multiple of the default's",
+        "the link moves half as much again",
+        check=_prefetches_too_much,
+    ),
+    Rule(
+        "policy.tenant-starved",
+        "warning",
+        "with {policy} the hit ratio of one process falls by {hit_ratio_fell:.0%}, while another's rises",
+        "The policy takes memory from one process for the others.",
+        "Look at `by('tenant')`; give each process a quota.",
+        0.1,
+        "fall of the hit ratio",
+        "one access in ten that hit before",
+        check=_tenant_starved,
+    ),
+    Rule(
+        "policy.hot-blocks-evicted",
+        "warning",
+        "{policy} evicts the {count} most used blocks {evicted:,} times: {evictions_share:.0%} of its evictions",
+        "They fit into memory, and each is used at least four times as often as the mean: each comes back soon.",
+        "Look at `result.blocks`; try policies that keep what is used often (lfu, 2q).",
+        0.1,
+        "share of the policy's evictions",
+        "one eviction in ten",
+        check=_hot_blocks_evicted,
+    ),
 )
-NO_REUSE: Final = Rule(
-    "no-policy-helps",
-    "note",
-    "the optimum has {share} of the misses of the driver's default",
-    "No policy can avoid many of them, whatever it knows.",
-    "Use less memory, or change the order of accesses.",
-    0.95,
-    "share of the default's misses",
-    "below it, at most one miss in 20 can be avoided",
-)
-WORSE: Final = Rule(
-    "worse-than-default",
-    "warning",
-    "{policy} misses {ratio} times as often as the driver's default",
-    "The policy evicts what is needed soon.",
-    "Do not attach it for this work.",
-    1.05,
-    "misses, as a multiple of the default's",
-    "a difference that repeated runs on hardware can show",
-)
-REFUSED: Final = Rule(
-    "requests-ignored",
-    "warning",
-    "the driver ignored {refused} requests of {policy}",
-    "They ask for something that does not exist, or for two different things in one call; the driver then does what it "
-    "does by default.",
-    "Ask once per call, with the constants of the interface.",
-)
-MOVES_MORE: Final = Rule(
-    "prefetches-too-much",
-    "warning",
-    "{policy} moves {ratio} times as many pages as the driver's default, for fewer faults",
-    "Many of the pages that it brings are not used before they are evicted.",
-    "Bring less with each fault, or only while faults are in sequence.",
-    1.5,
-    "pages moved, as a multiple of the default's",
-    "the link moves half as much again",
-)
-STARVED: Final = Rule(
-    "tenant-starved",
-    "warning",
-    "with {policy} the hit ratio of one process falls by {fell}, while another's rises",
-    "The policy takes memory from one process for the others.",
-    "Look at `by('tenant')`; give each process a quota.",
-    0.1,
-    "fall of the hit ratio",
-    "one access in ten that hit before",
-)
-HOT_EVICTED: Final = Rule(
-    "hot-blocks-evicted",
-    "warning",
-    "{policy} evicts the {count} most used blocks {evicted:,} times: {share} of its evictions",
-    "They fit into memory, and each is used at least four times as often as the mean: each comes back soon.",
-    "Look at `result.blocks`; try policies that keep what is used often (lfu, 2q).",
-    0.1,
-    "share of the policy's evictions",
-    "one eviction in ten",
-)
-RULES: Final = (THRASHING, NO_REUSE, WORSE, REFUSED, MOVES_MORE, STARVED, HOT_EVICTED)
 
 
 def compare(ours: PolicyTables, baseline: PolicyTables) -> pd.DataFrame:

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.findings import Findings
-from accel_magic.analysis.policies import Rule
-from accel_magic.findings import SEVERITIES
-from accel_magic.policies.lints import LINTS
+from accel_magic.analysis.findings import Findings, combined, diagnose
+from accel_magic.analysis.policies import of_lints
+from accel_magic.findings import Evidence, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from numpy.typing import NDArray
 
-    from accel_magic.findings import Finding
     from accel_magic.policies.sharing import Shared, Sharings
 
 
@@ -129,24 +127,16 @@ class SchedulingTables:
     @cached_property
     def findings(self) -> Findings:
         """What is worth knowing, most severe first."""
-        found = sorted(self._found(), key=lambda finding: SEVERITIES.index(finding.severity))
-        return Findings(tuple(found), tuple(rule.id for rule in (*RULES, *LINTS)))
+        return combined(
+            [diagnose(RULES, self), of_lints(finding for trial in self.trials.trials[1:] for finding in trial.lints)]
+        )
 
-    def _found(self) -> Iterator[Finding]:
+    def rows(self) -> Iterator[tuple[dict[str, str], dict[Hashable, float], dict[Hashable, float]]]:
+        """For each policy and name of a tenant: their names, their row of `counts`, and that of the default."""
         default, rows = self.trials.trials[0].name, self.counts.to_dict("index")
         for trial in self.trials.trials[1:]:
-            yield from trial.lints
             for name in dict.fromkeys(tenant.name for tenant in self.trials.tenants):
-                row, before = rows[trial.name, name], rows[default, name]
-                named = {"policy": trial.name, "name": name}
-                if row["rejected"]:
-                    yield REJECTED.finding({"rejected": row["rejected"]}, {**named, "rejected": row["rejected"]})
-                ratio = row["p99_median_us"] / before["p99_median_us"]
-                if ratio > SLOWER.threshold:
-                    yield SLOWER.finding({"p99_ratio": ratio}, {**named, "ratio": f"{ratio:.2f}"})
-                share = row["gpu_share"] / before["gpu_share"] if before["gpu_share"] else 1.0
-                if share < STARVED.threshold:
-                    yield STARVED.finding({"of_default_share": share}, {**named, "share": f"{share:.0%}"})
+                yield {"policy": trial.name, "name": name}, rows[trial.name, name], rows[default, name]
 
 
 def _preempted(trial: Shared) -> list[int]:
@@ -158,31 +148,55 @@ def _jain(times: NDArray[np.float64]) -> float:
     return float(times.sum() ** 2 / (len(times) * (times**2).sum())) if times.any() else float("nan")
 
 
-REJECTED: Final = Rule(
-    "tenants-rejected",
-    "note",
-    "{policy} does not admit {rejected:.0f} of the tenants {name}",
-    "Their programs get an error when they make a channel.",
-    "Admit them later, or on another GPU.",
+def _tenants_rejected(tables: SchedulingTables, _: Rule[SchedulingTables]) -> Iterator[Evidence]:
+    for names, row, _default in tables.rows():
+        if row["rejected"]:
+            yield Evidence({**names, "rejected": row["rejected"]})
+
+
+def _latency_grows(tables: SchedulingTables, rule: Rule[SchedulingTables]) -> Iterator[Evidence]:
+    for names, row, default in tables.rows():
+        ratio = row["p99_median_us"] / default["p99_median_us"]
+        if ratio > rule.threshold:
+            yield Evidence({**names, "p99_ratio": ratio})
+
+
+def _tenant_starved_of_time(tables: SchedulingTables, rule: Rule[SchedulingTables]) -> Iterator[Evidence]:
+    for names, row, default in tables.rows():
+        share = row["gpu_share"] / default["gpu_share"] if default["gpu_share"] else 1.0
+        if share < rule.threshold:
+            yield Evidence({**names, "of_default_share": share})
+
+
+RULES: Final = (
+    Rule(
+        "policy.tenants-rejected",
+        "note",
+        "{policy} does not admit {rejected:.0f} of the tenants {name}",
+        "Their programs get an error when they make a channel.",
+        "Admit them later, or on another GPU.",
+        check=_tenants_rejected,
+    ),
+    Rule(
+        "policy.latency-grows",
+        "warning",
+        "with {policy} the P99 of {name} is {p99_ratio:.2f} times the driver's",
+        "The median over the runs: not a few bad ones.",
+        "Look at `tasks`: whose time slices grew, and who is on the runlist more often?",
+        1.05,
+        "P99, as a multiple of the default's",
+        "a difference that repeated runs on hardware can show",
+        check=_latency_grows,
+    ),
+    Rule(
+        "policy.tenant-starved-of-time",
+        "warning",
+        "with {policy} {name} has {of_default_share:.0%} of the time on the GPU that it has with the driver's default",
+        "Tenants with longer time slices, or more often on the runlist, have the rest.",
+        "Give them shorter time slices, or a level less.",
+        0.5,
+        "share of the default's time",
+        "half of the throughput is lost",
+        check=_tenant_starved_of_time,
+    ),
 )
-SLOWER: Final = Rule(
-    "latency-grows",
-    "warning",
-    "with {policy} the P99 of {name} is {ratio} times the driver's",
-    "The median over the runs: not a few bad ones.",
-    "Look at `tasks`: whose time slices grew, and who is on the runlist more often?",
-    1.05,
-    "P99, as a multiple of the default's",
-    "a difference that repeated runs on hardware can show",
-)
-STARVED: Final = Rule(
-    "tenant-starved-of-time",
-    "warning",
-    "with {policy} {name} has {share} of the time on the GPU that it has with the driver's default",
-    "Tenants with longer time slices, or more often on the runlist, have the rest.",
-    "Give them shorter time slices, or a level less.",
-    0.5,
-    "share of the default's time",
-    "half of the throughput is lost",
-)
-RULES: Final = (REJECTED, SLOWER, STARVED)

@@ -6,19 +6,19 @@ is an earlier instruction of the kernel, often a load.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.findings import Findings
-from accel_magic.findings import SEVERITIES, BaseRule, Finding
+from accel_magic.analysis.findings import Findings, diagnose
+from accel_magic.findings import Evidence, Rule
 from accel_magic.recording.iaprof import FAILED_DECODE, REASONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -144,7 +144,7 @@ class StallTables:
     @cached_property
     def findings(self) -> Findings:
         """What the profile shows, most severe first."""
-        return findings(self._profile)
+        return diagnose(RULES, self._profile)
 
 
 def by_reason(profile: IaprofProfile) -> pd.DataFrame:
@@ -247,126 +247,148 @@ def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("samples", ascending=False, kind="stable", ignore_index=True)
 
 
-@dataclass(frozen=True)
-class Rule(BaseRule):
-    """One thing to look for in a profile.
-
-    Attributes:
-        evidence: Returns the numbers of a profile by name, the first of which is compared with the limit, and words for
-            the texts; None if the profile lacks the data.
-        above: Whether the finding applies at the limit and above, or below it.
-
-    """
-
-    AREA = "iaprof"
-
-    source: str = "our choice of what deserves a first look"
-    evidence: Callable[[IaprofProfile], _Evidence | None] = field(kw_only=True)
-    above: bool = True
-
-
 ENOUGH: Final = 100
 """Fewer samples are too few for any share: at 100, a share of one half has an error of a tenth."""
-_Evidence = tuple[dict[str, float], dict[str, str]]
+_CHOSEN: Final = "our choice of what deserves a first look"
+_LACKING: Final = f"too few samples (under {ENOUGH}) or no metrics in the profile"
 
 
-def _worst_reason(profile: IaprofProfile) -> _Evidence | None:
-    stalled = profile.total - profile.by_reason[0]
-    if profile.total < ENOUGH or not stalled:
-        return None
+def _stall_dominates(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
     place = int(np.argmax(profile.by_reason[1:])) + 1
-    reason = MEANINGS[REASONS[place]]
-    return (
-        {"of_all_share": profile.by_reason[place] / profile.total, "samples": profile.by_reason[place]},
-        {"name": reason.name, "meaning": reason.meaning, "advice": reason.advice or "See which instructions wait."},
-    )
+    share = profile.by_reason[place] / profile.total
+    if share >= rule.threshold:
+        reason = MEANINGS[REASONS[place]]
+        yield Evidence(
+            {
+                "of_all_share": share,
+                "samples": profile.by_reason[place],
+                "name": reason.name,
+                "meaning": reason.meaning,
+                "advice": reason.advice or "See which instructions wait.",
+            }
+        )
 
 
-def _worst_kernel(profile: IaprofProfile) -> _Evidence | None:
-    table = by_kernel(profile).head(1)
-    if profile.total < ENOUGH or not len(table):
-        return None
-    row = table.iloc[0]
-    words = {"name": row["symbol"] or "a kernel without a name", "stall": row["stall"] or "no stall"}
-    return {"of_all_share": row["share"], "active_share": row["active_share"]}, words
+def _kernel_dominates(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
+    row = by_kernel(profile).iloc[0]
+    if row["share"] >= rule.threshold:
+        yield Evidence(
+            {
+                "of_all_share": row["share"],
+                "active_share": row["active_share"],
+                "name": row["symbol"] or "a kernel without a name",
+                "stall": row["stall"] or "no stall",
+            }
+        )
 
 
-def _worst_instruction(profile: IaprofProfile) -> _Evidence | None:
-    table = by_instruction(profile).head(1)
-    if profile.total < ENOUGH or not len(table):
-        return None
-    row = table.iloc[0]
-    name = f"{row['instruction'] or 'an instruction'} at {int(row['offset']):#x} of {row['symbol'] or 'a kernel'}"
-    return {"of_all_share": row["share"], "stall_share": row["stall_share"]}, {"name": name, "stall": row["stall"]}
+def _instruction_dominates(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
+    row = by_instruction(profile).iloc[0]
+    if row["share"] >= rule.threshold:
+        name = f"{row['instruction'] or 'an instruction'} at {int(row['offset']):#x} of {row['symbol'] or 'a kernel'}"
+        yield Evidence(
+            {
+                "of_all_share": row["share"],
+                "stall_share": row["stall_share"],
+                "name": name,
+                "stall": row["stall"],
+            }
+        )
 
 
-def _idle(profile: IaprofProfile) -> _Evidence | None:
-    table = profile.interval_table.dropna(subset="busy_percent")
-    if not len(table):
-        return None
+def _busy_intervals(profile: IaprofProfile) -> pd.DataFrame:
+    """The intervals with a known load."""
+    return profile.interval_table.dropna(subset="busy_percent")
+
+
+def _gpu_idle(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
+    table = _busy_intervals(profile)
     weights = table["length_ns"].to_numpy(np.float64)
     busy = np.average(table["busy_percent"].to_numpy(np.float64), weights=weights if weights.sum() else None) / 100
-    return {"busy_share": float(busy), "intervals": len(table)}, {}
+    if busy < rule.threshold:
+        yield Evidence({"busy_share": float(busy), "intervals": len(table)})
 
 
-def _slower(profile: IaprofProfile) -> _Evidence | None:
-    table = profile.interval_table.dropna(subset=["busy_percent", "frequency_MHz"])
-    values = table.loc[table["busy_percent"] >= 50, "frequency_MHz"].to_numpy(np.float64)
-    if len(values) < 2 or not values.max():
-        return None
-    return {"of_highest_share": float(values.min() / values.max()), "lowest_MHz": values.min()}, {}
+def _frequencies(profile: IaprofProfile) -> NDArray[np.float64]:
+    """(intervals,) MHz: frequency of the intervals that are at least half busy."""
+    table = _busy_intervals(profile).dropna(subset="frequency_MHz")
+    return table.loc[table["busy_percent"] >= 50, "frequency_MHz"].to_numpy(np.float64)
 
 
-def _undecoded(profile: IaprofProfile) -> _Evidence | None:
-    return _named_share(
-        profile, profile.stalls.instruction, [text in ("", FAILED_DECODE) for text in profile.instructions]
-    )
+def _frequency_varies(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
+    values = _frequencies(profile)
+    share = float(values.min() / values.max())
+    if share < rule.threshold:
+        yield Evidence({"of_highest_share": share, "lowest_MHz": values.min()})
 
 
-def _unnamed(profile: IaprofProfile) -> _Evidence | None:
-    return _of_kernels(profile, [not kernel.symbol for kernel in profile.kernels])
+def _instructions_unread(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
+    unread = [text in ("", FAILED_DECODE) for text in profile.instructions]
+    return _chosen_share(profile, profile.stalls.instruction, unread, rule)
 
 
-def _without_stack(profile: IaprofProfile) -> _Evidence | None:
+def _kernels_unnamed(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
+    return _of_kernels(profile, [not kernel.symbol for kernel in profile.kernels], rule)
+
+
+def _launches_without_stack(profile: IaprofProfile, rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
     frames = [[text for text in kernel.cpu_stack.split(";") if text] for kernel in profile.kernels]
-    return _of_kernels(profile, [sum(not text.startswith("0x") for text in stack) < 2 for stack in frames])
+    unusable = [sum(not text.startswith("0x") for text in stack) < 2 for stack in frames]
+    return _of_kernels(profile, unusable, rule)
 
 
-def _of_kernels(profile: IaprofProfile, wanted: Sequence[bool]) -> _Evidence | None:
-    return _named_share(profile, profile.runs.kernel[profile.stalls.run], wanted)
+def _of_kernels(profile: IaprofProfile, chosen: Sequence[bool], rule: Rule[IaprofProfile]) -> Iterator[Evidence]:
+    return _chosen_share(profile, profile.runs.kernel[profile.stalls.run], chosen, rule)
 
 
-def _named_share(profile: IaprofProfile, numbers: NDArray[np.int32], wanted: Sequence[bool]) -> _Evidence | None:
-    """Share of the samples whose number is among the wanted ones."""
-    if profile.total < ENOUGH:
-        return None
-    chosen = int(profile.stalls.counts[np.array(wanted, np.bool_)[numbers]].sum())
-    return {"of_all_share": chosen / profile.total, "samples": chosen}, {}
+def _chosen_share(
+    profile: IaprofProfile, numbers: NDArray[np.int32], chosen: Sequence[bool], rule: Rule[IaprofProfile]
+) -> Iterator[Evidence]:
+    """Yield the share of the samples whose number is among the chosen ones."""
+    samples = int(profile.stalls.counts[np.array(chosen, np.bool_)[numbers]].sum())
+    share = samples / profile.total
+    if share >= rule.threshold:
+        yield Evidence({"of_all_share": share, "samples": samples})
+
+
+def _needs(known: Callable[[IaprofProfile], bool]) -> Callable[[IaprofProfile], str]:
+    """What a rule needs of a profile: that its data is known."""
+    return lambda profile: "" if known(profile) else _LACKING
+
+
+_SAMPLES: Final = _needs(lambda profile: profile.total >= ENOUGH)
+_STALLS: Final = _needs(lambda profile: profile.total >= ENOUGH and profile.total > profile.by_reason[0])
+_LOAD: Final = _needs(lambda profile: len(_busy_intervals(profile)) > 0)
+_FREQUENCIES: Final = _needs(lambda profile: len(values := _frequencies(profile)) > 1 and values.max() > 0)
 
 
 RULES: Final = (
     Rule(
-        "stall-dominates",
+        "iaprof.stall-dominates",
         "warning",
         "{of_all_share:.0%} of the samples have one stall reason: {name}",
         "The sampled instruction {meaning}.",
         "{advice}",
         0.5,
         "of all samples",
-        evidence=_worst_reason,
+        source=_CHOSEN,
+        check=_stall_dominates,
+        needs=_STALLS,
     ),
     Rule(
-        "kernel-dominates",
+        "iaprof.kernel-dominates",
         "note",
         "{of_all_share:.0%} of the samples are in {name}",
         "{active_share:.0%} of its own samples are work; its most frequent stall: {stall}.",
         "Start with this kernel: all others together take less.",
         0.5,
         "of all samples",
-        evidence=_worst_kernel,
+        source=_CHOSEN,
+        check=_kernel_dominates,
+        needs=_SAMPLES,
     ),
     Rule(
-        "instruction-dominates",
+        "iaprof.instruction-dominates",
         "note",
         "{of_all_share:.0%} of the samples are at {name}",
         "This instruction waits; {stall_share:.0%} of its samples are {stall}. With sbid and dist_acc the cause is an "
@@ -374,21 +396,24 @@ RULES: Final = (
         "Look up this offset in the kernel's assembly, and from there the instruction that produces its operands.",
         0.25,
         "of all samples",
-        evidence=_worst_instruction,
+        source=_CHOSEN,
+        check=_instruction_dominates,
+        needs=_SAMPLES,
     ),
     Rule(
-        "gpu-idle",
+        "iaprof.gpu-idle",
         "warning",
         "the GPU was busy {busy_share:.0%} of the time",
         "Stalls only describe the time when kernels ran; most of the time none did.",
         "Look at the CPU first: the stacks that launch kernels, `%%flame --off-cpu`. Try larger batches.",
         0.5,
         "of the time, from iaprof's busy-percent",
-        evidence=_idle,
-        above=False,
+        source=_CHOSEN,
+        check=_gpu_idle,
+        needs=_LOAD,
     ),
     Rule(
-        "frequency-varies",
+        "iaprof.frequency-varies",
         "note",
         "while busy, the GPU's frequency fell to {of_highest_share:.0%} of its maximum",
         "Caused by power or temperature limits, or by a clock that was still ramping up: times measured at different "
@@ -396,31 +421,36 @@ RULES: Final = (
         "Warm up first, and compare intervals with the same frequency.",
         0.8,
         "of the highest frequency, in intervals at least half busy",
-        evidence=_slower,
-        above=False,
+        source=_CHOSEN,
+        check=_frequency_varies,
+        needs=_FREQUENCIES,
     ),
     Rule(
-        "instructions-unread",
+        "iaprof.instructions-unread",
         "note",
         "{of_all_share:.0%} of the samples are at instructions that iaprof could not decode",
         "iaprof did not get the code of these kernels, so their instructions have no names.",
         "Start iaprof before the kernels are compiled, and use the patched Level Zero runtime.",
         0.05,
         "of all samples",
-        evidence=_undecoded,
+        source=_CHOSEN,
+        check=_instructions_unread,
+        needs=_SAMPLES,
     ),
     Rule(
-        "kernels-unnamed",
+        "iaprof.kernels-unnamed",
         "note",
         "{of_all_share:.0%} of the samples are in unnamed kernels",
         "iaprof got no debug information for these kernels.",
         "Start iaprof before the kernels are compiled, and use the patched Level Zero runtime.",
         0.05,
         "of all samples",
-        evidence=_unnamed,
+        source=_CHOSEN,
+        check=_kernels_unnamed,
+        needs=_SAMPLES,
     ),
     Rule(
-        "launches-without-stack",
+        "iaprof.launches-without-stack",
         "note",
         "{of_all_share:.0%} of the samples have no usable CPU stack",
         "The launching program or its libraries have no frame pointers, or no symbols.",
@@ -428,26 +458,8 @@ RULES: Final = (
         "PYTHONPERFSUPPORT=1.",
         0.25,
         "of all samples",
-        evidence=_without_stack,
+        source=_CHOSEN,
+        check=_launches_without_stack,
+        needs=_SAMPLES,
     ),
 )
-
-
-def findings(profile: IaprofProfile) -> Findings:
-    """What the profile shows by the rules above, most severe first; rules without data are listed in `unchecked`."""
-    found: list[Finding] = []
-    unchecked: dict[str, str] = {}
-    for rule in RULES:
-        evidence = rule.evidence(profile)
-        if evidence is None:
-            unchecked[rule.id] = f"too few samples (under {ENOUGH}) or no metrics in the profile"
-        else:
-            found += _finding(rule, *evidence)
-    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Findings(tuple(found), tuple(rule.id for rule in RULES if rule.id not in unchecked), unchecked)
-
-
-def _finding(rule: Rule, evidence: dict[str, float], words: dict[str, str]) -> Iterable[Finding]:
-    value = next(iter(evidence.values()))
-    if bool(value >= rule.threshold) == rule.above:
-        yield rule.finding(evidence, {**evidence, **words})

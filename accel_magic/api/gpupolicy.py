@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accel_magic.analysis.policies import of_lints
 from accel_magic.errors import ProbeError
-from accel_magic.findings import SEVERITIES
 from accel_magic.machine import describe
 from accel_magic.policies import generators
 from accel_magic.policies.link import DEFAULT, parse
-from accel_magic.policies.lints import LINTS
 from accel_magic.policies.policy import load
 from accel_magic.policies.sharing import try_scheduling
 from accel_magic.policies.tenants import parse as parse_tenants
@@ -122,9 +121,7 @@ def check(policies: str | Path | Sequence[str | Path]) -> Diagnosis:
 
     """
     given = [policies] if isinstance(policies, str | Path) else policies
-    found = [finding for one in given for finding in load(one).lints]
-    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Diagnosis(tuple(found), tuple(rule.id for rule in LINTS))
+    return Diagnosis.of(of_lints(finding for one in given for finding in load(one).lints))
 
 
 def _trace(trace: object) -> PageTrace:

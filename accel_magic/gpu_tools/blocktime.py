@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu_tools.common import launch_of, with_names
 from accel_magic.gpu_tools.figure import MOST_MARKS, Spans, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 _MOST_LANES = 8
 """Blocks that share a multiprocessor are drawn beside each other, in at most this many lanes."""
@@ -37,21 +39,23 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table[names].sort_values(["launch", "start_ns", "block"], ignore_index=True)
 
 
-def _imbalanced(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _imbalanced(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Kernels whose launches leave multiprocessors idle until the last block ends."""
-    ends = table.groupby(["name", "launch", "sm"], observed=True)["end_ns"].max().rename("end").reset_index()
+    ends = data.table.groupby(["name", "launch", "sm"], observed=True)["end_ns"].max().rename("end").reset_index()
     whole = ends.groupby(["name", "launch"], observed=True)["end"].agg(["max", "sum", "size"]).reset_index()
     for name, rows in whole[whole["size"] > 1].groupby("name", observed=True):
         span = float((rows["max"] * rows["size"]).sum())
         share = 1 - float(rows["sum"].sum()) / span if span else 0.0
-        if share >= threshold:
-            yield {
-                "name": str(name),
-                "share": share,
-                "launches": len(rows),
-                "multiprocessors": int(rows["size"].max()),
-                "idle_ns": span - float(rows["sum"].sum()),
-            }
+        if share >= rule.threshold:
+            yield Evidence(
+                {
+                    "name": readable(str(name)),
+                    "share": share,
+                    "launches": len(rows),
+                    "multiprocessors": int(rows["size"].max()),
+                    "idle_ns": span - float(rows["sum"].sum()),
+                }
+            )
 
 
 def _figure(table: pd.DataFrame) -> Spans:
@@ -84,7 +88,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "blocks-imbalanced",
+            "gpu.blocks-imbalanced",
             "warning",
             "{name}: the multiprocessors are idle for {share:.0%} of the launch's time",
             "Blocks differ in length or do not divide evenly: some multiprocessors are done while others still work.",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu_tools.common import by_place, summed, with_names
 from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 _FEWEST_WARPS = 8
 
@@ -31,18 +33,20 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table[names].sort_values(["split", "warps"], ascending=False, kind="stable", ignore_index=True)
 
 
-def _diverge(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _diverge(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Lines whose branches split many of the warps that reach them."""
-    for row in by_place(table, [], ["warps", "split"]).to_dict("records"):
+    for row in by_place(data.table, [], ["warps", "split"]).to_dict("records"):
         share = float(row["split"]) / float(row["warps"])
-        if share >= threshold and row["warps"] >= _FEWEST_WARPS:
-            yield {
-                "name": str(row["name"]),
-                "place": str(row["place"]),
-                "share": share,
-                "warps": int(row["warps"]),
-                "split": int(row["split"]),
-            }
+        if share >= rule.threshold and row["warps"] >= _FEWEST_WARPS:
+            yield Evidence(
+                {
+                    "name": readable(str(row["name"])),
+                    "place": str(row["place"]),
+                    "share": share,
+                    "warps": int(row["warps"]),
+                    "split": int(row["split"]),
+                }
+            )
 
 
 def _figure(table: pd.DataFrame) -> Bars:
@@ -66,7 +70,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "branches-diverge",
+            "gpu.branches-diverge",
             "warning",
             "{name}: the branch at {place} splits {share:.0%} of the warps that reach it",
             "The lanes of a warp go both ways, so the warp runs both sides, one after the other.",

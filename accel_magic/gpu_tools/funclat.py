@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu.program.source import LiveColumns
 from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -25,18 +27,20 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.sort_values("cycles", ascending=False, ignore_index=True)
 
 
-def _dominates(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _dominates(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Device functions that take most of the cycles."""
-    total = float(table["cycles"].sum())
-    for row in table.to_dict("records"):
+    total = float(data.table["cycles"].sum())
+    for row in data.table.to_dict("records"):
         share = float(row["cycles"]) / total if total else 0.0
-        if share >= threshold and len(table) > 1:
-            yield {
-                "name": str(row["name"]),
-                "share": share,
-                "calls": int(row["calls"]),
-                "mean_cycles": float(row["mean_cycles"]),
-            }
+        if share >= rule.threshold and len(data.table) > 1:
+            yield Evidence(
+                {
+                    "name": readable(str(row["name"])),
+                    "share": share,
+                    "calls": int(row["calls"]),
+                    "mean_cycles": float(row["mean_cycles"]),
+                }
+            )
 
 
 def _figure(table: pd.DataFrame) -> Bars:
@@ -55,7 +59,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "function-dominates",
+            "gpu.function-dominates",
             "note",
             "{name} takes {share:.0%} of the threads' time",
             "Most of the time is spent in one device function.",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu.program.source import LiveColumns
 from accel_magic.gpu_tools.common import summed, with_names
 from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 _FEWEST_LAUNCHES = 5
 
@@ -27,13 +29,20 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.sort_values("warps", ascending=False, kind="stable", ignore_index=True)
 
 
-def _tiny(table: pd.DataFrame, threshold: float, run: Run) -> Iterator[Evidence]:
+def _tiny(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Kernels that are launched often and use little of the device each time."""
-    capacity = threshold * run.multiprocessors
-    for row in table[table["launches"] >= _FEWEST_LAUNCHES].to_dict("records"):
+    capacity = rule.threshold * data.run.multiprocessors
+    for row in data.table[data.table["launches"] >= _FEWEST_LAUNCHES].to_dict("records"):
         warps = float(row["warps"]) / float(row["launches"])
         if warps < capacity:
-            yield {"name": str(row["name"]), "launches": int(row["launches"]), "warps": warps, "room_warps": capacity}
+            yield Evidence(
+                {
+                    "name": readable(str(row["name"])),
+                    "launches": int(row["launches"]),
+                    "warps": warps,
+                    "room_warps": capacity,
+                }
+            )
 
 
 def _figure(table: pd.DataFrame) -> Bars:
@@ -52,7 +61,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "kernels-tiny",
+            "gpu.kernels-tiny",
             "note",
             "{name}: {launches:.0f} launches of {warps:.1f} warps on average",
             "Each launch uses only a small part of the device.",

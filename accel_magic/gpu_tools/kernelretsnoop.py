@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu_tools.common import launch_of, place_of, since_first, with_names
 from accel_magic.gpu_tools.figure import Points
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -36,21 +38,23 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table[names].sort_values(["launch", "after_ns", "thread"], ignore_index=True)
 
 
-def _diverge(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _diverge(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Kernels whose warps' lanes leave far apart, relative to the time in which the whole launch leaves."""
-    warps = table.groupby(["name", "launch", "block", "warp"], observed=True, dropna=True)["after_ns"]
+    warps = data.table.groupby(["name", "launch", "block", "warp"], observed=True, dropna=True)["after_ns"]
     spread = (warps.max() - warps.min()).rename("spread").reset_index()
-    whole = table.groupby("launch")["after_ns"].max()
+    whole = data.table.groupby("launch")["after_ns"].max()
     spread["share"] = spread["spread"] / np.maximum(spread["launch"].map(whole), 1)
     for name, rows in spread.groupby("name", observed=True):
         share = float(rows["share"].median())
-        if share >= threshold:
-            yield {
-                "name": str(name),
-                "share": share,
-                "warps": len(rows),
-                "spread_ns": float(rows["spread"].median()),
-            }
+        if share >= rule.threshold:
+            yield Evidence(
+                {
+                    "name": readable(str(name)),
+                    "share": share,
+                    "warps": len(rows),
+                    "spread_ns": float(rows["spread"].median()),
+                }
+            )
 
 
 def _figure(table: pd.DataFrame) -> Points:
@@ -64,7 +68,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "exits-diverge",
+            "gpu.exits-diverge",
             "warning",
             "{name}: the lanes of a warp leave over {share:.0%} of the launch's exit time",
             "A warp keeps its registers and its slot until its last lane leaves.",

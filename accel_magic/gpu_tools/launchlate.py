@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu_tools.common import launch_of, ordered
 from accel_magic.gpu_tools.figure import MOST_MARKS, Spans, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 _FEWEST_LAUNCHES = 5
 
@@ -38,14 +39,14 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return ordered(table, "launch").sort_values("launch", ignore_index=True)
 
 
-def _dominate(table: pd.DataFrame, threshold: float, run: Run) -> Iterator[Evidence]:
+def _dominate(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Whether launching takes longer than the kernels run, by more than the error of the clock."""
-    known = table.dropna(subset=["device_ns"])
+    known = data.table.dropna(subset=["device_ns"])
     working = float(known["device_ns"].sum())
     if len(known) >= _FEWEST_LAUNCHES and working > 0:
-        late = float((known["late_ns"] - run.clock.error_ns).clip(lower=0).sum())
-        if late >= threshold * working:
-            yield {"ratio": late / working, "launches": len(known), "late_ns": late, "working_ns": working}
+        late = float((known["late_ns"] - data.run.clock.error_ns).clip(lower=0).sum())
+        if late >= rule.threshold * working:
+            yield Evidence({"ratio": late / working, "launches": len(known), "late_ns": late, "working_ns": working})
 
 
 def _figure(table: pd.DataFrame) -> Spans:
@@ -77,7 +78,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "launches-dominate",
+            "gpu.launches-dominate",
             "warning",
             "launching takes {ratio:.1f} times as long as the kernels",
             "More time passes from the host's call to the first instruction than the kernels need.",

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu.program.source import LiveColumns
 from accel_magic.gpu_tools.common import by_place, summed, with_names
 from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 _SECTOR: Final = 32
 """Bytes that memory moves at once."""
@@ -60,41 +62,47 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table[names].sort_values(["sectors", "passes"], ascending=False, kind="stable", ignore_index=True)
 
 
-def _scattered(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _scattered(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Lines whose requests touch many more sectors than their bytes need, outside shared memory."""
     sums = by_place(
-        table[table["space"].isin(_IN_SECTORS)], ["operation"], ["sectors", "requests", "fewest", "total_bytes"]
+        data.table[data.table["space"].isin(_IN_SECTORS)],
+        ["operation"],
+        ["sectors", "requests", "fewest", "total_bytes"],
     )
     for row in sums.to_dict("records"):
         ratio = float(row["sectors"]) / max(float(row["fewest"]), 1.0)
-        if ratio >= threshold and row["requests"] >= _FEWEST_REQUESTS:
-            yield {
-                "name": str(row["name"]),
-                "operation": str(row["operation"]),
-                "place": str(row["place"]),
-                "ratio": ratio,
-                "requests": int(row["requests"]),
-                "per_request": float(row["sectors"]) / float(row["requests"]),
-                "moved_bytes": float(row["sectors"]) * _SECTOR,
-                "needed_bytes": float(row["total_bytes"]),
-            }
+        if ratio >= rule.threshold and row["requests"] >= _FEWEST_REQUESTS:
+            yield Evidence(
+                {
+                    "name": readable(str(row["name"])),
+                    "operation": str(row["operation"]),
+                    "place": str(row["place"]),
+                    "ratio": ratio,
+                    "requests": int(row["requests"]),
+                    "per_request": float(row["sectors"]) / float(row["requests"]),
+                    "moved_bytes": float(row["sectors"]) * _SECTOR,
+                    "needed_bytes": float(row["total_bytes"]),
+                }
+            )
 
 
-def _banks_conflict(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _banks_conflict(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Lines whose requests need many more passes over the banks of shared memory than their bytes do."""
-    sums = by_place(table[table["passes"] > 0], ["operation"], ["passes", "requests", "fewest"])
+    sums = by_place(data.table[data.table["passes"] > 0], ["operation"], ["passes", "requests", "fewest"])
     for row in sums.to_dict("records"):
         ratio = float(row["passes"]) / float(row["fewest"])
-        if ratio >= threshold and row["requests"] >= _FEWEST_REQUESTS:
-            yield {
-                "name": str(row["name"]),
-                "operation": str(row["operation"]),
-                "place": str(row["place"]),
-                "ratio": ratio,
-                "requests": int(row["requests"]),
-                "passes": int(row["passes"]),
-                "fewest_passes": int(row["fewest"]),
-            }
+        if ratio >= rule.threshold and row["requests"] >= _FEWEST_REQUESTS:
+            yield Evidence(
+                {
+                    "name": readable(str(row["name"])),
+                    "operation": str(row["operation"]),
+                    "place": str(row["place"]),
+                    "ratio": ratio,
+                    "requests": int(row["requests"]),
+                    "passes": int(row["passes"]),
+                    "fewest_passes": int(row["fewest"]),
+                }
+            )
 
 
 def _figure(table: pd.DataFrame) -> Bars:
@@ -127,7 +135,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "accesses-scattered",
+            "gpu.accesses-scattered",
             "warning",
             "{name}: {operation} at {place} moves {ratio:.1f} times the sectors that its bytes need",
             "The lanes of a warp touch addresses that are far apart, and memory moves whole sectors of 32 bytes.",
@@ -139,7 +147,7 @@ TOOL = Tool(
             check=_scattered,
         ),
         Rule(
-            "banks-conflict",
+            "gpu.banks-conflict",
             "warning",
             "{name}: {operation} at {place} takes {ratio:.1f} times the shared-memory passes that its bytes need",
             "Lanes request different words of the same shared-memory bank and wait for each other.",

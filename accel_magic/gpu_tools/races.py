@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu_tools.common import with_names
 from accel_magic.gpu_tools.conflicts import find
 from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
     from typing import Any
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 _RACE: Final = "race"
 _UNWRITTEN: Final = "unwritten"
@@ -92,19 +94,21 @@ def _by_lines(rows: pd.DataFrame) -> Iterator[dict[Hashable, Any]]:
         yield copies.iloc[0].to_dict()
 
 
-def _race(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _race(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Pairs of places whose accesses are not ordered."""
-    races = table[(table["kind"] == _RACE) & (table["bytes"] >= threshold)]
+    races = data.table[(data.table["kind"] == _RACE) & (data.table["bytes"] >= rule.threshold)]
     for row in _by_lines(races[~_collides(races)]):
-        yield {
-            "name": str(row["name"]),
-            "space": str(row["space"]),
-            "first": f"{row['operation']} at {_place(row)}",
-            "second": f"{row['other']} at {_place(row, 'other_')}",
-            "threads": f"{_thread(row)} and {_thread(row, 'other_')}",
-            "bytes": int(row["bytes"]),
-            "launches": int(row["launches"]),
-        }
+        yield Evidence(
+            {
+                "name": readable(str(row["name"])),
+                "space": str(row["space"]),
+                "first": f"{row['operation']} at {_place(row)}",
+                "second": f"{row['other']} at {_place(row, 'other_')}",
+                "threads": f"{_thread(row)} and {_thread(row, 'other_')}",
+                "bytes": int(row["bytes"]),
+                "launches": int(row["launches"]),
+            }
+        )
 
 
 def _collides(races: pd.DataFrame) -> pd.Series:
@@ -112,50 +116,58 @@ def _collides(races: pd.DataFrame) -> pd.Series:
     return (races["site"] == races["other_site"]) & (races["operation"] == "store")
 
 
-def _collide(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _collide(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Places that store to the same bytes in several threads."""
-    races = table[(table["kind"] == _RACE) & (table["bytes"] >= threshold)]
+    races = data.table[(data.table["kind"] == _RACE) & (data.table["bytes"] >= rule.threshold)]
     for row in _by_lines(races[_collides(races)]):
-        yield {
-            "name": str(row["name"]),
-            "space": str(row["space"]),
-            "place": _place(row),
-            "threads": f"{_thread(row)} and {_thread(row, 'other_')}",
-            "bytes": int(row["bytes"]),
-            "launches": int(row["launches"]),
-        }
+        yield Evidence(
+            {
+                "name": readable(str(row["name"])),
+                "space": str(row["space"]),
+                "place": _place(row),
+                "threads": f"{_thread(row)} and {_thread(row, 'other_')}",
+                "bytes": int(row["bytes"]),
+                "launches": int(row["launches"]),
+            }
+        )
 
 
-def _unwritten(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _unwritten(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Places that read shared memory that was not written."""
-    for row in _by_lines(table[(table["kind"] == _UNWRITTEN) & (table["bytes"] >= threshold)]):
-        yield {
-            "name": str(row["name"]),
-            "place": _place(row),
-            "threads": _thread(row),
-            "bytes": int(row["bytes"]),
-            "launches": int(row["launches"]),
-        }
+    for row in _by_lines(data.table[(data.table["kind"] == _UNWRITTEN) & (data.table["bytes"] >= rule.threshold)]):
+        yield Evidence(
+            {
+                "name": readable(str(row["name"])),
+                "place": _place(row),
+                "threads": _thread(row),
+                "bytes": int(row["bytes"]),
+                "launches": int(row["launches"]),
+            }
+        )
 
 
-def _absent(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _absent(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Places whose masks name lanes that do not come there."""
-    for row in _by_lines(table[(table["kind"] == _ABSENT) & (table["launches"] >= threshold)]):
-        yield {
-            "name": str(row["name"]),
-            "place": _place(row),
-            "threads": f"{_thread(row)} waits for thread {row['other_thread']}",
-            "launches": int(row["launches"]),
-        }
+    for row in _by_lines(data.table[(data.table["kind"] == _ABSENT) & (data.table["launches"] >= rule.threshold)]):
+        yield Evidence(
+            {
+                "name": readable(str(row["name"])),
+                "place": _place(row),
+                "threads": f"{_thread(row)} waits for thread {row['other_thread']}",
+                "launches": int(row["launches"]),
+            }
+        )
 
 
-def _unchecked(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _unchecked(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Kernels that were not compared within their blocks, and traces with lost records."""
-    for row in table[table["kind"] == _UNCHECKED].drop_duplicates("name").to_dict("records"):
-        yield {"what": f"{row['name']}: accesses within a block", "why": f"the synchronization at {_place(row)}"}
-    lost = int(table.loc[table["kind"] == _LOST, "bytes"].sum())
-    if lost >= threshold:
-        yield {"what": "accesses", "why": f"the loss of {lost:,} records", "lost": lost}
+    for row in data.table[data.table["kind"] == _UNCHECKED].drop_duplicates("name").to_dict("records"):
+        yield Evidence(
+            {"what": f"{row['name']}: accesses within a block", "why": f"the synchronization at {_place(row)}"}
+        )
+    lost = int(data.table.loc[data.table["kind"] == _LOST, "bytes"].sum())
+    if lost >= rule.threshold:
+        yield Evidence({"what": "accesses", "why": f"the loss of {lost:,} records", "lost": lost})
 
 
 def _figure(table: pd.DataFrame) -> Bars:
@@ -180,7 +192,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "memory-races",
+            "gpu.memory-races",
             "problem",
             "{name}: {first} races with {second} in {space} memory ({threads})",
             "The result depends on which thread is first, and can differ between runs and devices.",
@@ -192,7 +204,7 @@ TOOL = Tool(
             check=_race,
         ),
         Rule(
-            "stores-collide",
+            "gpu.stores-collide",
             "warning",
             "{name}: several threads store to the same {space} memory at {place} ({threads})",
             "Only one of the different values remains, and which one is not defined.",
@@ -203,7 +215,7 @@ TOOL = Tool(
             check=_collide,
         ),
         Rule(
-            "shared-unwritten",
+            "gpu.shared-unwritten",
             "problem",
             "{name}: {place} reads {bytes:,} bytes of shared memory that no thread has written ({threads})",
             "Shared memory has no initial value: it contains what an earlier block left there.",
@@ -214,7 +226,7 @@ TOOL = Tool(
             check=_unwritten,
         ),
         Rule(
-            "lanes-absent",
+            "gpu.lanes-absent",
             "warning",
             "{name}: the mask at {place} names lanes that do not take part ({threads})",
             "A lane that has ended is not waited for, and what is read from it is undefined; one on another path may "
@@ -226,7 +238,7 @@ TOOL = Tool(
             check=_absent,
         ),
         Rule(
-            "races-unchecked",
+            "gpu.races-unchecked",
             "note",
             "{what} were not compared because of {why}",
             "Races there would not be found.",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu_tools.common import place_of, with_names
 from accel_magic.gpu_tools.figure import Distribution
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -27,20 +29,22 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table[["kernel", "name", "thread", "block", "warp", "runs", "cycles"]].reset_index(drop=True)
 
 
-def _imbalanced(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _imbalanced(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Kernels with a thread whose cycles are far above the mean."""
-    for name, rows in table.groupby("name", observed=True):
+    for name, rows in data.table.groupby("name", observed=True):
         cycles = rows["cycles"]
         mean = float(cycles.mean())
-        if mean > 0 and cycles.max() >= threshold * mean:
-            yield {
-                "name": str(name),
-                "ratio": float(cycles.max()) / mean,
-                "threads": len(cycles),
-                "mean_cycles": mean,
-                "longest_cycles": float(cycles.max()),
-                "longest_thread": int(rows["thread"].to_numpy()[cycles.to_numpy().argmax()]),
-            }
+        if mean > 0 and cycles.max() >= rule.threshold * mean:
+            yield Evidence(
+                {
+                    "name": readable(str(name)),
+                    "ratio": float(cycles.max()) / mean,
+                    "threads": len(cycles),
+                    "mean_cycles": mean,
+                    "longest_cycles": float(cycles.max()),
+                    "longest_thread": int(rows["thread"].to_numpy()[cycles.to_numpy().argmax()]),
+                }
+            )
 
 
 def _figure(table: pd.DataFrame) -> Distribution:
@@ -53,7 +57,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "threads-imbalanced",
+            "gpu.threads-imbalanced",
             "warning",
             "{name}: one thread works {ratio:.1f} times as long as the average thread",
             "A kernel ends when its last thread ends, and a warp when its slowest lane does: the others wait.",

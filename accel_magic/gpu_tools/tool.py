@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from accel_magic.findings import BaseRule
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     import pandas as pd
 
     from accel_magic.devices.device import Clock
+    from accel_magic.findings import Rule
     from accel_magic.gpu.program.source import LiveColumns
     from accel_magic.gpu_tools.figure import Figure
-
-Evidence = dict[str, str | float]
-"""The values of one finding by name: numbers are its evidence, texts only fill in its title."""
 
 
 class Run(Protocol):
@@ -49,17 +45,17 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True)
-class Rule(BaseRule):
-    """One problem to look for in a tool's table.
+class ToolData:
+    """What the rules of a tool read.
 
     Attributes:
-        check: Takes the table, the threshold and the run; yields the evidence of each finding.
+        table: The tool's table.
+        run: The run that it is about.
 
     """
 
-    AREA = "gpu"
-
-    check: Callable[[pd.DataFrame, float, Run], Iterator[Evidence]] = field(kw_only=True)
+    table: pd.DataFrame
+    run: Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,5 +74,5 @@ class Tool:
     shows: str
     table: Callable[[Run, Mapping[str, pd.DataFrame]], pd.DataFrame]
     figure: Callable[[pd.DataFrame], Figure]
-    rules: tuple[Rule, ...]
+    rules: tuple[Rule[ToolData], ...]
     live: LiveColumns | None = None

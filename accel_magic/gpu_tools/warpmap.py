@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.demangle import readable
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu_tools.common import LANES, launch_of, popcount, since_first, with_names
 from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
-from accel_magic.gpu_tools.tool import Rule, Tool
+from accel_magic.gpu_tools.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import Run, ToolData
 
 
 def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -32,12 +34,14 @@ def _table(run: Run, maps: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table[names].sort_values(["launch", "block", "warp"], ignore_index=True)
 
 
-def _lanes_unused(table: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _lanes_unused(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Kernels whose warps have unused lanes."""
-    for name, lanes in table.groupby("name", observed=True)["lanes"]:
+    for name, lanes in data.table.groupby("name", observed=True)["lanes"]:
         share = 1 - float(lanes.sum()) / (LANES * len(lanes))
-        if share >= threshold:
-            yield {"name": str(name), "share": share, "warps": len(lanes), "lanes": float(lanes.mean())}
+        if share >= rule.threshold:
+            yield Evidence(
+                {"name": readable(str(name)), "share": share, "warps": len(lanes), "lanes": float(lanes.mean())}
+            )
 
 
 def _figure(table: pd.DataFrame) -> Bars:
@@ -59,7 +63,7 @@ TOOL = Tool(
     figure=_figure,
     rules=(
         Rule(
-            "lanes-unused",
+            "gpu.lanes-unused",
             "warning",
             "{name}: {share:.0%} of the lanes of its warps are unused",
             "A warp has 32 lanes, whether threads fill them or not.",

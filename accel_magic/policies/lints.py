@@ -7,9 +7,10 @@ without an end) is not repeated here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
-from accel_magic.findings import BaseRule
+from accel_magic.findings import Evidence, Rule
 from accel_magic.gpu.program.helpers import HASHES, KFUNCS
 from accel_magic.gpu.program.isa import CALL, CALL_HELPER
 
@@ -33,51 +34,78 @@ _OF_TENANT: Final = ("on_task_init", "on_bind", "on_task_destroy", _CONTROL, "la
 
 
 @dataclass(frozen=True)
-class Lint(BaseRule):
-    """A rule about a policy's code."""
+class PolicyCode:
+    """What the lints read.
 
-    AREA: ClassVar[str] = "policy"
-
-
-def lint(name: str, hooks: Mapping[str, Program], maps: Sequence[MapSpec], looping: Sequence[str]) -> Iterator[Finding]:
-    """Yield findings about a policy.
-
-    Args:
+    Attributes:
         name: The policy's.
         hooks: Its programs by hook.
         maps: Its maps.
         looping: Hooks whose programs have loops.
 
     """
-    called = {
-        hook: {one.imm for one in _instructions(program) if one.opcode == CALL and one.src == CALL_HELPER}
-        for hook, program in hooks.items()
-    }
-    deciding = [hook for hook, numbers in called.items() if _REORDER in numbers]
-    if deciding == [_ACCESS]:
-        yield ACCESS_ONLY.finding({}, {"policy": name})
-    if _SET_TIMESLICE in called.get("on_task_init", ()) and _CONTROL not in hooks:
-        yield OVERWRITTEN.finding({}, {"policy": name})
-    hashes = {spec.name for spec in maps if spec.type in HASHES}
-    used = {
-        hook: hashes & {one.reference.map for one in _instructions(program) if one.reference}
-        for hook, program in hooks.items()
-        if hook in _HOT
-    }
-    current = {
-        hook: {_CURRENT[one] for one in _CURRENT.keys() & numbers}
-        for hook, numbers in called.items()
-        if hook not in _OF_TENANT
-    }
-    for rule, found in (
-        (HASH, used),
-        (CURRENT, current),
-        (LOOP, {hook: {hook} for hook in looping if hook in _HOT}),
-    ):
-        whats = sorted(set().union(*found.values()))
-        if whats:
-            hooked = ", ".join(hook for hook, what in found.items() if what)
-            yield rule.finding({}, {"policy": name, "hooks": hooked, "what": ", ".join(whats)})
+
+    name: str
+    hooks: Mapping[str, Program]
+    maps: Sequence[MapSpec]
+    looping: Sequence[str]
+
+    @cached_property
+    def called(self) -> dict[str, set[int]]:
+        """Numbers of the helpers and functions that each hook calls."""
+        return {
+            hook: {one.imm for one in _instructions(program) if one.opcode == CALL and one.src == CALL_HELPER}
+            for hook, program in self.hooks.items()
+        }
+
+
+def lint(code: PolicyCode) -> tuple[Finding, ...]:
+    """Return the findings about a policy, in the order of the lints."""
+    return tuple(finding for rule in LINTS for finding in rule.findings(code))
+
+
+def _access_only(code: PolicyCode, _: Rule[PolicyCode]) -> Iterator[Evidence]:
+    if [hook for hook, numbers in code.called.items() if _REORDER in numbers] == [_ACCESS]:
+        yield Evidence({"policy": code.name})
+
+
+def _overwritten(code: PolicyCode, _: Rule[PolicyCode]) -> Iterator[Evidence]:
+    if _SET_TIMESLICE in code.called.get("on_task_init", ()) and _CONTROL not in code.hooks:
+        yield Evidence({"policy": code.name})
+
+
+def _hash(code: PolicyCode, _: Rule[PolicyCode]) -> Iterator[Evidence]:
+    hashes = {spec.name for spec in code.maps if spec.type in HASHES}
+    return _in_hooks(
+        code,
+        {
+            hook: hashes & {one.reference.map for one in _instructions(program) if one.reference}
+            for hook, program in code.hooks.items()
+            if hook in _HOT
+        },
+    )
+
+
+def _current(code: PolicyCode, _: Rule[PolicyCode]) -> Iterator[Evidence]:
+    return _in_hooks(
+        code,
+        {
+            hook: {_CURRENT[one] for one in _CURRENT.keys() & numbers}
+            for hook, numbers in code.called.items()
+            if hook not in _OF_TENANT
+        },
+    )
+
+
+def _loop(code: PolicyCode, _: Rule[PolicyCode]) -> Iterator[Evidence]:
+    return _in_hooks(code, {hook: {hook} for hook in code.looping if hook in _HOT})
+
+
+def _in_hooks(code: PolicyCode, found: Mapping[str, set[str]]) -> Iterator[Evidence]:
+    """Yield evidence if anything was found in a hook."""
+    if names := sorted(set().union(*found.values())):
+        hooks = ", ".join(hook for hook, what in found.items() if what)
+        yield Evidence({"policy": code.name, "hooks": hooks, "what": ", ".join(names)})
 
 
 def _instructions(program: Program) -> Iterator[Instruction]:
@@ -85,40 +113,45 @@ def _instructions(program: Program) -> Iterator[Instruction]:
         yield from (one for one in function.code if one)
 
 
-ACCESS_ONLY: Final = Lint(
-    "decides-on-access-only",
+ACCESS_ONLY: Final = Rule(
+    "policy.decides-on-access-only",
     "warning",
     "{policy} asks for places in gpu_block_access only",
     "GPUs without access counters report faults only: there the hook is seldom called, and the policy seldom acts.",
     "Decide in gpu_block_activate, too; try it with --faults-only.",
+    check=_access_only,
 )
-HASH: Final = Lint(
-    "hash-in-hot-hook",
+HASH: Final = Rule(
+    "policy.hash-in-hot-hook",
     "note",
     "{policy} uses a hash ({what}) in {hooks}",
     "The driver calls it with its lock held. gpu_ext reports faults of the GPU (Xid 31) under memory pressure from "
     "policies with hashes there.",
     "Use an array; chunk->address >> 21 numbers the chunks.",
+    check=_hash,
 )
-CURRENT: Final = Lint(
-    "current-process",
+CURRENT: Final = Rule(
+    "policy.current-process",
     "warning",
     "{policy} asks for the current process ({what}) in {hooks}",
     "A thread of the driver calls the hook: the current process is seldom the one whose memory it is.",
     "Follow chunk->va_block->managed_range to the process (bpf/policies/quota.bpf.c).",
+    check=_current,
 )
-LOOP: Final = Lint(
-    "loop-in-hot-hook",
+LOOP: Final = Rule(
+    "policy.loop-in-hot-hook",
     "note",
     "{policy} has a loop in {hooks}",
     "It ends, but the driver calls the hook with its lock held, and all other faults wait.",
     "Do a part of the work in each call.",
+    check=_loop,
 )
-OVERWRITTEN: Final = Lint(
-    "timeslice-overwritten",
+OVERWRITTEN: Final = Rule(
+    "policy.timeslice-overwritten",
     "warning",
     "{policy} sets time slices in on_task_init only",
     "CUDA asks for a time slice of 2,048 µs after a task was made, and gets it: what the policy set is gone.",
     "Set it in on_timeslice_control, too; try it with tenants that have asks=2048us.",
+    check=_overwritten,
 )
-LINTS: Final = (ACCESS_ONLY, HASH, CURRENT, LOOP, OVERWRITTEN)
+LINTS: Final = (ACCESS_ONLY, OVERWRITTEN, HASH, CURRENT, LOOP)

@@ -21,7 +21,7 @@ from accel_magic.gpu.verifier import refusal
 from accel_magic.gpu.verifier.findings import judged
 from accel_magic.gpu.verifier.run import Hook
 from accel_magic.gpu.verifier.safety import analyse
-from accel_magic.policies.lints import lint
+from accel_magic.policies.lints import PolicyCode, lint
 from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:
@@ -196,11 +196,11 @@ def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int], fill: Map
     for called, hook in probes.items():
         hooked[hook] = _verified(programs[called], maps, Hook(hook, _REGISTERS, types()))
     looping = [hook for hook, one in hooked.items() if one.loops]
-    lints = lint(name, {hook: one.program for hook, one in hooked.items()}, maps, looping)
+    lints = lint(PolicyCode(name, {hook: one.program for hook, one in hooked.items()}, maps, looping))
     values, whole = entries(maps, settings), filled(maps, fill)
     used |= {one for one in settings if one.partition(".")[0] in values} | whole.keys()
     values = {table: whole.get(table, {}) | values.get(table, {}) for table in whole.keys() | values.keys()}
-    return Policy(name, loaded, maps, table, hooked, tuple(lints), values, frozenset(used))
+    return Policy(name, loaded, maps, table, hooked, lints, values, frozenset(used))
 
 
 def _probed(program: Program, table: str) -> str:

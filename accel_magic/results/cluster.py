@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.by_node import together
+from accel_magic.analysis.findings import combined
 from accel_magic.analysis.frames import events_frame
 from accel_magic.analysis.stragglers.lateness import LATE_NS, Clocks
 from accel_magic.cluster import clock, folders
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.queries import Source
     from accel_magic.results.stragglers import Stragglers
-    from accel_magic.subsystems.subsystem import Tables
     from accel_magic.views.diagnosis import Diagnosis
     from accel_magic.views.tables import TraceTables
 
@@ -163,7 +163,7 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
         nodes = together(pairs) if pairs else pd.DataFrame()
         return ClusterComparison(**vars(whole), nodes=nodes)
 
-    def tables_of(self, subsystem: str) -> Tables:
+    def tables_of(self, subsystem: str) -> Any:
         """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
         return self._only(subsystem).tables_of(subsystem)
 
@@ -177,8 +177,8 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
         from accel_magic.views.diagnosis import Diagnosis
 
         found = [_of_node(name, result.diagnose(), self.recording) for name, result in self._results.items()]
-        whole = reduce(Diagnosis.with_more, found)
-        return replace(whole, checked=tuple(dict.fromkeys(whole.checked)))
+        whole = combined(found, self.recording)
+        return Diagnosis.of(replace(whole, checked=tuple(dict.fromkeys(whole.checked))))
 
     @cached_property
     def _results(self) -> dict[str, TraceResult]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from accel_magic.analysis.policies import of_lints
 from accel_magic.gpu.maps import host_maps, views
-from accel_magic.policies.lints import LINTS
 from accel_magic.results.base import Result
 from accel_magic.views.diagnosis import Diagnosis
 
@@ -85,7 +85,7 @@ class DriverResult(Result):
 
     def diagnose(self) -> Diagnosis:
         """Return what goes wrong with the policy's code on GPUs."""
-        return Diagnosis(self.run.lints, tuple(rule.id for rule in LINTS))
+        return Diagnosis.of(of_lints(self.run.lints))
 
     def summary(self) -> str:
         """Return plain text: headline, notes, and a row per map."""

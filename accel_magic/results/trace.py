@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from accel_magic import subsystems
+from accel_magic.analysis.findings import combined, diagnose
 from accel_magic.analysis.frames import counts_frame, events_frame, latency_frame
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.probes import presets
 from accel_magic.recording import dataset
 from accel_magic.recording.profile import Lost
 from accel_magic.results.base import Result
-from accel_magic.subsystems.unclaimed import NO_SUBSYSTEM, no_subsystem
+from accel_magic.subsystems import unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
+    from accel_magic.analysis.findings import Findings
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Recording
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.profile import ProfileResult
     from accel_magic.results.queries import Source
-    from accel_magic.subsystems.subsystem import Tables
+    from accel_magic.subsystems.subsystem import Subsystem
     from accel_magic.views.diagnosis import Diagnosis
     from accel_magic.views.tables import TraceTables
 
@@ -54,7 +56,8 @@ class TraceResult(Result):
     def __init__(self, recording: Recording, value: object = None) -> None:
         super().__init__(value)
         self.recording = recording
-        self._made: dict[str, Tables] = {}
+        self._made: dict[str, Any] = {}
+        self._diagnosed: dict[str, Findings] = {}
 
     @property
     def plan(self) -> Plan:
@@ -348,7 +351,7 @@ class TraceResult(Result):
         added = [(subsystem.name, *subsystem.attributes) for subsystem in subsystems.registered().values()]
         return sorted({*super().__dir__(), *(name for names in added for name in names)})
 
-    def tables_of(self, subsystem: str) -> Tables:
+    def tables_of(self, subsystem: str) -> Any:
         """The tables of a subsystem by its name, also as an attribute of that name."""
         if subsystem not in self._made:
             self._made[subsystem] = subsystems.registered()[subsystem].tables(*self._of_subsystems)
@@ -373,9 +376,15 @@ class TraceResult(Result):
 
         traced = subsystems.of_plan(self.plan)
         if not traced:
-            return Diagnosis((no_subsystem(subsystems.registered()),), (NO_SUBSYSTEM.id,), recording=self.recording)
-        found = [self.tables_of(subsystem.name).findings for subsystem in traced]
-        return reduce(Diagnosis.with_more, found, Diagnosis(recording=self.recording))
+            return Diagnosis.of(diagnose(unclaimed.RULES, subsystems.registered(), self.recording))
+        return Diagnosis.of(combined(map(self._findings_of, traced), self.recording))
+
+    def _findings_of(self, subsystem: Subsystem) -> Findings:
+        """What the rules of a subsystem find; checked once."""
+        if subsystem.name not in self._diagnosed:
+            found = diagnose(subsystem.rules(), self.tables_of(subsystem.name), self.recording)
+            self._diagnosed[subsystem.name] = found
+        return self._diagnosed[subsystem.name]
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """`hits` per function, `latency`, `rate` over time, a `flame` graph, and those of subsystems."""
@@ -463,7 +472,9 @@ class TraceResult(Result):
         return [
             line
             for subsystem in subsystems.of_plan(self.plan)
-            for line in subsystem.summary(self.recording, partial(self.tables_of, subsystem.name))
+            for line in subsystem.summary(
+                self.recording, partial(self.tables_of, subsystem.name), partial(self._findings_of, subsystem)
+            )
         ]
 
     def summary(self) -> str:

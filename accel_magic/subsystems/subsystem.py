@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas as pd
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.flame.stacks import Stacks
+    from accel_magic.findings import Rule
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
     from accel_magic.views.live.counters import LiveItems
-
-
-class Tables(Protocol):
-    """The tables of a subsystem, each computed on first use: what `result.NAME` is."""
-
-    @property
-    def findings(self) -> Findings:
-        """Problems and notes, with evidence."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +31,11 @@ class Subsystem:
         name: The attribute of results that has its tables, `npu` for `result.npu`.
         claims: Whether a probe point belongs to it. A trace with such a point is diagnosed, and its summary has the
             lines of this subsystem.
-        tables: Makes its tables from a recording and the frame of its events, as `TraceResult.events`.
-        summary: Makes the lines below the headline from a recording and a function that makes the tables.
+        tables: Makes its tables, each computed on first use, from a recording and the frame of its events, as
+            `TraceResult.events`: what `result.NAME` is.
+        rules: Returns the rules that diagnose its tables.
+        summary: Makes the lines below the headline from a recording, a function that makes the tables and one that
+            makes the findings.
         live: Makes its line of the live row for a plan; None if that would have no items.
         figures: Figures of results by name, drawn from the tables.
         tracks: Makes entries of a Perfetto trace from a recording and a function that makes the tables; each starts
@@ -52,8 +48,11 @@ class Subsystem:
 
     name: str
     claims: Callable[[ProbePoint], bool]
-    tables: Callable[[Recording, pd.DataFrame], Tables]
-    summary: Callable[[Recording, Callable[[], Any]], list[str]] = lambda _recording, _tables: []
+    tables: Callable[[Recording, pd.DataFrame], Any]
+    rules: Callable[[], Sequence[Rule[Any]]] = tuple
+    summary: Callable[[Recording, Callable[[], Any], Callable[[], Findings]], list[str]] = (
+        lambda _recording, _tables, _findings: []
+    )
     live: Callable[[Plan], LiveItems | None] = lambda _plan: None
     figures: Mapping[str, Callable[[Any], Model]] = field(default_factory=lambda: MappingProxyType({}))
     tracks: Callable[[Recording, Callable[[], Any]], Iterable[bytes]] = lambda _recording, _tables: ()

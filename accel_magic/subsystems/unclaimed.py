@@ -1,36 +1,29 @@
-"""The finding about a trace of which no subsystem claims anything."""
+"""The rule about a trace of which no subsystem claims anything."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from accel_magic.findings import BaseRule
+from accel_magic.findings import Evidence, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from accel_magic.findings import Finding
+    from collections.abc import Iterable, Iterator
 
 
-@dataclass(frozen=True)
-class Rule(BaseRule):
-    """A rule about traces of any kind."""
-
-    AREA: ClassVar[str] = "trace"
+def _no_subsystem(names: Iterable[str], _: Rule[Iterable[str]]) -> Iterator[Evidence]:
+    yield Evidence({"names": ", ".join(sorted(names))})
 
 
-NO_SUBSYSTEM: Final = Rule(
-    "no-subsystem",
-    "note",
-    "no rule applies to what was traced",
-    "There are rules about {names}, and this trace has none of their probe points. Counts, latencies and events are "
-    "complete all the same.",
-    "Add a preset to the probes, such as `%%ktrace npu`, `%%ktrace drm` or `%%ktrace openvino`.",
-    source="no probe point of the trace belongs to a subsystem",
+RULES: Final = (
+    Rule(
+        "trace.no-subsystem",
+        "note",
+        "no rule applies to what was traced",
+        "There are rules about {names}, and this trace has none of their probe points. Counts, latencies and events "
+        "are complete all the same.",
+        "Add a preset to the probes, such as `%%ktrace npu`, `%%ktrace drm` or `%%ktrace openvino`.",
+        source="no probe point of the trace belongs to a subsystem",
+        check=_no_subsystem,
+    ),
 )
-
-
-def no_subsystem(names: Iterable[str]) -> Finding:
-    """Make the finding; `names` are those of the subsystems that there are."""
-    return NO_SUBSYSTEM.finding({}, {"names": ", ".join(sorted(names))})
+"""Rules that read the names of the subsystems that there are."""

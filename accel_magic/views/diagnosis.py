@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from accel_magic.analysis.findings import Findings
-from accel_magic.findings import SEVERITIES
 
 
 class Diagnosis(Findings):
@@ -15,12 +12,6 @@ class Diagnosis(Findings):
     def of(cls, findings: Findings) -> Diagnosis:
         """Wrap findings."""
         return cls(findings.items, findings.checked, findings.unchecked, findings.recording)
-
-    def with_more(self, others: Findings) -> Diagnosis:
-        """Return these and other findings about the same trace."""
-        items = sorted((*self.items, *others.items), key=lambda finding: SEVERITIES.index(finding.severity))
-        unchecked = MappingProxyType({**self.unchecked, **others.unchecked})
-        return Diagnosis(tuple(items), (*self.checked, *others.checked), unchecked, self.recording)
 
     def __repr__(self) -> str:
         """Plain text: each finding with its evidence and advice."""

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from accel_magic.lab.npu import Load
-from accel_magic.subsystems.npu.diagnosis import CHECKS
+from accel_magic.subsystems.npu.rules import RULES
 
 CAUSES = {
     "slow": "jobs-slow",
@@ -108,7 +108,7 @@ def test_clean_runs_have_no_finding(awake, load, pair):
     findings = result.diagnose()
     # On a busy machine the calls for a buffer may take longer than an emulated job.
     assert set(findings.ids) <= {"buffers-churned"}, (shapes, findings)
-    assert len(findings.checked) == len(CHECKS)
+    assert len(findings.checked) == len(RULES)
 
 
 def test_a_run_that_wakes_the_npu_has_only_a_note_about_it(asleep, load):

@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import importlib
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 import accel_magic
 from accel_magic import errors
 from accel_magic.errors import AccelMagicError
-from accel_magic.findings import BaseRule
 from accel_magic.gpu.verifier import blocks, budget, simt
 from accel_magic.gpu.verifier import findings as verifier
 from accel_magic.results import flame, gpu, iaprof, profile, program, trace
@@ -112,16 +110,15 @@ FILLED_IN = {
     },
 }
 """Possible values for the braces."""
-OF_FINDINGS = "{}.{}"
 
 
 def all_codes():
-    templates = {code for code in codes() if "{}" in code and code != OF_FINDINGS}
+    templates = {code for code in codes() if "{}" in code}
     assert templates == set(FILLED_IN), "a code contains a formatted value: add its possible values to FILLED_IN"
     filled = {code.replace("{}", word) for code in templates for word in FILLED_IN[code]}
     rules = {*verifier.RULES, *simt.RULES, *(rule.id for rule in (budget.INSTRUCTIONS, budget.STACK, budget.MEMORY))}
     rules.add(blocks.THREAD_HELPER.id)
-    return codes() - templates - {OF_FINDINGS} | filled | {f"gpu.verifier.{rule}" for rule in rules}
+    return codes() - templates | filled | {f"gpu.verifier.{rule}" for rule in rules}
 
 
 def test_an_error_requires_a_code():
@@ -153,29 +150,6 @@ def test_codes_consist_of_an_area_and_a_reason():
 
     assert len(found) > 200
     assert [code for code in sorted(found) if not FORM.fullmatch(code)] == []
-
-
-def codes_of_rules():
-    """The code of every rule of findings in the sources."""
-    names, found = subclasses(BaseRule), []
-    for path, tree in MODULES.items():
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node.func) in names]
-        if not calls:
-            continue
-        module = importlib.import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
-        kinds = [(getattr(module, name_of(node.func)), node.args[0]) for node in calls]
-        found += [f"{kind.AREA}.{name.value}" for kind, name in kinds if issubclass(kind, BaseRule)]
-    return found
-
-
-def test_findings_and_errors_share_no_code():
-    found = codes_of_rules()
-
-    assert len(found) > 80
-    assert {code.split(".")[0] for code in found} == {kind.AREA for kind in BaseRule.__subclasses__()}
-    assert [code for code, times in Counter(found).items() if times > 1] == []
-    assert [code for code in found if not FORM.fullmatch(code)] == []
-    assert set(found) & all_codes() == set()
 
 
 def test_the_documentation_lists_exactly_the_existing_codes():

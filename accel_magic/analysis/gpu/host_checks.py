@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.gpu_tools.tool import Rule
+from accel_magic.findings import Evidence, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
 
-    from accel_magic.gpu_tools.tool import Evidence, Run
+    from accel_magic.gpu_tools.tool import ToolData
 
 FEWEST_CALLS: Final = 5
 AS_SHORT_AS: Final = 2.0
 """A copy is small if it takes at most this many times as long as a launch, which only carries its arguments."""
 
 
-def _launches_awaited(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _launches_awaited(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Launches followed by a wait for the device before the same thread launches again."""
-    calls = _good(api)
+    calls = _good(data.table)
     calls = calls[calls["kind"].isin(("launch", "sync"))].sort_values(["pid", "tid", "time_ns"], kind="stable")
     is_launch = (calls["kind"] == "launch").to_numpy()
     if not is_launch.any():
@@ -34,44 +34,50 @@ def _launches_awaited(api: pd.DataFrame, threshold: float, _run: Run) -> Iterato
     followed = launches[:-1][thread[launches[:-1]] == thread[launches[1:]]]
     awaited = np.isin(stretch[followed], stretch[~is_launch])
     share = float(awaited.mean()) if len(followed) else 0.0
-    if len(followed) >= FEWEST_CALLS and share >= threshold:
+    if len(followed) >= FEWEST_CALLS and share >= rule.threshold:
         waits = calls[~is_launch]["duration_ns"]
-        yield {"share": share, "launches": len(followed), "waits": int(awaited.sum()), "waiting_ns": float(waits.sum())}
+        yield Evidence(
+            {"share": share, "launches": len(followed), "waits": int(awaited.sum()), "waiting_ns": float(waits.sum())}
+        )
 
 
-def _copies_small(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _copies_small(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Copies as short as launches that together take most of the time in calls other than waits."""
-    calls = _good(api)
+    calls = _good(data.table)
     calls = calls[calls["kind"] != "sync"]
     copies, total = calls[calls["kind"] == "copy"], float(calls["duration_ns"].sum())
     usual = _usual_launch(calls)
     small = copies[copies["duration_ns"] <= AS_SHORT_AS * usual]
     taken = float(small["duration_ns"].sum())
-    if len(small) >= FEWEST_CALLS and taken >= threshold * total:
-        yield {
-            "share": taken / total,
-            "copies": len(small),
-            "launches": int((calls["kind"] == "launch").sum()),
-            "mean_bytes": float(small["bytes"].fillna(0).mean()),
-            "launch_ns": usual,
-        }
+    if len(small) >= FEWEST_CALLS and taken >= rule.threshold * total:
+        yield Evidence(
+            {
+                "share": taken / total,
+                "copies": len(small),
+                "launches": int((calls["kind"] == "launch").sum()),
+                "mean_bytes": float(small["bytes"].fillna(0).mean()),
+                "launch_ns": usual,
+            }
+        )
 
 
-def _copies_staged(api: pd.DataFrame, threshold: float, _run: Run) -> Iterator[Evidence]:
+def _copies_staged(data: ToolData, rule: Rule[ToolData]) -> Iterator[Evidence]:
     """Copies that should only be queued, but block the caller much longer than launches, which are queued too."""
-    calls = _good(api)
+    calls = _good(data.table)
     queued = calls[(calls["kind"] == "copy") & ~calls["waits"].fillna(value=True) & (calls["direction"] != "DtoD")]
     usual = _usual_launch(calls)
     if len(queued) >= FEWEST_CALLS and usual > 0:
         ratio = float(queued["duration_ns"].median()) / usual
-        if ratio >= threshold:
-            yield {
-                "ratio": ratio,
-                "copies": len(queued),
-                "copy_ns": float(queued["duration_ns"].median()),
-                "launch_ns": usual,
-                "mean_bytes": float(queued["bytes"].fillna(0).mean()),
-            }
+        if ratio >= rule.threshold:
+            yield Evidence(
+                {
+                    "ratio": ratio,
+                    "copies": len(queued),
+                    "copy_ns": float(queued["duration_ns"].median()),
+                    "launch_ns": usual,
+                    "mean_bytes": float(queued["bytes"].fillna(0).mean()),
+                }
+            )
 
 
 def _good(api: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +92,7 @@ def _usual_launch(calls: pd.DataFrame) -> float:
 
 API_RULES: Final = (
     Rule(
-        "launches-awaited",
+        "gpu.launches-awaited",
         "warning",
         "{share:.0%} of the launches are waited for before the next one",
         "The device is idle from the end of a kernel until the next launch has reached it.",
@@ -97,7 +103,7 @@ API_RULES: Final = (
         check=_launches_awaited,
     ),
     Rule(
-        "copies-small",
+        "gpu.copies-small",
         "warning",
         "{copies:,.0f} small copies take {share:.0%} of the time in host calls",
         "Each takes about as long as a launch, which carries no data: the cost is the call, not the bytes.",
@@ -108,7 +114,7 @@ API_RULES: Final = (
         check=_copies_small,
     ),
     Rule(
-        "copies-staged",
+        "gpu.copies-staged",
         "warning",
         "copies that should only be queued block the host {ratio:.1f} times as long as launches",
         "For pageable memory the driver copies through its own buffer, and the call returns only after that.",

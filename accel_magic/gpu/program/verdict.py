@@ -23,7 +23,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VerifierFinding:
     """A problem in a program, or a note about it.
 
     Attributes:
@@ -74,13 +74,13 @@ class Verdict:
 
     """
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[VerifierFinding, ...] = ()
     promoted: frozenset[Place] = frozenset()
     pointers: Mapping[Place, PointerKind] = field(default_factory=lambda: MappingProxyType({}))
     stack_bytes: int = 0
     instructions: int = 0
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[VerifierFinding, ...]:
         """The findings that reject the program."""
         return tuple(finding for finding in self.findings if finding.severity == "error")

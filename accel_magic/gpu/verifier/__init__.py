@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from accel_magic.gpu.program.model import MapSpec, Per, Program
-    from accel_magic.gpu.program.verdict import Finding
+    from accel_magic.gpu.program.verdict import VerifierFinding
 
 Mode = Literal["strict", "warn", "off"]
 
@@ -59,7 +59,7 @@ def judge(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", p
     return replace(known, findings=ordered(program, found), promoted=loads)
 
 
-def refusal(program: Program, findings: Sequence[Finding]) -> ProgramError:
+def refusal(program: Program, findings: Sequence[VerifierFinding]) -> ProgramError:
     """Make an error from the findings that reject a program: the first with its fix, the others with their places."""
     first, *others = findings
     text = f" `{first.line.text.strip()}`" if first.line is not None and first.line.text.strip() else ""

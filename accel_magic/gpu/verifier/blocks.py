@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import HELPERS
-from accel_magic.gpu.verifier.findings import Rule, finding
+from accel_magic.gpu.verifier.findings import VerifierRule, finding
 
 if TYPE_CHECKING:
     from accel_magic.gpu.program.model import Program
-    from accel_magic.gpu.program.verdict import Finding
+    from accel_magic.gpu.program.verdict import VerifierFinding
 
-THREAD_HELPER: Final = Rule(
+THREAD_HELPER: Final = VerifierRule(
     "thread-helper",
     "a program for whole blocks does not run in a thread of the kernel: it can neither end one nor wait for others",
     'call this helper in a program at a place in the code: SEC("gpu/entry")',
@@ -27,7 +27,7 @@ _OF_THREADS: Final = MappingProxyType({507: "it would only end this program", 60
 """Helpers that act on threads of the kernel, and what they would do here."""
 
 
-def findings(program: Program) -> list[Finding]:
+def findings(program: Program) -> list[VerifierFinding]:
     """Find calls of helpers that need a thread of the kernel."""
     return [
         finding(THREAD_HELPER, program, (place, slot), f"{HELPERS[one.imm].name}(): {_OF_THREADS[one.imm]}")

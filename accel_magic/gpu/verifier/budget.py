@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.maps.layout import layout_of
-from accel_magic.gpu.verifier.findings import Rule, finding
+from accel_magic.gpu.verifier.findings import VerifierRule, finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from accel_magic.gpu.program.model import MapSpec, Program
-    from accel_magic.gpu.program.verdict import Finding, Verdict
+    from accel_magic.gpu.program.verdict import Verdict, VerifierFinding
 
 MIB: Final = 1 << 20
 _START: Final = (0, 0)
@@ -38,21 +38,21 @@ class Limits:
     map_bytes: int = 1024 * MIB
 
 
-INSTRUCTIONS: Final = Rule(
+INSTRUCTIONS: Final = VerifierRule(
     "instruction-budget",
     "a program is copied to every place that it is attached to; long programs slow kernels down and assemble slowly",
     "do less on the device and more on the host, or attach to fewer places",
     severity="warning",
     memory=False,
 )
-STACK: Final = Rule(
+STACK: Final = VerifierRule(
     "stack-budget",
     "each thread has its own stack; the part that does not fit into registers is slow local memory",
     "move large structs into a per-thread array map, and nest fewer calls",
     severity="warning",
     memory=False,
 )
-MEMORY: Final = Rule(
+MEMORY: Final = VerifierRule(
     "map-memory",
     "the maps of a trace are allocated in device memory before the kernel runs",
     "use fewer entries, or set --threads to the number of threads in the largest grid",
@@ -76,7 +76,7 @@ def map_bytes(maps: Sequence[MapSpec], threads: int) -> Mapping[str, int]:
 
 def findings(
     program: Program, maps: Sequence[MapSpec], verdict: Verdict, *, threads: int, limits: Limits | None = None
-) -> list[Finding]:
+) -> list[VerifierFinding]:
     """Compare a program's resources with the limits; each finding has the amount and the limit.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.program.verdict import Finding, Place, Severity, Verdict
+from accel_magic.gpu.program.verdict import Place, Severity, Verdict, VerifierFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class VerifierRule:
     """One rule.
 
     Attributes:
@@ -62,139 +62,151 @@ MOST_STEPS: Final = 100_000
 """Instructions that the analysis follows before it reports a loop as unbounded."""
 
 _TABLE: Final = (
-    Rule(
+    VerifierRule(
         "too-many-instructions",
         f"a program can have at most {MOST_INSTRUCTIONS} instructions",
         "split the program, or keep its loops rolled (remove `#pragma unroll`)",
     ),
-    Rule("unknown-opcode", "every instruction must belong to eBPF ISA version 4", "compile with clang -target bpf"),
-    Rule("bad-register", "only r0 to r9 can be written; r10 is the read-only frame pointer", "use a local variable"),
-    Rule("bad-jump", "a jump must land on an instruction of its own function", "compile with clang -target bpf"),
-    Rule("falls-off-the-end", "every path must end with a return", "return a value on every path"),
-    Rule(
+    VerifierRule(
+        "unknown-opcode", "every instruction must belong to eBPF ISA version 4", "compile with clang -target bpf"
+    ),
+    VerifierRule(
+        "bad-register", "only r0 to r9 can be written; r10 is the read-only frame pointer", "use a local variable"
+    ),
+    VerifierRule(
+        "bad-jump", "a jump must land on an instruction of its own function", "compile with clang -target bpf"
+    ),
+    VerifierRule("falls-off-the-end", "every path must end with a return", "return a value on every path"),
+    VerifierRule(
         "unreachable-code",
         "no path reaches this code",
         "no action needed: the compiler left it in",
         severity="note",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "unbounded-loop",
         f"a loop must end within the number of instructions that the verifier follows ({MOST_STEPS} in all)",
         "add a constant limit to the loop: `for (k = 0; k < K && k < 64; k++)`",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "too-complex",
         f"all paths through a program can have at most {MOST_STEPS} instructions; paths that merge count once",
         "split the program, or test fewer independent conditions",
     ),
-    Rule("recursion", "a function must not call itself, directly or through others", "rewrite the recursion as a loop"),
-    Rule(
+    VerifierRule(
+        "recursion", "a function must not call itself, directly or through others", "rewrite the recursion as a loop"
+    ),
+    VerifierRule(
         "call-depth", f"at most {MOST_FRAMES} functions can be active at once", "mark small functions __always_inline"
     ),
-    Rule("unknown-helper", "a called helper must exist on the GPU", "use the helpers in accel_gpu.h"),
-    Rule("unknown-map", "a map must have a type that the GPU supports", "use a map type from accel_gpu.h"),
-    Rule("wrong-map", "each helper supports only some map types", "use the helper for this map type"),
-    Rule(
+    VerifierRule("unknown-helper", "a called helper must exist on the GPU", "use the helpers in accel_gpu.h"),
+    VerifierRule("unknown-map", "a map must have a type that the GPU supports", "use a map type from accel_gpu.h"),
+    VerifierRule("wrong-map", "each helper supports only some map types", "use the helper for this map type"),
+    VerifierRule(
         "wrong-argument",
         "each helper argument must be the kind of value that the helper expects",
         "see the helper's declaration in accel_gpu.h",
     ),
-    Rule(
+    VerifierRule(
         "uninitialised-register",
         "a value must be set before it is used; calls clear r1 to r5",
         "set the variable on every path, and return a value from every function that is not void",
     ),
-    Rule(
+    VerifierRule(
         "uninitialised-stack",
         "stack bytes must be written before they are read or passed to a helper",
         "initialize the variable first; zero structs that have padding: `struct key key = {};` or __builtin_memset",
     ),
-    Rule(
+    VerifierRule(
         "null-not-checked", "the result of a lookup or reserve may be null", "check it first: `if (!value) return 0;`"
     ),
-    Rule("wild-pointer", "an address must be a pointer, not a number", "look the value up in a map"),
-    Rule(
+    VerifierRule("wild-pointer", "an address must be a pointer, not a number", "look the value up in a map"),
+    VerifierRule(
         "out-of-bounds-value",
         "an access must stay inside the map value or the ring buffer record",
         "check the index first, in an unsigned variable: `if (index >= SIZE) return 0;`",
     ),
-    Rule(
+    VerifierRule(
         "out-of-bounds-key",
         "memory passed as a key or value must be at least as large as the map's key or value",
         "pass the address of a variable of the map's key or value type",
     ),
-    Rule(
+    VerifierRule(
         "out-of-bounds-stack",
         "an access must stay inside the function's 512 bytes of stack",
         "use smaller local variables or a per-thread array map, and check indexes against the size",
     ),
-    Rule(
+    VerifierRule(
         "out-of-bounds-context",
         "the context must be read within struct gpu_ctx, at a constant offset",
         "read a field of struct gpu_ctx by name",
     ),
-    Rule(
+    VerifierRule(
         "partial-context-field",
         "a context field must be read whole, at its own size",
         "read the field into a variable of its type, then extract the part you need",
     ),
-    Rule("write-to-context", "the context is read-only", "copy the field into a variable"),
-    Rule(
+    VerifierRule("write-to-context", "the context is read-only", "copy the field into a variable"),
+    VerifierRule(
         "out-of-bounds-object",
         "objects of the driver must be read member by member, at constant offsets",
         "read a member by its name, or with bpf_probe_read_kernel",
     ),
-    Rule("write-to-object", "objects of the driver are read-only", "ask for a change through the hook's functions"),
-    Rule("write-to-read-only", "constants are read-only", "use a global variable that is not const, or a map"),
-    Rule(
+    VerifierRule(
+        "write-to-object", "objects of the driver are read-only", "ask for a change through the hook's functions"
+    ),
+    VerifierRule("write-to-read-only", "constants are read-only", "use a global variable that is not const, or a map"),
+    VerifierRule(
         "misaligned-atomic",
         "an atomic must be aligned to its size; the device faults otherwise",
         "use naturally aligned fields, and a value size that is a multiple of 8 bytes for 64-bit atomics",
     ),
-    Rule(
+    VerifierRule(
         "misaligned-argument",
         "64-bit numbers that a helper writes must be aligned to 8 bytes",
         "pass the addresses of u64 variables",
     ),
-    Rule(
+    VerifierRule(
         "pointer-arithmetic",
         "pointers support only adding and subtracting numbers, and comparing with other pointers or null",
         "index an array instead",
     ),
-    Rule(
+    VerifierRule(
         "null-pointer-arithmetic",
         "a pointer that may be null must be checked before arithmetic on it",
         "check it before the arithmetic",
     ),
-    Rule(
+    VerifierRule(
         "pointer-leak",
         "addresses must not leave the program through maps, numbers, prints or the return value",
         "store the value that it points to",
     ),
-    Rule(
+    VerifierRule(
         "dangling-stack-pointer",
         "the address of a local variable must not outlive its function",
         "declare the variable in the caller and pass its address",
     ),
-    Rule(
+    VerifierRule(
         "mixed-pointers",
         "an instruction must read the context on every path or on none",
         "read the context field into a variable first",
     ),
-    Rule(
+    VerifierRule(
         "record-leak",
         "a reserved ring buffer record must be submitted or discarded on every path",
         "call bpf_ringbuf_submit or bpf_ringbuf_discard before each return",
     ),
-    Rule(
+    VerifierRule(
         "use-after-submit",
         "a record must not be used after submit or discard",
         "use it before, or keep a copy",
     ),
-    Rule("text-not-terminated", "a text must end with a zero byte known to the verifier", "use a string literal"),
-    Rule(
+    VerifierRule(
+        "text-not-terminated", "a text must end with a zero byte known to the verifier", "use a string literal"
+    ),
+    VerifierRule(
         "print-format",
         "a format can print at most three numbers, each with an argument, and nothing else",
         "print numbers only: %d %u %x %c %p, with l or ll for 64 bits",
@@ -202,24 +214,26 @@ _TABLE: Final = (
     ),
 )
 
-RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
+RULES: Final[Mapping[str, VerifierRule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
 """Memory safety rules by id. SIMT safety rules are in `simt`."""
 
 
-def finding(rule: Rule, program: Program, place: Place, message: str, *, fix: str = "") -> Finding:
+def finding(rule: VerifierRule, program: Program, place: Place, message: str, *, fix: str = "") -> VerifierFinding:
     """Make a finding for an instruction, with its source line and, unless `fix` is given, the rule's fix."""
     function = program.functions[place[0]]
     line = function.lines[place[1]] if 0 <= place[1] < len(function.lines) else None
-    return Finding(rule.id, rule.severity, program.name, function.name, place[1], line, message, fix or rule.fix)
+    return VerifierFinding(
+        rule.id, rule.severity, program.name, function.name, place[1], line, message, fix or rule.fix
+    )
 
 
-def ordered(program: Program, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def ordered(program: Program, findings: Iterable[VerifierFinding]) -> tuple[VerifierFinding, ...]:
     """Sort findings by place in the program and drop duplicates."""
     places = {function.name: place for place, function in enumerate(program.functions)}
     return tuple(sorted(dict.fromkeys(findings), key=lambda found: (places[found.function], found.slot, found.rule)))
 
 
-def judged(findings: Iterable[Finding], mode: str) -> tuple[Finding, ...]:
+def judged(findings: Iterable[VerifierFinding], mode: str) -> tuple[VerifierFinding, ...]:
     """Apply a mode to the findings: with 'warn', errors that do not concern memory safety become warnings."""
     return tuple(
         replace(found, severity="warning")
@@ -229,7 +243,7 @@ def judged(findings: Iterable[Finding], mode: str) -> tuple[Finding, ...]:
     )
 
 
-def _hard(found: Finding) -> bool:
+def _hard(found: VerifierFinding) -> bool:
     return found.rule in RULES and RULES[found.rule].memory
 
 
@@ -261,7 +275,7 @@ def _summary(program: Program, verdict: Verdict, map_bytes: Mapping[str, int] | 
         yield f"  {_number(sum(map_bytes.values()), 'byte')} of maps{f' ({each})' if each else ''}"
 
 
-def _counted(findings: Sequence[Finding]) -> str:
+def _counted(findings: Sequence[VerifierFinding]) -> str:
     counts = {severity: sum(each.severity == severity for each in findings) for severity in _ORDER}
     parts = [_number(count, severity) for severity, count in counts.items() if count]
     return ", ".join(parts) or "no findings"
@@ -271,7 +285,7 @@ def _number(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
-def _lines(finding: Finding) -> Iterator[str]:
+def _lines(finding: VerifierFinding) -> Iterator[str]:
     yield f"{finding.severity}: {finding.where}: {finding.message} [{finding.rule}]"
     if finding.line is not None and finding.line.text.strip():
         yield f"  {finding.line.line:>5} | {finding.line.text.rstrip()}"

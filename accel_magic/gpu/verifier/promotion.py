@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.updates import Update
-    from accel_magic.gpu.program.verdict import Finding, Place
+    from accel_magic.gpu.program.verdict import Place, VerifierFinding
     from accel_magic.gpu.verifier.lanes import Value
     from accel_magic.gpu.verifier.uniformity import Uniformity
 
 
-def promoted(uniformity: Uniformity) -> tuple[frozenset[Place], frozenset[Place], list[Finding]]:
+def promoted(uniformity: Uniformity) -> tuple[frozenset[Place], frozenset[Place], list[VerifierFinding]]:
     """Find the updates that become atomic.
 
     Returns:
@@ -82,7 +82,7 @@ def _instruction(uniformity: Uniformity, place: Place) -> Instruction:
     return instruction
 
 
-def _note(uniformity: Uniformity, store: Place, update: Update) -> Finding:
+def _note(uniformity: Uniformity, store: Place, update: Update) -> VerifierFinding:
     world = uniformity.world
     name = world.fact(store, _instruction(uniformity, store).dst).map or "a map value"
     operation = Alu(_instruction(uniformity, (store[0], update.change)).operation).name.lower()

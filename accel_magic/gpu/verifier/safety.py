@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.isa import Instruction
     from accel_magic.gpu.program.model import MapSpec, Program
-    from accel_magic.gpu.program.verdict import Finding, Place, Severity
+    from accel_magic.gpu.program.verdict import Place, Severity, VerifierFinding
     from accel_magic.gpu.verifier.cfg import Cfg
     from accel_magic.gpu.verifier.explore import Plan, Seen
     from accel_magic.gpu.verifier.run import Hook
@@ -37,7 +37,7 @@ class Safety:
 
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[VerifierFinding, ...]
     graphs: tuple[Cfg, ...]
     facts: Facts
 
@@ -66,9 +66,9 @@ def analyse(program: Program, maps: Sequence[MapSpec], hook: Hook | None = None)
     return Safety(ordered(program, found), graphs, collect(program, exploration))
 
 
-def _explore(prepared: Plan) -> tuple[Exploration, list[Finding]]:
+def _explore(prepared: Plan) -> tuple[Exploration, list[VerifierFinding]]:
     """Follow all paths; each time a loop does not end, report it and start again with that loop widened."""
-    found: list[Finding] = []
+    found: list[VerifierFinding] = []
     widened: frozenset[Place] = frozenset()
     trusted: frozenset[Place] = frozenset()
     while True:
@@ -133,7 +133,7 @@ def _stuck_in(exploration: Exploration) -> StuckError | None:
     return None
 
 
-def _endless(prepared: Plan, loop: Place) -> Finding:
+def _endless(prepared: Plan, loop: Place) -> VerifierFinding:
     place, head = loop
     body = next(one.body for one in prepared.graphs[place].loops if one.head == head)
     # The jump back usually has the line of the loop's condition or increment.
@@ -142,7 +142,7 @@ def _endless(prepared: Plan, loop: Place) -> Finding:
     return finding(RULES["unbounded-loop"], prepared.program, (place, back), message)
 
 
-def _mixed(program: Program, exploration: Exploration) -> Iterator[Finding]:
+def _mixed(program: Program, exploration: Exploration) -> Iterator[VerifierFinding]:
     for place, kinds in exploration.run.pointers.items():
         if len(kinds) > 1 and (special := kinds & {"context", "object"}):
             what = "the context" if "context" in special else "an object of the driver"
@@ -150,7 +150,7 @@ def _mixed(program: Program, exploration: Exploration) -> Iterator[Finding]:
             yield finding(RULES["mixed-pointers"], program, place, message)
 
 
-def _unreachable(program: Program, graphs: Sequence[Cfg], severity: Severity) -> Iterator[Finding]:
+def _unreachable(program: Program, graphs: Sequence[Cfg], severity: Severity) -> Iterator[VerifierFinding]:
     """Code that no path reaches, which the kernel refuses."""
     for place, graph in enumerate(graphs):
         for stretch in graph.unreachable:

@@ -22,7 +22,7 @@ from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES
 from accel_magic.gpu.program.sections import Where, attach_of
 from accel_magic.gpu.verifier.algebra import LEADER, MISSING
-from accel_magic.gpu.verifier.findings import Rule, finding
+from accel_magic.gpu.verifier.findings import VerifierRule, finding
 from accel_magic.gpu.verifier.flow import memory
 from accel_magic.gpu.verifier.lanes import Level, Own, mix, number, plain
 from accel_magic.gpu.verifier.world import LOOKUP, VALUES, helper_of, written_arguments
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.program.helpers import Helper
     from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.verdict import Finding, Place
+    from accel_magic.gpu.program.verdict import Place, VerifierFinding
     from accel_magic.gpu.verifier.cfg import Loop
     from accel_magic.gpu.verifier.facts import RegisterFact
     from accel_magic.gpu.verifier.lanes import State, Value
@@ -47,7 +47,7 @@ _WHOLE_BLOCKS: Final = frozenset({Where.ENTRY, Where.BARRIER})
 _ATOMIC_FIX: Final = "use `__sync_fetch_and_add(value, n)`, or a per-thread map"
 _SIZE_FIX: Final = "use an aligned field of 4 or 8 bytes, the sizes that atomics support, or a per-thread map"
 
-PROMOTED: Final = Rule(
+PROMOTED: Final = VerifierRule(
     "promoted-update",
     "a plain read-modify-write of a shared value runs as one atomic operation, so no update is lost",
     "no action needed; to make the atomic explicit, use __sync_fetch_and_add",
@@ -56,58 +56,58 @@ PROMOTED: Final = Rule(
 )
 
 _TABLE: Final = (
-    Rule(
+    VerifierRule(
         "divergent-barrier",
         "all threads of a block must reach a barrier; if some do not, the others wait forever",
         "call gpu_barrier() where the whole block passes, and branch afterwards",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "divergent-vote",
         "all lanes of a warp must vote together; lanes on another path are missing from the result",
         "vote before the branch, and make the branch condition part of the argument",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "racy-update",
         "several threads store to one value; only the last store survives",
         "store from one thread (thread and block indices all zero), or use an atomic or a per-thread map",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "lost-update",
         "a value is read, changed and written back in separate steps; writes by other threads in between are lost",
         _ATOMIC_FIX,
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "hash-insert-race",
         "another thread may insert or change the entry between a lookup and the update that depends on it",
         "insert a zero with BPF_NOEXIST, look the key up again, then use __sync_fetch_and_add",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "same-slot-update",
         "many threads overwrite one entry with different values; only the last one survives",
         "put the thread or block into the key, update from one thread, or pass BPF_NOEXIST to keep the first value",
         severity="warning",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "exit-divergent",
         "gpu_exit() ends only the lanes that call it; the kernel continues without them",
         "exit whole warps or blocks if the kernel's barriers and shuffles need all lanes",
         severity="warning",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "print-per-thread",
         "every thread prints a line; lines that do not fit into the print ring are dropped",
         "print from one thread: `if (gpu_thread_number() == 0)`",
         severity="note",
         memory=False,
     ),
-    Rule(
+    VerifierRule(
         "spin",
         "a loop waits for a write by another thread, which may be a lane of the same warp that waits for this one",
         "do not wait on the GPU: record the values and combine them on the host",
@@ -116,11 +116,11 @@ _TABLE: Final = (
     PROMOTED,
 )
 
-RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
+RULES: Final[Mapping[str, VerifierRule]] = MappingProxyType({rule.id: rule for rule in _TABLE})
 """SIMT safety rules by id."""
 
 
-def findings(uniformity: Uniformity, stores: frozenset[Place]) -> list[Finding]:
+def findings(uniformity: Uniformity, stores: frozenset[Place]) -> list[VerifierFinding]:
     """Check a program against all rules.
 
     Args:
@@ -140,19 +140,19 @@ def findings(uniformity: Uniformity, stores: frozenset[Place]) -> list[Finding]:
 
 
 _Report = tuple[str, str, str, str]
-"""Rule, message, and the fix and severity if they differ from the rule's, else ''."""
+"""VerifierRule, message, and the fix and severity if they differ from the rule's, else ''."""
 
 
 def _finding(
     uniformity: Uniformity, place: Place, rule: str, message: str, *, fix: str = "", severity: str = ""
-) -> Finding:
+) -> VerifierFinding:
     found = finding(RULES[rule], uniformity.world.program, place, message, fix=fix)
     return replace(found, severity="warning") if severity == "warning" else found
 
 
-def _once_for_each_line(found: Sequence[Finding]) -> list[Finding]:
+def _once_for_each_line(found: Sequence[VerifierFinding]) -> list[VerifierFinding]:
     """Keep each rule's first finding on a line: one line of C is often several instructions."""
-    kept: dict[object, Finding] = {}
+    kept: dict[object, VerifierFinding] = {}
     for each in found:
         key = (each.rule, each.function, each.slot if each.line is None else (each.line.file, each.line.line))
         kept.setdefault(key, each)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.probes.presets.drm import PRESET, SCHEDULER
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
     from bokeh.model import Model
 
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.findings import Rule
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.drm.tables import DrmTables
@@ -31,12 +33,18 @@ def _tables(recording: Recording, events: pd.DataFrame) -> DrmTables:
     return DrmTables(recording, events)
 
 
-def _summary(recording: Recording, tables: Callable[[], DrmTables]) -> list[str]:
+def _rules() -> Sequence[Rule[Any]]:
+    from accel_magic.subsystems.drm.rules import RULES
+
+    return RULES
+
+
+def _summary(recording: Recording, tables: Callable[[], DrmTables], findings: Callable[[], Findings]) -> list[str]:
     if not any(map(_claims, recording.plan.points)):
         return []
     from accel_magic.subsystems.drm.summary import brief
 
-    return brief(recording, tables)
+    return brief(recording, tables, findings)
 
 
 def _live(plan: Plan) -> LiveItems | None:
@@ -63,6 +71,7 @@ SUBSYSTEM: Final = Subsystem(
     name="drm",
     claims=_claims,
     tables=_tables,
+    rules=_rules,
     summary=_summary,
     live=_live,
     figures=MappingProxyType({"rings": _rings}),

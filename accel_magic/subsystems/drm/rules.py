@@ -5,56 +5,48 @@ Limits are ratios within one trace, so they apply to any GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from accel_magic.findings import BaseRule
+from accel_magic.analysis.driver_trace import DriverNeeds
+from accel_magic.findings import Rule
 from accel_magic.probes.presets import drm
+from accel_magic.subsystems.drm import checks
 
+if TYPE_CHECKING:
+    from accel_magic.subsystems.drm.checks import Analysed
 
-@dataclass(frozen=True)
-class Rule(BaseRule):
-    """One thing to look for.
-
-    Attributes:
-        needs: Functions and tracepoints, at least one of which must have been traced.
-
-    """
-
-    AREA = "drm"
-
-    needs: tuple[str, ...] = ()
-
-
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Rule[Analysed], ...]] = (
     Rule(
-        "nothing-traced",
+        "drm.nothing-traced",
         "warning",
         "no job of the DRM scheduler was seen",
         "Nothing was submitted while the trace ran, or the driver has a scheduler of its own (i915, ivpu, NVIDIA's).",
         "Check which driver the device has (`lspci -k`), and trace it with its own preset.",
-        needs=drm.QUEUED,
+        check=checks.nothing_traced,
+        needs=DriverNeeds(drm.QUEUED),
     ),
     Rule(
-        "events-lost",
+        "drm.events-lost",
         "warning",
         "{lost:,.0f} of {hits:,.0f} steps of jobs were counted but not recorded",
         "The counts in `t.drm.steps` are exact. Jobs, waits and statistics come from the recorded events, so some are "
         "missing, and some that appear unfinished may have ended.",
         "Raise `--buffer` or `--max-events`, or trace only `drm:jobs`.",
+        check=checks.events_lost,
     ),
     Rule(
-        "jobs-timed-out",
+        "drm.jobs-timed-out",
         "problem",
         "the scheduler gave up on a job {timeouts:,.0f} times",
         "A job ran for longer than its driver allows. The driver resets the ring or the device; the job's results are "
         "lost, and other jobs on the ring waited for all that time.",
         "Look in `dmesg` for the driver's report, and at the jobs with the status `timed out` in `t.gpu_jobs`. Split "
         "long jobs, or find what the job waits for.",
-        needs=(drm.TIMEOUT,),
+        check=checks.jobs_timed_out,
+        needs=DriverNeeds((drm.TIMEOUT,)),
     ),
     Rule(
-        "queue-wait",
+        "drm.queue-wait",
         "warning",
         "jobs waited {ratio:,.1f} times as long in their queues as they ran",
         "The device has more work than it completes in time, or jobs wait for dependencies (`blocked` in "
@@ -64,10 +56,11 @@ RULES: Final[tuple[Rule, ...]] = (
         threshold=1.0,
         unit="times the time on the device, summed over at least 5 jobs",
         source="above 1, a job spends most of its time waiting",
-        needs=drm.QUEUED,
+        check=checks.queue_wait,
+        needs=DriverNeeds(drm.QUEUED),
     ),
     Rule(
-        "ring-full",
+        "drm.ring-full",
         "warning",
         "ring {ring} had several jobs waiting while all others were idle, for {full_share:.0%} of the time",
         "Work that could run at the same time was submitted to one ring.",
@@ -76,10 +69,11 @@ RULES: Final[tuple[Rule, ...]] = (
         threshold=0.2,
         unit="share of the time from the first job to the last, with at least 3 jobs waiting that nothing blocked",
         source="a fifth; one waiting job keeps a ring busy, more do not",
-        needs=drm.QUEUED,
+        check=checks.ring_full,
+        needs=DriverNeeds(drm.QUEUED),
     ),
     Rule(
-        "dependencies-serialise",
+        "drm.dependencies-serialise",
         "warning",
         "{blocked_share:.0%} of the jobs waited for a job on another ring, and the rings took turns",
         "Each ring was idle while another one worked, so using several rings gained nothing.",
@@ -88,10 +82,11 @@ RULES: Final[tuple[Rule, ...]] = (
         threshold=0.3,
         unit="share of the jobs, while at least two rings ran at once for less than a tenth of the busy time",
         source="a third of the jobs are enough to keep two rings from overlapping",
-        needs=drm.BLOCKED,
+        check=checks.dependencies_serialise,
+        needs=DriverNeeds(drm.BLOCKED),
     ),
     Rule(
-        "fence-waits",
+        "drm.fence-waits",
         "note",
         "{call} waited for fences for {wait_share:.0%} of the traced time ({waits:,.0f} waits)",
         "The thread did nothing but wait for the device. That is where the program synchronizes with it.",
@@ -99,6 +94,7 @@ RULES: Final[tuple[Rule, ...]] = (
         threshold=0.25,
         unit="share of the traced time, in one call of one thread",
         source="below a quarter, overlapping would not gain much",
-        needs=("dma_fence_wait_start",),
+        check=checks.fence_waits,
+        needs=DriverNeeds(("dma_fence_wait_start",)),
     ),
 )

@@ -12,6 +12,7 @@ from accel_magic.views.format import duration_text, exact_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from accel_magic.analysis.findings import Findings
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.drm.tables import DrmTables
 
@@ -19,12 +20,13 @@ EVENTS_AT_ONCE: Final = 300_000
 """A number of events that is analyzed in well under a second."""
 
 
-def brief(recording: Recording, analyze: Callable[[], DrmTables]) -> list[str]:
+def brief(recording: Recording, analyze: Callable[[], DrmTables], diagnose: Callable[[], Findings]) -> list[str]:
     """Lines for the result of a traced cell: its jobs, and what the diagnosis found.
 
     Args:
         recording: What was traced.
         analyze: Makes its `DrmTables`.
+        diagnose: Makes its findings.
 
     Returns:
         The lines; empty if the analysis would delay the cell's end.
@@ -33,7 +35,7 @@ def brief(recording: Recording, analyze: Callable[[], DrmTables]) -> list[str]:
     if not 0 < recording.event_count <= EVENTS_AT_ONCE:
         return []
     drm = analyze()
-    return [line for line in (_jobs(drm), brief_text(drm.findings)) if line]
+    return [line for line in (_jobs(drm), brief_text(diagnose())) if line]
 
 
 def _jobs(drm: DrmTables) -> str:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accel_magic.analysis.driver_trace import DriverTrace
+from accel_magic.analysis.findings import diagnose
 from accel_magic.subsystems.drm.calls import Calls
 from accel_magic.subsystems.drm.printed import as_recorded
 from accel_magic.views.diagnosis import Diagnosis
@@ -77,6 +78,6 @@ class DrmTables:
     @cached_property
     def findings(self) -> Diagnosis:
         """Problems and notes, with evidence; see `TraceResult.diagnose`."""
-        from accel_magic.subsystems.drm.diagnosis import diagnose
+        from accel_magic.subsystems.drm.rules import RULES
 
-        return Diagnosis.of(diagnose(self))
+        return Diagnosis.of(diagnose(RULES, self, self.recording))

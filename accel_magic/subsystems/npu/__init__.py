@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.subsystems.npu.driver import DRIVER
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
     from bokeh.model import Model
 
+    from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.flame.stacks import Stacks
+    from accel_magic.findings import Rule
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
@@ -34,10 +36,16 @@ def _tables(recording: Recording, events: pd.DataFrame) -> Npu:
     return Npu(recording, events)
 
 
-def _summary(recording: Recording, tables: Callable[[], Npu]) -> list[str]:
+def _rules() -> Sequence[Rule[Any]]:
+    from accel_magic.subsystems.npu.rules import RULES
+
+    return RULES
+
+
+def _summary(recording: Recording, tables: Callable[[], Npu], findings: Callable[[], Findings]) -> list[str]:
     from accel_magic.subsystems.npu.summary import brief
 
-    return brief(recording, tables)
+    return brief(recording, tables, findings)
 
 
 def _live(plan: Plan) -> LiveItems | None:
@@ -77,6 +85,7 @@ SUBSYSTEM: Final = Subsystem(
     name="npu",
     claims=_claims,
     tables=_tables,
+    rules=_rules,
     summary=_summary,
     live=_live,
     figures=MappingProxyType({"timeline": _timeline}),

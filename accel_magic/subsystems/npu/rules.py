@@ -1,52 +1,30 @@
 """The diagnosis rules as data: what to look for, the limit and its source, and the texts of the finding.
 
 Limits are ratios within one trace, or fractions of the driver's own timeouts, so they apply to a real NPU, to emulation
-and to a busy machine alike. `accel_magic.subsystems.npu.evidence` has one function per rule.
+and to a busy machine alike. `accel_magic.subsystems.npu.checks` has a check per rule.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.findings import BaseRule
+from accel_magic.analysis.driver_trace import DriverNeeds
+from accel_magic.findings import Rule
+from accel_magic.subsystems.npu.checks import buffers, firmware, jobs
+from accel_magic.subsystems.npu.objects import SUBMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-BOOT_TIMEOUT_NS: Final = 1_000_000_000
-"""How long the driver waits for the firmware's first message (drivers/accel/ivpu/ivpu_hw.c, `timeout.boot`)."""
+    from accel_magic.subsystems.npu.checks.common import Analysed
 
 
 EMULATION_STALL_NS: Final = 60_000_000
 """How long the host may delay an emulated NPU, which is an ordinary process. Measured with three per processor."""
 
 
-@dataclass(frozen=True)
-class Rule(BaseRule):
-    """One thing to look for; placeholders in the texts may give the noun, singular and plural: `{jobs:job|jobs}`.
-
-    Attributes:
-        limits: Further limits by name.
-        needs: Functions, at least one of which must have been traced; empty: no requirement.
-        timed: Whether the rule needs times.
-        counted: Whether counts are enough; all other rules need events.
-        explained_by: Rules whose finding already explains this one, which is then not reported.
-
-    """
-
-    AREA = "npu"
-
-    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    needs: tuple[str, ...] = ()
-    timed: bool = True
-    counted: bool = False
-    explained_by: tuple[str, ...] = ()
-
-
-SUBMITS: Final = ("ivpu_submit_ioctl", "ivpu_cmdq_submit_ioctl")
+def _timed(functions: tuple[str, ...]) -> DriverNeeds:
+    """One of these functions, with times and events."""
+    return DriverNeeds(functions, times=True, events=True)
 
 
 _NOISE = (
@@ -55,38 +33,35 @@ _NOISE = (
 )
 
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Rule[Analysed], ...]] = (
     Rule(
-        "nothing-traced",
+        "npu.nothing-traced",
         "warning",
         "no call to the NPU driver was recorded",
         "This trace says nothing about the NPU: either nothing was probed, or the probed functions were never called.",
         "Trace with `%%ktrace npu`. Check with `%accel_doctor` that the driver is loaded, and that the cell uses the "
         "NPU and not the CPU.",
-        timed=False,
-        counted=True,
+        check=firmware.nothing_traced,
     ),
     Rule(
-        "events-lost",
+        "npu.events-lost",
         "warning",
-        "{lost} of {hits:hit|hits} were counted but not recorded",
+        "{lost:,.0f} of {hits:hit|hits} were counted but not recorded",
         "Counts are still exact. Jobs, buffers and phases are reconstructed from events, so some of them are missing, "
         "and some that appear unfinished may have ended.",
         "Raise `--buffer`, trace only a part (`npu:jobs`), or trace for a shorter time.",
-        timed=False,
-        counted=True,
+        check=firmware.events_lost,
     ),
     Rule(
-        "event-limit",
+        "npu.event-limit",
         "warning",
         "recording ended early: the event limit was reached",
         "Later hits were counted but not recorded: jobs, buffers and phases end where the events do.",
         "Raise `--max-events`, or trace only a part (`npu:jobs`).",
-        timed=False,
-        counted=True,
+        check=firmware.event_limit,
     ),
     Rule(
-        "hits-missed",
+        "npu.hits-missed",
         "warning",
         "{missed:hit|hits} missed",
         "The kernel could not run the probe for these hits. Counts are too low by this number, and event pairs may be "
@@ -95,22 +70,22 @@ RULES: Final[tuple[Rule, ...]] = (
         threshold=0.05,
         unit="of all hits",
         source="below this, counts and joins in the lab's runs stayed correct",
-        timed=False,
-        counted=True,
+        check=firmware.hits_missed,
     ),
     Rule(
-        "boot-failed",
+        "npu.boot-failed",
         "problem",
-        "the firmware did not boot: {failed} of {boots:attempt|attempts}",
+        "the firmware did not boot: {failed:,.0f} of {boots:attempt|attempts}",
         "The firmware's first message did not arrive within the driver's timeout. The driver resets the NPU and tries "
         "once more from the start. If that fails too, the device is unusable, or missing if the driver was loading.",
         "Look in `dmesg` for the driver's own report, and check the firmware file's version. Reload the driver.",
-        needs=("ivpu_wait_for_ready", "ivpu_boot"),
+        check=firmware.boot_failed,
+        needs=_timed(("ivpu_wait_for_ready", "ivpu_boot")),
     ),
     Rule(
-        "boot-slow",
+        "npu.boot-slow",
         "warning",
-        "{slow} of {boots:firmware boot|firmware boots} took long",
+        "{slow:,.0f} of {boots:firmware boot|firmware boots} took long",
         "The driver polls until the firmware answers. The first user of the NPU after it slept waits for all of it.",
         "Keep the NPU awake if its first answer matters (`power/control` of the PCI device), and compare with another "
         "firmware version.",
@@ -118,100 +93,110 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="of the driver's boot timeout (1 s)",
         source="at 100 % the driver gives up (drivers/accel/ivpu/ivpu_hw.c); a boot takes a few percent, also under "
         "emulation",
-        needs=("ivpu_wait_for_ready",),
+        check=firmware.boot_slow,
+        needs=_timed(("ivpu_wait_for_ready",)),
     ),
     Rule(
-        "request-unanswered",
+        "npu.request-unanswered",
         "problem",
-        "{unanswered} of {requests:request|requests} to the firmware went unanswered",
+        "{unanswered:,.0f} of {requests:request|requests} to the firmware went unanswered",
         "The driver sent a request and gave up waiting for the reply, so the reply was lost or never sent. What was "
         "requested (a queue, a doorbell, a power state) is not set up, and later operations may fail.",
         "Look at `dmesg`. If it happens again, reload the driver, or use another firmware version.",
-        needs=("ivpu_ipc_send_receive_internal",),
+        check=firmware.request_unanswered,
+        needs=_timed(("ivpu_ipc_send_receive_internal",)),
     ),
     Rule(
-        "reply-duplicated",
+        "npu.reply-duplicated",
         "warning",
         "{unclaimed:firmware message|firmware messages} arrived that nothing waited for",
         "The firmware sent more messages than requests and completed jobs explain: replies arrived twice, or after the "
         "driver had given up. The driver discards them, so results are correct; each costs an interrupt.",
         "Compare with another firmware version.",
         source="every message is the reply to a request, the completion of a job, or part of a boot",
-        needs=("ivpu_hw_ip_ipc_rx_addr_get",),
+        check=firmware.reply_duplicated,
+        needs=_timed(("ivpu_hw_ip_ipc_rx_addr_get",)),
     ),
     Rule(
-        "job-hung",
+        "npu.job-hung",
         "problem",
-        "{hung} of {jobs:job|jobs} hung",
+        "{hung:,.0f} of {jobs:job|jobs} hung",
         "The NPU was still working on the job when the driver's job timeout expired, without making progress. The "
         "driver resets the engine or the whole NPU; jobs queued behind it are lost or restarted.",
         "Find the job by its process and time. Look at `dmesg` and the driver's core dump, and try the same model with "
         "another compiler or firmware version.",
         source="the driver's own timeout (`tdr_timeout_ms`, 2 s)",
-        needs=("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl"),
+        check=jobs.job_hung,
+        needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),
     Rule(
-        "completion-lost",
+        "npu.completion-lost",
         "problem",
-        "the completion of {lost} of {jobs:job|jobs} was never reported",
+        "the completion of {lost:,.0f} of {jobs:job|jobs} was never reported",
         "The job was in flight for longer than the driver waits, while the NPU reported idle or completed other jobs: "
         "the job was done, and its message or interrupt was lost.",
         "Look at `dmesg`. Compare the NPU's interrupts in /proc/interrupts with the jobs, and try another firmware "
         "version.",
         source="the driver's own timeout (`tdr_timeout_ms`, 2 s), or the program's",
-        needs=("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl"),
+        check=jobs.completion_lost,
+        needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),
     Rule(
-        "job-timeout",
+        "npu.job-timeout",
         "problem",
-        "{stuck} of {jobs:job|jobs} did not complete in time",
+        "{stuck:,.0f} of {jobs:job|jobs} did not complete in time",
         "The driver or the program stopped waiting. This trace does not show whether the job hung, its completion was "
         "lost, or it just takes that long.",
         "Trace all of `npu`, for longer than the driver's timeout of 2 s: the driver's checks then show the cause.",
         source="the driver's own timeout (`tdr_timeout_ms`, 2 s), or the program's",
-        needs=("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl"),
+        check=jobs.job_timeout,
+        needs=_timed(("ivpu_job_timeout_work", "ivpu_bo_wait_ioctl")),
     ),
     Rule(
-        "npu-reset",
+        "npu.npu-reset",
         "problem",
         "the NPU was reset {resets:time|times}",
         "The driver gave up on the NPU's state and restarted it. Jobs in flight were aborted; newer drivers reject "
         "(`EBADFD`) further jobs from the process whose job caused it.",
         "Find the cause: the other findings, `dmesg`, the driver's core dump.",
-        needs=("ivpu_pm_recovery_work", "ivpu_pm_trigger_recovery", "ivpu_jsm_reset_engine"),
+        check=jobs.npu_reset,
+        needs=_timed(("ivpu_pm_recovery_work", "ivpu_pm_trigger_recovery", "ivpu_jsm_reset_engine")),
     ),
     Rule(
-        "jobs-failed",
+        "npu.jobs-failed",
         "problem",
         "{failed:job|jobs} failed",
         "The NPU ended them with an error, or the driver rejected them (`refused`). They have no results.",
         "The evidence names the driver's errors (EBADFD: an earlier job of this process hung; EBUSY: too many jobs in "
         "flight; ENOENT: a buffer or queue does not exist); `code` in `result.npu.jobs` has those of the NPU.",
-        needs=SUBMITS,
+        check=jobs.jobs_failed,
+        needs=_timed(SUBMITS),
     ),
     Rule(
-        "calls-failed",
+        "npu.calls-failed",
         "problem",
-        "{failed} of {calls:creation|creations} of buffers and queues failed",
+        "{failed:,.0f} of {calls:creation|creations} of buffers and queues failed",
         "The driver rejected what a program asked for. The buffer or queue does not exist, and what uses it fails too.",
         "The evidence names the errors and the functions. EINVAL: the arguments are wrong, or too new for this kernel; "
         "ENOENT: there is no such handle or queue; ENOMEM, ENOSPC: memory or address space is used up.",
-        needs=("ivpu_bo_create_ioctl", "ivpu_cmdq_create_ioctl"),
         explained_by=("boot-failed", "request-unanswered", "npu-reset"),
+        check=jobs.calls_failed,
+        needs=_timed(("ivpu_bo_create_ioctl", "ivpu_cmdq_create_ioctl")),
     ),
     Rule(
-        "completion-duplicated",
+        "npu.completion-duplicated",
         "warning",
-        "the completion of {duplicated} of {jobs:job|jobs} was reported more than once",
+        "the completion of {duplicated:,.0f} of {jobs:job|jobs} was reported more than once",
         "The driver ignores the second message, or treats it as an error of an unknown job. If the job number has been "
         "reused by then, the wrong job ends.",
         "Compare with another firmware version.",
-        needs=("ivpu_job_done_callback",),
+        check=jobs.completion_duplicated,
+        needs=_timed(("ivpu_job_done_callback",)),
     ),
     Rule(
-        "jobs-slow",
+        "npu.jobs-slow",
         "warning",
-        "{slow} of {jobs:job|jobs} took far longer on the NPU than the others",
+        "{slow:,.0f} of {jobs:job|jobs} took far longer on the NPU than the others",
         "The NPU had the job and sent no message all that time, so neither the program, the driver nor the queue is "
         "the cause. All jobs behind it waited too.",
         "Check whether the slow jobs have something in common (`result.npu.jobs`: process, size, time), whether the "
@@ -220,24 +205,25 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="times a typical job's time on the NPU (mean of the shorter three quarters)",
         source=f"clean runs of the lab stay below it unless the whole machine is delayed. {_NOISE}",
         limits=MappingProxyType({"jobs": 5, "stalls": 2, "emulation_ns": EMULATION_STALL_NS}),
-        needs=SUBMITS,
+        check=jobs.jobs_slow,
+        needs=_timed(SUBMITS),
     ),
     Rule(
-        "boot-in-region",
+        "npu.boot-in-region",
         "note",
         "{jobs:job|jobs} waited for the NPU to wake",
         "The NPU was asleep, and its first use had to wait until the firmware had booted. A measurement over this "
         "interval includes the boot.",
         "Use the NPU once before the measured cell, or exclude the first job.",
         source="the part of the trace in which a submission waited for the driver to resume",
-        needs=("ivpu_pm_runtime_resume_cb", "ivpu_boot"),
-        timed=False,
         explained_by=("boot-failed", "boot-slow", "wake-per-job"),
+        check=firmware.boot_in_region,
+        needs=DriverNeeds(("ivpu_pm_runtime_resume_cb", "ivpu_boot"), events=True),
     ),
     Rule(
-        "wake-per-job",
+        "npu.wake-per-job",
         "note",
-        "{woken} of {jobs:job|jobs} had to wait for the NPU to wake",
+        "{woken:,.0f} of {jobs:job|jobs} had to wait for the NPU to wake",
         "The driver suspends the NPU after it has been idle for about 10 ms or more. Jobs are further apart than that, "
         "so each pays for a firmware boot.",
         "Keep the NPU awake (`echo on > /sys/bus/pci/devices/.../power/control`), raise `autosuspend_delay_ms` in the "
@@ -246,11 +232,12 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="of the jobs",
         source="from one job in five, waking is part of the typical job",
         limits=MappingProxyType({"wakes": 3}),
-        needs=("ivpu_pm_runtime_resume_cb",),
         explained_by=("boot-failed", "boot-slow"),
+        check=firmware.wake_per_job,
+        needs=_timed(("ivpu_pm_runtime_resume_cb",)),
     ),
     Rule(
-        "jobs-serialised",
+        "npu.jobs-serialised",
         "note",
         "{pairs:time|times} a job was ready but waited for the previous one",
         "A thread submits, waits, and submits again with nothing to prepare in between. The NPU idles from the end of "
@@ -261,10 +248,11 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="of the time from the first such job to the last, during which the NPU idled",
         source="less than a fifth is not worth changing the program",
         limits=MappingProxyType({"pairs": 10, "pairs_share": 0.5}),
-        needs=SUBMITS,
+        check=jobs.jobs_serialised,
+        needs=_timed(SUBMITS),
     ),
     Rule(
-        "pages-remapped",
+        "npu.pages-remapped",
         "warning",
         "{buffers:buffer was|buffers were} mapped again",
         "More pages were written into the NPU's page tables than the buffers have: the same buffers were mapped, "
@@ -273,10 +261,11 @@ RULES: Final[tuple[Rule, ...]] = (
         threshold=1,
         unit="times the buffers' own pages",
         source="each page needs one entry during the buffer's lifetime",
-        needs=("ivpu_mmu_context_map_page",),
+        check=buffers.pages_remapped,
+        needs=_timed(("ivpu_mmu_context_map_page",)),
     ),
     Rule(
-        "buffers-churned",
+        "npu.buffers-churned",
         "note",
         "{single_use:buffer|buffers} served a single job each, and cost more than the job",
         "Buffers are created, mapped, used once and freed. That takes longer than the jobs themselves.",
@@ -285,12 +274,13 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="times a job's median time on the NPU, for creating, mapping and freeing its buffers",
         source="above this, the buffers cost more than the job",
         limits=MappingProxyType({"jobs": 20}),
-        needs=("ivpu_bo_create_ioctl",),
+        check=buffers.buffers_churned,
+        needs=_timed(("ivpu_bo_create_ioctl",)),
     ),
     Rule(
-        "buffers-leaked",
+        "npu.buffers-leaked",
         "warning",
-        "{leaked} of {created:buffer|buffers} not freed",
+        "{leaked:,.0f} of {created:buffer|buffers} not freed",
         "They outlived the closing of the device, or every job leaves another one behind: memory that the NPU's jobs "
         "no longer use and that nothing else can use.",
         "Free them, or release what owns them: requests, tensors, command lists.",
@@ -298,10 +288,11 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="buffers left per job",
         source="buffers kept on purpose do not grow with each job. One that outlives closing the device is enough",
         limits=MappingProxyType({"buffers": 10}),
-        needs=("ivpu_bo_create_ioctl",),
+        check=buffers.buffers_leaked,
+        needs=_timed(("ivpu_bo_create_ioctl",)),
     ),
     Rule(
-        "allocation-tail",
+        "npu.allocation-tail",
         "warning",
         "the slowest of {allocations:allocation|allocations} took far longer than most",
         "Most buffers are created quickly; some had to wait, usually for memory that the kernel reclaims or compacts.",
@@ -310,10 +301,11 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="times the median, at the 99th percentile",
         source=f"the time to clear pages varies less between buffers of one size. {_NOISE}",
         limits=MappingProxyType({"allocations": 100, "stalls": 2}),
-        needs=("ivpu_bo_create_ioctl",),
+        check=buffers.allocation_tail,
+        needs=_timed(("ivpu_bo_create_ioctl",)),
     ),
     Rule(
-        "ipc-polling",
+        "npu.ipc-polling",
         "note",
         "{calls:polling call|polling calls} for {messages:message|messages}",
         "A loop in the driver kept checking whether a message had arrived. These calls show how long the wait was, not "
@@ -323,12 +315,12 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="polling calls per message",
         source="waiting for a message with an interrupt takes fewer than ten calls",
         limits=MappingProxyType({"calls": 100}),
-        needs=("ivpu_ipc_receive", "ivpu_ipc_irq_handler"),
-        timed=False,
         explained_by=("boot-failed", "boot-slow"),
+        check=firmware.ipc_polling,
+        needs=DriverNeeds(("ivpu_ipc_receive", "ivpu_ipc_irq_handler"), events=True),
     ),
     Rule(
-        "ipc-storm",
+        "npu.ipc-storm",
         "warning",
         "{requests:request|requests} to the firmware for {jobs:job|jobs}",
         "A job needs a doorbell and no request. Requests belong to opening, closing, booting and queues; so many of "
@@ -339,10 +331,9 @@ RULES: Final[tuple[Rule, ...]] = (
         unit="requests per job, beyond 10 for each opening, boot and recovery",
         source="drivers/accel/ivpu: a context with its queues takes six to eight requests during its lifetime",
         limits=MappingProxyType({"requests": 100, "per_context": 10}),
-        needs=("ivpu_ipc_send",),
-        timed=False,
-        counted=True,
         explained_by=("request-unanswered",),
+        check=firmware.ipc_storm,
+        needs=DriverNeeds(("ivpu_ipc_send",)),
     ),
 )
 """Reported in this order within a severity."""

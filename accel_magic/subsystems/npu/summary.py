@@ -84,12 +84,13 @@ EVENTS_AT_ONCE = 300_000
 """A number of events that is analyzed in well under a second."""
 
 
-def brief(recording: Recording, analyze: Callable[[], NpuTables]) -> list[str]:
+def brief(recording: Recording, analyze: Callable[[], NpuTables], diagnose: Callable[[], Findings]) -> list[str]:
     """Lines for the result of a traced cell: a summary, and what the diagnosis found.
 
     Args:
         recording: What was traced.
         analyze: Makes its `NpuTables`.
+        diagnose: Makes its findings.
 
     Returns:
         The lines; empty if the trace is so large that analysis would delay the cell's end.
@@ -98,7 +99,7 @@ def brief(recording: Recording, analyze: Callable[[], NpuTables]) -> list[str]:
     if not 0 < recording.event_count <= EVENTS_AT_ONCE:
         return []
     npu = analyze()
-    return [*sentences(npu), brief_text(npu.findings)]
+    return [*sentences(npu), brief_text(diagnose())]
 
 
 def sentences(npu: NpuTables) -> list[str]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accel_magic.analysis.driver_trace import DriverTrace
+from accel_magic.analysis.findings import diagnose
 from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -133,6 +134,6 @@ class NpuTables:
     @cached_property
     def findings(self) -> Diagnosis:
         """Problems and notes, with evidence; see `TraceResult.diagnose`."""
-        from accel_magic.subsystems.npu.diagnosis import diagnose
+        from accel_magic.subsystems.npu.rules import RULES
 
-        return Diagnosis.of(diagnose(self))
+        return Diagnosis.of(diagnose(RULES, self, self.recording))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
+    from accel_magic.analysis.findings import Findings
+    from accel_magic.findings import Rule
     from accel_magic.probes.plan import ProbePoint
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.openvino.result import OpenVino
@@ -29,7 +31,13 @@ def _tables(recording: Recording, events: pd.DataFrame) -> OpenVino:
     return OpenVino(recording, events)
 
 
-def _summary(recording: Recording, tables: Callable[[], OpenVino]) -> list[str]:
+def _rules() -> Sequence[Rule[Any]]:
+    from accel_magic.subsystems.openvino.rules import RULES
+
+    return RULES
+
+
+def _summary(recording: Recording, tables: Callable[[], OpenVino], _findings: Callable[[], Findings]) -> list[str]:
     if not any(map(_claims, recording.plan.points)):
         return []
     from accel_magic.subsystems.openvino.summary import brief
@@ -37,4 +45,4 @@ def _summary(recording: Recording, tables: Callable[[], OpenVino]) -> list[str]:
     return brief(recording, tables)
 
 
-SUBSYSTEM: Final = Subsystem(name="openvino", claims=_claims, tables=_tables, summary=_summary)
+SUBSYSTEM: Final = Subsystem(name="openvino", claims=_claims, tables=_tables, rules=_rules, summary=_summary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from accel_magic.analysis.findings import diagnose
 from accel_magic.subsystems.npu.tables import NpuTables
 from accel_magic.subsystems.openvino.trace import OpenVinoTrace
 from accel_magic.views.diagnosis import Diagnosis
@@ -60,6 +61,6 @@ class OpenVinoTables:
     @cached_property
     def findings(self) -> Diagnosis:
         """Problems and notes, with evidence; see `TraceResult.diagnose`."""
-        from accel_magic.subsystems.openvino.diagnosis import diagnose
+        from accel_magic.subsystems.openvino.rules import RULES
 
-        return Diagnosis.of(diagnose(self))
+        return Diagnosis.of(diagnose(RULES, self, self.recording))

@@ -7,7 +7,7 @@ import sys
 import pytest
 from bokeh.models import Plot
 
-from accel_magic.analysis.stalls import MEANINGS, RULES, StallTables, by_instruction, by_kernel, by_reason, findings
+from accel_magic.analysis.stalls import MEANINGS, RULES, StallTables, by_instruction, by_kernel, by_reason
 from accel_magic.errors import ResultError
 from accel_magic.formats.iaprof import REASONS, read
 from accel_magic.results.iaprof import IaprofResult
@@ -90,7 +90,7 @@ def test_a_profile_without_samples_has_empty_tables_and_no_findings():
     assert by_reason(empty)["samples"].sum() == 0
     assert not len(by_kernel(empty))
     assert not len(by_instruction(empty))
-    found = findings(empty)
+    found = StallTables(empty).findings
     assert not found
     assert "stall-dominates" in found.unchecked
     assert "gpu-idle" in found.checked
@@ -113,7 +113,7 @@ def test_a_profile_without_samples_has_empty_tables_and_no_findings():
     ],
 )
 def test_each_rule_reports_its_finding_with_its_number(found, value, given):
-    [finding] = [one for one in findings(given) if one.id == found]
+    [finding] = [one for one in StallTables(given).findings if one.id == found]
 
     assert next(iter(finding.evidence.values())) == pytest.approx(value)
     assert finding.title
@@ -126,15 +126,15 @@ def test_rules_report_nothing_below_their_limits_or_with_too_few_samples():
         *((1 + place % 2, 0x10 * place, "mad", {reason: 10}) for place, reason in enumerate(REASONS)),
         metrics=[(2000, 95)] * 10,
     )
-    assert [one.id for one in findings(balanced) if one.id != "kernel-dominates"] == []
+    assert [one.id for one in StallTables(balanced).findings if one.id != "kernel-dominates"] == []
 
-    few = findings(profile((1, 0, "[failed decode]", {"sbid": 99})))
+    few = StallTables(profile((1, 0, "[failed decode]", {"sbid": 99}))).findings
     assert not few
     assert set(few.unchecked) == {rule.id for rule in RULES}
 
 
 def test_findings_are_ordered_by_severity():
-    found = findings(profile((1, 0, "mad", {"sbid": 120}), metrics=[(1000, 10)]))
+    found = StallTables(profile((1, 0, "mad", {"sbid": 120}), metrics=[(1000, 10)])).findings
 
     severities = [one.severity for one in found]
     assert severities == sorted(severities, key=("problem", "warning", "note").index)

@@ -10,6 +10,7 @@ import accel_magic
 from accel_magic.analysis.gpu.frames import ToolFrames
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu_tools import TOOLS
+from accel_magic.gpu_tools.tool import ToolData
 from tests.support.paths import ROOT
 
 SOURCE = r"""
@@ -326,7 +327,7 @@ def test_with_lost_records_nothing_is_compared(racing):
 
     assert table[["kind", "bytes"]].values.tolist() == [["lost", 7]]
     (rule,) = (rule for rule in TOOLS["races"].rules if rule.id == "races-unchecked")
-    assert [found["lost"] for found in rule.check(table, rule.threshold, frames)] == [7]
+    assert [found.evidence["lost"] for found in rule.findings(ToolData(table, frames))] == [7]
 
 
 SAMPLES = ROOT / "tests/unit/devices/sim/samples"

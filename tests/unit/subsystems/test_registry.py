@@ -3,7 +3,7 @@
 import json
 import sys
 from importlib.metadata import EntryPoint
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,7 @@ import pytest
 from bokeh.plotting import figure
 
 from accel_magic import subsystems
-from accel_magic.analysis.findings import Findings
-from accel_magic.findings import Finding
+from accel_magic.findings import Evidence, Rule
 from accel_magic.recording.live import LiveSample
 from accel_magic.results.trace import TraceResult
 from accel_magic.subsystems.subsystem import Subsystem
@@ -26,10 +25,17 @@ class KettleTables:
     def __init__(self, recording, events):
         self.recording, self.boils = recording, events[["time_ns", "tid"]]
 
-    @property
-    def findings(self):
-        finding = Finding("dry", "kettle.dry", "warning", "it boiled dry", {}, "no water", "add some", 1, "boils", "us")
-        return Findings((finding,), ("dry",), MappingProxyType({}), self.recording)
+
+DRY = Rule(
+    "kettle.dry",
+    "warning",
+    "it boiled {boils:time|times} and is dry",
+    "no water",
+    "add some",
+    1,
+    check=lambda tables, rule: [Evidence({"boils": len(tables.boils)})] if len(tables.boils) > rule.threshold else [],
+)
+COLD = Rule("kettle.cold", "note", "it is cold", "no heat", "switch it on", check=lambda *_: [], needs=lambda _: "heat")
 
 
 class KettleItems:
@@ -52,7 +58,8 @@ KETTLE = Subsystem(
     name="kettle",
     claims=lambda point: point.target == "kettle",
     tables=KettleTables,
-    summary=lambda _recording, tables: [f"{len(tables().boils)} boils"],
+    rules=lambda: (DRY, COLD),
+    summary=lambda _recording, tables, findings: [f"{len(tables().boils)} boils, {findings()[0].title}"],
     live=lambda plan: KettleItems() if plan.points[0].target == "kettle" else None,
     figures={"steam": lambda tables: figure(title=f"steam of {len(tables.boils)} boils")},
     tracks=tracks,
@@ -88,12 +95,14 @@ def test_a_subsystem_of_another_package_has_its_tables_and_its_finding(boiled):
     assert boiled.kettle is boiled.kettle
     assert boiled.kettle_boils["time_ns"].tolist() == [1000, 5000]
     assert {"kettle", "kettle_boils", "npu", "gpu_jobs"} <= set(dir(boiled))
-    assert boiled.diagnose().ids == ("dry",)
-    assert boiled.diagnose().checked == ("dry",)
+    diagnosis = boiled.diagnose()
+    assert diagnosis.table[["code", "title"]].to_numpy().tolist() == [["kettle.dry", "it boiled 2 times and is dry"]]
+    assert dict(diagnosis[0].evidence) == {"boils": 2}
+    assert (diagnosis.checked, dict(diagnosis.unchecked)) == (("dry",), {"cold": "heat"})
 
 
 def test_its_line_its_live_items_its_figure_and_its_track_are_shown(boiled, tmp_path):
-    assert "2 boils" in boiled.summary()
+    assert "2 boils, it boiled 2 times and is dry" in boiled.summary()
     assert "2 boils" in boiled._repr_mimebundle_()["text/html"]
     assert boiled.figure("steam").title.text == "steam of 2 boils"
     events = json.loads(boiled.to_perfetto(tmp_path / "trace.json").read_text())["traceEvents"]

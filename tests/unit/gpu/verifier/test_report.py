@@ -3,14 +3,14 @@
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu
 from accel_magic.gpu.program.model import Function, Program
-from accel_magic.gpu.program.verdict import Finding, Verdict
+from accel_magic.gpu.program.verdict import Verdict, VerifierFinding
 from accel_magic.gpu.verifier import findings as report
 from accel_magic.ptx.model import SourceLine
 from tests.unit.gpu.verifier.lane_programs import alu
 
 CODE = (alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT))
 PROGRAM = Program("probe", "gpu/exit", (Function("probe", CODE, (None, None)),))
-RACE = Finding(
+RACE = VerifierFinding(
     "racy-update",
     "error",
     "probe",
@@ -20,7 +20,9 @@ RACE = Finding(
     "threads that reach this place store different values to last",
     "let one thread store",
 )
-PRINT = Finding("print-per-thread", "note", "probe", "helper", 3, None, "every thread prints", "print in one thread")
+PRINT = VerifierFinding(
+    "print-per-thread", "note", "probe", "helper", 3, None, "every thread prints", "print in one thread"
+)
 
 
 def test_a_verdict_without_findings_is_a_summary():

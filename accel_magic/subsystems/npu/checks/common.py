@@ -1,8 +1,7 @@
-"""The `Evidence` type, and what several rules need from a trace."""
+"""What several checks need from a trace."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,8 +10,6 @@ from accel_magic.analysis.thread_events import signed32
 from accel_magic.findings import Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -55,14 +52,6 @@ class Analysed(Protocol):
     @property
     def messages(self) -> pd.DataFrame:
         """See `accel_magic.subsystems.npu.messages.messages`."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Evidence that a rule applies: `values` by name as in `Finding.evidence`, and places."""
-
-    values: Mapping[str, float]
-    where: tuple[Stretch, ...] = ()
 
 
 def hits(trace: DriverTrace, *functions: str) -> int:

@@ -6,25 +6,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel_magic.findings import Evidence
 from accel_magic.subsystems.npu.buffers import churn, leaks
-from accel_magic.subsystems.npu.evidence.common import Evidence, durations, numbers, stall_ns
+from accel_magic.subsystems.npu.checks.common import durations, numbers, stall_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
 
-    from accel_magic.subsystems.npu.evidence.common import Analysed
-    from accel_magic.subsystems.npu.rules import Rule
+    from accel_magic.findings import Rule
+    from accel_magic.subsystems.npu.checks.common import Analysed
 
 CREATE, FREE, MAP = "ivpu_bo_create_ioctl", "ivpu_gem_bo_free", "ivpu_mmu_context_map_sgt"
 
 
-def pages_remapped(npu: Analysed, rule: Rule) -> Evidence | None:
+def pages_remapped(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """More pages were mapped for a buffer than it has."""
     pages, size = numbers(npu.buffers["pages"]), numbers(npu.buffers["size_bytes"])
     own = np.ceil(size / npu.trace.pages)
     again = pages > own * rule.threshold
     if not again.any():
-        return None
+        return
     values = {
         "buffers": int(again.sum()),
         "pages": int(own[again].sum()),
@@ -32,10 +35,10 @@ def pages_remapped(npu: Analysed, rule: Rule) -> Evidence | None:
         "mapped_ratio": float(pages[again].sum() / own[again].sum()),
         "mapping_ns": float(durations(npu.trace, MAP).sum()),
     }
-    return Evidence(values)
+    yield Evidence(values)
 
 
-def buffers_churned(npu: Analysed, rule: Rule) -> Evidence | None:
+def buffers_churned(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """Processes whose buffers served one job each, and where a job's buffers took longer than the job.
 
     Medians of creation, mapping and freeing are compared with the median job, because a single delayed call would
@@ -50,10 +53,10 @@ def buffers_churned(npu: Analysed, rule: Rule) -> Evidence | None:
     values = [_churned(npu, pid, freeing) for pid in busy.index]
     costly = [value for value in values if value["cost_ns"] > rule.threshold * value["job_ns"]]
     if not costly:
-        return None
+        return
     worst = max(costly, key=lambda value: value["cost_ns"] / value["job_ns"])
     total = {name: sum(value[name] for value in costly) for name in ("single_use", "jobs")}
-    return Evidence({**total, "processes": len(costly), "cost_ns": worst["cost_ns"], "job_ns": worst["job_ns"]})
+    yield Evidence({**total, "processes": len(costly), "cost_ns": worst["cost_ns"], "job_ns": worst["job_ns"]})
 
 
 def _churned(npu: Analysed, pid: int, freeing_ns: float) -> dict[str, float]:
@@ -80,11 +83,11 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(known)) if len(known) else np.nan
 
 
-def buffers_leaked(npu: Analysed, rule: Rule) -> Evidence | None:
+def buffers_leaked(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """Buffers that outlived the closing of the device, or that accumulate with each job."""
     table, per_process = leaks(npu.trace, npu.buffers), churn(npu.trace, npu.buffers)
     if table.empty:
-        return None
+        return
     jobs = numbers(per_process["jobs"].reindex(table.index))
     outlived, *others = (np.nan_to_num(numbers(table[name])) for name in ("outlived", "kept", "left"))
     bytes_of = [np.nan_to_num(numbers(table[f"{name}_bytes"])) for name in ("outlived", "kept", "left")]
@@ -92,7 +95,7 @@ def buffers_leaked(npu: Analysed, rule: Rule) -> Evidence | None:
     chosen = [outlived > 0, *per_job]
     counts = [float(count[which].sum()) for count, which in zip((outlived, *others), chosen, strict=True)]
     if not any(counts):
-        return None
+        return
     lost = sum(float(size[which].sum()) for size, which in zip(bytes_of, chosen, strict=True))
     values = {
         "leaked": int(sum(counts)),
@@ -100,18 +103,18 @@ def buffers_leaked(npu: Analysed, rule: Rule) -> Evidence | None:
         "leaked_bytes": lost,
         "processes": int(np.any(chosen, axis=0).sum()),
     }
-    return Evidence(values)
+    yield Evidence(values)
 
 
-def allocation_tail(npu: Analysed, rule: Rule) -> Evidence | None:
+def allocation_tail(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """The 99th percentile of allocations, compared with their median and with the longest delay of any call."""
     took = durations(npu.trace, CREATE)
     if len(took) < rule.limits["allocations"]:
-        return None
+        return
     p50, p99 = np.quantile(took, [0.5, 0.99])
     stall = stall_ns(npu.trace)
     if p99 < rule.threshold * p50 or p99 < rule.limits["stalls"] * stall:
-        return None
+        return
     values = {
         "allocations": len(took),
         "p50_ns": float(p50),
@@ -120,4 +123,4 @@ def allocation_tail(npu: Analysed, rule: Rule) -> Evidence | None:
         "p99_ratio": float(p99 / p50),
         "stall_ns": stall,
     }
-    return Evidence(values)
+    yield Evidence(values)

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.findings import Stretch
-from accel_magic.subsystems.npu.evidence.common import ETIMEDOUT, Evidence, hits, numbers, places, returned, times
-from accel_magic.subsystems.npu.rules import BOOT_TIMEOUT_NS, SUBMITS
+from accel_magic.findings import Evidence, Stretch
+from accel_magic.subsystems.npu.checks.common import ETIMEDOUT, hits, numbers, places, returned, times
+from accel_magic.subsystems.npu.objects import SUBMITS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from accel_magic.subsystems.npu.evidence.common import Analysed, Rows
-    from accel_magic.subsystems.npu.rules import Rule
+    from accel_magic.findings import Rule
+    from accel_magic.subsystems.npu.checks.common import Analysed, Rows
 
 
 RESUME = "ivpu_pm_runtime_resume_cb"
+BOOT_TIMEOUT_NS: Final = 1_000_000_000
+"""How long the driver waits for the firmware's first message (drivers/accel/ivpu/ivpu_hw.c, `timeout.boot`)."""
 
 
-def boot_in_region(npu: Analysed, _: Rule) -> Evidence | None:
+def boot_in_region(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """A submission waited for the driver to resume; in a trace without times: a boot before the first submission."""
     if not npu.trace.timed:
-        return _boot_in_list(npu)
+        yield from _boot_in_list(npu)
+        return
     waited, resumes = _woken(npu)
     if not waited.any():
-        return None
+        return
     values = {
         "jobs": int(waited.sum()),
         "boots": len(resumes),
         "boot_ns": float(np.nansum(npu.trace.column("duration_ns", resumes))),
         "submission_ns": float(numbers(npu.jobs["submit_ns"])[waited].max()),
     }
-    return Evidence(values, places(npu.trace, resumes))
+    yield Evidence(values, places(npu.trace, resumes))
 
 
-def wake_per_job(npu: Analysed, rule: Rule) -> Evidence | None:
+def wake_per_job(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """Many of the submissions waited for the driver to resume."""
     waited, resumes = _woken(npu)
     woken, jobs = int(waited.sum()), len(waited)
     if len(resumes) < rule.limits["wakes"] or woken < rule.threshold * jobs:
-        return None
+        return
     waking, latency = npu.trace.column("duration_ns", resumes), numbers(npu.jobs["latency_ns"])[waited]
     values = {
         "woken": woken,
@@ -51,7 +56,7 @@ def wake_per_job(npu: Analysed, rule: Rule) -> Evidence | None:
         "waking_ns": float(np.median(waking)),
         "latency_ns": float(np.nanmedian(latency)) if np.isfinite(latency).any() else np.nan,
     }
-    return Evidence(values, places(npu.trace, resumes))
+    yield Evidence(values, places(npu.trace, resumes))
 
 
 def _woken(npu: Analysed) -> tuple[NDArray[np.bool_], Rows]:
@@ -67,44 +72,46 @@ def _woken(npu: Analysed) -> tuple[NDArray[np.bool_], Rows]:
     return waited, resumes[np.unique(first[waited])]
 
 
-def _boot_in_list(npu: Analysed) -> Evidence | None:
+def _boot_in_list(npu: Analysed) -> Iterator[Evidence]:
     boots, submits = npu.trace.rows("ivpu_boot"), npu.trace.rows(*SUBMITS)
     if not len(boots) or not len(submits) or boots[0] > submits[0]:
-        return None
+        return
     values = {"jobs": int((submits > boots[0]).sum()), "boots": len(boots), "calls_before": int(boots[0])}
-    return Evidence(values, (Stretch(0, 0, int(boots[0]), int(boots[0])),))
+    yield Evidence(values, (Stretch(0, 0, int(boots[0]), int(boots[0])),))
 
 
 _DRIVER = "ivpu_"
 
 
-def nothing_traced(npu: Analysed, _: Rule) -> Evidence | None:
+def nothing_traced(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """No function of the driver was hit."""
     driver = npu.trace.counts[npu.trace.counts.index.str.startswith(_DRIVER)]
     if driver.sum() > 0:
-        return None
-    return Evidence({"functions": len(driver), "hits": int(npu.trace.counts.sum())})
+        return
+    yield Evidence({"functions": len(driver), "hits": int(npu.trace.counts.sum())})
 
 
-def events_lost(npu: Analysed, _: Rule) -> Evidence | None:
+def events_lost(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """Events were dropped by a full ring buffer."""
     lost, total = npu.trace.lost, int(npu.trace.counts.sum())
-    return Evidence({"lost": lost, "hits": total, "lost_share": lost / max(total, 1)}) if lost else None
+    if lost:
+        yield Evidence({"lost": lost, "hits": total, "lost_share": lost / max(total, 1)})
 
 
-def event_limit(npu: Analysed, _: Rule) -> Evidence | None:
+def event_limit(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """The event limit, set by the user or the default, was reached."""
     if not npu.recording.limit_reached:
-        return None
+        return
     recorded, total = len(npu.trace.events), int(npu.trace.counts.sum())
-    return Evidence({"recorded": recorded, "hits": total, "recorded_share": recorded / max(total, 1)})
+    yield Evidence({"recorded": recorded, "hits": total, "recorded_share": recorded / max(total, 1)})
 
 
-def hits_missed(npu: Analysed, rule: Rule) -> Evidence | None:
+def hits_missed(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """The kernel could not run the probe for some hits."""
     missed, total = npu.trace.missed, int(npu.trace.counts.sum())
     share = missed / max(missed + total, 1)
-    return Evidence({"missed": missed, "hits": total, "missed_share": share}) if share >= rule.threshold else None
+    if share >= rule.threshold:
+        yield Evidence({"missed": missed, "hits": total, "missed_share": share})
 
 
 READY, BOOT, RECOVERY = "ivpu_wait_for_ready", "ivpu_boot", "ivpu_pm_recovery_work"
@@ -114,7 +121,7 @@ REQUEST, SEND = "ivpu_ipc_send_receive_internal", "ivpu_ipc_send"
 _NO_MESSAGE = (ETIMEDOUT, -11, -4, -125)
 
 
-def boot_failed(npu: Analysed, _: Rule) -> Evidence | None:
+def boot_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """The driver gave up waiting for the firmware's first message."""
     trace = npu.trace
     for function in (READY, BOOT):
@@ -123,11 +130,11 @@ def boot_failed(npu: Analysed, _: Rule) -> Evidence | None:
         if len(failed):
             waited = np.nan_to_num(trace.column("duration_ns", failed)).max()
             values = {"failed": len(failed), "boots": len(calls), "waited_ns": float(waited)}
-            return Evidence(values, places(trace, failed))
-    return None
+            yield Evidence(values, places(trace, failed))
+            return
 
 
-def boot_slow(npu: Analysed, rule: Rule) -> Evidence | None:
+def boot_slow(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """The firmware's first message took a large part of the driver's timeout."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(READY))
@@ -135,7 +142,7 @@ def boot_slow(npu: Analysed, rule: Rule) -> Evidence | None:
     waited = np.nan_to_num(trace.column("duration_ns", good))
     slow = waited >= rule.threshold * BOOT_TIMEOUT_NS
     if not slow.any():
-        return None
+        return
     longest = float(waited.max())
     values = {
         "slow": int(slow.sum()),
@@ -143,26 +150,26 @@ def boot_slow(npu: Analysed, rule: Rule) -> Evidence | None:
         "longest_ns": longest,
         "timeout_share": longest / BOOT_TIMEOUT_NS,
     }
-    return Evidence(values, places(trace, good[slow]))
+    yield Evidence(values, places(trace, good[slow]))
 
 
-def request_unanswered(npu: Analysed, _: Rule) -> Evidence | None:
+def request_unanswered(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """Requests for which the driver waited until its timeout."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(REQUEST))
     alone = calls[codes == ETIMEDOUT]
     if not len(alone):
-        return None
+        return
     waited = float(np.nan_to_num(trace.column("duration_ns", alone)).sum())
     values = {"unanswered": len(alone), "requests": len(calls), "waited_ns": waited}
-    return Evidence(values, places(trace, alone))
+    yield Evidence(values, places(trace, alone))
 
 
-def reply_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
+def reply_duplicated(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """More messages were taken from the NPU than were waited for or completed a job."""
     trace = npu.trace
     if not trace.saw(RECEIVE) or not trace.saw(CALLBACK) or trace.lost:
-        return None
+        return
     taken = trace.rows(TAKEN)
     received, codes = returned(trace, trace.rows(RECEIVE))
     running = hits(trace, RECEIVE) - len(received)  # each may have received a message by now
@@ -174,30 +181,30 @@ def reply_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
     # Any function's hits may be missed; allow three times the share of those that claim a message.
     unseen = 3 * trace.missed * (len(received) + ends) / max(int(trace.counts.sum()), 1)
     if unclaimed <= unseen:
-        return None
-    return Evidence({"unclaimed": unclaimed, "messages": len(taken), "requests": len(requests)})
+        return
+    yield Evidence({"unclaimed": unclaimed, "messages": len(taken), "requests": len(requests)})
 
 
-def ipc_polling(npu: Analysed, rule: Rule) -> Evidence | None:
+def ipc_polling(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """Loops that check for a message, compared with the actual messages."""
     polls, messages = npu.polls, npu.messages
     calls, real = int(polls["calls"].sum()), len(messages)
     if calls < rule.limits["calls"] or calls < rule.threshold * real:
-        return None
+        return
     share = calls / max(len(npu.trace.events), 1)
     values = {"loops": len(polls), "calls": calls, "messages": real, "calls_share": share}
     names = ("start_ns", "end_ns", "first_row", "last_row")
     start, end, first, behind = (np.nan_to_num(numbers(polls[name])).astype(np.int64) for name in names)
     where = tuple(Stretch(*map(int, place)) for place in zip(start, end, first, behind - 1, strict=True))
-    return Evidence(values, where)
+    yield Evidence(values, where)
 
 
-def ipc_storm(npu: Analysed, rule: Rule) -> Evidence | None:
+def ipc_storm(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """Far more requests than jobs, contexts and boots explain."""
     trace = npu.trace
     requests, jobs = hits(trace, SEND), hits(trace, *SUBMITS)
     occasions = 1 + hits(trace, "ivpu_open", "ivpu_postclose", BOOT, RECOVERY, "ivpu_job_timeout_work")
     allowed = rule.threshold * jobs + rule.limits["per_context"] * occasions
     if requests < rule.limits["requests"] or requests <= allowed:
-        return None
-    return Evidence({"requests": requests, "jobs": jobs, "expected": allowed, "per_job_ratio": requests / max(jobs, 1)})
+        return
+    yield Evidence({"requests": requests, "jobs": jobs, "expected": allowed, "per_job_ratio": requests / max(jobs, 1)})

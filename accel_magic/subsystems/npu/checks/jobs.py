@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.analysis.thread_events import signed32
-from accel_magic.subsystems.npu.evidence.common import Evidence, hits, numbers, places, returned, spans, stall_ns, times
-from accel_magic.subsystems.npu.rules import SUBMITS
+from accel_magic.findings import Evidence
+from accel_magic.subsystems.npu.checks.common import hits, numbers, places, returned, spans, stall_ns, times
+from accel_magic.subsystems.npu.objects import SUBMITS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from accel_magic.analysis.driver_trace import DriverTrace
-    from accel_magic.subsystems.npu.evidence.common import Analysed, Rows
-    from accel_magic.subsystems.npu.rules import Rule
+    from accel_magic.findings import Rule
+    from accel_magic.subsystems.npu.checks.common import Analysed, Rows
 
 
 MESSAGE, CALLBACK, WAIT = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_job_done_callback", "ivpu_bo_wait_ioctl"
@@ -26,7 +29,7 @@ _INTERRUPTED = (-4, -512)  # EINTR, ERESTARTSYS: a signal; the program calls aga
 _BANNED = -77  # EBADFD: the process's earlier job made the driver reset an engine
 
 
-def jobs_failed(npu: Analysed, _: Rule) -> Evidence | None:
+def jobs_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """Jobs whose own status is an error, and submissions that the driver rejected.
 
     Jobs lost in a reset count as evidence of the reset.
@@ -38,25 +41,25 @@ def jobs_failed(npu: Analysed, _: Rule) -> Evidence | None:
     refused = int(((codes < 0) & ~after_reset).sum())
     ended = int((status == "error").sum())
     if not refused + ended:
-        return None
+        return
     when = numbers(npu.jobs["done_ns"])[(status == "error").to_numpy()]
     known = np.sort(np.concatenate([when[~np.isnan(when)], times(trace, calls[(codes < 0) & ~after_reset])]))
     where = spans(known.astype(np.int64), known.astype(np.int64))
-    counts = {"failed": refused + ended, "error": ended, "refused": refused, "jobs": len(status)}
-    return Evidence(counts | _by_errno(codes[(codes < 0) & ~after_reset]), where)
+    counts: dict[str, float] = {"failed": refused + ended, "error": ended, "refused": refused, "jobs": len(status)}
+    yield Evidence(counts | _by_errno(codes[(codes < 0) & ~after_reset]), where)
 
 
-def calls_failed(npu: Analysed, _: Rule) -> Evidence | None:
+def calls_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """Creations of buffers and queues that the driver rejected."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(*_CREATING))
     failed = (codes < 0) & ~np.isin(codes, _INTERRUPTED)
     if not failed.any():
-        return None
+        return
     functions = trace.events["function"].astype("str").iloc[calls[failed]].value_counts().sort_index()
     by_function: dict[str, float] = {str(name): int(count) for name, count in functions.items()}
     values = {"failed": int(failed.sum()), "calls": len(calls)} | _by_errno(codes[failed]) | by_function
-    return Evidence(values, places(trace, calls[failed]))
+    yield Evidence(values, places(trace, calls[failed]))
 
 
 def _by_errno(codes: NDArray[np.int64]) -> dict[str, float]:
@@ -66,20 +69,22 @@ def _by_errno(codes: NDArray[np.int64]) -> dict[str, float]:
     return dict(zip(names, map(int, counts), strict=True))
 
 
-def completion_duplicated(npu: Analysed, _: Rule) -> Evidence | None:
+def completion_duplicated(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """More than one message about a job's completion."""
     trace, jobs = npu.trace, npu.jobs
     completions = numbers(jobs["completions"])
     if np.isfinite(completions).any():
         duplicated = int((completions > 1).sum())
-        return Evidence({"duplicated": duplicated, "jobs": len(jobs)}) if duplicated else None
+        if duplicated:
+            yield Evidence({"duplicated": duplicated, "jobs": len(jobs)})
+        return
     answers, ended = len(trace.rows(CALLBACK)), int(jobs["status"].isin(["ok", "done", "error"]).sum())
     if not trace.saw("dma_fence_signaled") or answers - ended <= trace.missed:
-        return None
-    return Evidence({"duplicated": answers - ended, "jobs": len(jobs)})
+        return
+    yield Evidence({"duplicated": answers - ended, "jobs": len(jobs)})
 
 
-def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
+def jobs_slow(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """Jobs during which the NPU was silent for far longer than during the others.
 
     A job's time on the NPU is at most the time from its doorbell, or from the end of the previous job, to its own end.
@@ -88,14 +93,14 @@ def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
     """
     took, start, end = _on_device(npu)
     if len(took) < rule.limits["jobs"]:
-        return None
+        return
     typical = max(float(np.median(took)), float(took[took <= np.quantile(took, 0.75)].mean()))
     stall = stall_ns(npu.trace)
     if "emulated" in npu.recording.machine:
         stall = max(stall, rule.limits["emulation_ns"])
     slow = (took >= rule.threshold * typical) & (took >= rule.limits["stalls"] * stall)
     if not slow.any():
-        return None
+        return
     longest = float(took.max())
     values = {
         "slow": int(slow.sum()),
@@ -106,7 +111,7 @@ def jobs_slow(npu: Analysed, rule: Rule) -> Evidence | None:
         "slow_ns": float(took[slow].sum()),
         "stall_ns": stall,
     }
-    return Evidence(values, spans(start[slow].astype(np.int64), end[slow].astype(np.int64)))
+    yield Evidence(values, spans(start[slow].astype(np.int64), end[slow].astype(np.int64)))
 
 
 def _on_device(npu: Analysed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -151,13 +156,13 @@ def longest_gap(
     return longest
 
 
-def jobs_serialised(npu: Analysed, rule: Rule) -> Evidence | None:
+def jobs_serialised(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     """Threads that submit right after waiting for their previous job, while the NPU has nothing to do."""
     trace = npu.trace
     pairs = _ready_after_wait(npu)
     submissions = len(trace.rows(*SUBMITS))
     if len(pairs) < rule.limits["pairs"] or len(pairs) < rule.limits["pairs_share"] * submissions:
-        return None
+        return
     out = out_of(npu)
     job = _job_of(npu, pairs)
     begin = out.begin[job[job >= 0]]
@@ -165,14 +170,14 @@ def jobs_serialised(npu: Analysed, rule: Rule) -> Evidence | None:
     before = np.searchsorted(ended, begin) - 1
     gap_start, gap_end = ended[before[before >= 0]], begin[before >= 0]
     if not len(gap_start):
-        return None
+        return
     idle = (gap_end - gap_start) - (_busy(npu, gap_end) - _busy(npu, gap_start))
     span = float(gap_end.max() - gap_start.min())
     total = min(float(idle.sum()), span)
     if span <= 0 or total < rule.threshold * span:
-        return None
+        return
     values = {"pairs": len(pairs), "jobs": submissions, "idle_ns": total, "span_ns": span, "idle_share": total / span}
-    return Evidence(values, spans(gap_start.astype(np.int64), gap_end.astype(np.int64)))
+    yield Evidence(values, spans(gap_start.astype(np.int64), gap_end.astype(np.int64)))
 
 
 def _ready_after_wait(npu: Analysed) -> Rows:
@@ -266,28 +271,28 @@ class _Out:
     well: NDArray[np.bool_]
 
 
-def job_hung(npu: Analysed, _: Rule) -> Evidence | None:
+def job_hung(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """The NPU was busy with the job, or its heartbeat did not advance, until the driver reset it."""
     return _verdict(npu, HUNG, "hung")
 
 
-def completion_lost(npu: Analysed, _: Rule) -> Evidence | None:
+def completion_lost(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """The NPU was idle, or completed other jobs, while the job was in flight."""
     return _verdict(npu, LOST, "lost")
 
 
-def job_timeout(npu: Analysed, _: Rule) -> Evidence | None:
+def job_timeout(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """Nothing in the trace shows what the job was doing."""
     return _verdict(npu, UNKNOWN, "stuck")
 
 
-def npu_reset(npu: Analysed, _: Rule) -> Evidence | None:
+def npu_reset(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """The driver's recovery of an engine or of the whole NPU."""
     trace = npu.trace
     whole = next((rows for name in RECOVERY if len(rows := trace.rows(name))), trace.rows(ENGINE_RESET)[:0])
     rows = np.sort(np.concatenate([whole, trace.rows(ENGINE_RESET)]))
     if not len(rows):
-        return None
+        return
     refused = (npu.jobs["status"] == "refused") & (npu.jobs["code"] == _BANNED).fillna(value=False)
     values = {
         "resets": len(rows),
@@ -295,21 +300,21 @@ def npu_reset(npu: Analysed, _: Rule) -> Evidence | None:
         "refused": int(refused.sum()),
         "reset_ns": float(np.nansum(trace.column("duration_ns", rows))),
     }
-    return Evidence(
+    yield Evidence(
         values | _by_errno(numbers(npu.jobs["code"])[refused.to_numpy()].astype(np.int64)), places(trace, rows)
     )
 
 
-def _verdict(npu: Analysed, wanted: str, name: str) -> Evidence | None:
+def _verdict(npu: Analysed, wanted: str, name: str) -> Iterator[Evidence]:
     out = out_of(npu)
     suspects = _suspects(npu, out)
     which = np.array([job for job, since in suspects.items() if _cause(npu, out, job, since) == wanted], np.intp)
     if not len(which):
-        return None
+        return
     end = np.minimum(out.end[which], npu.trace.duration_ns)
     longest = float((end - out.begin[which]).max())
     where = spans(out.begin[which].astype(np.int64), end.astype(np.int64))
-    return Evidence({name: len(which), "jobs": len(npu.jobs), "out_ns": longest}, where)
+    yield Evidence({name: len(which), "jobs": len(npu.jobs), "out_ns": longest}, where)
 
 
 def out_of(npu: Analysed) -> _Out:

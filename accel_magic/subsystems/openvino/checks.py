@@ -1,0 +1,287 @@
+"""Checks of the rules (`rules.py`) on a trace of OpenVINO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from accel_magic.findings import Evidence, Stretch
+from accel_magic.probes.presets import openvino as presets
+from accel_magic.subsystems.openvino.requests import succeeded
+from accel_magic.subsystems.openvino.trace import CREATED, INFERENCE, LAYER, STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from accel_magic.findings import Rule
+    from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+
+REFERENCE: Final = "ref"
+"""Beginning of the names of reference implementations in the CPU plugin: `ref_any_f32`."""
+_ENOUGH: Final = 5
+"""Inferences or layers below which shares say nothing."""
+_MANY: Final = 20
+"""Layers of a network whose scheduling matters."""
+_FAULT_NS: Final = 1000
+_PAGE_MIB: Final = 4 / 1024
+
+
+class Analysed(Protocol):
+    """What the rules read; `accel_magic.subsystems.openvino.tables.OpenVinoTables` implements it."""
+
+    @property
+    def trace(self) -> OpenVinoTrace:
+        """The tasks."""
+
+    @property
+    def recording(self) -> Recording:
+        """The whole recording."""
+
+    @property
+    def requests(self) -> pd.DataFrame:
+        """See `accel_magic.subsystems.openvino.requests`."""
+
+    @property
+    def layers(self) -> pd.DataFrame:
+        """See `accel_magic.subsystems.openvino.layers`."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a rule needs from the trace.
+
+    Attributes:
+        names: Kinds of tasks, and functions in the kernel; all of them.
+
+    """
+
+    names: tuple[str, ...]
+
+    def __call__(self, openvino: Analysed) -> str:
+        """Return those that were not traced; `` if all were."""
+        traced = {*openvino.trace.totals["kind"], *(point.function for point in openvino.trace.points)}
+        return ", ".join(sorted({*self.names} - traced))
+
+
+def nothing_traced(openvino: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+    """OpenVINO was asked for, and reported no task."""
+    asked = any(map(presets.names_openvino, openvino.trace.points))
+    if asked and not len(openvino.trace.totals):
+        yield Evidence({"tasks": 0})
+
+
+def events_lost(openvino: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+    """Tasks were counted that were not recorded."""
+    totals = openvino.trace.totals
+    tasks, recorded = int(totals["count"].sum()), len(openvino.trace.tasks)
+    if recorded < tasks:
+        yield Evidence({"lost": tasks - recorded, "tasks": tasks})
+
+
+def _shares(openvino: Analysed) -> pd.Series[float]:
+    """Share of each layer in the time of a typical inference: from medians, which a busy machine hardly affects."""
+    layers = openvino.layers
+    typical = layers["p50_ns"] * layers["executions"]
+    return typical / (typical.sum() or np.nan)
+
+
+def reorders(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Layers that convert layouts or precisions take a large share."""
+    reorders = openvino.layers["reorder"]
+    share = float(_shares(openvino)[reorders].sum())
+    if share > rule.threshold:
+        yield Evidence({"reorders_share": share, "layers": int(reorders.sum())})
+
+
+def layer_dominates(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """A single layer takes a large share."""
+    shares = _shares(openvino).sort_values(ascending=False)
+    if len(shares) < _ENOUGH or shares.iloc[0] <= rule.threshold:
+        return
+    yield Evidence({"share": float(shares.iloc[0]), "layers": len(shares), "name": str(shares.index[0])})
+
+
+def slow_implementation(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Layers with reference implementations take a large share."""
+    slow = openvino.layers["implementation"].str.startswith(REFERENCE)
+    shares = _shares(openvino)[slow].sort_values(ascending=False)
+    if shares.sum() <= rule.threshold:
+        return
+    yield Evidence({"share": float(shares.sum()), "layers": len(shares), "name": str(shares.index[0])})
+
+
+def first_inference(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Only if the model was compiled within the trace; otherwise its first inference here is not its first one."""
+    requests = succeeded(openvino.requests)
+    if not len(requests):
+        return
+    created = openvino.trace.of_kind(CREATED)
+    own = requests.loc[requests["model"] == requests["model"].iloc[0], ["start_ns", "duration_ns"]]
+    if len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
+        return
+    first, later = float(own["duration_ns"].iloc[0]), float(own["duration_ns"].iloc[1:].median())
+    if first / later > rule.threshold:
+        row = openvino.requests.iloc[0]
+        where = (Stretch(int(row["start_ns"]), int(row["end_ns"])),)
+        yield Evidence({"ratio": first / later, "first_ns": first, "later_ns": later}, where)
+
+
+def _outside(openvino: Analysed) -> tuple[float, float]:
+    """Median share of an inference's time outside of its layers, and median number of its layers."""
+    requests = succeeded(openvino.requests)
+    requests = requests[requests["layers"] > 0]
+    if not len(requests):
+        return 0.0, 0.0
+    return float((requests["outside_ns"] / requests["duration_ns"]).median()), float(requests["layers"].median())
+
+
+def small_layers(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Much of an inference passes between many layers."""
+    share, layers = _outside(openvino)
+    if share <= rule.threshold or layers < _MANY:
+        return
+    median = float(openvino.trace.of_kind(LAYER)["duration_ns"].median())
+    yield Evidence({"outside_share": share, "layers": layers, "layer_ns": median})
+
+
+def outside_layers(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Much of an inference passes outside of layers."""
+    share, _ = _outside(openvino)
+    if share > rule.threshold:
+        yield Evidence({"outside_share": share})
+
+
+def primitives_recreated(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Inferences after the first create primitives."""
+    trace = openvino.trace
+    inferences, created = trace.of_kind(INFERENCE), trace.of_kind(CREATED)
+    of = trace.within(inferences, created)
+    first = inferences.groupby("name", observed=True).head(1).index
+    is_first = inferences.index.isin(first)
+    again = np.unique(of[(of >= 0) & ~is_first[np.maximum(of, 0)]]) if len(inferences) else np.zeros(0, np.intp)
+    later = int((~is_first).sum())
+    if not later or len(again) / later <= rule.threshold:
+        return
+    spent = int(created["duration_ns"].to_numpy()[np.isin(of, again)].sum())
+    yield Evidence({"inferences": len(again), "all_inferences": later, "created_ns": spent})
+
+
+def compiled_in_trace(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Compiling models takes a large share of the trace."""
+    spent = openvino.trace.compiled["duration_ns"]
+    share = float(spent.sum()) / max(openvino.recording.duration_ns, 1)
+    if share > rule.threshold:
+        yield Evidence({"models": len(spent), "share": share, "compile_ns": float(spent.sum())})
+
+
+def device_idle(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """From medians, which a busy machine hardly affects; overlapping inferences leave no gap."""
+    requests = openvino.requests.sort_values("start_ns")
+    if len(requests) < _ENOUGH:
+        return
+    gap = float((requests["start_ns"] - requests["end_ns"].cummax().shift()).clip(lower=0).median())
+    taken = float(succeeded(requests)["duration_ns"].median())
+    share = gap / (gap + taken)
+    if share > rule.threshold:
+        yield Evidence({"idle_share": share, "gap_ns": gap, "inference_ns": taken})
+
+
+def too_many_threads(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """More threads than processors work for a large share of the time."""
+    cpus = int(openvino.recording.machine.get("cpus", "0") or 0)
+    if not cpus:
+        return
+    busy, most = _crowded(openvino.trace.tasks, cpus)
+    requests = openvino.requests
+    share = busy / max(int(requests["end_ns"].max() - requests["start_ns"].min()), 1) if len(requests) else 0.0
+    if share > rule.threshold:
+        yield Evidence({"threads": most, "cpus": cpus, "crowded_share": share})
+
+
+def _crowded(tasks: pd.DataFrame, cpus: int) -> tuple[int, int]:
+    """Time with more working threads than CPUs, ns, and the largest number of threads that worked at once."""
+    starts, ends = [], []
+    for _, own in tasks.groupby("tid", sort=False):
+        start, end = _merged(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())
+        starts.append(start)
+        ends.append(end)
+    if not starts:
+        return 0, 0
+    moments = np.concatenate([*starts, *ends])
+    steps = np.concatenate([np.ones(sum(map(len, starts)), np.int64), -np.ones(sum(map(len, ends)), np.int64)])
+    order = np.lexsort((steps, moments))
+    working = np.cumsum(steps[order])
+    lengths = np.diff(moments[order], append=moments[order][-1])
+    return int(lengths[working > cpus].sum()), int(working.max())
+
+
+def _merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Union of intervals that are in order of their starts."""
+    reached = np.maximum.accumulate(end)
+    first = np.concatenate([[True], start[1:] > reached[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return start[first], reached[last]
+
+
+def first_touch(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """From medians, so that the first inference, which allocates, does not count."""
+    requests = succeeded(openvino.requests)
+    if len(requests) < _ENOUGH:
+        return
+    faults, spent = float(requests["faults"].median()), float(requests["duration_ns"].median())
+    share = faults * _FAULT_NS / max(spent, 1)
+    if share > rule.threshold:
+        yield Evidence({"faults": faults, "mib": faults * _PAGE_MIB, "share": share})
+
+
+def npu_host_copies(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """From medians, so that the first inference, which allocates, does not count."""
+    trace = openvino.trace
+    steps = trace.of_kind(STEP)
+    inferences = trace.of_kind(INFERENCE)
+    inferences = inferences[inferences["device"] == "npu"]
+    outer = steps[steps["name"].isin(presets.NPU_STEPS)]
+    inner = steps.loc[~steps["name"].isin(presets.NPU_STEPS)]
+    spent = np.zeros(len(inferences))
+    for chosen, sign in ((outer, 1), (inner, -1)):
+        of = trace.within(inferences, chosen)
+        weights = sign * chosen["duration_ns"].to_numpy()[of >= 0]
+        spent += np.bincount(of[of >= 0], weights, minlength=len(inferences))
+    if len(inferences) < _ENOUGH:
+        return
+    waiting = steps[steps["name"].astype(str) == presets.NPU_WAIT]
+    of = trace.within(inferences, waiting)
+    weights = waiting["duration_ns"].to_numpy()[of >= 0]
+    host = inferences["duration_ns"].to_numpy() - np.bincount(of[of >= 0], weights, minlength=len(inferences))
+    share = float(np.median(spent / np.maximum(host, 1)))
+    if share > rule.threshold:
+        yield Evidence({"copy_share": share, "copy_ns": float(np.median(spent))})
+
+
+def npu_fallback(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Inferences run on the CPU although others run on the NPU."""
+    requests = openvino.requests
+    of_cpu, of_npu = ((requests["device"] == device).to_numpy() for device in ("cpu", "npu"))
+    counts = {"inferences": int(of_cpu.sum()), "npu_inferences": int(of_npu.sum())}
+    if not of_npu.any() or of_cpu.sum() <= rule.threshold * (of_cpu | of_npu).sum():
+        return
+    spent = requests["duration_ns"].to_numpy()
+    yield Evidence({**counts, "share": float(spent[of_cpu].sum() / spent[of_cpu | of_npu].sum())})
+
+
+def workers_spin(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+    """Of all threads, from the first inference to the last."""
+    requests, events = openvino.requests, openvino.trace.events
+    if not len(requests):
+        return
+    spins = events.loc[events["function"] == presets.YIELD, "time_ns"]
+    during = spins.between(requests["start_ns"].min(), requests["end_ns"].max())
+    per_inference = float(during.sum()) / len(requests)
+    if per_inference > rule.threshold:
+        yield Evidence({"per_inference": per_inference})

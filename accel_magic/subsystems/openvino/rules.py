@@ -1,0 +1,216 @@
+"""What to look for in a trace of OpenVINO: the limits with their sources, and the texts of the findings.
+
+Limits are shares of the trace's own times, so they apply to any model and machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.findings import Rule
+from accel_magic.probes.presets import openvino as presets
+from accel_magic.subsystems.openvino import checks
+from accel_magic.subsystems.openvino.checks import Needs
+from accel_magic.subsystems.openvino.trace import CREATED, INFERENCE, LAYER, LOOP, STEP
+
+if TYPE_CHECKING:
+    from accel_magic.subsystems.openvino.checks import Analysed
+
+RULES: Final[tuple[Rule[Analysed], ...]] = (
+    Rule(
+        "openvino.nothing-traced",
+        "warning",
+        "OpenVINO reported no task",
+        "Either nothing ran on OpenVINO, or its libraries were loaded before the extension.",
+        "Restart the Jupyter kernel and run `%load_ext accel_magic` before OpenVINO compiles a model.",
+        check=checks.nothing_traced,
+    ),
+    Rule(
+        "openvino.events-lost",
+        "warning",
+        "{lost:,.0f} of {tasks:,.0f} tasks were counted but not recorded",
+        "Executions, sums and quantiles of layers are exact; requests, types, primitives and threads are incomplete.",
+        "Raise `--buffer` or `--max-events`, trace fewer inferences, or only `openvino:layers`.",
+        check=checks.events_lost,
+    ),
+    Rule(
+        "openvino.reorders",
+        "warning",
+        "{reorders_share:.0%} of the inference time converts layouts or precisions ({layers:.0f} nodes)",
+        "The plugin inserts these nodes where neighboring layers, or the model's inputs and outputs, disagree about "
+        "the layout or precision of a tensor. They compute nothing.",
+        "Set the input's layout and precision with `PrePostProcessor`, avoid operations that need a plain layout "
+        "between convolutions (reshape, transpose), and compare `INFERENCE_PRECISION_HINT` f32 and bf16.",
+        threshold=0.1,
+        unit="share of the time of all inferences",
+        source="a tenth of an inference is the smallest gain that is worth a change to a model",
+        check=checks.reorders,
+        needs=Needs((INFERENCE, LAYER)),
+    ),
+    Rule(
+        "openvino.layer-dominates",
+        "note",
+        "one of {layers:.0f} layers takes {share:.0%} of the inference time: {name}",
+        "Changes to other layers cannot make inferences much faster.",
+        "Look at this layer first: its type, shape and precision, and its primitive in `t.openvino.layers`.",
+        threshold=0.5,
+        unit="share of the time of all inferences",
+        source="half: even if all other layers took no time, inferences would be at most twice as fast",
+        check=checks.layer_dominates,
+        needs=Needs((INFERENCE, LAYER)),
+    ),
+    Rule(
+        "openvino.slow-implementation",
+        "warning",
+        "{share:.0%} of the inference time is spent in {layers:.0f} layers with a reference implementation: {name}",
+        "The plugin has no optimized code for their type, precision or layout, and uses plain loops.",
+        "Replace the operation by others that do the same, or change its precision; "
+        "`t.openvino.layers['implementation']` shows what each layer uses.",
+        threshold=0.1,
+        unit="share of the time of all inferences",
+        source="a tenth of an inference is the smallest gain that is worth a change to a model",
+        check=checks.slow_implementation,
+        needs=Needs((INFERENCE, LAYER)),
+    ),
+    Rule(
+        "openvino.first-inference",
+        "note",
+        "the first inference took {ratio:.1f} times as long as the later ones",
+        "It allocates memory, touches weights for the first time and creates primitives.",
+        "Run one inference before you measure, and before users wait for the first answer.",
+        threshold=1.3,
+        unit="times the median of the later inferences",
+        source="convolutional networks on the CPU: 1.5 to 2",
+        check=checks.first_inference,
+        needs=Needs((INFERENCE, CREATED)),
+    ),
+    Rule(
+        "openvino.small-layers",
+        "warning",
+        "{outside_share:.0%} of the inference time passes between {layers:.0f} layers of {layer_ns:,.0f} ns",
+        "The layers are so small that calling and scheduling them takes a considerable part of the time.",
+        "Use larger batches, or several streams (`PERFORMANCE_HINT` THROUGHPUT) with fewer threads each; fuse layers "
+        "when exporting the model.",
+        threshold=0.2,
+        unit="share of the time of an inference with at least 20 layers",
+        source="a fifth; in networks with layers of 20 us it is a few percent",
+        check=checks.small_layers,
+        needs=Needs((INFERENCE, LAYER)),
+    ),
+    Rule(
+        "openvino.outside-layers",
+        "warning",
+        "{outside_share:.0%} of the inference time is outside of layers",
+        "The plugin prepares layers for a new shape, copies inputs and outputs, or waits, around the layers.",
+        "Use few fixed shapes (`model.reshape(...)`, padded inputs), and tensors that OpenVINO can use without a copy "
+        "(`ov.Tensor(array, shared_memory=True)`, `infer(..., share_inputs=True)`).",
+        threshold=0.3,
+        unit="share of the time of all inferences",
+        source="a third: in networks whose inputs are not copied it is a few percent",
+        explained_by=("small-layers",),
+        check=checks.outside_layers,
+        needs=Needs((INFERENCE, LAYER)),
+    ),
+    Rule(
+        "openvino.primitives-recreated",
+        "warning",
+        "oneDNN primitives were created in {inferences:.0f} of {all_inferences:.0f} inferences after the first",
+        "The shape of an input changed, so layers were prepared again, which took {created_ns:,.0f} ns.",
+        "Use static shapes, pad inputs to a few sizes, or compile one model per size.",
+        threshold=0.05,
+        unit="share of the inferences after the first",
+        source="one in twenty: a program with static shapes creates none",
+        check=checks.primitives_recreated,
+        needs=Needs((INFERENCE, CREATED)),
+    ),
+    Rule(
+        "openvino.compiled-in-trace",
+        "note",
+        "compiling took {share:.0%} of the trace (calls of compile_model: {models:,.0f})",
+        "Each start of the program pays this again, unless the compiled model is cached.",
+        "Set `CACHE_DIR`, so that later starts load the compiled model; compile once and keep the compiled model.",
+        threshold=0.2,
+        unit="share of the trace",
+        source="a fifth of the traced time",
+        check=checks.compiled_in_trace,
+    ),
+    Rule(
+        "openvino.device-idle",
+        "note",
+        "between two inferences, none runs for {idle_share:.0%} of the time",
+        "The program waits for each result before it starts the next inference, and does other work in between.",
+        "Use `start_async` or `AsyncInferQueue`, and prepare the next input while an inference runs.",
+        threshold=0.5,
+        unit="share of the typical time from one inference to the next",
+        source="half: overlapping both could then double the throughput",
+        check=checks.device_idle,
+        needs=Needs((INFERENCE,)),
+    ),
+    Rule(
+        "openvino.too-many-threads",
+        "warning",
+        "up to {threads:.0f} threads work at once, on {cpus:.0f} CPUs",
+        "They take turns, and each waits for the slowest.",
+        "Limit the threads of all compiled models together to the number of CPUs (`INFERENCE_NUM_THREADS`, "
+        "`NUM_STREAMS`); in a container, OpenVINO may see the host's CPUs.",
+        threshold=0.1,
+        unit="share of the time, from the first inference to the last, with more working threads than CPUs",
+        source="a tenth",
+        check=checks.too_many_threads,
+        needs=Needs((INFERENCE, LOOP)),
+    ),
+    Rule(
+        "openvino.first-touch",
+        "warning",
+        "{faults:,.0f} page faults per inference: {mib:,.1f} MiB of memory are used for the first time in each",
+        "Memory is allocated for an inference and returned to the kernel afterwards, so the next one gets pages that "
+        "the kernel has to find and clear first: about 1 us per page of 4 KiB.",
+        "Keep one inference request (`compiled.create_infer_request()`) and call it repeatedly, with inputs and "
+        "outputs in the same tensors; avoid shapes that grow with each inference.",
+        threshold=0.05,
+        unit="share of the time of an inference after the first, at 1 us per page fault",
+        source="0.5 to 2 us per fault were measured; 5 % is less than the variation between inferences",
+        check=checks.first_touch,
+        needs=Needs((INFERENCE, presets.FAULT)),
+    ),
+    Rule(
+        "openvino.npu-host-copies",
+        "warning",
+        "{copy_share:.0%} of the host's time in inferences on the NPU passes before submitting and after waiting",
+        "OpenVINO copies tensors that are in ordinary memory to and from memory of the NPU, on the host's CPU.",
+        "Pass less, such as images as u8 that the NPU converts (`PrePostProcessor`), or create tensors in the NPU's "
+        "memory once and fill them: `core.get_default_context('NPU').create_host_tensor(type, shape)`.",
+        threshold=0.4,
+        unit="share of the time of inferences on the NPU, without waiting for it",
+        source="two fifths: with small tensors, submitting takes most of that time",
+        check=checks.npu_host_copies,
+        needs=Needs((INFERENCE, STEP)),
+    ),
+    Rule(
+        "openvino.npu-fallback",
+        "warning",
+        "{inferences:,.0f} inferences ran on the CPU beside {npu_inferences:,.0f} on the NPU",
+        "HETERO gives operations that the NPU's compiler rejects to the CPU, as models of their own; AUTO uses the CPU "
+        "until the NPU has compiled the model.",
+        "`core.query_model(model, 'NPU')` names what the NPU accepts; replace the other operations. With AUTO, set "
+        "`ENABLE_STARTUP_FALLBACK` to False, or compile for the NPU directly.",
+        threshold=0.05,
+        unit="share of the inferences",
+        source="one in twenty: less is not worth a change to a model",
+        check=checks.npu_fallback,
+        needs=Needs((INFERENCE, STEP)),
+    ),
+    Rule(
+        "openvino.workers-spin",
+        "note",
+        "worker threads called sched_yield {per_inference:,.0f} times per inference",
+        "TBB's workers look for work in a loop before they sleep. On an otherwise idle machine that costs only energy; "
+        "beside other work it takes CPU time from it.",
+        "Use fewer threads (`INFERENCE_NUM_THREADS`), or asynchronous requests that keep the workers busy.",
+        threshold=20.0,
+        unit="calls per inference",
+        source="workers that find work at once call it a few times",
+        check=checks.workers_spin,
+        needs=Needs((INFERENCE, presets.YIELD)),
+    ),
+)
