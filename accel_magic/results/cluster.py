@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from accel_magic import subsystems
 from accel_magic.analysis.by_node import together
 from accel_magic.analysis.findings import combined
 from accel_magic.analysis.frames import events_frame
-from accel_magic.analysis.stragglers.lateness import LATE_NS, Clocks
 from accel_magic.cluster import clock, folders
 from accel_magic.cluster.clock import order
 from accel_magic.cluster.folders import Problem
@@ -21,8 +21,8 @@ from accel_magic.errors import RecordingError, ResultError
 from accel_magic.recording import dataset
 from accel_magic.recording.recording import Column, Events
 from accel_magic.results.nodes import OfNodes, none_traced
-from accel_magic.results.stragglers import Traced, is_used
 from accel_magic.results.trace import TraceResult
+from accel_magic.subsystems.subsystem import NodesTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
     from bokeh.model import Model
 
-    from accel_magic.analysis.stragglers.lateness import By
     from accel_magic.banners import Replayed
     from accel_magic.cluster.clock import Line, Order, Reading
     from accel_magic.cluster.folders import Found
     from accel_magic.cluster.node import Node
+    from accel_magic.probes.plan import ProbePoint
     from accel_magic.recording.recording import Recording
     from accel_magic.results.base import Result
     from accel_magic.results.comparison import TraceComparison
     from accel_magic.results.queries import Source
-    from accel_magic.results.stragglers import Stragglers
+    from accel_magic.subsystems.subsystem import NodesTables, Subsystem
     from accel_magic.views.diagnosis import Diagnosis
     from accel_magic.views.tables import TraceTables
 
@@ -99,6 +99,7 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
         ]
         if not traced:
             raise none_traced(self.parts)
+        self._of_nodes: dict[str, NodesTables] = {}
         super().__init__(merged(traced), value)
 
     def _own(self, part: NodeTrace) -> TraceResult | None:
@@ -163,9 +164,24 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
         nodes = together(pairs) if pairs else pd.DataFrame()
         return ClusterComparison(**vars(whole), nodes=nodes)
 
+    def _with_tables(self) -> list[Subsystem]:
+        every = subsystems.registered().values()
+        return [subsystem for subsystem in every if (subsystem.tables or subsystem.of_nodes) is not None]
+
     def tables_of(self, subsystem: str) -> Any:
-        """As of a `TraceResult`, if one node was traced. Raises ResultError otherwise: use `part`."""
-        return self._only(subsystem).tables_of(subsystem)
+        """The tables of a subsystem about many nodes; those of others as of a `TraceResult`, if one node was traced.
+
+        Raises:
+            ResultError: Several nodes were traced, and the subsystem is not about many: use `part`.
+            KeyError: No subsystem with this name has tables.
+
+        """
+        make = subsystems.registered()[subsystem].of_nodes
+        if make is None:
+            return self._only(subsystem).tables_of(subsystem)
+        if subsystem not in self._of_nodes:
+            self._of_nodes[subsystem] = make(self._trace_of_nodes)
+        return self._of_nodes[subsystem]
 
     def diagnose(self) -> Diagnosis:
         """Look for problems on every node; titles begin with its name.
@@ -198,44 +214,7 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
         return result
 
     @cached_property
-    def steps(self) -> pd.DataFrame:
-        """One row per step and rank, by rank and time; empty if none was marked.
-
-        A rank is a process of a node. Columns: `node`, `host`, `rank`, `pid`, `tid`, `step` (its number), `repeat` (how
-        often the rank had this number before), `time_ns` (its start), `duration_ns` (to the next mark; NA for the last
-        one), `waiting_ns` (in collectives; NA if they were not traced) and `own_ns` (the rest).
-        """
-        return self._job.steps(self.collectives)
-
-    @cached_property
-    def collectives(self) -> pd.DataFrame:
-        """One row per collective and rank, by time; empty if there was none.
-
-        Columns: `node`, `host`, `rank`, `pid`, `tid`, `group` (its name; "" if unknown), `operation`, `number` (its
-        place in the group; NA without a group), `time_ns` (the call), `wait_ns` (when a thread began to wait for it; NA
-        if none did), `end_ns` (NA if it was not complete when the trace ended) and `failed`.
-        """
-        return self._job.collectives()
-
-    def stragglers(self, by: By = "step", *, late_ns: int = LATE_NS) -> Stragglers:
-        """Find out which rank is late at each step or collective, by how much, and what it did instead.
-
-        By step, a rank's own time (without waiting in collectives) is compared with the median of the other ranks; by
-        collective, the time of its call. What it did instead is known if `offcpu` was traced.
-
-        Args:
-            by: "step" or "collective".
-            late_ns: From when on a rank counts as late.
-
-        Raises:
-            ResultError: Steps or collectives were not traced, none was recorded, or none is there from two ranks.
-            ProbeError: `by` is neither.
-
-        """
-        return self._job.stragglers(by, late_ns, self.steps, self.collectives)
-
-    @cached_property
-    def _job(self) -> Traced:
+    def _trace_of_nodes(self) -> NodesTrace:
         lost = {
             part.node.name: frozenset(
                 point.probe for point in part.recording.plan.points if part.recording.lost[point.id]
@@ -243,27 +222,23 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
             for part in self.parts
             if part.recording is not None
         }
-        lines = {part.node.name: part.clock for part in self.parts if part.clock is not None}
-        clocks = Clocks(
-            {name: line.error_ns for name, line in lines.items()},
-            {name: (line.offset_ns, line.drift) for name, line in lines.items()},
-        )
-        return Traced(self._events_of_ranks(), self.plan.points, lost, clocks)
+        clocks = {part.node.name: part.clock for part in self.parts if part.clock is not None}
+        return NodesTrace(self.plan.points, lost, clocks, self._events_of)
 
-    def _events_of_ranks(self) -> pd.DataFrame:
-        """The events that tell about stragglers; all of them, unless they are too many to load."""
+    def _events_of(self, chosen: Callable[[ProbePoint], bool]) -> pd.DataFrame:
+        """All events; if they are too many to load, those of the chosen points."""
         if dataset.is_loadable(self.recording):
             return self.events
-        chosen = [
+        parts = [
             Part(
                 part.node,
-                dataset.of_points(part.recording, [point.id for point in part.recording.plan.points if is_used(point)]),
+                dataset.of_points(part.recording, [point.id for point in part.recording.plan.points if chosen(point)]),
                 part.clock,
             )
             for part in self.parts
             if part.recording is not None and part.clock is not None
         ]
-        return events_frame(merged(chosen), None)
+        return events_frame(merged(parts), None)
 
     def order(self, first: int, second: int) -> Order:
         """Tell which of two events came first: "before", "after", or "unknown" if the clocks do not tell.
@@ -293,20 +268,25 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
     def to_perfetto(self, path: str | Path) -> Path:
         """Write the events as trace JSON for ui.perfetto.dev: each node's processes have numbers of their own.
 
-        Steps and collectives, if there are any, get tracks beside each process's threads. Events that are too many to
-        load are written piece by piece, without these and without stacks.
+        Subsystems about many nodes add tracks beside each process's threads.
+        Events that are too many to load are written piece by piece, without these and without stacks.
 
         Raises:
             RecordingError: The file cannot be written.
 
         """
         from accel_magic.results.perfetto import export
-        from accel_magic.results.perfetto_steps import tracks
 
         if not dataset.is_loadable(self.recording):
             return export(self._apart(), path)
         bases = {name: number << 22 for number, name in enumerate(self.events["node"].cat.categories)}
-        return export(self._apart(), path, self.combined_stacks, more=tracks(self.steps, self.collectives, bases))
+        tracks = (
+            lines
+            for subsystem in subsystems.registered().values()
+            if subsystem.of_nodes is not None
+            for lines in self.tables_of(subsystem.name).tracks(bases)
+        )
+        return export(self._apart(), path, self.combined_stacks, more=tracks)
 
     def _apart(self) -> Recording:
         """The recording with process ids that differ between nodes: node n has those from n * 2**22 on."""

@@ -339,22 +339,32 @@ class TraceResult(Result):
     def __getattr__(self, name: str) -> Any:
         """The tables of the subsystem (`accel_magic.subsystems`) with this name, made on first use and kept."""
         if not name.startswith("_"):
-            for subsystem in subsystems.registered().values():
-                if name == subsystem.name:
-                    return self.tables_of(name)
+            for subsystem in self._with_tables():
                 if name in subsystem.attributes:
                     return getattr(self.tables_of(subsystem.name), subsystem.attributes[name])
+                if name == subsystem.name:
+                    return self.tables_of(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:
         """Attributes, with those of the subsystems for tab completion."""
-        added = [(subsystem.name, *subsystem.attributes) for subsystem in subsystems.registered().values()]
+        added = [(subsystem.name, *subsystem.attributes) for subsystem in self._with_tables()]
         return sorted({*super().__dir__(), *(name for names in added for name in names)})
 
+    def _with_tables(self) -> list[Subsystem]:
+        """The subsystems that have tables of this kind of result."""
+        return [subsystem for subsystem in subsystems.registered().values() if subsystem.tables is not None]
+
     def tables_of(self, subsystem: str) -> Any:
-        """The tables of a subsystem by its name, also as an attribute of that name."""
+        """The tables of a subsystem by its name, also as an attribute of that name.
+
+        Raises:
+            KeyError: No subsystem with this name has tables of a trace.
+
+        """
         if subsystem not in self._made:
-            self._made[subsystem] = subsystems.registered()[subsystem].tables(*self._of_subsystems)
+            makers = {one.name: one.tables for one in subsystems.registered().values() if one.tables is not None}
+            self._made[subsystem] = makers[subsystem](*self._of_subsystems)
         return self._made[subsystem]
 
     @cached_property
@@ -376,7 +386,8 @@ class TraceResult(Result):
 
         traced = subsystems.of_plan(self.plan)
         if not traced:
-            return Diagnosis.of(diagnose(unclaimed.RULES, subsystems.registered(), self.recording))
+            named = {subsystem.name: subsystem for subsystem in self._with_tables()}
+            return Diagnosis.of(diagnose(unclaimed.RULES, named, self.recording))
         return Diagnosis.of(combined(map(self._findings_of, traced), self.recording))
 
     def _findings_of(self, subsystem: Subsystem) -> Findings:

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.subsystems import drm, npu, openvino
+from accel_magic.subsystems import drm, npu, openvino, steps
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.views.live.counters import LiveItems
 
 GROUP: Final = "accel_magic.subsystems"
-_OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM)
+_OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM, steps.SUBSYSTEM)
 
 
 @cache

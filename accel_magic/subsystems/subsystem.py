@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,11 +14,47 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.flame.stacks import Stacks
+    from accel_magic.cluster.clock import Line
     from accel_magic.findings import Rule
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
     from accel_magic.views.live.counters import LiveItems
+
+
+@dataclass(frozen=True)
+class NodesTrace:
+    """One trace of many nodes.
+
+    Attributes:
+        points: The probe points.
+        lost: Probes of which each node lost events, by its name.
+        clocks: The clock of each node, by its name.
+        load: Loads the events of all nodes on one clock, with `node`, `host` and `rank`; if they are too many to load,
+            those of the points for which the function returns True.
+
+    """
+
+    points: tuple[ProbePoint, ...]
+    lost: Mapping[str, frozenset[str]]
+    clocks: Mapping[str, Line]
+    load: Callable[[Callable[[ProbePoint], bool]], pd.DataFrame]
+
+
+class NodesTables(Protocol):
+    """The tables of a subsystem about many nodes."""
+
+    def tracks(self, bases: Mapping[str, int]) -> Iterable[bytes]:
+        """Entries of a Perfetto trace; each starts with a comma and a newline.
+
+        Args:
+            bases: What is added to each node's process and thread ids.
+
+        """
+
+
+def _claims_nothing(_point: ProbePoint) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -30,9 +66,9 @@ class Subsystem:
     Attributes:
         name: The attribute of results that has its tables, `npu` for `result.npu`.
         claims: Whether a probe point belongs to it. A trace with such a point is diagnosed, and its summary has the
-            lines of this subsystem.
+            lines of this subsystem. Only for those with `tables`.
         tables: Makes its tables, each computed on first use, from a recording and the frame of its events, as
-            `TraceResult.events`: what `result.NAME` is.
+            `TraceResult.events`: what `result.NAME` is; None if single traces have none.
         rules: Returns the rules that diagnose its tables.
         summary: Makes the lines below the headline from a recording, a function that makes the tables and one that
             makes the findings.
@@ -42,13 +78,14 @@ class Subsystem:
             with a comma and a newline.
         accelerator: Adds the accelerator's time to a flame graph; returns notes.
         family_of: The family of a function for comparisons by family; `` if it has none.
-        attributes: More attributes of results, by the names of the tables that they are.
+        attributes: More attributes of results, by the names of the tables that they are; they come before `name`.
+        of_nodes: Makes its tables of a trace of many nodes; None if each node has its own.
 
     """
 
     name: str
-    claims: Callable[[ProbePoint], bool]
-    tables: Callable[[Recording, pd.DataFrame], Any]
+    claims: Callable[[ProbePoint], bool] = _claims_nothing
+    tables: Callable[[Recording, pd.DataFrame], Any] | None = None
     rules: Callable[[], Sequence[Rule[Any]]] = tuple
     summary: Callable[[Recording, Callable[[], Any], Callable[[], Findings]], list[str]] = (
         lambda _recording, _tables, _findings: []
@@ -59,3 +96,4 @@ class Subsystem:
     accelerator: Callable[[ProfileBuilder, Recording, Stacks], list[str]] = lambda _builder, _recording, _stacks: []
     family_of: Callable[[str], str] = lambda _function: ""
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    of_nodes: Callable[[NodesTrace], NodesTables] | None = None

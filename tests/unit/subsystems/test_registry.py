@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -11,12 +12,18 @@ import pytest
 from bokeh.plotting import figure
 
 from accel_magic import subsystems
+from accel_magic.cluster.clock import same_machine
+from accel_magic.cluster.node import Node
 from accel_magic.findings import Evidence, Rule
 from accel_magic.recording.live import LiveSample
+from accel_magic.results.cluster import ClusterResult, NodeTrace
 from accel_magic.results.trace import TraceResult
 from accel_magic.subsystems.subsystem import Subsystem
 from accel_magic.views.live.counters import Item
 from accel_magic.views.live.trace import LiveHistory, render
+
+OWN = ["npu", "openvino", "drm", "steps"]
+"""Names of our own subsystems."""
 
 
 class KettleTables:
@@ -54,6 +61,19 @@ def tracks(recording, tables):
             yield b',\n{"name":"steaming","ph":"i","s":"g","ts":%d,"pid":1,"tid":1}' % (time_ns // 1000)
 
 
+class Kitchens:
+    """Boils in many kitchens: every hit on every node."""
+
+    def __init__(self, trace):
+        self.trace = trace
+        self.boils = trace.load(lambda point: point.target == "kettle")
+
+    def tracks(self, bases):
+        for node, base in bases.items():
+            yield b',\n{"name":"kitchen %s","ph":"i","s":"g","ts":1,"pid":%d,"tid":1}' % (node.encode(), base)
+
+
+KITCHENS = Subsystem(name="kitchens", of_nodes=Kitchens, attributes={"all_boils": "boils"})
 KETTLE = Subsystem(
     name="kettle",
     claims=lambda point: point.target == "kettle",
@@ -77,7 +97,7 @@ def installed(monkeypatch):
         subsystems.registered.cache_clear()
 
     module = ModuleType("kettle_of_tests")
-    module.KETTLE, module.NOT_ONE = KETTLE, object()
+    module.KETTLE, module.KITCHENS, module.NOT_ONE = KETTLE, KITCHENS, object()
     monkeypatch.setitem(sys.modules, module.__name__, module)
     yield install
     subsystems.registered.cache_clear()
@@ -90,7 +110,7 @@ def boiled(installed, make_recording):
 
 
 def test_a_subsystem_of_another_package_has_its_tables_and_its_finding(boiled):
-    assert list(subsystems.registered()) == ["npu", "openvino", "drm", "kettle"]
+    assert list(subsystems.registered()) == [*OWN, "kettle"]
     assert isinstance(boiled.kettle, KettleTables)
     assert boiled.kettle is boiled.kettle
     assert boiled.kettle_boils["time_ns"].tolist() == [1000, 5000]
@@ -125,12 +145,44 @@ def test_other_traces_have_nothing_of_it(installed, make_recording):
     assert "kettle" in other.diagnose()[0].meaning
 
 
+def test_one_about_many_nodes_has_tables_and_tracks_of_them_and_none_of_a_single_trace(
+    installed, make_recording, tmp_path
+):
+    installed(kitchens="kettle_of_tests:KITCHENS")
+    recording = make_recording(["kprobe:kettle:boil"], [(1000, 0), (5000, 0)])
+    parts = [
+        NodeTrace(Node(f"h{rank}", rank, 0, "j", f"rank {rank}"), replace(recording, lost=lost), same_machine())
+        for rank, lost in enumerate((recording.lost, recording.lost + np.uint64(1)))
+    ]
+    result = ClusterResult(parts)
+
+    assert result.kitchens is result.kitchens
+    assert result.all_boils["node"].value_counts().to_dict() == {"rank 0": 2, "rank 1": 2}
+    assert {"kitchens", "all_boils"} <= set(dir(result))
+    trace = result.kitchens.trace
+    assert [point.function for point in trace.points] == ["boil"]
+    assert trace.lost == {"rank 0": frozenset(), "rank 1": {recording.plan.points[0].probe}}
+    assert trace.clocks == {"rank 0": same_machine(), "rank 1": same_machine()}
+    events = json.loads(result.to_perfetto(tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [(event["name"], event["pid"]) for event in events if event["name"].startswith("kitchen ")] == [
+        ("kitchen rank 0", 0),
+        ("kitchen rank 1", 1 << 22),
+    ]
+
+    single = TraceResult(recording)
+    assert {"kitchens", "all_boils"}.isdisjoint(dir(single))
+    with pytest.raises(AttributeError, match="kitchens"):
+        _ = single.kitchens
+    with pytest.raises(KeyError):
+        single.tables_of("kitchens")
+
+
 def test_one_that_cannot_be_loaded_is_a_warning_and_ends_nothing(installed, make_recording):
     installed(broken="no_such_module_of_tests:X", wrong="kettle_of_tests:NOT_ONE", kettle="kettle_of_tests:KETTLE")
 
     with pytest.warns(UserWarning, match="the subsystem") as caught:
         names = list(subsystems.registered())
-    assert names == ["npu", "openvino", "drm", "kettle"]
+    assert names == [*OWN, "kettle"]
     texts = [str(one.message) for one in caught]
     assert "broken (no_such_module_of_tests:X) cannot be loaded" in texts[0]
     assert "it is not a Subsystem" in texts[1]

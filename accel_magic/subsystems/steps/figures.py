@@ -14,7 +14,7 @@ from accel_magic.views.format import duration_text, exact_text, shortened
 if TYPE_CHECKING:
     from bokeh.models import Plot
 
-    from accel_magic.analysis.stragglers.lateness import Lateness
+    from accel_magic.subsystems.steps.lateness import Lateness
 
 MOST_COLUMNS: Final = 400
 MOST_RANKS: Final = 64

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.stragglers.steps import RANK, integers, processes, texts
 from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps.steps import RANK, integers, processes, texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.stragglers.coverage import Ints
+    from accel_magic.subsystems.steps.coverage import Ints
 
 COLLECTIVES: Final = {
     "node": "category",

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.stragglers.causes import CPU, DRIVER, FAULT, Activity, Spans, accounts
-from accel_magic.analysis.stragglers.steps import RANK, numbers, processes, waited
 from accel_magic.errors import ResultError
+from accel_magic.subsystems.steps.causes import CPU, DRIVER, FAULT, Activity, Spans, accounts
+from accel_magic.subsystems.steps.steps import RANK, numbers, processes, waited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.stragglers.coverage import Ints
+    from accel_magic.subsystems.steps.coverage import Ints
 
 By = Literal["step", "collective"]
 LATE_NS: Final = 1_000_000

@@ -14,7 +14,7 @@ from accel_magic.views.tables import STYLE, Table, aligned, table_html
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from accel_magic.analysis.stragglers.lateness import Lateness
+    from accel_magic.subsystems.steps.lateness import Lateness
 
 TOP: Final = 32
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.analysis.nesting import lanes
-from accel_magic.analysis.stragglers.steps import processes
 from accel_magic.formats.trace_event import joined, microseconds, plain, texts, to_bytes
+from accel_magic.subsystems.steps.steps import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,8 +27,8 @@ def tracks(steps: pd.DataFrame, collectives: pd.DataFrame, bases: Mapping[str, i
     Steps that have a length and collectives that are complete become slices. Collectives that overlap get a track each.
 
     Args:
-        steps: `ClusterResult.steps`.
-        collectives: `ClusterResult.collectives`.
+        steps: `StepTables.steps`.
+        collectives: `StepTables.collectives`.
         bases: What is added to each node's process and thread ids.
 
     """

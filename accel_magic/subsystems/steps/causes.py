@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.analysis.stragglers.coverage import Coverage
 from accel_magic.analysis.waits import PAGE_FAULT
+from accel_magic.subsystems.steps.coverage import Coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.analysis.stragglers.coverage import Ints
+    from accel_magic.subsystems.steps.coverage import Ints
 
 CPU: Final = "CPU"
 DRIVER: Final = "driver"

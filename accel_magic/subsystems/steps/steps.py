@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.analysis.stragglers.coverage import Coverage, Ints
 from accel_magic.errors import ResultError
 from accel_magic.probes.presets import steps as marks
 from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps.coverage import Coverage, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from accel_magic.analysis.stragglers.collectives import ONLY_GROUP, collectives_of
-from accel_magic.analysis.stragglers.coverage import Coverage
-from accel_magic.analysis.stragglers.steps import processes, steps_of, waited, with_waiting
 from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps.collectives import ONLY_GROUP, collectives_of
+from accel_magic.subsystems.steps.coverage import Coverage
+from accel_magic.subsystems.steps.steps import processes, steps_of, waited, with_waiting
 
 ADDRESSES = (0x7F00_0000_1000, 0x7F00_0000_1040, 0x5000)
 

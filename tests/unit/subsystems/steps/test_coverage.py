@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from accel_magic.analysis.stragglers.causes import CPU, DRIVER, FAULT, OTHER_WAITS, Activity, Spans, accounts
-from accel_magic.analysis.stragglers.coverage import Coverage
+from accel_magic.subsystems.steps.causes import CPU, DRIVER, FAULT, OTHER_WAITS, Activity, Spans, accounts
+from accel_magic.subsystems.steps.coverage import Coverage
 
 
 def intervals(random, number, groups, *, longest=30, latest=300):

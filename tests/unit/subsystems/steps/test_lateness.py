@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.analysis.stragglers.causes import Activity, Spans
-from accel_magic.analysis.stragglers.collectives import COLLECTIVES
-from accel_magic.analysis.stragglers.lateness import Clocks, by_collective, by_step, median_of_others
-from accel_magic.analysis.stragglers.steps import STEPS
 from accel_magic.errors import ResultError
+from accel_magic.subsystems.steps.causes import Activity, Spans
+from accel_magic.subsystems.steps.collectives import COLLECTIVES
+from accel_magic.subsystems.steps.lateness import Clocks, by_collective, by_step, median_of_others
+from accel_magic.subsystems.steps.steps import STEPS
 from tests.support.errors import raises
 
 
