@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes.presets import steps as marks
-from accel_magic.probes.presets import torch
-from accel_magic.subsystems.steps import collectives, lateness, steps
+from accel_magic.subsystems.steps import collectives, lateness, marks, steps, torch
 from accel_magic.subsystems.steps.lateness import Clocks
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import require

@@ -6,6 +6,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+import accel_magic.subsystems  # noqa: F401 - it provides the presets
 from tests.support import environment
 from tests.support.thorough import THOROUGH
 
@@ -15,6 +16,7 @@ pytest_plugins = [
     "tests.support.any_profile",
     "tests.support.flame_recordings",
     "tests.support.iaprof_sample",
+    "tests.support.kernel_root",
     "tests.support.ptx_kernels",
     "tests.support.traced",
 ]

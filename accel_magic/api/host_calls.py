@@ -15,7 +15,7 @@ from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.kernel import features
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.presets.cuda import INSTALL, LIBRARY, PRESET
+from accel_magic.probes.presets.cuda import INSTALL, LIBRARY, NAME
 from accel_magic.recording.gpu import NOT_WANTED
 from accel_magic.recording.session import LiveSession
 
@@ -99,9 +99,9 @@ def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
 
     """
     if broker.needed():  # child processes have no breakpoints then
-        request = TraceRequest((PRESET,), max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
+        request = TraceRequest((NAME,), max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
         return broker.plan(request, instead={LIBRARY: files})
-    specs = [replace(spec, target=str(path)) for path in files for spec in parse_all([PRESET])]
+    specs = [replace(spec, target=str(path)) for path in files for spec in parse_all([NAME])]
     if shim:
         specs += [replace(spec, target=shim) for spec in parse_all([f"cuda:{kind}" for kind in _WRAPPED])]
     return make_plan(specs, scope="self", max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)

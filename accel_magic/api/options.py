@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import keyword
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.api.option_table import documented, given_of, option, positive
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.stacks.choice import AUTO, KINDS
+from accel_magic.probes import presets
 from accel_magic.probes.filters import quoted
 from accel_magic.probes.grammar import OPERATORS
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-PROBES: Final = """\
+_PROBES: Final = """\
 probes
   MODULE:GLOB                      kernel functions of a module, e.g. intel_vpu:ivpu_*
   kprobe:[MODULE:]GLOB             kernel functions at entry (kretprobe: at return)
@@ -28,15 +30,23 @@ probes
   profile:hz:RATE                  samples of running code, RATE per second on each busy CPU
   offcpu[:us:SHORTEST]             waits of threads: how long, and why
   itt:DOMAIN:TASK                  tasks of libraries with Intel's ITT API, e.g. itt:ov::op::cpu::details:*
-  npu, drm, xe, cuda, openvino ... presets of drivers and libraries; NAME:PART is a part of one
+  PRESET[:PART]                    functions of a driver or library, chosen for you, or a part of them:
+{presets}
   latency:SPEC                     time from entry to return of each matched function
   !SPEC                            exclude what matches
 """
-"""The kinds of probes, for the end of a help text."""
+_PRESETS_COLUMN: Final = 35
 DRY_RUN: Final = "show matched probes and the generated C"
 """What `--dry-run` does with a trace of probes."""
 _TEXT: Final = re.compile(r"\b(comm) (==|!=) ([^\s\"']+)")
 """The only text that every probe has; a shell has removed the quotes."""
+
+
+def probes_help() -> str:
+    """Return the kinds of probes and the presets, for the end of a help text."""
+    indent = " " * _PRESETS_COLUMN
+    names = textwrap.fill(", ".join(presets.names()), 110, initial_indent=indent, subsequent_indent=indent)
+    return _PROBES.format(presets=names)
 
 
 def add_program_option(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ from accel_magic.probes.plan import KERNEL_KINDS, USER_KINDS
 if TYPE_CHECKING:
     from accel_magic.broker.usage import Claim
     from accel_magic.probes.plan import Plan, ProbePoint
+    from accel_magic.probes.presets import Preset
 
 FILE: Final = Path("/etc/accel_magic/broker.toml")
 _LARGEST: Final = 1 << 20
@@ -42,6 +43,15 @@ class Users:
     groups: tuple[str, ...] = ()
 
 
+def _for_users() -> tuple[Preset, ...]:
+    """Presets that users may trace unless a policy names others, by name."""
+    return tuple(preset for _, preset in sorted(presets.registered().items()) if preset.for_users)
+
+
+def _of_presets(attribute: Literal["user_drivers", "user_tracepoints"]) -> tuple[str, ...]:
+    return tuple(glob for preset in _for_users() for glob in getattr(preset, attribute))
+
+
 @dataclass(frozen=True)
 class Probes:
     """What may be traced, in the user's own processes and in what drivers do for all users.
@@ -61,9 +71,9 @@ class Probes:
 
     kinds: tuple[str, ...] = ("tracepoint", *USER_KINDS, *KERNEL_KINDS, "profile", "offcpu")
     tracepoints: tuple[str, ...] = ("syscalls:*", "raw_syscalls:*", "exceptions:page_fault_user")
-    drivers: tuple[str, ...] = ("intel_vpu",)
-    driver_tracepoints: tuple[str, ...] = ("vpu:*",)
-    presets: tuple[str, ...] = ("cuda", "hip", "npu", "opencl", "openvino", "steps", "torch")
+    drivers: tuple[str, ...] = field(default_factory=lambda: _of_presets("user_drivers"))
+    driver_tracepoints: tuple[str, ...] = field(default_factory=lambda: _of_presets("user_tracepoints"))
+    presets: tuple[str, ...] = field(default_factory=lambda: tuple(preset.name for preset in _for_users()))
     rate_hz: int = 999
 
 

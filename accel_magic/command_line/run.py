@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         description="Traces COMMAND like `accel-magic trace`, and writes what it recorded into DIR, at a place that "
         "rank and host determine. If this machine cannot be traced, the command runs all the same, and the reason is "
         "written there. Exits with the command's status.",
-        epilog=f"{options.PROBES}\n{_EXAMPLES}",
+        epilog=f"{options.probes_help()}\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")

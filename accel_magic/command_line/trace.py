@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
         usage="%(prog)s [options] PROBE [PROBE ...] [-- COMMAND [ARGUMENT ...]]",
         description="Traces COMMAND from its first instruction to its end and exits with its status. Without COMMAND, "
         "traces until Ctrl-C or for --duration seconds. Prints counts, latencies and losses.",
-        epilog=f"{options.PROBES}\n{_EXAMPLES}",
+        epilog=f"{options.probes_help()}\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")

@@ -99,8 +99,7 @@ def _dry_run(trace: Trace) -> object:
     return DryRun.of(trace.prepare())
 
 
-EPILOG = f"""\
-{options.PROBES}
+_EXAMPLE = """\
 example
   %%ktrace tracepoint:syscalls:sys_enter_ioctl latency:uprobe:libc:malloc -o t
 """
@@ -113,7 +112,7 @@ def parser() -> Parser:
         "ktrace",
         "PROBE [PROBE ...]",
         "Trace what the cell does, with live counters; returns a TraceResult.",
-        EPILOG,
+        f"{options.probes_help()}\n{_EXAMPLE}",
     )
     result.add_argument("probes", nargs="*", metavar="PROBE", help="what to trace, see below")
     texts = {"traced": "the cell", "own": "this notebook's processes", "dry_run": options.DRY_RUN}

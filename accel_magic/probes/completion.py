@@ -51,14 +51,14 @@ def _answers(body: str, before: str, root: Path) -> Iterator[str]:
     head, colon, rest = body.partition(":")
     if not colon:
         if not before.endswith(PREFIX_LATENCY):
-            yield from (word for name in presets.NAMES for word in (name, f"{name}:"))
+            yield from (word for name in presets.names() for word in (name, f"{name}:"))
         yield from (f"{kind}:" for kind in FORMS if kind not in THREAD_KINDS)
         if not before:
             yield PREFIX_LATENCY
             yield from _OF_THREADS
         yield from (f"{module}:" for module in sorted(kernel_functions.loaded_modules(root)))
         return
-    if head in presets.NAMES and not before.endswith(PREFIX_LATENCY):
+    if head in presets.names() and not before.endswith(PREFIX_LATENCY):
         yield from presets.parts(head)
         return
     kind = KINDS.get(head)

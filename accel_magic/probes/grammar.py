@@ -187,8 +187,8 @@ def _with_kind(text: str, body: str) -> str:
 
 def _presets_of(name: str) -> list[str]:
     """Presets with a similar name, or that trace a kernel module of this name."""
-    of_module = [preset for preset in presets.NAMES if name in presets.modules(preset)]
-    return of_module or near(name, presets.NAMES)
+    of_module = [preset for preset in presets.names() if name in presets.registered()[preset].modules]
+    return of_module or near(name, presets.names())
 
 
 def _kernel(text: str, kind: Kind, parts: list[str]) -> ProbeSpec:

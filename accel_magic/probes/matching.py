@@ -13,14 +13,13 @@ from accel_magic.probes import (
     captures,
     grammar,
     kernel_functions,
-    level_zero,
     presets,
     return_probes,
     suggestions,
     tracefs,
 )
 from accel_magic.probes.filters import argument_sources, compile_filter
-from accel_magic.probes.globs import matcher, suggestion
+from accel_magic.probes.globs import is_glob, matcher, suggestion
 from accel_magic.probes.plan import (
     KERNEL_KINDS,
     THREAD_KINDS,
@@ -326,7 +325,8 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
     """Apply the exclusions; also return notes on exclusions that matched nothing."""
     notes = []
     for spec in (spec for spec in specs if spec.exclude and spec.kind != "itt"):
-        takes_out = presets.excluded(spec.text) or excluded(spec, pid=pid)
+        parts = presets.excluded(spec.text)
+        takes_out = excluded(spec, pid=pid) if parts is None else partial(_is_asked_by, parts)
         left = [point for point in points if not takes_out(point)]
         if len(left) == len(points):
             names = (point.function for point in points)
@@ -340,6 +340,10 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
             code="probe.all-excluded",
         )
     return points, notes
+
+
+def _is_asked_by(parts: frozenset[str], point: ProbePoint) -> bool:
+    return point.probe in parts
 
 
 def _check_count(points: list[ProbePoint]) -> None:
@@ -453,9 +457,6 @@ def _check_limits(mode: str, max_events: int | None, duration_s: float | None, b
 
 _ENTER, _EXIT = "sys_enter_", "sys_exit_"
 _COLD = ".cold"
-_IN_THE_LAB = {
-    "intel_vpu": "; without an NPU: the Jupyter kernel 'Python 3 (NPU lab)', or python -m accel_magic lab trace --help"
-}
 
 
 @dataclass(frozen=True)
@@ -629,7 +630,7 @@ def _kernel(spec: ProbeSpec, root: Path) -> Expansion:
         kernel_functions.check_supported(root)
     except MachineError as error:
         raise MachineError(
-            error.what, why=error.why, fix=error.fix + _IN_THE_LAB.get(spec.target, ""), code=error.code
+            error.what, why=error.why, fix=error.fix + presets.without_device(spec.target), code=error.code
         ) from None
     known = kernel_functions.load(root)
     module = spec.target
@@ -674,7 +675,7 @@ def _no_module(spec: ProbeSpec, modules: Iterable[str], root: Path) -> MachineEr
     return MachineError(
         f"{spec.text!r}: the kernel module {module} is not loaded",
         why="its functions can be traced only while it is loaded",
-        fix=f"modprobe {module}" + (f"  ({near})" if near else "") + _IN_THE_LAB.get(module, ""),
+        fix=f"modprobe {module}" + (f"  ({near})" if near else "") + presets.without_device(module),
         code="probe.module-not-loaded",
     )
 
@@ -734,8 +735,8 @@ def _user_functions(spec: ProbeSpec, pid: int | None) -> Expansion:
         path = libraries.resolve(spec.target, pid)
         found = _functions_of(spec, path)
     except ProbeError as error:
-        if level_zero.is_npu_driver(spec.target) and spec.name.startswith("ze"):
-            raise _in_the_loader(spec, error) from None
+        if (functions := presets.hidden(spec.target, spec.name)) is not None:
+            raise _in_another_library(spec, error, functions) from None
         raise
     points, skipped, resolvers = [], [], []
     for function in found:
@@ -808,15 +809,14 @@ def _at_address(spec: ProbeSpec, allowed: ProbeSpec, path: Path, known: Symbols)
     )
 
 
-def _in_the_loader(spec: ProbeSpec, error: ProbeError) -> ProbeError:
-    """Error for a Level Zero function requested in the NPU driver's library."""
-    name = "zeMemAllocHost" if set(spec.name) & set("*?[") else spec.name
+def _in_another_library(spec: ProbeSpec, error: ProbeError, functions: presets.HiddenFunctions) -> ProbeError:
+    """Error for a function that programs call in another library."""
+    name = functions.example if is_glob(spec.name) else spec.name
     return ProbeError(
         error.what,
-        why=f"{error.why}; {level_zero.WHY_THE_LOADER}" if error.why else level_zero.WHY_THE_LOADER,
-        fix=f"use {spec.kind}:{level_zero.LOADER}:{name}, or npu:api for all calls that reach the driver; if there is "
-        f"no loader: {level_zero.GET_THE_LOADER}",
-        code="probe.npu-driver-library",
+        why=f"{error.why}; {functions.why}" if error.why else functions.why,
+        fix=f"use {spec.kind}:{functions.instead}:{name}, {functions.more}",
+        code=functions.code,
     )
 
 

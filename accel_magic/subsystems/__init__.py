@@ -11,17 +11,19 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.subsystems import drm, npu, openvino, steps
+from accel_magic.probes import presets
+from accel_magic.subsystems import drm, host_api, npu, openvino, steps
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.probes.plan import Plan
+    from accel_magic.probes.presets import Preset
     from accel_magic.views.live.counters import LiveItems
 
 GROUP: Final = "accel_magic.subsystems"
-_OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM, steps.SUBSYSTEM)
+_OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM, steps.SUBSYSTEM, host_api.SUBSYSTEM)
 
 
 @cache
@@ -40,6 +42,22 @@ def registered() -> Mapping[str, Subsystem]:
             continue
         found[subsystem.name] = subsystem
     return MappingProxyType(found)
+
+
+@cache
+def all_presets() -> Mapping[str, Preset]:
+    """The presets of all subsystems by name. A name that is taken is a warning."""
+    found: dict[str, Preset] = {}
+    for subsystem in registered().values():
+        for preset in subsystem.presets:
+            if found.setdefault(preset.name, preset) is not preset:
+                warnings.warn(
+                    f"the preset {preset.name} of {subsystem.name} is not used: its name is taken", stacklevel=2
+                )
+    return MappingProxyType(found)
+
+
+presets.provide(all_presets)
 
 
 def of_plan(plan: Plan) -> tuple[Subsystem, ...]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import pandas as pd
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.flame.stacks import Stacks
+    from accel_magic.checks import Check
     from accel_magic.cluster.clock import Line
     from accel_magic.findings import Rule
+    from accel_magic.kernel.pci import Device
     from accel_magic.probes.plan import Plan, ProbePoint
+    from accel_magic.probes.presets import Preset
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
     from accel_magic.views.live.counters import LiveItems
@@ -53,6 +59,29 @@ class NodesTables(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Driver:
+    """A kernel driver.
+
+    Attributes:
+        module: Name of its kernel module.
+        kind: The devices that it drives, in words.
+        accelerators_of: PCI vendor of the accelerators that it drives, e.g. `8086`; '' if there are none.
+        devices: Names of devices by PCI vendor and device, e.g. `8086:7d1d`. Others are in the distribution's list.
+        nodes: Globs of its device nodes below `/`, except those of the kernel's classes accel and drm.
+        described: Returns a device's name, '' if only the distribution knows it, and what else the driver reports.
+            Arguments: the folder with `proc` and `sys`, and the device.
+
+    """
+
+    module: str
+    kind: str
+    accelerators_of: str = ""
+    devices: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    nodes: tuple[str, ...] = ()
+    described: Callable[[Path, Device], tuple[str, ...]] = lambda _root, _device: ("",)
+
+
 def _claims_nothing(_point: ProbePoint) -> bool:
     return False
 
@@ -65,6 +94,10 @@ class Subsystem:
 
     Attributes:
         name: The attribute of results that has its tables, `npu` for `result.npu`.
+        presets: Its presets of probes.
+        drivers: Its kernel drivers, which the doctor checks.
+        checks: More checks of the doctor, for the folder with `proc`, `sys` and `dev`. The context is entered before
+            all other checks run, and the checks are iterated last, so that what takes long goes on meanwhile.
         claims: Whether a probe point belongs to it. A trace with such a point is diagnosed, and its summary has the
             lines of this subsystem. Only for those with `tables`.
         tables: Makes its tables, each computed on first use, from a recording and the frame of its events, as
@@ -84,6 +117,9 @@ class Subsystem:
     """
 
     name: str
+    presets: tuple[Preset, ...] = ()
+    drivers: tuple[Driver, ...] = ()
+    checks: Callable[[Path], AbstractContextManager[Iterable[Check]]] = lambda _root: nullcontext(())
     claims: Callable[[ProbePoint], bool] = _claims_nothing
     tables: Callable[[Recording, pd.DataFrame], Any] | None = None
     rules: Callable[[], Sequence[Rule[Any]]] = tuple

@@ -3,8 +3,8 @@
 import pytest
 
 from accel_magic.probes import presets
-from accel_magic.probes.presets import drm
 from accel_magic.subsystems.drm import jobs, statistics, waits
+from accel_magic.subsystems.drm.presets import drm
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "drivers.md").read_text()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from accel_magic.probes import level_zero, presets
+from accel_magic.npu_interface import level_zero
+from accel_magic.probes import presets
 from accel_magic.subsystems.npu.functions import FAMILIES
 from accel_magic.subsystems.npu.phases import PHASES
 from tests.support.paths import ROOT

@@ -12,7 +12,7 @@ import pytest
 
 from accel_magic.lab.npu import Load
 from accel_magic.lab.npu.uapi import PARAMS, Priority
-from accel_magic.probes.level_zero import ENTRIES, HANDLERS
+from accel_magic.npu_interface.level_zero import ENTRIES, HANDLERS
 from accel_magic.subsystems.npu import functions
 from accel_magic.subsystems.npu.functions import FAMILIES, family_of, in_interrupt
 

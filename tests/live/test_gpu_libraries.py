@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import accel_magic
-from accel_magic.probes.presets import hip, opencl
+from accel_magic.subsystems.host_api import hip, opencl
 
 FILES = {opencl: "libOpenCL.so.1", hip: "libamdhip64.so.6"}
 

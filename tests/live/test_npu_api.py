@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import accel_magic
-from accel_magic.probes.level_zero import CALLS
+from accel_magic.npu_interface.level_zero import CALLS
 
 # The parameters are those of the Level Zero specification; handles are pointers.
 SOURCE = """

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 
-from accel_magic.api.doctor import bcc, devices, gpu, kernel, npu, python
+from accel_magic import subsystems
+from accel_magic.api.doctor import bcc, devices, gpu, kernel, python
 from accel_magic.api.doctor import stacks as flames
-from accel_magic.api.doctor.report import Check, Report
+from accel_magic.api.doctor.report import Report
+from accel_magic.checks import Check
 
 __all__ = ["Check", "Report", "checks", "report"]
 
@@ -19,23 +23,22 @@ def report(*, xe: bool = False) -> Report:
 
 
 def checks(root: Path = _ROOT, *, xe: bool = False) -> tuple[Check, ...]:
-    """Run every check once. This takes a second or two, most of it waiting for OpenVINO's list of devices.
+    """Run every check once, those of the subsystems last. This takes a second or two.
 
     Args:
         root: Folder below which drivers and devices are looked up.
         xe: Check what iaprof needs even if there is no GPU for it.
 
     """
-    has_npu = devices.has_intel_npu(root)
-    with npu.AskedOpenVino() as openvino:
+    with ExitStack() as stack:
+        of_subsystems = [stack.enter_context(each.checks(root)) for each in subsystems.registered().values()]
         return (
             *kernel.requirements(),
             *bcc.checks(),
             *kernel.checks(),
             *python.checks(),
             *devices.checks(root),
-            *npu.libraries(has_npu=has_npu),
             *gpu.checks(),
             *flames.checks(root, xe=xe),
-            openvino.check(has_npu=has_npu),
+            *chain.from_iterable(of_subsystems),
         )

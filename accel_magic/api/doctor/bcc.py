@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from accel_magic.api.doctor.report import Check, needed
+from accel_magic.api.doctor.report import needed
+from accel_magic.checks import Check
 from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import find as find_bcc
 

@@ -6,28 +6,26 @@ import os
 from typing import TYPE_CHECKING
 
 from accel_magic.api.doctor import drivers
-from accel_magic.api.doctor.report import Check
+from accel_magic.checks import Check
+from accel_magic.kernel import pci
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_DEVICE_NODES = ("dev/accel/accel*", "dev/dri/renderD*", "dev/nvidia[0-9]*", "dev/nvidiactl")
+_NODES_OF_CLASSES = ("dev/accel/accel*", "dev/dri/renderD*")
 
 
 def checks(root: Path) -> tuple[Check, ...]:
     """Look for them below `root`."""
-    return (*drivers.checks(root, drivers.devices(root)), _device_nodes(root))
-
-
-def has_intel_npu(root: Path) -> bool:
-    """Whether there is an Intel NPU with its driver."""
-    return any(device.driver == drivers.NPU_DRIVER for device in drivers.devices(root))
+    return (*drivers.checks(root, pci.devices(root)), _device_nodes(root))
 
 
 def _device_nodes(root: Path) -> Check:
-    nodes = sorted(path for pattern in _DEVICE_NODES for path in root.glob(pattern))
+    patterns = [*_NODES_OF_CLASSES, *(node for driver in drivers.all_drivers() for node in driver.nodes)]
+    nodes = sorted(path for pattern in patterns for path in root.glob(pattern))
     if not nodes:
-        detail = "no accelerator or GPU (no /dev/accel/accel*, /dev/dri/renderD* or /dev/nvidia*); code on the CPU"
+        *before, last = (f"/{pattern}" for pattern in patterns)
+        detail = f"no accelerator or GPU (no {', '.join(before)} or {last}); code on the CPU"
         return Check(
             "device nodes", "warning", f"{detail} can be traced, and recordings from other machines can be replayed"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accel_magic.api.doctor.report import Check
+from accel_magic.checks import Check
 
 
 def checks() -> tuple[Check, ...]:

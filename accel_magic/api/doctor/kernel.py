@@ -6,7 +6,8 @@ import os
 import platform
 from typing import TYPE_CHECKING
 
-from accel_magic.api.doctor.report import Check, needed
+from accel_magic.api.doctor.report import needed
+from accel_magic.checks import Check
 from accel_magic.errors import MachineError
 from accel_magic.kernel import features
 

@@ -8,7 +8,7 @@ import sys
 
 from packaging.requirements import Requirement
 
-from accel_magic.api.doctor.report import Check
+from accel_magic.checks import Check
 
 _NEWEST_TESTED = (3, 14)
 # What works without each of them; a package not named here is needed for any tracing.

@@ -1,37 +1,17 @@
-"""One line of the doctor's report, and the report."""
+"""The doctor's report."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from accel_magic._version import __version__
+from accel_magic.checks import Check
 from accel_magic.kernel import features
 
 if TYPE_CHECKING:
     from accel_magic.errors import MachineError
-
-Status = Literal["ok", "warning", "missing", "info"]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the report.
-
-    Attributes:
-        name: What was checked.
-        status: `missing`: prevents any tracing; `warning`: something cannot be traced or shown, the rest works; `info`:
-            good to know, nothing to fix; `ok`.
-        detail: What was found, and what works instead.
-        fix: The command or change that fixes it; empty if there is nothing to fix.
-
-    """
-
-    name: str
-    status: Status
-    detail: str
-    fix: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.api.doctor.report import Check
+from accel_magic.checks import Check
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from accel_magic.api.doctor.report import Status
+    from accel_magic.checks import Status
 
 
 def checks(root: Path, *, xe: bool) -> tuple[Check, ...]:

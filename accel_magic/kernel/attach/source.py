@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import btf, features, scope
@@ -16,6 +16,7 @@ from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.load.maps import possible_cpus, power_of_two
 from accel_magic.kernel.stacks import python_layout
 from accel_magic.kernel.syscall_numbers import number_of
+from accel_magic.probes import presets
 from accel_magic.probes.plan import (
     KERNEL_KINDS,
     THREAD_KINDS,
@@ -58,12 +59,6 @@ _NEVER_RETURN = frozenset({"do_exit", "do_group_exit", "do_task_dead", "make_tas
 _MOST_PARTS_WITH_STACKS = 16
 """For kernels without bpf_loop: they verify at most a million instructions per program, and a part with stacks takes
 37,000."""
-
-
-_DEVICE_EVENTS: Final = frozenset(
-    ("amdgpu", "amdgpu_dm", "amdxdna", "dma_fence", "drm", "gpu_scheduler", "habanalabs", "i915", "vpu", "xe")
-)
-"""Categories of tracepoints of drivers of GPUs and NPUs, and of what they share. Many of these are in interrupts."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,7 @@ def _context(point: ProbePoint, role: Role, condition: str, payload: Payload, *,
 def _is_of_device(point: ProbePoint) -> bool:
     """Whether a point is a driver's: the tracer only waits and copies memory, so it never reaches one."""
     if point.kind == "tracepoint":
-        return point.target in _DEVICE_EVENTS
+        return presets.has_interrupt_events(point.target)
     return point.kind in KERNEL_KINDS and bool(point.target)
 
 

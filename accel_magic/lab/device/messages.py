@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from accel_magic.probes import npu_messages
+from accel_magic.npu_interface import firmware_messages
 
 # ivpu_ipc_hdr: address of the message, its size, channel, sender, receiver, and the header's status (free, allocated).
 IPC_HEADER = struct.Struct("<IIHBBB")
@@ -38,9 +38,9 @@ NOT_IMPLEMENTED = 0xB
 ABORTED = 0x100
 """Not of the firmware's interface, but of the driver's: what BO_WAIT reports of a job that was given up."""
 
-REQUESTS = {request.number: (request.name, request.reply, request.reply_name) for request in npu_messages.REQUESTS}
+REQUESTS = {request.number: (request.name, request.reply, request.reply_name) for request in firmware_messages.REQUESTS}
 """Name, number of the reply and name of the reply, by the request's number."""
-JOB_DONE = npu_messages.JOB_DONE
+JOB_DONE = firmware_messages.JOB_DONE
 REPLY_NAMES = {reply: name for _, reply, name in REQUESTS.values()} | {JOB_DONE: "JOB_DONE"}
 
 # Payloads, each from the start of the 96 bytes.

@@ -15,7 +15,7 @@ from accel_magic.errors import MachineError
 from accel_magic.lab import programs as program
 from accel_magic.lab.image import find_level_zero
 from accel_magic.lab.level_zero import loader as loaders
-from accel_magic.probes import level_zero
+from accel_magic.npu_interface import level_zero
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from accel_magic.probes import level_zero
+from accel_magic.probes import presets
 from accel_magic.probes.bpftrace import results
 from accel_magic.probes.bpftrace.code import (
     Assign,
@@ -390,10 +390,7 @@ def _line(groups: Sequence[_Group], found: _Findings, *, pid: str, lists: bool) 
         found.notes["without --scope all, only hits of this notebook's processes count"] = None
     if set(_SCHEDULER) <= set(words):
         found.notes["%%ktrace offcpu measures how long threads wait, and why"] = None
-    if any("intel_vpu:" in word for word in words):
-        found.notes["%%ktrace npu traces the important functions of this driver"] = None
-    if any(level_zero.LOADER in word for word in words):
-        found.notes["%%ktrace npu:api traces the Level Zero calls that reach the driver"] = None
+    found.notes.update(dict.fromkeys(presets.advice(words)))
     parts = (
         f"--scope {quoted(pid)}" if pid else "--scope all" if everybody else "",
         "--mode count" if counts else "",

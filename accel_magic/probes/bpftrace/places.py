@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from accel_magic.probes import level_zero
+from accel_magic.probes import presets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,8 +134,8 @@ def _user(text: str, kind: str, rest: str) -> Place:
     if "+" in function or re.fullmatch(r"0x[0-9a-fA-F]+|\d+", function):
         return _none(text, "only a function's entry and return can be probed, not addresses or offsets")
     note = ""
-    if level_zero.is_npu_driver(library) and function.startswith("ze"):
-        library, note = level_zero.LOADER, level_zero.WHY_THE_LOADER
+    if (functions := presets.hidden(library, function)) is not None:
+        library, note = functions.instead, functions.why
     returns = kind == "uretprobe"
     return Place(
         text,

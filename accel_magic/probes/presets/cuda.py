@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
-from accel_magic.probes.presets import PresetProbe
+from accel_magic.probes.presets import Preset, PresetProbe
 
-PRESET: Final = "cuda"
+NAME: Final = "cuda"
 LIBRARY: Final = "libcuda.so.1"
-INSTALL: Final = {LIBRARY: "install NVIDIA's driver, which includes the library"}
+INSTALL: Final = MappingProxyType({LIBRARY: "install NVIDIA's driver, which includes the library"})
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,14 @@ def has_own_stream(symbol: str) -> bool:
     return _OWN_STREAM.search(symbol) is not None
 
 
-PROBES: Final = tuple(
-    PresetProbe(f"cuda:{call.kind}", f"latency:uprobe:{LIBRARY}:{symbol}", captures, group="the CUDA driver")
-    for call in CALLS
-    for symbol, captures in call.entries
+PRESET: Final = Preset(
+    name=NAME,
+    probes=tuple(
+        PresetProbe(f"{NAME}:{call.kind}", f"latency:uprobe:{LIBRARY}:{symbol}", captures, group="the CUDA driver")
+        for call in CALLS
+        for symbol, captures in call.entries
+    ),
+    install=INSTALL,
+    for_users=True,
 )
-"""The probes. Entry points missing from a driver cannot be called, so none of them is required."""
+"""Entry points missing from a driver cannot be called, so none of the probes is required."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.probes.presets.drm import PRESET, SCHEDULER
+from accel_magic.probes.presets import is_of
+from accel_magic.subsystems.drm.drivers import DRIVERS
+from accel_magic.subsystems.drm.presets import PRESETS
+from accel_magic.subsystems.drm.presets.drm import NAME, SCHEDULER
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 def _claims(point: ProbePoint) -> bool:
     """Whether it is a tracepoint of the scheduler, or of any part of the preset."""
-    return point.target == SCHEDULER or point.probe.partition(":")[0] == PRESET
+    return point.target == SCHEDULER or is_of(point.probe, NAME)
 
 
 def _tables(recording: Recording, events: pd.DataFrame) -> DrmTables:
@@ -69,6 +72,8 @@ def _tracks(recording: Recording, tables: Callable[[], DrmTables]) -> Iterable[b
 
 SUBSYSTEM: Final = Subsystem(
     name="drm",
+    presets=PRESETS,
+    drivers=DRIVERS,
     claims=_claims,
     tables=_tables,
     rules=_rules,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from accel_magic.analysis.nesting import enclosing
 from accel_magic.demangle import plain_name
-from accel_magic.probes.presets import drm, nvidia
+from accel_magic.subsystems.drm.presets import drm, nvidia
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.thread_events import NONE, captured, nullable, pick
-from accel_magic.probes.presets import drm
+from accel_magic.subsystems.drm.presets import drm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.analysis.driver_trace import DriverNeeds
 from accel_magic.findings import Rule
-from accel_magic.probes.presets import drm
 from accel_magic.subsystems.drm import checks
+from accel_magic.subsystems.drm.presets import drm
 
 if TYPE_CHECKING:
     from accel_magic.subsystems.drm.checks import Analysed

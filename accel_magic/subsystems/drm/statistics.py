@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes.presets import drm
 from accel_magic.subsystems.drm.jobs import TIMED_OUT
+from accel_magic.subsystems.drm.presets import drm
 from accel_magic.subsystems.drm.waits import START
 
 if TYPE_CHECKING:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.subsystems.npu.driver import DRIVER
+from accel_magic.subsystems.npu.driver import DRIVER, KERNEL_DRIVER
+from accel_magic.subsystems.npu.preset import PRESET
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import pandas as pd
     from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.flame.stacks import Stacks
+    from accel_magic.checks import Check
     from accel_magic.findings import Rule
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.profile import ProfileBuilder
@@ -81,8 +86,17 @@ def _accelerator(builder: ProfileBuilder, recording: Recording, stacks: Stacks) 
     return add_jobs(builder, recording, stacks)
 
 
+def _checks(root: Path) -> AbstractContextManager[Iterable[Check]]:
+    from accel_magic.subsystems.npu.doctor import has_npu, libraries
+
+    return nullcontext(libraries(expects_npu=has_npu(root)))
+
+
 SUBSYSTEM: Final = Subsystem(
     name="npu",
+    presets=(PRESET,),
+    drivers=(KERNEL_DRIVER,),
+    checks=_checks,
     claims=_claims,
     tables=_tables,
     rules=_rules,

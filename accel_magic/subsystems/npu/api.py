@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.thread_events import signed32
-from accel_magic.probes import level_zero
+from accel_magic.npu_interface import level_zero
 from accel_magic.subsystems.npu.contexts import NONE
 from accel_magic.subsystems.npu.families import API, FENCE, IOCTL, IPC, LAYERS
 from accel_magic.subsystems.npu.layers import ENDS_WAIT, RECEIVE, STARTS_WAIT, WAIT, layers
@@ -69,7 +69,7 @@ def api_summary(trace: DriverTrace, steps: pd.DataFrame | None = None) -> pd.Dat
 
 
 def unexpected(trace: DriverTrace, steps: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Compare what happened below each call with the map of Level Zero (`probes.presets.level_zero`).
+    """Compare what happened below each call with the map of Level Zero (`npu_interface.level_zero`).
 
     Args:
         trace: A trace with times.

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.thread_events import NONE, answers, captured, inside, latest, nullable, signed32
-from accel_magic.probes import level_zero
+from accel_magic.npu_interface import level_zero
 from accel_magic.subsystems.npu.objects import refused
 from accel_magic.subsystems.npu.tracks import (
     ABORTS,

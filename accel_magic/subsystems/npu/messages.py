@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.thread_events import NONE, captured, newest_before, nullable
-from accel_magic.probes.npu_messages import JOB_DONE, NAMES, REPLIES, SENDERS
+from accel_magic.npu_interface.firmware_messages import JOB_DONE, NAMES, REPLIES, SENDERS
 from accel_magic.subsystems.npu.contexts import interrupts
 from accel_magic.subsystems.npu.polls import newest, polls, reads
 

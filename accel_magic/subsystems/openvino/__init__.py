@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from accel_magic.subsystems.openvino.preset import PRESET
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import pandas as pd
 
     from accel_magic.analysis.findings import Findings
+    from accel_magic.checks import Check
     from accel_magic.findings import Rule
     from accel_magic.probes.plan import ProbePoint
     from accel_magic.recording.recording import Recording
@@ -45,4 +49,18 @@ def _summary(recording: Recording, tables: Callable[[], OpenVino], _findings: Ca
     return brief(recording, tables)
 
 
-SUBSYSTEM: Final = Subsystem(name="openvino", claims=_claims, tables=_tables, rules=_rules, summary=_summary)
+def _checks(root: Path) -> AbstractContextManager[Iterable[Check]]:
+    from accel_magic.subsystems.openvino.doctor import checks
+
+    return checks(root)
+
+
+SUBSYSTEM: Final = Subsystem(
+    name="openvino",
+    presets=(PRESET,),
+    checks=_checks,
+    claims=_claims,
+    tables=_tables,
+    rules=_rules,
+    summary=_summary,
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from accel_magic.findings import Evidence, Stretch
-from accel_magic.probes.presets import openvino as presets
+from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.trace import CREATED, INFERENCE, LAYER, STEP
 
@@ -71,7 +71,7 @@ class Needs:
 
 def nothing_traced(openvino: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     """OpenVINO was asked for, and reported no task."""
-    asked = any(map(presets.names_openvino, openvino.trace.points))
+    asked = any(map(preset.names_openvino, openvino.trace.points))
     if asked and not len(openvino.trace.totals):
         yield Evidence({"tasks": 0})
 
@@ -246,8 +246,8 @@ def npu_host_copies(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Eviden
     steps = trace.of_kind(STEP)
     inferences = trace.of_kind(INFERENCE)
     inferences = inferences[inferences["device"] == "npu"]
-    outer = steps[steps["name"].isin(presets.NPU_STEPS)]
-    inner = steps.loc[~steps["name"].isin(presets.NPU_STEPS)]
+    outer = steps[steps["name"].isin(preset.NPU_STEPS)]
+    inner = steps.loc[~steps["name"].isin(preset.NPU_STEPS)]
     spent = np.zeros(len(inferences))
     for chosen, sign in ((outer, 1), (inner, -1)):
         of = trace.within(inferences, chosen)
@@ -255,7 +255,7 @@ def npu_host_copies(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Eviden
         spent += np.bincount(of[of >= 0], weights, minlength=len(inferences))
     if len(inferences) < _ENOUGH:
         return
-    waiting = steps[steps["name"].astype(str) == presets.NPU_WAIT]
+    waiting = steps[steps["name"].astype(str) == preset.NPU_WAIT]
     of = trace.within(inferences, waiting)
     weights = waiting["duration_ns"].to_numpy()[of >= 0]
     host = inferences["duration_ns"].to_numpy() - np.bincount(of[of >= 0], weights, minlength=len(inferences))
@@ -280,7 +280,7 @@ def workers_spin(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]
     requests, events = openvino.requests, openvino.trace.events
     if not len(requests):
         return
-    spins = events.loc[events["function"] == presets.YIELD, "time_ns"]
+    spins = events.loc[events["function"] == preset.YIELD, "time_ns"]
     during = spins.between(requests["start_ns"].min(), requests["end_ns"].max())
     per_inference = float(during.sum()) / len(requests)
     if per_inference > rule.threshold:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes.presets import openvino
+from accel_magic.probes.presets.openvino import names_layers
 from accel_magic.subsystems.openvino.requests import model_of
 from accel_magic.subsystems.openvino.trace import INFERENCE, LAYER, LOOP, PRIMITIVE, TYPE
 
@@ -36,7 +36,7 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
     OpenVINO says of its compiled models. Empty for versions of OpenVINO that do not tell layers apart.
     """
     totals = trace.totals[trace.totals["kind"] == LAYER].set_index("name")
-    if not openvino.names_layers(trace.recording.machine.get("openvino", "")):
+    if not names_layers(trace.recording.machine.get("openvino", "")):
         totals = totals.iloc[:0]
     table = totals[_COLUMNS].rename(columns={"count": "executions"})
     inferences = trace.totals.loc[trace.totals["kind"] == INFERENCE, "total_ns"].sum()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes.presets import openvino
 from accel_magic.subsystems.npu.jobs import ABORTED, DONE, ERROR, OK, REFUSED, TIMED_OUT
+from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.trace import INFERENCE, LAYER, STEP
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def model_of(task: str) -> str:
 
 def _queued(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
     """Time in the queue: the first call of `start_async` is of the first inference on another thread, and so on."""
-    calls = trace.events[trace.events["function"].astype(str).str.contains(openvino.START_ASYNC, regex=False)]
+    calls = trace.events[trace.events["function"].astype(str).str.contains(preset.START_ASYNC, regex=False)]
     queued = pd.Series(pd.NA, table.index, dtype="Int64")
     for pid, own in calls.groupby("pid", sort=False):
         asked = own["time_ns"].to_numpy()
@@ -93,7 +93,7 @@ def _queued(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
 def _waiting(trace: OpenVinoTrace, found: pd.DataFrame) -> pd.Series[int]:
     """Time that each inference waited for the NPU."""
     steps = trace.of_kind(STEP)
-    waits = steps[steps["name"].astype(str) == openvino.NPU_WAIT]
+    waits = steps[steps["name"].astype(str) == preset.NPU_WAIT]
     of = trace.within(found, waits)
     spent = np.bincount(of[of >= 0], waits["duration_ns"].to_numpy()[of >= 0], minlength=len(found))
     known = np.isin(np.arange(len(found)), of)
@@ -103,9 +103,9 @@ def _waiting(trace: OpenVinoTrace, found: pd.DataFrame) -> pd.Series[int]:
 def _faults(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
     """Page faults during each inference; those during several count for each."""
     counted = pd.Series(pd.NA, table.index, dtype="Int64")
-    if not any(point.function == openvino.FAULT for point in trace.points):
+    if not any(point.function == preset.FAULT for point in trace.points):
         return counted
-    events = trace.events[trace.events["function"] == openvino.FAULT]
+    events = trace.events[trace.events["function"] == preset.FAULT]
     for pid, own in table.groupby("pid", sort=False):
         times = events.loc[events["pid"] == pid, "time_ns"].to_numpy()
         ends = (np.searchsorted(times, own[edge].to_numpy()) for edge in ("end_ns", "start_ns"))
@@ -115,9 +115,9 @@ def _faults(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
 
 def _raised(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[bool]:
     """Whether OpenVINO raised an exception during each inference, in its thread; NA if exceptions were not traced."""
-    if not any(openvino.EXCEPTION in point.function for point in trace.points):
+    if not any(preset.EXCEPTION in point.function for point in trace.points):
         return pd.Series(pd.NA, table.index, dtype="boolean")
-    raised = trace.events["function"].astype(str).str.contains(openvino.EXCEPTION, regex=False)
+    raised = trace.events["function"].astype(str).str.contains(preset.EXCEPTION, regex=False)
     calls = trace.events.loc[raised, ["tid", "time_ns"]].rename(columns={"time_ns": "start_ns"})
     return pd.Series(table.index.isin(trace.within(table, calls)), table.index, dtype="boolean")
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.findings import Rule
-from accel_magic.probes.presets import openvino as presets
-from accel_magic.subsystems.openvino import checks
+from accel_magic.subsystems.openvino import checks, preset
 from accel_magic.subsystems.openvino.checks import Needs
 from accel_magic.subsystems.openvino.trace import CREATED, INFERENCE, LAYER, LOOP, STEP
 
@@ -171,7 +170,7 @@ RULES: Final[tuple[Rule[Analysed], ...]] = (
         unit="share of the time of an inference after the first, at 1 us per page fault",
         source="0.5 to 2 us per fault were measured; 5 % is less than the variation between inferences",
         check=checks.first_touch,
-        needs=Needs((INFERENCE, presets.FAULT)),
+        needs=Needs((INFERENCE, preset.FAULT)),
     ),
     Rule(
         "openvino.npu-host-copies",
@@ -211,6 +210,6 @@ RULES: Final[tuple[Rule[Analysed], ...]] = (
         unit="calls per inference",
         source="workers that find work at once call it a few times",
         check=checks.workers_spin,
-        needs=Needs((INFERENCE, presets.YIELD)),
+        needs=Needs((INFERENCE, preset.YIELD)),
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes.presets import openvino
+from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.trace import INFERENCE
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     names = dict(zip(events["tid"], events["comm"].astype(str), strict=True))
     function = events["function"].astype(str)
     traced = {point.function for point in trace.points}
-    sleep = next((name for name in ("wait", openvino.SLEEP) if name in traced), None)
+    sleep = next((name for name in ("wait", preset.SLEEP) if name in traced), None)
     rows = []
     for tid, own in tasks.groupby("tid", sort=False):
         of_thread = events["tid"] == tid
         slept = np.nan if sleep is None else events.loc[of_thread & (function == sleep), "duration_ns"].sum()
-        spins = int((of_thread & (function == openvino.YIELD)).sum()) if openvino.YIELD in traced else pd.NA
+        spins = int((of_thread & (function == preset.YIELD)).sum()) if preset.YIELD in traced else pd.NA
         rows.append(
             {
                 "tid": tid,

@@ -13,7 +13,7 @@ import pandas as pd
 from accel_magic.analysis.frames import latency_frame
 from accel_magic.analysis.nesting import enclosing
 from accel_magic.probes.globs import matcher
-from accel_magic.probes.presets import openvino
+from accel_magic.subsystems.openvino import preset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,12 +30,12 @@ LOOP: Final = "loop"
 STEP: Final = "step"
 OTHER: Final = "other"
 _KINDS: Final = {
-    INFERENCE: openvino.INFERENCES,
-    LAYER: openvino.LAYERS,
-    TYPE: openvino.TYPES,
-    PRIMITIVE: openvino.PRIMITIVES,
-    CREATED: openvino.CREATED,
-    LOOP: openvino.LOOPS,
+    INFERENCE: preset.INFERENCES,
+    LAYER: preset.LAYERS,
+    TYPE: preset.TYPES,
+    PRIMITIVE: preset.PRIMITIVES,
+    CREATED: preset.CREATED,
+    LOOP: preset.LOOPS,
 }
 """Globs of the domains by kind of task."""
 _NAMES: Final = (*_KINDS, STEP)
@@ -47,7 +47,7 @@ def kind_of(point: ProbePoint) -> str:
     if point.kind != "itt":
         return OTHER
     kind = next((kind for kind, glob in _KINDS.items() if matcher(glob)(point.target)), OTHER)
-    return STEP if kind == INFERENCE and not point.function.startswith(openvino.INFERENCE) else kind
+    return STEP if kind == INFERENCE and not point.function.startswith(preset.INFERENCE) else kind
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class OpenVinoTrace:
 
         Empty if no Python code of the traced process called them.
         """
-        events = self.events[self.events["function"].isin(openvino.COMPILED)]
+        events = self.events[self.events["function"].isin(preset.COMPILED)]
         duration = events.get("duration_ns", pd.Series(np.zeros(len(events)))).to_numpy().astype(np.int64)
         start = events["time_ns"].to_numpy()
         calls = pd.DataFrame(

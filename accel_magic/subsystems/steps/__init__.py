@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.subsystems.steps import marks, torch
 from accel_magic.subsystems.subsystem import NodesTrace, Subsystem
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def _of_nodes(trace: NodesTrace) -> StepTables:
 
 SUBSYSTEM: Final = Subsystem(
     name="steps",
+    presets=(marks.PRESET, torch.PRESET),
     of_nodes=_of_nodes,
     attributes=MappingProxyType({"steps": "steps", "collectives": "collectives", "stragglers": "stragglers"}),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps import torch
 from accel_magic.subsystems.steps.steps import RANK, integers, processes, texts
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.errors import ResultError
-from accel_magic.probes.presets import steps as marks
-from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps import marks, torch
 from accel_magic.subsystems.steps.coverage import Coverage, Ints
 
 if TYPE_CHECKING:

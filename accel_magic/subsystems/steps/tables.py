@@ -9,9 +9,7 @@ import numpy as np
 
 from accel_magic.analysis.waits import FAULTS
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.probes.presets import steps as marks
-from accel_magic.probes.presets import torch
-from accel_magic.subsystems.steps import collectives, lateness, perfetto, steps
+from accel_magic.subsystems.steps import collectives, lateness, marks, perfetto, steps, torch
 from accel_magic.subsystems.steps.causes import Activity, Spans
 from accel_magic.subsystems.steps.lateness import LATE_NS, By, Clocks
 from accel_magic.subsystems.steps.stragglers import Stragglers

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,8 @@ from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import completion, presets
 from accel_magic.probes.matching import make_plan
 from accel_magic.probes.plan import Capture
-from accel_magic.probes.presets import PresetProbe, npu
+from accel_magic.probes.presets import PresetProbe
+from accel_magic.subsystems.npu.preset import PRESET
 from tests.support.errors import raises
 
 TABLE = (
@@ -24,7 +26,8 @@ TABLE = (
 
 @pytest.fixture(autouse=True)
 def _table(monkeypatch):
-    monkeypatch.setattr(presets, "_table", lambda _name: TABLE)
+    small = replace(PRESET, probes=TABLE, install={"libze_nowhere": "apt install libze-nowhere"})
+    monkeypatch.setattr(presets, "_sources", [lambda: {"npu": small}])
 
 
 @pytest.fixture
@@ -97,9 +100,7 @@ def test_a_preset_without_any_existing_probe_raises_the_reason(root):
         make_plan(["npu:api"], root=root)
 
 
-def test_a_missing_library_is_reported_with_its_package(root, monkeypatch):
-    monkeypatch.setitem(npu.INSTALL, "libze_nowhere", "apt install libze-nowhere")
-
+def test_a_missing_library_is_reported_with_its_package(root):
     with raises("probe.no-library", ProbeError) as refused:
         make_plan(["npu:api"], root=root)
     assert refused.value.fix == "apt install libze-nowhere"

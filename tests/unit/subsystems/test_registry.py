@@ -1,7 +1,9 @@
 """Subsystems: our own, and one that another package adds with an entry point."""
 
 import json
+import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from types import ModuleType
@@ -12,17 +14,25 @@ import pytest
 from bokeh.plotting import figure
 
 from accel_magic import subsystems
+from accel_magic.api import doctor, options
+from accel_magic.broker import policy
+from accel_magic.checks import Check
 from accel_magic.cluster.clock import same_machine
 from accel_magic.cluster.node import Node
+from accel_magic.errors import ProbeError
 from accel_magic.findings import Evidence, Rule
+from accel_magic.probes import completion, grammar, presets
+from accel_magic.probes.matching import make_plan
+from accel_magic.probes.presets import Preset, PresetProbe
 from accel_magic.recording.live import LiveSample
 from accel_magic.results.cluster import ClusterResult, NodeTrace
 from accel_magic.results.trace import TraceResult
-from accel_magic.subsystems.subsystem import Subsystem
+from accel_magic.subsystems.subsystem import Driver, Subsystem
 from accel_magic.views.live.counters import Item
 from accel_magic.views.live.trace import LiveHistory, render
+from tests.support.errors import raises
 
-OWN = ["npu", "openvino", "drm", "steps"]
+OWN = ["npu", "openvino", "drm", "steps", "host_api"]
 """Names of our own subsystems."""
 
 
@@ -74,8 +84,18 @@ class Kitchens:
 
 
 KITCHENS = Subsystem(name="kitchens", of_nodes=Kitchens, attributes={"all_boils": "boils"})
+BOILING = Preset(
+    "kettle",
+    (PresetProbe("kettle:boiling", "kprobe:kettle:boil"), PresetProbe("kettle:heating", "uprobe:libkettle:heat")),
+    install={"libkettle": "apt install kettle"},
+    for_users=True,
+    user_drivers=("kettle",),
+)
 KETTLE = Subsystem(
     name="kettle",
+    presets=(BOILING,),
+    drivers=(Driver("kettle_usb", "Kettle", accelerators_of="1234", devices={"1234:0001": "Steamer"}),),
+    checks=lambda root: nullcontext([Check("water", "warning", f"none in {root}", "fill it")]),
     claims=lambda point: point.target == "kettle",
     tables=KettleTables,
     rules=lambda: (DRY, COLD),
@@ -87,6 +107,11 @@ KETTLE = Subsystem(
 )
 
 
+def forget():
+    subsystems.registered.cache_clear()
+    subsystems.all_presets.cache_clear()
+
+
 @pytest.fixture
 def installed(monkeypatch):
     """A function that installs packages with these entry points, by name and value."""
@@ -94,13 +119,13 @@ def installed(monkeypatch):
     def install(**values):
         points = [EntryPoint(name, value, subsystems.GROUP) for name, value in values.items()]
         monkeypatch.setattr(subsystems, "entry_points", lambda *, group: points if group == subsystems.GROUP else [])
-        subsystems.registered.cache_clear()
+        forget()
 
     module = ModuleType("kettle_of_tests")
     module.KETTLE, module.KITCHENS, module.NOT_ONE = KETTLE, KITCHENS, object()
     monkeypatch.setitem(sys.modules, module.__name__, module)
     yield install
-    subsystems.registered.cache_clear()
+    forget()
 
 
 @pytest.fixture
@@ -190,7 +215,7 @@ def test_one_that_cannot_be_loaded_is_a_warning_and_ends_nothing(installed, make
 
 
 def test_one_cannot_take_the_name_of_another(installed, monkeypatch):
-    monkeypatch.setattr(sys.modules["kettle_of_tests"], "NOT_ONE", Subsystem("npu", KETTLE.claims, KettleTables))
+    monkeypatch.setattr(sys.modules["kettle_of_tests"], "NOT_ONE", replace(KETTLE, name="npu"))
     installed(again="kettle_of_tests:NOT_ONE")
 
     with pytest.warns(UserWarning, match="its name is taken"):
@@ -200,3 +225,77 @@ def test_one_cannot_take_the_name_of_another(installed, monkeypatch):
 def test_an_unknown_attribute_is_an_error_that_names_it(make_recording):
     with pytest.raises(AttributeError, match="'TraceResult' object has no attribute 'kettle'"):
         _ = TraceResult(make_recording()).kettle
+
+
+def test_its_preset_is_a_word_of_the_line(installed, tmp_path):
+    installed(kettle="kettle_of_tests:KETTLE")
+    specs = grammar.parse_all(["kettle"])
+
+    assert [(spec.text, spec.kind, spec.name) for spec in specs] == [
+        ("kettle:boiling", "kprobe", "boil"),
+        ("kettle:heating", "uprobe", "heat"),
+    ]
+    assert completion.complete("kettle", root=tmp_path) == ["kettle", "kettle:"]
+    assert "kettle" in options.probes_help()
+    with raises("probe.no-library", ProbeError) as caught:
+        make_plan(["kettle:heating"], root=tmp_path)
+    assert caught.value.fix == "apt install kettle"
+
+
+def test_its_preset_is_allowed_through_the_broker(installed):
+    own = policy.Probes()
+    installed(kettle="kettle_of_tests:KETTLE")
+
+    assert "kettle" in policy.Probes().presets
+    assert set(policy.Probes().presets) - {"kettle"} == set(own.presets)
+    assert policy.Probes().drivers == (*own.drivers, "kettle") or policy.Probes().drivers == ("kettle", *own.drivers)
+
+
+def test_its_driver_and_its_check_are_in_the_doctors_report(installed, tmp_path):
+    installed(kettle="kettle_of_tests:KETTLE")
+    device = tmp_path / "sys/bus/pci/devices/0000:00:01.0"
+    device.mkdir(parents=True)
+    for name, text in {"vendor": "0x1234", "device": "0x0001", "class": "0x120000"}.items():
+        (device / name).write_text(text)
+
+    found = {check.name: check for check in doctor.checks(tmp_path)}
+
+    assert found["driver kettle_usb"].detail.startswith("Kettle: ")
+    assert found["device 0000:00:01.0"].detail == "1234:0001 Steamer: no driver is bound to it"
+    assert found["device 0000:00:01.0"].fix.startswith("modprobe kettle_usb")
+    assert found["water"] == Check("water", "warning", f"none in {tmp_path}", "fill it")
+
+
+def test_a_preset_whose_name_is_taken_is_a_warning(installed, monkeypatch):
+    other = replace(KETTLE, presets=(replace(BOILING, name="npu"),))
+    monkeypatch.setattr(sys.modules["kettle_of_tests"], "KETTLE", other)
+    installed(kettle="kettle_of_tests:KETTLE")
+
+    with pytest.warns(UserWarning, match="preset npu of kettle is not used: its name is taken"):
+        assert "npu:jobs" in presets.parts("npu")
+
+
+def test_without_subsystems_there_is_an_error_and_not_no_presets():
+    code = "from accel_magic.probes import grammar; grammar.parse_all(['npu'])"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "RuntimeError: no presets are provided; accel_magic.subsystems must be imported" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "accel_magic.api.cluster.agent",
+        "accel_magic.api.cluster.inside",
+        "accel_magic.api.guest_record",
+        "accel_magic.api.plans",
+        "accel_magic.command_line",
+        "accel_magic.command_line.broker",
+        "accel_magic.magics.extension",
+    ],
+)
+def test_every_process_that_parses_probes_has_the_presets(module):
+    code = f"import {module}; from accel_magic.probes import grammar; print(len(grammar.parse_all(['npu:files'])))"
+
+    assert int(subprocess.check_output([sys.executable, "-c", code], text=True)) > 4

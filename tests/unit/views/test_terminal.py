@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accel_magic import errors, terminal
-from accel_magic.api.doctor.report import Check, Report
+from accel_magic.api.doctor import Check, Report
 from accel_magic.api.gpu_recording import frame_of
 from accel_magic.banners import Replayed
 from accel_magic.command_line.progress import Bar

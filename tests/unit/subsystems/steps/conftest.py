@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.probes.presets import steps as marks
-from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps import marks, torch
 
 PARTS = {
     "accel_magic:step": marks.PROBE,

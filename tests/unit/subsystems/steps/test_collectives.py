@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps import torch
 from accel_magic.subsystems.steps.collectives import ONLY_GROUP, collectives_of
 from accel_magic.subsystems.steps.coverage import Coverage
 from accel_magic.subsystems.steps.steps import processes, steps_of, waited, with_waiting

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import ResultError
-from accel_magic.probes.presets import torch
+from accel_magic.subsystems.steps import torch
 from accel_magic.subsystems.steps.steps import steps_of
 from tests.support.errors import raises
 

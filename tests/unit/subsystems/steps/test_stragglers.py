@@ -10,11 +10,10 @@ from pandas.testing import assert_frame_equal
 from accel_magic.cluster.clock import same_machine
 from accel_magic.cluster.node import Node
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.probes.presets import steps as marks
-from accel_magic.probes.presets import torch
 from accel_magic.recording import dataset
 from accel_magic.recording.recording import Column
 from accel_magic.results.cluster import ClusterResult, NodeTrace
+from accel_magic.subsystems.steps import marks, torch
 from tests.support.errors import raises
 
 MS = 1_000_000

@@ -5,12 +5,13 @@ Arguments are those of `CL/cl.h`. Nobody has tried this preset with an OpenCL de
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
-from accel_magic.probes.presets import calls
+from accel_magic.probes.presets import Preset, calls
 
 LIBRARY: Final = "libOpenCL.so.1"
-INSTALL: Final = {LIBRARY: "apt install ocl-icd-libopencl1, besides the driver of the device"}
+_INSTALL: Final = {LIBRARY: "apt install ocl-icd-libopencl1, besides the driver of the device"}
 
 _QUEUE = "queue=arg0:u64"
 _TRANSFER = f"{_QUEUE},buffer=arg1:u64,blocking=arg2:u32,bytes=arg4:u64"
@@ -43,6 +44,11 @@ CALLS: Final[dict[str, dict[str, str]]] = {
 }
 """The calls with their columns, by category."""
 
-PROBES: Final = tuple(
-    probe for kind, functions in CALLS.items() for probe in calls(f"opencl:{kind}", LIBRARY, functions, "OpenCL")
+PRESET: Final = Preset(
+    name="opencl",
+    probes=tuple(
+        probe for kind, functions in CALLS.items() for probe in calls(f"opencl:{kind}", LIBRARY, functions, "OpenCL")
+    ),
+    install=MappingProxyType(_INSTALL),
+    for_users=True,
 )

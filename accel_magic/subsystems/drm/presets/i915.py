@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accel_magic.probes.presets import timed, tracepoints
-
-INSTALL: Final[dict[str, str]] = {}
+from accel_magic.probes.presets import Preset, timed, tracepoints
 
 _IOCTLS = (
     "i915_getparam_ioctl i915_query_ioctl i915_gem_create_ioctl i915_gem_create_ext_ioctl i915_gem_userptr_ioctl "
@@ -23,15 +21,22 @@ _IOCTLS = (
 )
 _LOW_LEVEL = "kernels built with CONFIG_DRM_I915_LOW_LEVEL_TRACEPOINTS"
 
-PROBES: Final = (
-    *timed("i915:ioctls", "i915", _IOCTLS, group="an ioctl of i915"),
-    *tracepoints(
-        "i915:requests",
-        "i915",
-        "i915_request_queue i915_request_add i915_request_retire i915_request_wait_begin i915_request_wait_end",
+PRESET: Final = Preset(
+    name="i915",
+    probes=(
+        *timed("i915:ioctls", "i915", _IOCTLS, group="an ioctl of i915"),
+        *tracepoints(
+            "i915:requests",
+            "i915",
+            "i915_request_queue i915_request_add i915_request_retire i915_request_wait_begin i915_request_wait_end",
+        ),
+        *tracepoints(
+            "i915:requests",
+            "i915",
+            "i915_request_submit i915_request_execute i915_request_in i915_request_out",
+            _LOW_LEVEL,
+        ),
+        *tracepoints("i915:memory", "i915", "i915_gem_* i915_vma_*"),
     ),
-    *tracepoints(
-        "i915:requests", "i915", "i915_request_submit i915_request_execute i915_request_in i915_request_out", _LOW_LEVEL
-    ),
-    *tracepoints("i915:memory", "i915", "i915_gem_* i915_vma_*"),
+    interrupt_events=("i915",),
 )

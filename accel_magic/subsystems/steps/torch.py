@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from accel_magic.probes.presets import PresetProbe
+from accel_magic.probes.presets import Preset, PresetProbe
 
 LIBRARY: Final = "libtorch_cpu.so"
-INSTALL: Final = {LIBRARY: "pip install torch where accel_magic is installed, or import torch before the traced cell"}
+_INSTALL: Final = {LIBRARY: "pip install torch where accel_magic is installed, or import torch before the traced cell"}
 
 COLLECTIVES: Final = "torch:collectives"
 GROUPS: Final = "torch:groups"
@@ -76,21 +77,24 @@ def _own() -> Path | None:
     return next((file.resolve() for file in files if file.is_file()), None)
 
 
-PLACES: Final = {LIBRARY: _own}
-
-
 def _probe(part: str, function: str, args: str) -> PresetProbe:
     return PresetProbe(part, f"uprobe:{LIBRARY}:{function}*", args, group=part)
 
 
-PROBES: Final = (
-    _probe(COLLECTIVES, MADE, f"{WORK}=arg0:u64,{OPERATION}=arg3:u8,{NUMBER}=arg4:u64"),
-    _probe(COLLECTIVES, ENQUEUED, f"{GROUP}=arg0:u64,{WORK}=arg1[0]:u64"),
-    _probe(COLLECTIVES, FINISHED, f"{WORK}=arg0:u64"),
-    _probe(COLLECTIVES, FAILED, f"{WORK}=arg0:u64"),
-    _probe(GROUPS, GROUP_MADE, f"{GROUP}=arg0:u64"),
-    _probe(GROUPS, GROUP_NAMED, f"{GROUP_NAME}=arg1[0]:str"),
-    _probe(WAITS, WAIT, f"{WORK}=arg0:u64"),
-    _probe(WAITS, WAIT_FOR_ALL, ""),
-    _probe(STEPS, RECORDED, f"{NAME}=arg1[0]:str"),
+PRESET: Final = Preset(
+    name="torch",
+    probes=(
+        _probe(COLLECTIVES, MADE, f"{WORK}=arg0:u64,{OPERATION}=arg3:u8,{NUMBER}=arg4:u64"),
+        _probe(COLLECTIVES, ENQUEUED, f"{GROUP}=arg0:u64,{WORK}=arg1[0]:u64"),
+        _probe(COLLECTIVES, FINISHED, f"{WORK}=arg0:u64"),
+        _probe(COLLECTIVES, FAILED, f"{WORK}=arg0:u64"),
+        _probe(GROUPS, GROUP_MADE, f"{GROUP}=arg0:u64"),
+        _probe(GROUPS, GROUP_NAMED, f"{GROUP_NAME}=arg1[0]:str"),
+        _probe(WAITS, WAIT, f"{WORK}=arg0:u64"),
+        _probe(WAITS, WAIT_FOR_ALL, ""),
+        _probe(STEPS, RECORDED, f"{NAME}=arg1[0]:str"),
+    ),
+    install=MappingProxyType(_INSTALL),
+    places=MappingProxyType({LIBRARY: _own}),
+    for_users=True,
 )

@@ -31,10 +31,12 @@ Omitted, because they add overhead but no information:
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.probes import level_zero
-from accel_magic.probes.presets import PresetProbe
+from accel_magic.npu_interface import level_zero
+from accel_magic.probes.presets import HiddenFunctions, Preset, PresetProbe
+from accel_magic.subsystems.npu.driver import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,15 +45,7 @@ FILES, MEMORY, IPC, JOBS, POWER, BOOT, API = (
     f"npu:{part}" for part in ("files", "memory", "ipc", "jobs", "power", "boot", "api")
 )
 
-OF_DEVICE: Final = (IPC, JOBS, POWER, BOOT)
-"""In interrupts and kernel threads, these show types and numbers of messages and jobs, and how they ended."""
-
-OBJECTS: Final = {"dma_fence": "context"}
-"""Each queue of a process has a context of its own for its fences."""
-
-INSTALL: Final = {level_zero.LOADER: level_zero.GET_THE_LOADER}
-
-_DRIVER = "kprobe:intel_vpu:"
+_DRIVER = f"kprobe:{DRIVER}:"
 _TIMED = f"latency:{_DRIVER}"
 _FILE = "file=arg2:u64"
 _BUFFER = "bo=arg0:u64"
@@ -83,7 +77,7 @@ def _events(part: str, category: str, events: str) -> Iterator[PresetProbe]:
 
 _RECOVERY = "ivpu_pm_trigger_recovery"
 
-PROBES: Final[tuple[PresetProbe, ...]] = (
+_PROBES: Final[tuple[PresetProbe, ...]] = (
     *_timed(FILES, "ivpu_open ivpu_postclose", "file=arg1:u64"),
     *_timed(FILES, "ivpu_get_param_ioctl", f"{_PARAMETER},value=arg1[8]:u64@return,{_FILE}"),
     *_timed(FILES, "ivpu_set_param_ioctl", f"{_PARAMETER},value=arg1[8]:u64,{_FILE}"),
@@ -159,4 +153,36 @@ PROBES: Final[tuple[PresetProbe, ...]] = (
     PresetProbe(API, f"uprobe:{level_zero.LAB_DRIVER}:{level_zero.LAB_INFERENCE}", "graph=arg0:str",
                 group="Level Zero"),
 )  # fmt: skip
-"""The probes. A place belongs to the first probe that matches it, or to one that measures its latency."""
+
+PRESET: Final = Preset(
+    name="npu",
+    probes=_PROBES,
+    install=MappingProxyType({level_zero.LOADER: level_zero.GET_THE_LOADER}),
+    for_users=True,
+    user_drivers=(DRIVER,),
+    user_tracepoints=("vpu:*",),
+    # In interrupts and kernel threads, these show types and numbers of messages and jobs, and how they ended.
+    of_device=(IPC, JOBS, POWER, BOOT),
+    objects=MappingProxyType({"dma_fence": "context"}),  # each queue of a process has its own context for its fences
+    interrupt_events=("vpu", "dma_fence"),
+    without_device=MappingProxyType(
+        {DRIVER: "; without an NPU: the Jupyter kernel 'Python 3 (NPU lab)', or python -m accel_magic lab trace --help"}
+    ),
+    hidden=(
+        HiddenFunctions(
+            libraries=level_zero.NPU_LIBRARIES,
+            functions="ze",
+            instead=level_zero.LOADER,
+            example="zeMemAllocHost",
+            why=level_zero.WHY_THE_LOADER,
+            more=f"or npu:api for all calls that reach the driver; if there is no loader: {level_zero.GET_THE_LOADER}",
+            code="probe.npu-driver-library",
+        ),
+    ),
+    advice=MappingProxyType(
+        {
+            f"{DRIVER}:": "%%ktrace npu traces the important functions of this driver",
+            level_zero.LOADER: "%%ktrace npu:api traces the Level Zero calls that reach the driver",
+        }
+    ),
+)

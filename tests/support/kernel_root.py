@@ -1,16 +1,11 @@
-"""Fake /proc and /sys trees, the NPU driver's functions in the lab's kernels, and small compiled programs."""
+"""Fake /proc and /sys trees, and small compiled programs."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-
-from accel_magic.errors import ProbeError
-from accel_magic.probes import libraries
-from tests.support.paths import ROOT
 
 KALLSYMS = """\
 ffffffff81000000 T _stext
@@ -38,9 +33,6 @@ ffffffffc00000a0 d ivpu_pci_driver\t[intel_vpu]
 ffffffffc0010000 t bpf_prog_6deef7357e7b4530\t[bpf]
 """
 MODULES = "intel_vpu 274432 0 - Live 0xffffffffc0000000\ndrm 737280 1 intel_vpu, Live 0x0000000000000000\n"
-LISTED = Path(__file__).with_name("driver_functions.txt")
-"""Functions of the driver, as listed by the lab's kernels."""
-DRM = ("drm_gem_close_ioctl", "drm_gem_handle_delete")
 BLACKLIST = "0xffffffff81000160-0xffffffff81000180\tbanned\n"
 
 
@@ -80,56 +72,3 @@ def compiled(tmp_path):
         return tmp_path / name
 
     return build
-
-
-@pytest.fixture(scope="session")
-def driver_functions():
-    """`driver_functions["7.2"]` is {function: whether a probe can be attached}."""
-    kernels = {}
-    for line in LISTED.read_text().splitlines()[1:]:
-        name, *places = line.split()
-        for place in places:
-            kernels.setdefault(place.removesuffix("-"), {})[name] = not place.endswith("-")
-    return kernels
-
-
-@pytest.fixture(params=["6.12", "6.18", "7.2"])
-def kernel(request):
-    return request.param
-
-
-@pytest.fixture
-def functions(driver_functions, kernel):
-    """{function: whether a probe can be attached} of each kernel in turn."""
-    return driver_functions[kernel]
-
-
-@pytest.fixture
-def machine(kernel_root, functions, monkeypatch):
-    """Build a folder used as `/` of a machine with that kernel: `machine(built_in=("drm",))`.
-
-    It has the functions and neither tracepoints nor Level Zero.
-    """
-
-    def no_library(name, _pid):
-        raise ProbeError(f"there is no {name}", why="nobody knows it", code="probe.no-library")
-
-    def build(built_in=()):
-        monkeypatch.setattr(libraries, "resolve", no_library)
-        lines = [f"{name} [intel_vpu]" for name, traceable in functions.items() if traceable]
-        lines += [name if "drm" in built_in else f"{name} [drm]" for name in DRM]
-        modules = "intel_vpu 274432 0 - Live 0x0\n" + ("" if "drm" in built_in else "drm 737280 1 - Live 0x0\n")
-        root = kernel_root(kallsyms="", modules=modules, traceable="\n".join(lines) + "\n", built_in=built_in)
-        (root / "sys/kernel/tracing/events/sched").mkdir(parents=True, exist_ok=True)
-        return root
-
-    return build
-
-
-@pytest.fixture(scope="session")
-def recorded_run():
-    """Folder of data about a recorded run on a real NPU; skips if it is not available."""
-    folder = ROOT.parent / "shared/data"
-    if not folder.is_dir():
-        pytest.skip("the recorded run is not at hand")
-    return folder

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accel_magic.probes.presets import timed
-
-INSTALL: Final[dict[str, str]] = {}
+from accel_magic.probes.presets import Preset, timed
 
 IOCTL: Final = "nvidia_unlocked_ioctl"
 
@@ -24,13 +22,16 @@ _UVM_CALLS = (
 )
 _GPU_FAULTS = "uvm_parent_gpu_service_replayable_faults uvm_gpu_service_replayable_faults"
 
-PROBES: Final = (
-    *timed("nvidia:ioctls", "nvidia", IOCTL, "ioctl=arg1:u32"),
-    *timed("nvidia:uvm", "nvidia_uvm", _UVM_CALLS, group="a call of managed memory"),
-    *timed("nvidia:faults", "nvidia_uvm", _GPU_FAULTS, group="servicing GPU faults"),
-    *timed("nvidia:faults", "nvidia_uvm", "uvm_va_block_cpu_fault uvm_va_block_service_locked"),
-    *timed("nvidia:eviction", "nvidia_uvm", "uvm_va_block_evict_chunks evict_root_chunk", group="evicting memory"),
-    *timed("nvidia:eviction", "nvidia_uvm", "uvm_va_block_make_resident_copy", group="moving memory"),
+PRESET: Final = Preset(
+    name="nvidia",
+    probes=(
+        *timed("nvidia:ioctls", "nvidia", IOCTL, "ioctl=arg1:u32"),
+        *timed("nvidia:uvm", "nvidia_uvm", _UVM_CALLS, group="a call of managed memory"),
+        *timed("nvidia:faults", "nvidia_uvm", _GPU_FAULTS, group="servicing GPU faults"),
+        *timed("nvidia:faults", "nvidia_uvm", "uvm_va_block_cpu_fault uvm_va_block_service_locked"),
+        *timed("nvidia:eviction", "nvidia_uvm", "uvm_va_block_evict_chunks evict_root_chunk", group="evicting memory"),
+        *timed("nvidia:eviction", "nvidia_uvm", "uvm_va_block_make_resident_copy", group="moving memory"),
+    ),
 )
 
 _IOCTLS: Final = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from accel_magic.errors import ProbeError
+from accel_magic.npu_interface.level_zero import CALLS
 from accel_magic.probes import captures, grammar, presets
 from accel_magic.probes.globs import is_glob
-from accel_magic.probes.level_zero import CALLS
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.presets.npu import PROBES
 from accel_magic.subsystems.npu.functions import FAMILIES, family_of
+from accel_magic.subsystems.npu.preset import PRESET
 from tests.support.errors import raises
 
 PARTS = ("npu:files", "npu:memory", "npu:ipc", "npu:jobs", "npu:power", "npu:boot", "npu:api")
@@ -49,7 +49,7 @@ def test_the_parts_are_the_documented_ones():
 
 
 def test_every_probe_is_valid_and_can_provide_its_columns():
-    for probe in PROBES:
+    for probe in PRESET.probes:
         spec = grammar.parse(probe.spec)
         given = captures.parse(probe.args)
         assert spec.kind == "tracepoint" or spec.name != "*"
@@ -60,7 +60,7 @@ def test_every_probe_is_valid_and_can_provide_its_columns():
 
 def test_columns_with_one_name_have_one_type():
     types = {}
-    for probe in PROBES:
+    for probe in PRESET.probes:
         for one in captures.parse(probe.args):
             types.setdefault(one.name, set()).add(one.type)
 
@@ -79,7 +79,7 @@ def test_missing_probes_are_reported_unless_an_alternative_is_present(plan, kern
 
 def test_every_plain_name_is_a_function_of_some_kernel(driver_functions):
     known = {name.partition(".")[0] for functions in driver_functions.values() for name in functions}
-    named = {spec.name for probe in PROBES if (spec := grammar.parse(probe.spec)).target == "intel_vpu"}
+    named = {spec.name for probe in PRESET.probes if (spec := grammar.parse(probe.spec)).target == "intel_vpu"}
 
     # Not in Debian's builds: the first is called ivpu_bo_bind in newer kernels, the second is inlined.
     assert {name for name in named if not is_glob(name)} - known == {"ivpu_bo_pin", "ivpu_suspend"}
@@ -87,7 +87,7 @@ def test_every_plain_name_is_a_function_of_some_kernel(driver_functions):
 
 def test_every_glob_matches_something_in_every_kernel(machine):
     root = machine()
-    for probe in PROBES:
+    for probe in PRESET.probes:
         spec = grammar.parse(probe.spec)
         if spec.target == "intel_vpu" and is_glob(spec.name):
             assert make_plan([probe.spec], root=root).points

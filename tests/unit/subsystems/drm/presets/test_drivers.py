@@ -9,9 +9,9 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.probes import captures, grammar, presets
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.presets import drm, nvidia
+from accel_magic.subsystems.drm.presets import drm, nvidia
 from tests.support.errors import raises
-from tests.unit.probes.presets.conftest import FORMATS, events, functions
+from tests.unit.subsystems.drm.presets.conftest import FORMATS, events, functions
 
 DRIVERS = ("xe", "i915", "amdgpu", "amdxdna", "habanalabs")
 RECORDED = sorted(path.stem for name in DRIVERS for path in FORMATS.glob(f"{name}-*.txt"))

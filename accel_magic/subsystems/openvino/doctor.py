@@ -1,34 +1,25 @@
-"""The libraries through which programs use an NPU: the Level Zero loader, the NPU's user-mode driver, OpenVINO."""
+"""Whether OpenVINO works here, and the devices that it sees."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
-import re
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
-from accel_magic.api.doctor.report import Check
-from accel_magic.errors import AccelMagicError
-from accel_magic.probes import libraries as known_libraries
-from accel_magic.probes.level_zero import LOADER
+from accel_magic.checks import Check
+from accel_magic.subsystems.npu.doctor import has_npu
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from types import TracebackType
 
-    from accel_magic.api.doctor.report import Status
-
 DEADLINE_S: Final = 60.0
 """OpenVINO answers in a second or two; under the lab's emulation just importing it takes half a minute."""
-_DRIVERS: Final = ("libze_intel_npu.so.1", "libze_intel_vpu.so.1")
-"""The NPU's library; releases before 1.16 use the second name."""
-_OTHER_DRIVERS: Final = "ZE_ENABLE_ALT_DRIVERS"
-_INSTALL_DRIVER: Final = "install Intel's NPU driver: github.com/intel/linux-npu-driver/releases"
-_VERSION: Final = re.compile(r"\.so\.(\d+(?:\.\d+)+)$")
 _MARK: Final = "accel_magic:"
 _ASK: Final = f"""
 import json, openvino
@@ -46,33 +37,11 @@ print("\\n{_MARK}" + json.dumps(found), flush=True)
 """
 
 
-def libraries(*, has_npu: bool) -> tuple[Check, ...]:
-    """Check the loader and the NPU's driver library; if there is an NPU, a missing one is a warning."""
-    missing: Status = "warning" if has_npu else "info"
-    loader = _find(LOADER)
-    if loader is None:
-        first = Check("Level Zero loader", missing, f"{LOADER} not found", "apt install libze1")
-    else:
-        first = Check("Level Zero loader", "ok", _at(loader))
-    driver = next((found for name in _DRIVERS if (found := _find(name)) is not None), None)
-    given = os.environ.get(_OTHER_DRIVERS, "")
-    more = f"; the environment adds {_OTHER_DRIVERS}={given}" if given else ""
-    if driver is None:
-        detail = f"neither {' nor '.join(_DRIVERS)} found{more}"
-        return first, Check("NPU user-mode driver", "info" if given else missing, detail, _INSTALL_DRIVER)
-    return first, Check("NPU user-mode driver", "ok", f"{_at(driver)}{more}")
-
-
-def _find(name: str) -> Path | None:
-    try:
-        return known_libraries.resolve(name, os.getpid())
-    except AccelMagicError:
-        return None
-
-
-def _at(library: Path) -> str:
-    found = _VERSION.search(library.name)
-    return f"{found[1]} at {library}" if found else f"version unknown, at {library}"
+@contextmanager
+def checks(root: Path) -> Iterator[Iterable[Check]]:
+    """Ask OpenVINO for its devices; the answer is waited for when the check is iterated."""
+    with AskedOpenVino() as asked:
+        yield (asked.check(expects_npu=has_npu(root)) for _ in range(1))
 
 
 class AskedOpenVino:
@@ -119,8 +88,8 @@ class AskedOpenVino:
                 if pipe is not None:
                     pipe.close()
 
-    def check(self, *, has_npu: bool) -> Check:
-        """Wait for the answer; `has_npu`: whether an NPU is expected in it."""
+    def check(self, *, expects_npu: bool) -> Check:
+        """Wait for the answer; `expects_npu`: whether an NPU should be in it."""
         if self._child is None:
             return Check("OpenVINO", "info", "not installed", f"{sys.executable} -m pip install openvino")
         try:
@@ -135,7 +104,7 @@ class AskedOpenVino:
         found = json.loads(lines[-1].removeprefix(_MARK))
         shown = [f"{device} ({', '.join(_facts(name, driver)) or 'no name'})" for device, name, driver in found]
         detail = f"{self._version}: {', '.join(shown) or 'no device'}"
-        if has_npu and not any(device.startswith("NPU") for device, _, _ in found):
+        if expects_npu and not any(device.startswith("NPU") for device, _, _ in found):
             fix = "install the Level Zero loader and the NPU's user-mode driver (checked above)"
             return Check("OpenVINO", "warning", f"{detail}; it does not see the NPU", fix)
         return Check("OpenVINO", "ok", detail)

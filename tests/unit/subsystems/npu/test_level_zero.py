@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from accel_magic.npu_interface.level_zero import BY_NAME, CALLS, ENTRIES, HANDLERS, result_name
 from accel_magic.probes import captures
-from accel_magic.probes.level_zero import BY_NAME, CALLS, ENTRIES, HANDLERS, result_name
 
 DRM_HANDLERS = {
     "drm_gem_close_ioctl",

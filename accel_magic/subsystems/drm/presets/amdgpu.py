@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accel_magic.probes.presets import timed, tracepoints
-
-INSTALL: Final[dict[str, str]] = {}
+from accel_magic.probes.presets import Preset, timed, tracepoints
 
 _IOCTLS = (
     "amdgpu_info_ioctl amdgpu_ctx_ioctl amdgpu_vm_ioctl amdgpu_sched_ioctl amdgpu_bo_list_ioctl amdgpu_cs_ioctl "
@@ -27,10 +25,14 @@ _KFD = (
     "kfd_ioctl_create_event kfd_ioctl_destroy_event kfd_ioctl_set_event kfd_ioctl_reset_event kfd_ioctl_wait_events"
 )
 
-PROBES: Final = (
-    *timed("amdgpu:ioctls", "amdgpu", _IOCTLS, group="an ioctl of amdgpu"),
-    *timed("amdgpu:kfd", "amdgpu", _KFD, group="an ioctl of the compute driver"),
-    *tracepoints("amdgpu:jobs", "amdgpu", "amdgpu_cs* amdgpu_sched_run_job"),
-    *tracepoints("amdgpu:memory", "amdgpu", "amdgpu_bo_* amdgpu_vm_*"),
-    *tracepoints("amdgpu:interrupts", "amdgpu", "amdgpu_iv"),
+PRESET: Final = Preset(
+    name="amdgpu",
+    probes=(
+        *timed("amdgpu:ioctls", "amdgpu", _IOCTLS, group="an ioctl of amdgpu"),
+        *timed("amdgpu:kfd", "amdgpu", _KFD, group="an ioctl of the compute driver"),
+        *tracepoints("amdgpu:jobs", "amdgpu", "amdgpu_cs* amdgpu_sched_run_job"),
+        *tracepoints("amdgpu:memory", "amdgpu", "amdgpu_bo_* amdgpu_vm_*"),
+        *tracepoints("amdgpu:interrupts", "amdgpu", "amdgpu_iv"),
+    ),
+    interrupt_events=("amdgpu", "amdgpu_dm"),
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.probes import presets
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.presets import steps, torch
+from accel_magic.subsystems.steps import marks, torch
 from tests.support.errors import raises
 
 FUNCTIONS = {
@@ -59,12 +60,13 @@ def test_functions_are_found_in_the_installed_pytorch_without_importing_it(pytor
 
 
 def test_without_pytorch_the_error_says_how_to_get_it(kernel_root, monkeypatch):
-    monkeypatch.setattr(torch, "PLACES", {torch.LIBRARY: lambda: None})
+    lost = replace(torch.PRESET, places={torch.LIBRARY: lambda: None})
+    monkeypatch.setattr(presets, "_sources", [lambda: {"torch": lost}])
 
     with raises("probe.no-library", ProbeError) as caught:
         make_plan(["torch"], root=kernel_root())
 
-    assert caught.value.fix == torch.INSTALL[torch.LIBRARY]
+    assert caught.value.fix == torch.PRESET.install[torch.LIBRARY]
 
 
 def test_steps_are_traced_in_a_process_that_has_not_loaded_the_library(kernel_root):
@@ -72,5 +74,5 @@ def test_steps_are_traced_in_a_process_that_has_not_loaded_the_library(kernel_ro
 
     assert (point.kind, point.function) == ("usdt", "accel_magic:step")
     assert point.semaphore > 0
-    assert point.target == str(presets.place_of(steps.LIBRARY))
+    assert point.target == str(presets.place_of(marks.LIBRARY))
     assert [(one.name, one.source, one.type) for one in point.captures] == [("step", "arg0", "s64")]

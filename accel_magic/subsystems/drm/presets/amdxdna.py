@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accel_magic.probes.presets import timed, tracepoints
-
-INSTALL: Final[dict[str, str]] = {}
+from accel_magic.probes.presets import Preset, timed, tracepoints
 
 _IOCTLS = (
     "amdxdna_drm_create_hwctx_ioctl amdxdna_drm_destroy_hwctx_ioctl amdxdna_drm_config_hwctx_ioctl "
@@ -18,8 +16,12 @@ _IOCTLS = (
     "amdxdna_drm_wait_cmd_ioctl amdxdna_drm_get_info_ioctl amdxdna_drm_get_array_ioctl amdxdna_drm_set_state_ioctl"
 )
 
-PROBES: Final = (
-    *timed("amdxdna:ioctls", "amdxdna", _IOCTLS, group="an ioctl of amdxdna"),
-    *tracepoints("amdxdna:jobs", "amdxdna", "xdna_job"),
-    *tracepoints("amdxdna:mailbox", "amdxdna", "mbox_set_tail mbox_set_head mbox_irq_handle mbox_rx_worker"),
+PRESET: Final = Preset(
+    name="amdxdna",
+    probes=(
+        *timed("amdxdna:ioctls", "amdxdna", _IOCTLS, group="an ioctl of amdxdna"),
+        *tracepoints("amdxdna:jobs", "amdxdna", "xdna_job"),
+        *tracepoints("amdxdna:mailbox", "amdxdna", "mbox_set_tail mbox_set_head mbox_irq_handle mbox_rx_worker"),
+    ),
+    interrupt_events=("amdxdna",),
 )

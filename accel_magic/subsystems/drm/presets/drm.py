@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from accel_magic.probes.presets import PresetProbe
+from accel_magic.probes.presets import Preset, PresetProbe
 
-PRESET: Final = "drm"
-JOBS, TIMEOUTS, FENCES, IOCTLS = (f"{PRESET}:{part}" for part in ("jobs", "timeouts", "fences", "ioctls"))
-INSTALL: Final[dict[str, str]] = {}
+NAME: Final = "drm"
+JOBS, TIMEOUTS, FENCES, IOCTLS = (f"{NAME}:{part}" for part in ("jobs", "timeouts", "fences", "ioctls"))
 
 SCHEDULER: Final = "gpu_scheduler"
 """Category of the scheduler's tracepoints."""
@@ -34,15 +33,19 @@ _SINCE_6_17: Final = (QUEUED[0], STARTED[0], DONE[0], *DEPENDS, BLOCKED[0])
 _BEFORE: Final = (QUEUED[1], STARTED[1], DONE[1], BLOCKED[1])
 _FENCE_EVENTS: Final = ("dma_fence_wait_start", "dma_fence_wait_end", "dma_fence_signaled")
 
-PROBES: Final[tuple[PresetProbe, ...]] = (
-    *(
-        PresetProbe(JOBS, f"tracepoint:{SCHEDULER}:{event}", group=f"the scheduler of {kernels}", kernels=kernels)
-        for kernels, events in ((_NEW, _SINCE_6_17), (_OLD, _BEFORE))
-        for event in events
+PRESET: Final = Preset(
+    name=NAME,
+    probes=(
+        *(
+            PresetProbe(JOBS, f"tracepoint:{SCHEDULER}:{event}", group=f"the scheduler of {kernels}", kernels=kernels)
+            for kernels, events in ((_NEW, _SINCE_6_17), (_OLD, _BEFORE))
+            for event in events
+        ),
+        PresetProbe(TIMEOUTS, f"latency:kprobe:gpu_sched:{TIMEOUT}"),
+        *(PresetProbe(FENCES, f"tracepoint:dma_fence:{event}") for event in _FENCE_EVENTS),
+        PresetProbe(IOCTLS, f"latency:kprobe:drm:{IOCTL}", "ioctl=arg1:u32"),
     ),
-    PresetProbe(TIMEOUTS, f"latency:kprobe:gpu_sched:{TIMEOUT}"),
-    *(PresetProbe(FENCES, f"tracepoint:dma_fence:{event}") for event in _FENCE_EVENTS),
-    PresetProbe(IOCTLS, f"latency:kprobe:drm:{IOCTL}", "ioctl=arg1:u32"),
+    interrupt_events=("drm", SCHEDULER, "dma_fence"),
 )
 
 _CORE_IOCTLS: Final = {

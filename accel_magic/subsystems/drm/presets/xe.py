@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accel_magic.probes.presets import timed, tracepoints
-
-INSTALL: Final[dict[str, str]] = {}
+from accel_magic.probes.presets import Preset, timed, tracepoints
 
 _IOCTLS = (
     "xe_query_ioctl xe_gem_create_ioctl xe_gem_mmap_offset_ioctl xe_vm_create_ioctl xe_vm_destroy_ioctl "
@@ -18,10 +16,14 @@ _IOCTLS = (
     "xe_exec_queue_set_property_ioctl xe_wait_user_fence_ioctl xe_observation_ioctl"
 )
 
-PROBES: Final = (
-    *timed("xe:ioctls", "xe", _IOCTLS, group="an ioctl of xe"),
-    *tracepoints("xe:jobs", "xe", "xe_sched_job_*"),
-    *tracepoints("xe:queues", "xe", "xe_exec_queue_*"),
-    *tracepoints("xe:fences", "xe", "xe_hw_fence_*"),
-    *tracepoints("xe:memory", "xe", "xe_bo_* xe_vma_*"),
+PRESET: Final = Preset(
+    name="xe",
+    probes=(
+        *timed("xe:ioctls", "xe", _IOCTLS, group="an ioctl of xe"),
+        *tracepoints("xe:jobs", "xe", "xe_sched_job_*"),
+        *tracepoints("xe:queues", "xe", "xe_exec_queue_*"),
+        *tracepoints("xe:fences", "xe", "xe_hw_fence_*"),
+        *tracepoints("xe:memory", "xe", "xe_bo_* xe_vma_*"),
+    ),
+    interrupt_events=("xe",),
 )

@@ -95,7 +95,7 @@ def test_struct_offsets_agree_with_a_compiler(header, tmp_path):
 
 
 def test_every_entry_point_has_its_own_probe_and_maps_to_its_call():
-    symbols = [probe.spec.rpartition(":")[2] for probe in cuda.PROBES]
+    symbols = [probe.spec.rpartition(":")[2] for probe in cuda.PRESET.probes]
 
     assert len(symbols) == len(set(symbols)) > 150
     assert len(grammar.parse_all(["cuda"])) == len(symbols)

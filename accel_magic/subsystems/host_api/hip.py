@@ -6,12 +6,13 @@ not recorded. Nobody has tried this preset with an AMD GPU.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
-from accel_magic.probes.presets import calls
+from accel_magic.probes.presets import Preset, calls
 
 LIBRARY: Final = "libamdhip64"
-INSTALL: Final = {LIBRARY: "install AMD's ROCm, or apt install libamdhip64-5"}
+_INSTALL: Final = {LIBRARY: "install AMD's ROCm, or apt install libamdhip64-5"}
 
 _LAUNCH = "handle=arg0:u64,shared_bytes=arg6:u64,stream=arg7:u64"
 _MODULE_LAUNCH = (
@@ -60,6 +61,11 @@ CALLS: Final[dict[str, dict[str, str]]] = {
 }
 """The calls with their columns, by category."""
 
-PROBES: Final = tuple(
-    probe for kind, functions in CALLS.items() for probe in calls(f"hip:{kind}", LIBRARY, functions, "HIP")
+PRESET: Final = Preset(
+    name="hip",
+    probes=tuple(
+        probe for kind, functions in CALLS.items() for probe in calls(f"hip:{kind}", LIBRARY, functions, "HIP")
+    ),
+    install=MappingProxyType(_INSTALL),
+    for_users=True,
 )

@@ -10,7 +10,6 @@ library exports them, so they are listed here but cannot be traced; their effect
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,10 +30,8 @@ GET_THE_LOADER: Final = (
     "apt install libze1, besides Intel's driver; in the lab: python -m accel_magic lab build --level-zero"
 )
 
-
-def is_npu_driver(library: str) -> bool:
-    """Whether a library's name or path is that of Intel's user-mode NPU driver (called `vpu` before v1.16)."""
-    return re.fullmatch(r"(?:.*/)?(?:lib)?ze_intel_(?:npu|vpu)(?:\.so.*)?", library) is not None
+NPU_LIBRARIES: Final = r"(?:.*/)?(?:lib)?ze_intel_(?:npu|vpu)(?:\.so.*)?"
+"""Regular expression of names and paths of Intel's user-mode NPU driver (called `vpu` before v1.16)."""
 
 
 @dataclass(frozen=True)

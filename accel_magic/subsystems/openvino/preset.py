@@ -1,0 +1,69 @@
+"""OpenVINO's inferences, layers and compilation: ITT tasks of its libraries, oneDNN and oneTBB."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from accel_magic.probes.presets import Preset, PresetProbe, is_of
+
+if TYPE_CHECKING:
+    from accel_magic.probes.plan import ProbePoint
+
+NAME: Final = "openvino"
+LIBRARY: Final = "libopenvino"
+
+INFERENCES: Final = "ov::phases::*::inference"
+"""Domains with one task per inference; on the NPU also with tasks for its steps."""
+INFERENCE: Final = "SyncInfer"
+"""Beginning of the names of the tasks that are whole inferences: `SyncInferenceCPU::infer::Model1`."""
+NPU_WAIT: Final = "Pipeline::pull"
+"""The step of an inference on the NPU that waits for it."""
+NPU_STEPS: Final = ("Inference::start", "Inference::get_result")
+"""The steps that copy inputs and outputs, around submission and wait."""
+START_ASYNC: Final = "ov12InferRequest11start_async"
+"""Part of the mangled name of `ov::InferRequest::start_async`."""
+EXCEPTION: Final = "ov9ExceptionC2E"
+"""Part of the mangled name of the constructor that all exceptions of OpenVINO call."""
+LAYERS: Final = "ov::op::*::details"
+"""Domains with one task per execution of a node of the compiled model, under its friendly name."""
+TYPES: Final = "ov::op::*::exec"
+"""Domains with the same by the node's type, such as `Convolution::execute`."""
+PRIMITIVES: Final = "dnnl::primitive::execute"
+CREATED: Final = "dnnl::primitive::create"
+LOOPS: Final = "tbb"
+COMPILED: Final = ("openvino.compile_model", "openvino.import_model")
+"""Tasks of the calls from Python that compile a model or load a compiled one (`itt.marking`)."""
+
+YIELD: Final = "sys_enter_sched_yield"
+"""The call in which TBB's workers spin."""
+SLEEP: Final = "sys_enter_futex"
+"""The call in which they sleep."""
+FAULT: Final = "page_fault_user"
+
+PRESET: Final = Preset(
+    name=NAME,
+    probes=(
+        PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
+        PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{START_ASYNC}*"),
+        PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{EXCEPTION}*"),
+        PresetProbe("openvino:layers", f"itt:{INFERENCES}:*"),
+        PresetProbe("openvino:layers", f"itt:{LAYERS}:*"),
+        PresetProbe("openvino:layers", f"itt:{TYPES}:*"),
+        PresetProbe("openvino:primitives", f"itt:{PRIMITIVES}:*"),
+        PresetProbe("openvino:threads", f"itt:{LOOPS}:*"),
+        PresetProbe("openvino:compile", f"itt:{CREATED}:*"),
+        *(PresetProbe("openvino:compile", f"itt:python:{name}") for name in COMPILED),
+        PresetProbe("openvino:threads", f"tracepoint:syscalls:{YIELD}"),
+        PresetProbe("openvino:threads", f"latency:tracepoint:syscalls:{SLEEP}"),
+        PresetProbe("openvino:memory", f"itt:{INFERENCES}:*"),
+        PresetProbe("openvino:memory", f"tracepoint:exceptions:{FAULT}"),
+    ),
+    install=MappingProxyType({LIBRARY: "pip install openvino, and import it before the traced cell"}),
+    for_users=True,
+)
+
+
+def names_openvino(point: ProbePoint) -> bool:
+    """Whether a probe point can only be OpenVINO's: of the preset, or tasks of its domains."""
+    return is_of(point.probe, NAME) or point.target.startswith("ov::") or point.function in COMPILED
