@@ -6,8 +6,9 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from accel_magic.probes.presets import is_of
 from accel_magic.subsystems.npu.driver import DRIVER, KERNEL_DRIVER
-from accel_magic.subsystems.npu.preset import PRESET
+from accel_magic.subsystems.npu.preset import NAME, PRESET
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _WITH_TRACKS: Final = ("ivpu_", "ze")
 
 
 def _claims(point: ProbePoint) -> bool:
-    return point.target == DRIVER
+    """Whether the preset asked for it, or it is a function of the driver that other probes selected."""
+    return is_of(point.probe, NAME) or point.target == DRIVER
 
 
 def _tables(recording: Recording, events: pd.DataFrame) -> Npu:

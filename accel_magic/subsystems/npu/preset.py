@@ -41,8 +41,9 @@ from accel_magic.subsystems.npu.driver import DRIVER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NAME: Final = "npu"
 FILES, MEMORY, IPC, JOBS, POWER, BOOT, API = (
-    f"npu:{part}" for part in ("files", "memory", "ipc", "jobs", "power", "boot", "api")
+    f"{NAME}:{part}" for part in ("files", "memory", "ipc", "jobs", "power", "boot", "api")
 )
 
 _DRIVER = f"kprobe:{DRIVER}:"
@@ -155,7 +156,7 @@ _PROBES: Final[tuple[PresetProbe, ...]] = (
 )  # fmt: skip
 
 PRESET: Final = Preset(
-    name="npu",
+    name=NAME,
     probes=_PROBES,
     install=MappingProxyType({level_zero.LOADER: level_zero.GET_THE_LOADER}),
     for_users=True,

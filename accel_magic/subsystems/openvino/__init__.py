@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.subsystems.openvino.preset import PRESET
+from accel_magic.probes.presets import is_of
+from accel_magic.subsystems.openvino.preset import NAME, PRESET
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ _DOMAINS: Final = ("ov::", "dnnl::")
 
 
 def _claims(point: ProbePoint) -> bool:
-    return point.kind == "itt" and point.target.startswith(_DOMAINS)
+    """Whether the preset asked for it, or it is a task of OpenVINO or oneDNN that other probes selected."""
+    return is_of(point.probe, NAME) or (point.kind == "itt" and point.target.startswith(_DOMAINS))
 
 
 def _tables(recording: Recording, events: pd.DataFrame) -> OpenVino:

@@ -299,3 +299,36 @@ def test_every_process_that_parses_probes_has_the_presets(module):
     code = f"import {module}; from accel_magic.probes import grammar; print(len(grammar.parse_all(['npu:files'])))"
 
     assert int(subprocess.check_output([sys.executable, "-c", code], text=True)) > 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "part", "claiming"),
+    [
+        ("itt:python:openvino.compile_model", "openvino:compile", {"openvino"}),
+        ("itt:tbb:*", "openvino:threads", {"openvino"}),
+        ("tracepoint:exceptions:page_fault_user", "openvino:memory", {"openvino"}),
+        ("tracepoint:dma_fence:dma_fence_signaled", "drm:fences", {"drm"}),
+        ("tracepoint:dma_fence:dma_fence_signaled", "npu:jobs", {"npu"}),
+        ("latency:uprobe:libze_loader.so.1:zeInit", "npu:api", {"npu"}),
+        ("itt:ov::op::cpu::details:MatMul", "itt:*:*", {"openvino"}),
+        ("kprobe:intel_vpu:ivpu_open", "intel_vpu:*", {"npu"}),
+        ("tracepoint:gpu_scheduler:drm_sched_job_run", "tracepoint:gpu_scheduler:*", {"drm"}),
+        ("itt:tbb:parallel_for", "itt:*:*", set()),
+        ("itt:python:mine", "itt:python:*", set()),
+        ("itt:*:*", "itt:*:*", set()),
+        ("kprobe:openvino:layers", "openvino:l*", set()),
+        ("tracepoint:exceptions:page_fault_user", "tracepoint:exceptions:*", set()),
+        ("tracepoint:dma_fence:dma_fence_signaled", "tracepoint:dma_fence:*", set()),
+    ],
+)
+def test_a_point_belongs_to_the_subject_whose_preset_asked_for_it(make_point, spec, part, claiming):
+    point = make_point(0, spec, probe=part)
+
+    assert {one.name for one in subsystems.registered().values() if one.claims(point)} == claiming
+
+
+def test_a_trace_of_other_tasks_has_no_notes_about_openvino(make_recording):
+    result = TraceResult(make_recording(["latency:itt:tbb:parallel_for", "latency:itt:python:mine"], [(1000, 0)]))
+
+    assert result.diagnose().ids == ("no-subsystem",)
+    assert "openvino" not in result.summary().lower()

@@ -56,7 +56,7 @@ def test_drivers_named_in_the_environment_are_shown(libraries, monkeypatch):
 
 @pytest.mark.parametrize(("expects_npu", "status"), [(True, "warning"), (False, "info")])
 def test_missing_libraries_are_warnings_only_with_an_npu(libraries, monkeypatch, expects_npu, status):
-    monkeypatch.setattr(checks, "_find", lambda _: None)
+    monkeypatch.setattr(doctor, "_find", lambda _: None)
 
     found = doctor.libraries(expects_npu=expects_npu)
 

@@ -91,7 +91,7 @@ def test_a_hanging_child_is_killed(openvino, tmp_path):
 
 
 def test_openvino_that_is_not_installed_is_information(monkeypatch):
-    monkeypatch.setattr(checks, "_version", lambda: None)
+    monkeypatch.setattr(doctor, "_version", lambda: None)
 
     check = openvino_check(expects_npu=False)
 
