@@ -109,7 +109,7 @@ def test_text_and_html_have_banner_sentences_tables_and_findings_once(npu):
 def traced(make_recording, npu):
     def result(spec, events=((10, 0),)):
         made = TraceResult(make_recording([spec], events))
-        made._made["npu"] = npu
+        made._made["npu"], made._diagnosed["npu"] = npu, npu.findings
         return made
 
     return result
@@ -118,7 +118,7 @@ def traced(make_recording, npu):
 def test_the_result_of_a_cell_has_a_summary(traced):
     result = traced("kprobe:intel_vpu:ivpu_open")
 
-    lines = brief(result.recording, lambda: result.npu)
+    lines = brief(result.recording, lambda: result.npu, lambda: result.npu.findings)
     assert lines[:-1] == sentences(result.npu)
     assert lines[-1] == "diagnose(): 1 problem, 2 rules checked; problem: 1 of 3 jobs hung"
     assert "2 mappings of 1,040 pages" in result.summary()
