@@ -1,4 +1,4 @@
-"""Messages and file descriptors between this package's processes: a 4-byte length, then JSON, over a Unix socket."""
+"""Messages and file descriptors between processes: a 4-byte length, then the bytes, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -123,8 +123,12 @@ def start_process(
 
 
 def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send one message; the descriptors are attached to its length prefix."""
-    data = json.dumps(message).encode()
+    """Send one message as JSON; the descriptors are attached to its length prefix."""
+    send_bytes(connection, json.dumps(message).encode(), descriptors)
+
+
+def send_bytes(connection: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> None:
+    """Send bytes with their length."""
     head = struct.pack("<I", len(data))
     if descriptors:
         socket.send_fds(connection, [head], list(descriptors))
@@ -133,22 +137,22 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequen
         connection.sendall(head + data)
 
 
-def send_packet(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Send one message over a SOCK_SEQPACKET socket; on OSError nothing was sent."""
-    connection.send(json.dumps(message).encode())
-
-
-def receive_packet(connection: socket.socket) -> dict[str, Any]:
-    """Receive a message sent by `send_packet`. Raises ConnectionError if the other side is gone."""
+def receive_packet(connection: socket.socket) -> bytes:
+    """Receive a packet of a SOCK_SEQPACKET socket. Raises ConnectionError if the other side is gone."""
     data = connection.recv(_LARGEST_PACKET)
     if not data:
         raise ConnectionError("the other process has ended")
-    message: dict[str, Any] = json.loads(data)
-    return message
+    return data
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Receive one message and its descriptors, open in this process.
+    """Receive a message of JSON and its descriptors. Raises as `receive_bytes` does."""
+    data, descriptors = receive_bytes(connection)
+    return json.loads(data), descriptors
+
+
+def receive_bytes(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """Receive bytes that were sent with their length, and their descriptors, open in this process.
 
     Raises:
         ConnectionError: The other side is gone.
@@ -169,7 +173,7 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         for descriptor in descriptors:
             os.close(descriptor)
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    return json.loads(data), list(descriptors)
+    return bytes(data), list(descriptors)
 
 
 def readable(connection: socket.socket, wait_s: float) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from accel_magic import machine
 from accel_magic.api.block import Block
 from accel_magic.broker import client as broker
+from accel_magic.codec import Descriptor
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import features
@@ -22,6 +23,7 @@ from accel_magic.kernel.attach import user_program
 from accel_magic.kernel.load import maps as map_reading
 from accel_magic.recording.program import ProgramRecording
 from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader.messages import ProgramRings, Ring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,15 +213,8 @@ def trace_program(path: str | Path, *bindings: str) -> ProgramTrace:
 
 
 def _prepare_reader(rings: tuple[ProgramMap, ...]) -> Prepared:
-    message = {
-        "source": "program",
-        "ring_sizes": [ring.entries for ring in rings],
-        "most_bytes": MOST_RING_BYTES,
-        "live": False,
-        "max_events": None,
-        "duration_ns": None,
-    }
-    return reader.shared().prepare(message, [ring.fd for ring in rings])
+    read = tuple(Ring(map=Descriptor(ring.fd), size=ring.entries) for ring in rings)
+    return reader.shared().prepare(ProgramRings(rings=read, most_bytes=MOST_RING_BYTES))
 
 
 def _content(described: ProgramMap) -> MapContent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from accel_magic.api.open import read_recording
 from accel_magic.api.trace import result_of
 from accel_magic.banners import Replayed
 from accel_magic.cluster.folders import is_folder
+from accel_magic.codec import Descriptor
 from accel_magic.errors import MachineError, RecordingError
 from accel_magic.gpu.live import Feed, GpuSample
 from accel_magic.interrupts import uninterrupted
@@ -25,6 +26,7 @@ from accel_magic.recording import container
 from accel_magic.recording import gpu_store as store
 from accel_magic.recording.live import LiveFeed
 from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader.messages import Playback, PlayedRing
 from accel_magic.recording.recording import Column, Events, Histograms, Outcome, Recording, Samples
 
 if TYPE_CHECKING:
@@ -160,25 +162,20 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         recording = self.recording
         samples = recording.samples
         files = [_file(samples.times_ns, samples.hits, _added(recording)), _file(*_transport(recording))]
-        descriptors = list(files)
-        if feed is not None:
-            descriptors.append(feed.theirs.fileno())
-        message: dict[str, Any] = {
-            "source": "replay",
-            "layout": asdict(_LAYOUT),
-            "points": len(recording.plan.points),
-            "samples": len(recording.samples.times_ns),
-            "counts": [len(recording.events)],
-            "latency_points": [point.id for point in recording.plan.latency_points],
-            "lost": recording.lost.tolist(),
-            "recorded_duration_ns": recording.duration_ns,
-            "speed": self._speed,
-            "live": feed is not None,
-            "max_events": None,
-            "duration_ns": None,
-        }
+        table, records = map(Descriptor, files)
+        source = Playback(
+            layout=_LAYOUT,
+            table=table,
+            rings=(PlayedRing(file=records, count=len(recording.events)),),
+            points=len(recording.plan.points),
+            samples=len(recording.samples.times_ns),
+            latency_points=tuple(point.id for point in recording.plan.latency_points),
+            lost=tuple(recording.lost.tolist()),
+            length_ns=recording.duration_ns,
+            speed=self._speed,
+        )
         try:
-            return reader.shared().prepare(message, descriptors)
+            return reader.shared().prepare(source, live=None if feed is None else feed.theirs.fileno())
         finally:
             for fd in files:
                 os.close(fd)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic import channel
+from accel_magic import channel, codec
 from accel_magic.broker import messages
 from accel_magic.broker.messages import Places, TraceRequest
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
@@ -326,7 +326,7 @@ def _attached(broker: Connection, answer: dict[str, Any], descriptors: list[int]
 
     return Attachment(
         plan=_marked(answer["plan"]),
-        layout=Layout.from_dict(answer["layout"]),
+        layout=codec.converted(answer["layout"], Layout),
         control_fd=maps["control"],
         counters_fd=maps["counters"],
         histograms_fd=maps.get("histograms", -1),

@@ -93,21 +93,6 @@ class Layout:
         rows = self.latencies
         return np.dtype([("counts", "<u8", (rows, buckets.COUNT)), ("total", "<u8", (rows,)), ("max", "<u8", (rows,))])
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Layout:
-        """Rebuild a layout from its `dataclasses.asdict`."""
-        return cls(
-            cpus=data["cpus"],
-            points=data["points"],
-            latencies=data["latencies"],
-            record_sizes=tuple(data["record_sizes"]),
-            point_layouts=tuple(
-                PointLayout(point["ring"], tuple(Item(**item) for item in point["items"]))
-                for point in data["point_layouts"]
-            ),
-            stack_frames=data["stack_frames"],
-        )
-
     def record(self, ring: int) -> np.dtype[np.void]:
         """Dtype of a whole record in a ring: the ring buffer's header, the head, the payload as bytes."""
         payload = self.record_sizes[ring] - HEAD.itemsize

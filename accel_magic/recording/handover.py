@@ -1,7 +1,7 @@
 """Hand a recording to another process as bytes: fast to write, neither decoded nor compressed.
 
 For long-term storage use `store.py`. The format is a line of JSON with the sizes of the parts, then the description (as
-in a stored recording), the layout of the records as JSON, and the rings. Nothing read is executed, and inconsistent
+in a stored recording), the layout of the records, and the rings. Nothing read is executed, and inconsistent
 files are rejected.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from accel_magic import codec
 from accel_magic.errors import RecordingError
-from accel_magic.kernel.attachment import Layout
+from accel_magic.kernel.attachment import Layout  # noqa: TC001 - needed to decode it
 from accel_magic.recording import bounds
 from accel_magic.recording import layout as description
 from accel_magic.recording.decode import RawEvents
@@ -31,6 +32,14 @@ _LONGEST_LINE = 1 << 16
 _ANY = 1 << 62
 
 
+class _Events(codec.Message, frozen=True):
+    """How the events' records are laid out, how many may be used, and the time 0 of the recording, ns."""
+
+    layout: Layout
+    limit: int | None
+    start_ns: int
+
+
 def write(recording: Recording, path: Path) -> None:
     """Write a live recording whose events have not been decoded.
 
@@ -43,7 +52,7 @@ def write(recording: Recording, path: Path) -> None:
         raise TypeError("only a recording with raw events can be handed over")
     parts = [
         description.encode(recording, (), recording.event_count),
-        json.dumps({**asdict(raw.layout), "limit": raw.limit, "start_ns": raw.start_ns}).encode(),
+        codec.encoded(_Events(layout=raw.layout, limit=raw.limit, start_ns=raw.start_ns)),
         *(ring.tobytes() for ring in raw.rings),
     ]
     with path.open("wb") as file:
@@ -105,14 +114,12 @@ def _read(file: BinaryIO, largest: int) -> Recording:
     text, shape, *rings = parts
     with bounds.bounded():
         recording, _ = description.decode(text)
-    fields = json.loads(shape)
-    limit, start_ns = fields.pop("limit"), fields.pop("start_ns")
-    if type(start_ns) is not int or start_ns.bit_length() > 63:
-        raise ValueError(f"invalid start time {start_ns!r:.40}")
-    layout = Layout.from_dict(fields)
-    _check(layout, rings, len(recording.plan.points))
+    events = codec.decoded(shape, _Events)
+    if events.start_ns.bit_length() > 63:
+        raise ValueError(f"invalid start time {events.start_ns}")
+    _check(events.layout, rings, len(recording.plan.points))
     arrays = tuple(np.frombuffer(ring, np.uint8) for ring in rings)
-    return replace(recording, load_events=RawEvents(layout, arrays, start_ns, limit))
+    return replace(recording, load_events=RawEvents(events.layout, arrays, events.start_ns, events.limit))
 
 
 def _check(layout: Layout, rings: list[bytes], points: int) -> None:

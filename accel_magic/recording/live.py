@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from accel_magic import channel
+from accel_magic import channel, codec
 from accel_magic.kernel import own_threads
+from accel_magic.recording.reader.messages import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,15 +97,15 @@ class LiveFeed:
         return channel.readable(self._ours, 0)
 
     def _receive(self) -> LiveSample:
-        message = channel.receive_packet(self._ours)
+        message = codec.receive_packet(self._ours, Sample)
         return LiveSample(
-            time_ns=message["time_ns"],
-            hits=np.array(message["hits"], np.uint64),
-            recorded=message["recorded"],
-            lost=message["lost"],
+            time_ns=message.time_ns,
+            hits=np.array(message.hits, np.uint64),
+            recorded=message.recorded,
+            lost=message.lost,
             latency=tuple(
-                LiveLatency(label, *values) for label, values in zip(self._labels, message["latency"], strict=True)
+                LiveLatency(label, *values) for label, values in zip(self._labels, message.latency, strict=True)
             ),
-            totals=np.array(message["totals"], np.uint64),
-            behind_s=(time.monotonic_ns() - message["sent_ns"]) / 1e9,
+            totals=np.array(message.totals, np.uint64),
+            behind_s=(time.monotonic_ns() - message.sent_ns) / 1e9,
         )

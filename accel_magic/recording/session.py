@@ -7,14 +7,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from accel_magic import demangle, free_memory, machine
 from accel_magic.broker import client as broker
+from accel_magic.codec import Descriptor
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.interrupts import uninterrupted, until_interrupted
 from accel_magic.itt import memory
@@ -36,6 +37,7 @@ from accel_magic.recording.decode import RawEvents
 from accel_magic.recording.live import LiveFeed
 from accel_magic.recording.reader import client as reader
 from accel_magic.recording.reader.client import Read
+from accel_magic.recording.reader.messages import Kernel, Live, Ring, Streamed, Tasks
 from accel_magic.recording.recording import Histograms, Outcome, Recording, Samples
 
 if TYPE_CHECKING:
@@ -151,13 +153,6 @@ class _Kernel:
     counters: NDArray[np.void]
     histograms: NDArray[np.void] | None
 
-    @property
-    def descriptors(self) -> list[int]:
-        """What the reader maps; without histograms their place is taken by the control map."""
-        attachment = self.attachment
-        histograms = attachment.control_fd if self.histograms is None else attachment.histograms_fd
-        return [attachment.control_fd, attachment.counters_fd, histograms, *attachment.ring_fds]
-
 
 @dataclass(frozen=True)
 class _Kept:
@@ -231,19 +226,13 @@ class LiveSession:
         mapped = self._record_mappings(tracers)
         tasks = self._attach_tasks(plan) if plan.task_points else None
         layout = kernel.attachment.layout if kernel is not None else NO_PROGRAMS
-        descriptors = [] if kernel is None else kernel.descriptors
-        if tasks is not None:
-            descriptors.append(tasks.fd)
         if writer is not None and kernel is not None:
-            fds = [kernel.attachment.counters_fd]
-            fds += [kernel.attachment.histograms_fd] if kernel.histograms is not None else []
-            writer.open(plan, machine.describe(), layout, fds)
-            descriptors.append(writer.stream)
+            histograms = kernel.attachment.histograms_fd if kernel.histograms is not None else None
+            writer.open(plan, machine.describe(), layout, kernel.attachment.counters_fd, histograms)
         feed, watch = None, None
         if self._show is not None:
             feed = LiveFeed(plan, self._show)
             self._undo.callback(feed.stop)
-            descriptors.append(feed.theirs.fileno())
             feed.start()
         if tables := _stack_tables(kernel, tasks, plan):
             from accel_magic.kernel.attach.stack_maps import StackWatch  # imports the ELF reader
@@ -254,22 +243,14 @@ class LiveSession:
             self._undo.callback(watch.stop)
             watch.start()
         duration = plan.duration_s
-        message: dict[str, Any] = {
-            "source": "live",
-            "layout": asdict(layout),
-            "points": len(plan.kernel_points),
-            "latencies": sum(point.latency for point in plan.kernel_points),
-            "patterns": len(plan.task_points),
-            "task_record_bytes": tasks.record_bytes if tasks is not None else 0,
-            "stacks": plan.stacks if plan.records_events else (),
-            "ring_sizes": () if kernel is None else kernel.attachment.ring_sizes,
-            "live": feed is not None,
-            "max_events": plan.max_events,
-            "most_bytes": free_memory.available_bytes() // _SHARE if writer is None else _UNLIMITED,
-            "stream_bytes": 0 if writer is None else writer.most_bytes,
-            "duration_ns": None if duration is None else int(duration * 1e9),
-        }
-        prepared = shared.prepare(message, descriptors)
+        most_bytes = free_memory.available_bytes() // _SHARE if writer is None else _UNLIMITED
+        prepared = shared.prepare(
+            _source(plan, layout, kernel, tasks, most_bytes),
+            live=None if feed is None else feed.theirs.fileno(),
+            stream=None if writer is None else Streamed(writer=Descriptor(writer.stream), most_bytes=writer.most_bytes),
+            max_events=plan.max_events,
+            duration_ns=None if duration is None else int(duration * 1e9),
+        )
         self._undo.callback(prepared.drop)
         if writer is not None:
             writer.given()
@@ -494,6 +475,37 @@ class LiveSession:
         if writer is not None:
             writer.finish(rings)
         return read, _Kept(rings, recorded, counts.lost, notes)
+
+
+def _source(plan: Plan, layout: Layout, kernel: _Kernel | None, tasks: TaskTrace | None, most_bytes: int) -> Live:
+    """What the reader reads; it keeps at most so many bytes of records."""
+    stacks = {*plan.stacks} if plan.records_events else set()
+    return Live(
+        kernel=None
+        if kernel is None
+        else Kernel(
+            layout=layout,
+            control=Descriptor(kernel.attachment.control_fd),
+            counters=Descriptor(kernel.attachment.counters_fd),
+            histograms=None if kernel.histograms is None else Descriptor(kernel.attachment.histograms_fd),
+            rings=tuple(
+                Ring(map=Descriptor(fd), size=size)
+                for fd, size in zip(kernel.attachment.ring_fds, kernel.attachment.ring_sizes, strict=True)
+            ),
+            points=len(plan.kernel_points),
+            latencies=sum(point.latency for point in plan.kernel_points),
+            native_stacks=bool({"kernel", "user"} & stacks),
+            most_bytes=most_bytes,
+        ),
+        tasks=None
+        if tasks is None
+        else Tasks(
+            memory=Descriptor(tasks.fd),
+            record_bytes=tasks.record_bytes,
+            patterns=len(plan.task_points),
+            most_bytes=most_bytes,
+        ),
+    )
 
 
 def _about_files(mapped: _Mapped | None, plan: Plan, counts: Counts) -> tuple[str, ...]:

@@ -42,19 +42,6 @@ def test_if_the_other_side_closes_receiving_raises_connection_error_in_and_betwe
         channel.receive(other)
 
 
-def test_a_packet_that_does_not_fit_is_not_sent_partially():
-    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with one, other:
-        one.setblocking(False)
-        sent = 0
-        with pytest.raises(BlockingIOError):
-            while True:
-                channel.send_packet(one, {"number": sent, "filling": "x" * 10_000})
-                sent += 1
-
-        assert [channel.receive_packet(other)["number"] for _ in range(sent)] == list(range(sent))
-
-
 def test_a_helper_that_cannot_be_started_is_a_typed_error(tmp_path):
     with raises("helper.not-started", MachineError, match="reader") as caught:
         channel.start_process([str(tmp_path / "nothing")], what="reader")

@@ -18,6 +18,7 @@ from accel_magic.lab.vm import qemu as command_line
 from accel_magic.lab.vm import settings as tools
 from accel_magic.lab.vm.settings import Settings
 from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader.messages import ProgramRings
 from tests.support.paths import ROOT
 
 PACKAGE = Path(accel_magic.__file__).parent
@@ -123,7 +124,7 @@ def test_a_reader_that_dies_is_an_error_with_its_last_message(monkeypatch):
     monkeypatch.setattr(own_python, "command", lambda *_: words)
     one = reader.Reader()
     with pytest.raises(MachineError) as caught:
-        one.prepare({}, [])
+        one.prepare(ProgramRings(rings=(), most_bytes=1))
     assert "the words before its end" in caught.value.why
     assert "memory" not in str(caught.value)
 
@@ -131,7 +132,7 @@ def test_a_reader_that_dies_is_an_error_with_its_last_message(monkeypatch):
     one = reader.Reader()
     os.kill(one.pid, signal.SIGKILL)
     with pytest.raises(MachineError) as caught:
-        one.prepare({}, [])
+        one.prepare(ProgramRings(rings=(), most_bytes=1))
     assert "memory" in caught.value.why
 
 

@@ -10,21 +10,26 @@ import os
 import signal
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from accel_magic import channel, own_python
+from accel_magic import channel, codec, own_python
+from accel_magic.codec import Descriptor
 from accel_magic.errors import MachineError, too_many_files, typed_shortage
 from accel_magic.kernel.mapped import map_file
+from accel_magic.recording.reader.messages import Drop, Go, Prepare, Ready, Shortage, Stop, Stopped
 from accel_magic.recording.recording import Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from accel_magic.recording.reader.messages import Live, Playback, ProgramRings, Streamed
+
 _TIMEOUT_S = 30.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,29 +68,61 @@ class Reader:
         """Whether it can take a trace."""
         return self._helper.alive
 
-    def prepare(self, message: dict[str, Any], descriptors: Sequence[int]) -> Prepared:
-        """Hand over an attachment or a recording; returns once it is mapped."""
+    def prepare(
+        self,
+        source: Live | Playback | ProgramRings,
+        *,
+        live: int | None = None,
+        stream: Streamed | None = None,
+        max_events: int | None = None,
+        duration_ns: int | None = None,
+    ) -> Prepared:
+        """Hand over what to read; returns once it is mapped.
+
+        Args:
+            source: The maps, or the recording.
+            live: Socket for samples of the counters.
+            stream: Where records go while the trace runs.
+            max_events: Events to record.
+            duration_ns: When to stop counting.
+
+        Raises:
+            MachineError: The process has ended, or cannot open the files that the trace needs.
+
+        """
         number = next(self._numbers)
-        answer, _ = self.ask({"do": "prepare", "trace": number, **message}, descriptors)
-        if "shortage" in answer:
+        message = Prepare(
+            trace=number,
+            source=source,
+            live=None if live is None else Descriptor(live),
+            stream=stream,
+            max_events=max_events,
+            duration_ns=duration_ns,
+        )
+        answer = self._ask(message, lambda: codec.receive(self._connection, Ready, Shortage))
+        if isinstance(answer, Shortage):
             raise too_many_files()
         return Prepared(self, number)
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def notify(self, message: Go | Drop) -> None:
         """Send a message without an answer. Raises MachineError if the process has ended."""
         with self._typed():
-            channel.send(self._connection, message)
+            codec.send(self._connection, message)
+
+    def stop(self, number: int, end_ns: int) -> Stopped:
+        """End a trace, and return what was read. Raises MachineError if the process has ended."""
+        return self._ask(Stop(trace=number, end_ns=end_ns), lambda: codec.receive(self._connection, Stopped))
 
     def end(self) -> None:
         """End the process."""
         self._helper.end()
 
-    def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
+    def _ask(self, message: Prepare | Stop, receive: Callable[[], T]) -> T:
         """Send a message and return its answer. Raises MachineError if the process has ended."""
         with self._typed():
             try:
-                channel.send(self._connection, message, descriptors)
-                return channel.receive(self._connection)
+                codec.send(self._connection, message)
+                return receive()
             except OSError:
                 raise
             except BaseException:
@@ -125,33 +162,33 @@ class Prepared:
 
     def go(self, start_ns: int) -> None:
         """Announce that the traced code starts now; `start_ns` is on CLOCK_MONOTONIC."""
-        self.reader.tell({"do": "go", "trace": self.number, "start_ns": start_ns})
+        self.reader.notify(Go(trace=self.number, start_ns=start_ns))
 
     def stop(self, start_ns: int, end_ns: int) -> Read:
         """End the trace and return everything read. Times are CLOCK_MONOTONIC ns."""
-        answer, descriptors = self.reader.ask({"do": "stop", "trace": self.number, "end_ns": end_ns})
+        stopped = self.reader.stop(self.number, end_ns)
         try:
             with typed_shortage():
-                table, *rings = [map_file(fd) for fd in descriptors]
+                table, *rings = [map_file(file.fd) for file in (stopped.table, *stopped.files)]
         finally:
-            for fd in descriptors:
-                os.close(fd)
-        count, points = answer["samples"], answer["points"]
+            for descriptor in codec.descriptors_of(stopped):
+                os.close(descriptor)
+        count, points = stopped.samples, stopped.points
         times = table[: count * 8].view(np.int64) - start_ns
         hits = table[count * 8 :].view(np.uint64).reshape(count, points).copy()
         return Read(
             rings=tuple(rings),
-            recorded=tuple(answer["recorded"]),
+            recorded=stopped.recorded,
             samples=_with_start(times, hits),
-            end_ns=answer["end_ns"],
-            limit_reached=answer["limit_reached"],
+            end_ns=stopped.end_ns,
+            limit_reached=stopped.limit_reached,
         )
 
     def drop(self) -> None:
         """Drop a trace that will not be stopped, so that the reader releases its maps. Can be called repeatedly."""
         if self.reader.alive:
             with contextlib.suppress(MachineError):  # it has just ended, which released the maps
-                self.reader.tell({"do": "drop", "trace": self.number})
+                self.reader.notify(Drop(trace=self.number))
 
 
 def _with_start(times: NDArray[np.int64], hits: NDArray[np.uint64]) -> Samples:

@@ -1,12 +1,13 @@
 """The reader process: drains ring buffers and samples counters, however busy the notebook's process is.
 
 Run with FD PARENT by `own_python.command`. It needs no privileges and no BCC, only the descriptors that it receives. A
-trace consists of the messages `prepare` (with descriptors), `go` and `stop`, and is identified by a number; see
-`accel_magic.recording.reader.client`.
+trace consists of the messages `Prepare`, `Go` and `Stop`, and is identified by a number; see
+`accel_magic.recording.reader.messages`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -16,10 +17,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
-from accel_magic import channel
-from accel_magic.recording.reader.sources import ProgramSource, ReplaySource, Source, live
+from accel_magic import channel, codec
+from accel_magic.codec import Descriptor
+from accel_magic.recording.reader.messages import Drop, Go, Prepare, Ready, Sample, Shortage, Stop, Stopped
+from accel_magic.recording.reader.sources import source_of
 from accel_magic.recording.reader.stream import Stream
 
 if TYPE_CHECKING:
@@ -50,42 +54,29 @@ class _Samples:
         self.hits.append(hits)
 
 
-_SOURCES: dict[str, Callable[[dict[str, Any], list[int]], Source]] = {
-    "live": live,
-    "replay": ReplaySource,
-    "program": ProgramSource,
-}
-
-
 class Trace:
-    """One trace, from `prepare` to `stop`."""
+    """One trace, from `Prepare` to `Stop`. Raises OSError if this process cannot open the files that it needs."""
 
-    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        self.live: socket.socket | None = None
-        if message["live"]:
-            self.live = socket.socket(fileno=descriptors.pop())
-            self.live.setblocking(False)
-        self.stream: Stream | None = None
-        self.max_events: int | None = message["max_events"]
-        self.duration_ns: int | None = message["duration_ns"]
-        streamed = descriptors.pop() if message.get("stream_bytes") else None
+    def __init__(self, message: Prepare) -> None:
+        self.max_events, self.duration_ns = message.max_events, message.duration_ns
         self._files: list[int] = []
         try:
-            self.source = _SOURCES[message["source"]](message, descriptors)
+            self.source = source_of(message.source)
             self.table = os.memfd_create("samples")
             self._files.append(self.table)
-            if streamed is not None:
-                writer = socket.socket(fileno=streamed)
-                streamed = None
-                self.stream = Stream(writer, self.source.ring_count, message["stream_bytes"])
-            else:
+            self.stream = None if message.stream is None else Stream(message.stream, self.source.ring_count)
+            if self.stream is None:
                 for ring in range(self.source.ring_count):
                     self._files.append(os.memfd_create(f"records-{ring}"))
         except OSError:
-            for descriptor in (*descriptors, *self._files, *([] if streamed is None else [streamed])):
+            for descriptor in (*codec.descriptors_of(message), *self._files):
                 os.close(descriptor)
             raise
         self._files.remove(self.table)
+        self.live: socket.socket | None = None
+        if message.live is not None:
+            self.live = socket.socket(fileno=message.live.fd)
+            self.live.setblocking(False)
         self.recorded = [0] * self.source.ring_count
         self.samples = _Samples()
         self.start_ns = 0
@@ -124,7 +115,7 @@ class Trace:
             self.samples.add(now, self.source.hits())
         if self.live is not None and now >= self.next_live:
             self.next_live = now + _LIVE_NS
-            self.send_live(now)
+            self._send_live(self.live, now)
         if self.duration_ns is not None and not self.end_ns:
             wait = min(wait, max((self.start_ns + self.duration_ns - now) / 1e9, 0.0))
         return wait
@@ -144,24 +135,21 @@ class Trace:
             self.limit_reached = True
         return moved
 
-    def send_live(self, now: int) -> None:
+    def _send_live(self, live: socket.socket, now: int) -> None:
         """Send a sample to the display; drop it if the socket is full, since the next one has the totals."""
-        assert self.live is not None  # noqa: S101 - the caller asked
-        message = {
-            "time_ns": now - self.start_ns,
-            "sent_ns": now,
-            "hits": self.source.planned_hits().tolist(),
-            "recorded": sum(self.recorded),
-            "lost": self.source.lost(),
-            "totals": self.source.totals().tolist(),
-            "latency": self.source.quantiles((0.5, 0.99)),
-        }
-        try:
-            channel.send_packet(self.live, message)
-        except OSError:
-            return
+        sample = Sample(
+            time_ns=now - self.start_ns,
+            sent_ns=now,
+            hits=tuple(self.source.planned_hits().tolist()),
+            recorded=sum(self.recorded),
+            lost=self.source.lost(),
+            totals=tuple(self.source.totals().tolist()),
+            latency=tuple(map(tuple, self.source.quantiles((0.5, 0.99)))),
+        )
+        with contextlib.suppress(OSError):
+            codec.send_packet(live, sample)
 
-    def stop(self, end_ns: int, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], list[int]]:
+    def stop(self, end_ns: int, meanwhile: Callable[[], object]) -> Stopped:
         """Drain the rings and return the answer; `meanwhile` is called in between to serve other traces."""
         deadline = time.monotonic() + _DRAIN_DEADLINE_S
         self.finished = True
@@ -179,17 +167,18 @@ class Trace:
         with open(self.table, "wb", closefd=False) as file:
             file.write(np.array(self.samples.times, np.int64).tobytes())
             file.write(table.tobytes())
-        answer = {
-            "recorded": self.recorded,
-            "samples": len(self.samples.times),
-            "points": len(hits),
-            "end_ns": self.end_ns,
-            "limit_reached": self.limit_reached,
-        }
-        if self.stream is None:
-            return answer, [self.table, *self.files]
-        self.stream.end({**answer, "end_ns": self.end_ns or end_ns}, self.table)
-        return answer, [self.table]
+        stopped = Stopped(
+            recorded=tuple(self.recorded),
+            table=Descriptor(self.table),
+            samples=len(self.samples.times),
+            points=len(hits),
+            end_ns=self.end_ns,
+            limit_reached=self.limit_reached,
+            files=tuple(map(Descriptor, self._files)),
+        )
+        if self.stream is not None:
+            self.stream.end(msgspec.structs.replace(stopped, end_ns=self.end_ns or end_ns))
+        return stopped
 
     def orphaned(self) -> None:
         """End a trace whose process has died: the writer gets everything that the kernel delivered."""
@@ -229,41 +218,39 @@ def _serve(connection: socket.socket, parent: int, traces: dict[int, Trace], pol
             due = poll()
             continue
         try:
-            message, descriptors = channel.receive(connection)
-            _serve_one(traces, message, descriptors, connection, poll)
+            _serve_one(traces, codec.receive(connection, Prepare, Go, Stop, Drop), connection, poll)
         except ConnectionError:
             return
         except OSError as error:
             if error.errno != errno.EMFILE:
                 raise
-            channel.send(connection, {"shortage": True})  # the message was `prepare`: no other opens files
+            codec.send(connection, Shortage())  # the message was `Prepare`: no other opens files
         due = time.monotonic()
 
 
 def _serve_one(
     traces: dict[int, Trace],
-    message: dict[str, Any],
-    descriptors: list[int],
+    message: Prepare | Go | Stop | Drop,
     connection: socket.socket,
     meanwhile: Callable[[], object],
 ) -> None:
     """Handle one message. Raises OSError (EMFILE) if this process cannot open the files that a trace needs."""
-    number = message["trace"]
-    if message["do"] == "prepare":
-        traces[number] = Trace(message, descriptors)
-        channel.send(connection, {"ready": True})
-    elif message["do"] == "go" and number in traces:
-        traces[number].go(message["start_ns"])
-    elif message["do"] == "stop" and number in traces:
-        _hand_over(traces.pop(number), connection, message["end_ns"], meanwhile)
-    elif message["do"] == "drop" and number in traces:
-        traces.pop(number).close()
+    match message:
+        case Prepare(trace=number):
+            traces[number] = Trace(message)
+            codec.send(connection, Ready())
+        case Go(trace=number, start_ns=start_ns) if number in traces:
+            traces[number].go(start_ns)
+        case Stop(trace=number, end_ns=end_ns) if number in traces:
+            _hand_over(traces.pop(number), connection, end_ns, meanwhile)
+        case Drop(trace=number) if number in traces:
+            traces.pop(number).close()
 
 
 def _hand_over(trace: Trace, connection: socket.socket, end_ns: int, meanwhile: Callable[[], object]) -> None:
     """Stop a trace and send what it read; its maps are released on return."""
     try:
-        channel.send(connection, *trace.stop(end_ns, meanwhile))
+        codec.send(connection, trace.stop(end_ns, meanwhile))
     finally:
         trace.close()
 

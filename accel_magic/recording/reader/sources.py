@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from accel_magic import codec
 from accel_magic.kernel import buckets
-from accel_magic.kernel.attachment import Layout
 from accel_magic.kernel.mapped import map_file, map_value
 from accel_magic.kernel.records.rings import MixedRing, Ring
+from accel_magic.recording.reader.messages import Playback, ProgramRings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from accel_magic.recording.reader.messages import Kernel, Live, Tasks
 
 
 BUSY_S = 0.01
@@ -91,22 +94,17 @@ def quiet_s(rooms: Sequence[int], hit_ns: int) -> float:
 class KernelSource:
     """The maps of an attachment to the running kernel."""
 
-    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        layout = Layout.from_dict(message["layout"])
-        control, counters, histograms, *rings = descriptors
-        self.points = message["points"]
-        self.latencies = message["latencies"]
-        self.ring_count = len(rings)
-        self._descriptors = descriptors
-        self._room: int = message["most_bytes"]
-        self._control = map_value(control, layout.control, writable=True)
-        self._counters = map_value(counters, layout.counters)
-        self._histograms = map_value(histograms, layout.histograms) if self.latencies else None
-        self._rings = [
-            Ring(fd, size, layout.record(index))
-            for index, (fd, size) in enumerate(zip(rings, message["ring_sizes"], strict=True))
-        ]
-        hit_ns = _HIT_WITH_NATIVE_STACK_NS if {"kernel", "user"} & {*message["stacks"]} else _HIT_NS
+    def __init__(self, given: Kernel) -> None:
+        layout = given.layout
+        self.points, self.latencies = given.points, given.latencies
+        self.ring_count = len(given.rings)
+        self._descriptors = list(codec.descriptors_of(given))
+        self._room = given.most_bytes
+        self._control = map_value(given.control.fd, layout.control, writable=True)
+        self._counters = map_value(given.counters.fd, layout.counters)
+        self._histograms = None if given.histograms is None else map_value(given.histograms.fd, layout.histograms)
+        self._rings = [Ring(ring.map.fd, ring.size, layout.record(index)) for index, ring in enumerate(given.rings)]
+        hit_ns = _HIT_WITH_NATIVE_STACK_NS if given.native_stacks else _HIT_NS
         self._quiet_s = quiet_s([ring.size // ring.record.itemsize for ring in self._rings], hit_ns)
 
     def go(self, start_ns: int) -> None:
@@ -167,14 +165,14 @@ class TaskSource:
 
     ring_count = 1
 
-    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
+    def __init__(self, given: Tasks) -> None:
         from accel_magic.itt import tasks  # not needed by most traces
 
         self._tasks = tasks
-        self._descriptors = descriptors
-        self._rings = tasks.Rings(descriptors[0], message["task_record_bytes"])
-        self._patterns: int = message["patterns"]
-        self._room: int = message["most_bytes"]
+        self._descriptors = list(codec.descriptors_of(given))
+        self._rings = tasks.Rings(given.memory.fd, given.record_bytes)
+        self._patterns = given.patterns
+        self._room = given.most_bytes
 
     def go(self, start_ns: int) -> None:
         """Do nothing: the notebook's process enables the collectors."""
@@ -281,40 +279,42 @@ class Together:
             part.close()
 
 
-def live(message: dict[str, Any], descriptors: list[int]) -> Source:
-    """Make the source of a live trace. With `patterns`, the last descriptor is the memory of the ITT collectors."""
-    if not message["patterns"]:
-        return KernelSource(message, descriptors)
-    own = TaskSource(message, [descriptors.pop()])
-    return Together(KernelSource(message, descriptors), own) if descriptors else own
+def source_of(given: Live | Playback | ProgramRings) -> Source:
+    """Make the source of a trace."""
+    if isinstance(given, Playback):
+        return ReplaySource(given)
+    if isinstance(given, ProgramRings):
+        return ProgramSource(given)
+    kernel = None if given.kernel is None else KernelSource(given.kernel)
+    tasks = None if given.tasks is None else TaskSource(given.tasks)
+    if kernel is not None and tasks is not None:
+        return Together(kernel, tasks)
+    found = kernel or tasks
+    if found is None:
+        raise ValueError("neither a kernel's maps nor tasks")
+    return found
 
 
 class ReplaySource:
-    """A recording, played back at its original pace times `speed`.
+    """A recording, played back at its original pace times `speed`."""
 
-    Descriptors: first the sample times, hits and summed values (rows of time, point, value); then for each ring the
-    release times (ns since the start), followed by its records in order of release.
-    """
-
-    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        layout = Layout.from_dict(message["layout"])
-        points, samples = message["points"], message["samples"]
-        self._speed: float = message["speed"]
-        self._duration_ns: int = message["recorded_duration_ns"]
-        self._lost: list[int] = message["lost"]
-        self._descriptors = descriptors
-        table, *rings = [map_file(fd) for fd in descriptors]
+    def __init__(self, given: Playback) -> None:
+        points, samples = given.points, given.samples
+        self._speed, self._duration_ns, self._lost = given.speed, given.length_ns, given.lost
+        self._descriptors = list(codec.descriptors_of(given))
+        table = map_file(given.table.fd)
         self._sample_times = table[: samples * 8].view(np.int64)
         end = samples * 8 * (1 + points)
         self._sample_hits = table[samples * 8 : end].view(np.uint64).reshape(samples, points)
         self._added = table[end:].view(np.int64).reshape(-1, 3)
-        self.ring_count = len(rings)
+        self.ring_count = len(given.rings)
         self._records, self._release = [], []
-        for index, (ring, count) in enumerate(zip(rings, message["counts"], strict=True)):
+        for index, played in enumerate(given.rings):
+            ring, count = map_file(played.file.fd), played.count
             self._release.append(ring[: count * 8].view(np.int64))
-            self._records.append(ring[count * 8 :].view(layout.record(index)))
+            self._records.append(ring[count * 8 :].view(given.layout.record(index)))
         self._position = [0] * self.ring_count
-        self._latency = _ReplayedLatency(message["latency_points"])
+        self._latency = _ReplayedLatency(given.latency_points)
         self._start_ns = 0
         self._stopped_ns: int | None = None
 
@@ -390,7 +390,7 @@ class ReplaySource:
 class _ReplayedLatency:
     """Histograms of the durations released so far, by latency point."""
 
-    def __init__(self, points: list[int]) -> None:
+    def __init__(self, points: tuple[int, ...]) -> None:
         self._rows = {point: np.zeros(buckets.COUNT, np.uint64) for point in points}
 
     def add(self, records: NDArray[np.void]) -> None:
@@ -408,10 +408,10 @@ class _ReplayedLatency:
 class ProgramSource:
     """The ring buffers of a user's program; after `most_bytes` they are no longer drained, so its output fails."""
 
-    def __init__(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        self._descriptors = descriptors
-        self._rings = [MixedRing(fd, size) for fd, size in zip(descriptors, message["ring_sizes"], strict=True)]
-        self._room: int = message["most_bytes"]
+    def __init__(self, given: ProgramRings) -> None:
+        self._descriptors = list(codec.descriptors_of(given))
+        self._rings = [MixedRing(ring.map.fd, ring.size) for ring in given.rings]
+        self._room = given.most_bytes
         self.ring_count = len(self._rings)
 
     @property

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+import socket
+from typing import TYPE_CHECKING, Final
 
-from accel_magic import channel
+from accel_magic import channel, codec
+from accel_magic.codec import Descriptor
+from accel_magic.recording.reader.messages import Records, Written
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Sequence
+    from accel_magic.recording.reader.messages import Stopped, Streamed
 
 _PART_BYTES: Final = 16 << 20
 """Records that make a part by their size."""
@@ -23,22 +25,24 @@ class Stream:
     """Collects the records of a trace in files, and hands full ones to the writer.
 
     Args:
-        connection: Socket to the writer.
+        streamed: The socket to the writer, and how much may be in memory, here or at the writer; beyond that, rings are
+            no longer drained, and the kernel counts what does not fit into them.
         rings: Number of rings.
-        most_bytes: Records that may be in memory, here or at the writer; beyond that, rings are no longer drained, and
-            the kernel counts what does not fit into them.
+
+    Raises:
+        OSError: The files cannot be opened; the socket stays open.
 
     """
 
-    def __init__(self, connection: socket.socket, rings: int, most_bytes: int) -> None:
+    def __init__(self, streamed: Streamed, rings: int) -> None:
         self.gone = False
         """Whether the writer has ended or failed."""
-        self._connection = connection
+        self.files = _new_files(rings)
+        self._connection = socket.socket(fileno=streamed.writer.fd)
         self._connection.settimeout(10)
-        self._most_bytes = most_bytes
+        self._most_bytes = streamed.most_bytes
         self._under_way = 0
         self._start_ns = self._handed_ns = 0
-        self.files = _new_files(rings)
 
     def go(self, start_ns: int) -> None:
         """Note that the traced code starts."""
@@ -58,12 +62,12 @@ class Stream:
             self._hand_over(held)
             self._handed_ns = now
 
-    def end(self, message: dict[str, Any], table: int) -> None:
+    def end(self, stopped: Stopped) -> None:
         """Hand over the rest, and report the end of the trace with its counter samples."""
         held = self._held()
         if held:
             self._hand_over(held)
-        self._send({**message, "end": True}, [table])
+        self._send(stopped)
 
     def close(self) -> None:
         """Release everything."""
@@ -78,15 +82,15 @@ class Stream:
         handed = self.files
         self.files = _new_files(len(handed))
         self._under_way += held
-        self._send({"bytes": held}, handed)
+        self._send(Records(size=held, files=tuple(map(Descriptor, handed))))
         for file in handed:
             os.close(file)
 
-    def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+    def _send(self, message: Records | Stopped) -> None:
         if self.gone:
             return
         try:
-            channel.send(self._connection, message, descriptors)
+            codec.send(self._connection, message)
         except OSError:
             self.gone = True
 
@@ -94,8 +98,7 @@ class Stream:
         """Receive which files have been written."""
         try:
             while not self.gone and channel.readable(self._connection, 0):
-                message, _ = channel.receive(self._connection)
-                self._under_way -= message["bytes"]
+                self._under_way -= codec.receive(self._connection, Written).size
         except OSError:
             self.gone = True
 

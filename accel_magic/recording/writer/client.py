@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic import channel, free_memory, own_python
+from accel_magic import channel, codec, free_memory, own_python
+from accel_magic.codec import Descriptor
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.recording import counts, dataset, store
 from accel_magic.recording.decode import decode
+from accel_magic.recording.reader.messages import Begun, Ended, Finish, Finished, Open, Ready
 from accel_magic.recording.recording import Recording, Samples
 
 if TYPE_CHECKING:
@@ -75,14 +77,15 @@ class Writer:
         """How much the reader and the writer may hold in memory."""
         return min(_MOST_BYTES, free_memory.available_bytes() // _SHARE)
 
-    def open(self, plan: Plan, machine: dict[str, str], layout: Layout, descriptors: Sequence[int]) -> None:
+    def open(self, plan: Plan, machine: dict[str, str], layout: Layout, counters: int, histograms: int | None) -> None:
         """Make the dataset.
 
         Args:
             plan: What is traced.
             machine: This machine.
             layout: Layout of the records.
-            descriptors: Of the counters, and of the histograms if there are any.
+            counters: Descriptor of the map of the counters.
+            histograms: That of the histograms, if there are any.
 
         Raises:
             RecordingError: The folder cannot be written to, or holds a dataset.
@@ -92,17 +95,19 @@ class Writer:
         beginning = _beginning(plan, machine, layout)
         self._columns = store.described_columns(beginning.events)
         self._directory = dataset.make(self.folder, beginning)
-        message = {
-            "folder": str(self._directory.path),
-            "layout": asdict(layout),
-            "histograms": len(descriptors) > 1,
-            "limit": plan.max_events,
-        }
         try:
             with self._theirs:
-                files = (self._theirs.fileno(), self._directory.descriptor)
-                channel.send(self._helper.connection, message, [*files, *descriptors])
-            channel.receive(self._helper.connection)
+                message = Open(
+                    folder=str(self._directory.path),
+                    directory=Descriptor(self._directory.descriptor),
+                    stream=Descriptor(self._theirs.fileno()),
+                    layout=layout,
+                    counters=Descriptor(counters),
+                    histograms=None if histograms is None else Descriptor(histograms),
+                    limit=plan.max_events,
+                )
+                codec.send(self._helper.connection, message)
+            codec.receive(self._helper.connection, Ready)
         except OSError:
             raise MachineError(
                 "the writer process ended unexpectedly",
@@ -119,7 +124,7 @@ class Writer:
         """Report the start: CLOCK_MONOTONIC, and how far it is ahead of the kernel's."""
         self._counting = True
         with contextlib.suppress(OSError):  # reported at the end
-            channel.send(self._helper.connection, {"do": "go", "start_ns": start_ns, "shift_ns": shift_ns})
+            codec.send(self._helper.connection, Begun(start_ns=start_ns, shift_ns=shift_ns))
 
     def finish(self, rest: Sequence[NDArray[np.uint8]]) -> None:
         """Wait until everything is written that the reader had, and these records; sets `failed`."""
@@ -129,9 +134,8 @@ class Writer:
                 files.append(os.memfd_create("rest"))
                 with open(files[-1], "wb", closefd=False) as file:
                     file.write(ring.data)
-            channel.send(self._helper.connection, {"do": "finish"}, files)
-            answer, _ = channel.receive(self._helper.connection)
-            self.failed = self.failed or answer["failed"]
+            codec.send(self._helper.connection, Finish(rest=tuple(map(Descriptor, files))))
+            self.failed = self.failed or codec.receive(self._helper.connection, Finished).failed
         except TimeoutError:
             self.failed = "the writer process does not respond"
         except OSError:
@@ -165,7 +169,7 @@ class Writer:
                 self.failed = self.failed or error.why or error.what
             else:
                 with contextlib.suppress(OSError):
-                    channel.send(self._helper.connection, {"do": "ended"})
+                    codec.send(self._helper.connection, Ended())
                 self._helper.process.wait()
         self._helper.forget()
         return recording

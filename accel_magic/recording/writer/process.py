@@ -16,19 +16,19 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from accel_magic import channel
+from accel_magic import codec
 from accel_magic.directories import Directory
 from accel_magic.errors import AccelMagicError
-from accel_magic.kernel.attachment import Layout
 from accel_magic.kernel.mapped import map_file, map_value
 from accel_magic.recording import counts, dataset, store
 from accel_magic.recording.dataset import Manifest, Part
 from accel_magic.recording.decode import decode
+from accel_magic.recording.reader.messages import Begun, Ended, Finish, Finished, Open, Ready, Records, Stopped, Written
 from accel_magic.recording.recording import Samples
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.codec import Descriptor
+    from accel_magic.kernel.attachment import Layout
     from accel_magic.recording.counts import Counts
 
 _EVERY_NS: Final = 800_000_000
@@ -96,20 +98,20 @@ class Writer:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        message, descriptors = channel.receive(control)
-        layout = Layout.from_dict(message["layout"])
-        self._stream: socket.socket | None = socket.socket(fileno=descriptors.pop(0))
-        self.directory = Directory(Path(message["folder"]), descriptors.pop(0))
-        self._counters = map_value(descriptors[0], layout.counters)
-        self._histograms = map_value(descriptors[1], layout.histograms) if message["histograms"] else None
-        for descriptor in descriptors:
+        message = codec.receive(control, Open)
+        layout, histograms = message.layout, message.histograms
+        self._stream: socket.socket | None = socket.socket(fileno=message.stream.fd)
+        self.directory = Directory(Path(message.folder), message.directory.fd)
+        self._counters = map_value(message.counters.fd, layout.counters)
+        self._histograms = None if histograms is None else map_value(histograms.fd, layout.histograms)
+        for descriptor in codec.descriptors_of((message.counters, histograms)):
             os.close(descriptor)
-        self._parts = Parts(self.directory, layout, message["limit"])
+        self._parts = Parts(self.directory, layout, message.limit)
         self._start_ns = self._shift_ns = self._end_ns = self._next_ns = 0
         self._limit_reached = False
         self._failed = ""
         self._samples: Samples | None = None
-        channel.send(control, {"ready": True})
+        codec.send(control, Ready())
 
     def serve(self) -> None:
         """Write until the trace has ended, or its process has."""
@@ -129,13 +131,13 @@ class Writer:
         if self._stream is not None and self._stream.fileno() in ready:
             self._take()
         elif self._control.fileno() in ready:
-            message, descriptors = channel.receive(self._control)
-            if message["do"] == "ended":
+            message = codec.receive(self._control, Begun, Finish, Ended)
+            if isinstance(message, Ended):
                 return False
-            if message["do"] == "go":
-                self._start_ns, self._shift_ns = message["start_ns"], message["shift_ns"]
+            if isinstance(message, Begun):
+                self._start_ns, self._shift_ns = message.start_ns, message.shift_ns
             else:
-                self._finish(descriptors)
+                self._finish(message)
         if time.monotonic_ns() >= self._next_ns:
             self._write_manifest("tracing")
         return True
@@ -144,37 +146,37 @@ class Writer:
         """Receive and write what the reader has finished."""
         assert self._stream is not None  # noqa: S101 - it was polled
         try:
-            message, descriptors = channel.receive(self._stream)
+            message = codec.receive(self._stream, Records, Stopped)
         except OSError:
             self._close_stream()
             return
-        if "end" in message:
-            self._keep_end(message, *descriptors)
+        if isinstance(message, Stopped):
+            self._keep_end(message)
             self._close_stream()
             return
-        self._add(descriptors)
+        self._add(message.files)
         if self._failed:
             self._close_stream()  # the reader then records no more
             return
         with contextlib.suppress(OSError):  # the reader has ended, but what it sent before is still to be received
-            channel.send(self._stream, {"bytes": message["bytes"]})
+            codec.send(self._stream, Written(size=message.size))
 
-    def _keep_end(self, message: dict[str, Any], table: int) -> None:
-        count, points = message["samples"], message["points"]
-        values = map_file(table)
-        os.close(table)
+    def _keep_end(self, stopped: Stopped) -> None:
+        count, points = stopped.samples, stopped.points
+        values = map_file(stopped.table.fd)
+        os.close(stopped.table.fd)
         times = values[: count * 8].view(np.int64) - self._start_ns
         hits = values[count * 8 :].view(np.uint64).reshape(count, points)
         self._samples = Samples(
             np.concatenate([[0], times[times > 0]]).astype(np.int64),
             np.concatenate([np.zeros((1, points), np.uint64), hits[times > 0]]),
         )
-        self._end_ns, self._limit_reached = message["end_ns"], message["limit_reached"]
+        self._end_ns, self._limit_reached = stopped.end_ns, stopped.limit_reached
 
-    def _add(self, descriptors: list[int]) -> None:
-        rings = [map_file(descriptor) for descriptor in descriptors]
-        for descriptor in descriptors:
-            os.close(descriptor)
+    def _add(self, files: tuple[Descriptor, ...]) -> None:
+        rings = [map_file(file.fd) for file in files]
+        for file in files:
+            os.close(file.fd)
         try:
             if not self._failed:
                 self._parts.add(rings, self._start_ns - self._shift_ns)
@@ -182,14 +184,14 @@ class Writer:
             why = error.why if isinstance(error, AccelMagicError) else str(error)
             self._failed = why or type(error).__name__
 
-    def _finish(self, descriptors: list[int]) -> None:
+    def _finish(self, message: Finish) -> None:
         """Write the rest, and then report what was written; the process that traces writes the final manifest."""
         while self._stream is not None:
             self._take()
-        if descriptors:
-            self._add(descriptors)
+        if message.rest:
+            self._add(message.rest)
         self._write_manifest("tracing")
-        channel.send(self._control, {"failed": self._failed})
+        codec.send(self._control, Finished(failed=self._failed))
 
     def _killed(self) -> None:
         while self._stream is not None:

@@ -3,11 +3,12 @@
 import mmap
 import os
 import struct
-from dataclasses import asdict
 
 import pytest
 
+from accel_magic.codec import Descriptor
 from accel_magic.kernel.attachment import HEAD, Layout, PointLayout
+from accel_magic.recording.reader.messages import Kernel, Ring
 from accel_magic.recording.reader.sources import KernelSource, quiet_s
 
 PAGE = mmap.PAGESIZE
@@ -46,13 +47,24 @@ def kernel():
 
 def test_a_ring_that_is_filling_is_drained_again_soon(monkeypatch, kernel):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    message = {"layout": asdict(LAYOUT), "points": 1, "latencies": 0, "most_bytes": 1 << 40, "ring_sizes": [SIZE]}
+    control, counters, histograms, ring = map(Descriptor, kernel)
 
-    def pause(stacks, waiting):
-        os.pwrite(kernel[3], struct.pack("<Q", waiting), PAGE)  # the producer's position
-        return KernelSource({**message, "stacks": stacks}, kernel).pause_s()
+    def pause(waiting, *, native_stacks=True):
+        os.pwrite(ring.fd, struct.pack("<Q", waiting), PAGE)  # the producer's position
+        given = Kernel(
+            layout=LAYOUT,
+            control=control,
+            counters=counters,
+            histograms=histograms,
+            rings=(Ring(map=ring, size=SIZE),),
+            points=1,
+            latencies=0,
+            native_stacks=native_stacks,
+            most_bytes=1 << 40,
+        )
+        return KernelSource(given).pause_s()
 
-    assert pause(("kernel",), 0) == pytest.approx(SIZE // RECORD * 500e-9 / 2)
-    assert pause(("kernel",), SIZE // 64) == pause(("kernel",), 0) > 0.02
-    assert pause(("kernel",), SIZE // 64 + RECORD) == 0.01
-    assert pause(("python",), 0) == 0.01  # a hit costs nothing extra in processes without Python
+    assert pause(0) == pytest.approx(SIZE // RECORD * 500e-9 / 2)
+    assert pause(SIZE // 64) == pause(0) > 0.02
+    assert pause(SIZE // 64 + RECORD) == 0.01
+    assert pause(0, native_stacks=False) == 0.01  # a hit costs nothing extra in processes without Python

@@ -1,0 +1,140 @@
+"""Messages between this package's processes as typed, immutable values, with file descriptors as fields.
+
+A message is a subclass of `Message`. What arrives is checked against the classes that the receiver expects.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import msgspec
+from msgspec import msgpack
+
+from accel_magic import channel
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+T = TypeVar("T", bound="Message")
+V = TypeVar("V")
+A = TypeVar("A", bound="Message")
+B = TypeVar("B", bound="Message")
+C = TypeVar("C", bound="Message")
+D = TypeVar("D", bound="Message")
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Base of messages. Fields are numbers, texts, tuples, messages, dataclasses of these, and descriptors."""
+
+
+class Descriptor:
+    """A file descriptor in a message: the sender's own; after receiving, one of the receiver, which has to close it."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __repr__(self) -> str:
+        """Show the number."""
+        return f"Descriptor({self.fd})"
+
+
+def send(connection: socket.socket, message: Message) -> None:
+    """Send a message over a stream socket. Raises OSError if the other side is gone."""
+    descriptors: list[int] = []
+
+    def number(value: object) -> int:
+        if not isinstance(value, Descriptor):
+            raise NotImplementedError(type(value).__name__)
+        descriptors.append(value.fd)
+        return len(descriptors) - 1
+
+    channel.send_bytes(connection, msgpack.encode(message, enc_hook=number), descriptors)
+
+
+@overload
+def receive(connection: socket.socket, kind: type[A], /) -> A: ...
+@overload
+def receive(connection: socket.socket, kind: type[A], other: type[B], /) -> A | B: ...
+@overload
+def receive(connection: socket.socket, kind: type[A], other: type[B], third: type[C], /) -> A | B | C: ...
+@overload
+def receive(
+    connection: socket.socket, kind: type[A], other: type[B], third: type[C], fourth: type[D], /
+) -> A | B | C | D: ...
+def receive(connection: socket.socket, /, *kinds: type[Message]) -> Message:
+    """Receive a message.
+
+    Args:
+        connection: A stream socket.
+        *kinds: The classes that it may be of.
+
+    Raises:
+        ConnectionError: The other side is gone, or sent something else.
+        OSError: EMFILE if this process cannot hold all of the descriptors; it then holds none of them.
+
+    """
+    data, descriptors = channel.receive_bytes(connection)
+    unused = dict(enumerate(descriptors))
+
+    def descriptor(wanted: type, value: Any) -> Descriptor:
+        if wanted is not Descriptor or value not in unused:
+            raise ValueError("not a descriptor of this message")
+        return Descriptor(unused.pop(value))
+
+    try:
+        message: Message = msgpack.decode(data, type=functools.reduce(operator.or_, kinds), dec_hook=descriptor)
+    except msgspec.DecodeError as error:
+        unused = dict(enumerate(descriptors))
+        raise ConnectionError(f"the other process sent something unexpected: {error}") from None
+    finally:
+        for fd in unused.values():
+            os.close(fd)
+    return message
+
+
+def encoded(message: Message) -> bytes:
+    """Encode a message without descriptors."""
+    return msgpack.encode(message)
+
+
+def decoded(data: bytes, kind: type[T]) -> T:
+    """Decode a message of a class. Raises ValueError: it is something else."""
+    try:
+        return msgpack.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
+
+
+def converted(data: object, kind: type[V]) -> V:
+    """Make a dataclass from what JSON had of it. Raises ValueError: it is something else."""
+    return msgspec.convert(data, kind)
+
+
+def send_packet(connection: socket.socket, message: Message) -> None:
+    """Send a message without descriptors over a SOCK_SEQPACKET socket; on OSError nothing was sent."""
+    connection.send(encoded(message))
+
+
+def receive_packet(connection: socket.socket, kind: type[T]) -> T:
+    """Receive a message sent by `send_packet`. Raises ConnectionError: the other side is gone, or sent another one."""
+    data = channel.receive_packet(connection)
+    try:
+        return decoded(data, kind)
+    except ValueError as error:
+        raise ConnectionError(f"the other process sent something unexpected: {error}") from None
+
+
+def descriptors_of(value: object) -> Iterator[int]:
+    """Yield the descriptors in a message."""
+    if isinstance(value, Descriptor):
+        yield value.fd
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from descriptors_of(each)
+    elif isinstance(value, Message):
+        for name in value.__struct_fields__:
+            yield from descriptors_of(getattr(value, name))
