@@ -36,6 +36,8 @@ EXCEPTIONS = {
     ("api/flame.py", "xe"): IAPROF,
     ("api/flame_options.py", "iaprof"): IAPROF,
     ("api/flame_options.py", "xe"): IAPROF,
+    ("api/gpu_options.py", "host_api"): "the public option of this name",
+    ("api/gpu_options.py", "nvidia"): EXAMPLE,
     ("api/gputrace.py", "host_api"): "the public option of this name",
     ("api/open.py", "iaprof"): IAPROF,
     ("api/option_fixes.py", "nvidia"): "what users write instead of `--device cuda`",
