@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from accel_magic.api.trace_options import Options
     from accel_magic.api.tracing import flame, gputrace, trace
     from accel_magic.itt.marking import task
-    from accel_magic.results.base import Result
-    from accel_magic.results.comparison import GpuComparison, PolicyComparison, ProfileComparison, TraceComparison
+    from accel_magic.result_bases.base import Result
+    from accel_magic.result_bases.comparison import GpuComparison, PolicyComparison, ProfileComparison, TraceComparison
+    from accel_magic.result_bases.profile import ProfileResult
     from accel_magic.results.driver import DriverResult
     from accel_magic.results.flame import FlameResult, SampledResult
     from accel_magic.results.gpu import GpuResult
-    from accel_magic.results.iaprof import IaprofResult
     from accel_magic.results.policies import PolicyResult
-    from accel_magic.results.profile import ProfileResult
     from accel_magic.results.program import ProgramResult
     from accel_magic.results.scheduling import ScheduleResult
     from accel_magic.results.trace import TraceResult
     from accel_magic.steps.marking import step
+    from accel_magic.subsystems.iaprof.result import IaprofResult
 
     open = open_result  # noqa: A001 - accel_magic.open
 
@@ -101,7 +101,7 @@ _LAZY = {
     "DriverPolicy": ("accel_magic.api.driver_policy", "DriverPolicy"),
     "DriverResult": ("accel_magic.results.driver", "DriverResult"),
     "attach_policy": ("accel_magic.api.driver_policy", "attach_policy"),
-    "PolicyComparison": ("accel_magic.results.comparison", "PolicyComparison"),
+    "PolicyComparison": ("accel_magic.result_bases.comparison", "PolicyComparison"),
     "PolicyResult": ("accel_magic.results.policies", "PolicyResult"),
     "ScheduleResult": ("accel_magic.results.scheduling", "ScheduleResult"),
     "gpupolicy": ("accel_magic.api.gpupolicy", "gpupolicy"),
@@ -113,7 +113,7 @@ _LAZY = {
     "FlameResult": ("accel_magic.results.flame", "FlameResult"),
     "FlameTrace": ("accel_magic.api.flame", "FlameTrace"),
     "flame": ("accel_magic.api.tracing", "flame"),
-    "GpuComparison": ("accel_magic.results.comparison", "GpuComparison"),
+    "GpuComparison": ("accel_magic.result_bases.comparison", "GpuComparison"),
     "GpuResult": ("accel_magic.results.gpu", "GpuResult"),
     "GpuTrace": ("accel_magic.api.gputrace", "GpuTrace"),
     "gputrace": ("accel_magic.api.tracing", "gputrace"),
@@ -121,16 +121,16 @@ _LAZY = {
     "replay": ("accel_magic.api.replay", "replay"),
     "step": ("accel_magic.steps.marking", "step"),
     "task": ("accel_magic.itt.marking", "task"),
-    "IaprofResult": ("accel_magic.results.iaprof", "IaprofResult"),
-    "ProfileComparison": ("accel_magic.results.comparison", "ProfileComparison"),
-    "ProfileResult": ("accel_magic.results.profile", "ProfileResult"),
+    "IaprofResult": ("accel_magic.subsystems.iaprof.result", "IaprofResult"),
+    "ProfileComparison": ("accel_magic.result_bases.comparison", "ProfileComparison"),
+    "ProfileResult": ("accel_magic.result_bases.profile", "ProfileResult"),
     "ProgramResult": ("accel_magic.results.program", "ProgramResult"),
     "ProgramTrace": ("accel_magic.api.program", "ProgramTrace"),
     "trace_lab": ("accel_magic.api.lab", "trace_lab"),
     "trace_program": ("accel_magic.api.program", "trace_program"),
-    "Result": ("accel_magic.results.base", "Result"),
+    "Result": ("accel_magic.result_bases.base", "Result"),
     "SampledResult": ("accel_magic.results.flame", "SampledResult"),
-    "TraceComparison": ("accel_magic.results.comparison", "TraceComparison"),
+    "TraceComparison": ("accel_magic.result_bases.comparison", "TraceComparison"),
     "TraceResult": ("accel_magic.results.trace", "TraceResult"),
     "open": ("accel_magic.api.open", "open_result"),
 }

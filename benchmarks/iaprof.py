@@ -22,7 +22,7 @@ _INSTRUCTIONS = ("dpas", "send", "mad", "mov", "add", "mul")
 _COUNTS = (0, 0, 0, 0, 0, 0, 1, 3, 12, 120)
 _READ = """
 import resource, sys, time
-from accel_magic.formats.iaprof import read
+from accel_magic.subsystems.iaprof.parse import read
 before = time.process_time()
 found = read(sys.argv[1])
 print(time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(found.stalls))

@@ -38,7 +38,7 @@ def compare(
         family_of: Returns the family of a function, `` if it has none.
 
     Returns:
-        By function and by family: `table` and `families` of `accel_magic.results.comparison.TraceComparison`.
+        By function and by family: `table` and `families` of `accel_magic.result_bases.comparison.TraceComparison`.
 
     """
     recordings = (recording, baseline)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from accel_magic.banners import Imported, Replayed
     from accel_magic.recording.recording import Outcome
-    from accel_magic.results.base import Result
+    from accel_magic.result_bases.base import Result
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,8 +7,9 @@ import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from accel_magic import subsystems
 from accel_magic.analysis.flame import cell_names
 from accel_magic.api.block import Block
 from accel_magic.broker import client as broker
@@ -25,14 +26,13 @@ if TYPE_CHECKING:
     from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.flame_sampled import ThreadEngine
     from accel_magic.api.launch_stacks import Launches
-    from accel_magic.formats.iaprof.live import IaprofRun
     from accel_magic.kernel.stacks.table import StackTable
     from accel_magic.probes.plan import Plan
-    from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.recording import Outcome, Recording
     from accel_magic.recording.session import Show
     from accel_magic.results.flame import FlameResult, SampledResult
+    from accel_magic.subsystems.subsystem import CompanionRun
 
 
 class FlameTrace(Block["FlameResult | SampledResult"]):
@@ -53,7 +53,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._session: LiveSession | None = None
         self._threads: ThreadEngine | None = None
         self._launches: Launches | None = None
-        self._iaprof: IaprofRun | None = None
+        self._companions: dict[str, CompanionRun] = {}
         self._cost = Cost()
         self._spent: dict[str, int] | None = None
         self._notes: tuple[str, ...] = ()
@@ -94,14 +94,10 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
             self._launches = Launches(self.options.device)
             self._launches.prepare()
-        if self.options.xe:
-            from accel_magic.formats.iaprof import live
-
-            self._iaprof = live.IaprofRun(
-                interval=self.options.interval or live.INTERVAL_MS,
-                eu_stall_subsample=self.options.eu_stall_subsample or live.SUBSAMPLE,
-            )
-            self._iaprof.prepare()
+        runs = {name: companion.run(vars(self.options)) for name, companion in subsystems.companions().items()}
+        self._companions = {name: run for name, run in runs.items() if run is not None}
+        for run in self._companions.values():
+            run.prepare()
         if self.options.sampler != "thread":
             try:
                 if not broker.needed():
@@ -121,9 +117,9 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
     def _attach(self, show: Show | None) -> None:
         self._session = self._threads = None
-        if self._iaprof is not None:
-            self._undo.callback(self._iaprof.abort)
-            self._iaprof.start()
+        for run in self._companions.values():
+            self._undo.callback(run.abort)
+            run.start()
         with uninterrupted():
             if self._launches is not None:
                 self._undo.callback(self._launches.close)
@@ -167,8 +163,8 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._names, self._spent = names_of_threads(), None
         if self._launches is not None:
             self._launches.go()
-        if self._iaprof is not None:
-            self._iaprof.go()
+        for run in self._companions.values():
+            run.go()
         self._cpu_ns = _cpu_time_ns()
         if self._threads is not None:
             self._threads.go()
@@ -178,11 +174,11 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         self._session.go()
 
     def halt(self) -> None:
-        """Stop sampling in the kernel, and end iaprof's recording here."""
+        """Stop sampling in the kernel, and end the recordings of companions here."""
         if self._spent is None:
             self._spent = self._costs(self._session) if self._session is not None else {}
-            if self._iaprof is not None:
-                self._iaprof.halt()
+            for run in self._companions.values():
+                run.halt()
             if self._session is not None:
                 self._session.halt()
 
@@ -192,11 +188,12 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         recording = live.stop(outcome) if live is not None else None
         if self._launches is not None:
             self._launches.wait()
-        iaprof = self._stopped_iaprof()
+        stopped = {name: self._stopped(name, run) for name, run in self._companions.items()}
+        companions = {name: recorded for name, recorded in stopped.items() if recorded is not None}
         if engine is not None and profile is not None:
-            return self._sampled(engine, profile, iaprof, value)
+            return self._sampled(engine, profile, companions, value)
         assert recording is not None  # noqa: S101 - after attach
-        return self._recorded(self._completed(recording, self._spent or {}, iaprof), value)
+        return self._recorded(self._completed(recording, self._spent or {}, companions), value)
 
     def _recorded(self, recording: Recording, value: object) -> FlameResult | SampledResult:
         """Make the result of the kernel's samples."""
@@ -204,16 +201,15 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
         return FlameResult(recording, value)
 
-    def _stopped_iaprof(self) -> IaprofProfile | None:
-        """Return what iaprof recorded; None, and a note, if it failed."""
-        if self._iaprof is None:
-            return None
+    def _stopped(self, name: str, run: CompanionRun) -> dict[str, Any] | None:
+        """Return what a subsystem's companion recorded, as JSON values; None, and a note, if it failed."""
+        companion = subsystems.companions()[name]
         try:
-            return self._iaprof.stop()
+            return companion.stored(run.stop())
         except AccelMagicError as error:
             # The CPU profile is still useful.
             why = f" ({error.why})" if error.why else ""
-            self._notes = (*self._notes, f"no GPU samples: {error.what}{why}")
+            self._notes = (*self._notes, f"no {companion.samples}: {error.what}{why}")
             return None
 
     def _costs(self, live: LiveSession) -> dict[str, int]:
@@ -223,8 +219,8 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
         tracer_ns = programs_ns + threads_ns + self._cost.reader_ns(live)
         return {"cpu_ns": cpu_ns, "tracer_ns": NOT_KNOWN if programs_ns == NOT_KNOWN else tracer_ns}
 
-    def _completed(self, recording: Recording, cost: dict[str, int], iaprof: IaprofProfile | None) -> Recording:
-        """Add what only this process knows: names, launches, CPU time, and iaprof's recording."""
+    def _completed(self, recording: Recording, cost: dict[str, int], companions: dict[str, Any]) -> Recording:
+        """Add what only this process knows: names, launches, CPU time, and what companions recorded."""
         watched = self._watched(recording.start_ns, recording.stacks)
         stacks = watched.stacks
         if stacks is not None:
@@ -242,10 +238,10 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
             notes=(*self._notes, *watched.notes),
             **cost,
         )
-        return replace(recording, flame=facts, stacks=stacks, machine=self.machine, iaprof=iaprof)
+        return replace(recording, flame=facts, stacks=stacks, machine=self.machine, companions=companions)
 
     def _sampled(
-        self, engine: ThreadEngine, profile: Profile, iaprof: IaprofProfile | None, value: object
+        self, engine: ThreadEngine, profile: Profile, companions: dict[str, Any], value: object
     ) -> FlameResult | SampledResult:
         """Make the result of the thread sampler."""
         from accel_magic.api.flame_sampled import shown
@@ -253,7 +249,7 @@ class FlameTrace(Block["FlameResult | SampledResult"]):
 
         watched = self._watched(engine.start_ns, None)
         made = shown(profile, self.options, cells=cell_names.names(), machine=self.machine, watched=watched)
-        return SampledResult(replace(made, notes=(*self._notes, *made.notes)), value, iaprof)
+        return SampledResult(replace(made, notes=(*self._notes, *made.notes)), value, companions)
 
     def _watched(self, start_ns: int, stacks: StackTable | None) -> Watched:
         return Watched(stacks=stacks) if self._launches is None else self._launches.seen(start_ns, stacks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from accel_magic import subsystems
 from accel_magic.api.option_table import check_choices, count, documented, mebibytes, option, positive
 from accel_magic.errors import ProbeError
 from accel_magic.probes import grammar, presets
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 Sampler = Literal["auto", "bpf", "thread"]
 _MEASURED = ("kprobe", "uprobe")
 _SYSCALL = "sys_enter_"
-_LONGEST_INTERVAL_MS, _LARGEST_SUBSAMPLE = 60_000, 1_000_000_000
 
 
 def _rate(text: str) -> int:
@@ -143,7 +143,8 @@ class FlameOptions:
                 code="flame.bad-off-cpu",
             )
         check_choices(self)
-        self._check_iaprof()
+        for companion in subsystems.companions().values():
+            companion.check(vars(self))
         if self.sampler == "thread" and self.probes:
             raise ProbeError(
                 "the thread sampler traces no probes",
@@ -151,27 +152,6 @@ class FlameOptions:
                 fix="remove --sampler thread or --with",
                 code="flame.probes-need-bpf",
             )
-
-    def _check_iaprof(self) -> None:
-        """Check the options of iaprof. Raises ProbeError."""
-        for name, most in (("interval", _LONGEST_INTERVAL_MS), ("eu_stall_subsample", _LARGEST_SUBSAMPLE)):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            option = name.replace("_", "-")
-            if not self.xe:
-                raise ProbeError(
-                    f"--{option} needs --xe",
-                    why="it is an option of iaprof, which runs only with --xe",
-                    fix=f"add --xe (in Python: xe=True), or remove --{option}",
-                    code="flame.needs-xe",
-                )
-            if not 1 <= value <= most or value != int(value):
-                raise ProbeError(
-                    f"--{option} {value} is out of range",
-                    fix=f"use a whole number, 1 to {most:,}",
-                    code=f"flame.{option}",
-                )
 
     @property
     def waits(self) -> bool:

@@ -11,10 +11,10 @@ from accel_magic.errors import ProbeError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.api.host_calls import HostApiMode
     from accel_magic.devices.targets import Asked
     from accel_magic.gpu.program.model import Per
     from accel_magic.gpu.programs import Verify
+    from accel_magic.subsystems.host_api.host_trace import HostApiMode
 
 DEFAULT_THREADS = 1 << 17
 

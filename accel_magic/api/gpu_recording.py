@@ -14,7 +14,6 @@ from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuReco
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from accel_magic.api.host_calls import HostCalls
     from accel_magic.devices.device import Clock, Memory
     from accel_magic.gpu.host.running import HostPrograms
     from accel_magic.gpu.instrument import Seen
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.gpu.maps.shared import Shared
     from accel_magic.gpu.native.process import Traced
     from accel_magic.recording.recording import Outcome
+    from accel_magic.subsystems.host_api.host_trace import HostCalls
 
 
 def recording_of(
@@ -109,7 +109,7 @@ def recording_of(
 def _api(calls: HostCalls, launches: pd.DataFrame, start_ns: int) -> pd.DataFrame | None:
     if calls.frame is None:
         return None
-    from accel_magic.analysis.gpu.host_calls import matched
+    from accel_magic.subsystems.host_api.calls import matched
 
     return matched(calls.frame.assign(time_ns=calls.frame["time_ns"] - start_ns), launches, complete=not calls.lost)
 

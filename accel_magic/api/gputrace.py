@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
-from accel_magic.api.host_calls import HostTrace
 from accel_magic.demangle import means
 from accel_magic.devices.device import Clock
 from accel_magic.devices.launches import CPU_DEVICE
@@ -30,6 +29,7 @@ from accel_magic.gpu_tools import TOOLS
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.attach.bindings import parse_bindings
 from accel_magic.kernel.own_threads import at_work
+from accel_magic.subsystems.host_api.host_trace import HostTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from accel_magic import subsystems
 from accel_magic.api.trace import result_of
 from accel_magic.cluster.folders import is_folder
 from accel_magic.errors import ProbeError, RecordingError
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from accel_magic.policies.traces import PageTrace
     from accel_magic.recording.profile_store import Stored
     from accel_magic.recording.recording import Recording
+    from accel_magic.result_bases.profile import ProfileResult
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.gpu import GpuResult
-    from accel_magic.results.profile import ProfileResult
     from accel_magic.results.trace import TraceResult
 
     Opened: TypeAlias = TraceResult | FlameResult | GpuResult | ProfileResult | PageTrace
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 def open_result(path: str | Path, *, units: Given = None) -> Opened:
     """Open a saved recording or profile, or another tool's output, as a result.
 
-    Other tools' files: text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles from iaprof, folded
-    stacks, speedscope's and Chrome's JSON, `perf script` with call stacks; traces of accessed pages as Parquet or CSV,
-    or from UVM Smart.
+    Other tools' files: text output of bpftrace, ftrace, trace-cmd and `perf script`; profiles as folded stacks,
+    speedscope's and Chrome's JSON, `perf script` with call stacks; traces of accessed pages as Parquet or CSV, or from
+    UVM Smart; and the formats of subsystems (`accel_magic.subsystems`).
 
     Args:
         path: The file, or a folder: a dataset, or what `accel-magic run` wrote.
@@ -38,9 +39,9 @@ def open_result(path: str | Path, *, units: Given = None) -> Opened:
             notes name units that were guessed.
 
     Returns:
-        A ProfileResult for a profile (IaprofResult for iaprof's, SampledResult for the thread sampler's), a GpuResult
-        for a `%%gputrace` recording, a FlameResult for a `%%flame` recording, a PageTrace for accessed pages, else a
-        TraceResult; a ClusterResult for a folder.
+        A ProfileResult for a profile (SampledResult for the thread sampler's, a subsystem's own class for one that it
+        reads), a GpuResult for a `%%gputrace` recording, a FlameResult for a `%%flame` recording, a PageTrace for
+        accessed pages, else a TraceResult; a ClusterResult for a folder.
 
     Raises:
         RecordingError: The file does not exist, is damaged or foreign, or was written by a newer version.
@@ -50,9 +51,9 @@ def open_result(path: str | Path, *, units: Given = None) -> Opened:
     place = Path(path).expanduser()
     if dataset.is_dataset(place) or is_folder(place):
         return _folder(place)
-    format_ = recognise(place)
+    format_ = recognise(place, subsystems.formats())
     if format_.content in ("trace", "events"):
-        return result_of(_recording(format_, place, units))
+        return _checked(result_of(_recording(format_, place, units)))
     _refuse_units(format_, place, units)
     content = named(format_.reader)(place)
     match format_.content:
@@ -61,18 +62,20 @@ def open_result(path: str | Path, *, units: Given = None) -> Opened:
 
             return GpuResult(content)
         case "profile":
-            return _profile_result(content)
+            return _profile_result(content, place)
         case "pages":
             pages: PageTrace = content
             return pages
-    result: ProfileResult = named(format_.result)(content)
+    from accel_magic.result_bases.profile import ProfileResult
+
+    result: ProfileResult = (named(format_.result) if format_.result else ProfileResult)(content)
     return result
 
 
 def _folder(place: Path) -> TraceResult | FlameResult:
     """Open a dataset, or the parts of a job."""
     if dataset.is_dataset(place):
-        return result_of(dataset.load(place))
+        return _checked(result_of(dataset.load(place)))
     from accel_magic.results.cluster import gathered
 
     return gathered(place)
@@ -88,7 +91,7 @@ def read_recording(path: str | Path) -> Recording:
     place = Path(path).expanduser()
     if dataset.is_dataset(place):
         return dataset.load(place)
-    format_ = recognise(place)
+    format_ = recognise(place, subsystems.formats())
     if format_.content not in ("trace", "events"):
         raise RecordingError(
             f"{path} is not a recording of a trace",
@@ -126,15 +129,31 @@ def _refuse_units(format_: Format, place: Path, units: Given) -> None:
         )
 
 
-def _profile_result(stored: Stored) -> ProfileResult:
-    if stored.maker == "iaprof" and stored.iaprof is not None:
-        from accel_magic.results.iaprof import IaprofResult
+def _checked(result: TraceResult | FlameResult) -> TraceResult | FlameResult:
+    """The result of a recording, after what subsystems recorded beside it was read. Raises RecordingError."""
+    from accel_magic.results.companions import WithCompanions
 
-        return IaprofResult(stored.iaprof, banners=stored.profile.banners)
-    if stored.maker == "thread sampler":
+    if isinstance(result, WithCompanions):
+        _ = result.companions
+    return result
+
+
+def _profile_result(stored: Stored, place: Path) -> ProfileResult:
+    from accel_magic.recording import container, profile_store
+    from accel_magic.result_bases.profile import ProfileResult
+
+    if stored.maker == profile_store.SAMPLER:
         from accel_magic.results.flame import SampledResult
 
-        return SampledResult(stored.profile, iaprof=stored.iaprof)
-    from accel_magic.results.profile import ProfileResult
+        sampled = SampledResult(stored.profile, companions=stored.companions)
+        _ = sampled.companions  # damage is an error here
+        return sampled
+    if stored.maker not in subsystems.companions():
+        return ProfileResult(stored.profile)
+    from accel_magic.results.companions import result_of as result_of_companion
 
-    return ProfileResult(stored.profile)
+    result = result_of_companion(stored.maker, stored.companions[stored.maker], banners=stored.profile.banners)
+    if result.total != stored.profile.total:
+        error = ValueError(f"its samples do not match those recorded by {stored.maker}")
+        raise container.damaged(place, profile_store.KIND, error)
+    return result

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.gpu import GpuRecording
     from accel_magic.recording.reader.client import Prepared
     from accel_magic.recording.session import Kind, Show
-    from accel_magic.results.base import Result
+    from accel_magic.result_bases.base import Result
     from accel_magic.results.cluster import ClusterResult
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.gpu import GpuResult

@@ -18,8 +18,7 @@ def add(commands: Commands) -> None:
         "show",
         help="show a recording, a profile, or another tool's output",
         description="Shows any file that accel_magic.open reads: recordings and profiles saved by accel_magic, output "
-        "of bpftrace, ftrace, trace-cmd and perf script, profiles from iaprof, speedscope and Chrome, folded stacks, "
-        "page traces.",
+        "of bpftrace, ftrace, trace-cmd, perf script and other profilers, folded stacks, page traces.",
     )
     parser.add_argument("file", metavar="FILE", help="the file")
     parser.add_argument("--html", metavar="PAGE.html", help="write an interactive page that needs no network instead")

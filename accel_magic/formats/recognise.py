@@ -33,7 +33,7 @@ from accel_magic.policies import trace_file
 from accel_magic.recording import container, gpu_store, profile_store, store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -73,7 +73,6 @@ _SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s
 _CHROME: Final = re.compile(rb'"callFrame"\s*:|"stackFrames"\s*:|"traceEvents"\s*:|"timeDeltas"\s*:|"ph"\s*:\s*"')
 _JSON: Final = {"speedscope JSON": _SPEEDSCOPE, "Chrome JSON with CPU profiles": _CHROME}
 _OVERLAP: Final = 128
-_IAPROF: Final = re.compile(rb"(?:string|interval)\t[0-9]+\t[^\t\n]*\r?\n")
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Format:
         claims: Returns which lines of a text have this format, (lines,) bool; None for files that are not text.
         suffixes: File name endings that indicate this format.
         takes_units: Whether `reader` takes the user's units, as `given`.
-        result: The result class for stacks, as `module:class`.
+        result: The result class for stacks, as `module:class`; `` for a ProfileResult.
 
     """
 
@@ -127,7 +126,7 @@ class Format:
     claims: Claim | None = None
     suffixes: tuple[str, ...] = ()
     takes_units: bool = False
-    result: str = "accel_magic.results.profile:ProfileResult"
+    result: str = ""
 
 
 def _folded(head: Head) -> NDArray[np.bool_]:
@@ -206,13 +205,6 @@ FORMATS: Final = (
         lambda head: head.all() if page_tables.is_header(head.data.partition(b"\n")[0]) else head.none(),
     ),
     Format(
-        "iaprof output",
-        "stacks",
-        "accel_magic.formats.iaprof:read",
-        lambda head: head.all() if _IAPROF.match(head.data) else head.none(),
-        result="accel_magic.results.iaprof:IaprofResult",
-    ),
-    Format(
         "speedscope JSON",
         "stacks",
         "accel_magic.formats.speedscope:read",
@@ -243,8 +235,12 @@ FORMATS: Final = (
 """Other tools' text formats, in order of preference for lines that match several."""
 
 
-def recognise(path: Path) -> Format:
+def recognise(path: Path, more: Sequence[Format] = ()) -> Format:
     """Recognize a file's format.
+
+    Args:
+        path: The file.
+        more: More text formats, which come before those of this package.
 
     Raises:
         RecordingError: The file does not exist or cannot be read; it is empty, compressed or binary, or has no known
@@ -252,10 +248,11 @@ def recognise(path: Path) -> Format:
 
     """
     head = _start(path)
+    formats = (*more, *FORMATS)
     if head is None or head.startswith(container.MAGIC):
-        return _of_parquet(path)
-    _check_text(head, path)
-    return _of_text(Head(head), path)
+        return _of_parquet(path, formats)
+    _check_text(head, path, formats)
+    return _of_text(Head(head), path, formats)
 
 
 def _start(path: Path) -> bytes | None:
@@ -274,7 +271,7 @@ def _start(path: Path) -> bytes | None:
         ) from error
 
 
-def _of_parquet(path: Path) -> Format:
+def _of_parquet(path: Path, formats: Sequence[Format]) -> Format:
     """Recognize a Parquet file by its metadata, or by its columns if another tool wrote it.
 
     Raises:
@@ -289,13 +286,13 @@ def _of_parquet(path: Path) -> Format:
         return found
     if page_tables.is_table(names):
         return _PAGES
-    raise _unknown(path, "it is another kind of Parquet file")
+    raise _unknown(path, "it is another kind of Parquet file", formats)
 
 
-def _check_text(head: bytes, path: Path) -> None:
+def _check_text(head: bytes, path: Path, formats: Sequence[Format]) -> None:
     """Raise RecordingError unless a file that begins with `head` is text."""
     if path.name.endswith(_PPROF):
-        raise _unknown(path, "its name is that of a pprof profile, which is not supported")
+        raise _unknown(path, "its name is that of a pprof profile, which is not supported", formats)
     for magic, (what, tool) in _COMPRESSED.items():
         if head.startswith(magic):
             raise RecordingError(
@@ -326,28 +323,28 @@ def _check_text(head: bytes, path: Path) -> None:
         )
     unprintable = int(_UNPRINTABLE[np.frombuffer(head, np.uint8)].sum())
     if b"\0" in head or unprintable > len(head) // 20:
-        raise _unknown(path, "it is neither a Parquet file nor text")
+        raise _unknown(path, "it is neither a Parquet file nor text", formats)
 
 
-def _of_text(head: Head, path: Path) -> Format:
+def _of_text(head: Head, path: Path, formats: Sequence[Format]) -> Format:
     left = head.all()
     seen: dict[str, int] = {}
-    for format_ in FORMATS:
+    for format_ in formats:
         assert format_.claims is not None  # noqa: S101 - text formats have one
         mine = format_.claims(head) & left
         seen[format_.name] = int(mine.sum())
         left &= ~mine
-    best = max(FORMATS, key=lambda format_: seen[format_.name])
+    best = max(formats, key=lambda format_: seen[format_.name])
     total = sum(seen.values())
     if not total and (late := _late_json(head, path)) is not None:
         return late
     if not total:
-        named = (format_ for format_ in FORMATS if path.name.endswith(format_.suffixes) and format_.suffixes)
+        named = (format_ for format_ in formats if path.name.endswith(format_.suffixes) and format_.suffixes)
         if meant := next(named, None):
             return meant
         _check_content(head, path)
         _check_report(head, path)
-        raise _unknown(path, "it is text, but no line matches a known format")
+        raise _unknown(path, "it is text, but no line matches a known format", formats)
     others = [name for name, count in seen.items() if name != best.name and count > _MIXED * total]
     if others:
         raise RecordingError(
@@ -396,8 +393,8 @@ def _check_report(head: Head, path: Path) -> None:
         )
 
 
-def _unknown(path: Path, why: str) -> RecordingError:
-    tried = ", ".join(format_.name for format_ in (*_OWN.values(), _PAGES, *FORMATS))
+def _unknown(path: Path, why: str, formats: Sequence[Format]) -> RecordingError:
+    tried = ", ".join(format_.name for format_ in (*_OWN.values(), _PAGES, *formats))
     return RecordingError(
         f"{path} is not a recording",
         why=f"{why}; tried: {tried}",

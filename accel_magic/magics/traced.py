@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from accel_magic.api.block import Steps
     from accel_magic.api.option_table import Option
     from accel_magic.api.options import Common
-    from accel_magic.results.base import Result
+    from accel_magic.result_bases.base import Result
 
 
 _NEXT_LINE: Final = re.compile(r"(?:[ \t]*\n)*%%(\w+)(?:[ \t]+([^\n]*))?(?:\n|\Z)")

@@ -29,7 +29,7 @@ T = TypeVar("T")
 MAGIC = b"PAR1"
 _CHECKSUM = b".crc32"
 _METADATA_LIMIT = 1 << 30
-_WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
+INCONSISTENT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 """Exceptions raised when reading an inconsistent description."""
 
 
@@ -149,7 +149,7 @@ def read(
             return build(pages.read(file.file, file.source, columns), described)
         except bounds.TooLargeError as error:
             raise too_large(path, error) from error
-        except (OSError, pa.ArrowException, *_WRONG) as error:
+        except (OSError, pa.ArrowException, *INCONSISTENT) as error:
             raise damaged(path, kind, error) from error
 
 

@@ -21,8 +21,7 @@ from accel_magic.kernel.own_process import OwnProcess
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.table import StackTable
 from accel_magic.probes.plan import Plan
-from accel_magic.recording import bounds
-from accel_magic.recording import iaprof_store as stored
+from accel_magic.recording import bounds, companions
 from accel_magic.recording.flame import FlameFacts
 from accel_magic.recording.nodes import Node
 from accel_magic.recording.packing import pack, unpack
@@ -41,6 +40,12 @@ _STACK_COLUMNS = {"keys": "uint64", "kinds": "uint8", "starts": "int64", "frames
 _NODE_COST = 500  # bytes of memory per node
 _BODY_LIMIT = 1 << 30  # bytes; a plan of 10,000 points takes 7 MB
 _MOST_POINTS = 1 << 16  # `point` is uint16
+
+
+_BODY = frozenset(
+    {"plan", "columns", "hits", "lost", "unpaired", "totals", "histograms", "stacks", "process", "flame", "nodes"}
+)
+"""Entries of the body; what subsystems recorded is beside them, by their names."""
 
 
 class NewerVersionError(ValueError):
@@ -107,9 +112,9 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "stacks": None if recording.stacks is None else _encode_stacks(recording.stacks),
         "process": recording.process,
         "flame": None if recording.flame is None else recording.flame.to_dict(),
-        "iaprof": None if recording.iaprof is None else stored.to_dict(recording.iaprof),
         "nodes": [list(astuple(node)) for node in recording.nodes],
     }
+    body = companions.joined(body, recording.companions)
     header = _Header(
         format=FORMAT,
         version=VERSION,
@@ -193,7 +198,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         stacks=_decode_stacks(body.get("stacks")),
         flame=_flame(body.get("flame")),
         process=_process(body.get("process")),
-        iaprof=None if body.get("iaprof") is None else stored.from_dict(body["iaprof"]),
+        companions=companions.among(body, _BODY),
         nodes=_nodes(body.get("nodes", [])),
     )
     _check_recording(recording)

@@ -107,7 +107,7 @@ class Profile:
         node_frames: (nodes,) int32, index into `frames`.
         samples: The samples.
         unit: Unit of the weights.
-        origin: Description of the source: `%%flame at 99 Hz`, `iaprof`, `folded stacks`.
+        origin: Description of the source: `%%flame at 99 Hz`, `folded stacks`.
         duration_ns: Length of the profiled time; 0 if unknown.
         started: Wall-clock start, ISO 8601; '' if unknown.
         machine: As in `Recording.machine`; empty for other tools' profiles.

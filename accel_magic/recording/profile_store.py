@@ -1,15 +1,15 @@
 """Profiles as files: one Parquet file with samples as rows, and frames and stacks in its metadata.
 
-Any Parquet reader gets a useful table: besides the columns of `Samples` it has each sample's stack as folded text. An
-iaprof profile, whether it is the source of the samples or was recorded at the same time, is in the metadata too.
+Any Parquet reader gets a useful table: besides the columns of `Samples` it has each sample's stack as folded text. What
+subsystems recorded, whether it is the source of the samples or was recorded at the same time, is in the metadata too.
 Nothing read from a file is executed or unpickled, and inconsistent files are rejected.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +17,19 @@ import pyarrow.compute as pc
 
 from accel_magic.kernel.stacks.frame_text import text_of
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording import container
-from accel_magic.recording import iaprof_store as iaprof_stored
+from accel_magic.recording import companions, container
 from accel_magic.recording.packing import pack_numbers, unpack_numbers
 from accel_magic.recording.profile import NO_TIME, Lost, Profile, Samples, State, Unit, kind_of_loss
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from accel_magic.recording.iaprof import IaprofProfile
-
-Maker = Literal["other", "iaprof", "thread sampler"]
-"""What made a profile, if that decides which kind of result it opens as."""
+SAMPLER: Final = "thread sampler"
+OTHER: Final = "other"
+"""Makers of profiles that are not subsystems."""
 KIND: Final = container.Kind(
     b"accel_magic.profile",
     "profile",
@@ -40,7 +39,6 @@ KIND: Final = container.Kind(
 VERSION: Final = 2
 """Version 2 has samples of several events, which a reader of version 1 would add up."""
 _UNITS: Final = get_args(Unit)
-_MAKERS: Final = get_args(Maker)
 _STATES: Final = tuple(state.name.lower().replace("_", "-") for state in State)
 _COLUMNS: Final = {
     "stack": pa.int32(),
@@ -51,6 +49,13 @@ _COLUMNS: Final = {
     "frames": pa.dictionary(pa.int32(), pa.string()),
 }
 _NUMBERS: Final = ("stack", "weight", "time_ns", "tid", "state")
+_ENTRIES: Final = frozenset(
+    (
+        *("version", "maker", "unit", "origin", "duration_ns", "started", "machine", "lost", "notes", "banners"),
+        *("names", "kinds", "modules", "lines", "nodes", "parents", "node_frames", "event", "others"),
+    )
+)
+"""Entries of the description; what subsystems recorded is beside them, by their names."""
 _EVENT: Final = "event"
 """Column of files with several events, for other readers: the rows are in order of the events of the description."""
 
@@ -61,14 +66,15 @@ class Stored:
 
     Attributes:
         profile: The samples.
-        maker: What made it.
-        iaprof: The source of the samples if `maker` is `iaprof`; else the iaprof profile recorded meanwhile, if any.
+        maker: What made it, which decides which kind of result it opens as: `SAMPLER`, `OTHER`, or the name of a
+            subsystem, whose companion is then the source of the samples.
+        companions: What subsystems recorded, as JSON values, by their names.
 
     """
 
     profile: Profile
-    maker: Maker = "other"
-    iaprof: IaprofProfile | None = None
+    maker: str = OTHER
+    companions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save(stored: Stored, path: str | Path) -> Path:
@@ -101,7 +107,7 @@ def is_profile(path: Path) -> bool:
 
 def _description(stored: Stored) -> dict[str, Any]:
     profile = stored.profile
-    return {
+    description = {
         "version": VERSION if profile.others else 1,
         "maker": stored.maker,
         "unit": profile.unit,
@@ -119,23 +125,20 @@ def _description(stored: Stored) -> dict[str, Any]:
         "nodes": len(profile.parents),
         "parents": pack_numbers(profile.parents),
         "node_frames": pack_numbers(profile.node_frames),
-        "iaprof": None if stored.iaprof is None else iaprof_stored.to_dict(stored.iaprof),
         "event": profile.event,
         "others": [
             {"event": each.event, "unit": each.unit, "origin": each.origin, "samples": len(each.samples)}
             for each in profile.others
         ],
     }
+    return companions.joined(description, stored.companions)
 
 
 def _stored(table: pa.Table, description: dict[str, Any]) -> Stored:
-    profile, maker, iaprof = _profile(table, description), description["maker"], description["iaprof"]
-    if maker not in _MAKERS:
-        raise ValueError(f"unknown maker {maker!r:.60}")
-    stored = Stored(profile, maker, None if iaprof is None else iaprof_stored.from_dict(iaprof))
-    if maker == "iaprof" and (stored.iaprof is None or stored.iaprof.total != profile.total):
-        raise ValueError("its samples do not match those of its iaprof profile")
-    return stored
+    maker, recorded = _text(description["maker"]), companions.among(description, _ENTRIES)
+    if maker not in (SAMPLER, OTHER, *recorded):
+        raise ValueError(f"the recording by its maker {maker!r:.60} is missing")
+    return Stored(_profile(table, description), maker, recorded)
 
 
 def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from accel_magic.kernel.stacks.table import StackTable
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.flame import FlameFacts
-    from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.nodes import Node
 
 Outcome = Literal["ok", "error", "interrupted"]
@@ -100,7 +99,7 @@ class Recording:
         stacks: Stacks of the events; None without any.
         flame: Set if a flame trace made it.
         process: For waits: information about the traced process.
-        iaprof: The iaprof profile recorded meanwhile, if requested.
+        companions: What subsystems recorded beside it, as JSON values, by their names.
         nodes: Nodes of the models that OpenVINO had compiled in the traced process, if its tasks were traced.
         replayed: Set if this is a playback.
         imported: Set if another tool recorded it.
@@ -126,7 +125,7 @@ class Recording:
     stacks: StackTable | None = None
     flame: FlameFacts | None = None
     process: OwnProcess | None = None
-    iaprof: IaprofProfile | None = None
+    companions: Mapping[str, Any] = field(default_factory=dict)
     nodes: tuple[Node, ...] = ()
     replayed: Replayed | None = None
     imported: Imported | None = None

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from accel_magic.cluster.node import Node
     from accel_magic.probes.plan import ProbePoint
     from accel_magic.recording.recording import Recording
-    from accel_magic.results.base import Result
-    from accel_magic.results.comparison import TraceComparison
+    from accel_magic.result_bases.base import Result
+    from accel_magic.result_bases.comparison import TraceComparison
     from accel_magic.results.queries import Source
     from accel_magic.subsystems.subsystem import NodesTables, Subsystem
     from accel_magic.views.diagnosis import Diagnosis
@@ -150,14 +150,15 @@ class ClusterResult(OfNodes[NodeTrace, TraceResult], TraceResult):
             ResultError: `other` is not a trace.
 
         """
-        from accel_magic.results.comparison import ClusterComparison, compare_traces
+        from accel_magic.result_bases.comparison import ClusterComparison, compare_traces
 
-        whole = compare_traces(self.recording, self._check_kind(other, TraceResult).recording)
+        family_of = subsystems.family_of
+        whole = compare_traces(self.recording, self._check_kind(other, TraceResult).recording, family_of)
         if not isinstance(other, ClusterResult):
             return whole
         counterparts = {_identity(part): part.recording for part in other.parts}
         pairs = [
-            (part.node, compare_traces(part.recording, baseline).table.reset_index())
+            (part.node, compare_traces(part.recording, baseline, family_of).table.reset_index())
             for part in self.parts
             if part.recording is not None and (baseline := counterparts.get(_identity(part))) is not None
         ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from accel_magic.analysis.policies import of_lints
 from accel_magic.gpu.maps import host_maps, views
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel_magic import subsystems
 from accel_magic.analysis.flame import tables
 from accel_magic.analysis.flame.merge import facts_of, merged
-from accel_magic.results.iaprof import IaprofResult
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
+from accel_magic.results.companions import WithCompanions
 from accel_magic.results.trace import TraceResult
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from accel_magic.analysis.flame.merge import Merged
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.flame import FlameFacts
-    from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.profile_store import Stored
     from accel_magic.recording.recording import Recording
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from accel_magic.views.flame.summary import FlameTables
 
 
-class SampledResult(ProfileResult):
+class SampledResult(WithCompanions):
     """Result of `%%flame` with the thread sampler, which records no kernel events."""
 
     KIND = "a profile of the thread sampler"
@@ -44,14 +43,12 @@ class SampledResult(ProfileResult):
         }
     )
 
-    def __init__(self, profile: Profile, value: object = None, iaprof: IaprofProfile | None = None) -> None:
+    def __init__(self, profile: Profile, value: object = None, companions: Mapping[str, Any] | None = None) -> None:
         super().__init__(profile, value)
-        self._iaprof = iaprof
+        self._stored_companions = companions or {}
 
-    @cached_property
-    def xe(self) -> IaprofResult | None:
-        """Result of iaprof, with `--xe`."""
-        return _result_of_iaprof(self, self._iaprof)
+    def _recorded_beside(self) -> Mapping[str, Any]:
+        return self._stored_companions
 
     @cached_property
     def threads(self) -> pd.DataFrame:
@@ -62,24 +59,15 @@ class SampledResult(ProfileResult):
         return tables.sampled_threads(self.profile)
 
     def _stored(self) -> Stored:
-        from accel_magic.recording.profile_store import Stored
+        from accel_magic.recording.profile_store import SAMPLER, Stored
 
-        return Stored(self.profile, "thread sampler", self._iaprof)
-
-    def diagnose(self) -> Diagnosis:
-        """Findings in iaprof's samples, worst first.
-
-        Raises:
-            ResultError: There are no iaprof samples.
-
-        """
-        return self.xe.diagnose() if self.xe is not None else super().diagnose()
+        return Stored(self.profile, SAMPLER, self._stored_companions)
 
     def _tables(self) -> FlameTables:
         """Tables shown in the text and the HTML."""
         from accel_magic.views.flame.summary import FlameTables
 
-        return FlameTables(self.profile, self.frames, self.threads, xe_samples=_samples_of(self.xe))
+        return FlameTables(self.profile, self.frames, self.threads, companions=self._tables_of_companions())
 
     def summary(self) -> str:
         """Return plain text: headline, frames with most weight, threads."""
@@ -94,7 +82,7 @@ class SampledResult(ProfileResult):
         return bundle(self._tables())
 
 
-class FlameResult(ProfileResult):
+class FlameResult(WithCompanions):
     """Result of a cell or block profiled with `%%flame`; tables are built on first use and cached.
 
     Args:
@@ -110,10 +98,8 @@ class FlameResult(ProfileResult):
         super().__init__(self._merged.profile, value)
         self.recording = recording
 
-    @cached_property
-    def xe(self) -> IaprofResult | None:
-        """Result of iaprof, with `--xe`."""
-        return _result_of_iaprof(self, self.recording.iaprof)
+    def _recorded_beside(self) -> Mapping[str, Any]:
+        return self.recording.companions
 
     @property
     def facts(self) -> FlameFacts:
@@ -178,15 +164,13 @@ class FlameResult(ProfileResult):
         return save(self.recording, path)
 
     def diagnose(self) -> Diagnosis:
-        """Findings in iaprof's samples, else in what a subsystem (`accel_magic.subsystems`) finds, worst first.
+        """Findings in what subsystems (`accel_magic.subsystems`) recorded meanwhile, else in the trace, worst first.
 
         Raises:
             ResultError: Neither was recorded.
 
         """
-        if self.xe is not None:
-            return self.xe.diagnose()
-        if subsystems.of_plan(self.plan):
+        if not self.companions and subsystems.of_plan(self.plan):
             return self.trace.diagnose()
         return super().diagnose()
 
@@ -202,7 +186,7 @@ class FlameResult(ProfileResult):
             self.spans,
             recording=self.recording,
             facts=self.facts,
-            xe_samples=_samples_of(self.xe),
+            companions=self._tables_of_companions(),
         )
 
     def summary(self) -> str:
@@ -216,14 +200,6 @@ class FlameResult(ProfileResult):
         from accel_magic.views.flame.summary import bundle
 
         return bundle(self._tables())
-
-
-def _result_of_iaprof(result: FlameResult | SampledResult, iaprof: IaprofProfile | None) -> IaprofResult | None:
-    return None if iaprof is None else IaprofResult(iaprof, result.value, result.profile.banners)
-
-
-def _samples_of(xe: IaprofResult | None) -> int | None:
-    return None if xe is None else xe.total
 
 
 def _merged(recording: Recording, *, threads: bool | None = None, all_frames: bool | None = None) -> Merged:

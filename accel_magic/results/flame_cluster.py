@@ -10,9 +10,9 @@ from accel_magic.analysis.by_node import together
 from accel_magic.analysis.flame import nodes as flame_nodes
 from accel_magic.analysis.flame.nodes import NodeProfile
 from accel_magic.errors import ResultError
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.results.flame import FlameResult, SampledResult
 from accel_magic.results.nodes import NodeResult, OfNodes, none_traced
-from accel_magic.results.profile import ProfileResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

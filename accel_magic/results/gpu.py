@@ -14,7 +14,7 @@ from accel_magic.gpu.maps import history as map_history
 from accel_magic.gpu.maps.content import names_of
 from accel_magic.policies.recorded import trace_of
 from accel_magic.recording.profile import Lost
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.analysis.gpu.timeline import Beside
     from accel_magic.policies.traces import PageTrace
     from accel_magic.recording.gpu import GpuRecording
-    from accel_magic.results.comparison import GpuComparison
+    from accel_magic.result_bases.comparison import GpuComparison
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.trace import TraceResult
     from accel_magic.views.diagnosis import Diagnosis
@@ -285,7 +285,7 @@ class GpuResult(Result):
             ResultError: `other` is not a GPU trace.
 
         """
-        from accel_magic.results.comparison import compare_gpu
+        from accel_magic.result_bases.comparison import compare_gpu
 
         return compare_gpu(self.gpu, self._check_kind(other, GpuResult).gpu)
 

@@ -13,7 +13,7 @@ import pandas as pd
 from accel_magic.errors import ResultError
 from accel_magic.recording.gpu import GpuRecording
 from accel_magic.recording.recording import Recording
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

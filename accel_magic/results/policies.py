@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from accel_magic.analysis.policies import PolicyTables
 from accel_magic.gpu.maps import views as maps
 from accel_magic.gpu.program.helpers import RINGS
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from accel_magic.policies.traces import PageTrace
     from accel_magic.policies.trial import Trials
     from accel_magic.recording.profile import Lost
-    from accel_magic.results.comparison import PolicyComparison
+    from accel_magic.result_bases.comparison import PolicyComparison
 
 
 class PolicyResult(Result):
@@ -103,7 +103,7 @@ class PolicyResult(Result):
             ResultError: `other` is not a trial of policies.
 
         """
-        from accel_magic.results.comparison import compare_policies
+        from accel_magic.result_bases.comparison import compare_policies
 
         return compare_policies(self.tables, self._check_kind(other, PolicyResult).tables, self.machine)
 

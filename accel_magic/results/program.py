@@ -12,7 +12,7 @@ import pandas as pd
 from accel_magic.kernel.records import c_layout
 from accel_magic.kernel.records import decode as maps_frames
 from accel_magic.recording.profile import Lost
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from accel_magic.analysis.scheduling import SchedulingTables
 from accel_magic.gpu.maps import views as maps
 from accel_magic.gpu.program.helpers import RINGS
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from accel_magic.errors import ProbeError, ResultError
 from accel_magic.probes import presets
 from accel_magic.recording import dataset
 from accel_magic.recording.profile import Lost
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 from accel_magic.subsystems import unclaimed
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from accel_magic.analysis.findings import Findings
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Recording
-    from accel_magic.results.comparison import TraceComparison
-    from accel_magic.results.profile import ProfileResult
+    from accel_magic.result_bases.comparison import TraceComparison
+    from accel_magic.result_bases.profile import ProfileResult
     from accel_magic.results.queries import Source
     from accel_magic.subsystems.subsystem import Subsystem
     from accel_magic.views.diagnosis import Diagnosis
@@ -304,7 +304,7 @@ class TraceResult(Result):
 
         """
         from accel_magic.analysis.stack_profile import profile
-        from accel_magic.results.profile import ProfileResult
+        from accel_magic.result_bases.profile import ProfileResult
 
         return ProfileResult(profile(self.recording, self._need_stacks(), weight))
 
@@ -429,9 +429,9 @@ class TraceResult(Result):
             ResultError: `other` is not a trace.
 
         """
-        from accel_magic.results.comparison import compare_traces
+        from accel_magic.result_bases.comparison import compare_traces
 
-        return compare_traces(self.recording, self._check_kind(other, TraceResult).recording)
+        return compare_traces(self.recording, self._check_kind(other, TraceResult).recording, subsystems.family_of)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""

@@ -12,18 +12,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.probes import presets
-from accel_magic.subsystems import drm, host_api, npu, openvino, steps
+from accel_magic.subsystems import drm, host_api, iaprof, npu, openvino, steps
 from accel_magic.subsystems.subsystem import Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from accel_magic.formats.recognise import Format
     from accel_magic.probes.plan import Plan
     from accel_magic.probes.presets import Preset
+    from accel_magic.subsystems.subsystem import Companion
     from accel_magic.views.live.counters import LiveItems
 
 GROUP: Final = "accel_magic.subsystems"
-_OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM, steps.SUBSYSTEM, host_api.SUBSYSTEM)
+_OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM, steps.SUBSYSTEM, iaprof.SUBSYSTEM, host_api.SUBSYSTEM)
 
 
 @cache
@@ -63,6 +65,17 @@ presets.provide(all_presets)
 def of_plan(plan: Plan) -> tuple[Subsystem, ...]:
     """The subsystems that claim a point of the plan."""
     return tuple(one for one in registered().values() if any(map(one.claims, plan.points)))
+
+
+def formats() -> tuple[Format, ...]:
+    """The formats of other tools' files that subsystems read."""
+    return tuple(format_ for subsystem in registered().values() for format_ in subsystem.formats())
+
+
+def companions() -> Mapping[str, Companion]:
+    """What can record beside a flame trace, by the name of its subsystem."""
+    found = {name: subsystem.companion for name, subsystem in registered().items()}
+    return {name: companion for name, companion in found.items() if companion is not None}
 
 
 def family_of(function: str) -> str:

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from accel_magic.checks import Check
     from accel_magic.cluster.clock import Line
     from accel_magic.findings import Rule
+    from accel_magic.formats.recognise import Format
     from accel_magic.kernel.pci import Device
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.probes.presets import Preset
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
+    from accel_magic.result_bases.profile import ProfileResult
     from accel_magic.views.live.counters import LiveItems
 
 
@@ -82,6 +84,51 @@ class Driver:
     described: Callable[[Path, Device], tuple[str, ...]] = lambda _root, _device: ("",)
 
 
+class CompanionRun(Protocol):
+    """What records beside a flame trace."""
+
+    def prepare(self) -> object:
+        """Check that it can record. Raises MachineError if it cannot."""
+
+    def start(self) -> None:
+        """Start it. Raises MachineError."""
+
+    def go(self) -> None:
+        """Start the recording here: the traced code begins."""
+
+    def halt(self) -> None:
+        """End the recording here."""
+
+    def stop(self) -> Any:
+        """End it and return what it recorded. Raises AccelMagicError."""
+
+    def abort(self) -> None:
+        """End it and discard what it recorded; does nothing if it is not running."""
+
+
+@dataclass(frozen=True)
+class Companion:
+    """What a subsystem can record beside a flame trace, as a profile of its own.
+
+    Attributes:
+        attribute: The attribute of flame results that has its result, `xe` for `result.xe`.
+        samples: What it samples, in words.
+        check: Checks the options of a flame trace, by name. Raises ProbeError.
+        run: Makes what records, given the options of a flame trace, by name; None if they do not request it.
+        stored: Converts what it recorded to JSON values, which are part of the recording and of saved files.
+        opened: Makes its result from these JSON values, the value of the cell's last expression, and banners. Raises
+            ValueError, LookupError, TypeError or AttributeError if the values are inconsistent.
+
+    """
+
+    attribute: str
+    samples: str
+    check: Callable[[Mapping[str, Any]], None]
+    run: Callable[[Mapping[str, Any]], CompanionRun | None]
+    stored: Callable[[Any], dict[str, Any]]
+    opened: Callable[[Any, object, tuple[str, ...]], ProfileResult]
+
+
 def _claims_nothing(_point: ProbePoint) -> bool:
     return False
 
@@ -113,6 +160,8 @@ class Subsystem:
         family_of: The family of a function for comparisons by family; `` if it has none.
         attributes: More attributes of results, by the names of the tables that they are; they come before `name`.
         of_nodes: Makes its tables of a trace of many nodes; None if each node has its own.
+        formats: Returns the formats of other tools' files that it reads.
+        companion: What it can record beside a flame trace; None without.
 
     """
 
@@ -133,3 +182,5 @@ class Subsystem:
     family_of: Callable[[str], str] = lambda _function: ""
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     of_nodes: Callable[[NodesTrace], NodesTables] | None = None
+    formats: Callable[[], tuple[Format, ...]] = tuple
+    companion: Companion | None = None

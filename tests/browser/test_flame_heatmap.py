@@ -12,7 +12,7 @@ import pytest
 from bokeh.models import ColumnDataSource
 from nbconvert import HTMLExporter
 
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.views.flame import flame
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.flame.profile import profile_html

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from accel_magic.api.doctor import report
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from tests.browser import heatmap_page
 from tests.support.paths import ROOT
 from tests.support.profiles import training

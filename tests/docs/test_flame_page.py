@@ -2,7 +2,7 @@
 
 from accel_magic.magics.flame import parser
 from accel_magic.magics.line import option_names
-from accel_magic.recording.iaprof import REASONS
+from accel_magic.subsystems.iaprof.profile import REASONS
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs/flame.md").read_text()

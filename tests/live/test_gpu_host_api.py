@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import accel_magic
-from accel_magic.api import host_calls as host_trace
 from accel_magic.errors import MachineError
 from accel_magic.probes import libraries
+from accel_magic.subsystems.host_api import host_trace
 from tests.support.errors import raises
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")

@@ -18,7 +18,7 @@ import accel_magic.magics.flame
 import accel_magic.magics.gputrace
 import accel_magic.magics.ktrace
 from accel_magic import api, channel, interrupts, load_ipython_extension, magics, trace, unload_ipython_extension
-from accel_magic.api import block, host_calls, plans, replay
+from accel_magic.api import block, plans, replay
 from accel_magic.api.replay import GpuReplay, Replay
 from accel_magic.kernel import bpf, features, own_threads
 from accel_magic.kernel.attach import bindings, user_program
@@ -26,6 +26,7 @@ from accel_magic.kernel.load import links
 from accel_magic.magics import cell, line, traced
 from accel_magic.recording import container, cost, gpu_store, session, store
 from accel_magic.recording.reader import client
+from accel_magic.subsystems.host_api import host_trace
 from tests.every_step import interrupt_at, steps_that_raise
 
 pytestmark = pytest.mark.live
@@ -39,13 +40,13 @@ RECORDED = (*ATTACHED, channel, client, session)
 MODULES = {
     "trace": (*RECORDED, api.trace, plans),
     "flame": (*RECORDED, api.flame, bpf, cost, features, links, plans),
-    "gputrace": (*ATTACHED, api.gputrace, bindings, host_calls),
+    "gputrace": (*ATTACHED, api.gputrace, bindings, host_trace),
     "program": (*RECORDED, api.program, bindings, bpf, features, user_program),
     "Replay": (*SHARED, container, replay, store),
     "GpuReplay": (*SHARED, container, gpu_store, replay),
     "%%ktrace": (*RECORDED, api.trace, cell, line, magics.ktrace, plans, traced),
     "%%flame": (*RECORDED, api.flame, bpf, cell, cost, features, line, links, magics.flame, plans, traced),
-    "%%gputrace": (*ATTACHED, api.gputrace, bindings, cell, host_calls, line, magics.gputrace, traced),
+    "%%gputrace": (*ATTACHED, api.gputrace, bindings, cell, host_trace, line, magics.gputrace, traced),
 }
 """Modules that each kind of block goes through outside of its own traced code, in this thread."""
 COUNT = """

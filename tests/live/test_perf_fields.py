@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 import accel_magic
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 
 pytestmark = [
     pytest.mark.live,

@@ -35,7 +35,7 @@ SHOWS = {
 }
 """Methods that draw a result; only they load views, when called."""
 LOADERS = {"load_ipython_extension", "unload_ipython_extension"}
-NAMES_ROOMS = {"__init__.py", "formats/recognise.py", "formats/iaprof/parse.py"}
+NAMES_ROOMS = {"__init__.py", "formats/recognise.py"}
 """Files that name what is loaded on demand: the package, and the recogniser of files."""
 TERMINAL = "command_line/"
 """It draws on a terminal, so it may use views, but no front end and no magics."""

@@ -13,7 +13,9 @@ from accel_magic import errors
 from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.verifier import blocks, budget, simt
 from accel_magic.gpu.verifier import findings as verifier
-from accel_magic.results import flame, gpu, iaprof, profile, program, trace
+from accel_magic.result_bases import profile
+from accel_magic.results import flame, gpu, program, trace
+from accel_magic.subsystems.iaprof import result as iaprof
 
 PACKAGE = Path(accel_magic.__file__).parent
 SHOWN = re.compile(r"^\| `([^`]+)` \| .+ \|$", re.MULTILINE)

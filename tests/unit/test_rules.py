@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from accel_magic import subsystems
-from accel_magic.analysis import policies, scheduling, stalls
+from accel_magic.analysis import policies, scheduling
 from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.findings import SEVERITIES
 from accel_magic.gpu.verifier import blocks, budget, simt
@@ -23,7 +23,6 @@ RULES = (
     *unclaimed.RULES,
     *(rule for tool in TOOLS.values() for rule in tool.rules),
     *API_RULES,
-    *stalls.RULES,
     *policies.RULES,
     *scheduling.RULES,
     *LINTS,

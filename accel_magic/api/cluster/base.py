@@ -18,7 +18,7 @@ from accel_magic.cluster.adapters import CALL_S, adapter_of
 from accel_magic.cluster.folders import Problem
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.kernel import own_threads
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from accel_magic.cluster.remote import Call
 from accel_magic.errors import AccelMagicError, ProbeError, RecordingError
 from accel_magic.gpu import programs
 from accel_magic.kernel.attach.bindings import parse_bindings
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 from accel_magic.results.flame import FlameResult, SampledResult
 from accel_magic.results.flame_cluster import FlameClusterResult
 from accel_magic.results.gpu import GpuResult

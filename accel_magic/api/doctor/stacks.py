@@ -36,7 +36,7 @@ def _stacks() -> Iterator[Check]:
 
 def _iaprof(root: Path, *, asked: bool) -> Iterator[Check]:
     """Check what recording with iaprof needs, if asked or if there is a GPU for it."""
-    from accel_magic.formats.iaprof import requirements
+    from accel_magic.subsystems.iaprof import requirements
 
     if not asked and not requirements.xe_gpus(root):
         return

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from accel_magic.recording.companions import CompanionSamples
     from accel_magic.recording.flame import FlameFacts
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.recording import Recording
@@ -63,7 +64,7 @@ class FlameTables:
         spans: As `FlameResult.spans`; None for the thread sampler.
         recording: What the kernel recorded; None for the thread sampler.
         facts: Further facts about the trace; None for the thread sampler.
-        xe_samples: Number of iaprof samples; None if iaprof did not run.
+        companions: What subsystems recorded meanwhile.
 
     """
 
@@ -74,15 +75,14 @@ class FlameTables:
     spans: pd.DataFrame | None = None
     recording: Recording | None = None
     facts: FlameFacts | None = None
-    xe_samples: int | None = None
+    companions: tuple[CompanionSamples, ...] = ()
 
 
 def flame_headline(shown: FlameTables) -> tuple[Note, ...]:
     """Items of the first line: duration, time by state, samples and expected samples, overhead, losses."""
     profile = shown.profile
     notes = [Note(duration_text(profile.duration_ns)), *_states(profile), *_sampling(shown)]
-    if shown.xe_samples is not None:
-        notes.append(Note(f"{exact_text(shown.xe_samples)} iaprof samples", hint="GPU samples: see result.xe"))
+    notes += [Note(f"{exact_text(one.samples)} {one.name} samples", hint=one.hint) for one in shown.companions]
     notes += [Note(f"{exact_text(lost.count)} {lost.why}", alarm=lost.kind != "left out") for lost in profile.lost]
     return tuple(notes) if profile.lost else (*notes, Note("0 lost", hint="every sample has a stack"))
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 
 MAIN, FAST, SLOW = (Frame(name, Kind.NATIVE, "/a.so") for name in ("main", "fast", "slow"))
 

@@ -10,12 +10,13 @@ import accel_magic
 from accel_magic.api import flame as traces
 from accel_magic.api.flame_options import FlameOptions, measured
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
-from accel_magic.formats.iaprof import live, read
 from accel_magic.kernel import features
 from accel_magic.probes.plan import Plan
 from accel_magic.recording import session
 from accel_magic.recording.profile import State
 from accel_magic.results.flame import SampledResult
+from accel_magic.subsystems.iaprof import run
+from accel_magic.subsystems.iaprof.parse import read
 from tests.support.errors import raises
 
 
@@ -162,7 +163,7 @@ class Iaprof:
 )
 def test_with_xe_iaprof_runs_around_the_block_and_its_failure_is_only_a_note(no_privilege, monkeypatch, error):
     iaprof = Iaprof(error)
-    monkeypatch.setattr(live, "IaprofRun", lambda **_: iaprof)
+    monkeypatch.setattr(run, "IaprofRun", lambda **_: iaprof)
     with accel_magic.flame(xe=True, rate=500) as t:
         assert iaprof.calls == ["prepare", "start", "go"]
         spin(0.05)
@@ -188,14 +189,14 @@ def test_iaprof_runs_with_the_given_options_or_its_defaults(no_privilege, monkey
         made.append(options)
         return Iaprof()
 
-    monkeypatch.setattr(live, "IaprofRun", make)
+    monkeypatch.setattr(run, "IaprofRun", make)
     accel_magic.flame(xe=True, **asked).prepare()
 
     assert made == [given]
 
 
 def test_missing_requirements_of_iaprof_are_reported_before_attaching(no_privilege):
-    if not live.unmet(live.requirements()):
+    if not run.unmet(run.requirements()):
         pytest.skip("iaprof can record here")
     with raises("iaprof.unusable", MachineError):
         accel_magic.flame(xe=True).prepare()

@@ -6,7 +6,7 @@ import pytest
 
 from accel_magic.api.trace import result_of
 from accel_magic.command_line import main
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from tests.support.paths import ROOT
 from tests.support.profiles import phases
 

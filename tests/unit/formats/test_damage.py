@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
 PERF = """\

@@ -7,7 +7,7 @@ import pytest
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded, perf_script
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
 MIXED = """\

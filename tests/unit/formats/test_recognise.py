@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 import accel_magic
+from accel_magic import subsystems
 from accel_magic.errors import RecordingError
 from accel_magic.formats.recognise import FORMATS, recognise
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.results.trace import TraceResult
 from tests.support.errors import raises
 
@@ -92,7 +93,7 @@ def test_profiles_of_all_kinds_open(written, name):
 def test_output_of_tracers_is_recognized_by_its_lines(written, content, name):
     path = written(b"a line of the program's own\n" + content * 5)
 
-    assert recognise(path).name == name
+    assert recognise(path, subsystems.formats()).name == name
     assert isinstance(accel_magic.open(path), TraceResult)
 
 
@@ -180,7 +181,7 @@ def test_other_files_are_rejected_with_a_code_and_a_fix(written, content, code, 
 def test_the_error_for_an_unknown_format_lists_all_known_formats(written):
     error = refusal(written(b"nothing of the kind\n"))
 
-    assert all(format_.name in error.why for format_ in FORMATS)
+    assert all(format_.name in error.why for format_ in (*FORMATS, *subsystems.formats()))
     assert "%%gputrace" in error.why
 
 

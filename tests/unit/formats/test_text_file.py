@@ -9,9 +9,10 @@ import json
 import pytest
 
 import accel_magic
+from accel_magic import subsystems
 from accel_magic.formats import text_file
 from accel_magic.formats.recognise import recognise
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.results.trace import TraceResult
 from tests.unit.formats.conftest import SAMPLES
 from tests.unit.formats.test_recognise import IAPROF, SPEEDSCOPE, V8
@@ -58,7 +59,7 @@ def plain(tmp_path_factory):
 
     def of(name):
         (folder / name).write_bytes(FILES[name])
-        return recognise(folder / name).name, content(accel_magic.open(folder / name))
+        return recognise(folder / name, subsystems.formats()).name, content(accel_magic.open(folder / name))
 
     return functools.cache(of)
 
@@ -69,7 +70,7 @@ def test_every_format_is_read_the_same_in_all_encodings_and_line_ends(name, form
     path = tmp_path / name
     path.write_bytes(FORMS[form](FILES[name].decode()))
 
-    assert (recognise(path).name, content(accel_magic.open(path))) == plain(name)
+    assert (recognise(path, subsystems.formats()).name, content(accel_magic.open(path))) == plain(name)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -19,7 +19,7 @@ from accel_magic.recording import profile_store as store
 from accel_magic.recording.packing import pack_numbers
 from accel_magic.recording.profile import LOSSES, Lost, Profile, Samples
 from accel_magic.recording.profile_store import Stored
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
 
@@ -53,7 +53,7 @@ def test_any_saved_profile_is_read_back(any_profile, tmp_path):
         profile = replace(profile, **facts)
         stored = store.load(store.save(Stored(profile), tmp_path / "p.parquet"))
         same(profile, stored.profile)
-        assert (stored.maker, stored.iaprof) == ("other", None)
+        assert (stored.maker, stored.companions) == ("other", {})
         ours, theirs = ProfileResult(profile), ProfileResult(stored.profile)
         for table in ("samples", "stacks", "frames"):
             pd.testing.assert_frame_equal(getattr(ours, table), getattr(theirs, table))
@@ -111,9 +111,7 @@ def rewritten(path, **changes):
         {"lost": [[1]]},
         {"duration_ns": "long"},
         {"maker": "nobody"},
-        {"maker": "iaprof"},
-        {"iaprof": {}},
-        {"iaprof": [1]},
+        {"maker": 5},
     ],
     ids="-".join,
 )
@@ -123,6 +121,30 @@ def test_an_inconsistent_file_is_rejected(cell, tmp_path, changes):
 
     with raises("recording.damaged", RecordingError):
         store.load(path)
+
+
+def test_what_subsystems_recorded_is_kept_unread_beside_the_entries(cell, tmp_path):
+    recorded = {"kettle": {"boils": [1, 2]}, "toaster": "text"}
+    path = store.save(Stored(cell, "kettle", recorded), tmp_path / "p.parquet")
+
+    description = json.loads(pq.read_schema(path).metadata[store.KIND.key])
+    assert description.keys() - recorded.keys() == store._ENTRIES
+    assert (description["kettle"], description["toaster"]) == ({"boils": [1, 2]}, "text")
+    stored = store.load(path)
+    assert (stored.maker, stored.companions) == ("kettle", recorded)
+    assert type(accel_magic.open(path)) is ProfileResult  # there is no such subsystem here
+
+
+def test_a_subsystem_cannot_have_the_name_of_an_entry(cell, tmp_path):
+    with pytest.raises(ValueError, match="names of entries: event, unit"):
+        store.save(Stored(cell, companions={"unit": 1, "event": 2}), tmp_path / "p.parquet")
+
+
+def test_a_null_beside_the_entries_is_nothing(cell, tmp_path):
+    path = store.save(Stored(cell), tmp_path / "p.parquet")
+    rewritten(path, kettle=None)
+
+    assert store.load(path).companions == {}
 
 
 def test_stacks_with_loops_are_rejected(cell, tmp_path):

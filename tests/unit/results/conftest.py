@@ -11,9 +11,9 @@ from accel_magic.kernel.load.maps import ARRAY, HASH, PERCPU_ARRAY, RINGBUF, Map
 from accel_magic.policies.attached import DriverRun, MapState
 from accel_magic.recording.profile import Lost
 from accel_magic.recording.program import ProgramRecording
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.results.driver import DriverResult
 from accel_magic.results.flame import SampledResult
-from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
 from tests.support.paths import ROOT
 from tests.support.profiles import phases

@@ -57,7 +57,7 @@ WITHOUT = {
 }
 """Numbers without a unit. Add a name only if it is a count, an identifier, a share or a ratio."""
 NEUTRAL = re.compile(r"(^|_)(share|ratio|ratio_low|ratio_high|confident|registers|occupancy)(_before|_after)?$")
-PACKAGES = ("accel_magic.results", "accel_magic.analysis", "accel_magic.subsystems")
+PACKAGES = ("accel_magic.results", "accel_magic.result_bases", "accel_magic.analysis", "accel_magic.subsystems")
 USERS = ("maps", "history", "rings")
 """Tables whose columns are defined by a user's program."""
 

@@ -12,7 +12,7 @@ import accel_magic
 from accel_magic.analysis.by_stack import STACKS
 from accel_magic.analysis.waits import WAITS
 from accel_magic.errors import ResultError
-from accel_magic.results.base import WORDS, Result
+from accel_magic.result_bases.base import WORDS, Result
 from accel_magic.results.trace import TraceResult
 from tests.support.errors import raises
 from tests.unit.results.conftest import program

@@ -13,26 +13,33 @@ import pandas as pd
 import pytest
 from bokeh.plotting import figure
 
+import accel_magic
 from accel_magic import subsystems
 from accel_magic.api import doctor, options
+from accel_magic.api.flame_options import FlameOptions
 from accel_magic.broker import policy
 from accel_magic.checks import Check
 from accel_magic.cluster.clock import same_machine
 from accel_magic.cluster.node import Node
-from accel_magic.errors import ProbeError
+from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.findings import Evidence, Rule
+from accel_magic.formats.recognise import Format
+from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.probes import completion, grammar, presets
 from accel_magic.probes.matching import make_plan
 from accel_magic.probes.presets import Preset, PresetProbe
 from accel_magic.recording.live import LiveSample
+from accel_magic.recording.profile import ProfileBuilder, State
+from accel_magic.recording.profile_store import Stored
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.results.cluster import ClusterResult, NodeTrace
 from accel_magic.results.trace import TraceResult
-from accel_magic.subsystems.subsystem import Driver, Subsystem
+from accel_magic.subsystems.subsystem import Companion, Driver, Subsystem
 from accel_magic.views.live.counters import Item
 from accel_magic.views.live.trace import LiveHistory, render
 from tests.support.errors import raises
 
-OWN = ["npu", "openvino", "drm", "steps", "host_api"]
+OWN = ["npu", "openvino", "drm", "steps", "iaprof", "host_api"]
 """Names of our own subsystems."""
 
 
@@ -83,6 +90,62 @@ class Kitchens:
             yield b',\n{"name":"kitchen %s","ph":"i","s":"g","ts":1,"pid":%d,"tid":1}' % (node.encode(), base)
 
 
+class Thermometer:
+    """What measures the kettle beside a flame trace."""
+
+    calls = ()
+
+    def __getattr__(self, name):
+        def call():
+            Thermometer.calls += (name,)
+            return [90, 100] if name == "stop" else None
+
+        return call
+
+
+class Temperatures(ProfileResult):
+    """A profile with a sample per temperature."""
+
+    def __init__(self, degrees, value=None, banners=()):
+        builder = ProfileBuilder()
+        node = builder.node(builder.frame("water", Kind.OTHER))
+        for degree in degrees:
+            builder.add(node, int(degree), state=State.ACCELERATOR)
+        super().__init__(replace(builder.build(unit="samples", origin="kettle"), banners=banners), value)
+        self.degrees = degrees
+
+    def _stored(self):
+        return Stored(self.profile, "stove", {"stove": {"degrees": self.degrees}})
+
+
+def check_rate(options):
+    if options["rate"] == 77:
+        raise ProbeError("77 is too hot", fix="use 76", code="stove.hot")
+
+
+def thermometer_format():
+    claims = lambda head: head.like(r"^degrees: ")  # noqa: E731
+    return (
+        Format("thermometer output", "stacks", "kettle_of_tests:read", claims, result="kettle_of_tests:Temperatures"),
+    )
+
+
+def read_degrees(path):
+    return [int(line.split()[1]) for line in path.read_text().splitlines()]
+
+
+STOVE = Subsystem(
+    name="stove",
+    formats=thermometer_format,
+    companion=Companion(
+        attribute="heat",
+        samples="temperatures",
+        check=check_rate,
+        run=lambda options: Thermometer() if options["rate"] == 76 else None,
+        stored=lambda degrees: {"degrees": degrees},
+        opened=lambda stored, value, banners: Temperatures(stored["degrees"], value, banners),
+    ),
+)
 KITCHENS = Subsystem(name="kitchens", of_nodes=Kitchens, attributes={"all_boils": "boils"})
 BOILING = Preset(
     "kettle",
@@ -123,6 +186,7 @@ def installed(monkeypatch):
 
     module = ModuleType("kettle_of_tests")
     module.KETTLE, module.KITCHENS, module.NOT_ONE = KETTLE, KITCHENS, object()
+    module.STOVE, module.Temperatures, module.read = STOVE, Temperatures, read_degrees
     monkeypatch.setitem(sys.modules, module.__name__, module)
     yield install
     forget()
@@ -200,6 +264,51 @@ def test_one_about_many_nodes_has_tables_and_tracks_of_them_and_none_of_a_single
         _ = single.kitchens
     with pytest.raises(KeyError):
         single.tables_of("kitchens")
+
+
+def test_a_file_of_its_format_is_opened_as_its_result(installed, tmp_path):
+    installed(stove="kettle_of_tests:STOVE")
+    (tmp_path / "t.txt").write_text("degrees: 20\ndegrees: 50\n")
+
+    opened = accel_magic.open(tmp_path / "t.txt")
+    assert type(opened) is Temperatures
+    assert opened.degrees == [20, 50]
+
+    (tmp_path / "unknown.txt").write_text("nothing of the kind\n")
+    with raises("recording.unknown-format", RecordingError) as caught:
+        accel_magic.open(tmp_path / "unknown.txt")
+    assert "thermometer output" in caught.value.why
+
+
+def test_its_companion_records_beside_a_flame_trace_and_is_saved_with_it(installed, tmp_path):
+    installed(stove="kettle_of_tests:STOVE")
+    with raises("stove.hot", ProbeError):
+        FlameOptions(rate=77)
+    assert accel_magic.flame(sampler="thread", rate=75).prepare() is None
+    assert Thermometer.calls == ()
+
+    with accel_magic.flame(sampler="thread", rate=76) as trace:
+        assert Thermometer.calls == ("prepare", "start", "go")
+    result = trace.result
+
+    assert Thermometer.calls == ("prepare", "start", "go", "halt", "stop", "abort")
+    assert result.heat is result.companions["stove"]
+    assert (result.heat.degrees, result.heat.total) == ([90, 100], 190)
+    assert result.xe is None
+    assert {"heat", "xe"} <= set(dir(result))
+    assert "190 stove samples" in result.summary()
+    again = accel_magic.open(result.to_parquet(tmp_path / "flame.parquet"))
+    assert (type(again.heat), again.heat.degrees) == (Temperatures, [90, 100])
+    alone = accel_magic.open(again.heat.to_parquet(tmp_path / "heat.parquet"))
+    assert (type(alone), alone.degrees) == (Temperatures, [90, 100])
+
+    installed()
+    unknown = accel_magic.open(tmp_path / "flame.parquet")
+    assert unknown.companions == {}
+    with pytest.raises(AttributeError, match="heat"):
+        _ = unknown.heat
+    installed(stove="kettle_of_tests:STOVE")  # what it recorded is kept by those who cannot read it
+    assert accel_magic.open(unknown.to_parquet(tmp_path / "again.parquet")).heat.degrees == [90, 100]
 
 
 def test_one_that_cannot_be_loaded_is_a_warning_and_ends_nothing(installed, make_recording):

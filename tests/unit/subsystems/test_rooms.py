@@ -14,32 +14,26 @@ import accel_magic
 from accel_magic import subsystems
 
 PACKAGE = Path(accel_magic.__file__).parent
-GENERIC = ("analysis", "api", "broker", "kernel", "probes", "recording", "results", "views")
-ALSO = {"iaprof", "ivpu"}
+GENERIC = ("analysis", "api", "broker", "kernel", "probes", "recording", "result_bases", "results", "views")
+ALSO = {"ivpu"}
 """Names that no registered subsystem, preset or driver has, alone."""
 OF_OTHER_ROOMS = {
     "cuda": "`devices/cuda` is a room below, and a value of `--device`",
     "steps": "an English word; also the steps of a replay and of `range`",
 }
 EXAMPLE = "an example of the probe language, or of a line to try"
-IAPROF = "moves: flame graphs of iaprof become a subsystem"
 OPENVINO = "moves: what a trace of OpenVINO needs becomes a hook of its subsystem"
 EXCEPTIONS = {
     ("analysis/gpu/host_checks.py", "torch"): EXAMPLE,
-    ("analysis/stalls.py", "drm"): "the path of a kernel source, which is evidence",
-    ("analysis/stalls.py", "iaprof"): IAPROF,
-    ("analysis/stalls.py", "xe"): IAPROF,
-    ("api/doctor/__init__.py", "xe"): IAPROF,
-    ("api/doctor/stacks.py", "iaprof"): IAPROF,
-    ("api/doctor/stacks.py", "xe"): IAPROF,
-    ("api/flame.py", "iaprof"): IAPROF,
-    ("api/flame.py", "xe"): IAPROF,
-    ("api/flame_options.py", "iaprof"): IAPROF,
-    ("api/flame_options.py", "xe"): IAPROF,
+    ("api/doctor/__init__.py", "xe"): "the public option of this name",
+    ("api/doctor/stacks.py", "iaprof"): "moves: checks of the doctor on request become a subsystem's",
+    ("api/doctor/stacks.py", "xe"): "moves: checks of the doctor on request become a subsystem's",
+    ("api/flame_options.py", "iaprof"): "help of the public options that it reads",
+    ("api/flame_options.py", "xe"): "the public option of this name",
     ("api/gpu_options.py", "host_api"): "the public option of this name",
+    ("api/gpu_recording.py", "host_api"): "a GPU recording has the calls of one provider, by type",
     ("api/gpu_options.py", "nvidia"): EXAMPLE,
     ("api/gputrace.py", "host_api"): "the public option of this name",
-    ("api/open.py", "iaprof"): IAPROF,
     ("api/option_fixes.py", "nvidia"): "what users write instead of `--device cuda`",
     ("api/options.py", "intel_vpu"): EXAMPLE,
     ("api/options.py", "ivpu"): EXAMPLE,
@@ -47,27 +41,13 @@ EXCEPTIONS = {
     ("kernel/features.py", "openvino"): EXAMPLE,
     ("probes/grammar.py", "intel_vpu"): EXAMPLE,
     ("probes/grammar.py", "ivpu"): EXAMPLE,
-    ("probes/presets/cuda.py", "nvidia"): "moves with `analysis/gpu/host_calls.py`, which uses its table of calls",
     ("probes/presets/openvino.py", "openvino"): OPENVINO,
-    ("recording/iaprof.py", "iaprof"): IAPROF,
-    ("recording/iaprof_store.py", "iaprof"): IAPROF,
-    ("recording/layout.py", "iaprof"): IAPROF,
     ("recording/nodes.py", "openvino"): OPENVINO,
-    ("recording/profile_store.py", "iaprof"): IAPROF,
-    ("recording/recording.py", "iaprof"): IAPROF,
     ("recording/session.py", "openvino"): OPENVINO,
     ("results/driver.py", "nvidia"): EXAMPLE,
-    ("results/flame.py", "iaprof"): IAPROF,
-    ("results/flame.py", "xe"): IAPROF,
-    ("results/iaprof.py", "iaprof"): IAPROF,
-    ("results/profile.py", "iaprof"): IAPROF,
-    ("results/profile.py", "npu"): "the kinds of traces that have rules, in a sentence",
-    ("views/flame/stalls.py", "iaprof"): IAPROF,
-    ("views/flame/summary.py", "iaprof"): IAPROF,
-    ("views/flame/summary.py", "xe"): IAPROF,
 }
 """Files with a name that they may have, and why. One that no longer has it is an error: remove it here then."""
-LEFT_IN_PROBES = {"cuda.py", "openvino.py"}
+LEFT_IN_PROBES = {"openvino.py"}
 """Modules about a subject in `probes/presets`, which packages below `subsystems` still use: they move with these."""
 
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from accel_magic.errors import RecordingError
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.views.figures import bokehjs
 from tests.support.errors import raises
 from tests.support.profiles import phases

@@ -15,7 +15,6 @@ from accel_magic.banners import Replayed
 from accel_magic.command_line.progress import Bar
 from accel_magic.devices.device import Clock
 from accel_magic.findings import Finding
-from accel_magic.formats.iaprof.parse import read
 from accel_magic.gpu.dry_run import GpuDryRun
 from accel_magic.kernel.attach.bindings import Place
 from accel_magic.kernel.bcc.compiler import ProgramMap
@@ -28,11 +27,12 @@ from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuReco
 from accel_magic.recording.profile import Lost, ProfileBuilder
 from accel_magic.recording.program import ProgramRecording
 from accel_magic.recording.recording import Column
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.results.gpu import GpuResult
-from accel_magic.results.iaprof import IaprofResult
-from accel_magic.results.profile import ProfileResult
 from accel_magic.results.program import ProgramResult
 from accel_magic.results.trace import TraceResult
+from accel_magic.subsystems.iaprof.parse import read
+from accel_magic.subsystems.iaprof.result import IaprofResult
 from accel_magic.views.diagnosis import Diagnosis
 from accel_magic.views.dry_run import DryRun
 from accel_magic.views.flame.summary import ThreadDryRun

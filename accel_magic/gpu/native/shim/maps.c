@@ -13,7 +13,7 @@
 
 #include "talk.h"
 
-/* Name of our threads, by which analysis/gpu/host_calls.py distinguishes our driver calls from the program's. */
+/* Name of our threads, by which subsystems/host_api/calls.py distinguishes our driver calls from the program's. */
 #define OUR_NAME "accel_magic"
 
 enum {

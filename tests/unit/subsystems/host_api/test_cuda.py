@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.probes import captures, grammar
-from accel_magic.probes.presets import cuda
+from accel_magic.subsystems.host_api import cuda
 
 WORDS = {
     "bytes": r"ByteCount|bytesize|\bsize\b|\bN\b|\bcount\b|Width|WidthInBytes|pPitch",

@@ -10,7 +10,7 @@ import pytest
 from accel_magic.errors import ResultError
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.recording.profile import Lost, ProfileBuilder, State
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.views.flame import profile as page
 from accel_magic.views.tables import Table
 from tests.support.errors import raises

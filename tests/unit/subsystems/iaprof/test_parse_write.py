@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
-from accel_magic.formats.iaprof import REASONS, Kernel, parse, read, write
 from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.recording.profile import State
+from accel_magic.subsystems.iaprof import parse
+from accel_magic.subsystems.iaprof.parse import read
+from accel_magic.subsystems.iaprof.profile import REASONS, Kernel
+from accel_magic.subsystems.iaprof.write import write
 from tests.support.errors import raises
 
 LARGEST = 2**63 - 1
@@ -377,7 +380,7 @@ def test_reading_keeps_every_sample_and_a_written_profile_is_equal(recording, or
 
 
 def write_lines(profile):
-    from accel_magic.formats.iaprof.write import lines
+    from accel_magic.subsystems.iaprof.write import lines
 
     return lines(profile)
 

@@ -1,4 +1,4 @@
-"""Stalls of an Intel GPU as tables, text, HTML and figures."""
+"""Figures of stalls and of the load of an Intel GPU."""
 
 from __future__ import annotations
 
@@ -6,29 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic import terminal
 from accel_magic.errors import ResultError
-from accel_magic.recording.iaprof import REASONS
-from accel_magic.recording.profile import UNKNOWN
-from accel_magic.views.figures.bokehjs import has_kernel
-from accel_magic.views.flame.profile import profile_html, profile_text
+from accel_magic.subsystems.iaprof.profile import REASONS
+from accel_magic.subsystems.iaprof.summary import named
 from accel_magic.views.format import count_text, duration_text, exact_text, share_text, shortened
-from accel_magic.views.tables import STYLE, Table, aligned, table_html
-from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
     from bokeh.model import Model
     from numpy.typing import NDArray
 
-    from accel_magic.analysis.stalls import StallTables
-    from accel_magic.recording.profile import Profile
-
-    Formats = Mapping[str, tuple[str, Callable[..., str]]]
-
-TOP: Final = 10
 TOP_BARS: Final = 12
 MOST_POINTS: Final = 1000
 COLORS: Final = {
@@ -43,105 +32,6 @@ COLORS: Final = {
     "other": "#808080",
     "tdr": "#4d4d4d",
 }
-
-
-def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
-    """Tables of a profile's stalls with their titles; reasons with their meaning."""
-    reasons = stalls.by_reason
-    reasons = reasons[reasons["samples"] > 0].sort_values("samples", ascending=False, kind="stable")
-    judged: Formats = {
-        "samples": ("samples", exact_text),
-        "share": ("share", share_text),
-        "active_share": ("active", share_text),
-        "stall_share": ("stalled by top reason", share_text),
-    }
-    return [
-        (
-            "Reasons",
-            _table(
-                reasons,
-                {"reason": ("reason", str), "short": ("the sampled instruction", str)},
-                {"samples": ("samples", exact_text), "share": ("share", share_text)},
-                limit,
-            ),
-        ),
-        (
-            "Kernels",
-            _table(stalls.by_kernel, {"symbol": ("kernel", _named), "stall": ("top reason", str)}, judged, limit),
-        ),
-        (
-            "Instructions",
-            _table(
-                stalls.by_instruction,
-                {
-                    "symbol": ("kernel", _named),
-                    "offset": ("offset", hex),
-                    "instruction": ("instruction", _named),
-                    "stall": ("top reason", str),
-                },
-                judged,
-                limit,
-            ),
-        ),
-    ]
-
-
-def tables_text(stalls: StallTables) -> str:
-    """Show the tables as plain text."""
-    return "\n\n".join(terminal.page([title, *aligned(table)]) for title, table in tables(stalls, TOP))
-
-
-def tables_html(stalls: StallTables) -> str:
-    """Show the tables as one self-contained element."""
-    parts = [f"<div><b>{title}</b>{table_html(table)}</div>" for title, table in tables(stalls, LIMIT)]
-    return f'<div class="accel-magic">{STYLE}<div class="am-tables">{"".join(parts)}</div></div>'
-
-
-def result_text(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> str:
-    """Show a result as plain text; the titles of findings come last, their details are in `result.diagnose()`.
-
-    Args:
-        profile: What iaprof recorded, as a profile.
-        frames: As `Profile.frame_table`.
-        stalls: Where execution units waited.
-
-    """
-    found = [f"{finding.severity}: {finding.title}  [{finding.id}]" for finding in stalls.findings]
-    text = profile_text(profile, frames, tables=_shown(profile, stalls, TOP))
-    return f"{text}\n\n{terminal.page(found)}" if found else text
-
-
-def bundle(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> dict[str, str]:
-    """Both representations of a result; the graph only in a notebook. Arguments as in `result_text`."""
-    rows = tuple((finding.severity, finding.title, finding.id) for finding in stalls.findings)
-    found = [("Findings", Table(heads=("severity", "finding", "rule"), rows=rows, names=3))] if rows else []
-    shown = [*found, *_shown(profile, stalls, LIMIT)]
-    html = profile_html(profile, frames, tables=shown, figures=has_kernel())
-    return {"text/plain": result_text(profile, frames, stalls), "text/html": html}
-
-
-def _shown(profile: Profile, stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
-    return tables(stalls, limit) if profile.total else []
-
-
-def _table(frame: pd.DataFrame, names: Formats, numbers: Formats, limit: int) -> Table:
-    shown = frame.head(limit)
-    formats = {**names, **numbers}
-    return Table(
-        heads=tuple(head for head, _ in formats.values()),
-        rows=tuple(
-            zip(
-                *([text(value) for value in shown[column].tolist()] for column, (_, text) in formats.items()),
-                strict=True,
-            )
-        ),
-        names=len(names),
-        more=len(frame) - len(shown),
-    )
-
-
-def _named(text: str) -> str:
-    return text or UNKNOWN
 
 
 def stalls_figure(by_kernel: pd.DataFrame) -> Model:
@@ -164,7 +54,7 @@ def stalls_figure(by_kernel: pd.DataFrame) -> Model:
         raise ResultError("no stalls to draw", why="no execution unit was sampled", code="result.empty-figure")
     rows = np.arange(len(shown))
     highest = int(shown["samples"].iloc[0])
-    names = [_named(symbol) for symbol in shown["symbol"]]
+    names = [named(symbol) for symbol in shown["symbol"]]
     title = "Samples by kernel and reason"
     plot = new_plot(
         title + (f", top {TOP_BARS} of {exact_text(len(table))}" if len(table) > TOP_BARS else ""),

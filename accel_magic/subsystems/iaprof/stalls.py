@@ -15,14 +15,14 @@ import pandas as pd
 
 from accel_magic.analysis.findings import Findings, diagnose
 from accel_magic.findings import Evidence, Rule
-from accel_magic.recording.iaprof import FAILED_DECODE, REASONS
+from accel_magic.subsystems.iaprof.profile import FAILED_DECODE, REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.recording.iaprof import IaprofProfile
+    from accel_magic.subsystems.iaprof.profile import IaprofProfile
 
 
 IAPROF: Final = "intel/iaprof, eustall_collector.h of its first releases"

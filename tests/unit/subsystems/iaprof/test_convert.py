@@ -7,11 +7,13 @@ import pytest
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
-from accel_magic.formats.iaprof import REASONS, from_profile, read, write
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.iaprof import between
 from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State
-from accel_magic.results.iaprof import IaprofResult, open_profile
+from accel_magic.subsystems.iaprof.convert import from_profile
+from accel_magic.subsystems.iaprof.parse import read
+from accel_magic.subsystems.iaprof.profile import REASONS, between
+from accel_magic.subsystems.iaprof.result import IaprofResult, open_profile
+from accel_magic.subsystems.iaprof.write import write
 from tests.support.errors import raises
 
 SECOND = 1_000_000_000

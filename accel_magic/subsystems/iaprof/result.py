@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from accel_magic.formats.iaprof.parse import read
-from accel_magic.formats.iaprof.write import write
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
+from accel_magic.subsystems.iaprof.parse import read
+from accel_magic.subsystems.iaprof.stalls import StallTables
+from accel_magic.subsystems.iaprof.store import to_dict
+from accel_magic.subsystems.iaprof.write import write
+from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,11 +20,34 @@ if TYPE_CHECKING:
     import pandas as pd
     from bokeh.model import Model
 
-    from accel_magic.formats.iaprof.parse import Errors
-    from accel_magic.recording.iaprof import IaprofProfile
     from accel_magic.recording.profile_store import Stored
-    from accel_magic.results.stalls import Stalls
-    from accel_magic.views.diagnosis import Diagnosis
+    from accel_magic.subsystems.iaprof.parse import Errors
+    from accel_magic.subsystems.iaprof.profile import IaprofProfile
+
+
+NAME: Final = "iaprof"
+"""Name of the subsystem, under which files have its data."""
+
+
+class Stalls(StallTables):
+    """Where and why execution units stalled: `IaprofResult.stalls`."""
+
+    @cached_property
+    def findings(self) -> Diagnosis:
+        """Findings about the profile, worst first."""
+        return Diagnosis.of(super().findings)
+
+    def __repr__(self) -> str:
+        """Plain text: reasons, kernels and instructions with most samples."""
+        from accel_magic.subsystems.iaprof.summary import tables_text
+
+        return tables_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return the same as HTML."""
+        from accel_magic.subsystems.iaprof.summary import tables_html
+
+        return tables_html(self)
 
 
 class IaprofResult(ProfileResult):
@@ -43,8 +69,6 @@ class IaprofResult(ProfileResult):
     @cached_property
     def stalls(self) -> Stalls:
         """Where and why execution units stalled: `by_reason`, `by_kernel`, `by_instruction`, `findings`."""
-        from accel_magic.results.stalls import Stalls
-
         return Stalls(self.iaprof)
 
     def diagnose(self) -> Diagnosis:
@@ -72,18 +96,18 @@ class IaprofResult(ProfileResult):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """Those of every profile, and `stalls` (reasons by kernel) and `utilisation` (busy share and frequency)."""
-        from accel_magic.views.flame import stalls
+        from accel_magic.subsystems.iaprof import figures
 
         return {
             **super()._figures(),
-            "stalls": lambda: stalls.stalls_figure(self.stalls.by_kernel),
-            "utilisation": lambda: stalls.utilisation_figure(self.intervals, self.profile.duration_ns),
+            "stalls": lambda: figures.stalls_figure(self.stalls.by_kernel),
+            "utilisation": lambda: figures.utilisation_figure(self.intervals, self.profile.duration_ns),
         }
 
     def _stored(self) -> Stored:
         from accel_magic.recording.profile_store import Stored
 
-        return Stored(self.profile, "iaprof", self.iaprof)
+        return Stored(self.profile, NAME, {NAME: to_dict(self.iaprof)})
 
     def to_iaprof(self, path: str | Path) -> Path:
         """Write the profile in iaprof's own format and return the file's absolute path."""
@@ -91,13 +115,13 @@ class IaprofResult(ProfileResult):
 
     def summary(self) -> str:
         """Return plain text: headline, notes, frames, reasons and kernels with most samples, findings."""
-        from accel_magic.views.flame.stalls import result_text
+        from accel_magic.subsystems.iaprof.summary import result_text
 
         return result_text(self.profile, self.frames, self.stalls)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle."""
-        from accel_magic.views.flame.stalls import bundle
+        from accel_magic.subsystems.iaprof.summary import bundle
 
         return bundle(self.profile, self.frames, self.stalls)
 

@@ -15,9 +15,9 @@ from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.kernel import features
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.presets.cuda import INSTALL, LIBRARY, NAME
 from accel_magic.recording.gpu import NOT_WANTED
 from accel_magic.recording.session import LiveSession
+from accel_magic.subsystems.host_api.cuda import INSTALL, LIBRARY, NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,7 +216,7 @@ def _calls(recording: Recording, own: Stretches, shim: str) -> HostCalls:
         notes.append(f"host calls that had not returned at the end of the trace: {waiting:,}")
     if recording.missed:
         notes.append(f"entries and returns of host calls that the kernel missed: {recording.missed:,}")
-    from accel_magic.analysis.gpu.host_calls import calls_of
+    from accel_magic.subsystems.host_api.calls import calls_of
 
     return HostCalls(calls_of(recording, own, shim), lost, tuple(notes))
 

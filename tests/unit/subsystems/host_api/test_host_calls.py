@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 import accel_magic
 from accel_magic.analysis.gpu import host
 from accel_magic.analysis.gpu.frames import ToolFrames
-from accel_magic.analysis.gpu.host_calls import NAMES, asked_for, matched, name_of, outermost
-from accel_magic.api import host_calls as host_trace
-from accel_magic.api.host_calls import HostTrace
 from accel_magic.errors import MachineError, ProbeError, ResultError
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.host.own_calls import Stretches
@@ -25,6 +22,9 @@ from accel_magic.recording import container
 from accel_magic.recording import gpu_store as store
 from accel_magic.recording.gpu import API, LAUNCHES
 from accel_magic.results.gpu import GpuResult
+from accel_magic.subsystems.host_api import host_trace
+from accel_magic.subsystems.host_api.calls import NAMES, asked_for, matched, name_of, outermost
+from accel_magic.subsystems.host_api.host_trace import HostTrace
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.profile import Lost
-    from accel_magic.results.comparison import Comparison
+    from accel_magic.result_bases.comparison import Comparison
     from accel_magic.views.diagnosis import Diagnosis
 
 ResultT = TypeVar("ResultT", bound="Result")

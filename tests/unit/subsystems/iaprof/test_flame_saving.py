@@ -8,11 +8,15 @@ import pytest
 
 import accel_magic
 from accel_magic.banners import Replayed
+from accel_magic.errors import RecordingError
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.iaprof import IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls
+from accel_magic.recording import bounds
 from accel_magic.recording.profile import Lost, ProfileBuilder, State
 from accel_magic.results.flame import FlameResult, SampledResult
-from accel_magic.results.iaprof import IaprofResult
+from accel_magic.subsystems.iaprof.profile import IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls
+from accel_magic.subsystems.iaprof.result import IaprofResult
+from accel_magic.subsystems.iaprof.store import to_dict
+from tests.support.errors import raises
 
 MAIN = (Frame("<module>", Kind.PYTHON, "cell [3]", 2),)
 MS = 1_000_000
@@ -50,9 +54,13 @@ def assert_same(ours, theirs):
     assert ours.summary() == theirs.summary()
 
 
+def stored(iaprof):
+    return {} if iaprof is None else {"iaprof": to_dict(iaprof)}
+
+
 def flame(maker, iaprof):
     maker.sample(5, python=MAIN, native=["gemm"]).sample(7, python=MAIN)
-    return FlameResult(maker.make(iaprof=iaprof))
+    return FlameResult(maker.make(companions=stored(iaprof)))
 
 
 def sampled(iaprof):
@@ -61,7 +69,7 @@ def sampled(iaprof):
     builder.add(node, 6 * MS, time_ns=0, tid=9)
     builder.add(node, 4 * MS, time_ns=6 * MS, tid=9, state=State.OFF_CPU)
     profile = builder.build(unit="ns", origin="%%flame, thread sampler at 99 Hz", duration_ns=10 * MS, notes=["why"])
-    return SampledResult(profile, iaprof=iaprof)
+    return SampledResult(profile, companions=stored(iaprof))
 
 
 @pytest.mark.parametrize("made", [FlameResult, SampledResult])
@@ -115,3 +123,24 @@ def test_the_gpu_profile_can_be_saved_separately(maker, tmp_path):
     xe = flame(maker, recorded()).xe
 
     assert_same(xe, accel_magic.open(xe.to_parquet(tmp_path / "xe.parquet")))
+
+
+@pytest.mark.parametrize("wrong", [{"rows": {}}, "profile", [1]])
+@pytest.mark.parametrize("made", [FlameResult, SampledResult])
+def test_a_file_with_a_damaged_iaprof_profile_is_damaged(maker, tmp_path, monkeypatch, made, wrong):
+    result = flame(maker, recorded()) if made is FlameResult else sampled(recorded())
+    (result.recording.companions if made is FlameResult else result._stored_companions)["iaprof"] = wrong
+    path = result.to_parquet(tmp_path / "f.parquet")
+
+    with raises("recording.damaged", RecordingError, match="recording by iaprof"):
+        accel_magic.open(path)
+    with raises("recording.damaged", RecordingError, match="recording by iaprof"):
+        _ = result.xe
+
+
+def test_a_damaged_iaprof_profile_cannot_fill_the_memory(maker, tmp_path, monkeypatch):
+    path = flame(maker, recorded()).to_parquet(tmp_path / "f.parquet")
+    monkeypatch.setattr(bounds, "_DEFAULT_MIB", 0)
+
+    with raises("recording.too-large", RecordingError):
+        accel_magic.open(path)

@@ -10,7 +10,7 @@ from hypothesis import given
 import accel_magic
 from accel_magic.errors import ResultError
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.results.profile import ProfileResult
+from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
 MS = 1_000_000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pandas as pd
 
 from accel_magic.errors import ResultError
-from accel_magic.results.base import Result
+from accel_magic.result_bases.base import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from accel_magic.recording.profile import Lost, Profile, Unit
     from accel_magic.recording.profile_store import Stored
-    from accel_magic.results.comparison import ProfileComparison
+    from accel_magic.result_bases.comparison import ProfileComparison
 
 
 class ProfileResult(Result):
@@ -37,7 +37,7 @@ class ProfileResult(Result):
                 "profile a cell with %%flame: its result has the plan",
             ),
             "diagnose": (
-                "there are rules for iaprof's stalls and for NPU and GPU traces, but not for stacks",
+                "rules are about what drivers, GPU programs and other profilers record, not about stacks",
                 "see result.frames, or compare two profiles: result.compare(baseline)",
             ),
         }
@@ -189,7 +189,7 @@ class ProfileResult(Result):
             ResultError: `other` is not a profile.
 
         """
-        from accel_magic.results.comparison import compare_profiles
+        from accel_magic.result_bases.comparison import compare_profiles
 
         return compare_profiles(self.profile, self._check_kind(other, ProfileResult).profile)
 

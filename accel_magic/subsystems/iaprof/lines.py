@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from accel_magic.recording.iaprof import METRICS, MOST, MOST_ADDRESS, MOST_NS, MOST_PID, REASONS
+from accel_magic.subsystems.iaprof.profile import METRICS, MOST, MOST_ADDRESS, MOST_NS, MOST_PID, REASONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

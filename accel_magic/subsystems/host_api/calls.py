@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.frames import events_frame
-from accel_magic.probes.presets.cuda import call_of, has_own_stream
 from accel_magic.recording.gpu import API
+from accel_magic.subsystems.host_api.cuda import call_of, has_own_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,10 +14,10 @@ import pytest
 from accel_magic import scratch
 from accel_magic.api import doctor
 from accel_magic.errors import MachineError, TraceStateError
-from accel_magic.formats.iaprof import live, requirements
-from accel_magic.formats.iaprof.live import IaprofRun
-from accel_magic.formats.iaprof.requirements import Requirement
-from accel_magic.results.iaprof import IaprofResult
+from accel_magic.subsystems.iaprof import requirements, run
+from accel_magic.subsystems.iaprof.requirements import Requirement
+from accel_magic.subsystems.iaprof.result import IaprofResult
+from accel_magic.subsystems.iaprof.run import IaprofRun
 from tests.support.errors import raises
 
 MOCK = """\
@@ -71,11 +71,11 @@ def mock_iaprof(tmp_path, monkeypatch):
     program.write_text(MOCK.format(python=sys.executable, started=str(started)))
     program.chmod(0o755)
     monkeypatch.setenv(requirements.VARIABLE, str(program))
-    monkeypatch.setattr(live.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(run.tempfile, "tempdir", str(tmp_path))
     return lambda: json.loads(started.read_text())
 
 
-def run(**options):
+def unchecked(**options):
     return IaprofRun(checks=tuple, **options)
 
 
@@ -94,7 +94,7 @@ def wait_until(condition, seconds=60):
 
 
 def test_the_result_has_the_samples_taken_between_go_and_halt(mock_iaprof, tmp_path):
-    iaprof = run(interval=100, eu_stall_subsample=50)
+    iaprof = unchecked(interval=100, eu_stall_subsample=50)
     iaprof.start()
     pid, _, arguments = mock_iaprof()
     assert alive(pid)
@@ -127,7 +127,7 @@ def test_the_result_has_the_samples_taken_between_go_and_halt(mock_iaprof, tmp_p
 
 
 def test_an_error_in_the_block_is_raised_and_the_recording_is_kept(mock_iaprof):
-    iaprof = run()
+    iaprof = unchecked()
     with pytest.raises(ZeroDivisionError), iaprof:
         output = iaprof._place("profile.txt")
         written = output.stat().st_size
@@ -142,7 +142,7 @@ def test_an_iaprof_that_fails_to_start_is_an_error_with_its_message(mock_iaprof,
     monkeypatch.setenv("MOCK_IAPROF", "refuses")
 
     with raises("iaprof.ended", MachineError) as raised:
-        run().start()
+        unchecked().start()
 
     assert raised.value.why == "ERROR: Failed to open any drivers."
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
@@ -152,26 +152,26 @@ def test_an_iaprof_that_cannot_be_executed_is_an_error_with_the_reason(mock_iapr
     (tmp_path / "iaprof").write_text("#!/no/such/interpreter\n")
 
     with raises("iaprof.ended", MachineError) as raised:
-        run().start()
+        unchecked().start()
     assert "No such file" in raised.value.why
 
 
 def test_an_iaprof_that_writes_nothing_is_stopped_with_an_error(mock_iaprof, monkeypatch):
     monkeypatch.setenv("MOCK_IAPROF", "silent")
-    monkeypatch.setattr(live, "START_S", 0.3)
+    monkeypatch.setattr(run, "START_S", 0.3)
     # Without its first line, the mock writes nothing at all.
     script = Path(os.environ[requirements.VARIABLE])
     script.write_text(script.read_text().replace('print("string\\t1\\tpython3")', ""))
 
     with raises("iaprof.no-answer", MachineError):
-        run().start()
+        unchecked().start()
     assert not alive(mock_iaprof()[0])
 
 
 def test_if_iaprof_dies_its_output_is_kept_with_a_note(mock_iaprof, monkeypatch):
     monkeypatch.setenv("MOCK_IAPROF", "dies")
 
-    iaprof = run()
+    iaprof = unchecked()
     iaprof.start()
     monkeypatch.setattr(iaprof, "_go_ns", 0)
     time.sleep(0.3)
@@ -184,10 +184,10 @@ def test_if_iaprof_dies_its_output_is_kept_with_a_note(mock_iaprof, monkeypatch)
 
 def test_an_iaprof_that_does_not_stop_is_killed_with_a_note(mock_iaprof, monkeypatch):
     monkeypatch.setenv("MOCK_IAPROF", "stubborn")
-    monkeypatch.setattr(live, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(live, "GRACE_S", 3600)
+    monkeypatch.setattr(run, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(run, "GRACE_S", 3600)
 
-    with run() as iaprof:
+    with unchecked() as iaprof:
         pass
 
     assert not alive(mock_iaprof()[0])
@@ -203,7 +203,7 @@ def test_iaprof_ends_when_the_notebook_is_killed_even_if_a_forked_child_survives
                 f"""
                 import os, tempfile, time
                 tempfile.tempdir = {str(tmp_path)!r}
-                from accel_magic.formats.iaprof.live import IaprofRun
+                from accel_magic.subsystems.iaprof.run import IaprofRun
                 IaprofRun(checks=tuple).start()
                 if os.fork() == 0:
                     time.sleep(20)
@@ -229,7 +229,7 @@ def test_iaprof_ends_when_the_notebook_is_killed_even_if_a_forked_child_survives
 
 
 def test_iaprof_ends_with_its_keeper(mock_iaprof, tmp_path):
-    iaprof = run()
+    iaprof = unchecked()
     iaprof.start()
     pid, keeper, _ = mock_iaprof()
     os.kill(keeper, signal.SIGKILL)

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Final, Self
 
 from accel_magic import machine, scratch
 from accel_magic.errors import AccelMagicError, MachineError, TraceStateError
-from accel_magic.formats.iaprof import keeper
-from accel_magic.formats.iaprof.parse import read
-from accel_magic.formats.iaprof.requirements import Requirement, program, requirements, unmet
-from accel_magic.recording.iaprof import between
 from accel_magic.recording.profile import Lost
+from accel_magic.subsystems.iaprof import keeper
+from accel_magic.subsystems.iaprof.parse import read
+from accel_magic.subsystems.iaprof.profile import between
+from accel_magic.subsystems.iaprof.requirements import Requirement, program, requirements, unmet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from accel_magic.recording.iaprof import IaprofProfile
+    from accel_magic.subsystems.iaprof.profile import IaprofProfile
 
 INTERVAL_MS: Final = 10
 SUBSAMPLE: Final = 100

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.recording.iaprof import (
+from accel_magic.recording.packing import pack_numbers, unpack_numbers
+from accel_magic.recording.profile import Lost, kind_of_loss
+from accel_magic.subsystems.iaprof.profile import (
     METRICS,
     MOST,
     MOST_ADDRESS,
@@ -24,8 +26,6 @@ from accel_magic.recording.iaprof import (
     Runs,
     Stalls,
 )
-from accel_magic.recording.packing import pack_numbers, unpack_numbers
-from accel_magic.recording.profile import Lost, kind_of_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,10 +7,11 @@ import sys
 import pytest
 from bokeh.models import Plot
 
-from accel_magic.analysis.stalls import MEANINGS, RULES, StallTables, by_instruction, by_kernel, by_reason
 from accel_magic.errors import ResultError
-from accel_magic.formats.iaprof import REASONS, read
-from accel_magic.results.iaprof import IaprofResult
+from accel_magic.subsystems.iaprof.parse import read
+from accel_magic.subsystems.iaprof.profile import REASONS
+from accel_magic.subsystems.iaprof.result import IaprofResult
+from accel_magic.subsystems.iaprof.stalls import MEANINGS, RULES, StallTables, by_instruction, by_kernel, by_reason
 from tests.support.errors import raises
 
 STACK = "main;launch"
@@ -192,4 +193,4 @@ def test_tables_are_computed_once():
 
 
 def test_the_analysis_can_be_imported_before_the_profiles():
-    subprocess.run([sys.executable, "-c", "import accel_magic.analysis.stalls"], check=True)
+    subprocess.run([sys.executable, "-c", "import accel_magic.subsystems.iaprof.stalls"], check=True)

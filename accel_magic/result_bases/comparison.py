@@ -150,12 +150,11 @@ class ClusterComparison(TraceComparison):
         return {"text/plain": self.summary(), "text/html": comparison_html(self.nodes, whole["text/html"])}
 
 
-def compare_traces(recording: Recording, baseline: Recording) -> TraceComparison:
-    """Compare a recording with its baseline."""
-    from accel_magic import subsystems
+def compare_traces(recording: Recording, baseline: Recording, family_of: Callable[[str], str]) -> TraceComparison:
+    """Compare a recording with its baseline; `family_of` returns the family of a function, `` if it has none."""
     from accel_magic.analysis.compare import compare
 
-    table, families = compare(recording, baseline, subsystems.family_of)
+    table, families = compare(recording, baseline, family_of)
     ours, theirs = (each.duration_ns / 1e9 if each.timed else np.nan for each in (recording, baseline))
     return TraceComparison(table, families, ours, theirs, (recording, baseline))
 

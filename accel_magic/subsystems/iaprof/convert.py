@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from accel_magic.errors import RecordingError
-from accel_magic.formats.iaprof.lines import KernelLine
-from accel_magic.formats.iaprof.parse import Collected
 from accel_magic.kernel.stacks.frame_text import text_of
 from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.iaprof import (
+from accel_magic.recording.profile import NO_TIME, Profile, State
+from accel_magic.subsystems.iaprof.lines import KernelLine
+from accel_magic.subsystems.iaprof.parse import Collected
+from accel_magic.subsystems.iaprof.profile import (
     _GPU,
     MOST_PID,
     REASONS,
     IaprofProfile,
     Kernel,
 )
-from accel_magic.recording.profile import NO_TIME, Profile, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,13 +8,13 @@ import numpy as np
 
 from accel_magic.errors import RecordingError
 from accel_magic.recording.files import destination, replacing
-from accel_magic.recording.iaprof import METRICS
+from accel_magic.subsystems.iaprof.profile import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from accel_magic.recording.iaprof import IaprofProfile, Kernel
+    from accel_magic.subsystems.iaprof.profile import IaprofProfile, Kernel
 
 _NOT_IN_TEXTS: Final = ("\t", "\n")
 _MICROSECOND: Final = 1000

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.errors import RecordingError
-from accel_magic.formats.iaprof import Kernel, read
 from accel_magic.recording import container, packing
-from accel_magic.recording import iaprof_store as stored
 from accel_magic.recording import profile_store as store
 from accel_magic.recording.profile import Lost
-from accel_magic.results.iaprof import IaprofResult
+from accel_magic.subsystems.iaprof import store as stored
+from accel_magic.subsystems.iaprof.parse import read
+from accel_magic.subsystems.iaprof.profile import Kernel
+from accel_magic.subsystems.iaprof.result import IaprofResult
 from tests.support.errors import raises
 
 LINES = (
@@ -164,6 +165,17 @@ def test_an_inconsistent_file_is_damaged(result, tmp_path, change):
 
     with raises("recording.damaged", RecordingError):
         accel_magic.open(path)
+
+
+def test_a_saved_profile_by_iaprof_without_its_data_is_damaged(result, tmp_path):
+    path = result.to_parquet(tmp_path / "a.parquet")
+    table = pq.read_table(path)
+    description = json.loads(table.schema.metadata[store.KIND.key])
+    for wrong in (None, [1], {}):
+        container.write(table, path, store.KIND, json.dumps(description | {"iaprof": wrong}).encode())
+
+        with raises("recording.damaged", RecordingError):
+            accel_magic.open(path)
 
 
 def test_a_kernel_keeps_its_largest_numbers(tmp_path):

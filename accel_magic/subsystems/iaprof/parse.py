@@ -14,10 +14,10 @@ import numpy as np
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import text_file
-from accel_magic.formats.iaprof import lines
-from accel_magic.formats.iaprof import lines as bulk
-from accel_magic.formats.iaprof.lines import Damage
-from accel_magic.recording.iaprof import (
+from accel_magic.subsystems.iaprof import lines
+from accel_magic.subsystems.iaprof import lines as bulk
+from accel_magic.subsystems.iaprof.lines import Damage
+from accel_magic.subsystems.iaprof.profile import (
     MOST,
     REASONS,
     IaprofProfile,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.formats.iaprof.lines import KernelLine
+    from accel_magic.subsystems.iaprof.lines import KernelLine
 
 
 Errors = Literal["strict", "skip"]
@@ -45,7 +45,8 @@ _LONGEST_LINE: Final = 16 << 20
 _NO_KERNEL, _KERNEL_DROPPED = -1, -2
 """Values in place of a run: no `kernel` line in this interval yet; the last one was, or may have been, dropped."""
 _FIX: Final = (
-    'record again, or skip and count damaged lines: accel_magic.results.iaprof.open_profile(path, errors="skip")'
+    "record again, or skip and count damaged lines: "
+    'accel_magic.subsystems.iaprof.result.open_profile(path, errors="skip")'
 )
 
 
