@@ -59,8 +59,8 @@ def _long(rate: int, seconds: int) -> Iterator[Measured]:
     folder = workloads.folder() / "long"
     block = trace(TRACEPOINT, save=folder)
     with block:
-        attached = block._session._attached  # noqa: SLF001 - its helper processes
-        pids = ("self", attached.prepared.reader.pid, attached.writer.pid)
+        attached = block.attached
+        pids = ("self", attached.reader_pid, attached.parts.writer.pid)
         over, memory = threading.Event(), []
         watching = threading.Thread(target=_watch, args=(pids, over, memory))
         watching.start()

@@ -10,11 +10,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.trace_options import Options
+from accel_magic.engine import session
+from accel_magic.engine.helper_processes import warm_up
 from accel_magic.kernel import bpf as syscalls
 from accel_magic.kernel.attach import engine as attach
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.load import links as linker
-from accel_magic.recording.session import LiveSession, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,13 +51,12 @@ def main() -> None:
     attaching, detaching, parts = [], [], defaultdict(list)
     for _ in range(rounds + 1):
         spent.clear()
-        session = LiveSession(plan)
         begin = time.perf_counter()
-        session.start()
+        attached = session.attach(plan)
         attaching.append(time.perf_counter() - begin)
-        session.go()
+        attached.go()
         begin = time.perf_counter()
-        session.stop()
+        attached.stop()
         detaching.append(time.perf_counter() - begin)
         for name in PARTS:
             parts[name].append(spent[name])

@@ -10,10 +10,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, Self, TypeVar
 
 from accel_magic import machine
+from accel_magic.engine import running
+from accel_magic.engine.helper_processes import warm_up
 from accel_magic.errors import AccelMagicError, RecordingError, TraceStateError, typed_shortage
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.own_threads import at_work
-from accel_magic.recording import files, session
+from accel_magic.recording import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 ResultT = TypeVar("ResultT", bound="Result")
+AttachedT = TypeVar("AttachedT")
 
 _PATIENCE: Final = 100
 """Interrupts in quick succession that the end of a trace survives."""
@@ -61,27 +64,34 @@ def add_note(error: BaseException, ours: BaseException) -> None:
     error.add_note(f"accel_magic: ending the trace also failed: {type(ours).__name__}: {ours}")
 
 
-class Steps(ABC, Generic[ResultT]):
+def _not_running() -> TraceStateError:
+    return TraceStateError("this trace is not running", fix="attach it first", code="trace.not-running")
+
+
+class Steps(ABC, Generic[ResultT, AttachedT]):
     """Base of what runs around a piece of code: `prepare`, `attach`, `go`, then `halt` and `stop`; or `abort` any time.
 
     Whatever raises and whenever an interrupt arrives, nothing stays attached, and traced code has a result.
 
     Traces nest if their kinds differ. A trace's own work here runs inside `at_work`, so that other traces exclude it.
+    `AttachedT` is what a kind of trace has while it is attached.
 
     Args:
         kind: The kind of trace; only one of each kind can run.
 
     """
 
-    def __init__(self, kind: session.Kind) -> None:
-        self.kind: session.Kind = kind
+    def __init__(self, kind: running.Kind) -> None:
+        self.kind: running.Kind = kind
         self.on_result: Callable[[ResultT], object] | None = None
         """Called with the result before an interrupt can arrive."""
         self.newest = True
         """Whether the result becomes `accel_magic.last`."""
         self._undo = ExitStack()
         self._owner = os.getpid()
-        self._running = False
+        self.start_ns = 0
+        """CLOCK_MONOTONIC of `go`."""
+        self._attached: AttachedT | None = None
         self._result: ResultT | None = None
 
     of_nodes: ClassVar[bool] = False
@@ -103,7 +113,7 @@ class Steps(ABC, Generic[ResultT]):
         if self._result is None:
             raise TraceStateError(
                 "this trace has no result yet",
-                why="it is still running" if self._running else "its block was not entered",
+                why="it is still running" if self.running else "its block was not entered",
                 fix="read `result` after the `with` block",
                 code="trace.no-result",
             )
@@ -112,7 +122,14 @@ class Steps(ABC, Generic[ResultT]):
     @property
     def running(self) -> bool:
         """Whether the trace is attached."""
-        return self._running
+        return self._attached is not None
+
+    @property
+    def attached(self) -> AttachedT:
+        """What is attached. Raises TraceStateError if nothing is."""
+        if self._attached is None:
+            raise _not_running()
+        return self._attached
 
     @property
     def has_result(self) -> bool:
@@ -128,22 +145,21 @@ class Steps(ABC, Generic[ResultT]):
 
     def attach(self, show: Callable[[list[Any]], None] | None = None) -> None:
         """Attach everything; `show` receives live samples in a thread. If this fails, nothing stays attached."""
-        if self._running:
-            raise session.already_running(self.kind)
+        if self.running:
+            raise running.already_running(self.kind)
         self._owner, self._result = os.getpid(), None
         try:
             with uninterrupted():
-                session.claim(self.kind)
-                self._undo.callback(session.release, self.kind)
+                running.claim(self.kind)
+                self._undo.callback(running.release, self.kind)
             with typed_shortage():
-                self._attach(show)
-            self._running = True
+                self._attached = self._attach(show)
         except BaseException:
             self.abort()
             raise
 
     @abstractmethod
-    def _attach(self, show: Callable[[list[Any]], None] | None) -> None:
+    def _attach(self, show: Callable[[list[Any]], None] | None) -> AttachedT:
         """Attach everything, and register in `_undo` how to detach each part: an interrupt may arrive at any time."""
 
     @abstractmethod
@@ -164,8 +180,7 @@ class Steps(ABC, Generic[ResultT]):
             RecordingError: The result cannot be saved. It is kept in memory anyway.
 
         """
-        if not self._running:
-            raise TraceStateError("this trace is not running", fix="attach it first", code="trace.not-running")
+        attached = self.attached
         if self._owner != os.getpid():
             raise TraceStateError(
                 "this trace belongs to the parent of this process",
@@ -177,7 +192,7 @@ class Steps(ABC, Generic[ResultT]):
         try:
             with uninterrupted():
                 try:
-                    self._result = result = self._finish(outcome, value)
+                    self._result = result = self._finish(attached, outcome, value)
                     if self.newest:
                         keep(result)
                     if self.on_result is not None:
@@ -195,7 +210,7 @@ class Steps(ABC, Generic[ResultT]):
         return result
 
     @abstractmethod
-    def _finish(self, outcome: Outcome, value: object) -> ResultT:
+    def _finish(self, attached: AttachedT, outcome: Outcome, value: object) -> ResultT:
         """Detach and make the result. Interrupts are deferred meanwhile, and `_undo` always runs afterwards."""
 
     def _save_result(self, result: ResultT) -> None:
@@ -218,7 +233,7 @@ class Steps(ABC, Generic[ResultT]):
                 self.stop(outcome_of(error if came is None else came), value)
             except BaseException as raised:  # noqa: BLE001 - see above
                 came = raised if came is None or isinstance(came, Exception) else came
-                if not self._running or self._owner != os.getpid():
+                if not self.running or self._owner != os.getpid():
                     break
             else:
                 break
@@ -231,7 +246,7 @@ class Steps(ABC, Generic[ResultT]):
                 self._take_down()
 
     def _take_down(self) -> None:
-        self._running = False
+        self._attached = None
         self._undo.close()  # runs every step, whatever one of them raises
 
 
@@ -242,16 +257,16 @@ class _Exit:
     left. Dropping the object returned here ends the trace if it is still running.
     """
 
-    def __get__(self, block: Block[Any] | None, owner: type[Block[Any]]) -> Callable[..., None]:
+    def __get__(self, block: Block[Any, Any] | None, owner: type[Block[Any, Any]]) -> Callable[..., None]:
         if block is None:
             return owner._leave  # noqa: SLF001 - of the same module
         leave = functools.partial(owner._leave, block)  # noqa: SLF001
-        if not block._running:  # noqa: SLF001 - else it was looked up inside the block
+        if not block.running:  # else it was looked up inside the block
             block._guard = weakref.ref(leave, block._left)  # noqa: SLF001
         return leave
 
 
-class Block(Steps[ResultT]):
+class Block(Steps[ResultT, AttachedT]):
     """A trace around a block or a function.
 
     As a context manager it traces the block; `result` then has the result, even if the block raised. As a decorator it
@@ -265,7 +280,7 @@ class Block(Steps[ResultT]):
 
     """
 
-    KIND: ClassVar[session.Kind]
+    KIND: ClassVar[running.Kind]
     """The kind of this class's traces; only one of each kind can run."""
 
     def __init__(self, save: str | Path | None = None) -> None:
@@ -304,11 +319,11 @@ class Block(Steps[ResultT]):
 
     def _warm_up(self) -> None:
         """Start the helper processes, which takes a while, before the trace is prepared."""
-        session.warm_up()
+        warm_up()
 
     def __enter__(self) -> Self:
-        if self._running:
-            raise session.already_running(self.kind)
+        if self.running:
+            raise running.already_running(self.kind)
         self._owner = os.getpid()
         try:
             with at_work():
@@ -343,7 +358,7 @@ class Block(Steps[ResultT]):
 
     def _left(self, _: object) -> None:
         """End the trace if it is still running after its block was left."""
-        if self._running:
+        if self.running:
             self.end(KeyboardInterrupt())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,14 +19,32 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from accel_magic.engine.running import Kind
     from accel_magic.policies.attached import MapState
     from accel_magic.policies.policy import Policy
-    from accel_magic.recording import session
     from accel_magic.recording.recording import Outcome
     from accel_magic.results.driver import DriverResult
 
 
-class DriverPolicy(Block["DriverResult"]):
+@dataclass(frozen=True)
+class _Prepared:
+    """A verified policy, the driver that it fits, and notes for the user."""
+
+    policy: Policy
+    driver: driver.Driver
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Attached:
+    """A policy in the driver, and its maps before the code ran."""
+
+    prepared: _Prepared
+    loaded: OnDriver
+    before: tuple[MapState, ...]
+
+
+class DriverPolicy(Block["DriverResult", _Attached]):
     """A policy around a block of code: attached when the block begins, detached when it ends, however it ends.
 
     Args:
@@ -35,17 +54,13 @@ class DriverPolicy(Block["DriverResult"]):
 
     """
 
-    KIND: ClassVar[session.Kind] = "gpupolicy"
+    KIND: ClassVar[Kind] = "gpupolicy"
 
     def __init__(self, policy: str | Path, *, settings: Mapping[str, int] | None = None, module: str = "") -> None:
         super().__init__()
         self._given, self._settings, self._module = policy, dict(settings or {}), module
-        self._policy: Policy | None = None
-        self._driver: driver.Driver | None = None
-        self._loaded: OnDriver | None = None
-        self._notes: tuple[str, ...] = ()
-        self._before: tuple[MapState, ...] = ()
-        self._start_ns = self._end_ns = 0
+        self._prepared: _Prepared | None = None
+        self._end_ns = 0
         self._started = ""
 
     def again(self) -> DriverPolicy:
@@ -64,18 +79,22 @@ class DriverPolicy(Block["DriverResult"]):
             MachineError: There is no driver with gpu_ext, or it is not the one that the policy was compiled for.
 
         """
-        self._policy = load(self._given, settings=self._settings)
-        unused = sorted(self._settings.keys() - self._policy.settings)
+        self._prepared = self._checked()
+
+    def _checked(self) -> _Prepared:
+        """Verify and compare, as `prepare`."""
+        policy = load(self._given, settings=self._settings)
+        unused = sorted(self._settings.keys() - policy.settings)
         if unused:
             raise ProbeError(
-                f"{self._policy.name} has no {', '.join(unused)}",
+                f"{policy.name} has no {', '.join(unused)}",
                 why="settings are names of constants and initialised variables, or MAP.KEY",
                 fix="look at the policy's source",
                 code="program.bad-setting",
             )
-        self._driver, self._notes = driver.require(self._policy, module=self._module)
+        return _Prepared(policy, *driver.require(policy, module=self._module))
 
-    def _attach(self, show: Callable[[list[Any]], None] | None) -> None:  # noqa: ARG002 - there are no counters to show
+    def _attach(self, show: Callable[[list[Any]], None] | None) -> _Attached:  # noqa: ARG002 - there are no counters to show
         """Load and attach the policy.
 
         Raises:
@@ -83,38 +102,36 @@ class DriverPolicy(Block["DriverResult"]):
             PolicyRefusedError: The kernel refuses it.
 
         """
-        assert self._policy is not None  # noqa: S101 - after prepare
+        prepared = self._checked() if self._prepared is None else self._prepared
         with uninterrupted():
-            self._loaded = loaded = OnDriver(self._policy)
+            loaded = OnDriver(prepared.policy)
             self._undo.callback(loaded.close)
-            self._before = loaded.maps()
+            before = loaded.maps()
             loaded.attach()
+        return _Attached(prepared, loaded, before)
 
     def go(self) -> None:
         """The code starts here."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._start_ns, self._end_ns = time.monotonic_ns(), 0
+        self.start_ns, self._end_ns = time.monotonic_ns(), 0
 
     def halt(self) -> None:
         """Record the end time; the policy acts until it is detached."""
         self._end_ns = self._end_ns or time.monotonic_ns()
 
-    def _finish(self, outcome: Outcome, value: object) -> DriverResult:
-        policy, loaded, found = self._policy, self._loaded, self._driver
-        assert policy is not None  # noqa: S101 - after prepare
-        assert loaded is not None  # noqa: S101 - after attach
-        assert found is not None  # noqa: S101 - after prepare
+    def _finish(self, attached: _Attached, outcome: Outcome, value: object) -> DriverResult:
+        prepared, loaded = attached.prepared, attached.loaded
         loaded.detach()
         run = DriverRun(
-            policy=policy.name,
-            module=found.module,
-            before=self._before,
+            policy=prepared.policy.name,
+            module=prepared.driver.module,
+            before=attached.before,
             after=loaded.maps(),
             started=self._started,
-            duration_ns=self._end_ns - self._start_ns,
+            duration_ns=self._end_ns - self.start_ns,
             outcome=outcome,
-            notes=(*self._notes, *loaded.unread()),
-            lints=policy.lints,
+            notes=(*prepared.notes, *loaded.unread()),
+            lints=prepared.policy.lints,
         )
         from accel_magic.results.driver import DriverResult
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
 from accel_magic.demangle import means
-from accel_magic.devices.device import Clock
 from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.devices.targets import opened, target
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.api.gpu_options import GpuOptions
-    from accel_magic.devices.device import Memory
+    from accel_magic.devices.device import Clock, Memory
     from accel_magic.devices.launches import Launch
     from accel_magic.devices.targets import Target
     from accel_magic.gpu.dry_run import GpuDryRun
@@ -49,7 +48,70 @@ if TYPE_CHECKING:
     from accel_magic.results.gpu import GpuResult
 
 
-class GpuTrace(Block["GpuResult"]):
+@dataclass(frozen=True)
+class _Launches:
+    """What is done around each launch of this process."""
+
+    memory: Memory
+    history: History | None
+
+    def before(self, launch: Launch) -> None:
+        """Prepare the device."""
+        self.memory.launching(launch)
+        if self.history is not None:
+            self.history.launching()
+
+    def after(self, launch: Launch, number: int) -> None:
+        """Read the maps if that is due."""
+        if self.history is not None:
+            with at_work():
+                self.history.launched(number, launch.stream)
+
+
+@dataclass(frozen=True)
+class _Attached:
+    """The programs in kernels, their maps, and the device.
+
+    Attributes:
+        memory: How the device is accessed.
+        on_cpu: Programs on the CPU.
+        shared: The programs' maps.
+        live: Reads them meanwhile.
+        instrumenter: Injects the programs into this process's kernels.
+        natives: Serves processes with native kernels; None for the simulated device.
+        clock: The device's clock compared with ours, before.
+        attached_ns: CLOCK_MONOTONIC when all was attached.
+
+    """
+
+    memory: Memory
+    on_cpu: HostPrograms
+    shared: list[Shared]
+    live: LiveMaps
+    instrumenter: Instrumenter
+    natives: Natives | None
+    clock: Clock
+    attached_ns: int
+
+    def sample(self, start_ns: int, device: str) -> GpuSample:
+        """The counters now; its time is since `start_ns`, or since attaching if that is 0."""
+        elapsed_ns = time.monotonic_ns() - (start_ns or self.attached_ns)
+        sample = sample_of(elapsed_ns, self.instrumenter.seen, self.shared, self.live)
+        if self.natives is not None:
+            sample = together(sample, self.natives.samples())
+        return replace(sample, device=device)
+
+    def compared(self, *, ended: bool) -> Clock:
+        """Compare the clocks again; if the device no longer responds, use the first comparison."""
+        try:
+            if ended:
+                return self.clock.through(self.memory.clock())
+        except MachineError:
+            pass
+        return self.clock.aged(time.monotonic_ns())
+
+
+class GpuTrace(Block["GpuResult", _Attached]):
     """GPU programs around a block or a function.
 
     Args:
@@ -74,17 +136,9 @@ class GpuTrace(Block["GpuResult"]):
         self._bindings = parse_bindings(bindings)
         self.options = options
         self._sources: tuple[Source, ...] = ()
-        self._shared: list[Shared] = []
-        self._memory: Memory | None = None
-        self._live: LiveMaps | None = None
-        self._history: History | None = None
-        self._instrumenter: Instrumenter | None = None
         self._host = HostTrace(options.host_api)
-        self._on_cpu = HostPrograms()
-        self._natives: Natives | None = None
         self._started = ""
-        self._start_ns = self._end_ns = 0
-        self._clock = Clock()
+        self._end_ns = 0
 
     @property
     def machine(self) -> dict[str, str]:
@@ -142,77 +196,57 @@ class GpuTrace(Block["GpuResult"]):
             fill=given.fill,
         )
 
-    def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
+    def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> _Attached:
         """Allocate the maps on the device and start watching the frameworks."""
         with uninterrupted():
-            self._undo.callback(self._forget)
-            self._attach_all(show)
+            attached = self._attach_all()
+            if show is not None:
+                feed = Feed(lambda: attached.sample(self.start_ns, self.device.name), show)
+                self._undo.callback(feed.stop)
+                feed.start()
+        return attached
 
-    def _attach_all(self, show: Callable[[list[GpuSample]], None] | None) -> None:
-        memory, device = self._undo.enter_context(opened(self.device))
+    def _attach_all(self) -> _Attached:
+        opened_memory, device = self._undo.enter_context(opened(self.device))
         natives = self.device.kind == "cuda"
-        self._memory = memory = self._host.start(memory, simulated=self.device.simulated, shim=natives)
+        memory = self._host.start(opened_memory, simulated=self.device.simulated, shim=natives)
         self._undo.callback(self._host.abort)
-        self._clock = memory.clock()
+        clock = memory.clock()
         pid_tgid = os.getpid() << 32 | threading.get_native_id()
-        self._on_cpu = on_cpu = HostPrograms.load(self._sources, self._bindings, simulated=self.device.simulated)
+        on_cpu = HostPrograms.load(self._sources, self._bindings, simulated=self.device.simulated)
         self._undo.callback(on_cpu.close)
-        self._sources = on_cpu.settled(self._sources)
-        self._shared = allocate_all(self._sources, memory, self.options.threads, pid_tgid, on_cpu.descriptors)
-        for shared in self._shared:
+        self._sources = sources = on_cpu.settled(self._sources)
+        maps = allocate_all(sources, memory, self.options.threads, pid_tgid, on_cpu.descriptors)
+        for shared in maps:
             self._undo.callback(shared.free)
-        if self.options.every is not None or self.options.by_launch:
-            self._history = History(self._shared, self.options.every)
-        self._live = live = LiveMaps(self._shared, self._history)
+        timed = self.options.every is not None or self.options.by_launch
+        history = History(maps, self.options.every) if timed else None
+        live = LiveMaps(maps, history)
         self._undo.callback(live.close)
         live.start()
-        placements = [shared.placement for shared in self._shared]
+        launches = _Launches(memory, history)
         instrumenter = Instrumenter(
-            self._sources,
-            placements,
-            self._wanted,
-            before=self._launching,
-            after=self._launched,
+            sources,
+            [shared.placement for shared in maps],
+            self._matches,
+            before=launches.before,
+            after=launches.after,
             elsewhere=memory.elsewhere,
         )
-        self._instrumenter = instrumenter
         self._undo.enter_context(adapters.attached(instrumenter, device))
+        server = None
         if natives:
             from accel_magic.gpu.adapters.native import watched
 
-            self._natives = self._undo.enter_context(
-                watched(self._sources, self.options.threads, instrumenter, memory, on_cpu.descriptors)
+            server = self._undo.enter_context(
+                watched(sources, self.options.threads, instrumenter, memory, on_cpu.descriptors)
             )
         on_cpu.attach()
-        self._start_ns = time.monotonic_ns()
-        if show is not None:
-            feed = Feed(self._sample, show)
-            self._undo.callback(feed.stop)
-            feed.start()
+        self.start_ns = 0
+        return _Attached(memory, on_cpu, maps, live, instrumenter, server, clock, time.monotonic_ns())
 
-    def _wanted(self, name: str) -> bool:
+    def _matches(self, name: str) -> bool:
         return means(self.options.kernel, name)
-
-    def _launching(self, launch: Launch) -> None:
-        memory = self._memory
-        assert memory is not None  # noqa: S101 - kernels are watched after attach
-        memory.launching(launch)
-        if self._history is not None:
-            self._history.launching()
-
-    def _launched(self, launch: Launch, number: int) -> None:
-        if self._history is not None:
-            with at_work():
-                self._history.launched(number, launch.stream)
-
-    def _sample(self) -> GpuSample:
-        instrumenter, live = self._instrumenter, self._live
-        assert instrumenter is not None  # noqa: S101 - samples are taken while attached
-        assert live is not None  # noqa: S101 - likewise
-        sample = sample_of(time.monotonic_ns() - self._start_ns, instrumenter.seen, self._shared, live)
-        if self._natives is not None:
-            sample = together(sample, self._natives.samples())
-        return replace(sample, device=self.device.name)
 
     def maps_now(self) -> dict[str, pd.DataFrame]:
         """Read the current maps without stopping kernels; call it inside the block, from any thread.
@@ -226,26 +260,21 @@ class GpuTrace(Block["GpuResult"]):
             MachineError: The device no longer responds.
 
         """
-        if self._live is None:
+        attached = self._attached
+        if attached is None:
             raise TraceStateError(
                 "this trace has no maps yet",
                 why="its block was not entered",
                 fix="call maps_now() inside the `with` block",
                 code="gpu.maps-not-yet",
             )
-        return self._live.frames(self._on_cpu.contents())
-
-    @property
-    def start_ns(self) -> int:
-        """CLOCK_MONOTONIC of `go`."""
-        return self._start_ns
+        return attached.live.frames(attached.on_cpu.contents())
 
     def go(self) -> None:
         """The traced code starts here."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._start_ns, self._end_ns = self._host.go(), 0
-        if self._live is not None:
-            self._live.go()
+        self.start_ns, self._end_ns = self._host.go(), 0
+        self.attached.live.go()
 
     def halt(self) -> None:
         """Stop recording host calls. Running kernels count until they end; `stop` waits for them."""
@@ -253,53 +282,35 @@ class GpuTrace(Block["GpuResult"]):
             self._end_ns = time.monotonic_ns()
             self._host.halt()
 
-    def _finish(self, outcome: Outcome, value: object) -> GpuResult:
+    def _finish(self, attached: _Attached, outcome: Outcome, value: object) -> GpuResult:
         from accel_magic.results.gpu import GpuResult
 
-        instrumenter, memory, live = self._instrumenter, self._memory, self._live
-        assert instrumenter is not None  # noqa: S101 - after attach
-        assert live is not None  # noqa: S101 - after attach
-        assert memory is not None  # noqa: S101 - after attach
         calls = self._host.stop(outcome)  # before this tool waits for the device itself
-        ended = memory.wait()
-        self._on_cpu.detach()
-        processes = self._natives.finish() if self._natives is not None else ()
-        live.stop()
+        ended = attached.memory.wait()
+        attached.on_cpu.detach()
+        processes = attached.natives.finish() if attached.natives is not None else ()
+        attached.live.stop()
         recording = recording_of(
-            instrumenter.seen,
-            self._shared,
-            live,
-            self._on_cpu,
-            memory,
+            attached.instrumenter.seen,
+            attached.shared,
+            attached.live,
+            attached.on_cpu,
+            attached.memory,
             started=self._started,
-            start_ns=self._start_ns,
+            start_ns=self.start_ns,
             end_ns=self._end_ns,
             outcome=outcome,
             calls=calls,
             machine=self.machine,
-            clock=self._compared(memory, ended=ended),
+            clock=attached.compared(ended=ended),
             notes=self._about_the_device(ended=ended),
             processes=processes,
         )
         return GpuResult(recording, value)
 
-    def _compared(self, memory: Memory, *, ended: bool) -> Clock:
-        """Compare the clocks again; if the device no longer responds, use the first comparison."""
-        try:
-            if ended:
-                return self._clock.through(memory.clock())
-        except MachineError:
-            pass
-        return self._clock.aged(time.monotonic_ns())
-
     def _about_the_device(self, *, ended: bool) -> list[str]:
         running = "kernels were still running when the maps were read; their memory is kept until this process ends"
         return [*([] if ended else [running]), *([self.device.note] if self.device.note else [])]
-
-    def _forget(self) -> None:
-        self._natives = None
-        self._instrumenter = None
-        self._shared = []
 
     def _warm_up(self) -> None:
         """Start nothing, because few GPU traces need the helpers of kernel traces."""

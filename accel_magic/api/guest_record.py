@@ -16,25 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from accel_magic.api.trace_options import Options
+from accel_magic.engine import session
+from accel_magic.engine.helper_processes import warm_up
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.recording import handover
-from accel_magic.recording.session import LiveSession, warm_up
 
 
 def record(request: dict[str, Any], target: Path) -> int:
     """Trace the command; return its exit status, or minus the number of the signal that killed it."""
     warm_up()
-    session = LiveSession(Options(**request["options"]).plan(tuple(request["probes"])))
-    session.start()
+    attached = session.attach(Options(**request["options"]).plan(tuple(request["probes"])))
     try:
-        session.go()
+        attached.go()
         status = _run(request["command"])
     except BaseException:
-        session.abort()
+        attached.abort()
         raise
     with uninterrupted():
-        handover.write(session.stop("error" if status else "ok"), target)
+        handover.write(attached.stop("error" if status else "ok"), target)
     return status
 
 

@@ -9,6 +9,7 @@ import threading
 from collections import defaultdict, deque
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -73,16 +74,14 @@ class Launches:
         self._seen: list[_Seen] = []
         self._more = 0
         self._skipped: dict[str, str] = {}
-        self.target: Target | None = None
 
-    def prepare(self) -> Target:
-        """Find the device. Raises MachineError if it was requested by name and does not exist."""
-        self.target = target(self._asked)
-        return self.target
+    @cached_property
+    def target(self) -> Target:
+        """The device. Raises MachineError if it was requested by name and does not exist."""
+        return target(self._asked)
 
     def attach(self) -> None:
         """Start watching the frameworks. Raises MachineError if the device cannot be used."""
-        assert self.target is not None  # noqa: S101 - after prepare
         try:
             self._memory, device = self._undo.enter_context(opened(self.target))
             if device is None:
@@ -145,7 +144,6 @@ class Launches:
             table: The recording's stack table; None if it has none.
 
         """
-        assert self.target is not None  # noqa: S101 - after prepare
         if not self._seen:
             return Watched(stacks=table, device=self.target.name, notes=self._notes())
         measured = self._times.durations() if self._times is not None else {}
@@ -165,9 +163,8 @@ class Launches:
         return Watched(tuple(launches), self._more, stacks, self.target.name, self._notes())
 
     def _notes(self) -> tuple[str, ...]:
-        device = self.target.note if self.target is not None else ""
         return (
-            *((device,) if device else ()),
+            *((self.target.note,) if self.target.note else ()),
             *((NOTE,) if self._times is not None and self._seen else ()),
             *(f"launches of {name} were not watched: {why}" for name, why in self._skipped.items()),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.engine.session import Show
     from accel_magic.kernel.attach.user_program import UserProgram
     from accel_magic.kernel.bcc.compiler import ProgramMap
     from accel_magic.kernel.load.maps import MapContent
     from accel_magic.recording.reader.client import Prepared
     from accel_magic.recording.recording import Outcome
-    from accel_magic.recording.session import Show
     from accel_magic.results.program import ProgramResult
     from accel_magic.views.program import ProgramDryRun
 
@@ -44,7 +44,15 @@ MOST_RING_BYTES = 1 << 30
 _STACKS = (map_reading.STACK_TRACE,)
 
 
-class ProgramTrace(Block["ProgramResult"]):
+@dataclass(frozen=True)
+class _Attached:
+    """An attached program, and the reader's side of its rings; None if it has no rings."""
+
+    program: UserProgram
+    reading: Prepared | None
+
+
+class ProgramTrace(Block["ProgramResult", _Attached]):
     """A user's BCC program around a block or a function.
 
     Args:
@@ -72,8 +80,7 @@ class ProgramTrace(Block["ProgramResult"]):
         self._given = bindings
         self._bindings = places.parse_bindings(bindings)
         self._program: UserProgram | None = None
-        self._reading: Prepared | None = None
-        self._start_ns = self._end_ns = 0
+        self._end_ns = 0
         self._started = ""
 
     def again(self) -> ProgramTrace:
@@ -89,6 +96,10 @@ class ProgramTrace(Block["ProgramResult"]):
             MachineError: A privilege, a kernel feature or BCC is missing.
 
         """
+        self._compile()
+
+    def _compile(self) -> UserProgram:
+        """Compile the program, as `prepare`."""
         user_program.read_source(self.path)  # report a wrong file name before anything missing on the machine
         if broker.needed():
             raise ProbeError(
@@ -102,18 +113,17 @@ class ProgramTrace(Block["ProgramResult"]):
             self._undo.close()  # undo an earlier call
             self._program = program = user_program.compile_program(self.path, self._bindings)
             self._undo.callback(program.close)
+        return program
 
     def dry_run(self) -> ProgramDryRun:
         """Return what would be attached. Raises as `prepare` does."""
         from accel_magic.views.program import ProgramDryRun
 
-        self.prepare()
-        program = self._program
-        assert program is not None  # noqa: S101 - just prepared
+        program = self._compile()
         self.abort()
         return ProgramDryRun(program.name, program.places, program.compiled.maps, program.notes)
 
-    def _attach(self, show: Show | None) -> None:  # noqa: ARG002 - a user's program has no counters to show
+    def _attach(self, show: Show | None) -> _Attached:  # noqa: ARG002 - a user's program has no counters to show
         """Load and attach the prepared program, which runs from then on.
 
         Raises:
@@ -122,40 +132,39 @@ class ProgramTrace(Block["ProgramResult"]):
             MachineError: The kernel refuses to load or attach programs.
 
         """
-        program = self._program
-        assert program is not None  # noqa: S101 - after prepare
+        program = self._compile() if self._program is None else self._program
         with uninterrupted():
             program.load()
+            reading = None
             if program.rings:
-                self._reading = _prepare_reader(program.rings)
-                self._undo.callback(self._reading.drop)
+                reading = _prepare_reader(program.rings)
+                self._undo.callback(reading.drop)
             program.attach()
+        return _Attached(program, reading)
 
     def go(self) -> None:
         """The traced code starts here; this only sets the start of the result's duration."""
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._start_ns, self._end_ns = time.monotonic_ns(), 0
+        self.start_ns, self._end_ns = time.monotonic_ns(), 0
 
     def halt(self) -> None:
         """Record the end time; the program runs until it is detached."""
         self._end_ns = self._end_ns or time.monotonic_ns()
 
-    def _finish(self, outcome: Outcome, value: object) -> ProgramResult:
-        program = self._program
-        assert program is not None  # noqa: S101 - after attach
-        left = program.detach()
-        recording = self._read(program, self._end_ns, outcome, left)
+    def _finish(self, attached: _Attached, outcome: Outcome, value: object) -> ProgramResult:
+        remaining = attached.program.detach()
+        recording = self._read(attached, self._end_ns, outcome, remaining)
         from accel_magic.results.program import ProgramResult  # importing it earlier would be traced
 
         return ProgramResult(recording, value)
 
-    def _read(self, program: UserProgram, end_ns: int, outcome: Outcome, left: tuple[str, ...]) -> ProgramRecording:
+    def _read(self, attached: _Attached, end_ns: int, outcome: Outcome, remaining: tuple[str, ...]) -> ProgramRecording:
+        program = attached.program
         rings: tuple[NDArray[np.uint8], ...] = ()
-        notes = [*program.notes, *left]
-        if program.rings:
-            assert self._reading is not None  # noqa: S101 - after attach
+        notes = [*program.notes, *remaining]
+        if attached.reading is not None:
             try:
-                rings = self._reading.stop(self._start_ns, end_ns).rings
+                rings = attached.reading.stop(self.start_ns, end_ns).rings
             except MachineError as error:
                 rings = tuple(np.empty(0, np.uint8) for _ in program.rings)
                 notes.append(f"{error.what} ({error.why}): the records of all rings are lost; the maps are complete")
@@ -178,7 +187,7 @@ class ProgramTrace(Block["ProgramResult"]):
             machine=machine.describe(),
             started=self._started,
             places=program.places,
-            duration_ns=end_ns - self._start_ns,
+            duration_ns=end_ns - self.start_ns,
             maps=tuple(maps),
             rings=tuple((replace(ring, fd=-1), data) for ring, data in zip(program.rings, rings, strict=True)),
             histograms=program.histograms,

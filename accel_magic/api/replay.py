@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from accel_magic.api.block import Steps
+from accel_magic.api.block import AttachedT, Steps
 from accel_magic.api.open import read_recording
 from accel_magic.api.trace import result_of
 from accel_magic.banners import Replayed
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from accel_magic.engine.running import Kind
+    from accel_magic.engine.session import Show
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.gpu import GpuRecording
     from accel_magic.recording.reader.client import Prepared
-    from accel_magic.recording.session import Kind, Show
     from accel_magic.result_bases.base import Result
     from accel_magic.results.cluster import ClusterResult
     from accel_magic.results.flame import FlameResult
@@ -49,7 +50,7 @@ RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
 ResultT = TypeVar("ResultT", bound="Result")
 
 
-class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
+class Player(Steps[ResultT, AttachedT], Generic[RecordingT, ResultT, AttachedT]):
     """One replay: `attach`, `go`, then `wait`; or `rest` and `stop`, after the code that runs along has ended.
 
     Args:
@@ -66,7 +67,6 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
         self.replayed: Replayed = replayed
         self.imported = recording.imported
         self._speed = speed
-        self._start_ns = 0
 
     @property
     def machine(self) -> dict[str, str]:
@@ -80,11 +80,11 @@ class Player(Steps[ResultT], Generic[RecordingT, ResultT]):
 
     def go(self) -> None:
         """Start the replay."""
-        self._start_ns = time.monotonic_ns()
+        self.start_ns = time.monotonic_ns()
 
     def rest(self) -> None:
         """Wait until the recording's end."""
-        end_ns = self._start_ns + int(self.length_s * 1e9)
+        end_ns = self.start_ns + int(self.length_s * 1e9)
         while (left := end_ns - time.monotonic_ns()) > 0:
             time.sleep(min(left / 1e9, 0.1))
 
@@ -108,7 +108,15 @@ _LAYOUT = Layout(
 )
 
 
-class Replay(Player[Recording, "TraceResult | FlameResult"]):
+@dataclass(frozen=True)
+class _Playing:
+    """The reader's side of a replay, and the thread that forwards live samples, if they are shown."""
+
+    reading: Prepared
+    feed: LiveFeed | None
+
+
+class Replay(Player[Recording, "TraceResult | FlameResult", _Playing]):
     """One replay of a trace. Needs no privilege and no BCC.
 
     Args:
@@ -138,8 +146,6 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         recorded_on = ", ".join(filter(None, parts)) or "an unknown machine"
         kind: Kind = "ktrace" if recording.flame is None else "flame"
         super().__init__(recording, Replayed(str(path), recorded_on), speed, kind)
-        self._prepared: Prepared | None = None
-        self._feed: LiveFeed | None = None
 
     def _read(self, path: str | Path) -> Recording:
         return read_recording(path)
@@ -148,15 +154,16 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
         """Return the plan of the recording."""
         return self.recording.plan
 
-    def _attach(self, show: Show | None) -> None:
-        self._feed = None
+    def _attach(self, show: Show | None) -> _Playing:
+        feed = None
         with uninterrupted():
             if show is not None:
-                self._feed = LiveFeed(self.recording.plan, show)
-                self._undo.callback(self._feed.stop)
-                self._feed.start()
-            self._prepared = self._handed_over(self._feed)
-            self._undo.callback(self._prepared.drop)
+                feed = LiveFeed(self.recording.plan, show)
+                self._undo.callback(feed.stop)
+                feed.start()
+            reading = self._handed_over(feed)
+            self._undo.callback(reading.drop)
+        return _Playing(reading, feed)
 
     def _handed_over(self, feed: LiveFeed | None) -> Prepared:
         recording = self.recording
@@ -183,18 +190,16 @@ class Replay(Player[Recording, "TraceResult | FlameResult"]):
     def go(self) -> None:
         """Start the replay."""
         super().go()
-        assert self._prepared is not None  # noqa: S101 - after attach
         with uninterrupted():  # a truncated message would end the reader process
-            self._prepared.go(self._start_ns)
+            self.attached.reading.go(self.start_ns)
 
-    def _finish(self, outcome: Outcome, value: object) -> TraceResult | FlameResult:
-        assert self._prepared is not None  # noqa: S101 - after attach
+    def _finish(self, attached: _Playing, outcome: Outcome, value: object) -> TraceResult | FlameResult:
         end_ns = time.monotonic_ns()
-        played_ns = int((end_ns - self._start_ns) * self._speed)
-        if self._feed is not None:
-            self._feed.stop()
+        played_ns = int((end_ns - self.start_ns) * self._speed)
+        if attached.feed is not None:
+            attached.feed.stop()
         try:
-            read = self._prepared.stop(self._start_ns, end_ns)
+            read = attached.reading.stop(self.start_ns, end_ns)
         except MachineError:  # the reader died; nothing is lost, because the recording is here
             released_ns, records = _transport(self.recording)
             records = records[released_ns <= played_ns]
@@ -230,15 +235,15 @@ class ClusterReplay(Replay):
         self._whole = gathered(Path(path).expanduser())
         return self._whole.recording
 
-    def _finish(self, outcome: Outcome, value: object) -> ClusterResult:
+    def _finish(self, attached: _Playing, outcome: Outcome, value: object) -> ClusterResult:
         """Return the whole result even after an early end, because the nodes' parts are not cut."""
         from accel_magic.results.cluster import ClusterResult
 
-        super()._finish(outcome, value)
+        super()._finish(attached, outcome, value)
         return ClusterResult([part.replayed(self.replayed) for part in self._whole.parts], value)
 
 
-def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any]:
+def player(path: str | Path, *, speed: float = 1.0) -> Player[Any, Any, Any]:
     """Make the replay of a recording of any kind, at `speed` times its own speed.
 
     Raises:
@@ -381,7 +386,7 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
     )
 
 
-class GpuReplay(Player["GpuRecording", "GpuResult"]):
+class GpuReplay(Player["GpuRecording", "GpuResult", "GpuRecording"]):
     """One replay of a GPU trace. Needs no GPU and no package of the GPU extra.
 
     Args:
@@ -402,23 +407,24 @@ class GpuReplay(Player["GpuRecording", "GpuResult"]):
         """Return the recording."""
         return self.recording
 
-    def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> None:
-        self._start_ns = time.monotonic_ns()
+    def _attach(self, show: Callable[[list[GpuSample]], None] | None) -> GpuRecording:
+        self.start_ns = time.monotonic_ns()
         if show is not None:
             with uninterrupted():
                 feed = Feed(self._sample, show)
                 self._undo.callback(feed.stop)
                 feed.start()
+        return self.recording
 
-    def _finish(self, outcome: Outcome, value: object) -> GpuResult:  # noqa: ARG002 - the recording's stays
+    def _finish(self, attached: GpuRecording, outcome: Outcome, value: object) -> GpuResult:  # noqa: ARG002 - the recording's stays
         """Return the whole recording even after an early end, because the maps' earlier contents are not recorded."""
         from accel_magic.results.gpu import GpuResult
 
-        return GpuResult(replace(self.recording, replayed=self.replayed), value)
+        return GpuResult(replace(attached, replayed=self.replayed), value)
 
     def _sample(self) -> GpuSample:
         recording = self.recording
-        now = min(int((time.monotonic_ns() - self._start_ns) * self._speed), recording.duration_ns)
+        now = min(int((time.monotonic_ns() - self.start_ns) * self._speed), recording.duration_ns)
         return GpuSample(
             time_ns=now,
             launches=int((recording.launches["time_ns"] <= now).sum()),

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_magic.api.block import Block, keep
+from accel_magic.engine import session
 from accel_magic.errors import RecordingError
+from accel_magic.interrupts import uninterrupted
 from accel_magic.recording import files
-from accel_magic.recording.session import LiveSession, Show
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.api.trace_options import Options
+    from accel_magic.engine.session import Attached, Show
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Outcome, Recording
     from accel_magic.results.flame import FlameResult
     from accel_magic.results.trace import TraceResult
 
 
-class Trace(Block["TraceResult"]):
+class Trace(Block["TraceResult", "Attached"]):
     """One or more probes around a block or a function.
 
     Args:
@@ -42,7 +43,8 @@ class Trace(Block["TraceResult"]):
         self.options = options
         self._pid = pid
         self._plan: Plan | None = None
-        self._session: LiveSession | None = None
+        self._unwritten = ""
+        """Why the dataset is incomplete; '' if it is complete, or if there is none."""
 
     def again(self) -> Trace:
         """Make another trace with the same arguments."""
@@ -68,28 +70,22 @@ class Trace(Block["TraceResult"]):
         else:
             super().check()
 
-    def _attach(self, show: Show | None) -> None:
-        plan = self._plan
-        assert plan is not None  # noqa: S101 - after prepare
+    def _attach(self, show: Show | None) -> Attached:
+        plan = self.prepare() if self._plan is None else self._plan
         into = None
         if self._save is not None and self._streamed and not plan.task_points:
             from accel_magic.recording import dataset
 
             into = dataset.check(self._save)
-        self._session = session = LiveSession(plan, show, into=into)
-        self._undo.callback(session.abort)
-        session.start()
-
-    @property
-    def start_ns(self) -> int:
-        """CLOCK_MONOTONIC of `go`."""
-        assert self._session is not None  # noqa: S101 - after start
-        return self._session.start_ns
+        with uninterrupted():
+            attached = session.attach(plan, show, into=into)
+            self._undo.callback(attached.abort)
+        return attached
 
     def go(self) -> None:
         """Start counting."""
-        assert self._session is not None  # noqa: S101 - after start
-        self._session.go()
+        self.attached.go()
+        self.start_ns = self.attached.start_ns
 
     @property
     def points(self) -> tuple[ProbePoint, ...]:
@@ -98,17 +94,16 @@ class Trace(Block["TraceResult"]):
 
     def add_note(self, note: str) -> None:
         """Add a note to the result of the running trace."""
-        assert self._session is not None  # noqa: S101 - after start
-        self._session.plan = replace(self._session.plan, notes=(*self._session.plan.notes, note))
+        self.attached.add_note(note)
 
     def halt(self) -> None:
         """Stop counting."""
-        if self._session is not None:
-            self._session.halt()
+        if self._attached is not None:
+            self._attached.halt()
 
-    def _finish(self, outcome: Outcome, value: object) -> TraceResult:
-        assert self._session is not None  # noqa: S101 - after start
-        recording = self._session.stop(outcome)
+    def _finish(self, attached: Attached, outcome: Outcome, value: object) -> TraceResult:
+        recording = attached.stop(outcome)
+        self._unwritten = attached.unwritten
         from accel_magic.results.trace import TraceResult  # importing it earlier would be traced
 
         return TraceResult(recording, value)
@@ -121,10 +116,10 @@ class Trace(Block["TraceResult"]):
 
         if dataset.files_of(result.recording) is None:
             dataset.write(result.recording, self._save)
-        elif self._session is not None and self._session.unwritten:
+        elif self._unwritten:
             raise RecordingError(
                 f"the dataset in {self._save} is incomplete",
-                why=self._session.unwritten,
+                why=self._unwritten,
                 fix="counts are complete, and what was written opens; accel_magic.last has the result",
                 code="dataset.incomplete",
             )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Outcome
 
-    Steps: TypeAlias = Trace | ProgramTrace | Player[Any, Any]
+    Steps: TypeAlias = Trace | ProgramTrace | Player[Any, Any, Any]
 
 _NAME: Final = "accel-magic trace"
 _EXAMPLES: Final = """\
@@ -146,7 +146,7 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
     """Trace, and return the exit status."""
     with _stopped(values.command, signals) as command:
         if common.replay is None:
-            from accel_magic.recording.session import warm_up
+            from accel_magic.engine.helper_processes import warm_up
 
             warm_up()  # the helper processes start while the probes are matched
         steps = _steps(values, common, None if command is None else command.pid)

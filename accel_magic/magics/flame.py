@@ -13,11 +13,11 @@ from accel_magic.api.flame_options import FlameOptions
 from accel_magic.api.option_table import add_options, given_of
 from accel_magic.api.options import ClusterOptions, Common
 from accel_magic.banners import banners_of
+from accel_magic.engine.helper_processes import warm_up
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
 from accel_magic.magics.traced import traits_of
-from accel_magic.recording.session import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ class Flame(OnCluster):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: FlameLine) -> tuple[Steps[Any], Callable[[], object] | None]:
+    def tracer(self, chosen: FlameLine) -> tuple[Steps[Any, Any], Callable[[], object] | None]:
         """See `TracedCells.tracer`."""
         from accel_magic.api.flame import FlameTrace
 
@@ -68,7 +68,7 @@ class Flame(OnCluster):
         trace = FlameTrace(options, save=common.save)
         return trace, lambda: _dry_run(trace)
 
-    def rows(self, steps: Steps[Any]) -> Callable[[Plan | None], Row] | None:
+    def rows(self, steps: Steps[Any, Any]) -> Callable[[Plan | None], Row] | None:
         """See `TracedCells.rows`."""
         from accel_magic.api.flame import FlameTrace
         from accel_magic.views.live.flame import FlameRow, waiting_row

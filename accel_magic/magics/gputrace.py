@@ -44,7 +44,7 @@ class GpuTrace(OnCluster):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: GpuLine) -> tuple[Steps[Any], Callable[[], object] | None]:
+    def tracer(self, chosen: GpuLine) -> tuple[Steps[Any, Any], Callable[[], object] | None]:
         """See `TracedCells.tracer`."""
         from accel_magic.api import gputrace as gpu
 
@@ -65,7 +65,7 @@ class GpuTrace(OnCluster):
         trace = gpu.GpuTrace(chosen.programs, GpuOptions(**given), save=chosen.common.save)
         return trace, trace.examine
 
-    def rows(self, steps: Steps[Any]) -> Callable[[object], Any] | None:
+    def rows(self, steps: Steps[Any, Any]) -> Callable[[object], Any] | None:
         """See `TracedCells.rows`."""
         from accel_magic.api import gputrace as gpu
         from accel_magic.views.live.gpu import GpuRow

@@ -14,12 +14,12 @@ from accel_magic.api.options import ClusterOptions, Common
 from accel_magic.api.trace import Trace
 from accel_magic.api.trace_options import Options
 from accel_magic.banners import banners_of
+from accel_magic.engine.helper_processes import warm_up
 from accel_magic.errors import ProbeError
 from accel_magic.magics import line as lines
 from accel_magic.magics.on import OnCluster
 from accel_magic.magics.traced import traits_of
 from accel_magic.probes import bpftrace
-from accel_magic.recording.session import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ class KTrace(OnCluster):
         """See `TracedCells.parse`."""
         return parse(line)
 
-    def tracer(self, chosen: Line) -> tuple[Steps[Any], Callable[[], object] | None]:
+    def tracer(self, chosen: Line) -> tuple[Steps[Any, Any], Callable[[], object] | None]:
         """See `TracedCells.tracer`."""
         common, given = chosen.common, {**self.defaults(), **chosen.given}
         cluster = self.cluster(chosen.cluster, {"--program": chosen.program is not None, "--dry-run": common.dry_run})
@@ -69,7 +69,7 @@ class KTrace(OnCluster):
         trace = Trace(chosen.probes, Options(**given), save=common.save)
         return trace, lambda: _dry_run(trace)
 
-    def rows(self, steps: Steps[Any]) -> Callable[[Any], Row] | None:
+    def rows(self, steps: Steps[Any, Any]) -> Callable[[Any], Row] | None:
         """See `TracedCells.rows`."""
         from accel_magic import subsystems
         from accel_magic.views.live.trace import LiveRow

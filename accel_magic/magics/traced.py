@@ -55,7 +55,7 @@ class Part:
     """
 
     common: Common
-    steps: Steps[Any]
+    steps: Steps[Any, Any]
     examine: Callable[[], object] | None
     make_row: Callable[[Any], Any] | None
 
@@ -107,11 +107,11 @@ class TracedCells(Magics, Configurable):
         """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
 
     @abstractmethod
-    def tracer(self, chosen: Any) -> tuple[Steps[Any], Callable[[], object] | None]:
+    def tracer(self, chosen: Any) -> tuple[Steps[Any, Any], Callable[[], object] | None]:
         """Make the trace of a parsed line, and a function for `--dry-run` or None; nothing is attached yet."""
 
     @abstractmethod
-    def rows(self, steps: Steps[Any]) -> Callable[[Any], Any] | None:
+    def rows(self, steps: Steps[Any, Any]) -> Callable[[Any], Any] | None:
         """Return the function that makes the live row of a trace or replay; None for no row."""
 
     def run(self, line: str, cell: str | None) -> object:
@@ -252,7 +252,7 @@ def _updating(row: Any) -> Callable[[list[Any]], None]:
     return lambda samples: row.update(*samples)
 
 
-def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps[Any]]) -> Ran:
+def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps[Any, Any]]) -> Ran:
     """Run a cell between `go` and the end of all traces; replays play to their end."""
     __tracebackhide__ = True
     value, error, gone = None, None, 0
@@ -274,7 +274,7 @@ def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Step
         return Ran(value, error, (early, *_ended(traces[:gone], early if error is None else error, value)))
 
 
-def _ended(traces: Sequence[Steps[Any]], error: BaseException | None, value: object) -> tuple[BaseException, ...]:
+def _ended(traces: Sequence[Steps[Any, Any]], error: BaseException | None, value: object) -> tuple[BaseException, ...]:
     """End the running traces, the last one first; return the interrupts and errors of doing so."""
     with at_work():
         for steps in traces:

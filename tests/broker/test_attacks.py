@@ -333,14 +333,14 @@ def test_a_caller_who_leaves_the_connection_but_keeps_the_descriptors_keeps_no_p
         """
 from accel_magic.broker import client
 from accel_magic.api import plans
-from accel_magic.recording.session import LiveSession
-session = LiveSession(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
-session.start(); session.go()
+from accel_magic.engine.session import attach
+attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+attached.go()
 for _ in range(5): os.getppid()
 client.connection().close()
 time.sleep(1)
 for _ in range(500): os.getppid()
-answer(int(session._attached.kernel.counters["hits"].sum()))
+answer(int(attached.parts.kernel.counters["hits"].sum()))
 os._exit(0)
 """
     )

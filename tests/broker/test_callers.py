@@ -30,10 +30,10 @@ from accel_magic import channel
 from accel_magic.broker import client, messages
 from accel_magic.kernel.mapped import map_value
 from accel_magic.api import plans
-from accel_magic.recording.session import LiveSession
-session = LiveSession(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
-session.start(); session.go()
-counters = session._attached.kernel.counters["hits"]
+from accel_magic.engine.session import attach
+attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+attached.go()
+counters = attached.parts.kernel.counters["hits"]
 for _ in range(5): os.getppid()
 connection = socket.socket(fileno=os.dup(client.connection()._socket.fileno()))
 request = {"kind": "plan", "request": messages.TraceRequest(("offcpu",), places={}).encoded()}

@@ -39,18 +39,17 @@ def test_whoever_exceeds_a_limit_is_told_the_limit_and_what_to_do(start):
     (found,) = broker.run(
         f"""
 from accel_magic.api import plans
-from accel_magic.recording.session import LiveSession
+from accel_magic.engine.session import attach
 found = {{}}
 def text(arguments):
     try:
-        eval(f"LiveSession(plans.make(*parts({{arguments}})[0], **parts({{arguments}})[1])).start()")
+        eval(f"attach(plans.make(*parts({{arguments}})[0], **parts({{arguments}})[1]))")
     except AccelMagicError as error:
         return [error.code, error.what, error.why, error.fix]
 def parts(*probes, buffer=64, duration=None):
     return [[probes], {{"buffer_mib": buffer, "duration_s": duration}}]
 {others}
-session = LiveSession(plans.make(("tracepoint:syscalls:sys_enter_getppid",), buffer_mib=4))
-session.start()
+attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), buffer_mib=4))
 if True:
 {lines}
 answer(found)
@@ -193,13 +192,11 @@ def test_a_caller_that_takes_no_answers_or_sends_descriptors_forever_holds_up_no
 
 TAKES = """
 from accel_magic.api import plans
-from accel_magic.recording.session import LiveSession
+from accel_magic.engine.session import attach
 def take(*probes, **options):
-    try: session = LiveSession(plans.make(probes, **options))
+    try: attached = attach(plans.make(probes, **options))
     except AccelMagicError as error: return [error.code, error.why]
-    try: session.start()
-    except AccelMagicError as error: return [error.code, error.why]
-    kept.append(session)
+    kept.append(attached)
     return "attached"
 kept = []
 """
@@ -308,10 +305,10 @@ from accel_magic import channel
 from accel_magic.broker import client
 from accel_magic.broker.messages import TraceRequest
 from accel_magic.api import plans
-from accel_magic.recording.session import LiveSession
-session = LiveSession(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
-session.start(); session.go()
-counters = session._attached.kernel.counters["hits"]
+from accel_magic.engine.session import attach
+attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+attached.go()
+counters = attached.parts.kernel.counters["hits"]
 answer("started")
 sys.stdin.readline()
 with ExitStack() as keep:

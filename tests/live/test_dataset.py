@@ -30,8 +30,8 @@ import accel_magic
 with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", save=sys.argv[1]) as t:
     for _ in range(int(sys.argv[2])):
         os.getppid()
-    attached = t._session._attached
-    print(attached.writer.pid, attached.prepared.reader.pid, flush=True)
+    attached = t.attached
+    print(attached.parts.writer.pid, attached.reader_pid, flush=True)
     time.sleep(600)
 """
 
@@ -128,7 +128,7 @@ def test_the_writer_is_killed_and_what_it_did_not_write_is_lost_exactly(build, r
     with raises("dataset.incomplete", RecordingError), block:
         run(program, 1, 10_000)
         wait_for(lambda: sum(manifest(folder)["recorded"]) == 10_000)
-        os.kill(block._session._attached.writer.pid, signal.SIGKILL)
+        os.kill(block.attached.parts.writer.pid, signal.SIGKILL)
         run(program, 1, 5000)
 
     result = block.result
@@ -205,7 +205,7 @@ def test_a_disk_that_fills_up_costs_events_that_are_counted(build, run, small, f
             while True:
                 filler.write(bytes(4096))
         run(program, 1, 60_000)
-        wait_for(lambda: block._session._attached.kernel.counters["hits"].sum() == 65_000)
+        wait_for(lambda: block.attached.parts.kernel.counters["hits"].sum() == 65_000)
         time.sleep(2)  # the writer tries to write a part
         if freed:
             (small / "filler").unlink()
@@ -240,11 +240,11 @@ def test_a_writer_that_cannot_keep_up_costs_events_and_no_memory(build, run, tmp
     program, folder = build("calls"), tmp_path / "set"
     block = trace(GETPPID, save=folder, buffer=1)
     with block:
-        attached = block._session._attached
-        os.kill(attached.writer.pid, signal.SIGSTOP)
+        attached = block.attached
+        os.kill(attached.parts.writer.pid, signal.SIGSTOP)
         run(program, 2, 100_000)
-        held = _shared_bytes(attached.prepared.reader.pid)
-        os.kill(attached.writer.pid, signal.SIGCONT)
+        held = _shared_bytes(attached.reader_pid)
+        os.kill(attached.parts.writer.pid, signal.SIGCONT)
 
     result = block.result
     assert result.hits == 200_000

@@ -118,7 +118,7 @@ class TestWithoutReader:
         with trace(GETPPID, duration=0.2) as t:
             os.getppid()
             end = time.monotonic() + 60
-            while t._session._attached.kernel.control["enabled"][0] and time.monotonic() < end:
+            while t.attached.parts.kernel.control["enabled"][0] and time.monotonic() < end:
                 time.sleep(0.01)
             kill_reader()
             time.sleep(0.3)

@@ -11,9 +11,9 @@ import pytest
 
 from accel_magic import MachineError, RecordingError, trace
 from accel_magic.api.trace_options import Options
+from accel_magic.engine.session import attach
 from accel_magic.kernel.bcc import compiler
 from accel_magic.recording import handover
-from accel_magic.recording.session import LiveSession
 from accel_magic.results.trace import TraceResult
 from tests.support.errors import raises
 
@@ -26,11 +26,10 @@ GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 def recorded(build, run, tmp_path):
     """A live recording with three kinds of records, and its handover file."""
     probes = (GETPPID, f"latency:uprobe:{build('calls')}:leaf", "tracepoint:sched:sched_process_exec")
-    session = LiveSession(Options().plan(probes))
-    session.start()
-    session.go()
+    attached = attach(Options().plan(probes))
+    attached.go()
     run(build("calls"), 2, 50)
-    recording = session.stop()
+    recording = attached.stop()
     path = tmp_path / "recording"
     handover.write(recording, path)
     return recording, path

@@ -88,10 +88,10 @@ def sleeping(seconds):
 
 def running():
     """The kinds of traces that run in this process, and the traces that changed its frameworks."""
+    from accel_magic.engine import running
     from accel_magic.gpu import adapters
-    from accel_magic.recording import session
 
-    return sorted(session._running), len(adapters._INSTALLED)
+    return sorted(running._running), len(adapters._INSTALLED)
 
 
 def _is(frame, function):
@@ -246,9 +246,9 @@ def test_workers_that_cannot_be_traced_are_named_and_the_others_are_traced(
     busy, other = sorted(workers)
 
     def other_trace(*, runs):
-        from accel_magic.recording import session
+        from accel_magic.engine import running
 
-        (session.claim if runs else session.release)("gputrace")
+        (running.claim if runs else running.release)("gputrace")
 
     dask.run(other_trace, runs=True, workers=[workers[busy]])
     try:

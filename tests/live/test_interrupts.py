@@ -20,11 +20,12 @@ import accel_magic.magics.ktrace
 from accel_magic import api, channel, interrupts, load_ipython_extension, magics, trace, unload_ipython_extension
 from accel_magic.api import block, plans, replay
 from accel_magic.api.replay import GpuReplay, Replay
+from accel_magic.engine import cost, helper_processes, session
 from accel_magic.kernel import bpf, features, own_threads
 from accel_magic.kernel.attach import bindings, user_program
 from accel_magic.kernel.load import links
 from accel_magic.magics import cell, line, traced
-from accel_magic.recording import container, cost, gpu_store, session, store
+from accel_magic.recording import container, gpu_store, store
 from accel_magic.recording.reader import client
 from accel_magic.subsystems.host_api import host_trace
 from tests.every_step import interrupt_at, steps_that_raise
@@ -36,12 +37,12 @@ ATTEMPTS = 10
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 SHARED = (block, interrupts)
 ATTACHED = (*SHARED, own_threads)
-RECORDED = (*ATTACHED, channel, client, session)
+RECORDED = (*ATTACHED, channel, client, helper_processes, session)
 MODULES = {
     "trace": (*RECORDED, api.trace, plans),
     "flame": (*RECORDED, api.flame, bpf, cost, features, links, plans),
     "gputrace": (*ATTACHED, api.gputrace, bindings, host_trace),
-    "program": (*RECORDED, api.program, bindings, bpf, features, user_program),
+    "program": (*ATTACHED, channel, client, helper_processes, api.program, bindings, bpf, features, user_program),
     "Replay": (*SHARED, container, replay, store),
     "GpuReplay": (*SHARED, container, gpu_store, replay),
     "%%ktrace": (*RECORDED, api.trace, cell, line, magics.ktrace, plans, traced),

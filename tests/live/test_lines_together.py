@@ -151,7 +151,7 @@ def test_other_magics_between_the_lines_run_with_the_cell(shell, ipython):
 
 
 def test_help_and_dry_run_on_one_of_the_lines_run_nothing(shell, ipython, monkeypatch):
-    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.engine.session.attach", lambda *_, **__: pytest.fail("attached"))
     done, printed = shell(GPU, "%%ktrace --help", "ran = True")
     assert done.success
     assert "--max-events" in printed

@@ -81,7 +81,7 @@ def test_events_take_only_part_of_the_free_memory_and_a_note_reports_it(build, r
 
     told = 0
     with trace(GETPPID, mode=mode, buffer=buffer) as t:
-        recording = t._session._attached.kernel.control["recording"]
+        recording = t.attached.parts.kernel.control["recording"]
         while recording[0]:  # few enough at once to fit in the ring
             told += run(program, 2, 500)["getppid"]
         told += run(program, 2, 500)["getppid"]
@@ -109,7 +109,7 @@ def test_duration_ends_the_tracing_and_not_the_code():
     asked_s, done = 0.3, 0
     began = time.monotonic()
     with trace(GETPPID, duration=asked_s) as t:
-        enabled = t._session._attached.kernel.control["enabled"]
+        enabled = t.attached.parts.kernel.control["enabled"]
         while enabled[0] and time.monotonic() < began + 60:
             os.getppid()
             done += 1

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from accel_magic.engine.session import attach
 from accel_magic.kernel.stacks.frames import Frame, Kind
 from accel_magic.kernel.stacks.python_layout import MOST_FRAMES
 from accel_magic.kernel.stacks.python_names import GONE
 from accel_magic.probes.matching import make_plan
-from accel_magic.recording.session import LiveSession
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 
@@ -42,13 +42,12 @@ def traced():
     def run(work, *probes):
         SEEN.clear()
         plan = make_plan(list(probes or ("tracepoint:syscalls:sys_enter_getppid",)), scope="self")
-        session = LiveSession(replace(plan, stacks=("python",)))
-        session.start()
+        attached = attach(replace(plan, stacks=("python",)))
         try:
-            session.go()
+            attached.go()
             work()
         finally:
-            recording = session.stop()
+            recording = attached.stop()
         columns = recording.events.columns
         rows = recording.stacks.rows(columns["python_stack"].values)
         found = defaultdict(list)

@@ -63,7 +63,7 @@ GETPPID = "t:syscalls:sys_enter_getppid"
     ],
 )
 def test_bad_input_is_a_typed_error_with_a_fix_and_attaches_nothing(probes, options, code, value, monkeypatch):
-    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.engine.session.attach", lambda *_, **__: pytest.fail("attached"))
     with raises(code, ProbeError) as caught, trace(*probes, **options):
         pytest.fail("the block must not run")
 
@@ -88,7 +88,7 @@ def test_an_unknown_keyword_argument_is_rejected_by_name():
 @pytest.mark.skipif(features.has_kprobes(), reason="this kernel has kprobes")
 @pytest.mark.parametrize("probe", ["kprobe:vfs_read", "kretprobe:vfs_*", "latency:kprobe:vfs_read", "intel_vpu:ivpu_*"])
 def test_a_kernel_without_kprobes_is_an_error_that_suggests_alternatives(probe, monkeypatch):
-    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.engine.session.attach", lambda *_, **__: pytest.fail("attached"))
     with raises("kernel.no-kprobes", MachineError) as caught, trace(probe):
         pytest.fail("the block must not run")
 

@@ -114,7 +114,7 @@ def test_exiting_the_shell_from_the_cell_detaches_the_probes(shell, left_behind)
 
 
 def test_a_syntax_error_attaches_nothing_and_points_to_the_users_line(shell, ipython, monkeypatch):
-    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.engine.session.attach", lambda *_, **__: pytest.fail("attached"))
     before = accel_magic.last
     done, printed = shell(f"{HEAD}\nnever_run = 1\ny = (")
 
@@ -126,7 +126,7 @@ def test_a_syntax_error_attaches_nothing_and_points_to_the_users_line(shell, ipy
 
 
 def test_top_level_await_is_rejected_before_anything_is_attached(shell, monkeypatch):
-    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.engine.session.attach", lambda *_, **__: pytest.fail("attached"))
     done, printed = shell(f"{HEAD}\nimport asyncio\nawait asyncio.sleep(0)")
 
     assert isinstance(done.error_in_exec, TraceStateError)
@@ -172,7 +172,7 @@ def test_braces_and_dollars_in_the_line_are_not_expanded(shell, ipython):
 
 
 def test_dry_run_shows_places_and_program_and_attaches_nothing(shell, monkeypatch, ipython):
-    monkeypatch.setattr("accel_magic.recording.session.LiveSession.start", lambda _: pytest.fail("attached"))
+    monkeypatch.setattr("accel_magic.engine.session.attach", lambda *_, **__: pytest.fail("attached"))
     ipython.user_ns.pop("ran", None)
     done, printed = shell(f"{HEAD} latency:uprobe:libc:usleep --dry-run\nran = True")
 

@@ -15,6 +15,7 @@ import pytest
 from accel_magic import open as open_result
 from accel_magic import trace
 from accel_magic.api.trace_options import Options
+from accel_magic.engine.session import attach
 from accel_magic.kernel import features
 from accel_magic.kernel.attach import stack_maps
 from accel_magic.kernel.attach import stack_maps as stack_watch
@@ -24,7 +25,6 @@ from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.stacks.frames import Kind
 from accel_magic.probes.plan import Capture
 from accel_magic.recording import handover
-from accel_magic.recording.session import LiveSession
 from accel_magic.results.trace import TraceResult
 
 pytestmark = pytest.mark.live
@@ -246,11 +246,10 @@ def test_an_error_during_name_lookup_leaves_nothing_attached(monkeypatch, nothin
 @pytest.fixture
 def recorded():
     """A live recording with stacks."""
-    session = LiveSession(Options(stacks=True).plan((GETPPID,)))
-    session.start()
-    session.go()
+    attached = attach(Options(stacks=True).plan((GETPPID,)))
+    attached.go()
     one_way(7)
-    return session.stop()
+    return attached.stop()
 
 
 def test_a_recording_with_stacks_can_be_saved_and_handed_over(recorded, tmp_path, nothing_attached):

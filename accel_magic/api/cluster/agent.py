@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +42,15 @@ SILENCE_S: Final = 30.0
 _MESSAGE_S: Final = 20.0
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a recording is written, its description when it began, and the probe of each point."""
+
+    part: Path
+    described: Described
+    probes: tuple[str, ...]
+
+
 class Agent:
     """Traces one worker.
 
@@ -56,12 +65,9 @@ class Agent:
         self._worker, self._folder, self._temporary = worker, folder, temporary
         self._process = os.pidfd_open(worker)
         self._trace: Trace | GpuTrace | FlameTrace | None = None
-        self._probes: tuple[str, ...] = ()
-        """The probe of each point."""
         self._newest: LiveSample | None = None
         self._summary: dict[str, Any] | None = None
-        self._part = folder
-        self._described: Described | None = None
+        self._recording: _Place | None = None
         self._ended = False
 
     def serve(self, listening: socket.socket, silence_s: float) -> None:
@@ -135,8 +141,8 @@ class Agent:
         from accel_magic.cluster import clock, folders
         from accel_magic.cluster.folders import Described
         from accel_magic.cluster.node import Node
+        from accel_magic.engine.helper_processes import warm_up
         from accel_magic.kernel import own_threads
-        from accel_magic.recording.session import warm_up
 
         warm_up()  # the helper processes start while the probes are matched
         own_threads.take_all()
@@ -146,8 +152,8 @@ class Agent:
         if self._temporary is not None and options["mode"] == "auto" and options["max_events"] is None:
             options["max_events"] = DEFAULT_MAX_EVENTS  # nobody has given a folder with space for more
         node = Node(os.uname().nodename or "unknown", job=message["run"], name=message["name"])
-        self._part = folders.place(self._folder, node, message["run"])
-        trace = Trace(tuple(message["probes"]), Options(**options), save=f"{self._part}/", pid=self._worker)
+        place = folders.place(self._folder, node, message["run"])
+        trace = Trace(tuple(message["probes"]), Options(**options), save=f"{place}/", pid=self._worker)
         plan = trace.prepare()
         if plan.task_points:
             raise ProbeError(
@@ -157,15 +163,15 @@ class Agent:
                 code="cluster.no-tasks",
             )
         folders.make(self._folder, node, message["run"])
-        self._described = Described(node, "tracing", (clock.read(),), tuple(machine.describe().items()))
-        folders.write(self._part, self._described)
+        described = Described(node, "tracing", (clock.read(),), tuple(machine.describe().items()))
+        folders.write(place, described)
         trace.attach(self._keep if message["live"] else None)
-        self._trace, self._probes = trace, tuple(point.probe for point in plan.points)
+        self._trace, self._recording = trace, _Place(place, described, tuple(point.probe for point in plan.points))
         return {"points": len(plan.points)}
 
     def _attached(self) -> Trace | GpuTrace | FlameTrace:
         if self._trace is None:
-            raise TraceStateError("this agent traces nothing", fix="attach first", code="trace.not-running")
+            raise _traces_nothing()
         return self._trace
 
     def _go(self, _: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,9 +186,10 @@ class Agent:
     def _sample(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The newest counters, see `cluster.live.counted`."""
         sample = self._newest
-        hits = dict.fromkeys(self._probes, 0)
+        probes = () if self._recording is None else self._recording.probes
+        hits = dict.fromkeys(probes, 0)
         if sample is not None:
-            for probe, count in zip(self._probes, sample.hits.tolist(), strict=True):
+            for probe, count in zip(probes, sample.hits.tolist(), strict=True):
                 hits[probe] += count
         return {
             "time_ns": 0 if sample is None else sample.time_ns,
@@ -211,13 +218,14 @@ class Agent:
         from accel_magic.recording import dataset
 
         recording: Recording = result.recording
-        assert self._described is not None  # noqa: S101 - it was attached
-        readings = (*self._described.readings, clock.read())
-        folders.write(self._part, replace(self._described, state="ended", readings=readings))
+        if self._recording is None:
+            raise _traces_nothing()
+        part, described = self._recording.part, self._recording.described
+        folders.write(part, replace(described, state="ended", readings=(*described.readings, clock.read())))
         return {
             "temporary": "" if self._temporary is None else str(self._folder),
-            "path": str(self._part),
-            "counts_path": str(self._part / dataset.DESCRIPTION),
+            "path": str(part),
+            "counts_path": str(part / dataset.DESCRIPTION),
             "start_ns": recording.start_ns,
             "duration_ns": recording.duration_ns,
             "event_count": recording.event_count,
@@ -277,6 +285,10 @@ def _listening() -> tuple[scratch.Scratch, socket.socket, str]:
         return (own, *local_socket.listen_in(own.path))
     except OSError as error:
         raise _no_folder(str(error)) from None
+
+
+def _traces_nothing() -> TraceStateError:
+    return TraceStateError("this agent traces nothing", fix="attach first", code="trace.not-running")
 
 
 def folder_for(given: str) -> tuple[Path, scratch.Scratch | None]:

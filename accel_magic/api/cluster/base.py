@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from accel_magic.cluster.adapters import Adapter, NodeName
     from accel_magic.cluster.remote import Call
+    from accel_magic.engine.session import Show
     from accel_magic.recording.recording import Outcome
-    from accel_magic.recording.session import Show
 
 ResultT = TypeVar("ResultT", bound=Result)
 
@@ -47,7 +47,7 @@ class Traced:
     answer: Any = field(default=None, repr=False)
 
 
-class OnWorkers(Block[ResultT], Generic[ResultT]):
+class OnWorkers(Block[ResultT, list[Traced]], Generic[ResultT]):
     """One trace on all workers of a cluster.
 
     Each worker gets an agent that traces it. While the trace runs, a thread sends heartbeats: an agent that hears
@@ -143,7 +143,7 @@ class OnWorkers(Block[ResultT], Generic[ResultT]):
         """Those of the cluster's workers that get an agent."""
         return nodes
 
-    def _attach(self, show: Show | None) -> None:
+    def _attach(self, show: Show | None) -> list[Traced]:
         self._undo.callback(self._end_agents)
         start = self._start_call()
         healthy = [traced for traced in self._traced if traced.error is None]
@@ -157,6 +157,7 @@ class OnWorkers(Block[ResultT], Generic[ResultT]):
         self._undo.callback(self._beats().set)
         self._ask({"kind": "attach", **self._request(live=show is not None)})
         self._check_attached()
+        return self._traced
 
     def _check_attached(self) -> None:
         """Raise if no worker can be traced, or if all are required and one cannot."""
@@ -189,9 +190,9 @@ class OnWorkers(Block[ResultT], Generic[ResultT]):
             self._ask({"kind": "halt"}, math.inf if self._adapter.queues else CALL_S)
             self._clocks.end()
 
-    def _finish(self, outcome: Outcome, value: object) -> ResultT:  # noqa: ARG002 - the block's, not theirs
+    def _finish(self, attached: list[Traced], outcome: Outcome, value: object) -> ResultT:  # noqa: ARG002 - the block's
         self._each(self._stop_call)
-        return self._made(self._traced, value)
+        return self._made(attached, value)
 
     def _ask(self, message: dict[str, Any], timeout_s: float = CALL_S) -> None:
         """Send a request to the agents of all nodes that are traced, in parallel."""

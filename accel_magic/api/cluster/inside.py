@@ -122,7 +122,7 @@ class Inside(Agent):
             return GpuTrace(tuple(message["names"]), GpuOptions(**message["options"]))
         from accel_magic.api.flame import FlameTrace
         from accel_magic.api.flame_options import FlameOptions
-        from accel_magic.recording.session import warm_up
+        from accel_magic.engine.helper_processes import warm_up
 
         warm_up()  # the helper processes start while the probes are matched
         return FlameTrace(FlameOptions(**message["options"]))

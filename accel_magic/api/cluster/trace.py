@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from accel_magic.api.cluster.base import Traced
     from accel_magic.api.trace_options import Options
     from accel_magic.cluster.adapters import NodeName
-    from accel_magic.recording.session import Show
+    from accel_magic.engine.session import Show
 
 
 class ClusterTrace(OnWorkers[ClusterResult]):
@@ -114,9 +114,9 @@ class ClusterTrace(OnWorkers[ClusterResult]):
         run = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
         return {"probes": self.probes, "options": asdict(self.options), "live": live, "run": run}
 
-    def _attach(self, show: Show | None) -> None:
+    def _attach(self, show: Show | None) -> list[Traced]:
         self._show = show
-        super()._attach(show)
+        return super()._attach(show)
 
     def go(self) -> None:
         """Start counting on all nodes, at nearly the same time."""
@@ -176,7 +176,6 @@ class ClusterTrace(OnWorkers[ClusterResult]):
 
 def _socket(traced: Traced) -> str:
     """Name of the socket of a node's agent."""
-    assert traced.agent is not None  # noqa: S101 - after it was started
     return str(traced.agent["socket"])
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from accel_magic.broker import client as broker
 from accel_magic.broker.messages import TraceRequest
+from accel_magic.engine import session
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.kernel import features
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
 from accel_magic.recording.gpu import NOT_WANTED
-from accel_magic.recording.session import LiveSession
 from accel_magic.subsystems.host_api.cuda import INSTALL, LIBRARY, NAME
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from accel_magic.engine.session import Attached
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Outcome, Recording
 
@@ -120,12 +121,12 @@ class HostTrace:
     def __init__(self, mode: HostApiMode) -> None:
         self.off = ""
         self._mode = mode
-        self._session: LiveSession | None = None
+        self._attached: Attached | None = None
         self._own = Stretches()
         self._shim = ""
 
     def start(self, memory: M, *, simulated: bool, shim: bool = False) -> M:
-        """Attach, if possible.
+        """Attach, if possible; call it within `uninterrupted`.
 
         Args:
             memory: How the trace accesses the device; these driver calls are not the user's.
@@ -149,35 +150,34 @@ class HostTrace:
             if not broker.needed():
                 features.require_tracing()
             self._shim = _shim() if shim else ""
-            session = LiveSession(plan_for(files, self._shim))
-            session.start()
+            attached = session.attach(plan_for(files, self._shim))
         except AccelMagicError as error:
             if self._mode == "on":
                 raise
             self.off = _reason(error)
             return memory
-        self._session, self._own = session, Stretches()
+        self._attached, self._own = attached, Stretches()
         return self._own.noting(memory)
 
     def go(self) -> int:
         """Start recording; return the time, CLOCK_MONOTONIC in ns."""
-        if self._session is None:
+        if self._attached is None:
             return time.monotonic_ns()
-        self._session.go()
-        return self._session.start_ns
+        self._attached.go()
+        return self._attached.start_ns
 
     def halt(self) -> None:
         """Stop recording."""
-        if self._session is not None:
-            self._session.halt()
+        if self._attached is not None:
+            self._attached.halt()
 
     def stop(self, outcome: Outcome) -> HostCalls:
         """Detach and return the recorded calls. `outcome`: how the traced code ended."""
-        session, self._session = self._session, None
-        if session is None:
+        attached, self._attached = self._attached, None
+        if attached is None:
             return HostCalls(off=self.off)
         try:
-            recording = session.stop(outcome)
+            recording = attached.stop(outcome)
         except AccelMagicError as error:
             self.off = _reason(error)
             return HostCalls(notes=(f"the host calls are lost: {self.off}",), off=self.off)
@@ -185,9 +185,9 @@ class HostTrace:
 
     def abort(self) -> None:
         """Detach; does nothing if nothing is attached."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.abort()
+        attached, self._attached = self._attached, None
+        if attached is not None:
+            attached.abort()
 
 
 def _shim() -> str:

@@ -11,22 +11,22 @@ from pathlib import Path
 from unittest import mock
 
 from accel_magic.api.trace_options import Options
+from accel_magic.engine import session
+from accel_magic.engine.helper_processes import warm_up
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import features
 from accel_magic.recording import handover
-from accel_magic.recording.session import LiveSession, warm_up
 
 
 def trace(request):
-    session = LiveSession(Options(**request["options"]).plan(tuple(request["probes"])))
-    session.start()
+    attached = session.attach(Options(**request["options"]).plan(tuple(request["probes"])))
     try:
-        session.go()
+        attached.go()
         done = subprocess.run(request["command"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except BaseException:
-        session.abort()
+        attached.abort()
         raise
-    recording = session.stop("error" if done.returncode else "ok")
+    recording = attached.stop("error" if done.returncode else "ok")
     handover.write(recording, Path(request["target"]))
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 

@@ -11,11 +11,11 @@ import pytest
 import accel_magic
 from accel_magic import interrupts
 from accel_magic.api import block
+from accel_magic.engine import running
 from accel_magic.errors import MachineError, RecordingError, TraceStateError
-from accel_magic.recording import session
 from tests.every_step import interrupt_at
 
-MODULES = (block, interrupts, contextlib, session)
+MODULES = (block, interrupts, contextlib, running)
 
 
 class Found(str):
@@ -41,7 +41,7 @@ class Traced(block.Block):
     def __init__(self, save=None, fails=()):
         super().__init__(save)
         self.fails = dict(fails)
-        self.attached = set()
+        self.parts = set()
 
     def step(self, name):
         self.done.append(name)
@@ -61,9 +61,10 @@ class Traced(block.Block):
         self.step("attach")
         for part in ("probes", "maps", "reader"):
             self._undo.callback(self.step, f"close {part}")
-            self._undo.callback(self.attached.discard, part)
-            self.attached.add(part)
+            self._undo.callback(self.parts.discard, part)
+            self.parts.add(part)
         self.step("attached")
+        return self.parts
 
     def go(self):
         self.step("go")
@@ -71,8 +72,8 @@ class Traced(block.Block):
     def halt(self):
         self.step("halt")
 
-    def _finish(self, outcome, value):
-        assert self.attached, "the result is read while it is attached"
+    def _finish(self, attached, outcome, value):
+        assert attached == {"probes", "maps", "reader"}, "the result is read while it is attached"
         self.step(f"finish: {outcome}")
         return Found(f"result {outcome}", self)
 
@@ -89,8 +90,8 @@ def done(monkeypatch):
     monkeypatch.setattr(block, "_last", None)
     monkeypatch.setattr(Traced, "done", [], raising=False)
     yield Traced.done
-    session.claim("ktrace")  # nobody has it
-    session.release("ktrace")
+    running.claim("ktrace")  # nobody has it
+    running.release("ktrace")
 
 
 def test_a_block_is_prepared_attached_run_and_stopped(done):
@@ -118,7 +119,7 @@ def test_a_failure_at_the_start_of_the_block_leaves_nothing_attached(done, step)
 
     assert done[: BEGUN.index(step) + 1] == BEGUN[: BEGUN.index(step) + 1]
     assert done[BEGUN.index(step) + 1 :] == (CLOSED if step in ("attached", "go") else [])
-    assert trace.attached == set()
+    assert trace.parts == set()
 
 
 @pytest.mark.parametrize("broken", CLOSED)
@@ -129,12 +130,12 @@ def test_a_failing_cleanup_step_does_not_stop_the_others(done, broken, error):
         pass
 
     assert done[-3:] == CLOSED
-    assert trace.attached == set()
+    assert trace.parts == set()
     assert trace.result == "result ok"
     with pytest.raises(type(error)):
         started = Traced(fails={broken: error, "go": RuntimeError("go")})
         started.__enter__()
-    assert started.attached == set()
+    assert started.parts == set()
 
 
 def test_running_out_of_file_descriptors_is_reported(done):
@@ -147,9 +148,9 @@ def test_running_out_of_file_descriptors_is_reported(done):
 
 def test_a_deferred_interrupt_is_raised_after_the_result_is_kept_and_written(done):
     class Slow(Traced):
-        def _finish(self, outcome, value):
+        def _finish(self, attached, outcome, value):
             signal.raise_signal(signal.SIGINT)
-            return super()._finish(outcome, value)
+            return super()._finish(attached, outcome, value)
 
     with pytest.raises(KeyboardInterrupt), Slow("file") as trace:
         pass
@@ -174,7 +175,7 @@ class TestWhenTheEndFails:
             (error,) = fails.values()
             assert type(error).__name__ in note
             assert error.what in note
-            assert trace.attached == set()
+            assert trace.parts == set()
 
     def test_a_result_that_cannot_be_written_is_kept_and_the_error_says_how_to_save_it(self, done):
         with pytest.raises(RecordingError) as caught, Traced("file", {"write file": self.full}) as trace:
@@ -187,9 +188,9 @@ class TestWhenTheEndFails:
 
     def test_an_interrupt_takes_precedence_and_has_the_users_error_as_context(self, done):
         class Slow(Traced):
-            def _finish(self, outcome, value):
+            def _finish(self, attached, outcome, value):
                 signal.raise_signal(signal.SIGINT)
-                return super()._finish(outcome, value)
+                return super()._finish(attached, outcome, value)
 
         with pytest.raises(KeyboardInterrupt) as caught, Slow() as trace:
             1 / 0  # noqa: B018
@@ -199,9 +200,9 @@ class TestWhenTheEndFails:
 
     def test_an_interrupt_is_not_hidden_by_a_result_that_cannot_be_written(self, done):
         class Slow(Traced):
-            def _finish(self, outcome, value):
+            def _finish(self, attached, outcome, value):
                 signal.raise_signal(signal.SIGINT)
-                return super()._finish(outcome, value)
+                return super()._finish(attached, outcome, value)
 
         with pytest.raises(KeyboardInterrupt) as caught, Slow("file", {"write file": self.full}):
             pass
@@ -238,7 +239,7 @@ def test_a_second_trace_is_rejected_and_the_first_continues():
             with pytest.raises(TraceStateError) as caught, other:
                 pytest.fail("the block must not run")
             assert caught.value.code == "trace.already-running"
-        assert trace.attached
+        assert trace.parts
         with pytest.raises(TraceStateError) as caught:
             Traced().stop()
         assert caught.value.code == "trace.not-running"
@@ -254,7 +255,7 @@ def test_a_forked_child_that_leaves_the_block_does_not_end_the_trace(done):
                 trace.__exit__(None, None, None)
             except TraceStateError as error:
                 trace.abort()
-                os.write(write, f"{error.code} {len(trace.attached)}".encode())
+                os.write(write, f"{error.code} {len(trace.parts)}".encode())
             os._exit(0)
         os.waitpid(child, 0)
 
@@ -280,12 +281,12 @@ class TestInterrupts:
                 return step
             gc.collect()  # free the exception's frames
             assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-            assert trace.attached == set(), raised
+            assert trace.parts == set(), raised
             assert Traced.done.count("close probes") <= 1, raised
             if "block" in Traced.done:
                 assert trace.has_result, raised
-            session.claim("ktrace")  # nobody has it
-            session.release("ktrace")
+            running.claim("ktrace")  # nobody has it
+            running.release("ktrace")
         return None
 
     def test_during_a_with_statement(self):
@@ -318,16 +319,16 @@ class TestInterrupts:
             _ = trace.__exit__
             assert hasattr(trace, "__exit__")
             gc.collect()
-            assert trace.attached
+            assert trace.parts
         with contextlib.ExitStack() as stack:
             other = stack.enter_context(Traced())
             gc.collect()
-            assert other.attached
+            assert other.parts
         third = Traced()
         assert third.__exit__
         third.__enter__()
         gc.collect()
-        assert third.attached
+        assert third.parts
         third.__exit__(None, None, None)
 
         assert [each.result for each in (trace, other, third)] == ["result ok"] * 3

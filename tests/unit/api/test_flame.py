@@ -9,10 +9,10 @@ import pytest
 import accel_magic
 from accel_magic.api import flame as traces
 from accel_magic.api.flame_options import FlameOptions, measured
+from accel_magic.engine import running, session
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import features
 from accel_magic.probes.plan import Plan
-from accel_magic.recording import session
 from accel_magic.recording.profile import State
 from accel_magic.results.flame import SampledResult
 from accel_magic.subsystems.iaprof import run
@@ -127,12 +127,12 @@ def test_options_that_need_bpf_fail_without_it(no_privilege):
 
 
 def test_a_thread_samples_if_attaching_fails(monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise MachineError("BCC is missing", fix="apt install python3-bpfcc", code="bcc.not-installed")
 
     monkeypatch.setattr(features, "require_tracing", lambda: None)
     monkeypatch.setattr(FlameOptions, "plan", lambda _: Plan(()))
-    monkeypatch.setattr(session.LiveSession, "start", refuse)
+    monkeypatch.setattr(session, "attach", refuse)
     with accel_magic.flame() as t:
         spin(0.05)
 
@@ -207,8 +207,8 @@ def test_another_trace_can_run_after_a_block_that_raised(no_privilege):
     with pytest.raises(ValueError, match="mine"), trace:
         raise ValueError("mine")
     assert trace.result.duration_s > 0
-    session.claim("flame")  # nobody else has it
-    session.release("flame")
+    running.claim("flame")  # nobody else has it
+    running.release("flame")
 
 
 def test_traces_do_not_nest(no_privilege):

@@ -109,7 +109,7 @@ def test_blocks_and_warps_of_threads_are_known_if_all_launches_of_a_kernel_have_
 def test_tables_are_made_even_if_several_kernels_could_not_be_instrumented(kernel):
     with accel_magic.gputrace("kernelcount", device="cpu") as trace:
         for name in ("one", "another"):
-            trace._instrumenter.skipped(name, "it carries no PTX")
+            trace.attached.instrumenter.skipped(name, "it carries no PTX")
         kernel("cube")[1, 32](np.zeros(32, np.int32))
 
     counts = trace.result.tools["kernelcount"]
@@ -140,7 +140,7 @@ def launched_as(kernel, *numbers):
     """Trace launches with these numbers of the device."""
     with accel_magic.gputrace("launchlate", device="cpu") as trace:
         for number in numbers:
-            trace._memory.device._launches = number - 1
+            trace.attached.memory.device._launches = number - 1
             kernel("cube")[3, 64](np.zeros(192, np.int32))
     return trace.result
 

@@ -30,9 +30,7 @@ def launch(watched, time_ns, *, device_ns=None, pid=0, kernel="_Z6matmulPf"):
 @pytest.fixture
 def watched():
     """A watcher of the simulated device, with nothing attached."""
-    watched = Launches("cpu")
-    watched.prepare()
-    return watched
+    return Launches("cpu")
 
 
 def line():

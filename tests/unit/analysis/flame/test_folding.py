@@ -101,12 +101,12 @@ class Traced(Block):
         pass
 
     def _attach(self, show):
-        pass
+        return self
 
     def go(self):
         pass
 
-    def _finish(self, outcome, value):
+    def _finish(self, attached, outcome, value):
         return outcome
 
     def again(self):

@@ -11,9 +11,9 @@ import accel_magic
 from accel_magic import MachineError, ProbeError, TraceStateError
 from accel_magic.api import block
 from accel_magic.api.cluster import inside
+from accel_magic.engine import running
 from accel_magic.gpu import adapters
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.recording import session
 from tests.support.errors import raises
 
 pytest.importorskip("llvmlite")
@@ -41,7 +41,7 @@ def agent(tmp_path):
     if name in inside._agents:
         inside.ask(name, {"kind": "end"})
     ends(name)
-    assert (session._running, adapters._INSTALLED) == (set(), [])
+    assert (running._running, adapters._INSTALLED) == (set(), [])
 
 
 def launch(number):
@@ -107,7 +107,7 @@ def test_without_a_word_a_running_trace_is_written_and_ends(tmp_path):
     beating.join()
 
     ends(agent)
-    assert (session._running, adapters._INSTALLED) == (set(), [])
+    assert (running._running, adapters._INSTALLED) == (set(), [])
     (path,) = tmp_path.glob("*.parquet")
     assert accel_magic.open(path).counts["hits"].to_dict() == {"ones": 2}
     inside.beat(agent)  # too late, and harmless

@@ -295,7 +295,7 @@ def test_records_read_before_the_device_fails_are_kept(loop, program, monkeypatc
     with accel_magic.gputrace(program(RECORDS), device="cpu", threads=64) as trace:
         loop(64, 1)
         assert len(trace.maps_now()["events"]) == 64
-        for ring in trace._live._rings[0]:
+        for ring in trace.attached.live._rings[0]:
             monkeypatch.setattr(ring, "live", gone)
 
     assert len(trace.result.maps["events"]) == 64

@@ -14,7 +14,7 @@ from accel_magic.recording.flame import NOT_KNOWN
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from accel_magic.recording.session import LiveSession
+    from accel_magic.engine.session import Attached
 
 _OWN: Final = "accel_magic"
 """Prefix of the names of this tool's threads."""
@@ -46,13 +46,13 @@ class Cost:
             os.close(self._measuring)
             self._measuring = NOT_KNOWN
 
-    def go(self, live: LiveSession) -> None:
+    def go(self, live: Attached) -> None:
         """Start measuring."""
         self._programs_ns = live.programs_ns()
         self._threads, self._worked_ns = _clocks(), own_threads.worked_ns()
         self._reader_ns = _process_ns(live.reader_pid)
 
-    def programs_ns(self, live: LiveSession) -> int:
+    def programs_ns(self, live: Attached) -> int:
         """CPU time of the trace's programs since `go`, ns; `NOT_KNOWN` if the kernel does not measure it."""
         return NOT_KNOWN if self._measuring == NOT_KNOWN else live.programs_ns() - self._programs_ns
 
@@ -61,7 +61,7 @@ class Cost:
         own = sum(now - self._threads.get(tid, 0) for tid, now in _clocks().items())
         return own + own_threads.worked_ns() - self._worked_ns
 
-    def reader_ns(self, live: LiveSession) -> int:
+    def reader_ns(self, live: Attached) -> int:
         """CPU time of the reader process since `go`, ns; 0 if it has ended."""
         return max(_process_ns(live.reader_pid) - self._reader_ns, 0)
 

@@ -1,0 +1,20 @@
+"""The processes that a live trace needs: the compiler or the broker's session, and the reader."""
+
+from __future__ import annotations
+
+import contextlib
+
+from accel_magic.broker import client as broker
+from accel_magic.errors import MachineError
+from accel_magic.kernel.bcc import compiler
+from accel_magic.recording.reader import client as reader
+
+
+def warm_up() -> None:
+    """Start the compiler (or the broker's session) and the reader early, in parallel with other work."""
+    if broker.needed():
+        with contextlib.suppress(MachineError):  # reported by the trace
+            broker.connection()
+    else:
+        compiler.start()
+    reader.shared()

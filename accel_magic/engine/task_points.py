@@ -1,0 +1,139 @@
+"""The part of a live trace in this process: ITT tasks, whose points are known only when the trace ends."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.itt import memory
+from accel_magic.kernel import clock, scope
+from accel_magic.kernel.attachment import HEAD, Item, PointLayout
+from accel_magic.kernel.stacks.choice import task_stacks
+from accel_magic.recording.counts import Counts
+from accel_magic.recording.recording import Histograms
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from accel_magic.itt.tasks import Counts as TaskCounts
+    from accel_magic.itt.tasks import PythonFrames, Task, TaskTrace
+    from accel_magic.kernel.attachment import Layout
+    from accel_magic.kernel.stacks.table import RawStacks
+    from accel_magic.probes.plan import Plan, ProbePoint
+
+_ITEMS: Final = (Item("duration_ns", "s64", 0), Item("user_stack", "u64", 8), Item("python_stack", "u64", 16))
+"""The values in a task's record, the last two only in traces with stacks: `struct record` in itt/area.h."""
+
+
+def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tuple[str, ...]]:
+    """Choose the tasks of a plan; nothing is counted yet.
+
+    Args:
+        plan: What to trace.
+        native: Record native stacks, if the plan has them.
+        undo: Receives what ends the trace of tasks.
+
+    Returns:
+        The trace of tasks, and notes for the user.
+
+    Raises:
+        MachineError: The collector cannot be used.
+        TraceStateError: Another trace collects tasks.
+
+    """
+    from accel_magic.itt import collector, tasks
+
+    notes = collector.require([point.target for point in plan.task_points])
+    trace = tasks.TaskTrace(
+        [
+            *(tasks.Pattern(point.target, point.function) for point in plan.task_points),
+            *(tasks.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),
+        ],
+        first_point=len(plan.kernel_points),
+        buffer_bytes=int(plan.buffer_mib * (1 << 20)),
+        records=plan.records_events,
+        shift_ns=-clock.shift().ns,
+        native="user" in plan.stacks and native,
+        python=_python_frames() if "python" in plan.stacks else None,
+    )
+    undo.callback(trace.close)
+    trace.prepare()
+    return trace, tuple(notes)
+
+
+def _python_frames() -> PythonFrames:
+    from accel_magic.itt.tasks import PythonFrames
+    from accel_magic.kernel.stacks import python_layout
+
+    found = python_layout.layout()
+    names = {field.name for field in fields(PythonFrames)} - {"hops"}
+    return PythonFrames(hops=found.hops, **{name: found.fields()[name] for name in names})
+
+
+def stacks(tasks: TaskTrace) -> RawStacks:
+    """The stacks recorded so far, with process ids as the kernel sees them."""
+    from accel_magic.kernel.stacks.table import RawStacks
+
+    found = tasks.stacks()
+    own = found.pids == os.getpid()
+    pids = np.where(own, scope.kernel_pid(os.getpid()), found.pids).astype(np.int32)
+    return RawStacks(found.keys, found.kinds, found.starts, found.words, pids, memory.MOST_FRAMES)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was traced and counted: `plan` has a point per task that was seen, `layout` and `counts` an entry for it."""
+
+    plan: Plan
+    layout: Layout
+    counts: Counts
+
+    def with_tasks(self, seen: TaskCounts) -> Counted:
+        """Replace the probes by the tasks that they selected, followed by the probes that selected none."""
+        probes, first = self.plan.task_points, len(self.plan.kernel_points)
+        of = [min(task.pattern, len(probes) - 1) for task in seen.tasks]
+        tasks = [
+            replace(probes[at], probe=_task_probe(probes[at], task), target=task.domain, function=task.task)
+            for at, task in zip(of, seen.tasks, strict=True)
+        ]
+        tasks += [probe for at, probe in enumerate(probes) if at not in of]
+        points = (*self.plan.kernel_points, *(replace(point, id=first + at) for at, point in enumerate(tasks)))
+        return Counted(
+            replace(self.plan, points=points),
+            self._layout_with(len(tasks)) if self.plan.records_events else self.layout,
+            _joined(self.counts, seen, len(tasks)),
+        )
+
+    def _layout_with(self, tasks: int) -> Layout:
+        layout, ring = self.layout, len(self.layout.record_sizes)
+        items = _ITEMS if task_stacks(self.plan) else _ITEMS[:1]
+        return replace(
+            layout,
+            record_sizes=(*layout.record_sizes, HEAD.itemsize + 8 * len(items)),
+            point_layouts=(*layout.point_layouts, *(PointLayout(ring, items) for _ in range(tasks))),
+        )
+
+
+def _task_probe(probe: ProbePoint, task: Task) -> str:
+    """The probe shown for a task, with its domain; a part of a preset keeps its name."""
+    return f"itt:{task.domain}:{probe.function}" if "itt:" in probe.probe else probe.probe
+
+
+def _joined(counts: Counts, seen: TaskCounts, tasks: int) -> Counts:
+    """Counts of the kernel's points, then of the tasks; probes that selected no task have counted nothing."""
+    missing, none = tasks - len(seen.tasks), np.zeros(tasks, np.uint64)
+    histograms = counts.histograms
+    return Counts(
+        hits=np.concatenate([counts.hits, np.pad(seen.hits, (0, missing))]),
+        lost=np.concatenate([counts.lost, np.pad(seen.lost, (0, missing))]),
+        unpaired=np.concatenate([counts.unpaired, none]),
+        totals=np.concatenate([counts.totals, none]),
+        histograms=Histograms(
+            np.concatenate([histograms.counts, np.pad(seen.histograms, ((0, missing), (0, 0)))]),
+            np.concatenate([histograms.total_ns, np.pad(seen.total_ns, (0, missing))]),
+            np.concatenate([histograms.max_ns, np.pad(seen.longest_ns, (0, missing))]),
+        ),
+    )
