@@ -31,6 +31,7 @@ from accel_magic.recording.reader.messages import Kernel, Live, Ring, Streamed, 
 from accel_magic.recording.recording import Outcome, Recording, Samples
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from accel_magic.engine.kernel_programs import KernelPrograms
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.stacks.table import RawStacks
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live import LiveSample
+    from accel_magic.recording.observation import Observation, Observe
     from accel_magic.recording.reader.client import Prepared
     from accel_magic.recording.writer.client import Writer
 
@@ -90,14 +92,15 @@ class Attached:
     Args:
         parts: What is attached.
         undo: Detaches it.
+        observe: Called at the end.
 
     """
 
-    def __init__(self, parts: Parts, undo: contextlib.ExitStack) -> None:
+    def __init__(self, parts: Parts, undo: contextlib.ExitStack, observe: Observe) -> None:
         self.parts = parts
         self.start_ns = 0
         """CLOCK_MONOTONIC of `go`."""
-        self._undo = undo
+        self._undo, self._observe = undo, observe
         self._end_ns = 0
         self._missed = 0
         self._started = ""
@@ -197,10 +200,12 @@ class Attached:
         read = fetched.read
         if parts.watch is not None:
             parts.watch.collect()
+        observed = self._observe(plan)
+        notes += [note for one in observed.values() for note in one.notes]
         about_files = () if parts.mapped is None else parts.mapped.notes(plan, counts)
         return Recording(
             plan=replace(plan, notes=(*plan.notes, *notes, *shift.notes, *about_files, *fetched.notes)),
-            machine=machine.describe(),
+            machine=machine.describe() | _entries(observed),
             started=self._started,
             start_ns=self.start_ns,
             duration_ns=(read.end_ns or self._end_ns) - self.start_ns,
@@ -216,6 +221,7 @@ class Attached:
             load_events=RawEvents(counted.layout, fetched.rings, self.start_ns - shift.ns, plan.max_events),
             outcome=outcome,
             process=own_process.describe() if attachment is not None and attachment.waits_fd >= 0 else None,
+            observed={name: one.table for name, one in observed.items() if one.table is not None},
         )
 
     def _detach(self, kernel: KernelPrograms | None) -> tuple[int, tuple[str, ...]]:
@@ -228,6 +234,10 @@ class Attached:
         return missed, (*kernel.attachment.notes(), *remaining)
 
 
+def _nothing(_plan: Plan) -> Mapping[str, Observation]:
+    return {}
+
+
 def attach(
     plan: Plan,
     show: Show | None = None,
@@ -235,6 +245,7 @@ def attach(
     each_look: Callable[[], None] | None = None,
     native_tasks: bool = True,
     into: Path | None = None,
+    observe: Observe = _nothing,
 ) -> Attached:
     """Attach everything; nothing is counted yet. If this fails, nothing stays attached.
 
@@ -247,6 +258,7 @@ def attach(
         native_tasks: Record native stacks of ITT tasks too, if the plan has native stacks.
         into: Write the events to this folder as a dataset while the trace runs. The plan must not have ITT tasks, whose
             points are known only at the end.
+        observe: Called at the end, in this process.
 
     Raises:
         AccelMagicError: This machine, the kernel or the broker does not allow it, or a helper process failed.
@@ -255,7 +267,7 @@ def attach(
     undo = contextlib.ExitStack()
     try:
         with own_threads.at_work(), uninterrupted():
-            return Attached(_attach(plan, show, each_look, undo, native_tasks=native_tasks, into=into), undo)
+            return Attached(_attach(plan, show, each_look, undo, native_tasks=native_tasks, into=into), undo, observe)
     except BaseException:
         with uninterrupted(), own_threads.at_work():
             undo.close()
@@ -408,6 +420,11 @@ def _kernel_counts(kernel: KernelPrograms | None, plan: Plan) -> read_counts.Cou
     if kernel is None:
         return read_counts.none()
     return read_counts.of_maps(kernel.counters, kernel.histograms, plan)
+
+
+def _entries(observed: Mapping[str, Observation]) -> dict[str, str]:
+    """What observations add to the description of the machine."""
+    return {name: value for one in observed.values() for name, value in one.machine.items()}
 
 
 def _widened(samples: Samples, points: int) -> Samples:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -23,7 +23,7 @@ from accel_magic.kernel.stacks.table import StackTable
 from accel_magic.probes.plan import Plan
 from accel_magic.recording import bounds, companions
 from accel_magic.recording.flame import FlameFacts
-from accel_magic.recording.nodes import Node
+from accel_magic.recording.observation import ObservedTable
 from accel_magic.recording.packing import pack, unpack
 from accel_magic.recording.recording import Events, Histograms, Outcome, Recording, Samples
 
@@ -37,7 +37,8 @@ VERSION = 3
 """Version 2 had no stacks; version 1 no totals, no imports and a plan-wide list of captures."""
 
 _STACK_COLUMNS = {"keys": "uint64", "kinds": "uint8", "starts": "int64", "frames_of": "int32"}
-_NODE_COST = 500  # bytes of memory per node
+_NODE_COLUMNS = ("model", "name", "type", "precision", "layout", "implementation")
+_TEXT_COST = 80  # bytes of memory per short text
 _BODY_LIMIT = 1 << 30  # bytes; a plan of 10,000 points takes 7 MB
 _MOST_POINTS = 1 << 16  # `point` is uint16
 
@@ -112,7 +113,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "stacks": None if recording.stacks is None else _encode_stacks(recording.stacks),
         "process": recording.process,
         "flame": None if recording.flame is None else recording.flame.to_dict(),
-        "nodes": [list(astuple(node)) for node in recording.nodes],
+        "observed": {name: asdict(table) for name, table in recording.observed.items()},
     }
     body = companions.joined(body, recording.companions)
     header = _Header(
@@ -199,19 +200,27 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         flame=_flame(body.get("flame")),
         process=_process(body.get("process")),
         companions=companions.among(body, _BODY),
-        nodes=_nodes(body.get("nodes", [])),
+        observed=_observed(body),
     )
     _check_recording(recording)
     return recording, columns
 
 
-def _nodes(rows: Any) -> tuple[Node, ...]:
-    bounds.spend(len(rows) * _NODE_COST)
-    if not all(isinstance(row, list) for row in rows):
-        raise ValueError("nodes: not lists")
-    found = tuple(Node(*row) for row in rows)
-    _check_type(found, tuple[Node, ...], "nodes")
+def _observed(body: dict[str, Any]) -> dict[str, ObservedTable]:
+    """The tables of subsystems. Files of 0.2 and earlier have one, without its columns' names."""
+    tables: dict[str, dict[str, Any]] = body.get("observed", {})
+    if body.get("nodes", []) != []:
+        tables = {"openvino": {"columns": list(_NODE_COLUMNS), "rows": body["nodes"]}}
+    found = {name: _table(**table) for name, table in tables.items()}
+    _check_type(found, dict[str, ObservedTable], "observed")
     return found
+
+
+def _table(columns: Any, rows: Any) -> ObservedTable:
+    bounds.spend(len(rows) * (len(columns) + 1) * _TEXT_COST)
+    if not all(isinstance(row, list) and len(row) == len(columns) for row in [columns, *rows]):
+        raise ValueError("observed: rows without a value per column")
+    return ObservedTable(tuple(columns), tuple(map(tuple, rows)))
 
 
 def _flame(data: dict[str, Any] | None) -> FlameFacts | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.stacks.table import StackTable
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.flame import FlameFacts
-    from accel_magic.recording.nodes import Node
+    from accel_magic.recording.observation import ObservedTable
 
 Outcome = Literal["ok", "error", "interrupted"]
 
@@ -100,7 +100,7 @@ class Recording:
         flame: Set if a flame trace made it.
         process: For waits: information about the traced process.
         companions: What subsystems recorded beside it, as JSON values, by their names.
-        nodes: Nodes of the models that OpenVINO had compiled in the traced process, if its tasks were traced.
+        observed: What subsystems found in the traced process at the end, by their names.
         replayed: Set if this is a playback.
         imported: Set if another tool recorded it.
 
@@ -126,7 +126,7 @@ class Recording:
     flame: FlameFacts | None = None
     process: OwnProcess | None = None
     companions: Mapping[str, Any] = field(default_factory=dict)
-    nodes: tuple[Node, ...] = ()
+    observed: Mapping[str, ObservedTable] = field(default_factory=dict)
     replayed: Replayed | None = None
     imported: Imported | None = None
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from accel_magic.analysis.findings import Findings
     from accel_magic.checks import Check
     from accel_magic.findings import Rule
-    from accel_magic.probes.plan import ProbePoint
+    from accel_magic.probes.plan import Plan, ProbePoint
+    from accel_magic.recording.observation import Observation
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.openvino.result import OpenVino
 
@@ -51,6 +52,12 @@ def _summary(recording: Recording, tables: Callable[[], OpenVino], _findings: Ca
     return brief(recording, tables)
 
 
+def _observe(plan: Plan) -> Observation | None:
+    from accel_magic.subsystems.openvino.compiled_models import observe
+
+    return observe(plan)
+
+
 def _checks(root: Path) -> AbstractContextManager[Iterable[Check]]:
     from accel_magic.subsystems.openvino.doctor import checks
 
@@ -65,4 +72,5 @@ SUBSYSTEM: Final = Subsystem(
     tables=_tables,
     rules=_rules,
     summary=_summary,
+    observe=_observe,
 )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.probes.presets.openvino import names_layers
+from accel_magic.subsystems.openvino import versions
+from accel_magic.subsystems.openvino.compiled_models import layers_in
 from accel_magic.subsystems.openvino.requests import model_of
 from accel_magic.subsystems.openvino.trace import INFERENCE, LAYER, LOOP, PRIMITIVE, TYPE
 
@@ -36,7 +37,7 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
     OpenVINO says of its compiled models. Empty for versions of OpenVINO that do not tell layers apart.
     """
     totals = trace.totals[trace.totals["kind"] == LAYER].set_index("name")
-    if not names_layers(trace.recording.machine.get("openvino", "")):
+    if not versions.names_layers(trace.recording.machine.get("openvino", "")):
         totals = totals.iloc[:0]
     table = totals[_COLUMNS].rename(columns={"count": "executions"})
     inferences = trace.totals.loc[trace.totals["kind"] == INFERENCE, "total_ns"].sum()
@@ -71,7 +72,7 @@ def _told(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.DataFrame:
     Layers of several models may have the same name, and tasks have another name of the model than OpenVINO's users.
     """
     columns = ["type", *_TOLD]
-    rows = [(node.name, *(getattr(node, column) for column in columns)) for node in trace.recording.nodes]
+    rows = [(layer.name, *(getattr(layer, column) for column in columns)) for layer in layers_in(trace.recording)]
     known = pd.DataFrame(rows, columns=["name", *columns], dtype="str")
     alike = known.drop_duplicates().drop_duplicates("name", keep=False)
     told: pd.DataFrame = alike.set_index("name").reindex(table.index, fill_value="")

@@ -26,7 +26,9 @@ from accel_magic.banners import Replayed
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.recording import container, layout, packing, store
+from accel_magic.recording.observation import ObservedTable
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.subsystems.openvino.compiled_models import Layer, layers_in
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
@@ -654,6 +656,10 @@ FORGERIES = {
     "nodes with numbers": _set("body", "nodes", to=[["model", "name", "type", "f32", "abcd", 7]]),
     "nodes that are a number": _set("body", "nodes", to=7),
     "nodes that are texts": _set("body", "nodes", to=["123456"]),
+    "observed rows with fewer values": _set("body", "observed", to={"toy": {"columns": ["a", "b"], "rows": [["1"]]}}),
+    "observed rows with numbers": _set("body", "observed", to={"toy": {"columns": ["a"], "rows": [[1]]}}),
+    "observed columns that are a text": _set("body", "observed", to={"toy": {"columns": "ab", "rows": []}}),
+    "observed data without rows": _set("body", "observed", to={"toy": {"columns": ["a"]}}),
     "a playback source with numbers": _set("replayed", to={"path": 1, "recorded_on": 2}),
     "another format": _set("format", to="something else"),
     "a version that is text": _set("version", to="1"),
@@ -689,6 +695,21 @@ def test_an_inconsistent_file_is_rejected(traced, tmp_path, forgery):
         _ = store.load(forged).events
     assert refused.value.why
     assert refused.value.fix
+
+
+def test_what_a_subsystem_observed_is_restored(traced, tmp_path):
+    observed = {"toy": ObservedTable(("name", "size"), (("a", "1"), ("b", "2")))}
+    saved = store.save(replace(traced, observed=observed), tmp_path / "t.parquet")
+
+    assert store.load(saved).observed == observed
+
+
+def test_layers_in_files_of_earlier_versions_are_read(traced, tmp_path):
+    layer = ["model", "name", "Convolution", "f32", "abcd", "ref_any"]
+    path = store.save(traced, tmp_path / "t.parquet")
+    former = rewritten(path, tmp_path / "former.parquet", _set("body", "nodes", to=[layer]))
+
+    assert layers_in(store.load(former)) == (Layer(*layer),)
 
 
 def test_a_file_rewritten_without_changes_is_accepted(traced, tmp_path):

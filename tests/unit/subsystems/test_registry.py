@@ -17,6 +17,7 @@ import accel_magic
 from accel_magic import subsystems
 from accel_magic.api import doctor, options
 from accel_magic.api.flame_options import FlameOptions
+from accel_magic.api.observing import observe
 from accel_magic.broker import policy
 from accel_magic.checks import Check
 from accel_magic.cluster.clock import same_machine
@@ -29,6 +30,7 @@ from accel_magic.probes import completion, grammar, presets
 from accel_magic.probes.matching import make_plan
 from accel_magic.probes.presets import Preset, PresetProbe
 from accel_magic.recording.live import LiveSample
+from accel_magic.recording.observation import Observation, ObservedTable
 from accel_magic.recording.profile import ProfileBuilder, State
 from accel_magic.recording.profile_store import Stored
 from accel_magic.result_bases.profile import ProfileResult
@@ -167,6 +169,7 @@ KETTLE = Subsystem(
     figures={"steam": lambda tables: figure(title=f"steam of {len(tables.boils)} boils")},
     tracks=tracks,
     attributes={"kettle_boils": "boils"},
+    observe=lambda plan: Observation({"kettle": "2.0"}, table=ObservedTable(("place",), ((plan.points[0].target,),))),
 )
 
 
@@ -222,6 +225,23 @@ def test_its_line_its_live_items_its_figure_and_its_track_are_shown(boiled, tmp_
     history.add(sample)
     assert "<b>KETTLE</b>" in render(history.state(sample))
     assert "<i>boils</i> 7</span>" in render(history.state(sample))
+
+
+def test_what_it_observes_at_the_end_is_given_to_the_engine(boiled):
+    (observation,) = observe(boiled.recording.plan).values()
+
+    assert observation.machine == {"kettle": "2.0"}
+    assert observation.table.rows == (("kettle",),)
+
+
+def test_an_observation_that_fails_is_a_note(boiled, monkeypatch):
+    def leak(_):
+        raise OSError("it leaks")
+
+    monkeypatch.setitem(KETTLE.__dict__, "observe", leak)
+    assert observe(boiled.recording.plan)["kettle"].notes == (
+        "kettle: nothing was observed at the end: OSError: it leaks",
+    )
 
 
 def test_other_traces_have_nothing_of_it(installed, make_recording):

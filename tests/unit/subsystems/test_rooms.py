@@ -14,7 +14,7 @@ import accel_magic
 from accel_magic import subsystems
 
 PACKAGE = Path(accel_magic.__file__).parent
-GENERIC = ("analysis", "api", "broker", "kernel", "probes", "recording", "result_bases", "results", "views")
+GENERIC = ("analysis", "api", "broker", "engine", "kernel", "probes", "recording", "result_bases", "results", "views")
 ALSO = {"ivpu"}
 """Names that no registered subsystem, preset or driver has, alone."""
 OF_OTHER_ROOMS = {
@@ -22,7 +22,6 @@ OF_OTHER_ROOMS = {
     "steps": "an English word; also the steps of a replay and of `range`",
 }
 EXAMPLE = "an example of the probe language, or of a line to try"
-OPENVINO = "moves: what a trace of OpenVINO needs becomes a hook of its subsystem"
 EXCEPTIONS = {
     ("analysis/gpu/host_checks.py", "torch"): EXAMPLE,
     ("api/doctor/__init__.py", "xe"): "the public option of this name",
@@ -41,14 +40,10 @@ EXCEPTIONS = {
     ("kernel/features.py", "openvino"): EXAMPLE,
     ("probes/grammar.py", "intel_vpu"): EXAMPLE,
     ("probes/grammar.py", "ivpu"): EXAMPLE,
-    ("probes/presets/openvino.py", "openvino"): OPENVINO,
-    ("recording/nodes.py", "openvino"): OPENVINO,
-    ("recording/session.py", "openvino"): OPENVINO,
+    ("recording/layout.py", "openvino"): "reads the layers in files without `observed`",
     ("results/driver.py", "nvidia"): EXAMPLE,
 }
 """Files with a name that they may have, and why. One that no longer has it is an error: remove it here then."""
-LEFT_IN_PROBES = {"openvino.py"}
-"""Modules about a subject in `probes/presets`, which packages below `subsystems` still use: they move with these."""
 
 
 @functools.cache
@@ -126,9 +121,3 @@ def test_a_name_is_found_wherever_it_is_in_code(code):
 @pytest.mark.parametrize("code", ["'''npu'''", "def f():\n    '''npu'''", "x = 'input'", "# npu\nx = 1", "xen = index"])
 def test_documentation_and_other_words_are_not_names(code):
     assert found_in("a.py", code) == set()
-
-
-def test_presets_are_not_in_the_package_of_probes():
-    modules = {path.name for path in (PACKAGE / "probes/presets").glob("*.py")}
-
-    assert modules == {"__init__.py", *LEFT_IN_PROBES}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accel_magic.probes.presets import openvino
+from accel_magic.subsystems.openvino import versions
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from accel_magic.probes.presets import openvino
     ],
 )
 def test_a_version_that_reports_less_comes_with_a_note(version, note):
-    told = openvino.what_lacks(version)
+    told = versions.what_lacks(version)
 
     assert told == (f"{note}OpenVINO 2026.4 and newer do: pip install -U openvino" if note else "")
-    assert openvino.names_layers(version) == (not note)
+    assert versions.names_layers(version) == (not note)
