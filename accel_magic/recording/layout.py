@@ -207,7 +207,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
 
 
 def _observed(body: dict[str, Any]) -> dict[str, ObservedTable]:
-    """The tables of subsystems. Files of 0.2 and earlier have one, without its columns' names."""
+    """The tables of subsystems. Older files have one of OpenVINO, without its columns' names."""
     tables: dict[str, dict[str, Any]] = body.get("observed", {})
     if body.get("nodes", []) != []:
         tables = {"openvino": {"columns": list(_NODE_COLUMNS), "rows": body["nodes"]}}
