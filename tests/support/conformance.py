@@ -1,4 +1,4 @@
-"""Plug-in for the bpf_conformance suite: `python -m accel_magic.gpu.conformance [MEMORY] [--debug] [--elf]`.
+"""Plug-in for the bpf_conformance suite: `python -m tests.support.conformance [MEMORY] [--debug] [--elf]`.
 
 The program is given as hex bytes on standard input (or with --program), the memory as hex bytes in the first argument;
 r1 is the memory's address and r2 its size. The program is compiled for this CPU by the same translation as GPU code; r0
@@ -121,7 +121,7 @@ def run(code: bytes, memory: bytes = b"") -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the plug-in; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="accel_magic.gpu.conformance", description="Run one eBPF program.")
+    parser = argparse.ArgumentParser(prog="tests.support.conformance", description="Run one eBPF program.")
     parser.add_argument("memory", nargs="?", default="", help="hex bytes that r1 points to")
     parser.add_argument("--program", help="hex bytes of the program; else read from standard input")
     parser.add_argument("--elf", action="store_true", help="the program is an ELF object")
@@ -158,3 +158,7 @@ def _list(program: Program) -> None:
         for slot, one in enumerate(function.code):
             if one is not None:
                 print(f"  {slot:4}: {one}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
