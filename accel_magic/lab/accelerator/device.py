@@ -9,16 +9,16 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic.closing import Closing
 from accel_magic.errors import MachineError
 from accel_magic.lab.accelerator import uapi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -59,7 +59,7 @@ class Memory:
     refused: int
 
 
-class Accelerator:
+class Accelerator(Closing):
     """The open render node: one client, with its own memory. A context manager.
 
     Args:
@@ -78,14 +78,6 @@ class Accelerator:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             raise _missing(f"{self.path}: {error.strerror}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the node; jobs that have not started never will."""

@@ -10,14 +10,14 @@ import subprocess
 import tempfile
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from accel_magic.closing import Closing
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.lab.accelerator.programs import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
 _TIMEOUT_S: Final = 60.0
 _MOST_BYTES: Final = 256
@@ -38,7 +38,7 @@ class PolicyRefusedError(ProgramError):
         self.log = log
 
 
-class AttachedPolicy:
+class AttachedPolicy(Closing):
     """A policy that is loaded; it acts between `attach` and `detach`. A context manager.
 
     A forked child has no part in it: its copies of the descriptors are closed at once.
@@ -98,14 +98,6 @@ class AttachedPolicy:
         while (told := self._told()) != "!loaded":
             if not told:
                 raise self._refused()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     def attach(self) -> None:
         """Attach it.

@@ -8,10 +8,11 @@ import struct
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic.closing import Closing
 from accel_magic.errors import MachineError
 from accel_magic.lab.accelerator import uapi
 from accel_magic.lab.accelerator.device import find
@@ -19,7 +20,6 @@ from accel_magic.lab.accelerator.programs import TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -46,7 +46,7 @@ class Work:
     again: bool
 
 
-class TenantProcess:
+class TenantProcess(Closing):
     """One tenant. A context manager; its task ends with it.
 
     Args:
@@ -83,14 +83,6 @@ class TenantProcess:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End it."""

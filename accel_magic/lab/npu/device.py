@@ -9,8 +9,9 @@ import mmap
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from accel_magic.closing import Closing
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab.npu import uapi
 from accel_magic.lab.npu.counts import Counts, errno_name
@@ -19,7 +20,6 @@ from accel_magic.lab.npu.uapi import DRIVER, NODE, BufferFlags, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -64,7 +64,7 @@ class IoctlError(MachineError):
         self.errno = error
 
 
-class Device:
+class Device(Closing):
     """An open NPU, which is one context in the driver. A context manager; threads may share it.
 
     Args:
@@ -85,14 +85,6 @@ class Device:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Device {self.path}{' (closed)' if self._fd < 0 else ''}>"
@@ -195,7 +187,7 @@ class Device:
         return None if self.try_call(uapi.GET_PARAM, argument) else int(argument.value)
 
 
-class Buffer:
+class Buffer(Closing):
     """Memory shared by the NPU and this process. A context manager.
 
     Attributes:
@@ -224,14 +216,6 @@ class Buffer:
             self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<Buffer {self.size:,} bytes at {self.address:#x}>" if self.handle else "<Buffer (closed)>"
 
@@ -248,7 +232,7 @@ class Buffer:
         self.handle = 0
 
 
-class Queue:
+class Queue(Closing):
     """A command queue. A context manager.
 
     Attributes:
@@ -261,14 +245,6 @@ class Queue:
         device.call(uapi.CMDQ_CREATE, create)
         self._device = device
         self.id = int(create.queue)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Queue {self.id}>" if self.id else "<Queue (closed)>"
