@@ -38,11 +38,11 @@ ACCESS: Final = np.dtype(
         "itemsize": 12,
     }
 )
-"""What happened with one access: `struct access` in model.c. `evicted` is a block, -1 for none."""
+"""What happened with one access: `struct accel_lab_decision` of lab/module. `evicted` is a block, -1 for none."""
 HIT, FAULT, MISS = 0, 1, 2
 """`outcome`: the page was there; only other pages of its block were; nothing of the block was."""
 _COUNTERS: Final = ("accesses", "faults", "misses", "evictions", "pages_in", "pages_out", "refused")
-_FIRST_COUNTER: Final = 4 * 8
+_FIRST_COUNTER: Final = 0
 _STATE, _CHUNK, _BLOCK, _TENANT = 1024, 56, 96, 48
 """Bytes of the model's structs; model.c checks them."""
 _ALIGNMENT: Final = 4096

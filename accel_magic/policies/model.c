@@ -6,7 +6,21 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long u64;
-typedef int i32;
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned long __u64;
+typedef int __s32;
+typedef _Bool bool;
+
+#define NULL ((void *)0)
+#define true 1
+#define false 0
+#define PART static inline __attribute__((always_inline))
+#define __always_inline inline __attribute__((always_inline))
+#define hweight64 __builtin_popcountl
+#define container_of(member_address, type, member) \
+	((type *)((u8 *)(member_address) - __builtin_offsetof(type, member)))
+#define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
 
 struct list_head {
 	struct list_head *next, *prev;
@@ -21,13 +35,36 @@ struct mm_struct {
 	struct task_struct *owner;
 };
 
+// Lists, as in the kernel
+
+PART void INIT_LIST_HEAD(struct list_head *list) { list->next = list->prev = list; }
+PART _Bool list_empty(const struct list_head *list) { return list->next == list; }
+
+PART void insert(struct list_head *entry, struct list_head *before, struct list_head *after) {
+	after->prev = entry;
+	entry->next = after;
+	entry->prev = before;
+	before->next = entry;
+}
+
+PART void take(struct list_head *entry) {
+	entry->next->prev = entry->prev;
+	entry->prev->next = entry->next;
+}
+
+PART void list_move(struct list_head *entry, struct list_head *list) {
+	take(entry);
+	insert(entry, list, list->next);
+}
+
+PART void list_move_tail(struct list_head *entry, struct list_head *list) {
+	take(entry);
+	insert(entry, list->prev, list);
+}
+
 #include "gpu_driver.h"
+#include "gpu_memory.h"
 
-#define DENSITY_PERCENT 51 /* of a subtree, for the driver's own prefetching to take all of it */
-#define PART static inline __attribute__((always_inline))
-
-enum { FREE, USED, UNUSED };
-enum { HIT, FAULT, MISS };
 enum { APPLY, DEFAULT, REPEAT, STALE, CONFLICT };
 enum { EIO = 5, EFAULT = 14 };
 enum { MOST_STACK = 16384 };
@@ -54,35 +91,19 @@ struct timeslice_request {
 	struct request timeslice_us;
 };
 
-// In Python: `_State` in engine.py. Sizes in chunks, blocks, tenants; counters since the beginning.
+// At the start of the arena. In Python: `_STATE` and `_FIRST_COUNTER` in engine.py.
 struct state {
-	u64 chunk_count, block_count, tenant_count, observe;
-	u64 accesses, faults, misses, evictions, pages_in, pages_out, refused;
-	uvm_gpu_root_chunk_t *chunks;
-	uvm_va_block_t *blocks;
+	struct gpu_memory memory;
+	u64 tenant_count;
 	struct tenant *tenants;
 	struct tenant *current;
 	u64 random;
-	uvm_pmm_gpu_t pmm;
-	uvm_perf_prefetch_bitmap_tree_t tree;
-	uvm_va_block_region_t whole, region;
-	uvm_bpf_prefetch_decision_t prefetch;
-	uvm_bpf_pmm_decision_ctx_t eviction;
 	struct task_request task;
 	struct nv_gpu_bind_ctx bind;
 	struct nv_gpu_task_destroy_ctx destroyed;
 	struct timeslice_request control;
 	u64 preempted[MOST_TASKS / 64]; // tasks that lost the engine in the current launch
 	u64 registers[21]; /* struct pt_regs */
-};
-
-// What happened with one access. In Python: `ACCESS` in engine.py.
-struct access {
-	i32 evicted; /* the block that had to go; -1: none */
-	u16 pages_in, pages_out;
-	u8 outcome;
-	u8 refused; /* requests of the policy that made no sense */
-	u16 unused;
 };
 
 // Where the arena is; constants in the linked module.
@@ -217,243 +238,42 @@ u64 accel_helper_10006(u64 client, u64 tsg, u64 c, u64 d, u64 e) { // bpf_nv_gpu
 	return 0;
 }
 
-// Lists of chunks, as in the kernel
+// The policy's hooks about memory
 
-PART void empty(struct list_head *list) { list->next = list->prev = list; }
-PART _Bool is_empty(const struct list_head *list) { return list->next == list; }
-
-PART void insert(struct list_head *entry, struct list_head *before, struct list_head *after) {
-	after->prev = entry;
-	entry->next = after;
-	entry->prev = before;
-	before->next = entry;
+int accel_lab_page_prefetch(uvm_page_index_t page, uvm_perf_prefetch_bitmap_tree_t *tree, uvm_va_block_region_t *max,
+			    uvm_bpf_prefetch_decision_t *decision) {
+	return (int)policy_gpu_page_prefetch((u64[]){ page, (u64)tree, (u64)max, (u64)decision });
 }
 
-PART void take(struct list_head *entry) {
-	entry->next->prev = entry->prev;
-	entry->prev->next = entry->next;
+int accel_lab_page_prefetch_iter(uvm_perf_prefetch_bitmap_tree_t *tree, uvm_va_block_region_t *max,
+				 uvm_va_block_region_t *region, u32 count, uvm_bpf_prefetch_decision_t *decision) {
+	return (int)policy_gpu_page_prefetch_iter(
+		(u64[]){ (u64)tree, (u64)max, (u64)region, count, (u64)decision });
 }
 
-PART void to_head(struct list_head *entry, struct list_head *list) {
-	take(entry);
-	insert(entry, list, list->next);
+int accel_lab_block_activate(uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision) {
+	return (int)policy_gpu_block_activate((u64[]){ (u64)pmm, (u64)chunk, (u64)decision });
 }
 
-PART void to_tail(struct list_head *entry, struct list_head *list) {
-	take(entry);
-	insert(entry, list->prev, list);
+int accel_lab_block_access(uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision) {
+	return (int)policy_gpu_block_access((u64[]){ (u64)pmm, (u64)chunk, (u64)decision });
 }
 
-PART uvm_gpu_root_chunk_t *first_of(struct list_head *list) {
-	return (void *)((u8 *)list->next - __builtin_offsetof(uvm_gpu_root_chunk_t, chunk.list));
+int accel_lab_evict_prepare(uvm_pmm_gpu_t *pmm) {
+	u64 used = (u64)&pmm->root_chunks.va_block_used, unused = (u64)&pmm->root_chunks.va_block_unused;
+
+	return (int)policy_gpu_evict_prepare((u64[]){ (u64)pmm, used, unused });
 }
 
-// Eviction
-
-PART void enter_list(uvm_gpu_root_chunk_t *root, u32 list) {
-	root->list_generation += root->list_state != list;
-	root->list_state = list;
-}
-
-PART uvm_bpf_pmm_decision_ctx_t *observed(uvm_gpu_root_chunk_t *root) {
-	S->eviction = (uvm_bpf_pmm_decision_ctx_t){
-		.pmm = &S->pmm,
-		.root_chunk = root,
-		.observed = { (u64)&S->pmm, (u64)root, root->list_generation, root->list_state },
-	};
-	return &S->eviction;
-}
-
-PART void refuse(struct access *told) {
-	S->refused++;
-	told->refused += told->refused < 255;
-}
-
-// Do what the policy asked for; false where that is nothing, or makes no sense.
-PART _Bool applied(uvm_gpu_root_chunk_t *root, struct access *told) {
-	const nv_gpu_pmm_request_t *request = &S->eviction.request;
-	_Bool used = request->destination == NV_GPU_PMM_DESTINATION_USED;
-	_Bool head = request->position == NV_GPU_PMM_POSITION_HEAD;
-	struct list_head *list = used ? &S->pmm.root_chunks.va_block_used : &S->pmm.root_chunks.va_block_unused;
-
-	if (!request->attempted)
-		return 0;
-	if (request->conflict || (!used && request->destination != NV_GPU_PMM_DESTINATION_UNUSED) ||
-	    (!head && request->position != NV_GPU_PMM_POSITION_TAIL)) {
-		refuse(told);
-		return 0;
-	}
-	if (head)
-		to_head(&root->chunk.list, list);
-	else
-		to_tail(&root->chunk.list, list);
-	enter_list(root, used ? USED : UNUSED);
-	return 1;
-}
-
-PART void activate(uvm_gpu_root_chunk_t *root, struct access *told) {
-	to_tail(&root->chunk.list, &S->pmm.root_chunks.va_block_used);
-	enter_list(root, USED);
-	u64 arguments[] = { (u64)&S->pmm, (u64)&root->chunk, (u64)observed(root) };
-	policy_gpu_block_activate(arguments);
-	applied(root, told);
-}
-
-PART void access_chunk(uvm_gpu_root_chunk_t *root, struct access *told) {
-	u64 arguments[] = { (u64)&S->pmm, (u64)&root->chunk, (u64)observed(root) };
-	int action = (int)policy_gpu_block_access(arguments);
-
-	if (action != GPU_ACTION_DEFAULT && action != GPU_ACTION_BYPASS)
-		refuse(told);
-	else if (!applied(root, told) && !S->eviction.request.attempted && action == GPU_ACTION_DEFAULT)
-		to_tail(&root->chunk.list, &S->pmm.root_chunks.va_block_used); // the driver's default: least recently used
-}
-
-PART u32 weight(const uvm_page_mask_t *mask) {
-	u32 bits = 0;
-
-	for (int word = 0; word < GPU_PAGES_PER_BLOCK / 64; word++)
-		bits += __builtin_popcountl(mask->bitmap[word]);
-	return bits;
-}
-
-PART uvm_gpu_root_chunk_t *evict(struct access *told) {
-	struct list_head *used = &S->pmm.root_chunks.va_block_used, *unused = &S->pmm.root_chunks.va_block_unused;
-	u64 arguments[] = { (u64)&S->pmm, (u64)used, (u64)unused };
-	uvm_gpu_root_chunk_t *root;
-	uvm_va_block_t *block;
-
-	policy_gpu_evict_prepare(arguments);
-	root = first_of(is_empty(unused) ? used : unused);
-	block = root->chunk.va_block;
-	told->evicted = (i32)(block - S->blocks);
-	told->pages_out = weight(&block->resident);
-	S->evictions++;
-	S->pages_out += told->pages_out;
-	block->resident = (uvm_page_mask_t){};
-	block->chunk = 0;
-	return root;
-}
-
-// Prefetching
-
-PART u32 resident_in(const uvm_perf_prefetch_bitmap_tree_t *tree, u32 first, u32 size) {
-	u32 count = 0;
-
-	if (size < 64)
-		return __builtin_popcountl(tree->pages.bitmap[first / 64] >> first % 64 & ((1ul << size) - 1));
-	for (u32 word = first / 64; word < (first + size) / 64; word++)
-		count += __builtin_popcountl(tree->pages.bitmap[word]);
-	return count;
-}
-
-PART _Bool is_valid(const uvm_bpf_prefetch_decision_t *asked) {
-	_Bool none = !asked->first && !asked->outer;
-
-	return asked->attempted && !asked->conflict &&
-	       (none || (asked->first < asked->outer && asked->outer <= GPU_PAGES_PER_BLOCK));
-}
-
-PART uvm_va_block_region_t region_of(const uvm_bpf_prefetch_decision_t *asked) {
-	return (uvm_va_block_region_t){ asked->first, asked->outer };
-}
-
-// Subtrees around the page, from the smallest: the driver takes the largest that is dense, a policy decides itself.
-PART uvm_va_block_region_t chosen(u32 page, _Bool ask, struct access *told) {
-	uvm_va_block_region_t found = {};
-
-	for (u32 size = 2; size <= GPU_PAGES_PER_BLOCK; size *= 2) {
-		u32 first = page / size * size, count = resident_in(&S->tree, first, size);
-		uvm_va_block_region_t region = { first, first + size };
-
-		if (!ask) {
-			if (count * 100 > size * DENSITY_PERCENT)
-				found = region;
-			continue;
-		}
-		S->region = region;
-		S->prefetch = (uvm_bpf_prefetch_decision_t){};
-		u64 arguments[] = { (u64)&S->tree, (u64)&S->whole, (u64)&S->region, count, (u64)&S->prefetch };
-		if ((int)policy_gpu_page_prefetch_iter(arguments) != GPU_ACTION_BYPASS)
-			continue;
-		if (is_valid(&S->prefetch))
-			found = region_of(&S->prefetch);
-		else
-			refuse(told);
-	}
-	return found;
-}
-
-PART uvm_va_block_region_t to_fetch(uvm_va_block_t *block, u32 page, struct access *told) {
-	u64 arguments[] = { page, (u64)&S->tree, (u64)&S->whole, (u64)&S->prefetch };
-
-	S->registers[14] = (u64)block; // arguments of the function that policies probe, in the order of struct pt_regs
-	S->registers[12] = 1;
+// A probe finds the arguments in the registers, whose order is that of struct pt_regs.
+void uvm_perf_prefetch_get_hint_va_block(uvm_va_block_t *block, void *context, u32 new_residency, void *faulted_pages,
+					 u32 page, uvm_perf_prefetch_bitmap_tree_t *tree) {
+	S->registers[14] = (u64)block;
+	S->registers[12] = new_residency;
 	S->registers[9] = page;
-	S->registers[8] = (u64)&S->tree;
+	S->registers[8] = (u64)tree;
 	policy_uvm_perf_prefetch_get_hint_va_block(S->registers);
-	S->tree = (uvm_perf_prefetch_bitmap_tree_t){
-		.pages = block->resident, .leaf_count = GPU_PAGES_PER_BLOCK, .level_count = 10,
-	};
-	S->whole = (uvm_va_block_region_t){ 0, GPU_PAGES_PER_BLOCK };
-	S->prefetch = (uvm_bpf_prefetch_decision_t){};
-	switch ((int)policy_gpu_page_prefetch(arguments)) {
-	case GPU_ACTION_DEFAULT:
-		break;
-	case GPU_ACTION_ENTER_LOOP:
-		return chosen(page, 1, told);
-	case GPU_ACTION_BYPASS:
-		if (is_valid(&S->prefetch))
-			return region_of(&S->prefetch);
-		// fall through
-	default:
-		refuse(told);
-	}
-	return chosen(page, 0, told);
-}
-
-PART void migrate(uvm_va_block_t *block, uvm_va_block_region_t region, struct access *told) {
-	u32 moved = 0;
-
-	for (u32 at = region.first; at < region.outer; at = (at | 63) + 1) {
-		u32 last = (at | 63) < region.outer ? 63 : (region.outer - 1) % 64;
-		u64 pages = (~0ul << at % 64) & (~0ul >> (63 - last)), *there = &block->resident.bitmap[at / 64];
-
-		moved += __builtin_popcountl(pages & ~*there);
-		*there |= pages;
-	}
-	told->pages_in += moved;
-	S->pages_in += moved;
-}
-
-// One access of the GPU
-
-PART void access_page(u64 number, struct access *told) {
-	uvm_va_block_t *block = &S->blocks[number / GPU_PAGES_PER_BLOCK];
-	u32 page = number % GPU_PAGES_PER_BLOCK;
-	uvm_gpu_root_chunk_t *root;
-
-	if (block->resident.bitmap[page / 64] >> page % 64 & 1) {
-		if (S->observe)
-			access_chunk((uvm_gpu_root_chunk_t *)block->chunk, told);
-		return;
-	}
-	S->faults++;
-	told->outcome = FAULT;
-	if (!block->managed_range)
-		block->managed_range = &S->current->range;
-	if (block->chunk) {
-		access_chunk((uvm_gpu_root_chunk_t *)block->chunk, told);
-	} else {
-		S->misses++;
-		told->outcome = MISS;
-		root = is_empty(&S->pmm.root_chunks.free) ? evict(told) : first_of(&S->pmm.root_chunks.free);
-		root->chunk.va_block = block;
-		block->chunk = &root->chunk;
-		activate(root, told);
-	}
-	migrate(block, (uvm_va_block_region_t){ page, page + 1 }, told);
-	migrate(block, to_fetch(block, page, told), told);
+	gpu_fill_tree(tree, block);
 }
 
 // Called from Python
@@ -463,29 +283,30 @@ _Static_assert(sizeof(struct state) <= 1024, "_STATE");
 _Static_assert(sizeof(uvm_gpu_root_chunk_t) == 56, "_CHUNK");
 _Static_assert(sizeof(uvm_va_block_t) == 96, "_BLOCK");
 _Static_assert(sizeof(struct tenant) == 48, "_TENANT");
-_Static_assert(sizeof(struct access) == 12, "ACCESS");
+_Static_assert(__builtin_offsetof(struct state, memory.counts) == 0, "_FIRST_COUNTER");
+_Static_assert(sizeof(struct accel_lab_decision) == 12, "ACCESS");
 
 // The arena is zeros. Tenants have the process ids 1000, 1001...
 void model_start(u64 chunks, u64 blocks, u64 tenants, u64 observe) {
-	S->chunk_count = chunks;
-	S->block_count = blocks;
+	struct gpu_memory *memory = &S->memory;
+	uvm_gpu_root_chunk_t *roots = (void *)(accel_arena + 1024);
+
 	S->tenant_count = tenants;
-	S->observe = observe;
 	S->random = 88172645463325252ul;
-	S->chunks = (void *)(accel_arena + 1024);
-	S->blocks = (void *)(S->chunks + chunks);
-	S->tenants = (void *)(S->blocks + blocks);
+	memory->observe = observe;
+	memory->blocks = (void *)(roots + chunks);
+	S->tenants = (void *)(memory->blocks + blocks);
 	S->current = S->tenants;
-	empty(&S->pmm.root_chunks.free);
-	empty(&S->pmm.root_chunks.va_block_used);
-	empty(&S->pmm.root_chunks.va_block_unused);
+	INIT_LIST_HEAD(&memory->pmm.root_chunks.free);
+	INIT_LIST_HEAD(&memory->pmm.root_chunks.va_block_used);
+	INIT_LIST_HEAD(&memory->pmm.root_chunks.va_block_unused);
 	for (u64 at = 0; at < chunks; at++) {
-		S->chunks[at].chunk.address = at << 21;
-		insert(&S->chunks[at].chunk.list, S->pmm.root_chunks.free.prev, &S->pmm.root_chunks.free);
+		roots[at].chunk.address = at << 21;
+		insert(&roots[at].chunk.list, memory->pmm.root_chunks.free.prev, &memory->pmm.root_chunks.free);
 	}
 	for (u64 at = 0; at < blocks; at++) {
-		S->blocks[at].start = at << 21;
-		S->blocks[at].end = ((at + 1) << 21) - 1;
+		memory->blocks[at].start = at << 21;
+		memory->blocks[at].end = ((at + 1) << 21) - 1;
 	}
 	for (u64 at = 0; at < tenants; at++) {
 		struct tenant *tenant = &S->tenants[at];
@@ -498,12 +319,11 @@ void model_start(u64 chunks, u64 blocks, u64 tenants, u64 observe) {
 }
 
 // Pages (block * 512 + page in the block) and who accesses them; all numbers were checked.
-void model_run(const u64 *pages, const u16 *tenants, u64 count, struct access *told) {
-	S->accesses += count;
+void model_run(const u64 *pages, const u16 *tenants, u64 count, struct accel_lab_decision *told) {
+	S->memory.counts.accesses += count;
 	for (u64 at = 0; at < count; at++) {
-		told[at] = (struct access){ .evicted = -1 };
 		S->current = &S->tenants[tenants[at]];
-		access_page(pages[at], &told[at]);
+		told[at] = gpu_access_page(&S->memory, pages[at], tenants[at], &S->current->range).decision;
 	}
 }
 

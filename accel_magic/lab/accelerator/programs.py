@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 NAME = "policy_loader"
 TENANT = "accelerator_tenant"
-_HEADERS: Final = (*programs.files("accelerator/launch.h", "accelerator/drm_calls.h"), SOURCES / "accel_lab_uapi.h")
+_HEADERS: Final = (
+    *programs.files("accelerator/launch.h", "accelerator/drm_calls.h"),
+    *(SOURCES / name for name in ("accel_lab_uapi.h", "accel_lab_access.h")),
+)
 _INCLUDE: Final = (f"-I{SOURCES}", f"-I{Path(__file__).parent}")
 
 

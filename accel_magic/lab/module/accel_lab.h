@@ -9,11 +9,13 @@
 #include <linux/mutex.h>
 
 #include "gpu_ext.h"
+#include "gpu_memory.h"
 
 struct drm_file;
 struct seq_file;
 
-/* hooks.c: policies. Each call returns the policy's answer, or 0 (the default) if no policy has the hook. */
+/* hooks.c: policies. Each hook returns the policy's answer, or 0 (the default) if no policy has it; gpu_memory.h
+ * declares those about memory. */
 
 struct accel_lab_request {
 	bool attempted;
@@ -35,14 +37,6 @@ struct accel_lab_timeslice_request {
 
 int accel_lab_hooks_register(void);
 void accel_lab_hooks_show(struct seq_file *out);
-int accel_lab_page_prefetch(uvm_page_index_t page, uvm_perf_prefetch_bitmap_tree_t *tree, uvm_va_block_region_t *max,
-			    uvm_bpf_prefetch_decision_t *decision);
-int accel_lab_page_prefetch_iter(uvm_perf_prefetch_bitmap_tree_t *tree, uvm_va_block_region_t *max,
-				 uvm_va_block_region_t *current_region, unsigned int counter,
-				 uvm_bpf_prefetch_decision_t *decision);
-int accel_lab_block_activate(uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision);
-int accel_lab_block_access(uvm_pmm_gpu_t *pmm, uvm_gpu_chunk_t *chunk, uvm_bpf_pmm_decision_ctx_t *decision);
-int accel_lab_evict_prepare(uvm_pmm_gpu_t *pmm);
 int accel_lab_task_init(struct nv_gpu_task_init_ctx *ctx);
 int accel_lab_bind(struct nv_gpu_bind_ctx *ctx);
 int accel_lab_task_destroy(struct nv_gpu_task_destroy_ctx *ctx);

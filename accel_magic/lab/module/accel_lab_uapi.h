@@ -13,12 +13,13 @@
 #include "drm_calls.h" /* Debian's headers for programs lack DRM's */
 #endif
 
+#include "accel_lab_access.h"
+
 #define ACCEL_LAB_MOST_BLOCKS (1 << 18) /* of 2 MiB; likewise chunks */
 #define ACCEL_LAB_MOST_TENANTS (1 << 10)
 #define ACCEL_LAB_MOST_US 60000000
 #define ACCEL_LAB_RINGS 3
 #define ACCEL_LAB_SHARED 2 /* the ring whose engine is shared by time slices */
-#define ACCEL_LAB_PAGES_PER_BLOCK 512
 
 /* Give this file a new device memory. */
 struct accel_lab_memory {
@@ -27,22 +28,6 @@ struct accel_lab_memory {
 	__u32 observe; /* 1: the policy hears of every access; 0: of faults only */
 	__u32 tenants; /* number of processes; 0: only the caller */
 	__u64 processes; /* __u32[tenants]: process ids; 0: the caller */
-};
-
-enum accel_lab_outcome {
-	ACCEL_LAB_HIT,
-	ACCEL_LAB_FAULT, /* other pages of the block were in device memory */
-	ACCEL_LAB_MISS, /* nothing of the block was */
-};
-
-/* What happened with one access. */
-struct accel_lab_decision {
-	__s32 evicted; /* the block that was evicted; -1: none */
-	__u16 pages_in; /* migrated to the device, with the page that faulted */
-	__u16 pages_out;
-	__u8 outcome;
-	__u8 refused; /* requests of the policy that were not valid, at most 255 */
-	__u16 tenant; /* that made the access */
 };
 
 /* Access pages in turn. A signal ends it early: done is then less than count. */
@@ -70,17 +55,6 @@ struct accel_lab_take {
 	__u32 count;
 	__u32 taken; /* out */
 	__u64 lost; /* out: since the beginning */
-};
-
-/* Totals of this file's memory, all written. */
-struct accel_lab_counts {
-	__u64 accesses;
-	__u64 faults; /* pages that were not in device memory */
-	__u64 misses; /* faults in blocks of which nothing was */
-	__u64 evictions;
-	__u64 pages_in;
-	__u64 pages_out;
-	__u64 refused;
 };
 
 enum accel_lab_priority {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Oversubscribed device memory, driven by a trace of accesses. Nothing is moved, only counted.
- *
- * A page that is not in device memory is a fault: its block gets a chunk, from another block if none is free, and the
- * page migrates with what the prefetch policy adds. Policies are called where gpu_ext's NVIDIA driver calls them.
- * accel_magic/policies/model.c decides the same, access by access: change both.
+ * Oversubscribed device memory, driven by a trace of accesses or by touches of a mapping. gpu_memory.h decides what each
+ * access does.
  */
-#include <linux/bitmap.h>
+#include <linux/bitops.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -22,10 +19,7 @@
 #include "accel_lab.h"
 
 #define BATCH 256
-#define DENSITY_PERCENT 51 /* of a subtree that is resident, from which the default prefetch takes all of it */
 #define PAGES ACCEL_LAB_PAGES_PER_BLOCK
-
-enum list_state { FREE, USED, UNUSED };
 
 struct tenant {
 	uvm_va_space_t va_space;
@@ -37,23 +31,14 @@ struct memory {
 	struct list_head list;
 	u64 first_page; /* of its mappings, in the file's address space */
 	struct mutex lock; /* for what follows */
-	uvm_pmm_gpu_t pmm;
+	struct gpu_memory gpu;
 	uvm_gpu_root_chunk_t *chunks;
-	uvm_va_block_t *blocks;
 	struct tenant *tenants;
 	u32 block_count;
 	u32 tenant_count;
-	bool observe;
-	struct accel_lab_counts counts;
 	struct address_space *mapping; /* NULL: never mapped */
 	struct xarray pages; /* of host memory, which mappings show wherever a page is */
 	struct records faults;
-};
-
-/* What an access did, and the pages that came with it. */
-struct access {
-	struct accel_lab_decision decision;
-	uvm_va_block_region_t fetched;
 };
 
 struct batch {
@@ -67,236 +52,31 @@ static u64 next_page;
 static LIST_HEAD(memories);
 static struct accel_lab_counts past; /* of memories that are gone */
 
-/* Eviction */
-
-static uvm_gpu_root_chunk_t *root_of(uvm_gpu_chunk_t *chunk)
-{
-	return container_of(chunk, uvm_gpu_root_chunk_t, chunk);
-}
-
-static void set_state(uvm_gpu_root_chunk_t *root, u32 state)
-{
-	root->list_generation += root->list_state != state;
-	root->list_state = state;
-}
-
-static uvm_bpf_pmm_decision_ctx_t observed(struct memory *memory, uvm_gpu_root_chunk_t *root)
-{
-	return (uvm_bpf_pmm_decision_ctx_t){
-		.pmm = &memory->pmm,
-		.root_chunk = root,
-		.observed = { (u64)&memory->pmm, (u64)root, root->list_generation, root->list_state },
-	};
-}
-
-/* Does what the policy requested; returns false if it requested nothing, or nothing valid. */
-static bool apply(struct memory *memory, uvm_gpu_root_chunk_t *root, const nv_gpu_pmm_request_t *request)
-{
-	bool used = request->destination == NV_GPU_PMM_DESTINATION_USED;
-	bool head = request->position == NV_GPU_PMM_POSITION_HEAD;
-	struct list_head *list = used ? &memory->pmm.root_chunks.va_block_used :
-					&memory->pmm.root_chunks.va_block_unused;
-
-	if (!request->attempted)
-		return false;
-	if (request->conflict || (!used && request->destination != NV_GPU_PMM_DESTINATION_UNUSED) ||
-	    (!head && request->position != NV_GPU_PMM_POSITION_TAIL)) {
-		memory->counts.refused++;
-		return false;
-	}
-	if (head)
-		list_move(&root->chunk.list, list);
-	else
-		list_move_tail(&root->chunk.list, list);
-	set_state(root, used ? USED : UNUSED);
-	return true;
-}
-
-static void activate(struct memory *memory, uvm_gpu_root_chunk_t *root)
-{
-	uvm_bpf_pmm_decision_ctx_t decision;
-
-	list_move_tail(&root->chunk.list, &memory->pmm.root_chunks.va_block_used);
-	set_state(root, USED);
-	decision = observed(memory, root);
-	accel_lab_block_activate(&memory->pmm, &root->chunk, &decision);
-	apply(memory, root, &decision.request);
-}
-
-static void access_chunk(struct memory *memory, uvm_gpu_root_chunk_t *root)
-{
-	uvm_bpf_pmm_decision_ctx_t decision = observed(memory, root);
-	int action = accel_lab_block_access(&memory->pmm, &root->chunk, &decision);
-
-	if (action != GPU_ACTION_DEFAULT && action != GPU_ACTION_BYPASS)
-		memory->counts.refused++;
-	else if (!apply(memory, root, &decision.request) && !decision.request.attempted && action == GPU_ACTION_DEFAULT)
-		list_move_tail(&root->chunk.list, &memory->pmm.root_chunks.va_block_used); /* least recently used */
-}
-
-static uvm_gpu_root_chunk_t *evict(struct memory *memory, struct accel_lab_decision *decision)
-{
-	struct list_head *unused = &memory->pmm.root_chunks.va_block_unused;
-	struct list_head *used = &memory->pmm.root_chunks.va_block_used;
-	uvm_va_block_t *block;
-	uvm_gpu_chunk_t *chunk;
-
-	accel_lab_evict_prepare(&memory->pmm);
-	chunk = list_first_entry(list_empty(unused) ? used : unused, uvm_gpu_chunk_t, list);
-	block = chunk->va_block;
-	decision->evicted = block - memory->blocks;
-	decision->pages_out = bitmap_weight(block->resident.bitmap, PAGES);
-	memory->counts.evictions++;
-	memory->counts.pages_out += decision->pages_out;
-	bitmap_zero(block->resident.bitmap, PAGES);
-	block->chunk = NULL;
-	if (memory->mapping)
-		unmap_mapping_range(memory->mapping, (loff_t)(memory->first_page + (u64)decision->evicted * PAGES)
-				    << PAGE_SHIFT, SZ_2M, 1);
-	return root_of(chunk);
-}
-
-static uvm_gpu_root_chunk_t *allocate(struct memory *memory, struct accel_lab_decision *decision)
-{
-	struct list_head *free = &memory->pmm.root_chunks.free;
-
-	return list_empty(free) ? evict(memory, decision) : list_first_entry(free, uvm_gpu_root_chunk_t, chunk.list);
-}
-
-/* Prefetching */
-
-static unsigned int resident_in(const uvm_perf_prefetch_bitmap_tree_t *tree, uvm_va_block_region_t region)
-{
-	unsigned int before = region.first ? bitmap_weight(tree->pages.bitmap, region.first) : 0;
-
-	return bitmap_weight(tree->pages.bitmap, region.outer) - before;
-}
-
-static bool is_valid(const uvm_bpf_prefetch_decision_t *decision)
-{
-	bool none = !decision->first && !decision->outer;
-
-	return decision->attempted && !decision->conflict &&
-	       (none || (decision->first < decision->outer && decision->outer <= PAGES));
-}
-
-static uvm_va_block_region_t region_of(const uvm_bpf_prefetch_decision_t *decision)
-{
-	return (uvm_va_block_region_t){ decision->first, decision->outer };
-}
-
-/* Subtrees around the page, from the smallest: the default takes the largest dense one, a policy chooses itself. */
-static uvm_va_block_region_t choose(struct memory *memory, unsigned int page, uvm_perf_prefetch_bitmap_tree_t *tree,
-				    uvm_va_block_region_t *max, bool ask)
-{
-	uvm_va_block_region_t chosen = {};
-	unsigned int size, count;
-
-	for (size = 2; size <= PAGES; size *= 2) {
-		uvm_va_block_region_t region = { rounddown(page, size), rounddown(page, size) + size };
-		uvm_bpf_prefetch_decision_t decision = {};
-
-		count = resident_in(tree, region);
-		if (!ask) {
-			if (count * 100 > size * DENSITY_PERCENT)
-				chosen = region;
-			continue;
-		}
-		if (accel_lab_page_prefetch_iter(tree, max, &region, count, &decision) != GPU_ACTION_BYPASS)
-			continue;
-		if (is_valid(&decision))
-			chosen = region_of(&decision);
-		else
-			memory->counts.refused++;
-	}
-	return chosen;
-}
-
-/* Policies probe this function of the driver for the faulting block, its first argument. */
+/* A function that policies can probe: it keeps its arguments in their registers. */
 __attribute__((noipa)) void uvm_perf_prefetch_get_hint_va_block(uvm_va_block_t *va_block, void *va_block_context,
 								u32 new_residency, void *faulted_pages,
 								u32 faulted_region,
-								uvm_perf_prefetch_bitmap_tree_t *bitmap_tree);
-void uvm_perf_prefetch_get_hint_va_block(uvm_va_block_t *va_block, void *va_block_context, u32 new_residency,
-					 void *faulted_pages, u32 faulted_region,
-					 uvm_perf_prefetch_bitmap_tree_t *bitmap_tree)
+								uvm_perf_prefetch_bitmap_tree_t *bitmap_tree)
 {
-	bitmap_copy(bitmap_tree->pages.bitmap, va_block->resident.bitmap, PAGES);
-	bitmap_tree->leaf_count = PAGES;
-	bitmap_tree->level_count = ilog2(PAGES) + 1;
-}
-
-static uvm_va_block_region_t region_to_fetch(struct memory *memory, uvm_va_block_t *block, unsigned int page)
-{
-	uvm_va_block_region_t max = { 0, PAGES };
-	uvm_perf_prefetch_bitmap_tree_t tree = {};
-	uvm_bpf_prefetch_decision_t decision = {};
-
-	uvm_perf_prefetch_get_hint_va_block(block, NULL, 1, NULL, page, &tree);
-	switch (accel_lab_page_prefetch(page, &tree, &max, &decision)) {
-	case GPU_ACTION_DEFAULT:
-		break;
-	case GPU_ACTION_ENTER_LOOP:
-		return choose(memory, page, &tree, &max, true);
-	case GPU_ACTION_BYPASS:
-		if (is_valid(&decision))
-			return region_of(&decision);
-		fallthrough;
-	default:
-		memory->counts.refused++;
-	}
-	return choose(memory, page, &tree, &max, false);
-}
-
-static void migrate(struct memory *memory, uvm_va_block_t *block, uvm_va_block_region_t region,
-		    struct accel_lab_decision *decision)
-{
-	unsigned int before = bitmap_weight(block->resident.bitmap, PAGES), moved;
-
-	bitmap_set(block->resident.bitmap, region.first, region.outer - region.first);
-	moved = bitmap_weight(block->resident.bitmap, PAGES) - before;
-	decision->pages_in += moved;
-	memory->counts.pages_in += moved;
+	gpu_fill_tree(bitmap_tree, va_block);
 }
 
 /* Accesses */
 
-static void fault(struct memory *memory, uvm_va_block_t *block, unsigned int page, struct access *access)
+static void unmap(struct memory *memory, u32 block)
 {
-	struct accel_lab_decision *decision = &access->decision;
-	uvm_gpu_root_chunk_t *root;
-
-	memory->counts.faults++;
-	decision->outcome = ACCEL_LAB_FAULT;
-	if (!block->managed_range)
-		block->managed_range = &memory->tenants[decision->tenant].range;
-	if (block->chunk) {
-		access_chunk(memory, root_of(block->chunk));
-	} else {
-		memory->counts.misses++;
-		decision->outcome = ACCEL_LAB_MISS;
-		root = allocate(memory, decision);
-		root->chunk.va_block = block;
-		block->chunk = &root->chunk;
-		activate(memory, root);
-	}
-	migrate(memory, block, (uvm_va_block_region_t){ page, page + 1 }, decision);
-	access->fetched = region_to_fetch(memory, block, page);
-	migrate(memory, block, access->fetched, decision);
+	if (memory->mapping)
+		unmap_mapping_range(memory->mapping, (loff_t)(memory->first_page + (u64)block * PAGES) << PAGE_SHIFT,
+				    SZ_2M, 1);
 }
 
-static struct access access_page(struct memory *memory, u32 number, u16 tenant)
+static struct gpu_access access_page(struct memory *memory, u32 number, u16 tenant)
 {
-	uvm_va_block_t *block = &memory->blocks[number / PAGES];
-	struct access access = { .decision = { .evicted = -1, .outcome = ACCEL_LAB_HIT, .tenant = tenant } };
-	u64 refused = memory->counts.refused;
+	struct gpu_access access = gpu_access_page(&memory->gpu, number, tenant, &memory->tenants[tenant].range);
 
-	memory->counts.accesses++;
-	if (!test_bit(number % PAGES, block->resident.bitmap))
-		fault(memory, block, number % PAGES, &access);
-	else if (memory->observe)
-		access_chunk(memory, root_of(block->chunk));
-	access.decision.refused = min_t(u64, memory->counts.refused - refused, U8_MAX);
+	memory->gpu.counts.accesses++;
+	if (access.decision.evicted >= 0)
+		unmap(memory, access.decision.evicted);
 	return access;
 }
 
@@ -394,7 +174,7 @@ static vm_fault_t touch(struct vm_fault *vmf)
 	struct memory *memory = vmf->vma->vm_private_data;
 	u64 number = vmf->pgoff - memory->first_page;
 	struct accel_lab_fault fault;
-	struct access access;
+	struct gpu_access access;
 	vm_fault_t shown;
 	u32 page;
 
@@ -510,7 +290,7 @@ static void release(struct memory *memory)
 			mmdrop(memory->tenants[i].va_space.va_space_mm.mm);
 	}
 	kvfree(memory->tenants);
-	kvfree(memory->blocks);
+	kvfree(memory->gpu.blocks);
 	kvfree(memory->chunks);
 	kfree(memory);
 }
@@ -538,25 +318,25 @@ struct memory *accel_lab_memory_create(const struct accel_lab_memory *wanted)
 	accel_lab_records_init(&memory->faults, sizeof(struct accel_lab_fault));
 	memory->block_count = wanted->blocks;
 	memory->tenant_count = wanted->tenants ?: 1;
-	memory->observe = wanted->observe;
+	memory->gpu.observe = wanted->observe;
 	memory->chunks = kvcalloc(wanted->chunks, sizeof(*memory->chunks), GFP_KERNEL);
-	memory->blocks = kvcalloc(wanted->blocks, sizeof(*memory->blocks), GFP_KERNEL);
+	memory->gpu.blocks = kvcalloc(wanted->blocks, sizeof(*memory->gpu.blocks), GFP_KERNEL);
 	memory->tenants = kvcalloc(memory->tenant_count, sizeof(*memory->tenants), GFP_KERNEL);
-	error = memory->chunks && memory->blocks && memory->tenants ? add_tenants(memory, wanted) : -ENOMEM;
+	error = memory->chunks && memory->gpu.blocks && memory->tenants ? add_tenants(memory, wanted) : -ENOMEM;
 	if (error) {
 		release(memory);
 		return ERR_PTR(error);
 	}
-	INIT_LIST_HEAD(&memory->pmm.root_chunks.free);
-	INIT_LIST_HEAD(&memory->pmm.root_chunks.va_block_used);
-	INIT_LIST_HEAD(&memory->pmm.root_chunks.va_block_unused);
+	INIT_LIST_HEAD(&memory->gpu.pmm.root_chunks.free);
+	INIT_LIST_HEAD(&memory->gpu.pmm.root_chunks.va_block_used);
+	INIT_LIST_HEAD(&memory->gpu.pmm.root_chunks.va_block_unused);
 	for (i = 0; i < wanted->chunks; i++) {
 		memory->chunks[i].chunk.address = (u64)i * SZ_2M;
-		list_add_tail(&memory->chunks[i].chunk.list, &memory->pmm.root_chunks.free);
+		list_add_tail(&memory->chunks[i].chunk.list, &memory->gpu.pmm.root_chunks.free);
 	}
 	for (i = 0; i < wanted->blocks; i++) {
-		memory->blocks[i].start = (u64)i * SZ_2M;
-		memory->blocks[i].end = memory->blocks[i].start + SZ_2M - 1;
+		memory->gpu.blocks[i].start = (u64)i * SZ_2M;
+		memory->gpu.blocks[i].end = memory->gpu.blocks[i].start + SZ_2M - 1;
 	}
 	guard(mutex)(&lock);
 	memory->first_page = next_page;
@@ -587,7 +367,7 @@ static void destroy(struct kref *references)
 
 	scoped_guard(mutex, &lock) {
 		list_del(&memory->list);
-		add(&past, &memory->counts);
+		add(&past, &memory->gpu.counts);
 	}
 	release(memory);
 }
@@ -601,7 +381,7 @@ void accel_lab_memory_put(struct memory *memory)
 void accel_lab_memory_counts(struct memory *memory, struct accel_lab_counts *counts)
 {
 	guard(mutex)(&memory->lock);
-	*counts = memory->counts;
+	*counts = memory->gpu.counts;
 }
 
 void accel_lab_memory_show(struct seq_file *out)
@@ -613,7 +393,7 @@ void accel_lab_memory_show(struct seq_file *out)
 	scoped_guard(mutex, &lock) {
 		sum = past;
 		list_for_each_entry(memory, &memories, list) {
-			add(&sum, &memory->counts);
+			add(&sum, &memory->gpu.counts);
 			count++;
 		}
 	}
