@@ -11,19 +11,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 
-# BCC and clang are not on PyPI; bpftrace, the browser and the C compiler are only for the tests.
+# BCC and clang are not on PyPI; Node.js, the C compiler, bpftrace and the browser are only for the tests.
 DEMO_PACKAGES := python3-bpfcc clang-19
-TEST_PACKAGES := $(DEMO_PACKAGES) bpftrace chromium gcc libc6-dev
+UNIT_TEST_PACKAGES := clang-19 gcc libc6-dev nodejs
+TEST_PACKAGES := $(DEMO_PACKAGES) $(UNIT_TEST_PACKAGES) bpftrace chromium
 
 # The screenshots of the browser tests that the documentation uses.
 SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page flame-selection cluster-row-light
 
-.PHONY: help demo test test-thorough lint bench notebooks recordings screenshots clean
+.PHONY: help demo test-unit test test-thorough coverage lint bench notebooks recordings screenshots clean
 
 help:
 	@echo 'make demo           set up and run the quickstart, NPU lab and gputrace notebooks headless (live if possible, else replayed)'
+	@echo 'make test-unit      set up and run the unit tests only (no root, no browser, no virtual machine)'
 	@echo 'make test           set up and run every check: ruff, mypy, import-linter, pytest'
 	@echo 'make test-thorough  the same, including slow tests: every test of the lab on three kernels'
+	@echo 'make coverage       run the unit and live tests with coverage.py (as root), report in build/coverage'
 	@echo 'make lint           ruff, mypy and import-linter only'
 	@echo 'make bench          run benchmarks, compared with bpftrace and BCC (as root)'
 	@echo 'make notebooks      run all notebooks headless, output in build/notebooks'
@@ -36,6 +39,10 @@ demo: $(STAMPS)/demo
 	@tools/tracefs
 	@$(BIN)/python tools/run_notebook.py notebooks/quickstart.ipynb notebooks/npu_lab.ipynb notebooks/gputrace.ipynb build/demo
 
+test-unit: $(STAMPS)/dev
+	@tools/packages --optional $(UNIT_TEST_PACKAGES)
+	@tools/run_tests $(BIN)/python unit
+
 test: $(STAMPS)/dev
 	@tools/packages $(TEST_PACKAGES)
 	@tools/tracefs
@@ -43,6 +50,19 @@ test: $(STAMPS)/dev
 
 test-thorough: export ACCEL_MAGIC_THOROUGH = 1
 test-thorough: test
+
+# Also measures the processes that tests start, except those of other Pythons (BCC's), of other users and in labs.
+coverage: $(STAMPS)/dev
+	@tools/packages $(TEST_PACKAGES)
+	@tools/tracefs
+	@rm -rf build/coverage
+	@mkdir -p build/coverage
+	@ACCEL_MAGIC_GPU=standin $(BIN)/coverage run -m pytest -q -n $$(nproc) --dist loadfile tests/unit
+	@ACCEL_MAGIC_GPU=standin $(BIN)/coverage run -m pytest -q tests/live
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage html -q
+	@$(BIN)/coverage report >build/coverage/report.txt
+	@$(BIN)/coverage report --fail-under=0 --format=total
 
 lint: $(STAMPS)/dev
 	@echo '== ruff, mypy and import-linter'
