@@ -1,30 +1,11 @@
-// The timeline's behavior in the browser: one function body for all of its events; loads nothing.
-// Arguments: source (bars), arrows, labels, plot, range, pane, jobs (their columns), texts (names, chains, who,
-// layers, colors), lane_px, table_rows.
-const d = source.data
-const count = d.left.length
-const right_of = (i) => d.left[i] + d.width[i]
-const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})[c])
-const duration = (ms, digits = 3) => {
-  if (!Number.isFinite(ms)) return "-"
-  const units = [[1e3, "s"], [1, "ms"], [1e-3, "us"], [1e-6, "ns"]]
-  const [size, unit] = units.find(([size]) => Math.abs(ms) >= size * 0.9995) ?? units[3]
-  return `${Number((ms / size).toPrecision(digits))} ${unit}`
-}
-const name_of = (i) => d.steps[i] > 1 ? `${d.steps[i]} steps, the first: ${texts.names[d.name[i]]}`
-  : d.layer[i] === texts.layers.length - 1 ? `job ${d.job[i]}`
-  : texts.names[d.name[i]] + (d.calls[i] > 1 ? ` x ${d.calls[i]}` : "")
-const who_of = (code) => code < 0 ? "" : texts.who[code]
+// The timeline's behavior in the browser: draws labels, arrows and tables; loads nothing.
+
+import {
+  source, arrows, labels, plot, range, pane, jobs, links, texts, lane_px, table_rows
+} from "./timeline_arguments.js"
+import {d, count, right_of, duration, name_of, who_of, table, picked, related} from "./timeline_steps.js"
 
 const hint = "drag: select; click: select a step's whole job; Esc: clear the selection; Ctrl + wheel, or the window in the strip: zoom"
-
-function table(heads, rows, more) {
-  const head = heads.map((text, at) => `<th class="${at < 2 ? "l" : ""}">${escaped(text)}</th>`).join("")
-  const body = rows.map((row) => `<tr>${row.map((text, at) =>
-    `<td class="${at < 2 ? "l" : ""}" title="${escaped(text)}">${escaped(text)}</td>`).join("")}</tr>`).join("")
-  const rest = more > 0 ? `<div class="note">and ${more.toLocaleString("en")} more: select fewer</div>` : ""
-  return `<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table>${rest}</div>`
-}
 
 function show_tables(chosen) {
   const all = chosen.length === 0
@@ -75,35 +56,20 @@ function show_labels() {
   labels.data = shown
 }
 
-// The step under the pointer, or up to 4 pixels beside it, because most steps are narrower than a pixel.
-function picked(x, y) {
-  const near = 4 * (range.end - range.start) / Math.max(plot.inner_width, 1)
-  const lane = Math.floor(y / lane_px)
-  let best = -1, distance = near
-  for (let i = 0; i < count; i++) {
-    if (d.lane[i] !== lane) continue
-    const away = x < d.left[i] ? d.left[i] - x : x > right_of(i) ? x - right_of(i) : 0
-    if (away < distance || (away === distance && away === 0)) { best = i; distance = away }
+let soon
+
+function hear(event) {
+  if (event.event_name === "tap") {
+    source.selected.indices = related(picked(event.x, event.y))
+  } else if (event === source.selected) {
+    show_tables(source.selected.indices)
+    show_arrows(source.selected.indices)
+  } else {
+    // The first of these events comes when the plot gets its size; zooming and panning send many in a row.
+    if (pane.elements[0].html === "") show_tables([])
+    clearTimeout(soon)
+    if (labels !== null) soon = setTimeout(show_labels, 60)
   }
-  return best
 }
 
-// All steps of its job; without a job all steps caused by the same call of the program; else the step alone.
-function related(i) {
-  if (i < 0) return []
-  const [column, value] = d.job[i] >= 0 ? [d.job, d.job[i]] : d.root[i] >= 0 ? [d.root, d.root[i]] : [null, 0]
-  if (column === null) return [i]
-  return [...Array(count).keys()].filter((k) => column[k] === value)
-}
-
-if (cb_obj.event_name === "tap") {
-  source.selected.indices = related(picked(cb_obj.x, cb_obj.y))
-} else if (cb_obj === source.selected) {
-  show_tables(source.selected.indices)
-  show_arrows(source.selected.indices)
-} else {
-  // The first of these events comes when the plot gets its size; zooming and panning send many in a row.
-  if (pane.elements[0].html === "") show_tables([])
-  clearTimeout(plot.__accel_magic_labels)
-  if (labels !== null) plot.__accel_magic_labels = setTimeout(show_labels, 60)
-}
+export {hear}

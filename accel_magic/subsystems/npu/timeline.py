@@ -42,6 +42,7 @@ from accel_magic.subsystems.npu.families import LAYERS
 from accel_magic.subsystems.npu.timeline_rows import DEVICE, JOBS, Drawing, drawing
 from accel_magic.views.figures.plotting import GREY, PALETTE, displayed
 from accel_magic.views.format import duration_text, exact_text
+from accel_magic.views.scripts import page_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ LABELED: Final = 10.0
 OVERVIEW: Final = 600
 """Bins of the overview strip."""
 TABLE_ROWS: Final = 100
-_SCRIPT: Final = Path(__file__).with_name("timeline.js").read_text(encoding="utf-8")
+_SCRIPT: Final = page_script(Path(__file__).with_name("timeline.js"), "__accel_magic_timeline")
 _STYLE: Final = Path(__file__).with_name("timeline.css").read_text(encoding="utf-8")
 
 

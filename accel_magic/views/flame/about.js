@@ -1,5 +1,12 @@
 // Descriptions of a frame: for the tooltip, the keyboard cursor and screen readers.
 
+import {options} from "./arguments.js"
+import {frames, name_of, file_of, path_of} from "./tree.js"
+import {amount, share, cut} from "./words.js"
+import {lines, baseline, state, weigh_lines, shown} from "./state.js"
+import {change_of} from "./colors.js"
+import {text_of} from "./drawing.js"
+
 function line_of(node) {
   const {tree} = state, frame = tree.frame[node]
   if (tree.with_line || !frames.line[frame]) return frames.line[frame] ? `:${frames.line[frame]}` : ""
@@ -16,7 +23,7 @@ function line_of(node) {
   return `, line${ranked.length > 1 ? "s" : ""} ${named.join(", ")}${ranked.length > 4 ? ", …" : ""}`
 }
 
-const about = {
+export const about = {
   name: (node) => node === 0 ? "all" : cut(name_of(state.tree.frame[node]) || text_of(node), 300),
   where: (node) => {
     const file = file_of(state.tree.frame[node])
@@ -35,5 +42,5 @@ const about = {
 }
 
 const within = (node) => shown() === 0 ? "" : `, ${share(state.total[node], state.total[shown()])} of the zoomed frame`
-const sentence = (node, most = 80) => `${cut(text_of(node), most)}: ${about.total(node)}; own ${about.own(node)}` +
+export const sentence = (node, most = 80) => `${cut(text_of(node), most)}: ${about.total(node)}; own ${about.own(node)}` +
   (baseline ? `; ${about.before(node)}` : "")

@@ -1,5 +1,10 @@
 // Colors of a flame graph's frames, and the legend.
 
+import {options} from "./arguments.js"
+import {frames, texts, own_of} from "./tree.js"
+import {h, share, cut, rgb, mixed, WHITE} from "./words.js"
+import {lines, entries, everything, state} from "./state.js"
+
 const by_category = options.categories.map(([, color]) => rgb(color))
 // Modules by own weight, the heaviest first.
 const groups = (() => {
@@ -11,7 +16,7 @@ const groups = (() => {
 const by_group = texts.groups.map(() => rgb(options.rest))
 groups.slice(0, options.module_colors.length).forEach((group, at) => { by_group[group] = rgb(options.module_colors[at]) })
 
-function change_of(node) {
+export function change_of(node) {
   const now = state.total[node] / (state.total[0] || 1), before = state.before[node] / (state.before[0] || 1)
   return {now, before, relative: Math.abs(now - before) < options.same ? 0 : (now - before) / Math.max(now, before)}
 }
@@ -19,7 +24,7 @@ function change_of(node) {
 const by_change = (relative) =>
   mixed(rgb(options.changes[1]), rgb(options.changes[relative > 0 ? 2 : 0]), Math.abs(relative) ** 0.75)
 
-function color_of(node) {
+export function color_of(node) {
   const frame = state.tree.frame[node]
   if (state.color === "change") return by_change(node === 0 ? 0 : change_of(node).relative)
   const color = state.color === "kind" ? by_category[frames.category[frame]] : by_group[frames.group[frame]]
@@ -27,7 +32,7 @@ function color_of(node) {
   return mixed(color, WHITE, (Math.imul(frames.function[frame] + 1, 0x9E3779B1) >>> 24) / 255 * 0.22)
 }
 
-function legend_items() {
+export function legend_items() {
   const item = (color, text) => h("span", {}, h("i", {style: `background:${color}`}), text)
   if (state.color === "change") {
     const [less, same, more] = options.changes

@@ -1,6 +1,17 @@
 // The controls above a flame graph, and the text next to them.
 
-const search_box = h("input", {type: "search", placeholder: "Search: text or /regex/", "aria-label": "Search frames",
+import {data, selection, options} from "./arguments.js"
+import {frames, matched_weight} from "./tree.js"
+import {h, counted, several, share, cut} from "./words.js"
+import {baseline, state, shown} from "./state.js"
+import {legend_items} from "./colors.js"
+import {text_of, redraw, resize, scroll_to_root} from "./drawing.js"
+import {about} from "./about.js"
+import {step, reset, search, switch_tree, to_widest_match, focus, select} from "./moves.js"
+import {save} from "./save.js"
+import {list_top, list_gone} from "./tables.js"
+
+export const search_box = h("input", {type: "search", placeholder: "Search: text or /regex/", "aria-label": "Search frames",
   spellcheck: "false", input: () => search(search_box.value), keydown: (event) => {
     event.stopPropagation()
     if (event.key === "Enter") to_widest_match()
@@ -31,19 +42,19 @@ function flip(code) {
 const several_lines = new Set(Array.from(frames.function)).size < frames.function.length
 const some_states = shown_states.filter((state) => state !== null)
 const colors = {kind: "by kind", module: "by module", ...(baseline ? {change: "by change"} : {})}
-const bar = h("div", {class: "bar"}, search_box, found,
+export const bar = h("div", {class: "bar"}, search_box, found,
   h("span", {class: "moves"}, back, forward, all, saved))
-const switches = h("div", {class: "bar"},
+export const switches = h("div", {class: "bar"},
   ...(some_states.length > 1 ? [h("span", {role: "group", "aria-label": "Shown states"}, ...some_states)] : []),
   choice("colors", colors, state.color, (value) => { state.color = value; redraw() }),
   ...(several_lines ? [choice("frame per", {line: "line", function: "function"}, options.by_line ? "line" : "function",
                               (value) => switch_tree(value === "line"))] : []),
   choice("root", {top: "at the top (icicle)", bottom: "at the bottom (flame)"}, state.inverted ? "top" : "bottom",
          (value) => { state.inverted = value === "top"; resize(state.rows); scroll_to_root() }))
-const legend = h("div", {class: "legend"})
-const what = h("div", {class: "shown", "aria-live": "polite"})
+export const legend = h("div", {class: "legend"})
+export const what = h("div", {class: "shown", "aria-live": "polite"})
 
-function describe_view() {
+export function describe_view() {
   const {total, before, drawn, tree} = state, zoomed = shown()
   back.disabled = state.at === 0
   forward.disabled = state.at === state.visited.length - 1

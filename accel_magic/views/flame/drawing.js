@@ -1,5 +1,14 @@
 // Draws a flame graph: frames, colors, texts and the number of rows.
 
+import {source, labels, outline, plot, box, options, cb_context} from "./arguments.js"
+import {label_of, laid_out} from "./tree.js"
+import {amount, mixed, packed, FADED} from "./words.js"
+import {state, shown} from "./state.js"
+import {color_of} from "./colors.js"
+import {describe_view} from "./controls.js"
+
+export const graph = () => cb_context.index.find_one(plot)?.canvas_view.events_el
+
 const pen = document.createElement("canvas").getContext("2d")
 const widths = new Map()
 const width_of = (letter) => {
@@ -21,11 +30,11 @@ function fitted(text, room) {
   return text
 }
 
-const text_width = (text) => Array.from(text).reduce((sum, letter) => sum + width_of(letter), 0)
-const text_of = (node) => node === 0 ? `all: ${amount(state.total[0])}`
+export const text_width = (text) => Array.from(text).reduce((sum, letter) => sum + width_of(letter), 0)
+export const text_of = (node) => node === 0 ? `all: ${amount(state.total[0])}`
   : label_of(state.tree.frame[node], state.tree.with_line)
 
-function redraw() {
+export function redraw() {
   const {tree, total} = state, width = Math.max(plot.inner_width, 1), zoomed = shown()
   const drawn = laid_out(tree, total, zoomed, options.least_px / width, options.most_rows, options.most_above)
   const count = drawn.node.length, colors = new Array(count)
@@ -54,14 +63,14 @@ function redraw() {
   describe_view()
 }
 
-function outlined() {
+export function outlined() {
   const k = state.focused ? state.drawn.node.indexOf(state.cursor) : -1, {left, right, row} = state.drawn
   outline.data = k < 0 ? {left: [], right: [], top: [], bottom: []}
     : {left: [left[k]], right: [right[k]], top: [row[k] + 0.04], bottom: [row[k] + 0.96]}
 }
 
 // The plot grows if a zoom shows deeper stacks; it does not shrink again, so that the page does not jump.
-function resize(rows) {
+export function resize(rows) {
   state.rows = rows
   plot.height = rows * options.row_px
   const [first, last] = state.inverted ? [rows, 0] : [0, rows]
@@ -69,14 +78,14 @@ function resize(rows) {
 }
 
 // If the stacks are higher than the box, scrolls to this row and its neighbors.
-function scroll_to(row) {
+export function scroll_to(row) {
   const element = cb_context.index.find_one(box)?.el
   if (!element) return
   const px = options.row_px, y = (state.inverted ? row : state.rows - 1 - row) * px
   element.scrollTop = Math.min(Math.max(element.scrollTop, y + 4 * px - element.clientHeight), y - 3 * px)
 }
 
-function scroll_to_root() {
+export function scroll_to_root() {
   const view = cb_context.index.find_one(box)
   if (view) setTimeout(() => { view.el.scrollTop = state.inverted ? 0 : view.el.scrollHeight }, 60)
 }

@@ -1,11 +1,13 @@
 // Puts the parts of a flame graph into its page, and handles Bokeh's events.
-//
-// This script and those before it are the body of one function, which runs once: accel_magic/views/flame/flame.py joins
-// them. Arguments: data, source (drawn frames), labels, outline (of the keyboard cursor's frame), plot, box (which
-// scrolls the plot), controls and table (panes above and below it), selection (of the heatmap: column `cells`, empty for
-// all; tags: the shown states, empty for all), options.
 
-const graph = () => cb_context.index.find_one(plot)?.canvas_view.events_el
+import {controls, table, selection, options} from "./arguments.js"
+import {h} from "./words.js"
+import {state, weigh} from "./state.js"
+import {graph, redraw, outlined, scroll_to_root} from "./drawing.js"
+import {about} from "./about.js"
+import {zoom, reset, search, switch_tree, focus, at, pressed, select} from "./moves.js"
+import {gone, top_table} from "./tables.js"
+import {bar, switches, legend, what} from "./controls.js"
 
 function put(pane, ...parts) {
   const [html] = pane.elements
@@ -34,6 +36,8 @@ function tapped(x, y) {
   focus()
 }
 
+const describe = (node, what) => about[what](node)
+
 function hear(event) {
   if (event === selection) select()
   else if (event.event_name !== undefined) tapped(event.x, event.y)
@@ -45,4 +49,4 @@ put(table, gone, top_table)
 if (options.by_line) weigh()
 else switch_tree(false)
 attach(50)
-return {state, redraw, select, search, zoom, reset, hear, describe: (node, what) => about[what](node)}
+export {state, redraw, select, search, zoom, reset, hear, describe}

@@ -26,6 +26,7 @@ from accel_magic.views.flame.data import KINDS, page_data, page_times, size
 from accel_magic.views.flame.heatmap import heatmap
 from accel_magic.views.flame.layout import Tree, tree
 from accel_magic.views.flame.timed import timed
+from accel_magic.views.scripts import page_script
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -57,13 +58,7 @@ NODES: Final = 60_000
 """Maximum number of frames in a page."""
 PAGE, LEAST_TIMED = 900_000, 150_000
 """Compressed bytes for all columns of a page, which keeps it below 1.5 MB; and the part reserved for times."""
-_PARTS: Final = ("tree", "words", "state", "colors", "drawing", "about", "moves", "save", "tables", "controls", "flame")
-_BODY: Final = "\n".join(Path(__file__).with_name(f"{part}.js").read_text(encoding="utf-8") for part in _PARTS)
-_SCRIPT: Final = f"""const flame = plot.__accel_magic_flame ??= (() => {{
-{_BODY}
-}})()
-flame.hear(cb_obj)
-"""
+_SCRIPT: Final = page_script(Path(__file__).with_name("flame.js"), "__accel_magic_flame")
 _TIP: Final = (
     '<div style="display: grid; grid-template-columns: auto 1fr; gap: 1px 8px; max-width: min(400px, 42vw);'
     ' overflow-wrap: anywhere"><b style="grid-column: 1 / -1; font-weight: 600">{}</b>{}</div>'

@@ -35,6 +35,7 @@ from accel_magic.recording.profile import NO_TIME, Profile, State, Unit
 from accel_magic.views.figures.plotting import GREY, PALETTE, displayed, label, linear_ticks, log_ticks, new_plot
 from accel_magic.views.flame.cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
 from accel_magic.views.format import BYTES, DURATIONS, bytes_text, count_text, duration_text
+from accel_magic.views.scripts import page_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,7 @@ HEIGHTS: Final = (60, 200)
 TICKS: Final = 8
 LABEL_PX: Final = 16
 """Height of a color bar label in pixels."""
-_SCRIPT: Final = Path(__file__).with_name("heatmap.js").read_text(encoding="utf-8")
+_SCRIPT: Final = page_script(Path(__file__).with_name("heatmap.js"), "__accel_magic_heatmap")
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 WHAT: Final = {
     State.CPU: "time on CPUs",
@@ -322,7 +323,7 @@ def _hover(plot: Any, cells: Any, unit: Unit) -> None:
     fields: dict[str, Any] = {
         key: CustomJSHover(
             args={"plot": plot},
-            code=f"return plot.__accel_magic_cell?.(special_vars.x, special_vars.y)[{at}] ?? ''",
+            code=f"return plot.__accel_magic_heatmap?.describe(special_vars.x, special_vars.y)[{at}] ?? ''",
         )
         for at, key in enumerate(("$x", "$y", "@image"))
     }

@@ -1,6 +1,13 @@
 // User actions in a flame graph: zooming, going back, searching, moving with keys.
 
-function zoom(node) {
+import {selection} from "./arguments.js"
+import {selected, entries_within, matched_frames} from "./tree.js"
+import {timed, entries, state, functions, weigh, tree_by} from "./state.js"
+import {graph, redraw, outlined, scroll_to} from "./drawing.js"
+import {sentence} from "./about.js"
+import {search_box, what} from "./controls.js"
+
+export function zoom(node) {
   if (node === state.zoomed) return
   state.visited = [...state.visited.slice(0, state.at + 1), node]
   state.at = state.visited.length - 1
@@ -13,20 +20,20 @@ function show(node) {
   scroll_to(state.drawn.dimmed)
 }
 
-function step(by) {
+export function step(by) {
   const to = state.at + by
   if (to < 0 || to >= state.visited.length) return
   state.at = to
   show(state.visited[to])
 }
 
-function reset() {
+export function reset() {
   search_box.value = ""
   Object.assign(state, {visited: [0], at: 0, text: "", trouble: "", matched: null})
   show(0)
 }
 
-function search(text) {
+export function search(text) {
   let trouble = ""
   try {
     state.matched = text === "" ? null : matched_frames(text, state.tree.with_line)
@@ -38,7 +45,7 @@ function search(text) {
   redraw()
 }
 
-function switch_tree(by_line) {
+export function switch_tree(by_line) {
   const before = state.tree
   state.tree = tree_by(by_line)
   const moved = (node) => by_line ? before.of.indexOf(node) : functions.of[node]
@@ -74,7 +81,7 @@ function move(where) {
   what.textContent = sentence(state.cursor)
 }
 
-function to_widest_match() {
+export function to_widest_match() {
   const {node, row, dimmed} = state.drawn
   const found = widest(node.map((_, k) => k).filter((k) => k >= dimmed && state.matched?.[state.tree.frame[node[k]]] === 1))
   if (found !== undefined) {
@@ -84,14 +91,14 @@ function to_widest_match() {
   focus()
 }
 
-const focus = () => graph()?.focus({preventScroll: true})
+export const focus = () => graph()?.focus({preventScroll: true})
 
-function at(x, y) {
+export function at(x, y) {
   const {node, left, right, row} = state.drawn
   return node.find((_, k) => row[k] === Math.floor(y) && left[k] <= x && x < right[k])
 }
 
-function pressed(event) {
+export function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return
   const [out, in_] = state.inverted ? ["ArrowUp", "ArrowDown"] : ["ArrowDown", "ArrowUp"]
   const does = {
@@ -104,4 +111,14 @@ function pressed(event) {
   event.preventDefault()
   event.stopPropagation()
   does()
+}
+
+// Applies the heatmap's selection and the states that are switched on.
+export function select() {
+  const cells = selection.data.cells ?? []
+  state.cells = cells.length ? selected(Array.from(cells)) : null
+  state.within = state.cells === null ? entries : entries_within(timed, state.cells)
+  state.line_own = state.line_total = null
+  weigh()
+  redraw()
 }

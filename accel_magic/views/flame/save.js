@@ -1,5 +1,12 @@
 // Saves a flame graph as SVG as it is drawn; each frame's tooltip becomes its title.
 
+import {source, labels, plot, options} from "./arguments.js"
+import {h, hex} from "./words.js"
+import {state} from "./state.js"
+import {text_width} from "./drawing.js"
+import {sentence} from "./about.js"
+import {legend} from "./controls.js"
+
 const LINE_PX = 18, EDGE_PX = 10
 
 // Replaces characters that are not allowed in XML, such as control characters in a name.
@@ -59,7 +66,7 @@ function svg() {
     ...legends)
 }
 
-function save() {
+export function save() {
   const text = new XMLSerializer().serializeToString(svg())
   const url = URL.createObjectURL(new Blob([text], {type: "image/svg+xml"}))
   h("a", {href: url, download: "flame.svg"}).click()

@@ -1,14 +1,20 @@
 // The tables below a flame graph: top frames, and frames that only the baseline has.
 
-const gone = h("details", {hidden: true})
-const top_table = h("details", {toggle: () => list_top()}, h("summary", {}, "Top frames as a table"))
+import {options} from "./arguments.js"
+import {frames, label_of, top_frames} from "./tree.js"
+import {h, several, amount, share} from "./words.js"
+import {lines, state, weigh_lines} from "./state.js"
+import {text_of} from "./drawing.js"
+
+export const gone = h("details", {hidden: true})
+export const top_table = h("details", {toggle: () => list_top()}, h("summary", {}, "Top frames as a table"))
 
 function rows_of(heads, rows) {
   return h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((text) => h("th", {scope: "col"}, text)))),
     h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((text) => h("td", {title: text}, text))))))
 }
 
-function list_top() {
+export function list_top() {
   if (!top_table.open) return
   weigh_lines()
   const sum = state.total[0]
@@ -19,7 +25,7 @@ function list_top() {
      options.kinds[frames.kind[frame]]])))
 }
 
-function list_gone(before) {
+export function list_gone(before) {
   const {tree, total} = state, nodes = []
   for (let i = 1; i < tree.count; i++) {
     if (before[i] > 0 && total[i] === 0 && (total[tree.parent[i]] > 0 || tree.parent[i] === 0)) nodes.push(i)

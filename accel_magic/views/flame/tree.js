@@ -1,13 +1,15 @@
 // The computations of a flame graph: trees, weights, positions and matches. Draws nothing and does not access the page.
-// Argument: data (accel_magic/views/flame/data.py). A parent's number is smaller than its children's; 0 is the root.
+// A parent's number is smaller than its children's; 0 is the root.
 
-const frames = data.frames
-const texts = JSON.parse(new TextDecoder().decode(data.texts))
-const name_of = (frame) => texts.names[frames.name[frame]]
-const file_of = (frame) => texts.files[frames.file[frame]]
+import {data} from "./arguments.js"
+
+export const frames = data.frames
+export const texts = JSON.parse(new TextDecoder().decode(data.texts))
+export const name_of = (frame) => texts.names[frames.name[frame]]
+export const file_of = (frame) => texts.files[frames.file[frame]]
 
 // The label that Python made, reassembled; without the line if frames that differ only in line are merged.
-function label_of(frame, with_line) {
+export function label_of(frame, with_line) {
   const tail = texts.tails[frames.tail[frame]]
   if (tail[0] === "\x01") return tail.slice(1)
   return name_of(frame) + (with_line ? tail.replace("\0", frames.line[frame]) : tail.replace(":\0", ""))
@@ -21,9 +23,9 @@ function added(steps) {
   return Int32Array.from(steps, (step) => at += step)
 }
 
-const entries_of = ({node, state, weight}) => ({node: added(node), state, weight: unpacked(weight)})
+export const entries_of = ({node, state, weight}) => ({node: added(node), state, weight: unpacked(weight)})
 
-function timed_of({node, cell, state, weight, begun, ended}) {
+export function timed_of({node, cell, state, weight, begun, ended}) {
   let at = 0
   const cells = Int32Array.from(cell, (step, i) => at = node[i] > 0 ? step : at + step)
   return {node: added(node), cell: cells, state, weight: unpacked(weight), begun, ended}
@@ -31,7 +33,7 @@ function timed_of({node, cell, state, weight, begun, ended}) {
 
 // The selected cells of `timed`, and the number of selected ns from a cell on. `cells`: those of the heatmap, which may
 // be finer; null for all.
-function selected(cells) {
+export function selected(cells) {
   const {column_ns, rows, columns, step} = data.grid, count = columns * rows
   const start = (cell) => Math.floor(cell / rows) * column_ns + Math.ceil((cell % rows) * column_ns / rows)
   const has = new Uint8Array(count).fill(cells === null ? 1 : 0), from = new Float64Array(count + 1)
@@ -41,7 +43,7 @@ function selected(cells) {
 }
 
 // The weights of `timed` in these cells (from `selected`).
-function entries_within({node, cell, state, weight, begun, ended}, {has, from}) {
+export function entries_within({node, cell, state, weight, begun, ended}, {has, from}) {
   const part = Float64Array.from(weight, (all, i) => has[cell[i]] ? all : 0)
   if (begun !== null) {
     for (let i = 0; i < part.length; i++) part[i] += begun[i] * from[cell[i] + 1] - ended[i] * from[cell[i]]
@@ -50,7 +52,7 @@ function entries_within({node, cell, state, weight, begun, ended}, {has, from}) 
 }
 
 // The tree with a node for each frame, line included, under its parent.
-function tree_of_lines() {
+export function tree_of_lines() {
   const count = data.depth.length
   const parent = new Int32Array(count).fill(-1), above = new Int32Array(65536)
   for (let i = 1; i < count; i++) {
@@ -62,7 +64,7 @@ function tree_of_lines() {
 }
 
 // The tree in which siblings that differ only in line are one node, `of` each; siblings are sorted by `total`, descending.
-function tree_of_functions(lines, total_of) {
+export function tree_of_functions(lines, total_of) {
   const parent = [], frame = [], depth = [], known = new Map(), of = new Int32Array(lines.count)
   const functions = lines.count + 1
   for (let i = 0; i < lines.count; i++) {
@@ -85,20 +87,20 @@ function tree_of_functions(lines, total_of) {
 }
 
 // Weight of the stacks that end in each node. `states`: whether each state counts, by number.
-function own_of({count, of}, {node, state, weight}, states) {
+export function own_of({count, of}, {node, state, weight}, states) {
   const own = new Float64Array(count)
   for (let i = 0; i < node.length; i++) if (states[state[i]]) own[of[node[i]]] += weight[i]
   return own
 }
 
-function totals_of(tree, own) {
+export function totals_of(tree, own) {
   const total = own.slice()
   for (let i = tree.count - 1; i > 0; i--) total[tree.parent[i]] += total[i]
   return total
 }
 
 // The node and its ancestors, the root last.
-function path_of(tree, node) {
+export function path_of(tree, node) {
   const path = []
   for (let i = node; i >= 0; i = tree.parent[i]) path.push(i)
   return path
@@ -107,7 +109,7 @@ function path_of(tree, node) {
 // The frames to draw, with `zoomed` as wide as the plot: its ancestors above it, and its descendants with at least the
 // share `least` of the width. Left and right edges from 0 to 1; rows from 0. `rows`: deeper frames are left out;
 // `most_above`: if there are more ancestors, the outer ones are left out.
-function laid_out(tree, total, zoomed, least, rows, most_above) {
+export function laid_out(tree, total, zoomed, least, rows, most_above) {
   const {count, parent, order} = tree
   const above = path_of(tree, zoomed).reverse()
   const skipped = Math.max(above.length - 1 - most_above, 0)
@@ -146,14 +148,14 @@ function matcher(text) {
   return (label) => label.toLowerCase().includes(wanted)
 }
 
-function matched_frames(text, with_line) {
+export function matched_frames(text, with_line) {
   const finds = matcher(text)
   return Uint8Array.from(frames.name, (_, frame) =>
     frame > 0 && (finds(label_of(frame, with_line)) || finds(file_of(frame))) ? 1 : 0)
 }
 
 // Weight below `zoomed` of stacks with a match, each counted once even if several of its frames match; and the matches.
-function matched_weight(tree, total, zoomed, matched) {
+export function matched_weight(tree, total, zoomed, matched) {
   const covered = new Uint8Array(tree.count), inside = new Uint8Array(tree.count)
   let weight = 0, nodes = 0
   for (let i = 0; i < tree.count; i++) {
@@ -169,7 +171,7 @@ function matched_weight(tree, total, zoomed, matched) {
 
 // Frames by own weight, as [frame, own, total]; in `total` a stack counts once even if it has the frame several times.
 // `by_line`: whether frames that differ only in line are separate.
-function top_frames(lines, own, total, by_line, most) {
+export function top_frames(lines, own, total, by_line, most) {
   const key_of = by_line ? (frame) => frame : (frame) => frames.function[frame]
   const sums = new Map(), stack = [], active = new Map()
   for (let i = 1; i < lines.count; i++) {
