@@ -1,6 +1,7 @@
 """Programs for whole blocks on the CPU device: when they run, what they are given, and which blocks workers steal."""
 
 import heapq
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,46 +232,7 @@ def test_identity_helpers_return_what_the_blocks_first_thread_would_get(ptx, pro
     assert set(sites["kernel"][events["site"].unique()]) == {kernel}
 
 
-SHARED = """
-struct block { u64 entered, threads, left; };
-GPU_MAP(blocks, BPF_MAP_TYPE_GPU_ARRAY, u32, struct block, 64);
-u64 early, late, entries;
-SEC("gpu/block_enter") int enter(struct gpu_block_ctx *ctx)
-{
-	u32 key = ctx->block;
-	struct block *block = bpf_map_lookup_elem(&blocks, &key);
-	if (block)
-		block->entered += 1;
-	entries++;
-	return 0;
-}
-SEC("gpu/entry") int first(struct gpu_ctx *ctx)
-{
-	u32 key = gpu_block_number();
-	struct block *block = bpf_map_lookup_elem(&blocks, &key);
-	if (block && block->entered == 0)
-		__sync_fetch_and_add(&early, 1);
-	return 0;
-}
-SEC("gpu/exit") int last(struct gpu_ctx *ctx)
-{
-	u32 key = gpu_block_number();
-	struct block *block = bpf_map_lookup_elem(&blocks, &key);
-	if (block && block->left)
-		__sync_fetch_and_add(&late, 1);
-	if (block)
-		__sync_fetch_and_add(&block->threads, 1);
-	return 0;
-}
-SEC("gpu/block_exit") int leave(struct gpu_block_ctx *ctx)
-{
-	u32 key = ctx->block;
-	struct block *block = bpf_map_lookup_elem(&blocks, &key);
-	if (block)
-		block->left = block->threads;
-	return 0;
-}
-"""
+SHARED = Path(__file__).with_name("shared_by_blocks.bpf.c").read_text("utf-8")
 
 
 @pytest.mark.parametrize("more", ["", DECIDE.format(answer="1")], ids=["", "stealing"])

@@ -1,6 +1,7 @@
 """Races that kernels have on purpose, each beside the same kernel without it."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,92 +14,7 @@ from accel_magic.gpu_tools import TOOLS
 from accel_magic.gpu_tools.tool import ToolData
 from tests.support.paths import ROOT
 
-SOURCE = r"""
-extern "C" __global__ void reduced(const int *in, int *out) {
-    __shared__ int part[128];
-    part[threadIdx.x] = in[blockIdx.x * 128 + threadIdx.x];                             // fills
-    BARRIER;
-    for (int step = 64; step; step /= 2) {
-        if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];          // adds
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) atomicAdd(out, part[0]);
-}
-extern "C" __global__ void tiles(const int *in, int *out) {
-    __shared__ int tile[16][17];
-    for (int k = 0; k < 3; k++) {
-        tile[threadIdx.y][threadIdx.x] = in[k * 256 + threadIdx.y * 16 + threadIdx.x];  // loads a tile
-        __syncthreads();
-        out[k * 256 + threadIdx.y * 16 + threadIdx.x] = tile[threadIdx.x][threadIdx.y]; // uses it
-        BARRIER;
-    }
-}
-extern "C" __global__ void reversed(int *out) {
-    __shared__ int line[32];
-    line[threadIdx.x] = threadIdx.x;                                                    // of its warp
-    WARP_BARRIER;
-    out[blockIdx.x * 32 + threadIdx.x] = line[31 - threadIdx.x];                        // of another lane
-}
-extern "C" __global__ void halves(int *out) {
-    __shared__ int line[64];
-    int lane = threadIdx.x % 16, first = threadIdx.x - lane;
-    for (int k = 0; k < 2 + (first & 16) / 16; k++) {
-        line[threadIdx.x] = threadIdx.x + k;                                            // own half
-        if (MASKED) __syncwarp(0xffff << (first & 16));
-        out[threadIdx.x] = line[first + 15 - lane];                                     // mirrored
-        if (MASKED) __syncwarp(0xffff << (first & 16));
-    }
-}
-extern "C" __global__ void counted(const unsigned char *in, unsigned *out) {
-    __shared__ unsigned bins[256];
-    bins[threadIdx.x] = 0;
-    __syncthreads();
-    COUNT(&bins[in[threadIdx.x]]);                                                      // counts
-    __syncthreads();
-    atomicAdd(&out[threadIdx.x], bins[threadIdx.x]);
-}
-extern "C" __global__ void shifted(int *out, const int *in) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = FROM[i ^ 32] + 1;                                                          // neighbor
-}
-extern "C" __global__ void last_block(int *part, unsigned *done, int *out) {
-    __shared__ bool last;
-    if (threadIdx.x == 0) {
-        part[blockIdx.x] = blockIdx.x;                                                  // leaves
-        __threadfence();
-        last = SIGNAL;
-    }
-    __syncthreads();
-    if (last && threadIdx.x < gridDim.x) out[threadIdx.x] = part[threadIdx.x];          // collects
-}
-extern "C" __global__ void partly(int *out, int n) {
-    __shared__ int line[64];
-    if (threadIdx.x < n) line[threadIdx.x] = threadIdx.x;
-    __syncthreads();
-    out[threadIdx.x] = line[63 - threadIdx.x];                                          // reads all
-}
-extern "C" __global__ void one_cell(int *out) {
-    __shared__ int cell;
-    if (threadIdx.x == 0 || ALL) cell = threadIdx.x;                                    // all
-    __syncthreads();
-    out[threadIdx.x] = cell;
-}
-extern "C" __global__ void bytes(unsigned char *out, const unsigned *in) {
-    int i = threadIdx.x;
-    if (i < 32) out[i] = i;                                                             // one byte
-    else *(unsigned *)&out[WORD + 4 * (i - 32)] = in[i];                                // four
-}
-extern "C" __global__ void named(int *out) {
-    __shared__ int box[64];
-    if (threadIdx.x < 64) {
-        box[threadIdx.x] = threadIdx.x;
-        asm volatile("bar.arrive 1, 128;" ::: "memory");
-    } else {
-        asm volatile("bar.sync 1, 128;" ::: "memory");
-        out[threadIdx.x - 64] = box[127 - threadIdx.x];
-    }
-}
-"""
+SOURCE = Path(__file__).with_name("racing.cu").read_text("utf-8")
 LANES = r"""
 extern "C" __global__ void left(int *out, int n) {
     int i = threadIdx.x;
@@ -332,9 +248,9 @@ def test_with_lost_records_nothing_is_compared(racing):
 
 SAMPLES = ROOT / "tests/unit/devices/sim/samples"
 FOREIGN = {
-    "reduce": (7, 160, [ints(1000), np.zeros(1, np.int32), 1000], 0),
+    "reduce": (3, 160, [ints(400), np.zeros(1, np.int32), 400], 0),
     "scan": (1, 512, [np.ones(512, np.uint32), np.zeros(512, np.uint32)], 2048),
-    "transpose": ((3, 2), (32, 8), [np.ones((45, 70), np.float32), np.zeros((70, 45), np.float32), 70, 45], 0),
+    "transpose": ((2, 1), (32, 8), [np.ones((30, 40), np.float32), np.zeros((40, 30), np.float32), 40, 30], 0),
     "early_return": (3, 128, [np.zeros((3, 128), np.int32), 70], 0),
 }
 
