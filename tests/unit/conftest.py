@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from accel_magic.kernel import buckets
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
 from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+from tests.support import compilers
 
 MACHINE = {
     "kernel": "6.18.0-test",
@@ -19,6 +21,17 @@ MACHINE = {
     "python": "3.11.0",
     "accel_magic": "0.0.0",
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_outputs_of_compilers(tmp_path_factory):
+    """Compile each program once per run, in whichever process of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        compilers.keep(folder, patch)
+        yield
 
 
 def point(id_, spec, *, latency=False, scope="all", **fields):

@@ -6,6 +6,7 @@ import pytest
 import accel_magic
 from accel_magic.gpu.adapters import nvrtc
 from tests.every_step import lines_run
+from tests.support.thorough import choose
 
 SOURCE = """
 extern "C" __global__ void products(float *out, const float *x, const float *w, int n)
@@ -61,14 +62,18 @@ def test_the_tenth_module_is_loaded_with_no_more_work_than_the_second():
     source = 'extern "C" __global__ void k{}(float *x) {{ for (int i = 0; i < 9; i++) x[threadIdx.x] += x[i]; }}'
     texts = [nvrtc.compile(source.format(number)) for number in range(10)]
     with accel_magic.gputrace("memtrace", "pagetrace", device="cpu"):
-        runs = [lines_run(lambda text=text: nvrtc.CpuKernel(text)[1, 32](np.ones(32, np.float32))) for text in texts]
-    assert max(runs[1:]) < 1.01 * min(runs[1:])
-    assert max(runs[1:]) <= runs[0]
+        loads = [lambda text=text: nvrtc.CpuKernel(text)[1, 32](np.ones(32, np.float32)) for text in texts]
+        first, second = map(lines_run, loads[:2])
+        for load in loads[2:-1]:  # counting lines takes long
+            load()
+        tenth = lines_run(loads[-1])
+    assert tenth < 1.01 * second
+    assert max(second, tenth) <= first
 
 
 def test_in_a_long_loop_with_diverged_programs_each_warp_makes_one_request_per_access(kernel):
     """Scattered pages make the lanes of a warp leave the program at different moments, thousands of times."""
-    n = 128
+    n = choose(64, 128)
     with accel_magic.gputrace("memtrace", "pagetrace", device="cpu") as trace:
         out = multiply(kernel, n)
     assert (out == n).all()
@@ -87,8 +92,8 @@ def test_in_a_long_loop_with_diverged_programs_each_warp_makes_one_request_per_a
 @pytest.mark.parametrize("tool", ["kernelcount", "memtrace", "pagetrace", "races"])
 @pytest.mark.parametrize("name", ["locked", "waited"])
 def test_a_lock_that_the_lanes_of_a_warp_contend_for_is_released_under_each_tool(kernel, tool, name):
-    count = np.zeros(1, np.int32)
+    count, lanes = np.zeros(1, np.int32), choose(16, 32)
     with accel_magic.gputrace(tool, device="cpu") as trace:
-        kernel(name)[1, 32](np.zeros(1, np.int32), count)
-    assert count[0] == 32
+        kernel(name)[1, lanes](np.zeros(1, np.int32), count)
+    assert count[0] == lanes
     assert trace.result.lost == 0

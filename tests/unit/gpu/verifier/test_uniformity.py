@@ -12,6 +12,7 @@ from accel_magic.gpu.verifier import safety, uniformity
 from accel_magic.gpu.verifier.lanes import Level, Own
 from accel_magic.gpu.verifier.simt import Runners, runners
 from tests.support.ebpf import assemble
+from tests.support.thorough import choose
 from tests.unit.gpu.verifier import lane_programs
 from tests.unit.gpu.verifier.threads import BLOCKS, LANES, THREADS, WARPS, Machine, together
 
@@ -103,13 +104,13 @@ def claims_that_fail(seed, launches=2, per="thread"):
     return failed, alike
 
 
-@pytest.mark.parametrize("seeds", [range(start, start + 10) for start in range(0, 20, 10)], ids=str)
+@pytest.mark.parametrize("seeds", [range(start, start + 5) for start in range(0, choose(10, 20), 5)], ids=str)
 def test_claims_about_random_programs_hold_when_they_run(seeds):
     """`claims_that_fail` takes any seed; each is another program."""
     found = {seed: claims_that_fail(seed) for seed in seeds}
 
     assert {seed: failed for seed, (failed, _) in found.items() if failed} == {}
-    assert sum(alike for _, alike in found.values()) > 1000
+    assert sum(alike for _, alike in found.values()) > 500
 
 
 def test_claims_hold_if_only_leaders_run():

@@ -75,7 +75,7 @@ def make_deb(folder, name, version, files, *, packing="xz", depends=""):
             target.chmod(0o755)
     file = folder / f"{name}_{version.replace(':', '%3a')}_amd64.deb"
     subprocess.run(
-        ["dpkg-deb", "--root-owner-group", f"-Z{packing}", "-b", tree, file], check=True, capture_output=True
+        ["dpkg-deb", "--root-owner-group", f"-Z{packing}", "-z1", "-b", tree, file], check=True, capture_output=True
     )
     shutil.rmtree(tree)
     return file
