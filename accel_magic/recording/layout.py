@@ -44,7 +44,10 @@ _MOST_POINTS = 1 << 16  # `point` is uint16
 
 
 _BODY = frozenset(
-    {"plan", "columns", "hits", "lost", "unpaired", "totals", "histograms", "stacks", "process", "flame", "nodes"}
+    {
+        *("plan", "columns", "hits", "lost", "unpaired", "totals", "histograms", "stacks", "process", "flame"),
+        *("observed", "nodes"),
+    }
 )
 """Entries of the body; what subsystems recorded is beside them, by their names."""
 
