@@ -21,7 +21,7 @@ from tests.support import callers, users
 CAPABILITIES = "+bpf,+perfmon,+dac_read_search"
 HEAD = """
 import ctypes, json, os, subprocess, sys, time
-import accel_magic
+import accel_magic.subsystems
 from accel_magic.errors import AccelMagicError
 libc = ctypes.CDLL(None)
 
