@@ -22,6 +22,7 @@ from accel_magic.gpu.host.running import HostPrograms
 from accel_magic.gpu.instrument import Instrumenter
 from accel_magic.gpu.live import Feed, GpuSample, sample_of, together
 from accel_magic.gpu.maps.history import History
+from accel_magic.gpu.maps import live as live_maps
 from accel_magic.gpu.maps.live import LiveMaps
 from accel_magic.gpu.maps.shared import allocate_all
 from accel_magic.gpu_tools import TOOLS
@@ -262,12 +263,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
         """
         attached = self._attached
         if attached is None:
-            raise TraceStateError(
-                "this trace has no maps yet",
-                why="its block was not entered",
-                fix="call maps_now() inside the `with` block",
-                code="gpu.maps-not-yet",
-            )
+            raise live_maps.ended() if self.has_result else live_maps.not_started()
         return attached.live.frames(attached.on_cpu.contents())
 
     def go(self) -> None:

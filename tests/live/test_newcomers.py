@@ -475,9 +475,10 @@ def test_the_fix_of_a_mistake_in_the_shell_can_be_followed(mistake, typed, fille
 
 def test_every_error_of_the_front_ends_has_a_mistake_here_or_needs_another_machine():
     folders = [Path(accel_magic.__file__).with_name(name) for name in ("probes", "magics", "command_line")]
+    presets = Path(accel_magic.__file__).with_name("subsystems").rglob("preset.py")
     calls = [
         {each.arg: each.value for each in node.keywords}
-        for path in (path for folder in folders for path in folder.rglob("*.py"))
+        for path in [*(path for folder in folders for path in folder.rglob("*.py")), *presets]
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
     ]

@@ -37,6 +37,26 @@ KEPT_LIMIT: Final = 1 << 30
 """Bytes of records kept of one ring."""
 
 
+def not_started() -> TraceStateError:
+    """Return the error of reading maps before the block."""
+    return TraceStateError(
+        "this trace has no maps yet",
+        why="its block was not entered",
+        fix="call maps_now() inside the `with` block",
+        code="gpu.maps-not-yet",
+    )
+
+
+def ended() -> TraceStateError:
+    """Return the error of reading maps after the block."""
+    return TraceStateError(
+        "this trace has no maps any more",
+        why="its block has ended",
+        fix="after the block, use `result.maps`",
+        code="gpu.maps-gone",
+    )
+
+
 @dataclass
 class Ring:
     """One ring, and the records read from it so far.
@@ -192,12 +212,7 @@ class LiveMaps:
     def _contents(self, *, last: bool) -> list[MapContent]:
         with self._lock:
             if self._closed:
-                raise TraceStateError(
-                    "this trace has no maps any more",
-                    why="its block has ended",
-                    fix="after the block, use `result.maps`",
-                    code="gpu.maps-gone",
-                )
+                raise ended()
             if last:
                 self._drain_the_rest()
             else:
