@@ -15,14 +15,14 @@ from accel_magic.api.gpu_recording import recording_of
 from accel_magic.demangle import means
 from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.devices.targets import opened, target
-from accel_magic.errors import MachineError, ProbeError, TraceStateError
+from accel_magic.errors import MachineError, ProbeError
 from accel_magic.gpu import adapters, programs
 from accel_magic.gpu.host.attach_points import check_bindings
 from accel_magic.gpu.host.running import HostPrograms
 from accel_magic.gpu.instrument import Instrumenter
 from accel_magic.gpu.live import Feed, GpuSample, sample_of, together
-from accel_magic.gpu.maps.history import History
 from accel_magic.gpu.maps import live as live_maps
+from accel_magic.gpu.maps.history import History
 from accel_magic.gpu.maps.live import LiveMaps
 from accel_magic.gpu.maps.shared import allocate_all
 from accel_magic.gpu_tools import TOOLS
