@@ -21,29 +21,29 @@ from accel_magic.errors import (
 
 if TYPE_CHECKING:
     from accel_magic.api.driver_policy import DriverPolicy, attach_policy
-    from accel_magic.api.flame import FlameTrace
     from accel_magic.api.flame_options import FlameOptions
+    from accel_magic.api.flame_trace import FlameTrace
     from accel_magic.api.gpupolicy import gpupolicy, gpuschedule
     from accel_magic.api.gputrace import GpuTrace
     from accel_magic.api.lab import trace_lab
     from accel_magic.api.open import open_result
-    from accel_magic.api.program import ProgramTrace, trace_program
+    from accel_magic.api.probe_trace import Trace
+    from accel_magic.api.program_trace import ProgramTrace, trace_program
     from accel_magic.api.replay import replay
     from accel_magic.api.tasks import collect_tasks
-    from accel_magic.api.trace import Trace
     from accel_magic.api.trace_options import Options
     from accel_magic.api.tracing import flame, gputrace, trace
     from accel_magic.itt.marking import task
     from accel_magic.result_bases.base import Result
     from accel_magic.result_bases.comparison import GpuComparison, PolicyComparison, ProfileComparison, TraceComparison
     from accel_magic.result_bases.profile import ProfileResult
-    from accel_magic.results.driver import DriverResult
-    from accel_magic.results.flame import FlameResult, SampledResult
-    from accel_magic.results.gpu import GpuResult
-    from accel_magic.results.policies import PolicyResult
-    from accel_magic.results.program import ProgramResult
-    from accel_magic.results.scheduling import ScheduleResult
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.driver_result import DriverResult
+    from accel_magic.results.flame_result import FlameResult, SampledResult
+    from accel_magic.results.gpu_result import GpuResult
+    from accel_magic.results.policy_result import PolicyResult
+    from accel_magic.results.program_result import ProgramResult
+    from accel_magic.results.scheduling_result import ScheduleResult
+    from accel_magic.results.trace_result import TraceResult
     from accel_magic.steps.marking import step
     from accel_magic.subsystems.iaprof.result import IaprofResult
 
@@ -99,22 +99,22 @@ __all__ = [
 
 _LAZY = {
     "DriverPolicy": ("accel_magic.api.driver_policy", "DriverPolicy"),
-    "DriverResult": ("accel_magic.results.driver", "DriverResult"),
+    "DriverResult": ("accel_magic.results.driver_result", "DriverResult"),
     "attach_policy": ("accel_magic.api.driver_policy", "attach_policy"),
     "PolicyComparison": ("accel_magic.result_bases.comparison", "PolicyComparison"),
-    "PolicyResult": ("accel_magic.results.policies", "PolicyResult"),
-    "ScheduleResult": ("accel_magic.results.scheduling", "ScheduleResult"),
+    "PolicyResult": ("accel_magic.results.policy_result", "PolicyResult"),
+    "ScheduleResult": ("accel_magic.results.scheduling_result", "ScheduleResult"),
     "gpupolicy": ("accel_magic.api.gpupolicy", "gpupolicy"),
     "gpuschedule": ("accel_magic.api.gpupolicy", "gpuschedule"),
     "Options": ("accel_magic.api.trace_options", "Options"),
-    "Trace": ("accel_magic.api.trace", "Trace"),
+    "Trace": ("accel_magic.api.probe_trace", "Trace"),
     "trace": ("accel_magic.api.tracing", "trace"),
     "FlameOptions": ("accel_magic.api.flame_options", "FlameOptions"),
-    "FlameResult": ("accel_magic.results.flame", "FlameResult"),
-    "FlameTrace": ("accel_magic.api.flame", "FlameTrace"),
+    "FlameResult": ("accel_magic.results.flame_result", "FlameResult"),
+    "FlameTrace": ("accel_magic.api.flame_trace", "FlameTrace"),
     "flame": ("accel_magic.api.tracing", "flame"),
     "GpuComparison": ("accel_magic.result_bases.comparison", "GpuComparison"),
-    "GpuResult": ("accel_magic.results.gpu", "GpuResult"),
+    "GpuResult": ("accel_magic.results.gpu_result", "GpuResult"),
     "GpuTrace": ("accel_magic.api.gputrace", "GpuTrace"),
     "gputrace": ("accel_magic.api.tracing", "gputrace"),
     "collect_tasks": ("accel_magic.api.tasks", "collect_tasks"),
@@ -124,14 +124,14 @@ _LAZY = {
     "IaprofResult": ("accel_magic.subsystems.iaprof.result", "IaprofResult"),
     "ProfileComparison": ("accel_magic.result_bases.comparison", "ProfileComparison"),
     "ProfileResult": ("accel_magic.result_bases.profile", "ProfileResult"),
-    "ProgramResult": ("accel_magic.results.program", "ProgramResult"),
-    "ProgramTrace": ("accel_magic.api.program", "ProgramTrace"),
+    "ProgramResult": ("accel_magic.results.program_result", "ProgramResult"),
+    "ProgramTrace": ("accel_magic.api.program_trace", "ProgramTrace"),
     "trace_lab": ("accel_magic.api.lab", "trace_lab"),
-    "trace_program": ("accel_magic.api.program", "trace_program"),
+    "trace_program": ("accel_magic.api.program_trace", "trace_program"),
     "Result": ("accel_magic.result_bases.base", "Result"),
-    "SampledResult": ("accel_magic.results.flame", "SampledResult"),
+    "SampledResult": ("accel_magic.results.flame_result", "SampledResult"),
     "TraceComparison": ("accel_magic.result_bases.comparison", "TraceComparison"),
-    "TraceResult": ("accel_magic.results.trace", "TraceResult"),
+    "TraceResult": ("accel_magic.results.trace_result", "TraceResult"),
     "open": ("accel_magic.api.open", "open_result"),
 }
 

@@ -26,7 +26,7 @@ FIX: Final = "install a C compiler with its headers: apt install gcc libc6-dev"
 
 
 @dataclass(frozen=True)
-class Program:
+class CProgram:
     """How a program or library is built.
 
     Attributes:
@@ -71,13 +71,13 @@ def is_built_from(path: Path, text: str) -> bool:
     return path.is_file() and text.encode() in path.read_bytes()
 
 
-def build(program: Program, target: Path, *, compiler: str | None = None) -> None:
+def build(program: CProgram, target: Path, *, compiler: str | None = None) -> None:
     """Compile a program to a file, replacing it. Raises MachineError: there is no C compiler, or it failed."""
     flags, sources = (*_FLAGS, *program.flags), map(str, program.sources)
     _run(program, [_compiler(program, compiler), *flags, "-o", str(target), *sources, *program.libraries])
 
 
-def compile_program(program: Program, folder: Path, *, compiler: str | None = None) -> Path:
+def compile_program(program: CProgram, folder: Path, *, compiler: str | None = None) -> Path:
     """Compile a program into a folder, unless it was already built there from the same sources, flags and compiler.
 
     Args:
@@ -116,7 +116,7 @@ def compile_program(program: Program, folder: Path, *, compiler: str | None = No
         ) from None
 
 
-def _run(program: Program, command: list[str]) -> None:
+def _run(program: CProgram, command: list[str]) -> None:
     try:
         done = subprocess.run(
             command,
@@ -142,11 +142,11 @@ def _first_error(messages: str) -> str:
     return next(errors, lines[0] if lines else "it printed no message")
 
 
-def _not_compiled(program: Program, why: str) -> MachineError:
+def _not_compiled(program: CProgram, why: str) -> MachineError:
     return MachineError(f"cannot compile {program.name}", why=why, fix=FIX, code="native.not-compiled")
 
 
-def _compiler(program: Program, wanted: str | None) -> str:
+def _compiler(program: CProgram, wanted: str | None) -> str:
     names = (wanted,) if wanted else (os.environ.get("CC", ""), *_NAMES, *_numbered())
     found = next((path for path in map(shutil.which, filter(None, names)) if path), None)
     if found is None:

@@ -28,7 +28,7 @@ _END_S = 1.0
 
 
 @dataclass(frozen=True)
-class Helper:
+class HelperProcess:
     """A helper process.
 
     Attributes:
@@ -78,7 +78,7 @@ class Helper:
 
 def start_process(
     command: Sequence[str], *arguments: str, what: str, environment: dict[str, str] | None = None
-) -> Helper:
+) -> HelperProcess:
     """Start a helper process.
 
     Args:
@@ -119,7 +119,7 @@ def start_process(
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError):  # it holds the descriptors of all traces, so it gets the hard limit
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (most, most))
-    return Helper(process, ours, errors)
+    return HelperProcess(process, ours, errors)
 
 
 def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from accel_magic.analysis.frames import events_frame
 from accel_magic.api.trace_options import Options
-from accel_magic.kernel.attach.engine import KernelEngine
-from accel_magic.kernel.mapped import map_file, map_value
-from accel_magic.kernel.records.rings import Ring
-from accel_magic.recording.decode import decode
+from accel_magic.kernel.attach.kernel_engine import KernelEngine
+from accel_magic.kernel.mapped_memory import map_file, map_value
+from accel_magic.kernel.records.rings import RecordRing
+from accel_magic.recording.record_decoder import decode
 from benchmarks import peers, workloads
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import TRACEPOINT
@@ -56,7 +56,7 @@ def _ours(calls: int) -> float:
         control["enabled"] = 0
         attachment.detach()
         # Mapped before the clock starts, like the peer's ring.
-        ring = Ring(attachment.ring_fds[0], attachment.ring_sizes[0], attachment.layout.record(0))
+        ring = RecordRing(attachment.ring_fds[0], attachment.ring_sizes[0], attachment.layout.record(0))
         file = os.memfd_create("records")
         start = time.perf_counter_ns()
         ring.drain(file)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.kernel.stacks.frames import Kind
-from accel_magic.recording.profile import ProfileBuilder, Samples, State
+from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.recording.profile import ProfileBuilder, ProfileSamples, ThreadState
 from accel_magic.views.figures.bokehjs import bokehjs, figure_html
-from accel_magic.views.flame import flame
+from accel_magic.views.flame import flame_graph
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import require
 
@@ -80,9 +80,11 @@ def large_profile(nodes: int = FRAMES, seed: int = 1) -> Profile:
     builder = ProfileBuilder()
     files = [f"/usr/lib/python3.13/site-packages/package_{number % 12}/module_{number}.py" for number in range(60)]
     frames = [
-        builder.frame(f"Class{number % 90}.step_{number}", Kind.PYTHON, files[number % 60], 10 + number % 700)
+        builder.frame(f"Class{number % 90}.step_{number}", FrameKind.PYTHON, files[number % 60], 10 + number % 700)
         if number % 3
-        else builder.frame(f"ns{number % 50}::kernel_function_{number}", Kind.NATIVE, f"/usr/lib/lib_{number % 9}.so.1")
+        else builder.frame(
+            f"ns{number % 50}::kernel_function_{number}", FrameKind.NATIVE, f"/usr/lib/lib_{number % 9}.so.1"
+        )
         for number in range(6000)
     ]
     tree = [builder.node(frames[0])]
@@ -95,7 +97,7 @@ def large_profile(nodes: int = FRAMES, seed: int = 1) -> Profile:
             tree.append(builder.node(pair[1], parent))
     for number, node in enumerate(tree):
         weight = 10_101_010 if number % 2 else int(10_000 * rng.paretovariate(1.1))
-        state = State.CPU if number % 2 else State.OFF_CPU
+        state = ThreadState.CPU if number % 2 else ThreadState.OFF_CPU
         builder.add(node, weight, time_ns=rng.randrange(90_000_000_000), tid=1, state=state)
     return builder.build(unit="ns", origin="generated for a benchmark", duration_ns=90_000_000_000)
 
@@ -105,9 +107,11 @@ def spread(profile: Profile, samples: int, seconds: int, seed: int = 1) -> Profi
     rng = np.random.default_rng(seed)
     often = 1 / np.arange(1, len(profile.parents) + 1)
     state = rng.integers(0, 2, samples).astype(np.uint8)
-    made = Samples(
+    made = ProfileSamples(
         stack=rng.permutation(len(often))[rng.choice(len(often), samples, p=often / often.sum())].astype(np.int32),
-        weight=np.where(state == State.CPU, 10_101_010, (10_000 * (1 + rng.pareto(1.1, samples))).astype(np.int64)),
+        weight=np.where(
+            state == ThreadState.CPU, 10_101_010, (10_000 * (1 + rng.pareto(1.1, samples))).astype(np.int64)
+        ),
         time_ns=np.sort(rng.integers(0, seconds * 1_000_000_000, samples)),
         tid=np.ones(samples, np.int32),
         state=state,
@@ -121,7 +125,7 @@ def drawing(*, quick: bool) -> Iterator[Measured]:
     Redraws are skipped if no browser is installed.
     """
     profile = large_profile()
-    html = figure_html(flame(profile))
+    html = figure_html(flame_graph(profile))
     require(len(html) > FRAMES, f"a page of {len(html)} bytes does not have {FRAMES} frames")
     what = f"page of a flame graph of {FRAMES:,} frames with its heatmap, beyond BokehJS"
     yield Measured("flame-page", what, "KB", (len(html) / 1e3,), bar=1000)
@@ -129,7 +133,7 @@ def drawing(*, quick: bool) -> Iterator[Measured]:
     for number, samples in {"16k": 16_000, "100k": 100_000, "1m": 1_000_000}.items():
         sizes = []
         for name, seconds in {"2 s": 2, "90 s": 90, "1 h": 3600}.items():
-            html = figure_html(flame(spread(profile, samples, seconds)))
+            html = figure_html(flame_graph(spread(profile, samples, seconds)))
             sizes.append(len(html) / 1e3)
             if samples == 1_000_000:
                 pages[f"flame-{name.replace(' ', '')}"] = (f"{FRAMES:,} frames, {samples:,} samples in {name}", html)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import accel_magic
-from accel_magic.kernel.stacks.choice import AUTO
+from accel_magic.kernel.stacks.stack_choice import AUTO
 from benchmarks import peers, program_time, workloads
 from benchmarks.arithmetic import Measured
 from benchmarks.kernel import new_kernel
@@ -23,7 +23,7 @@ from benchmarks.kernel import new_kernel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
 
 RATE, FAST = 99, 4999
 ALONE = "the same with nothing attached"

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.codegen import assemble
 from accel_magic.gpu.codegen.compile import compile_probes
 from accel_magic.gpu.inject import inject
-from accel_magic.gpu.maps import layout as maps
+from accel_magic.gpu.maps import map_layout
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.gpu.maps.layout import Placement
-    from accel_magic.gpu.program.source import Source
+    from accel_magic.gpu.maps.map_layout import Placement
+    from accel_magic.gpu.program.program_source import GpuSource
 
 ARCH = "sm_80"
 MATMUL = r"""
@@ -51,8 +51,8 @@ def translating(*, quick: bool) -> Iterator[Measured]:
     rounds = 3 if quick else 9
     for tool in TRANSLATED:
         sources = programs.load((tool,))
-        plan = maps.plan_memory(sources[0].object.maps, 1024, limit=1 << 32)
-        pairs = [(sources[0], maps.placement(plan, 1 << 44, 1 << 45))]
+        plan = map_layout.plan_memory(sources[0].object.maps, 1024, limit=1 << 32)
+        pairs = [(sources[0], map_layout.placement(plan, 1 << 44, 1 << 45))]
 
         instrumented = partial(_instrumented, ptx, pairs)
         require(len(instrumented()) > len(ptx), f"nothing was injected into the kernel for {tool}")
@@ -94,7 +94,7 @@ def simulating(*, quick: bool) -> Iterator[Measured]:
         )
 
 
-def _instrumented(ptx: str, pairs: list[tuple[Source, Placement]]) -> str:
+def _instrumented(ptx: str, pairs: list[tuple[GpuSource, Placement]]) -> str:
     return inject(ptx, compile_probes(pairs, ARCH)).text
 
 
@@ -105,14 +105,14 @@ def _took(work: object) -> float:
 
 
 def _simulated(ptx: str, a: np.ndarray, tool: str) -> float:
-    device, n = Device(), len(a)
+    device, n = SimulatedDevice(), len(a)
     text = ptx
     if tool:
         sources = programs.load((tool,))
-        plan = maps.plan_memory(sources[0].object.maps, 1 << 14, limit=1 << 32)
+        plan = map_layout.plan_memory(sources[0].object.maps, 1 << 14, limit=1 << 32)
         sizes = (max(plan.device_bytes, 1), max(plan.host_bytes, 1))
         bases = tuple(map(device.allocate, sizes))
-        text = inject(ptx, compile_probes([(sources[0], maps.placement(plan, *bases))], ARCH)).text
+        text = inject(ptx, compile_probes([(sources[0], map_layout.placement(plan, *bases))], ARCH)).text
     module = device.load(text)
     addresses = [device.allocate(a.nbytes) for _ in range(3)]
     for address in addresses[:2]:

@@ -15,7 +15,7 @@ from benchmarks.arithmetic import Measured, cost_per_call
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
 
 PROBE = "itt:bench:*"
 LAYERS = ("openvino:layers",)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from accel_magic.errors import MachineError
 from accel_magic.lab import image, npu
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import PeerError, require
 

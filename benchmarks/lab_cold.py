@@ -7,7 +7,7 @@ import sys
 
 from accel_magic.api.lab import trace_lab
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 
 kernel, load = sys.argv[1:]
 lab = Lab(Settings(kernel=kernel, deadline_s=120.0)).start()

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 from accel_magic.api.trace_options import Options
 from accel_magic.engine import session
 from accel_magic.engine.helper_processes import warm_up
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel.attach import engine as attach
+from accel_magic.kernel import bpf_syscalls
+from accel_magic.kernel.attach import kernel_engine
 from accel_magic.kernel.bcc import compiler
-from accel_magic.kernel.load import links as linker
+from accel_magic.kernel.load import bpf_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PARTS: dict[str, tuple[Any, str]] = {
     "compile": (compiler, "compile_own"),
-    "buffers": (attach, "_create_maps"),
-    "load": (syscalls, "prog_load"),
-    "link": (syscalls, "link_kprobe_multi"),
-    "unlink": (linker.Descriptors, "close"),
+    "buffers": (kernel_engine, "_create_maps"),
+    "load": (bpf_syscalls, "prog_load"),
+    "link": (bpf_syscalls, "link_kprobe_multi"),
+    "unlink": (bpf_links.Descriptors, "close"),
 }
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from accel_magic import trace_lab
 from accel_magic.lab import Lab, Settings, image
-from accel_magic.recording.recording import Column, Events
-from accel_magic.results.trace import TraceResult
+from accel_magic.recording.recording import EventColumn, Events
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.npu.tables import NpuTables
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import require
@@ -75,7 +75,7 @@ def _repeated(recording: Recording, times: int) -> TraceResult:
             pointers = values < -(1 << 40)
             values = np.where(pointers, values + number * _APART["bo"], values)
         valid = None if column.valid is None else np.tile(column.valid, times)
-        columns[name] = Column(values, valid, column.categories)
+        columns[name] = EventColumn(values, valid, column.categories)
     return TraceResult(
         replace(
             recording,

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.tracing import trace
-from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import bpf_syscalls
 from accel_magic.kernel.bcc import compiler
-from accel_magic.kernel.bcc.find import find_bcc
+from accel_magic.kernel.bcc.bcc_location import find_bcc
 from benchmarks import program_time, workloads
 
 if TYPE_CHECKING:
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
     from benchmarks.workloads import Run, What
 
 _SCRIPT = Path(__file__).with_name("bcc_peer.py")
@@ -95,8 +95,8 @@ def empty_program(what: What, calls: int) -> Run:
 
     This is the minimum cost of any tool on this tracepoint: calling a program and returning.
     """
-    program = syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, _RETURN_0, name=_EMPTY)
-    link = syscalls.link_raw_tracepoint(program, "sys_enter")
+    program = bpf_syscalls.prog_load(bpf_syscalls.PROG_RAW_TRACEPOINT, _RETURN_0, name=_EMPTY)
+    link = bpf_syscalls.link_raw_tracepoint(program, "sys_enter")
     try:
         with program_time.measured():
             workloads.run(what, _TRIED)

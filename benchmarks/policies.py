@@ -6,9 +6,9 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from accel_magic.kernel import bpf
+from accel_magic.kernel import bpf_syscalls
 from accel_magic.policies import generators
-from accel_magic.policies.engine import Model
+from accel_magic.policies.model_engine import ModelMemory
 from accel_magic.policies.policy import load
 from benchmarks.arithmetic import Measured
 from benchmarks.peers import require
@@ -28,7 +28,7 @@ def trying(*, quick: bool) -> Iterator[Measured]:
     rounds, accesses, runs = (2, 300_000, 20_000) if quick else (7, 5_000_000, 300_000)
     accessed = generators.generate("zipf", accesses=accesses, blocks=BLOCKS).compact().accesses
     for name in POLICIES:
-        model = Model(load(name), chunks=CHUNKS, blocks=BLOCKS)
+        model = ModelMemory(load(name), chunks=CHUNKS, blocks=BLOCKS)
         model.run(accessed.page[: accesses // 10])
         ours, theirs = [], []
         for _ in range(rounds):
@@ -44,11 +44,11 @@ def trying(*, quick: bool) -> Iterator[Measured]:
 
 
 def _test_run(runs: int) -> float:
-    program = bpf.prog_load(bpf.PROG_RAW_TRACEPOINT, _RETURN_0)
+    program = bpf_syscalls.prog_load(bpf_syscalls.PROG_RAW_TRACEPOINT, _RETURN_0)
     try:
         start = time.perf_counter()
         for _ in range(runs):
-            bpf.prog_test_run(program)
+            bpf_syscalls.prog_test_run(program)
         return (time.perf_counter() - start) / runs
     finally:
         os.close(program)

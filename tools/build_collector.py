@@ -21,11 +21,11 @@ class CollectorHook(BuildHookInterface):  # type: ignore[misc]
         from accel_magic import c_programs
         from accel_magic.errors import MachineError
         from accel_magic.itt import collector
-        from accel_magic.steps import library as steps
+        from accel_magic.steps import library
 
         for built, program in (
             (Path("accel_magic", "itt", collector.SHIPPED), collector.program()),
-            (Path("accel_magic", "steps", steps.NAME), steps.program()),
+            (Path("accel_magic", "steps", library.NAME), library.program()),
         ):
             target = Path(self.root, built)
             try:

@@ -29,7 +29,7 @@ from pathlib import Path
 import accel_magic
 from accel_magic.cluster import clock, folders
 from accel_magic.recording import dataset
-from accel_magic.recording.store import save
+from accel_magic.recording.recording_store import save
 
 _PLACE = re.compile(r".*/(?:(?:site|dist)-packages|python3\\.\\d+)/(.+)|.*/(accel_magic/.+\\.py)|.*/([^/]+)")
 

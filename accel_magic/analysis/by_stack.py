@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import IntegerArray
 
-from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.kernel.stacks.frames import FrameKind
 from accel_magic.kernel.stacks.interleave import interleave
-from accel_magic.kernel.stacks.table import COLUMNS
+from accel_magic.kernel.stacks.stack_table import COLUMNS
 from accel_magic.recording.profile import label
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.kernel.stacks.frames import Frame
-    from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.kernel.stacks.stack_table import StackTable
     from accel_magic.recording.profile import Profile
     from accel_magic.recording.recording import Recording
 
@@ -220,7 +220,7 @@ def _with_frames(table: pd.DataFrame, frames: Sequence[tuple[Frame, ...]], *befo
 
 def where(frames: tuple[Frame, ...]) -> str:
     """Label of the innermost line of the user's own Python code, else of the innermost Python, native or any frame."""
-    python = [frame for frame in frames if frame.kind is Kind.PYTHON]
+    python = [frame for frame in frames if frame.kind is FrameKind.PYTHON]
     own = [frame for frame in python if not _LIBRARY.search(frame.module)]
-    native = [frame for frame in frames if frame.kind is Kind.NATIVE]
+    native = [frame for frame in frames if frame.kind is FrameKind.NATIVE]
     return label((own or python or native or frames)[-1])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.recording.profile import label
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ def _renumbered(profile: Profile, frames: dict[Frame, int], nodes: dict[tuple[in
 
 
 def _is_id(frame: Frame) -> bool:
-    return frame.kind in (Kind.PROCESS, Kind.THREAD, Kind.NATIVE) and frame.name.isdecimal()
+    return frame.kind in (FrameKind.PROCESS, FrameKind.THREAD, FrameKind.NATIVE) and frame.name.isdecimal()
 
 
 def _lasting(frame: Frame) -> Frame:
     """The frame without its line, and without ids of threads and processes."""
     if _is_id(frame):
-        return Frame("process", Kind.PROCESS)
-    name = _ID.sub("", frame.name) if frame.kind in (Kind.PROCESS, Kind.THREAD) else frame.name
+        return Frame("process", FrameKind.PROCESS)
+    name = _ID.sub("", frame.name) if frame.kind in (FrameKind.PROCESS, FrameKind.THREAD) else frame.name
     return Frame(name, frame.kind, frame.module)
 
 

@@ -15,7 +15,7 @@ from accel_magic.findings import SEVERITIES, Data, Finding, Rule, by_severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from accel_magic.recording.gpu import GpuRecording
+    from accel_magic.recording.gpu_data import GpuRecording
     from accel_magic.recording.recording import Recording
 
 

@@ -10,7 +10,7 @@ from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
 from accel_magic.analysis.waits import wait_column
 from accel_magic.kernel import buckets
-from accel_magic.kernel.stacks.table import COLUMNS
+from accel_magic.kernel.stacks.stack_table import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.by_stack import CombinedStacks
-    from accel_magic.recording.recording import Column, Recording
+    from accel_magic.recording.recording import EventColumn, Recording
 
 LATENCY = ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns")
 LEADING = ("time_ns", "pid", "tid", "cpu", "comm", "duration_ns")
@@ -116,14 +116,14 @@ def _by_point(ids: NDArray[np.generic], names: Iterable[str]) -> pd.Categorical:
     return pd.Categorical.from_codes(codes[ids], categories=pd.Index(list(numbers), dtype="str"))
 
 
-def _duration(column: Column) -> NDArray[np.float64]:
+def _duration(column: EventColumn) -> NDArray[np.float64]:
     durations = column.values.astype(np.float64)
     if column.valid is not None:
         durations[~column.valid] = np.nan
     return durations
 
 
-def _extra(column: Column) -> Any:
+def _extra(column: EventColumn) -> Any:
     """Convert a column to categories, or to a nullable array of the same width; missing rows are NA."""
     values, valid = column.values, column.valid
     if column.categories is not None:

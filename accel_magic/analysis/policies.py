@@ -11,11 +11,11 @@ import pandas as pd
 
 from accel_magic.analysis.findings import Findings, combined, diagnose
 from accel_magic.findings import Evidence, Rule, by_severity
-from accel_magic.policies import known
-from accel_magic.policies.link import DEFAULT as DEFAULT_LINK
-from accel_magic.policies.link import LINKS
+from accel_magic.policies import known_algorithms
+from accel_magic.policies.link_model import DEFAULT as DEFAULT_LINK
+from accel_magic.policies.link_model import LINKS
 from accel_magic.policies.lints import LINTS
-from accel_magic.policies.traces import PAGE_BYTES
+from accel_magic.policies.page_trace import PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.findings import Finding
-    from accel_magic.policies.link import Link
+    from accel_magic.policies.link_model import LinkModel
     from accel_magic.policies.trial import Trial, Trials
 
 OPTIMUM: Final = "optimum"
@@ -42,7 +42,7 @@ class PolicyTables:
     """
 
     trials: Trials
-    link: Link = LINKS[DEFAULT_LINK]
+    link: LinkModel = LINKS[DEFAULT_LINK]
 
     @cached_property
     def counts(self) -> pd.DataFrame:
@@ -139,7 +139,7 @@ class PolicyTables:
         """Misses by the size of memory: `chunks` (the index), `lru` for every size, `opt` for a few; Int64."""
         blocks = len(self.trials.trace.blocks)
         sizes = np.unique(np.geomspace(1, blocks, num=min(12, blocks)).round().astype(int))
-        return known.curve(self.trials.trace, sorted({*sizes.tolist(), min(self.trials.chunks, blocks)}))
+        return known_algorithms.curve(self.trials.trace, sorted({*sizes.tolist(), min(self.trials.chunks, blocks)}))
 
     @cached_property
     def findings(self) -> Findings:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.policies.sharing import Shared, Sharings
+    from accel_magic.policies.sharing import SharingResult, Sharings
 
 
 _TASK_COLUMNS: Final = [
@@ -106,7 +106,7 @@ class SchedulingTables:
         table.index = pd.MultiIndex.from_tuples(table.index, names=["policy", "name"])
         return table.astype({"jobs": "int64", "ended": "int64", "rejected": "int64"})
 
-    def _row(self, jobs: pd.DataFrame | None, trial: Shared, name: str) -> dict[str, float]:
+    def _row(self, jobs: pd.DataFrame | None, trial: SharingResult, name: str) -> dict[str, float]:
         members = [number for number, tenant in enumerate(self.trials.tenants) if tenant.name == name]
         busy = np.array([schedule.busy_us[members] for schedule in trial.schedules])
         ended = pd.Series(dtype="float64") if jobs is None else jobs["latency_us"].dropna()
@@ -139,7 +139,7 @@ class SchedulingTables:
                 yield {"policy": trial.name, "name": name}, rows[trial.name, name], rows[default, name]
 
 
-def _preempted(trial: Shared) -> list[int]:
+def _preempted(trial: SharingResult) -> list[int]:
     counts: list[int] = np.sum([schedule.preempted for schedule in trial.schedules], axis=0).tolist()
     return counts
 

@@ -11,7 +11,7 @@ from accel_magic.banners import banners_of
 from accel_magic.demangle import function_name
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.kernel.stacks.frames import Frame, kind_of_call
-from accel_magic.recording.profile import Lost, ProfileBuilder, Samples, State
+from accel_magic.recording.profile import Lost, ProfileBuilder, ProfileSamples, ThreadState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,12 +54,12 @@ def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profil
         for place in different.tolist()
     ]
     builder.add_many(
-        Samples(
+        ProfileSamples(
             stack=np.array(nodes, np.int32)[inverse] if nodes else np.zeros(0, np.int32),
             weight=weights[rows],
             time_ns=columns["time_ns"].values[rows].astype(np.int64),
             tid=columns["tid"].values[rows].astype(np.int32),
-            state=np.full(len(rows), State.CPU, np.uint8),
+            state=np.full(len(rows), ThreadState.CPU, np.uint8),
         )
     )
     return builder.build(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.kernel.syscall_numbers import NUMBERS
-from accel_magic.recording.recording import Column
+from accel_magic.recording.recording import EventColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -152,7 +152,7 @@ def reasons(recording: Recording, events: Ints | None = None) -> tuple[NDArray[n
     return table[codes], tuple(numbers)
 
 
-def wait_column(recording: Recording) -> dict[str, Column]:
+def wait_column(recording: Recording) -> dict[str, EventColumn]:
     """The reasons as a column `wait` of the events, missing for other events; {} if waits were not traced."""
     if not any(point.kind == "offcpu" for point in recording.plan.points):
         return {}
@@ -160,7 +160,7 @@ def wait_column(recording: Recording) -> dict[str, Column]:
     codes, texts = reasons(recording, rows)
     every = np.full(len(recording.events), -1, np.int32)
     every[rows] = codes
-    return {"wait": Column(every, None, texts)}
+    return {"wait": EventColumn(every, None, texts)}
 
 
 def waits_of(recording: Recording) -> Ints:

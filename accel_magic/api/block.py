@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, Self, TypeVar
 
 from accel_magic import machine
-from accel_magic.engine import running
+from accel_magic.engine import trace_kinds
 from accel_magic.engine.helper_processes import warm_up
 from accel_magic.errors import AccelMagicError, RecordingError, TraceStateError, typed_shortage
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel.own_threads import at_work
-from accel_magic.recording import files
+from accel_magic.recording import result_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +81,8 @@ class Steps(ABC, Generic[ResultT, AttachedT]):
 
     """
 
-    def __init__(self, kind: running.Kind) -> None:
-        self.kind: running.Kind = kind
+    def __init__(self, kind: trace_kinds.Kind) -> None:
+        self.kind: trace_kinds.Kind = kind
         self.on_result: Callable[[ResultT], object] | None = None
         """Called with the result before an interrupt can arrive."""
         self.newest = True
@@ -146,12 +146,12 @@ class Steps(ABC, Generic[ResultT, AttachedT]):
     def attach(self, show: Callable[[list[Any]], None] | None = None) -> None:
         """Attach everything; `show` receives live samples in a thread. If this fails, nothing stays attached."""
         if self.running:
-            raise running.already_running(self.kind)
+            raise trace_kinds.already_running(self.kind)
         self._owner, self._result = os.getpid(), None
         try:
             with uninterrupted():
-                running.claim(self.kind)
-                self._undo.callback(running.release, self.kind)
+                trace_kinds.claim(self.kind)
+                self._undo.callback(trace_kinds.release, self.kind)
             with typed_shortage():
                 self._attached = self._attach(show)
         except BaseException:
@@ -280,13 +280,13 @@ class Block(Steps[ResultT, AttachedT]):
 
     """
 
-    KIND: ClassVar[running.Kind]
+    KIND: ClassVar[trace_kinds.Kind]
     """The kind of this class's traces; only one of each kind can run."""
 
     def __init__(self, save: str | Path | None = None) -> None:
         super().__init__(self.KIND)
         if save is not None:
-            files.check_ending(save)
+            result_files.check_ending(save)
         self._save = save
         self._guard: weakref.ref[object] | None = None
 
@@ -302,7 +302,7 @@ class Block(Steps[ResultT, AttachedT]):
     def check(self) -> None:
         """Check that the result can be saved. Raises RecordingError."""
         if self._save is not None:
-            files.check(self._save)
+            result_files.check(self._save)
 
     def _save_result(self, result: ResultT) -> None:
         if self._save is None:
@@ -323,7 +323,7 @@ class Block(Steps[ResultT, AttachedT]):
 
     def __enter__(self) -> Self:
         if self.running:
-            raise running.already_running(self.kind)
+            raise trace_kinds.already_running(self.kind)
         self._owner = os.getpid()
         try:
             with at_work():

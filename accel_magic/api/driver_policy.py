@@ -11,7 +11,7 @@ from accel_magic.api.block import Block
 from accel_magic.errors import ProbeError
 from accel_magic.interrupts import uninterrupted
 from accel_magic.policies import driver
-from accel_magic.policies.attached import DriverRun, OnDriver
+from accel_magic.policies.driver_engine import DriverRun, OnDriver
 from accel_magic.policies.policy import load
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from accel_magic.engine.running import Kind
-    from accel_magic.policies.attached import MapState
+    from accel_magic.engine.trace_kinds import Kind
+    from accel_magic.policies.driver_engine import MapState
     from accel_magic.policies.policy import Policy
     from accel_magic.recording.recording import Outcome
-    from accel_magic.results.driver import DriverResult
+    from accel_magic.results.driver_result import DriverResult
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Prepared:
     """A verified policy, the driver that it fits, and notes for the user."""
 
     policy: Policy
-    driver: driver.Driver
+    driver: driver.PolicyDriver
     notes: tuple[str, ...]
 
 
@@ -133,7 +133,7 @@ class DriverPolicy(Block["DriverResult", _Attached]):
             notes=(*prepared.notes, *loaded.unread()),
             lints=prepared.policy.lints,
         )
-        from accel_magic.results.driver import DriverResult
+        from accel_magic.results.driver_result import DriverResult
 
         return DriverResult(run, self.machine, value)
 

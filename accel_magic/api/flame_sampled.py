@@ -11,15 +11,15 @@ from accel_magic.analysis.flame.accelerator import launch_notes
 from accel_magic.analysis.flame.folding import folded
 from accel_magic.analysis.flame.merge import LEFT_OUT
 from accel_magic.banners import banners
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import Lost, ProfileBuilder, Samples, State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import Lost, ProfileBuilder, ProfileSamples, ThreadState
 from accel_magic.recording.thread_sampler import ThreadSampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from accel_magic.api.flame_options import FlameOptions
-    from accel_magic.recording.flame import Launch, Watched
+    from accel_magic.recording.flame_data import AcceleratorActivity, AcceleratorLaunch
     from accel_magic.recording.profile import Profile
 
 
@@ -54,7 +54,12 @@ class ThreadEngine:
 
 
 def shown(
-    profile: Profile, options: FlameOptions, *, cells: Mapping[str, str], machine: dict[str, str], watched: Watched
+    profile: Profile,
+    options: FlameOptions,
+    *,
+    cells: Mapping[str, str],
+    machine: dict[str, str],
+    watched: AcceleratorActivity,
 ) -> Profile:
     """Apply the options to a sampler's profile, and add accelerator time.
 
@@ -69,19 +74,19 @@ def shown(
     builder = ProfileBuilder()
     samples = profile.samples
     if not options.waits:
-        samples = samples.take(samples.state != State.OFF_CPU)
+        samples = samples.take(samples.state != ThreadState.OFF_CPU)
     nodes, number = np.unique(samples.stack, return_inverse=True)
     paths = [_shown(profile.path(int(node)), options, cells) for node in nodes]
     made = [-1 if path is None else _stacked(builder, path) for path in paths]
     stack = np.array(made, np.int32)[number] if made else np.zeros(0, np.int32)
     kept = stack >= 0
     chosen = samples.take(kept)
-    builder.add_many(Samples(stack[kept], chosen.weight, chosen.time_ns, chosen.tid, chosen.state))
+    builder.add_many(ProfileSamples(stack[kept], chosen.weight, chosen.time_ns, chosen.tid, chosen.state))
     roots = _threads(profile)
     for launch, frames in _launched(watched):
         path = _shown((*roots.get(launch.tid, ()), *frames), options, cells) or ()
-        node = _stacked(builder, (*path, Frame(launch.kernel, Kind.GPU_KERNEL, watched.device)))
-        builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=State.ACCELERATOR)
+        node = _stacked(builder, (*path, Frame(launch.kernel, FrameKind.GPU_KERNEL, watched.device)))
+        builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=ThreadState.ACCELERATOR)
     lost = [*profile.lost, Lost(int((~kept).sum()), LEFT_OUT, "left out")]
     return builder.build(
         unit=profile.unit,
@@ -99,7 +104,7 @@ def _stacked(builder: ProfileBuilder, path: tuple[Frame, ...]) -> int:
     return builder.stack([builder.frame(*frame) for frame in path])
 
 
-def _launched(watched: Watched) -> Iterator[tuple[Launch, tuple[Frame, ...]]]:
+def _launched(watched: AcceleratorActivity) -> Iterator[tuple[AcceleratorLaunch, tuple[Frame, ...]]]:
     """Launches with a known duration, and their stacks."""
     if watched.stacks is None:
         return
@@ -111,9 +116,9 @@ def _launched(watched: Watched) -> Iterator[tuple[Launch, tuple[Frame, ...]]]:
 
 def _shown(path: tuple[Frame, ...], options: FlameOptions, cells: Mapping[str, str]) -> tuple[Frame, ...] | None:
     """Apply the options to a stack; None for the notebook's own threads."""
-    roots = tuple(frame for frame in path[:1] if frame.kind == Kind.THREAD)
+    roots = tuple(frame for frame in path[:1] if frame.kind == FrameKind.THREAD)
     frames = tuple(frame._replace(module=cells.get(frame.module, frame.module)) for frame in path[len(roots) :])
-    waits = tuple(frame for frame in frames[-1:] if frame.kind == Kind.WAIT)
+    waits = tuple(frame for frame in frames[-1:] if frame.kind == FrameKind.WAIT)
     code = frames[: len(frames) - len(waits)]
     code_shown = code if options.all_frames else folded(code)
     return None if code_shown is None else (*(roots if options.by_thread else ()), *code_shown, *waits)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.devices.targets import Asked
-    from accel_magic.gpu.program.model import Per
+    from accel_magic.gpu.program.object_model import Per
     from accel_magic.gpu.programs import Verify
     from accel_magic.subsystems.host_api.host_trace import HostApiMode
 
@@ -115,7 +115,7 @@ class GpuOptions:
             raise ProbeError(
                 f"threads={self.threads} is not positive", fix="use a positive number", code="gpu.bad-threads"
             )
-        from accel_magic.gpu.maps.history import check_every
+        from accel_magic.gpu.maps.map_history import check_every
 
         check_every(self.every)
         if self.every is not None and self.by_launch:

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+from accel_magic.recording.gpu_data import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from accel_magic.devices.device import Clock, Memory
-    from accel_magic.gpu.host.running import HostPrograms
+    from accel_magic.devices.device import DeviceClock, DeviceMemory
+    from accel_magic.gpu.host.host_programs import HostPrograms
     from accel_magic.gpu.instrument import Seen
-    from accel_magic.gpu.maps.live import LiveMaps
-    from accel_magic.gpu.maps.shared import Shared
-    from accel_magic.gpu.native.process import Traced
+    from accel_magic.gpu.maps.live_maps import LiveMaps
+    from accel_magic.gpu.maps.shared_memory import SharedMaps
+    from accel_magic.gpu.native.native_process import ProcessResults
     from accel_magic.recording.recording import Outcome
     from accel_magic.subsystems.host_api.host_trace import HostCalls
 
 
 def recording_of(
     seen: Seen,
-    shared: Sequence[Shared],
+    shared: Sequence[SharedMaps],
     live: LiveMaps,
     on_cpu: HostPrograms,
-    memory: Memory,
+    memory: DeviceMemory,
     *,
     started: str,
     start_ns: int,
@@ -37,9 +37,9 @@ def recording_of(
     outcome: Outcome,
     calls: HostCalls,
     machine: dict[str, str],
-    clock: Clock,
+    clock: DeviceClock,
     notes: Sequence[str] = (),
-    processes: Sequence[Traced] = (),
+    processes: Sequence[ProcessResults] = (),
 ) -> GpuRecording:
     """Read everything from the device and make the recording.
 
@@ -114,7 +114,7 @@ def _api(calls: HostCalls, launches: pd.DataFrame, start_ns: int) -> pd.DataFram
     return matched(calls.frame.assign(time_ns=calls.frame["time_ns"] - start_ns), launches, complete=not calls.lost)
 
 
-def _exact_to(clock: Clock) -> list[str]:
+def _exact_to(clock: DeviceClock) -> list[str]:
     if not clock.error_ns:
         return []
     return [f"device times are accurate to ±{clock.error_ns / 1e3:,.3g} µs on the host's clock"]

@@ -9,15 +9,15 @@ from accel_magic.analysis.policies import of_lints
 from accel_magic.errors import ProbeError
 from accel_magic.machine import describe
 from accel_magic.policies import generators
-from accel_magic.policies.link import DEFAULT, parse
+from accel_magic.policies.link_model import DEFAULT, parse
+from accel_magic.policies.page_trace import PageTrace
 from accel_magic.policies.policy import load
 from accel_magic.policies.sharing import try_scheduling
 from accel_magic.policies.tenants import parse as parse_tenants
-from accel_magic.policies.traces import PageTrace
 from accel_magic.policies.trial import try_policies
-from accel_magic.results.gpu import GpuResult
-from accel_magic.results.policies import PolicyResult
-from accel_magic.results.scheduling import ScheduleResult
+from accel_magic.results.gpu_result import GpuResult
+from accel_magic.results.policy_result import PolicyResult
+from accel_magic.results.scheduling_result import ScheduleResult
 from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def gpupolicy(
         memory: "60%" of what the trace touches, "512MiB", or a number of chunks of 2 MiB.
         faults_only: Whether policies hear of faults only, as with GPUs without access counters.
         engine: "model" anywhere, or "kernel" in the accelerator lab: the kernel's verifier, and its own compiler.
-        link: What times are modelled by: a name of `accel_magic.policies.link.LINKS`, with options
+        link: What times are modelled by: a name of `accel_magic.policies.link_model.LINKS`, with options
             "pcie4:gb_per_s=25,fault_us=40".
         settings: Values of policies' constants ("quota") and of entries of their maps ("policy_config.1").
         fill: Content of their maps whose keys are where blocks start, such as what a program on the device counted:

@@ -17,17 +17,17 @@ from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.devices.targets import opened, target
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.gpu import adapters, programs
+from accel_magic.gpu.gpu_samples import Feed, GpuSample, sample_of, together
 from accel_magic.gpu.host.attach_points import check_bindings
-from accel_magic.gpu.host.running import HostPrograms
+from accel_magic.gpu.host.host_programs import HostPrograms
 from accel_magic.gpu.instrument import Instrumenter
-from accel_magic.gpu.live import Feed, GpuSample, sample_of, together
-from accel_magic.gpu.maps import live as live_maps
-from accel_magic.gpu.maps.history import History
-from accel_magic.gpu.maps.live import LiveMaps
-from accel_magic.gpu.maps.shared import allocate_all
+from accel_magic.gpu.maps import live_maps
+from accel_magic.gpu.maps.live_maps import LiveMaps
+from accel_magic.gpu.maps.map_history import History
+from accel_magic.gpu.maps.shared_memory import allocate_all
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.interrupts import uninterrupted
-from accel_magic.kernel.attach.bindings import parse_bindings
+from accel_magic.kernel.attach.function_bindings import parse_bindings
 from accel_magic.kernel.own_threads import at_work
 from accel_magic.subsystems.host_api.host_trace import HostTrace
 
@@ -38,31 +38,31 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.api.gpu_options import GpuOptions
-    from accel_magic.devices.device import Clock, Memory
-    from accel_magic.devices.launches import Launch
+    from accel_magic.devices.device import DeviceClock, DeviceMemory
+    from accel_magic.devices.launches import LaunchRequest
     from accel_magic.devices.targets import Target
     from accel_magic.gpu.dry_run import GpuDryRun
-    from accel_magic.gpu.maps.shared import Shared
-    from accel_magic.gpu.native.server import Server as Natives
-    from accel_magic.gpu.program.source import Source
+    from accel_magic.gpu.maps.shared_memory import SharedMaps
+    from accel_magic.gpu.native.native_server import NativeServer
+    from accel_magic.gpu.program.program_source import GpuSource
     from accel_magic.recording.recording import Outcome
-    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.gpu_result import GpuResult
 
 
 @dataclass(frozen=True)
 class _Launches:
     """What is done around each launch of this process."""
 
-    memory: Memory
+    memory: DeviceMemory
     history: History | None
 
-    def before(self, launch: Launch) -> None:
+    def before(self, launch: LaunchRequest) -> None:
         """Prepare the device."""
         self.memory.launching(launch)
         if self.history is not None:
             self.history.launching()
 
-    def after(self, launch: Launch, number: int) -> None:
+    def after(self, launch: LaunchRequest, number: int) -> None:
         """Read the maps if that is due."""
         if self.history is not None:
             with at_work():
@@ -85,13 +85,13 @@ class _Attached:
 
     """
 
-    memory: Memory
+    memory: DeviceMemory
     on_cpu: HostPrograms
-    shared: list[Shared]
+    shared: list[SharedMaps]
     live: LiveMaps
     instrumenter: Instrumenter
-    natives: Natives | None
-    clock: Clock
+    natives: NativeServer | None
+    clock: DeviceClock
     attached_ns: int
 
     def sample(self, start_ns: int, device: str) -> GpuSample:
@@ -102,7 +102,7 @@ class _Attached:
             sample = together(sample, self.natives.samples())
         return replace(sample, device=device)
 
-    def compared(self, *, ended: bool) -> Clock:
+    def compared(self, *, ended: bool) -> DeviceClock:
         """Compare the clocks again; if the device no longer responds, use the first comparison."""
         try:
             if ended:
@@ -136,7 +136,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
             )
         self._bindings = parse_bindings(bindings)
         self.options = options
-        self._sources: tuple[Source, ...] = ()
+        self._sources: tuple[GpuSource, ...] = ()
         self._host = HostTrace(options.host_api)
         self._started = ""
         self._end_ns = 0
@@ -158,7 +158,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
         """Make another trace with the same arguments."""
         return GpuTrace(self._given, self.options, save=self._save)
 
-    def prepare(self) -> tuple[Source, ...]:
+    def prepare(self) -> tuple[GpuSource, ...]:
         """Compile and verify the programs; nothing is attached yet.
 
         Raises:
@@ -186,7 +186,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
         check_bindings(self._bindings, sources)
         return GpuDryRun.of(sources, self.options.threads, self.device.architecture, self._bindings)
 
-    def _load(self, *, refuse: bool) -> tuple[Source, ...]:
+    def _load(self, *, refuse: bool) -> tuple[GpuSource, ...]:
         given = self.options
         return programs.load(
             self.names,
@@ -279,7 +279,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
             self._host.halt()
 
     def _finish(self, attached: _Attached, outcome: Outcome, value: object) -> GpuResult:
-        from accel_magic.results.gpu import GpuResult
+        from accel_magic.results.gpu_result import GpuResult
 
         calls = self._host.stop(outcome)  # before this tool waits for the device itself
         ended = attached.memory.wait()
@@ -312,6 +312,6 @@ class GpuTrace(Block["GpuResult", _Attached]):
         """Start nothing, because few GPU traces need the helpers of kernel traces."""
 
 
-def _of_tool(source: Source) -> Source:
+def _of_tool(source: GpuSource) -> GpuSource:
     """Add what the live row shows of a tool."""
     return replace(source, live=TOOLS[source.name].live) if source.name in TOOLS else source

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import errors, own_python
-from accel_magic.api.trace import finish
+from accel_magic.api.probe_trace import finish
 from accel_magic.api.trace_options import Options
 from accel_magic.lab.vm import exchange
 from accel_magic.lab.vm.connection import Completed
-from accel_magic.recording import files, handover
+from accel_magic.recording import handover, result_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from accel_magic.lab.vm.exchange import Exchanged
     from accel_magic.lab.vm.lab import Lab
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
 
 _RECORDING: Final = "recording"
 _LARGEST_ANSWER: Final = 1 << 20
@@ -56,7 +56,7 @@ def trace_lab(
 
     """
     if save is not None:
-        files.check(save)
+        result_files.check(save)
     request = {"probes": probes, "options": asdict(Options(**options)), "command": list(command)}
     assert lab.exchange is not None  # noqa: S101 - a started lab has one
     try:

@@ -19,20 +19,20 @@ from accel_magic.devices.cuda.driver import load
 from accel_magic.devices.targets import opened, target
 from accel_magic.gpu import adapters
 from accel_magic.kernel import scope
-from accel_magic.kernel.stacks import table as stacks
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording import flame as facts
-from accel_magic.recording.flame import NOT_KNOWN, Watched
+from accel_magic.kernel.stacks import stack_table
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording import flame_data
+from accel_magic.recording.flame_data import NOT_KNOWN, AcceleratorActivity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, FrameType
 
-    from accel_magic.devices.cuda.driver import Driver
-    from accel_magic.devices.device import Memory
-    from accel_magic.devices.launches import KernelSource, Launch
+    from accel_magic.devices.cuda.driver import CudaDriver
+    from accel_magic.devices.device import DeviceMemory
+    from accel_magic.devices.launches import KernelSource, LaunchRequest
     from accel_magic.devices.targets import Asked, Target
-    from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.kernel.stacks.stack_table import StackTable
 
 
 MOST_LAUNCHES: Final = 200_000
@@ -48,7 +48,7 @@ Place = tuple["CodeType", int]
 class _Seen:
     """A launch, its thread id and the number of its stack."""
 
-    launch: Launch
+    launch: LaunchRequest
     tid: int
     stack: int
 
@@ -66,7 +66,7 @@ class Launches:
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
         self._undo = ExitStack()
-        self._memory: Memory | None = None
+        self._memory: DeviceMemory | None = None
         self._times: EventTimes | None = None
         self._lock = threading.Lock()
         self._thread = threading.local()
@@ -105,14 +105,14 @@ class Launches:
         """Return the kernel unchanged."""
         return kernel.ptx
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """Prepare the device for a launch."""
         if self._memory is not None:
             self._memory.launching(launch)
         if self._times is not None:
             self._times.before(launch.stream)
 
-    def launched(self, launch: Launch) -> None:
+    def launched(self, launch: LaunchRequest) -> None:
         """Record a launch and its stack."""
         own = not launch.pid
         place = _place(sys._getframe(1)) if own else ()  # noqa: SLF001 - the documented way to reach a caller
@@ -136,7 +136,7 @@ class Launches:
         if self._memory is not None and self._seen:
             self._memory.wait()
 
-    def seen(self, start_ns: int, table: StackTable | None) -> Watched:
+    def seen(self, start_ns: int, table: StackTable | None) -> AcceleratorActivity:
         """Return the launches, and a stack table that includes their stacks.
 
         Args:
@@ -145,11 +145,11 @@ class Launches:
 
         """
         if not self._seen:
-            return Watched(stacks=table, device=self.target.name, notes=self._notes())
+            return AcceleratorActivity(stacks=table, device=self.target.name, notes=self._notes())
         measured = self._times.durations() if self._times is not None else {}
         keys = _free_keys(table, len(self._stacks))
         launches = [
-            facts.Launch(
+            flame_data.AcceleratorLaunch(
                 seen.launch.time_ns - start_ns,
                 seen.tid,
                 keys[seen.stack] if seen.stack >= 0 else 0,
@@ -160,7 +160,7 @@ class Launches:
         ]
         launches.sort(key=lambda launch: launch.time_ns)
         stacks = extended(table, keys, [frames_of(places) for places in self._stacks])
-        return Watched(tuple(launches), self._more, stacks, self.target.name, self._notes())
+        return AcceleratorActivity(tuple(launches), self._more, stacks, self.target.name, self._notes())
 
     def _notes(self) -> tuple[str, ...]:
         return (
@@ -187,7 +187,7 @@ def _place(frame: FrameType | None) -> tuple[Place, ...]:
 
 def frames_of(places: Sequence[Place]) -> tuple[Frame, ...]:
     """Frames of a stack, outermost first, without this tool's own innermost frames."""
-    frames = [Frame(code.co_qualname, Kind.PYTHON, code.co_filename, _line(code, at)) for code, at in places]
+    frames = [Frame(code.co_qualname, FrameKind.PYTHON, code.co_filename, _line(code, at)) for code, at in places]
     own = next((at for at, frame in enumerate(frames) if not _OWN.fullmatch(frame.module)), len(frames))
     return tuple(reversed(frames[own:]))
 
@@ -203,9 +203,11 @@ def extended(table: StackTable | None, keys: Sequence[int], found: Sequence[tupl
     """
     known = range(len(table.keys)) if table is not None else ()
     all_keys = np.array([*(table.keys.tolist() if table is not None else ()), *keys], np.uint64)
-    kinds = np.array([*(table.kinds.tolist() if table is not None else ()), *[stacks.PYTHON] * len(keys)], np.uint8)
+    kinds = np.array(
+        [*(table.kinds.tolist() if table is not None else ()), *[stack_table.PYTHON] * len(keys)], np.uint8
+    )
     rows = [*(table.of(row) for row in known), *found] if table is not None else list(found)
-    return stacks.table(all_keys, kinds, rows)
+    return stack_table.table(all_keys, kinds, rows)
 
 
 def _free_keys(table: StackTable | None, count: int) -> list[int]:
@@ -252,7 +254,7 @@ class EventTimes:
 
     """
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: CudaDriver) -> None:
         self._driver = driver
         self._lock = threading.Lock()
         self._free: defaultdict[int, list[int]] = defaultdict(list)  # by context

@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accel_magic import subsystems
-from accel_magic.api.trace import result_of
+from accel_magic.api.probe_trace import result_of
 from accel_magic.cluster.folders import is_folder
 from accel_magic.errors import ProbeError, RecordingError
-from accel_magic.formats.recognise import Format, named, recognise
+from accel_magic.formats.recognise import FileFormat, named, recognise
 from accel_magic.recording import dataset
 
 if TYPE_CHECKING:
-    from accel_magic.formats.units import Given
-    from accel_magic.policies.traces import PageTrace
-    from accel_magic.recording.profile_store import Stored
+    from accel_magic.formats.time_units import Given
+    from accel_magic.policies.page_trace import PageTrace
+    from accel_magic.recording.profile_store import StoredProfile
     from accel_magic.recording.recording import Recording
     from accel_magic.result_bases.profile import ProfileResult
-    from accel_magic.results.flame import FlameResult
-    from accel_magic.results.gpu import GpuResult
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.flame_result import FlameResult
+    from accel_magic.results.gpu_result import GpuResult
+    from accel_magic.results.trace_result import TraceResult
 
     Opened: TypeAlias = TraceResult | FlameResult | GpuResult | ProfileResult | PageTrace
 
@@ -58,7 +58,7 @@ def open_result(path: str | Path, *, units: Given = None) -> Opened:
     content = named(format_.reader)(place)
     match format_.content:
         case "GPU trace":
-            from accel_magic.results.gpu import GpuResult  # imports the reading of device maps
+            from accel_magic.results.gpu_result import GpuResult  # imports the reading of device maps
 
             return GpuResult(content)
         case "profile":
@@ -76,7 +76,7 @@ def _folder(place: Path) -> TraceResult | FlameResult:
     """Open a dataset, or the parts of a job."""
     if dataset.is_dataset(place):
         return _checked(result_of(dataset.load(place)))
-    from accel_magic.results.cluster import gathered
+    from accel_magic.results.cluster_result import gathered
 
     return gathered(place)
 
@@ -102,23 +102,23 @@ def read_recording(path: str | Path) -> Recording:
     return _recording(format_, place, None)
 
 
-def _recording(format_: Format, place: Path, units: Given) -> Recording:
+def _recording(format_: FileFormat, place: Path, units: Given) -> Recording:
     if format_.content == "trace":
         _refuse_units(format_, place, units)
         loaded: Recording = named(format_.reader)(place)
         return loaded
-    from accel_magic.formats import build as importing
-    from accel_magic.formats.units import parse
+    from accel_magic.formats import recording_builder
+    from accel_magic.formats.time_units import parse
 
     more: dict[str, Any] = {}
     if format_.takes_units:
         more["given"] = parse(units)
     else:
         _refuse_units(format_, place, units)
-    return importing.read(place, format_.name, lambda blocks: named(format_.reader)(blocks, **more))
+    return recording_builder.read(place, format_.name, lambda blocks: named(format_.reader)(blocks, **more))
 
 
-def _refuse_units(format_: Format, place: Path, units: Given) -> None:
+def _refuse_units(format_: FileFormat, place: Path, units: Given) -> None:
     """Raise ProbeError if units are given for a file whose format has its own units."""
     if units is not None:
         raise ProbeError(
@@ -138,12 +138,12 @@ def _checked(result: TraceResult | FlameResult) -> TraceResult | FlameResult:
     return result
 
 
-def _profile_result(stored: Stored, place: Path) -> ProfileResult:
+def _profile_result(stored: StoredProfile, place: Path) -> ProfileResult:
     from accel_magic.recording import container, profile_store
     from accel_magic.result_bases.profile import ProfileResult
 
     if stored.maker == profile_store.SAMPLER:
-        from accel_magic.results.flame import SampledResult
+        from accel_magic.results.flame_result import SampledResult
 
         sampled = SampledResult(stored.profile, companions=stored.companions)
         _ = sampled.companions  # damage is an error here

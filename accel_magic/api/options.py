@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.api.option_table import documented, given_of, option, positive
 from accel_magic.errors import ProbeError
-from accel_magic.kernel.stacks.choice import AUTO, KINDS
+from accel_magic.kernel.stacks.stack_choice import AUTO, KINDS
 from accel_magic.probes import presets
 from accel_magic.probes.filters import quoted
 from accel_magic.probes.grammar import OPERATORS

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.broker import client
-from accel_magic.broker.messages import TraceRequest
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.kernel.stacks.choice import with_stacks
+from accel_magic.kernel.stacks.stack_choice import with_stacks
 from accel_magic.probes import grammar
 from accel_magic.probes.matching import make_plan
 
 if TYPE_CHECKING:
-    from accel_magic.kernel.stacks.choice import Asked
+    from accel_magic.kernel.stacks.stack_choice import Asked
     from accel_magic.probes.plan import Plan
 
 
@@ -31,11 +31,11 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
         MachineError: This machine lacks something that the trace needs.
 
     """
-    if _is_local(probes) or not client.needed():
+    if _is_local(probes) or not broker_client.needed():
         return with_stacks(make_plan(probes, pid=pid, **options), stacks)
     if (error := _unreachable()) is not None:
         return with_stacks(_without_broker(error, probes, pid, options), stacks)
-    if pid not in (None, client.traced_pid()):
+    if pid not in (None, broker_client.traced_pid()):
         raise ProbeError(
             "another process cannot be traced through the broker",
             why="it traces only the process that asks, with its threads and descendants",
@@ -43,7 +43,7 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
             code="broker.not-allowed",
         )
     scope = options.pop("scope", None)
-    plan = client.plan(TraceRequest(probes, scope="" if scope is None else str(scope), **options))
+    plan = broker_client.plan(TraceRequest(probes, scope="" if scope is None else str(scope), **options))
     plan = with_stacks(plan, stacks)
     if "kernel" not in plan.stacks:
         return plan
@@ -60,7 +60,7 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
 def _unreachable() -> MachineError | None:
     """Why nothing can be asked of the broker: it has ended, or this user may not connect to it; None if it can."""
     try:
-        client.connection()
+        broker_client.connection()
     except MachineError as error:
         return error
     return None

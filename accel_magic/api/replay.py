@@ -12,38 +12,37 @@ import numpy as np
 
 from accel_magic.api.block import AttachedT, Steps
 from accel_magic.api.open import read_recording
-from accel_magic.api.trace import result_of
+from accel_magic.api.probe_trace import result_of
 from accel_magic.banners import Replayed
 from accel_magic.cluster.folders import is_folder
 from accel_magic.codec import Descriptor
 from accel_magic.errors import MachineError, RecordingError
-from accel_magic.gpu.live import Feed, GpuSample
+from accel_magic.gpu.gpu_samples import Feed, GpuSample
 from accel_magic.interrupts import uninterrupted
 from accel_magic.kernel import buckets
-from accel_magic.kernel.attachment import HEAD, Item, Layout, PointLayout
+from accel_magic.kernel.attachment import HEAD, PayloadItem, PointLayout, RecordLayout
 from accel_magic.kernel.own_threads import at_work
-from accel_magic.recording import container
-from accel_magic.recording import gpu_store as store
-from accel_magic.recording.live import LiveFeed
-from accel_magic.recording.reader import client as reader
-from accel_magic.recording.reader.messages import Playback, PlayedRing
-from accel_magic.recording.recording import Column, Events, Histograms, Outcome, Recording, Samples
+from accel_magic.recording import container, gpu_store
+from accel_magic.recording.live_samples import LiveFeed
+from accel_magic.recording.reader import reader_client
+from accel_magic.recording.reader.reader_messages import Playback, PlayedRing
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Outcome, Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from accel_magic.engine.running import Kind
     from accel_magic.engine.session import Show
+    from accel_magic.engine.trace_kinds import Kind
     from accel_magic.probes.plan import Plan
-    from accel_magic.recording.gpu import GpuRecording
-    from accel_magic.recording.reader.client import Prepared
+    from accel_magic.recording.gpu_data import GpuRecording
+    from accel_magic.recording.reader.reader_client import Prepared
     from accel_magic.result_bases.base import Result
-    from accel_magic.results.cluster import ClusterResult
-    from accel_magic.results.flame import FlameResult
-    from accel_magic.results.gpu import GpuResult
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.cluster_result import ClusterResult
+    from accel_magic.results.flame_result import FlameResult
+    from accel_magic.results.gpu_result import GpuResult
+    from accel_magic.results.trace_result import TraceResult
 
 
 RecordingT = TypeVar("RecordingT", bound="Recording | GpuRecording")
@@ -102,8 +101,8 @@ class Player(Steps[ResultT, AttachedT], Generic[RecordingT, ResultT, AttachedT])
         return self.result
 
 
-_PAYLOAD = (Item("duration_ns", "s64", 0), Item("row", "u64", 8))
-_LAYOUT = Layout(
+_PAYLOAD = (PayloadItem("duration_ns", "s64", 0), PayloadItem("row", "u64", 8))
+_LAYOUT = RecordLayout(
     cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, _PAYLOAD),)
 )
 
@@ -182,7 +181,7 @@ class Replay(Player[Recording, "TraceResult | FlameResult", _Playing]):
             speed=self._speed,
         )
         try:
-            return reader.shared().prepare(source, live=None if feed is None else feed.theirs.fileno())
+            return reader_client.shared().prepare(source, live=None if feed is None else feed.theirs.fileno())
         finally:
             for fd in files:
                 os.close(fd)
@@ -230,14 +229,14 @@ class ClusterReplay(Replay):
     """
 
     def _read(self, path: str | Path) -> Recording:
-        from accel_magic.results.cluster import gathered
+        from accel_magic.results.cluster_result import gathered
 
         self._whole = gathered(Path(path).expanduser())
         return self._whole.recording
 
     def _finish(self, attached: _Playing, outcome: Outcome, value: object) -> ClusterResult:
         """Return the whole result even after an early end, because the nodes' parts are not cut."""
-        from accel_magic.results.cluster import ClusterResult
+        from accel_magic.results.cluster_result import ClusterResult
 
         super()._finish(attached, outcome, value)
         return ClusterResult([part.replayed(self.replayed) for part in self._whole.parts], value)
@@ -344,7 +343,9 @@ def _added(recording: Recording) -> NDArray[np.int64]:
 def _rows_of(events: Events, rows: NDArray[np.intp]) -> Events:
     return Events(
         {
-            name: Column(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
+            name: EventColumn(
+                column.values[rows], None if column.valid is None else column.valid[rows], column.categories
+            )
             for name, column in events.columns.items()
         }
     )
@@ -354,7 +355,7 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
     """The recording up to where it was replayed: hits of the last sample, histograms of the delivered events."""
     events = _rows_of(whole.events, rows)
     keep = whole.samples.times_ns <= played_ns
-    samples = Samples(whole.samples.times_ns[keep], whole.samples.hits[keep])
+    samples = CounterSamples(whole.samples.times_ns[keep], whole.samples.hits[keep])
     # Events since the last sample are hits too.
     played = np.bincount(events.columns["point"].values.astype(np.intp), minlength=len(whole.plan.points)).astype(
         np.uint64
@@ -399,7 +400,7 @@ class GpuReplay(Player["GpuRecording", "GpuResult", "GpuRecording"]):
     """
 
     def __init__(self, path: str | Path, *, speed: float = 1.0) -> None:
-        recording = store.load(path)
+        recording = gpu_store.load(path)
         parts = [recording.device, recording.started[:10]]
         super().__init__(recording, Replayed(str(path), ", ".join(filter(None, parts))), speed, "gputrace")
 
@@ -418,7 +419,7 @@ class GpuReplay(Player["GpuRecording", "GpuResult", "GpuRecording"]):
 
     def _finish(self, attached: GpuRecording, outcome: Outcome, value: object) -> GpuResult:  # noqa: ARG002 - the recording's stays
         """Return the whole recording even after an early end, because the maps' earlier contents are not recorded."""
-        from accel_magic.results.gpu import GpuResult
+        from accel_magic.results.gpu_result import GpuResult
 
         return GpuResult(replace(attached, replayed=self.replayed), value)
 

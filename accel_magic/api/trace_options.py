@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel_magic.api.option_table import count, documented, mebibytes, option, seconds
 
 if TYPE_CHECKING:
-    from accel_magic.kernel.stacks.choice import Asked
+    from accel_magic.kernel.stacks.stack_choice import Asked
     from accel_magic.probes.plan import Mode, Plan
 
 DEFAULT_MAX_EVENTS = 4_000_000

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from accel_magic.api.trace import Trace
+from accel_magic.api.probe_trace import Trace
 from accel_magic.api.trace_options import Options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from accel_magic.api.cluster.in_workers import FlameClusterTrace, GpuClusterTrace
-    from accel_magic.api.cluster.trace import ClusterTrace
-    from accel_magic.api.flame import FlameTrace
+    from accel_magic.api.cluster.cluster_trace import ClusterTrace
+    from accel_magic.api.cluster.worker_traces import FlameClusterTrace, GpuClusterTrace
+    from accel_magic.api.flame_trace import FlameTrace
     from accel_magic.api.gputrace import GpuTrace
 
 
@@ -44,7 +44,7 @@ def trace(*probes: str, save: str | Path | None = None, on: object = None, **opt
     """
     if on is None:
         return Trace(probes, Options(**options), save=save)
-    from accel_magic.api.cluster.trace import ClusterTrace
+    from accel_magic.api.cluster.cluster_trace import ClusterTrace
 
     own = _of_cluster(options)
     return ClusterTrace(probes, Options(**options), on, save=save, **own)
@@ -79,10 +79,10 @@ def flame(
     from accel_magic.api.flame_options import FlameOptions
 
     if on is None:
-        from accel_magic.api.flame import FlameTrace
+        from accel_magic.api.flame_trace import FlameTrace
 
         return FlameTrace(FlameOptions(probes=probes, **options), save=save)
-    from accel_magic.api.cluster.in_workers import FlameClusterTrace
+    from accel_magic.api.cluster.worker_traces import FlameClusterTrace
 
     own = _of_cluster(options)
     return FlameClusterTrace(FlameOptions(probes=probes, **options), on, save=save, **own)
@@ -122,7 +122,7 @@ def gputrace(
 
     if on is None:
         return GpuTrace(names, GpuOptions(**options), save=save)
-    from accel_magic.api.cluster.in_workers import GpuClusterTrace
+    from accel_magic.api.cluster.worker_traces import GpuClusterTrace
 
     own = _of_cluster(options)
     return GpuClusterTrace(names, GpuOptions(**options), on, save=save, **own)

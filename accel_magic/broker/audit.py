@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
-    from accel_magic.broker.peer import Peer
+    from accel_magic.broker.peer_identity import Peer
 
 
 _EACH_S: Final = 1.0

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.broker import policy, service
+from accel_magic.broker import broker_policy, service
 from accel_magic.errors import MachineError
-from accel_magic.kernel.bcc.find import find_bcc
+from accel_magic.kernel.bcc.bcc_location import find_bcc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -213,7 +213,7 @@ def as_toml(values: dict[str, Any]) -> list[str]:
 
 
 def _default_policy() -> str:
-    return _POLICY_HEAD + "".join(f"#{line}\n" for line in as_toml(asdict(policy.Policy())))
+    return _POLICY_HEAD + "".join(f"#{line}\n" for line in as_toml(asdict(broker_policy.BrokerPolicy())))
 
 
 def installation(code: Iterable[Path], root: Path = Path("/")) -> Work:
@@ -230,7 +230,7 @@ def installation(code: Iterable[Path], root: Path = Path("/")) -> Work:
     if not _known(pwd.getpwnam):
         account = ("--system", "--gid", NAME, "--no-create-home", "--home-dir", "/", "--shell", "/usr/sbin/nologin")
         missing.append(("useradd", *account, NAME))
-    units, rules = _in(root, _UNITS), _in(root, policy.FILE)
+    units, rules = _in(root, _UNITS), _in(root, broker_policy.FILE)
     kept = os.path.lexists(rules)
     written = [] if kept else [File(rules, _default_policy())]
     setting = _in(root, _SYSCTL)
@@ -288,7 +288,7 @@ def removal(root: Path = Path("/")) -> Work:
         removed=(*(_in(root, _UNITS) / unit for unit in there), *setting),
         after=(("systemctl", "daemon-reload"),),
         notes=(
-            f"kept: {_in(root, policy.FILE)}, and the user and group {NAME}",
+            f"kept: {_in(root, broker_policy.FILE)}, and the user and group {NAME}",
             "traces that run now go on until they are ended",
             *(("kernel.perf_event_paranoid stays 2 until the next boot",) if setting else ()),
         ),

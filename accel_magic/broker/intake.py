@@ -14,7 +14,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.broker import messages, mounts
+from accel_magic.broker import broker_messages, mounts
 
 if TYPE_CHECKING:
     from accel_magic.errors import ProbeError
@@ -74,7 +74,7 @@ class Intake:
             raise TimeoutError from None
         if isinstance(received, Exception):
             raise received
-        _, files, _, _ = socket.recv_fds(self._ours, 1, messages.MOST_DESCRIPTORS)
+        _, files, _, _ = socket.recv_fds(self._ours, 1, broker_messages.MOST_DESCRIPTORS)
         return received, list(files)
 
     def _run(self) -> None:
@@ -87,7 +87,9 @@ class Intake:
             self._received.put(error)
 
     def _receive_one(self) -> None:
-        message, files = messages.receive(self._connection, largest=messages.LARGEST_REQUEST, timeout_s=_READ_S)
+        message, files = broker_messages.receive(
+            self._connection, largest=broker_messages.LARGEST_REQUEST, timeout_s=_READ_S
+        )
         refused = mounts.refusal(files, self._pid)
         if refused is not None:
             raise FileRefusedError(refused)  # the thread ends, and its table with the files

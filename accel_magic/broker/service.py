@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import channel
-from accel_magic.broker import messages, traces, usage
-from accel_magic.broker import peer as peers
-from accel_magic.broker import policy as policies
+from accel_magic.broker import broker_messages, broker_policy, peer_identity, trace_registry, usage_table
 from accel_magic.broker.audit import Refusals
 from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import compiler
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.broker.audit import Audit
-    from accel_magic.broker.peer import Peer
-    from accel_magic.broker.policy import Policy
-    from accel_magic.broker.usage import Share
+    from accel_magic.broker.broker_policy import BrokerPolicy
+    from accel_magic.broker.peer_identity import Peer
+    from accel_magic.broker.usage_table import Share
 
 SOCKET: Final = Path("/run/accel_magic/broker.sock")
 _WAITING: Final = 128
@@ -177,10 +175,10 @@ class Service:
 
     """
 
-    def __init__(self, listening: socket.socket, policy: Policy, audit: Audit) -> None:
+    def __init__(self, listening: socket.socket, policy: BrokerPolicy, audit: Audit) -> None:
         self._listening, self._policy = listening, policy
         self._refusals = Refusals(audit)
-        self._usage = usage.Table(policy.limits.all_processes)
+        self._usage = usage_table.UsageTable(policy.limits.all_processes)
         self._sessions: dict[int, _Session] = {}
         """By process id."""
         self._waiting = select.poll()
@@ -227,7 +225,7 @@ class Service:
     def _take(self, session: _Session) -> None:
         """Receive the list of a session's traces, after which the poll reports its next one."""
         try:
-            session.traces = session.reports.recv(traces.LARGEST)
+            session.traces = session.reports.recv(trace_registry.LARGEST)
         except OSError:
             session.traces = b""
         if not session.traces:
@@ -239,12 +237,12 @@ class Service:
             session.reports.close()
 
     def _admit(self, connection: socket.socket, ours: tuple[socket.socket, ...]) -> None:
-        peer = peers.of(connection)
+        peer = peer_identity.of(connection)
         refusal = self._refusal(peer)
         if refusal:
             self._refusals.note(peer, "connect", refusal)
             connection.setblocking(False)
-            channel.send(connection, messages.encoded_error(self._refused(refusal)))
+            channel.send(connection, broker_messages.encoded_error(self._refused(refusal)))
             return
         theirs, reports = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         share = self._usage.take(peer.uid)
@@ -273,14 +271,14 @@ class Service:
             os._exit(status)
 
     def _serve(self, connection: socket.socket, peer: Peer, share: Share, reports: socket.socket) -> None:
-        from accel_magic.broker.session import Session
+        from accel_magic.broker.broker_session import BrokerSession
 
         compiler.start()
         seen = [each for each in self._sessions.values() if _is_ours(peer) or each.peer.uid == peer.uid]
         others = tuple((each.peer, each.traces) for each in seen)
         self._sessions.clear()
         self._refusals.forget_left_out()
-        Session(connection, peer, self._policy, self._refusals, share, reports=reports, others=others).serve()
+        BrokerSession(connection, peer, self._policy, self._refusals, share, reports=reports, others=others).serve()
 
     def _refusal(self, peer: Peer) -> str:
         limits, sessions = self._policy.limits, Counter(each.peer.uid for each in self._sessions.values())
@@ -296,7 +294,7 @@ class Service:
         if why == "user":
             return MachineError(
                 "the broker does not admit this user",
-                why=f"[users] in {policies.FILE} does not name the user or one of the user's groups",
+                why=f"[users] in {broker_policy.FILE} does not name the user or one of the user's groups",
                 fix="ask the administrator to add you there, or to a group that it names",
                 code="broker.not-admitted",
             )
@@ -321,7 +319,7 @@ class Service:
 def _preload() -> None:
     """Import what sessions need, so that they start at once, with shared memory, and give back what is free."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of numpy: processes that fork should have no other threads
-    import accel_magic.broker.session  # noqa: F401
+    import accel_magic.broker.broker_session  # noqa: F401
 
     gc.collect()
     gc.freeze()

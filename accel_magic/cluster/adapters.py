@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from accel_magic._version import __version__
-from accel_magic.broker.messages import raise_error
+from accel_magic.broker.broker_messages import raise_error
 from accel_magic.cluster import clock, remote
-from accel_magic.cluster.remote import Call
+from accel_magic.cluster.remote import RemoteCall
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from accel_magic.cluster.clock import Exchange
+    from accel_magic.cluster.clock import ClockExchange
     from accel_magic.lab.vm.lab import Lab
 
 CALL_S: Final = 120.0
@@ -98,7 +98,7 @@ class _Answer:
         return self._value
 
 
-class Adapter(ABC):
+class ClusterAdapter(ABC):
     """Access to the workers of one kind of cluster."""
 
     queues: ClassVar[bool]
@@ -124,7 +124,7 @@ class Adapter(ABC):
         """Look at some of the workers: `nodes` for these addresses and names only."""
         found = [NodeName(name, "", 0, address) for address, name in addresses.items()]
         found.sort(key=lambda node: (int(node.name) if node.name.isdecimal() else math.inf, node.name))
-        answers = self.call_each({node: Call(remote.facts) for node in found})
+        answers = self.call_each({node: RemoteCall(remote.facts) for node in found})
         return [self._described(node, answers[node]) for node in found]
 
     def _described(self, node: NodeName, answer: Any) -> NodeName:
@@ -150,7 +150,7 @@ class Adapter(ABC):
         except AccelMagicError:
             return "", 0
 
-    def call_each(self, calls: Mapping[NodeName, Call], timeout_s: float = CALL_S) -> dict[NodeName, Any]:
+    def call_each(self, calls: Mapping[NodeName, RemoteCall], timeout_s: float = CALL_S) -> dict[NodeName, Any]:
         """Make one call on each node, in parallel. Returns each node's value, or its AccelMagicError."""
         until = time.monotonic() + self.slowness * timeout_s
         present = self.addresses()
@@ -166,7 +166,7 @@ class Adapter(ABC):
         return found
 
     @staticmethod
-    def _value(node: NodeName, call: Call, answer: Any) -> Any:
+    def _value(node: NodeName, call: RemoteCall, answer: Any) -> Any:
         """The value in the answer to a call, or raise its error."""
         try:
             raise_error(answer)
@@ -186,7 +186,7 @@ class Adapter(ABC):
             )
         return answer["value"]
 
-    def exchange(self, node: NodeName, count: int = clock.EXCHANGES) -> Exchange:
+    def exchange(self, node: NodeName, count: int = clock.EXCHANGES) -> ClockExchange:
         """Compare a worker's clock with this process's; the narrowest of `count` exchanges.
 
         Raises:
@@ -194,7 +194,7 @@ class Adapter(ABC):
 
         """
         until = time.monotonic() + self.slowness * CALL_S
-        call = Call(clock.answer)
+        call = RemoteCall(clock.answer)
 
         def ask() -> int:
             now: int = self._value(node, call, self._awaited(node, self.submit(node.address, call), until))
@@ -261,7 +261,7 @@ def _gone(node: NodeName) -> NodeGoneError:
     )
 
 
-class DaskAdapter(Adapter):
+class DaskAdapter(ClusterAdapter):
     """Workers of `distributed`.
 
     Args:
@@ -290,7 +290,7 @@ class DaskAdapter(Adapter):
 
     def submit(self, address: str | int, function: Callable[[], Any]) -> Any:
         """Start a call outside the task system."""
-        given = (remote.in_thread, function) if isinstance(function, Call) else (function,)
+        given = (remote.in_thread, function) if isinstance(function, RemoteCall) else (function,)
         return _Answer(lambda: self._of_one(self._client.run(*given, workers=[address], on_error="return"), address))
 
     @staticmethod
@@ -301,7 +301,7 @@ class DaskAdapter(Adapter):
         return answer
 
 
-class IpyparallelAdapter(Adapter):
+class IpyparallelAdapter(ClusterAdapter):
     """Engines of ipyparallel.
 
     Args:
@@ -346,7 +346,7 @@ class _Purged:
             self.client.purge_local_results(self.answer)
 
 
-class LabAdapter(Adapter):
+class LabAdapter(ClusterAdapter):
     """Guests of labs that run. What is traced there is everything: nothing runs but what was started for it.
 
     Args:
@@ -405,7 +405,7 @@ def _is_a(value: Any, kind: type | dict[str, type]) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), one) for name, one in kind.items())
 
 
-def adapter_of(on: Any) -> Adapter:
+def adapter_of(on: Any) -> ClusterAdapter:
     """Make the adapter of a cluster's client.
 
     Args:

@@ -136,7 +136,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ClockExchange:
     """The reference's time before and after a node was asked for its time; all on CLOCK_MONOTONIC, in ns.
 
     Attributes:
@@ -168,7 +168,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Line:
+class ClockLine:
     """How a node's CLOCK_MONOTONIC relates to the reference's.
 
     Attributes:
@@ -272,7 +272,9 @@ def answer() -> int:
     return time.monotonic_ns()
 
 
-def exchange(ask: Callable[[], int], count: int = EXCHANGES, *, now: Callable[[], int] = time.monotonic_ns) -> Exchange:
+def exchange(
+    ask: Callable[[], int], count: int = EXCHANGES, *, now: Callable[[], int] = time.monotonic_ns
+) -> ClockExchange:
     """Compare a node's clock with this one; the narrowest of `count` exchanges.
 
     Args:
@@ -286,10 +288,10 @@ def exchange(ask: Callable[[], int], count: int = EXCHANGES, *, now: Callable[[]
     """
     if count < 1:
         raise ValueError("count must be at least 1")
-    return min((Exchange(now(), ask(), now(), count) for _ in range(count)), key=lambda one: one.round_trip_ns)
+    return min((ClockExchange(now(), ask(), now(), count) for _ in range(count)), key=lambda one: one.round_trip_ns)
 
 
-def line(first: Exchange, last: Exchange | None, slept_ns: int = 0) -> Line:
+def line(first: ClockExchange, last: ClockExchange | None, slept_ns: int = 0) -> ClockLine:
     """Draw a line through the exchanges at the start and the end of a trace.
 
     Between the two exchanges, the error is half the round trip of the worse one. If they are so close together that
@@ -308,9 +310,9 @@ def line(first: Exchange, last: Exchange | None, slept_ns: int = 0) -> Line:
     return start.through(_bounds_of(last), first.count + last.count, "exchanges at start and end", slept_ns)
 
 
-def same_machine() -> Line:
+def same_machine() -> ClockLine:
     """Line of a node whose clock is the reference's (`same_clock`)."""
-    return Line(0, 0.0, 0, 0, 0, 0.0, 0, "the same machine")
+    return ClockLine(0, 0.0, 0, 0, 0, 0.0, 0, "the same machine")
 
 
 def same_clock(one: Reading, other: Reading) -> bool:
@@ -325,7 +327,7 @@ def same_clock(one: Reading, other: Reading) -> bool:
     return abs(one.ahead_ns - other.ahead_ns) <= one.width_ns + other.width_ns + _SAME_NS
 
 
-def by_wall_clock(node: Reading, reference: Reading, last: tuple[Reading, Reading] | None = None) -> Line:
+def by_wall_clock(node: Reading, reference: Reading, last: tuple[Reading, Reading] | None = None) -> ClockLine:
     """Relate clocks without exchanges, on the assumption that CLOCK_REALTIME is the same on both machines.
 
     The error is the sum of what the time services of both machines state; unknown if one of them states nothing.
@@ -342,7 +344,7 @@ def by_wall_clock(node: Reading, reference: Reading, last: tuple[Reading, Readin
     start = _bounds_by_wall_clock(node, reference)
     if start is None:
         offset = node.ahead_ns - reference.ahead_ns
-        return Line(offset, 0.0, node.monotonic_ns, node.monotonic_ns, None, DRIFT, 0, "wall clocks")
+        return ClockLine(offset, 0.0, node.monotonic_ns, node.monotonic_ns, None, DRIFT, 0, "wall clocks")
     end = _bounds_by_wall_clock(*last) if last else None
     if last is None or end is None:
         return start.alone(0, "wall clocks")
@@ -397,11 +399,11 @@ class _Bounds:
     offset: int
     half: int
 
-    def alone(self, exchanges: int, how: How) -> Line:
+    def alone(self, exchanges: int, how: How) -> ClockLine:
         """Line through these bounds: the drift is unknown."""
-        return Line(self.offset, 0.0, self.at, self.at, self.half + _MAPPED_NS, DRIFT, exchanges, how)
+        return ClockLine(self.offset, 0.0, self.at, self.at, self.half + _MAPPED_NS, DRIFT, exchanges, how)
 
-    def through(self, other: _Bounds, exchanges: int, how: How, slept: int) -> Line:
+    def through(self, other: _Bounds, exchanges: int, how: How, slept: int) -> ClockLine:
         """Line through these and other bounds, between which clocks stood still for `slept` ns."""
         one, two = sorted((self, other), key=lambda bounds: bounds.at)
         passed, gained, worse = two.at - one.at, two.offset - one.offset, max(one.half, two.half)
@@ -420,10 +422,10 @@ class _Bounds:
             offset, drift, half = one.offset, gained / passed, worse
             drift_error = min((one.half + two.half) / passed, abs(drift) + DRIFT)
         error = min(half + _MAPPED_NS, UNKNOWN_NS)
-        return Line(offset, drift, one.at, two.at, error, drift_error, exchanges, how)
+        return ClockLine(offset, drift, one.at, two.at, error, drift_error, exchanges, how)
 
 
-def _bounds_of(one: Exchange) -> _Bounds:
+def _bounds_of(one: ClockExchange) -> _Bounds:
     middle = one.before_ns + one.round_trip_ns // 2
     return _Bounds(one.node_ns, middle - one.node_ns, -(-one.round_trip_ns // 2) + _READ_NS)
 
@@ -468,7 +470,7 @@ def _check_rate(name: str, value: object, least: float) -> None:
         raise ValueError(f"{name} is not a number from {least} to {_LARGEST_RATE}")
 
 
-def _checked_keys(cls: type[Reading | Line], value: object) -> dict[str, Any]:
+def _checked_keys(cls: type[Reading | ClockLine], value: object) -> dict[str, Any]:
     """Return a JSON object whose keys are the fields of the class. Raises ValueError."""
     names = {field.name for field in fields(cls)}
     if not isinstance(value, dict) or value.keys() != names:

@@ -17,7 +17,7 @@ from accel_magic.cluster.clock import Reading
 from accel_magic.cluster.node import Node
 from accel_magic.errors import RecordingError
 from accel_magic.recording import dataset
-from accel_magic.recording.files import destination, followed, made, replacing
+from accel_magic.recording.result_files import destination, followed, made, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Described:
+class PartDescription:
     """A node's description of its part.
 
     Attributes:
@@ -65,7 +65,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Found:
+class FolderPart:
     """A part of a folder.
 
     Attributes:
@@ -77,7 +77,7 @@ class Found:
     """
 
     path: Path
-    described: Described
+    described: PartDescription
     recording: Path | None
     problem: Problem | None
 
@@ -108,7 +108,7 @@ def make(folder: Path, node: Node, run: str) -> Path:
     return part
 
 
-def write(part: Path, described: Described) -> None:
+def write(part: Path, described: PartDescription) -> None:
     """Write a node's description; an earlier one is replaced.
 
     Raises:
@@ -125,7 +125,7 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() and (any(path.glob("run=*")) or any(path.glob("host=*")))
 
 
-def read(folder: Path) -> list[Found]:
+def read(folder: Path) -> list[FolderPart]:
     """Find the parts of one run, by rank and host.
 
     Args:
@@ -156,26 +156,30 @@ def read(folder: Path) -> list[Found]:
     return sorted(found, key=lambda one: (one.described.node.rank is None, one.described.node.rank or 0, str(one.path)))
 
 
-def _part(path: Path) -> Found:
-    unknown = Described(Node(path.parent.name.partition("=")[2], name=path.name.replace("rank=", "rank ")), "untraced")
+def _part(path: Path) -> FolderPart:
+    unknown = PartDescription(
+        Node(path.parent.name.partition("=")[2], name=path.name.replace("rank=", "rank ")), "untraced"
+    )
     try:
         described = _described(path)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         why = str(error) or type(error).__name__
-        return Found(path, unknown, None, Problem("its description is damaged or missing", why, code="cluster.damaged"))
+        return FolderPart(
+            path, unknown, None, Problem("its description is damaged or missing", why, code="cluster.damaged")
+        )
     if described.problem:
-        return Found(path, described, None, described.problem)
+        return FolderPart(path, described, None, described.problem)
     tracing = described.state == "tracing"
     if not dataset.is_dataset(path):
         what = "it has not ended, or was killed" if tracing else "its recording is missing"
-        return Found(
+        return FolderPart(
             path, described, None, Problem(what, f"there is no dataset in {path}", code="cluster.no-recording")
         )
     unfinished = Problem("it has not ended, or was killed", code="cluster.unfinished") if tracing else None
-    return Found(path, described, path, unfinished)
+    return FolderPart(path, described, path, unfinished)
 
 
-def _described(path: Path) -> Described:
+def _described(path: Path) -> PartDescription:
     with foreign_files.opened(path / DESCRIPTION, follow=False) as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
@@ -187,7 +191,7 @@ def _described(path: Path) -> Described:
     if text["state"] not in ("tracing", "ended", "untraced"):
         raise ValueError("its state is unknown")
     problem = text["problem"]
-    return Described(
+    return PartDescription(
         Node(
             _text(node["host"]), _rank(node["rank"]), _rank(node["local_rank"]), _text(node["job"]), _text(node["name"])
         ),
@@ -211,14 +215,14 @@ def _rank(value: Any) -> int | None:
     return rank
 
 
-def _without_doubles(parts: Iterator[Found]) -> Iterator[Found]:
+def _without_doubles(parts: Iterator[FolderPart]) -> Iterator[FolderPart]:
     """A rank that is there twice, in copies of a folder for instance, counts once."""
     seen: dict[int, Path] = {}
     for part in parts:
         rank = part.described.node.rank
         if rank is not None and rank in seen and part.problem is None:
             why = f"{seen[rank]} has it too"
-            yield Found(
+            yield FolderPart(
                 part.path, part.described, None, Problem(f"rank {rank} is there twice", why, code="cluster.double")
             )
             continue

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic import own_python
-from accel_magic.cluster.guest import SIZE, decoded
+from accel_magic.cluster.guest_server import SIZE, decoded
 from accel_magic.errors import MachineError
 from accel_magic.lab.vm.connection import GuestGoneError
 
@@ -58,7 +58,7 @@ class Answer:
         return decoded(self._data)
 
 
-class Calls:
+class GuestCalls:
     """Makes calls in one lab's guest; without answers if the guest has ended.
 
     Args:
@@ -73,7 +73,7 @@ class Calls:
         self._broken = False
         self._process: GuestProcess | None = None
         try:
-            self._process = lab.popen(own_python.command("accel_magic.cluster.guest"), on_output=self._take)
+            self._process = lab.popen(own_python.command("accel_magic.cluster.guest_server"), on_output=self._take)
         except MachineError:
             self._broken = True
 
@@ -111,16 +111,16 @@ class Calls:
             del self._data[: SIZE.size + size]
 
 
-_calls: Final[weakref.WeakKeyDictionary[Lab, Calls]] = weakref.WeakKeyDictionary()
+_calls: Final[weakref.WeakKeyDictionary[Lab, GuestCalls]] = weakref.WeakKeyDictionary()
 _choosing: Final = threading.Lock()
 
 
-def calls_in(lab: Lab) -> Calls:
+def calls_in(lab: Lab) -> GuestCalls:
     """Return what makes calls in a lab: one process for all traces, because starting it takes seconds."""
     with _choosing:
         for other in [one for one in _calls if not one.running]:
             del _calls[other]
         found = _calls.get(lab)
         if found is None or found.ended:
-            found = _calls[lab] = Calls(lab)
+            found = _calls[lab] = GuestCalls(lab)
         return found

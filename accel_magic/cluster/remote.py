@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from accel_magic import channel, directories, foreign_files, local_socket, machine, own_python, scratch
 from accel_magic._version import __version__
-from accel_magic.broker import client as broker
-from accel_magic.broker.messages import encoded_error, raise_error
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import encoded_error, raise_error
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.kernel import own_threads
 
@@ -36,7 +36,7 @@ _kept: dict[str, scratch.Scratch] = {}
 
 
 @dataclass(frozen=True)
-class Call:
+class RemoteCall:
     """A call of a module's function. It is pickled by reference: no code travels, unlike with a closure.
 
     Attributes:
@@ -58,7 +58,7 @@ class Call:
             return {"failed": f"{type(error).__name__}: {error}"}
 
 
-async def in_thread(call: Call) -> dict[str, Any]:
+async def in_thread(call: RemoteCall) -> dict[str, Any]:
     """Make a call in a thread, so that a worker's event loop continues."""
     return await asyncio.to_thread(call)
 
@@ -141,14 +141,14 @@ def _to_broker() -> Iterator[tuple[Path | int, ...]]:
 
     Yields the path and the descriptor of its socket, or nothing.
     """
-    where = broker.path() if broker.needed() else None
+    where = broker_client.path() if broker_client.needed() else None
     if where is None:
         yield ()
         return
     try:
-        connected = broker.connect(where)
+        connected = broker_client.connect(where)
     except OSError as error:
-        raise broker.refused(where, error) from None
+        raise broker_client.refused(where, error) from None
     with connected:
         yield where, connected.fileno()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from accel_magic._version import __version__
 from accel_magic.api.options import with_kinds
 from accel_magic.command_line import separator
-from accel_magic.command_line.basics import FAILED, INTERRUPTED, USAGE, Commands, Parser, print_error, say
+from accel_magic.command_line.exit_status import FAILED, INTERRUPTED, USAGE, CommandParser, Commands, print_error, say
 from accel_magic.errors import AccelMagicError, ProbeError
 from accel_magic.probes import bpftrace
 
@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: After `--help`, `--version`, and arguments that argparse rejects.
 
     """
-    parser = Parser(prog="accel-magic", description="Trace kernels, drivers, libraries and accelerators with eBPF.")
+    parser = CommandParser(
+        prog="accel-magic", description="Trace kernels, drivers, libraries and accelerators with eBPF."
+    )
     parser.add_argument("--version", action="version", version=f"accel_magic {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in _commands():
@@ -73,10 +75,16 @@ def guarded(run: Callable[[], int]) -> int:
 
 def _commands() -> tuple[Callable[[Commands], None], ...]:
     """One function per command: it adds a parser whose default `handler` takes the options and returns the status."""
-    from accel_magic.command_line import broker, doctor, run, show, trace
-    from accel_magic.command_line import lab as cli
+    from accel_magic.command_line import (
+        broker_command,
+        doctor_command,
+        lab_command,
+        run_command,
+        show_command,
+        trace_command,
+    )
 
-    return trace.add, run.add, show.add, doctor.add, cli.add, broker.add
+    return trace_command.add, run_command.add, show_command.add, doctor_command.add, lab_command.add, broker_command.add
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:

@@ -19,7 +19,7 @@ from accel_magic.api.trace_options import Options
 from accel_magic.errors import ProbeError
 from accel_magic.lab.vm.connection import Completed, GuestGoneError
 from accel_magic.lab.vm.lab import GUEST_FOLDERS, Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 
 if TYPE_CHECKING:
     import argparse

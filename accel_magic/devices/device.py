@@ -12,8 +12,8 @@ from accel_magic.devices.launches import CPU_DEVICE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.devices.launches import Launch
-    from accel_magic.devices.sim import Device as Simulated
+    from accel_magic.devices.launches import LaunchRequest
+    from accel_magic.devices.sim import SimulatedDevice
 
 
 DeviceName = Literal["cuda", "cpu"]
@@ -22,7 +22,7 @@ _APART: Final = 10_000
 
 
 @dataclass(frozen=True)
-class Clock:
+class DeviceClock:
     """How a device's clock (%globaltimer) relates to the host's CLOCK_MONOTONIC; both in ns.
 
     Attributes:
@@ -44,7 +44,7 @@ class Clock:
         mapped: NDArray[np.int64] = self.host_ns + passed + np.rint(passed * (self.rate - 1.0)).astype(np.int64)
         return mapped
 
-    def through(self, later: Clock) -> Clock:
+    def through(self, later: DeviceClock) -> DeviceClock:
         """Draw a line through this comparison and a later one of the same clocks.
 
         Between the two, the larger of both errors applies. If the device's clock did not advance in between, the
@@ -56,12 +56,12 @@ class Clock:
             return replace(self, error_ns=error + abs(host - passed))
         return replace(self, rate=host / passed, error_ns=error)
 
-    def aged(self, host_ns: int) -> Clock:
+    def aged(self, host_ns: int) -> DeviceClock:
         """Widen the error for times up to `host_ns`, because the clocks drift apart after the comparison."""
         return replace(self, error_ns=self.error_ns + max(host_ns - self.host_ns, 0) // _APART)
 
 
-class Memory(Protocol):
+class DeviceMemory(Protocol):
     """What a trace needs from a device: memory that kernels write and the host reads, even while they run."""
 
     @property
@@ -94,7 +94,7 @@ class Memory(Protocol):
     def free(self, address: int) -> None:
         """Free memory, or stop sharing it."""
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """Handle a launch that is about to happen."""
 
     def finish(self, stream: int) -> None:
@@ -103,7 +103,7 @@ class Memory(Protocol):
     def wait(self) -> bool:
         """Wait for all kernels; False if an interrupt came first: they may still run, and their memory is kept."""
 
-    def clock(self) -> Clock:
+    def clock(self) -> DeviceClock:
         """Compare the clocks now."""
 
     def elsewhere(self) -> str:
@@ -114,7 +114,7 @@ class Memory(Protocol):
 class SimulatedMemory:
     """The simulated device's memory."""
 
-    device: Simulated
+    device: SimulatedDevice
 
     @property
     def name(self) -> str:
@@ -154,7 +154,7 @@ class SimulatedMemory:
         """Free memory."""
         self.device.free(address)
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """Set the device's clock to the host's: a kernel begins when it is launched, or when the last one ended."""
         self.device.time_ns = max(self.device.time_ns, launch.time_ns)
 
@@ -165,9 +165,9 @@ class SimulatedMemory:
         """Do nothing: a launch returns when its kernel has ended."""
         return True
 
-    def clock(self) -> Clock:
+    def clock(self) -> DeviceClock:
         """Return the identity: kernels see the host's time, see `launching`."""
-        return Clock()
+        return DeviceClock()
 
     def elsewhere(self) -> str:
         """Return '': all kernels run on this device."""

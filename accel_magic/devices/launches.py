@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from accel_magic.ptx.model import SourceLine
+    from accel_magic.ptx.ptx_model import SourceLine
 
 
 CPU_DEVICE: Final = "CPU device (simulated)"
@@ -36,7 +36,7 @@ class KernelSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchRequest:
     """One launch, as the host requests it.
 
     Attributes:
@@ -79,10 +79,10 @@ class Observer(Protocol):
     def rewrite(self, kernel: KernelSource) -> str:
         """Return the PTX to use: changed, or the same."""
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """Handle a launch that is about to happen."""
 
-    def launched(self, launch: Launch) -> None:
+    def launched(self, launch: LaunchRequest) -> None:
         """Handle a launch whose call has returned; not called if the call failed."""
 
     def skipped(self, name: str, reason: str) -> None:

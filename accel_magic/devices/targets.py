@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 from accel_magic.devices.device import SimulatedMemory
 from accel_magic.devices.launches import CPU_DEVICE
-from accel_magic.devices.sim.device import ARCH
+from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.errors import MachineError, ProbeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.devices.device import DeviceName, Memory
-    from accel_magic.devices.sim import Device
+    from accel_magic.devices.device import DeviceMemory, DeviceName
+    from accel_magic.devices.sim import SimulatedDevice
 
 Asked = Literal["auto", "cuda", "cpu"]
 
@@ -71,7 +71,7 @@ def target(asked: Asked, gpu: int | None = None) -> Target:
 
 
 @contextmanager
-def opened(found: Target) -> Iterator[tuple[Memory, Device | None]]:
+def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | None]]:
     """Open a device for the duration of the context.
 
     Yields:
@@ -90,9 +90,9 @@ def opened(found: Target) -> Iterator[tuple[Memory, Device | None]]:
         finally:
             memory.close()
         return
-    from accel_magic.devices.sim import Device
+    from accel_magic.devices.sim import SimulatedDevice
 
-    device = Device()
+    device = SimulatedDevice()
     yield SimulatedMemory(device), device
 
 

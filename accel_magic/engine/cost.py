@@ -7,9 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import own_threads
-from accel_magic.recording.flame import NOT_KNOWN
+from accel_magic.kernel import bpf_syscalls, own_threads
+from accel_magic.recording.flame_data import NOT_KNOWN
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,7 +33,7 @@ class Cost:
 
     def __enter__(self) -> Self:
         try:
-            self._measuring = syscalls.measure_programs()  # Linux 5.8
+            self._measuring = bpf_syscalls.measure_programs()  # Linux 5.8
         except OSError:
             self._measuring = NOT_KNOWN
         return self

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 
-from accel_magic.broker import client as broker
+from accel_magic.broker import broker_client
 from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import compiler
-from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader import reader_client
 
 
 def warm_up() -> None:
     """Start the compiler (or the broker's session) and the reader early, in parallel with other work."""
-    if broker.needed():
+    if broker_client.needed():
         with contextlib.suppress(MachineError):  # reported by the trace
-            broker.connection()
+            broker_client.connection()
     else:
         compiler.start()
-    reader.shared()
+    reader_client.shared()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from accel_magic.broker import client as broker
+from accel_magic.broker import broker_client
 from accel_magic.kernel import own_threads, scope
-from accel_magic.kernel.attach.engine import KernelEngine
-from accel_magic.kernel.mapped import map_value
+from accel_magic.kernel.attach.kernel_engine import KernelEngine
+from accel_magic.kernel.mapped_memory import map_value
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -52,7 +52,7 @@ def attach(plan: Plan, tracers: tuple[int, ...], undo: ExitStack) -> KernelProgr
 
     """
     own = replace(plan, points=plan.kernel_points)
-    engine = broker.BrokerEngine if broker.needed() else KernelEngine
+    engine = broker_client.BrokerEngine if broker_client.needed() else KernelEngine
     attachment = engine(tracers).attach(own)
     undo.callback(attachment.close)
     layout = attachment.layout
@@ -60,7 +60,7 @@ def attach(plan: Plan, tracers: tuple[int, ...], undo: ExitStack) -> KernelProgr
     counters = map_value(attachment.counters_fd, layout.counters)
     threads = map_value(attachment.own_threads_fd, scope.IDS, writable=True)
     follows = any(point.scope.name != "all" for point in own.points)
-    undo.callback(own_threads.Marks(control, threads, follows=follows).close)
+    undo.callback(own_threads.ExcludedThreads(control, threads, follows=follows).close)
     has_latency = attachment.histograms_fd >= 0
     histograms = map_value(attachment.histograms_fd, layout.histograms) if has_latency else None
     return KernelPrograms(attachment, control, counters, histograms)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.symbols.mapping_events import MappingEvents
     from accel_magic.kernel.symbols.mappings import FileId
     from accel_magic.probes.plan import Plan
-    from accel_magic.recording.counts import Counts
+    from accel_magic.recording.kernel_counts import KernelCounts
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class MappedFiles:
     events: MappingEvents
     files: dict[str, FileId]
 
-    def notes(self, plan: Plan, counts: Counts) -> tuple[str, ...]:
+    def notes(self, plan: Plan, counts: KernelCounts) -> tuple[str, ...]:
         """Stop, and return notes on probed files that no process has loaded or that do not go with the probes."""
-        from accel_magic.recording import unloaded
+        from accel_magic.recording import unloaded_files
 
         self.events.stop()
         returns = any(map(return_probes.at_return, plan.points))
@@ -36,7 +36,7 @@ class MappedFiles:
         known = set(plan.notes)
         return (
             *(note for note in risky if note not in known),
-            *unloaded.notes(plan, counts.hits, self.files, self.events),
+            *unloaded_files.notes(plan, counts.hits, self.files, self.events),
         )
 
 
@@ -48,11 +48,11 @@ def needed(plan: Plan) -> bool:
 def record(plan: Plan, tracers: tuple[int, ...], undo: ExitStack) -> MappedFiles:
     """Start recording. `tracers` are process ids to leave out; `undo` receives what stops it."""
     from accel_magic.kernel.symbols.mapping_events import MappingEvents  # these import the ELF reader
-    from accel_magic.recording import unloaded
+    from accel_magic.recording import unloaded_files
 
     roots = {point.scope.pid for point in plan.points if point.scope.name != "all"}
     helpers = (*tracers, *compiler.helper_pids(), demangle.helper_pid() or 0)
     events = MappingEvents(roots, helpers)
     undo.callback(events.stop)
     events.start()
-    return MappedFiles(events, unloaded.file_ids(plan))
+    return MappedFiles(events, unloaded_files.file_ids(plan))

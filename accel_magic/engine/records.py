@@ -9,21 +9,21 @@ import numpy as np
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel.attach import waits
-from accel_magic.recording import counts as read_counts
-from accel_magic.recording.reader.client import Read
-from accel_magic.recording.recording import Samples
+from accel_magic.recording import kernel_counts
+from accel_magic.recording.reader.reader_client import Read
+from accel_magic.recording.recording import CounterSamples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.engine.task_points import Counted
-    from accel_magic.kernel.attachment import Attachment, Layout
-    from accel_magic.recording.reader.client import Prepared
-    from accel_magic.recording.writer.client import Writer
+    from accel_magic.engine.task_points import CountedTasks
+    from accel_magic.kernel.attachment import Attachment, RecordLayout
+    from accel_magic.recording.reader.reader_client import Prepared
+    from accel_magic.recording.writer.writer_client import DatasetWriter
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TracedTime:
     """The traced time, CLOCK_MONOTONIC of this process in ns, and how far that is ahead of the kernel's."""
 
     start_ns: int
@@ -32,7 +32,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Records:
+class EventRecords:
     """What is there of the events.
 
     Attributes:
@@ -52,8 +52,12 @@ class Records:
 
 
 def fetch(
-    reader: Prepared, writer: Writer | None, attachment: Attachment | None, counted: Counted, stretch: Stretch
-) -> Records:
+    reader: Prepared,
+    writer: DatasetWriter | None,
+    attachment: Attachment | None,
+    counted: CountedTasks,
+    stretch: TracedTime,
+) -> EventRecords:
     """Get the records from the reader; with a dataset, wait until the writer has written them.
 
     If the reader process has died, all events are lost.
@@ -67,10 +71,10 @@ def fetch(
         if writer is not None:
             writer.failed = error.what
             writer.finish(nothing)
-            return Records(read, nothing, 0, counts.lost)
+            return EventRecords(read, nothing, 0, counts.lost)
         records = plan.records_events
-        lost = read_counts.all_events(plan, counts.hits, counts.histograms) if records else counts.lost
-        return Records(read, read.rings, 0, lost, (_about_unread(error, records=records),))
+        lost = kernel_counts.all_events(plan, counts.hits, counts.histograms) if records else counts.lost
+        return EventRecords(read, read.rings, 0, lost, (_about_unread(error, records=records),))
     notes: tuple[str, ...] = ()
     recorded = sum(read.recorded)
     rings = read.rings[: len(layout.record_sizes)] if writer is None else nothing
@@ -82,16 +86,16 @@ def fetch(
         recorded += unfinished
     if writer is not None:
         writer.finish(rings)
-    return Records(read, rings, recorded, counts.lost, notes)
+    return EventRecords(read, rings, recorded, counts.lost, notes)
 
 
-def _unread(layout: Layout, hits: NDArray[np.uint64], duration_ns: int) -> Read:
+def _unread(layout: RecordLayout, hits: NDArray[np.uint64], duration_ns: int) -> Read:
     """Return the data that remains if the reader process is gone: no events, and the counters at the end."""
     times = np.array([0, duration_ns], np.int64)
     return Read(
         rings=tuple(np.empty(0, np.uint8) for _ in layout.record_sizes),
         recorded=(0,) * len(layout.record_sizes),
-        samples=Samples(times, np.stack([np.zeros_like(hits), hits])),
+        samples=CounterSamples(times, np.stack([np.zeros_like(hits), hits])),
         end_ns=0,
         limit_reached=False,
     )

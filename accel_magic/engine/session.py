@@ -15,20 +15,19 @@ from accel_magic import free_memory, machine
 from accel_magic.codec import Descriptor
 from accel_magic.engine import kernel_programs, mapped_files, records, task_points
 from accel_magic.engine.helper_processes import warm_up
-from accel_magic.engine.task_points import Counted
+from accel_magic.engine.task_points import CountedTasks
 from accel_magic.errors import MachineError
 from accel_magic.interrupts import uninterrupted, until_interrupted
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import clock, own_process, own_threads
+from accel_magic.kernel import bpf_syscalls, clock, own_process, own_threads
 from accel_magic.kernel.attachment import NO_PROGRAMS
-from accel_magic.kernel.stacks.choice import task_stacks
+from accel_magic.kernel.stacks.stack_choice import task_stacks
 from accel_magic.probes import presets
-from accel_magic.recording import counts as read_counts
-from accel_magic.recording.decode import RawEvents
-from accel_magic.recording.live import LiveFeed
-from accel_magic.recording.reader import client as reader
-from accel_magic.recording.reader.messages import Kernel, Live, Ring, Streamed, Tasks
-from accel_magic.recording.recording import Outcome, Recording, Samples
+from accel_magic.recording import kernel_counts
+from accel_magic.recording.live_samples import LiveFeed
+from accel_magic.recording.reader import reader_client
+from accel_magic.recording.reader.reader_messages import KernelMapsToRead, Live, Ring, Streamed, Tasks
+from accel_magic.recording.record_decoder import RawEvents
+from accel_magic.recording.recording import CounterSamples, Outcome, Recording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,15 +35,15 @@ if TYPE_CHECKING:
 
     from accel_magic.engine.kernel_programs import KernelPrograms
     from accel_magic.engine.mapped_files import MappedFiles
-    from accel_magic.itt.tasks import TaskTrace
+    from accel_magic.itt.task_records import TaskTrace
     from accel_magic.kernel.attach.stack_maps import StackWatch
-    from accel_magic.kernel.attachment import Layout
-    from accel_magic.kernel.stacks.table import RawStacks
+    from accel_magic.kernel.attachment import RecordLayout
+    from accel_magic.kernel.stacks.stack_table import RawStacks
     from accel_magic.probes.plan import Plan
-    from accel_magic.recording.live import LiveSample
+    from accel_magic.recording.live_samples import LiveSample
     from accel_magic.recording.observation import Observation, Observe
-    from accel_magic.recording.reader.client import Prepared
-    from accel_magic.recording.writer.client import Writer
+    from accel_magic.recording.reader.reader_client import Prepared
+    from accel_magic.recording.writer.writer_client import DatasetWriter
 
 Show = Callable[[list["LiveSample"]], None]
 
@@ -54,7 +53,7 @@ _SHARE: Final = 3
 
 
 @dataclass(frozen=True)
-class Parts:
+class AttachedParts:
     """What is attached.
 
     Attributes:
@@ -77,11 +76,11 @@ class Parts:
     tasks: TaskTrace | None
     feed: LiveFeed | None
     watch: StackWatch | None
-    writer: Writer | None
+    writer: DatasetWriter | None
     mapped: MappedFiles | None
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> RecordLayout:
         """Layout of the kernel's records."""
         return NO_PROGRAMS if self.kernel is None else self.kernel.attachment.layout
 
@@ -96,7 +95,7 @@ class Attached:
 
     """
 
-    def __init__(self, parts: Parts, undo: contextlib.ExitStack, observe: Observe) -> None:
+    def __init__(self, parts: AttachedParts, undo: contextlib.ExitStack, observe: Observe) -> None:
         self.parts = parts
         self.start_ns = 0
         """CLOCK_MONOTONIC of `go`."""
@@ -187,7 +186,7 @@ class Attached:
         missed, detached = self._detach(kernel)
         if parts.feed is not None:
             parts.feed.stop()
-        counted = Counted(parts.plan, parts.layout, _kernel_counts(kernel, parts.plan))
+        counted = CountedTasks(parts.plan, parts.layout, _kernel_counts(kernel, parts.plan))
         notes = [*self._notes, *detached]
         if parts.tasks is not None:
             notes += parts.tasks.notes()
@@ -195,7 +194,7 @@ class Attached:
         shift = clock.shift()
         plan, counts = counted.plan, counted.counts
         attachment = None if kernel is None else kernel.attachment
-        stretch = records.Stretch(self.start_ns, self._end_ns, shift.ns)
+        stretch = records.TracedTime(self.start_ns, self._end_ns, shift.ns)
         fetched = records.fetch(parts.reader, parts.writer, attachment, counted, stretch)
         read = fetched.read
         if parts.watch is not None:
@@ -230,7 +229,7 @@ class Attached:
             return 0, ()
         missed = kernel.attachment.misses() - self._missed
         remaining = kernel.attachment.detach()
-        syscalls.wait_for_programs()  # a program may have counted a hit but not recorded it yet
+        bpf_syscalls.wait_for_programs()  # a program may have counted a hit but not recorded it yet
         return missed, (*kernel.attachment.notes(), *remaining)
 
 
@@ -282,10 +281,10 @@ def _attach(
     *,
     native_tasks: bool,
     into: Path | None,
-) -> Parts:
+) -> AttachedParts:
     if plan.kernel_points:
         warm_up()
-    shared = reader.shared()
+    shared = reader_client.shared()
     writer = None if into is None else _start_writer(into, undo)
     tracers = (shared.pid,) if writer is None else (shared.pid, writer.pid)
     kernel, plan, notes = _attach_kernel(plan, tracers, undo)
@@ -314,7 +313,7 @@ def _attach(
         writer.given()
     if kernel is not None:
         kernel.control["recording"] = int(plan.records_events)
-    return Parts(plan, notes, prepared, kernel, tasks, feed, watch, writer, mapped)
+    return AttachedParts(plan, notes, prepared, kernel, tasks, feed, watch, writer, mapped)
 
 
 def _attach_kernel(
@@ -340,10 +339,10 @@ def _attach_kernel(
     return kernel, replace(attached, points=(*attached.points, *plan.task_points)), ()
 
 
-def _start_writer(into: Path, undo: contextlib.ExitStack) -> Writer:
-    from accel_magic.recording.writer.client import Writer  # not needed by most traces
+def _start_writer(into: Path, undo: contextlib.ExitStack) -> DatasetWriter:
+    from accel_magic.recording.writer.writer_client import DatasetWriter  # not needed by most traces
 
-    writer = Writer(into)
+    writer = DatasetWriter(into)
     undo.callback(writer.abort)
     return writer
 
@@ -398,9 +397,9 @@ def _source(plan: Plan, kernel: KernelPrograms | None, tasks: TaskTrace | None, 
     )
 
 
-def _kernel_source(plan: Plan, kernel: KernelPrograms, most_bytes: int) -> Kernel:
+def _kernel_source(plan: Plan, kernel: KernelPrograms, most_bytes: int) -> KernelMapsToRead:
     attachment = kernel.attachment
-    return Kernel(
+    return KernelMapsToRead(
         layout=attachment.layout,
         control=Descriptor(attachment.control_fd),
         counters=Descriptor(attachment.counters_fd),
@@ -416,10 +415,10 @@ def _kernel_source(plan: Plan, kernel: KernelPrograms, most_bytes: int) -> Kerne
     )
 
 
-def _kernel_counts(kernel: KernelPrograms | None, plan: Plan) -> read_counts.Counts:
+def _kernel_counts(kernel: KernelPrograms | None, plan: Plan) -> kernel_counts.KernelCounts:
     if kernel is None:
-        return read_counts.none()
-    return read_counts.of_maps(kernel.counters, kernel.histograms, plan)
+        return kernel_counts.none()
+    return kernel_counts.of_maps(kernel.counters, kernel.histograms, plan)
 
 
 def _entries(observed: Mapping[str, Observation]) -> dict[str, str]:
@@ -427,6 +426,6 @@ def _entries(observed: Mapping[str, Observation]) -> dict[str, str]:
     return {name: value for one in observed.values() for name, value in one.machine.items()}
 
 
-def _widened(samples: Samples, points: int) -> Samples:
+def _widened(samples: CounterSamples, points: int) -> CounterSamples:
     """Add columns of zeros for points that the reader does not know: probes that selected no task."""
     return replace(samples, hits=np.pad(samples.hits, ((0, 0), (0, points - samples.hits.shape[1]))))

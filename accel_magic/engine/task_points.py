@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.itt import memory
+from accel_magic.itt import collector_memory
 from accel_magic.kernel import clock, scope
-from accel_magic.kernel.attachment import HEAD, Item, PointLayout
-from accel_magic.kernel.stacks.choice import task_stacks
-from accel_magic.recording.counts import Counts
+from accel_magic.kernel.attachment import HEAD, PayloadItem, PointLayout
+from accel_magic.kernel.stacks.stack_choice import task_stacks
+from accel_magic.recording.kernel_counts import KernelCounts
 from accel_magic.recording.recording import Histograms
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from accel_magic.itt.tasks import Counts as TaskCounts
-    from accel_magic.itt.tasks import PythonFrames, Task, TaskTrace
-    from accel_magic.kernel.attachment import Layout
-    from accel_magic.kernel.stacks.table import RawStacks
+    from accel_magic.itt.task_records import PythonFrames, Task, TaskCounts, TaskTrace
+    from accel_magic.kernel.attachment import RecordLayout
+    from accel_magic.kernel.stacks.stack_table import RawStacks
     from accel_magic.probes.plan import Plan, ProbePoint
 
-_ITEMS: Final = (Item("duration_ns", "s64", 0), Item("user_stack", "u64", 8), Item("python_stack", "u64", 16))
+_ITEMS: Final = (
+    PayloadItem("duration_ns", "s64", 0),
+    PayloadItem("user_stack", "u64", 8),
+    PayloadItem("python_stack", "u64", 16),
+)
 """The values in a task's record, the last two only in traces with stacks: `struct record` in itt/area.h."""
 
 
@@ -44,13 +47,13 @@ def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tup
         TraceStateError: Another trace collects tasks.
 
     """
-    from accel_magic.itt import collector, tasks
+    from accel_magic.itt import collector, task_records
 
     notes = collector.require([point.target for point in plan.task_points])
-    trace = tasks.TaskTrace(
+    trace = task_records.TaskTrace(
         [
-            *(tasks.Pattern(point.target, point.function) for point in plan.task_points),
-            *(tasks.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),
+            *(task_records.Pattern(point.target, point.function) for point in plan.task_points),
+            *(task_records.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),
         ],
         first_point=len(plan.kernel_points),
         buffer_bytes=int(plan.buffer_mib * (1 << 20)),
@@ -65,7 +68,7 @@ def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tup
 
 
 def _python_frames() -> PythonFrames:
-    from accel_magic.itt.tasks import PythonFrames
+    from accel_magic.itt.task_records import PythonFrames
     from accel_magic.kernel.stacks import python_layout
 
     found = python_layout.layout()
@@ -75,23 +78,23 @@ def _python_frames() -> PythonFrames:
 
 def stacks(tasks: TaskTrace) -> RawStacks:
     """The stacks recorded so far, with process ids as the kernel sees them."""
-    from accel_magic.kernel.stacks.table import RawStacks
+    from accel_magic.kernel.stacks.stack_table import RawStacks
 
     found = tasks.stacks()
     own = found.pids == os.getpid()
     pids = np.where(own, scope.kernel_pid(os.getpid()), found.pids).astype(np.int32)
-    return RawStacks(found.keys, found.kinds, found.starts, found.words, pids, memory.MOST_FRAMES)
+    return RawStacks(found.keys, found.kinds, found.starts, found.words, pids, collector_memory.MOST_FRAMES)
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedTasks:
     """What was traced and counted: `plan` has a point per task that was seen, `layout` and `counts` an entry for it."""
 
     plan: Plan
-    layout: Layout
-    counts: Counts
+    layout: RecordLayout
+    counts: KernelCounts
 
-    def with_tasks(self, seen: TaskCounts) -> Counted:
+    def with_tasks(self, seen: TaskCounts) -> CountedTasks:
         """Replace the probes by the tasks that they selected, followed by the probes that selected none."""
         probes, first = self.plan.task_points, len(self.plan.kernel_points)
         of = [min(task.pattern, len(probes) - 1) for task in seen.tasks]
@@ -101,13 +104,13 @@ class Counted:
         ]
         tasks += [probe for at, probe in enumerate(probes) if at not in of]
         points = (*self.plan.kernel_points, *(replace(point, id=first + at) for at, point in enumerate(tasks)))
-        return Counted(
+        return CountedTasks(
             replace(self.plan, points=points),
             self._layout_with(len(tasks)) if self.plan.records_events else self.layout,
             _joined(self.counts, seen, len(tasks)),
         )
 
-    def _layout_with(self, tasks: int) -> Layout:
+    def _layout_with(self, tasks: int) -> RecordLayout:
         layout, ring = self.layout, len(self.layout.record_sizes)
         items = _ITEMS if task_stacks(self.plan) else _ITEMS[:1]
         return replace(
@@ -122,11 +125,11 @@ def _task_probe(probe: ProbePoint, task: Task) -> str:
     return f"itt:{task.domain}:{probe.function}" if "itt:" in probe.probe else probe.probe
 
 
-def _joined(counts: Counts, seen: TaskCounts, tasks: int) -> Counts:
+def _joined(counts: KernelCounts, seen: TaskCounts, tasks: int) -> KernelCounts:
     """Counts of the kernel's points, then of the tasks; probes that selected no task have counted nothing."""
     missing, none = tasks - len(seen.tasks), np.zeros(tasks, np.uint64)
     histograms = counts.histograms
-    return Counts(
+    return KernelCounts(
         hits=np.concatenate([counts.hits, np.pad(seen.hits, (0, missing))]),
         lost=np.concatenate([counts.lost, np.pad(seen.lost, (0, missing))]),
         unpaired=np.concatenate([counts.unpaired, none]),

@@ -8,11 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.formats import lines as fields
-from accel_magic.formats import messages, units
+from accel_magic.formats import event_lines, probeless_lines, time_units
 from accel_magic.formats.bpftrace_maps import Maps, counted, read
-from accel_magic.formats.build import PROBE_TEXT, Found, Hits, of_bpftrace
-from accel_magic.formats.lines import (
+from accel_magic.formats.event_lines import (
     FRACTION,
     UNKNOWN,
     column,
@@ -25,8 +23,9 @@ from accel_magic.formats.lines import (
     times,
     unknown,
 )
-from accel_magic.formats.messages import Messages
-from accel_magic.formats.units import NANOSECONDS, Units
+from accel_magic.formats.probeless_lines import Messages
+from accel_magic.formats.recording_builder import PROBE_TEXT, FileContent, Hits, of_bpftrace
+from accel_magic.formats.time_units import NANOSECONDS, Units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +58,7 @@ _DAY_NS: Final = 86_400_000_000_000
 _OVERRIDE: Final = "to set another unit, use a header such as TIME(ms), or accel_magic.open(path, units='ms')"
 
 
-def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
+def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> FileContent:
     """Read the text that bpftrace prints; `given` are the user's units."""
     rows, others = extract(blocks, LINE)
     maps = read(column(others, "text"))
@@ -75,7 +74,7 @@ def found(
     lost: int = 0,
     malformed: int = 0,
     understood: int = 0,
-) -> Found:
+) -> FileContent:
     """Combine events, maps and the lines between them.
 
     Args:
@@ -89,9 +88,9 @@ def found(
 
     """
     lines = column(others, "text")
-    headers = lines.filter(pc.match_substring_regex(lines, units.HEADER))
-    known = f"{_HEADING}|{units.HEADER}|{units.TITLE}"
-    clocks = units.of_headers(map(text, headers.to_pylist()))
+    headers = lines.filter(pc.match_substring_regex(lines, time_units.HEADER))
+    known = f"{_HEADING}|{time_units.HEADER}|{time_units.TITLE}"
+    clocks = time_units.of_headers(map(text, headers.to_pylist()))
     if _counted_by_uniq(rows, given, clocks):
         maps = _of_uniq(rows)
         rows = rows.slice(0, 0)
@@ -108,7 +107,7 @@ def found(
     recorded = () if hits is None else np.bincount(hits.name, minlength=len(names))
     lost += rest.lost
     counts, bars, more = counted(maps, names, recorded, lost, given, others_count=printed.rates is not None)
-    return Found(
+    return FileContent(
         FORMAT,
         hits,
         counts,
@@ -122,7 +121,7 @@ def found(
 
 def _printed(lines: pa.Array, known: str) -> Messages:
     """Read the lines that are neither maps nor headings."""
-    return messages.read(lines.filter(pc.invert(pc.match_substring_regex(lines, f"{known}|^@"))))
+    return probeless_lines.read(lines.filter(pc.invert(pc.match_substring_regex(lines, f"{known}|^@"))))
 
 
 def _counted_by_uniq(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> bool:
@@ -131,7 +130,7 @@ def _counted_by_uniq(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> b
     Such counts are right-aligned in the width that `uniq` uses, and consecutive lines differ; after `sort` all lines
     differ.
     """
-    if not len(rows) or clocks or units.TIME in given.named:
+    if not len(rows) or clocks or time_units.TIME in given.named:
         return False
     digits, fraction, hour, indent = (
         np.asarray(pc.binary_length(column(rows, name))) for name in ("sec", "frac", "hour", "indent")
@@ -170,9 +169,9 @@ def _hits(rows: pa.Table, given: Units, clocks: tuple[str, ...]) -> tuple[Hits, 
     tid = integers(column(rows, "tid"), np.int32)
     if (tid != UNKNOWN).any():
         notes = (*notes, "pid and tid are both the number before the probe")
-    columns, left_out = fields.columns(column(rows, "text"), codes)
+    columns, left_out = event_lines.columns(column(rows, "text"), codes)
     if left_out:
-        notes = (*notes, fields.about_left_out(left_out))
+        notes = (*notes, event_lines.about_left_out(left_out))
     hits = Hits(
         names=tuple(map(of_bpftrace, probes)),
         name=codes,
@@ -206,7 +205,7 @@ def _numbers(
     rows: pa.Table, fraction: NDArray[np.bool_], given: Units, clocks: tuple[str, ...]
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
     """Times that are plain numbers, in a known or guessed unit."""
-    unit = given.named.get(units.TIME, "")
+    unit = given.named.get(time_units.TIME, "")
     if not unit and len(clocks) > 1:
         return None, (f"headers name several time units ({', '.join(clocks)}): only the order is used",)
     unit = unit or next(iter(clocks), "") or given.general

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.formats import bpftrace
 from accel_magic.formats.bpftrace_maps import Bar, Maps, read
-from accel_magic.formats.lines import column, extract, split
+from accel_magic.formats.event_lines import column, extract, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
-    from accel_magic.formats.build import Found
-    from accel_magic.formats.units import Units
+    from accel_magic.formats.recording_builder import FileContent
+    from accel_magic.formats.time_units import Units
 
 LINE: Final = r'^\s*\{\s*"type"\s*:\s*"[a-z_]+"\s*,.*\}\s*$'
 _TEXT: Final = frozenset({"printf", "time", "cat", "system", "join"})
@@ -32,7 +32,7 @@ _PIECE: Final = 10_000
 _LARGEST: Final = 1 << 62
 
 
-def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> Found:
+def parse(blocks: Iterable[pa.BinaryArray], given: Units) -> FileContent:
     """Read the objects; other lines are counted as not understood. `given` are the user's units."""
     printed, maps, tally, title = [], Maps(), {"lost": 0, "malformed": 0}, ""
     for entry in _objects(blocks, tally):

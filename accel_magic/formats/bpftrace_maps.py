@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from accel_magic.formats import units
-from accel_magic.formats.build import Bars, Name, is_probe, of_bpftrace
-from accel_magic.formats.lines import text
-from accel_magic.formats.units import NANOSECONDS
+from accel_magic.formats import time_units
+from accel_magic.formats.event_lines import text
+from accel_magic.formats.recording_builder import PointName, PrintedHistogram, is_probe, of_bpftrace
+from accel_magic.formats.time_units import NANOSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
-    from accel_magic.formats.units import Units
+    from accel_magic.formats.time_units import Units
 
 Key = tuple[str, ...]
 Bar = tuple[int, int | None, int]
@@ -38,7 +38,7 @@ _UNITS: Final = {"k": 1 << 10, **{unit: 1 << (10 * power) for power, unit in enu
 _MAP_LINE: Final = r"^(?:@|\s*\[-?\d|\s*\(\.\.\.|\s+\S|\]: \d|, .*\]: \d)"
 
 _DURATION_WORDS: Final = {
-    **{word: unit for word, unit in units.WORDS.items() if word != "s"},
+    **{word: unit for word, unit in time_units.WORDS.items() if word != "s"},
     **dict.fromkeys(("latency", "lat", "duration", "dur", "delay", "elapsed", "took", "time"), ""),
 }
 """Words in a map's name that mark its values as durations, and the unit; '' if the word implies none."""
@@ -83,7 +83,7 @@ class Maps:
     def draw(self, name: str, key: Key, bars: list[Bar], title: str = "") -> None:
         """Add one printed histogram; `title` is the line above it."""
         self.bars.setdefault((name, key), []).append(bars)
-        if unit := units.of_title(title):
+        if unit := time_units.of_title(title):
             self.titles.setdefault(name, unit)
 
 
@@ -143,8 +143,8 @@ def _number(label: str) -> int:
 
 
 def counted(
-    maps: Maps, names: Sequence[Name], hits: Iterable[int], lost: int, given: Units, *, others_count: bool
-) -> tuple[dict[Name, int], tuple[Bars, ...], tuple[str, ...]]:
+    maps: Maps, names: Sequence[PointName], hits: Iterable[int], lost: int, given: Units, *, others_count: bool
+) -> tuple[dict[PointName, int], tuple[PrintedHistogram, ...], tuple[str, ...]]:
     """Convert maps to counts and histograms.
 
     A map with a probe in its key counts that probe's hits. If event lines name the probe too, they must agree: a map
@@ -170,7 +170,7 @@ def counted(
         by_map.setdefault(name, {})[key] = _settled(values)
     notes += _repeated(maps)
     lines = dict(zip((name.probe for name in names), map(int, hits), strict=True))
-    counts: dict[Name, int] = {}
+    counts: dict[PointName, int] = {}
     left_out: list[str] = list(maps.others)
     taken: set[str] = set()
     with_probe = {name: keys for name, keys in by_map.items() if all(any(map(is_probe, key)) for key in keys)}
@@ -233,7 +233,9 @@ def _agrees(mine: Mapping[str, int], lines: Mapping[str, int], lost: int) -> boo
     return all(missing >= 0 for missing in more) and sum(more) <= lost
 
 
-def _named(name: str, keys: Mapping[Key, int], mine: Mapping[str, int], lines: Mapping[str, int]) -> dict[Name, int]:
+def _named(
+    name: str, keys: Mapping[Key, int], mine: Mapping[str, int], lines: Mapping[str, int]
+) -> dict[PointName, int]:
     """Counts by point; the rest of the key distinguishes points of one probe, unless event lines name the probe."""
     counts = {_name(name, (probe,)): count for probe, count in mine.items() if probe in lines}
     for key, count in keys.items():
@@ -242,19 +244,19 @@ def _named(name: str, keys: Mapping[Key, int], mine: Mapping[str, int], lines: M
     return counts
 
 
-def _name(name: str, key: Key, *, latency: bool = False) -> Name:
+def _name(name: str, key: Key, *, latency: bool = False) -> PointName:
     """Name the point of a map entry: after its probe if the key has one, else after the map."""
     probe = next(filter(is_probe, key), None)
     if probe is None:
         function = ", ".join(key) or name or "@"
-        return Name(f"@{name}", "tracepoint", f"@{name}", function, latency)
+        return PointName(f"@{name}", "tracepoint", f"@{name}", function, latency)
     made = of_bpftrace(probe)
     others = [part for part in key if part != probe]
     shown = f"{probe} [{', '.join(others)}]" if others else probe
-    return Name(shown, made.kind, made.target, made.function, latency)
+    return PointName(shown, made.kind, made.target, made.function, latency)
 
 
-def _durations(maps: Maps, given: Units) -> tuple[tuple[Bars, ...], list[str]]:
+def _durations(maps: Maps, given: Units) -> tuple[tuple[PrintedHistogram, ...], list[str]]:
     bars, notes, unknown = [], [], []
     for (name, key), printed in maps.bars.items():
         unit, about = _unit(name, maps.titles.get(name, ""), given)
@@ -266,7 +268,7 @@ def _durations(maps: Maps, given: Units) -> tuple[tuple[Bars, ...], list[str]]:
         drawn = [(low * scale, None if high is None else high * scale, count) for low, high, count in printed[-1]]
         if any(low < 0 and count for low, _, count in drawn):
             notes.append(f"negative values of @{name} are left out")
-        bars.append(Bars(_name(name, key, latency=True), tuple(bar for bar in drawn if bar[0] >= 0)))
+        bars.append(PrintedHistogram(_name(name, key, latency=True), tuple(bar for bar in drawn if bar[0] >= 0)))
         notes.append(_precision(name, drawn))
     if unknown:
         shown = ", ".join(dict.fromkeys(unknown))

@@ -18,10 +18,10 @@ import numpy as np
 from accel_magic.analysis.nesting import lanes
 from accel_magic.errors import ResultError
 from accel_magic.formats.json_file import PlaceError, index, line_number, load, number, part, reading
-from accel_magic.formats.weights import by_event, unit_of
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.files import destination, replacing
-from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State, label
+from accel_magic.formats.sample_weights import by_event, unit_of
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, ThreadState, label
+from accel_magic.recording.result_files import destination, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ def _title(profile: Profile, track: Track) -> str:
     while profile.parents[root] >= 0:
         root = int(profile.parents[root])
     frame = profile.frames[profile.node_frames[root]]
-    name = frame.name if frame.kind == Kind.THREAD else f"thread {track.tid}" if track.tid else "all threads"
+    name = frame.name if frame.kind == FrameKind.THREAD else f"thread {track.tid}" if track.tid else "all threads"
     return name if track.lane < 0 else f"accelerator for {name}, lane {track.lane}"
 
 
@@ -259,10 +259,10 @@ class _Stacks:
 def _v8_frame(call: Any, place: str) -> Frame:
     name = part(call, "functionName", str, place, "")
     if name == _IDLE:
-        return Frame("idle", Kind.WAIT)
+        return Frame("idle", FrameKind.WAIT)
     # Lines count from 0; -1 means none.
     line = line_number(part(call, "lineNumber", int, place, -1) + 1, f"{place}.lineNumber")
-    return Frame(_NOWHERE.get(name, name), Kind.OTHER, part(call, "url", str, place, ""), line)
+    return Frame(_NOWHERE.get(name, name), FrameKind.OTHER, part(call, "url", str, place, ""), line)
 
 
 def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> int:
@@ -285,8 +285,8 @@ def _add(builder: ProfileBuilder, thread: _Thread, begin: float, place: str) -> 
     for row, length in zip(order.tolist(), lengths.tolist(), strict=True):
         stack = stacks[row]
         waits = thread.calls[thread.samples[row]].get("functionName") == _IDLE
-        state = State.OFF_CPU if waits else State.CPU
-        stack = stack if stack >= 0 else builder.node(builder.frame("idle", Kind.WAIT))
+        state = ThreadState.OFF_CPU if waits else ThreadState.CPU
+        stack = stack if stack >= 0 else builder.node(builder.frame("idle", FrameKind.WAIT))
         builder.add(stack, length, time_ns=int(times[row]), tid=thread.tid, state=state)
     return last
 
@@ -349,10 +349,10 @@ def _section(
         if above is None:
             break
         name = str(above)
-    root = builder.node(builder.frame(comm, Kind.PROCESS)) if comm else -1
+    root = builder.node(builder.frame(comm, FrameKind.PROCESS)) if comm else -1
     stack = known.get((comm, name), root)
     for each in reversed(path):
-        frame = builder.frame(part(frames[each], "name", str, f"stackFrames.{each}"), Kind.OTHER)
+        frame = builder.frame(part(frames[each], "name", str, f"stackFrames.{each}"), FrameKind.OTHER)
         stack = known[comm, each] = builder.node(frame, stack)
     return stack
 
@@ -400,7 +400,7 @@ def tracks(profile: Profile) -> Iterator[Track]:
     interval. Accelerator work may overlap and therefore has separate lanes.
     """
     samples = profile.samples
-    remote = samples.state == State.ACCELERATOR
+    remote = samples.state == ThreadState.ACCELERATOR
     for tid in np.unique(samples.tid).tolist():
         for lane, rows in ((-1, ~remote), (0, remote)):
             chosen = np.flatnonzero((samples.tid == tid) & rows)

@@ -32,8 +32,8 @@ import numpy as np
 from accel_magic.errors import RecordingError
 from accel_magic.formats import text_file
 from accel_magic.kernel.stacks.frame_text import frame_of, text_of
-from accel_magic.recording.files import destination, replacing
 from accel_magic.recording.profile import MOST, ProfileBuilder
+from accel_magic.recording.result_files import destination, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.formats import function_graph as graph
-from accel_magic.formats import lines as fields
-from accel_magic.formats.build import Found, Hits, Name, of_event, of_function
-from accel_magic.formats.lines import (
+from accel_magic.formats import event_lines, function_graph
+from accel_magic.formats.event_lines import (
     FRACTION,
     SECONDS,
     UNKNOWN,
@@ -29,7 +27,8 @@ from accel_magic.formats.lines import (
     texts,
     times,
 )
-from accel_magic.recording.recording import Column
+from accel_magic.formats.recording_builder import FileContent, Hits, PointName, of_event, of_function
+from accel_magic.recording.recording import EventColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,14 +57,14 @@ _NONE: Final = pa.scalar(None, pa.binary())
 class _Content:
     """Content of the lines after their time, (lines,) each; `name` is a code into `names`, -1 if not understood."""
 
-    names: tuple[Name, ...]
+    names: tuple[PointName, ...]
     name: NDArray[np.int32]
     text: pa.Array
     caller: pa.Array
     drawn: NDArray[np.bool_]
 
 
-def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
+def parse(blocks: Iterable[pa.BinaryArray]) -> FileContent:
     """Read the lines; times are on the trace's clock, by default close to CLOCK_MONOTONIC."""
     rows, others = extract(blocks, LINE)
     content = _content(column(rows, "what"))
@@ -88,13 +87,13 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     kept = kept & ~stacks
     ends = int(content.drawn.sum()) - int(kept[content.drawn].sum())
     hits, caller = hits.rows(kept), content.caller.filter(pa.array(kept))
-    more, left_out = fields.columns(text.filter(pa.array(kept)), hits.name)
+    more, left_out = event_lines.columns(text.filter(pa.array(kept)), hits.name)
     if len(caller) > caller.null_count:
         more = {"caller": texts(caller), **more}
     rest = rest_of(others, known=_STACK_FRAME)
     rest = replace(rest, malformed=rest.malformed + int((~kept & ~stacks).sum()) - ends)
     notes = (*notes, *_about_stacks(int(stacks.sum())))
-    return graph.found("ftrace output", replace(hits, columns={**hits.columns, **more}), rest, left_out, notes)
+    return function_graph.found("ftrace output", replace(hits, columns={**hits.columns, **more}), rest, left_out, notes)
 
 
 def _about_stacks(count: int) -> tuple[str, ...]:
@@ -143,7 +142,7 @@ class _Parts:
     """Parts of the lines recognized so far."""
 
     def __init__(self, lines: int) -> None:
-        self.names: list[Name] = []
+        self.names: list[PointName] = []
         self.name = np.full(lines, UNKNOWN, np.int32)
         self.text: list[tuple[NDArray[np.intp], pa.Array]] = []
         self.caller: list[tuple[NDArray[np.intp], pa.Array]] = []
@@ -154,7 +153,7 @@ class _Parts:
         groups: dict[str, pa.Array],
         chosen: NDArray[np.bool_],
         key: tuple[str, ...],
-        make: Callable[..., Name],
+        make: Callable[..., PointName],
     ) -> None:
         """Name the `chosen` rows after their groups in `key`."""
         parts = [groups[name].filter(pa.array(chosen)) for name in key]
@@ -189,9 +188,9 @@ def _with_calls(hits: Hits, content: _Content) -> tuple[NDArray[np.bool_], Hits,
     if not content.drawn.any():
         return content.name != UNKNOWN, hits, content.text, ()
     places = np.flatnonzero(content.drawn)
-    _, groups = groups_of(content.text.take(pa.array(places)), f"^{graph.MEASURED}$")
-    measured = graph.durations(groups["us"], groups["part"])
-    calls = graph.drawn(pc.fill_null(groups["call"], b"?"), measured, hits.tid[places], hits.cpu[places])
+    _, groups = groups_of(content.text.take(pa.array(places)), f"^{function_graph.MEASURED}$")
+    measured = function_graph.durations(groups["us"], groups["part"])
+    calls = function_graph.drawn(pc.fill_null(groups["call"], b"?"), measured, hits.tid[places], hits.cpu[places])
     name, duration = hits.name.copy(), np.full(len(hits), UNKNOWN, np.int64)
     name[places] = np.where(calls.kept, calls.name + len(hits.names), UNKNOWN)
     duration[places] = calls.duration_ns
@@ -201,10 +200,10 @@ def _with_calls(hits: Hits, content: _Content) -> tuple[NDArray[np.bool_], Hits,
     if calls.retval is not None and calls.retval.valid is not None:
         values, valid = np.zeros(len(hits), np.int64), np.zeros(len(hits), np.bool_)
         values[places], valid[places] = calls.retval.values, calls.retval.valid
-        columns = {"retval": Column(values, valid)}
+        columns = {"retval": EventColumn(values, valid)}
     text = pc.if_else(pa.array(content.drawn), _NONE, content.text)
     time = hits.time_ns
     if time is not None:
-        time[places] = graph.begun(time[places], calls)
+        time[places] = function_graph.begun(time[places], calls)
     made = replace(hits, names=hits.names + calls.names, time_ns=time, name=name, duration_ns=duration, columns=columns)
     return kept, made, text, calls.notes

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.formats import lines as fields
-from accel_magic.formats.build import Found, Hits, Name, of_event, of_function
-from accel_magic.formats.lines import (
+from accel_magic.formats import event_lines
+from accel_magic.formats.event_lines import (
     FRACTION,
     SECONDS,
     UNKNOWN,
@@ -27,7 +26,8 @@ from accel_magic.formats.lines import (
     times,
     unknown,
 )
-from accel_magic.recording.recording import Column
+from accel_magic.formats.recording_builder import FileContent, Hits, PointName, of_event, of_function
+from accel_magic.recording.recording import EventColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,15 +92,15 @@ class Calls:
     kept: NDArray[np.bool_]
     ended: NDArray[np.bool_]
     malformed: NDArray[np.bool_]
-    names: tuple[Name, ...]
+    names: tuple[PointName, ...]
     name: NDArray[np.int32]
     duration_ns: NDArray[np.int64]
-    retval: Column | None
+    retval: EventColumn | None
     text: pa.Array
     notes: tuple[str, ...]
 
 
-def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
+def parse(blocks: Iterable[pa.BinaryArray]) -> FileContent:
     """Read the trace file of the function_graph tracer."""
     rows, others = extract(blocks, LINE)
     rest = rest_of(others, known=f"{_SWITCH}|{_BETWEEN}")
@@ -121,19 +121,19 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
         duration_ns=calls.duration_ns,
         columns={} if calls.retval is None else {"retval": calls.retval},
     ).rows(calls.kept)
-    more, left_out = fields.columns(calls.text.filter(pa.array(calls.kept)), hits.name)
+    more, left_out = event_lines.columns(calls.text.filter(pa.array(calls.kept)), hits.name)
     hits = replace(hits, columns={**hits.columns, **more})
     rest = replace(rest, malformed=rest.malformed + int(calls.malformed.sum()))
     return found("ftrace function_graph output", hits, rest, left_out, calls.notes)
 
 
-def found(format_: str, hits: Hits, rest: Rest, left_out: tuple[str, ...], notes: tuple[str, ...] = ()) -> Found:
+def found(format_: str, hits: Hits, rest: Rest, left_out: tuple[str, ...], notes: tuple[str, ...] = ()) -> FileContent:
     """Combine the parts that all ftrace formats share."""
     if len(hits) and (hits.pid == hits.tid).all() and (hits.tid != UNKNOWN).any():
         notes = (*notes, "pid is the thread id: this output has no process ids")
     if left_out:
-        notes = (*notes, fields.about_left_out(left_out))
-    return Found(
+        notes = (*notes, event_lines.about_left_out(left_out))
+    return FileContent(
         format_, hits, lost=rest.lost, malformed=rest.malformed, notes=(*notes, *rest.notes), machine=rest.machine
     )
 
@@ -252,7 +252,7 @@ def _pairs(
 
 def _names(
     functions: pa.Array, events: pa.Array, kept: NDArray[np.bool_], is_event: NDArray[np.bool_]
-) -> tuple[tuple[Name, ...], NDArray[np.int32]]:
+) -> tuple[tuple[PointName, ...], NDArray[np.int32]]:
     codes, known = labels(functions)
     event_codes, event_names = labels(events)
     names = (
@@ -262,7 +262,7 @@ def _names(
     return names, np.where(kept, np.where(is_event, event_codes + len(known), codes), 0).astype(np.int32)
 
 
-def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.intp]) -> Column | None:
+def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.intp]) -> EventColumn | None:
     """Return values printed by funcgraph-retval, moved to the line where the call begins."""
     found = pc.extract_regex(comments, _RETVAL)
     valid = np.asarray(found.is_valid())
@@ -275,15 +275,15 @@ def _retval(comments: pa.Array, opened: NDArray[np.intp], closed: NDArray[np.int
     values = np.zeros(len(valid), np.int64)
     values[valid] = signed[np.asarray(coded.indices)]
     values[opened], valid[opened] = values[closed], valid[closed]
-    return Column(values, valid)
+    return EventColumn(values, valid)
 
 
-def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], Column]:
+def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], EventColumn]:
     """Thread and task of each line: from its own column, or from the task switches on its CPU."""
     valid, groups = groups_of(column(others, "text"), _SWITCH)
     own = _has(column(rows, "tid"))
     if own.any() or not valid.any():
-        comm = texts(column(rows, "comm")) if own.any() else Column(unknown(len(rows), np.int32), categories=())
+        comm = texts(column(rows, "comm")) if own.any() else EventColumn(unknown(len(rows), np.int32), categories=())
         return integers(column(rows, "tid"), np.int32), comm
     kept = pa.array(np.flatnonzero(valid))
     chosen = {name: group.take(kept) for name, group in groups.items()}
@@ -292,7 +292,7 @@ def _tasks(rows: pa.Table, others: pa.Table) -> tuple[NDArray[np.int32], Column]
 
 def _switched(
     rows: pa.Table, switches: dict[str, pa.Array], lines: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], Column]:
+) -> tuple[NDArray[np.int32], EventColumn]:
     """Thread and task of each line: the target of the last switch on its CPU, or the source of the first switch."""
     cpus = integers(switches["cpu"], np.int64)
     order = np.lexsort((lines, cpus))
@@ -308,4 +308,4 @@ def _switched(
     place = np.where(after, order[last], order[following] + len(order))
     known = after | before
     comm = np.where(known, codes[place], -1).astype(np.int32)
-    return np.where(known, numbers[place], UNKNOWN).astype(np.int32), Column(comm, categories=names)
+    return np.where(known, numbers[place], UNKNOWN).astype(np.int32), EventColumn(comm, categories=names)

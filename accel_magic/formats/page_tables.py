@@ -24,9 +24,9 @@ from pyarrow import csv
 from accel_magic.errors import RecordingError
 from accel_magic.formats import text_file
 from accel_magic.policies.accesses import CHUNK, DTYPES, Accesses
+from accel_magic.policies.page_trace import PAGE_BYTES, PageTrace
 from accel_magic.policies.trace_file import NAMES
-from accel_magic.policies.traces import PAGE_BYTES, PageTrace
-from accel_magic.recording import bounds, container, pages
+from accel_magic.recording import container, memory_bounds, parquet_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ _WANTED: Final = (*_PLACES, *(name for name in DTYPES if name != "page"))
 _WRITES: Final = pa.array(["1", "w", "true", "write", "store", "0", "r", "false", "read", "load"])
 _FIRST_READ: Final = 5
 """Place of the first word for a read."""
-_PARQUET: Final = container.Kind(b"", "page trace", "give a table of accesses", "convert")
+_PARQUET: Final = container.FileKind(b"", "page trace", "give a table of accesses", "convert")
 _MOST_TENANTS: Final = 1 << 16
 _WRONG: Final = (pa.ArrowException, ValueError, OverflowError)
 
@@ -64,11 +64,11 @@ def read_parquet(path: Path) -> PageTrace:
     with container.opened(path, _PARQUET) as file:
         wanted = _wanted(file.file.schema_arrow.names, path)
         try:
-            with bounds.bounded():
-                parts = pages.parts(file.file, file.source, list(wanted.values()), CHUNK)
+            with memory_bounds.bounded():
+                parts = parquet_pages.parts(file.file, file.source, list(wanted.values()), CHUNK)
                 batches = ({name: batch.column(real) for name, real in wanted.items()} for batch in parts)
                 return _Table().read(batches, f"imported from {path.name}")
-        except bounds.TooLargeError as error:
+        except memory_bounds.TooLargeError as error:
             raise container.too_large(path, error) from error
         except OSError as error:  # raised by Arrow, about the content
             raise container.damaged(path, _PARQUET, error) from error
@@ -92,13 +92,13 @@ def read_csv(path: Path) -> PageTrace:
         )
         reading = csv.ReadOptions(column_names=names, skip_rows=1, block_size=1 << 23)
         with (
-            bounds.bounded(),
+            memory_bounds.bounded(),
             text_file.opened(path) as file,
             csv.open_csv(file, reading, convert_options=text) as parts,
         ):
             batches = ({name: batch.column(real) for name, real in wanted.items()} for batch in parts)
             return _Table().read(batches, f"imported from {path.name}")
-    except bounds.TooLargeError as error:
+    except memory_bounds.TooLargeError as error:
         raise container.too_large(path, error) from error
     except _WRONG as error:
         raise _bad_value(path, error) from error
@@ -139,7 +139,7 @@ class _Table:
             if "address" in part:
                 part["page"] = part.pop("address") // np.uint64(PAGE_BYTES)
             part.setdefault("tenant", np.zeros(len(part["page"]), np.uint16))
-            bounds.spend(2 * sum(array.nbytes for array in part.values()))  # parts, and all in one
+            memory_bounds.spend(2 * sum(array.nbytes for array in part.values()))  # parts, and all in one
             parts.append(Accesses(**part))
         columns = Accesses.joined(parts).columns if parts else {"page": np.empty(0, np.uint64)}
         names = {attribute: tuple(self._codes[column]) for column, attribute in NAMES.items()}

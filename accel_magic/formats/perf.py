@@ -10,12 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.formats import function_graph as graph
-from accel_magic.formats import lines as fields
-from accel_magic.formats import perf_fields
-from accel_magic.formats.build import Found, Hits, of_event
-from accel_magic.formats.ftrace import with_returns
-from accel_magic.formats.lines import (
+from accel_magic.formats import event_lines, function_graph, perf_fields
+from accel_magic.formats.event_lines import (
     UNKNOWN,
     column,
     extract,
@@ -25,7 +21,9 @@ from accel_magic.formats.lines import (
     texts,
     times,
 )
-from accel_magic.recording.recording import Column
+from accel_magic.formats.ftrace import with_returns
+from accel_magic.formats.recording_builder import FileContent, Hits, of_event
+from accel_magic.recording.recording import EventColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +37,7 @@ _FORMAT: Final = "perf script output"
 _LARGEST_CPU: Final = np.iinfo(np.int16).max
 
 
-def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
+def parse(blocks: Iterable[pa.BinaryArray]) -> FileContent:
     """Read the lines; a single number before the CPU is the thread id.
 
     The layout of the fields is decided by the first block; lines in another one are counted as not understood.
@@ -58,7 +56,7 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     traced = np.array([perf_fields.is_tracepoint(event) for event in events] or [False])[codes]
     printed, tail = perf_fields.tails(column(rows, "text"), loose=~traced)
     text = with_returns(pc.replace_substring_regex(printed, r"^\s+", ""), exits)
-    columns, left_out = fields.columns(text, codes)
+    columns, left_out = event_lines.columns(text, codes)
     hits = Hits(
         names=names,
         name=codes,
@@ -72,7 +70,9 @@ def parse(blocks: Iterable[pa.BinaryArray]) -> Found:
     chains = int(pc.sum(pc.match_substring_regex(column(others, "text"), _CALLCHAIN)).as_py() or 0)
     notes = (f"call chains were skipped ({chains:,} frames)",) if chains else ()
     rest = rest_of(others, known=_KNOWN)
-    return graph.found(f"{_FORMAT} without its call chains" if chains else _FORMAT, hits, rest, left_out, notes)
+    return function_graph.found(
+        f"{_FORMAT} without its call chains" if chains else _FORMAT, hits, rest, left_out, notes
+    )
 
 
 def _cpus(digits: pa.Array) -> NDArray[np.int16]:
@@ -80,16 +80,16 @@ def _cpus(digits: pa.Array) -> NDArray[np.int16]:
     return np.where(numbers > _LARGEST_CPU, UNKNOWN, numbers).astype(np.int16)
 
 
-def _more(period: pa.Array, tail: pa.Array) -> dict[str, Column]:
+def _more(period: pa.Array, tail: pa.Array) -> dict[str, EventColumn]:
     """Columns of the fields that only samples have: `period`, and the address's `symbol` and `dso`."""
     made = {}
     periods = perf_fields.periods(period)
     if (periods != UNKNOWN).any():
-        made["period"] = Column(np.maximum(periods, 0), periods != UNKNOWN)
+        made["period"] = EventColumn(np.maximum(periods, 0), periods != UNKNOWN)
     if tail.null_count < len(tail):
         coded = tail.dictionary_encode()
         codes = np.asarray(coded.indices.fill_null(-1)).astype(np.int32)
         for name, values in perf_fields.places(coded.dictionary).items():
             found, names = labels(pa.array([value.encode() for value in values], pa.binary()))
-            made[name] = Column(np.where(codes < 0, -1, found[codes]).astype(np.int32), categories=names)
+            made[name] = EventColumn(np.where(codes < 0, -1, found[codes]).astype(np.int32), categories=names)
     return made

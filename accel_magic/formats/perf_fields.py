@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from accel_magic.formats.lines import FRACTION, SECONDS, integers, labels, text
+from accel_magic.formats.event_lines import FRACTION, SECONDS, integers, labels, text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ _SPACED: Final = (
 """A frame whose tab was replaced: it ends behind the 16 columns of a thread's name that looks like an address."""
 
 
-class Line(IntEnum):
+class PerfLine(IntEnum):
     """Kind of a line."""
 
     OTHER = 0
@@ -62,12 +62,12 @@ class Line(IntEnum):
 
 def kinds(lines: pa.Array) -> NDArray[np.uint8]:
     """Kind of each line, as far as it is known without the layout: values of `Line`."""
-    found = np.full(len(lines), Line.OTHER, np.uint8)
+    found = np.full(len(lines), PerfLine.OTHER, np.uint8)
     for kind, pattern in (
-        (Line.SPACED, _SPACED),
-        (Line.FRAME, FRAME),
-        (Line.BLANK, r"^\s*$"),
-        (Line.RECORD, f"{RECORD}|{CONTINUED}"),
+        (PerfLine.SPACED, _SPACED),
+        (PerfLine.FRAME, FRAME),
+        (PerfLine.BLANK, r"^\s*$"),
+        (PerfLine.RECORD, f"{RECORD}|{CONTINUED}"),
     ):
         found[np.asarray(pc.match_substring_regex(lines, pattern))] = kind
     return found
@@ -128,7 +128,7 @@ _TEXT: Final = {
 
 
 @dataclass(frozen=True)
-class Layout:
+class PerfLayout:
     """The fields of a file.
 
     Attributes:
@@ -183,11 +183,11 @@ class Layout:
 _WHO: Final = ((True, "pid/tid"), (True, "tid"), (False, "pid/tid"), (False, "tid"), (True, ""), (False, ""))
 
 
-def _with_who(**fields: Any) -> tuple[Layout, ...]:
-    return tuple(Layout(comm, task, **fields) for comm, task in _WHO)
+def _with_who(**fields: Any) -> tuple[PerfLayout, ...]:
+    return tuple(PerfLayout(comm, task, **fields) for comm, task in _WHO)
 
 
-def _distinct(**more: str) -> tuple[Layout, ...]:
+def _distinct(**more: str) -> tuple[PerfLayout, ...]:
     """Layouts that are recognized by themselves; of those that read the same lines, the first is right."""
     return (
         *_with_who(time="exact", period="before event", event=True, **more),
@@ -199,15 +199,15 @@ def _distinct(**more: str) -> tuple[Layout, ...]:
     )
 
 
-def _indistinct(text: str) -> tuple[Layout, ...]:
+def _indistinct(text: str) -> tuple[PerfLayout, ...]:
     """Layouts whose lines are known only by what follows: frames, or address and symbol at the end of the line."""
     return (*_with_who(period="aligned", text=text), *_with_who(text=text))
 
 
-DEFAULT: Final = Layout(comm=True, task="tid", time="any", period="before event", event=True)
+DEFAULT: Final = PerfLayout(comm=True, task="tid", time="any", period="before event", event=True)
 
 
-def layout_of(lines: pa.Array, *, chains: bool) -> Layout | None:
+def layout_of(lines: pa.Array, *, chains: bool) -> PerfLayout | None:
     """Decide the fields of a file by its lines of fields.
 
     Args:
@@ -229,7 +229,7 @@ def layout_of(lines: pa.Array, *, chains: bool) -> Layout | None:
     return None
 
 
-def _best(lines: pa.Array, layouts: tuple[Layout, ...], share: float) -> Layout | None:
+def _best(lines: pa.Array, layouts: tuple[PerfLayout, ...], share: float) -> PerfLayout | None:
     """Return the first layout that reads as many lines as any other; None if none reads more than `share` of them."""
     read: list[int] = []
     for layout in layouts:
@@ -247,17 +247,17 @@ def _matching(lines: pa.Array, pattern: str) -> int:
 
 def chained(found: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Lines of unknown kind that precede frames but do not follow any; also those that do, if no line is blank."""
-    frame = (found == Line.FRAME) | (found == Line.SPACED)
-    before = np.append(frame[1:], False) & ~frame & (found != Line.BLANK) & (found != Line.RECORD)
+    frame = (found == PerfLine.FRAME) | (found == PerfLine.SPACED)
+    before = np.append(frame[1:], False) & ~frame & (found != PerfLine.BLANK) & (found != PerfLine.RECORD)
     inside = np.concatenate([[False], frame[:-1]])
-    chains: NDArray[np.bool_] = before & ~inside if (found == Line.BLANK).any() else before
+    chains: NDArray[np.bool_] = before & ~inside if (found == PerfLine.BLANK).any() else before
     return chains
 
 
 def of_lines(lines: pa.Array, skipped: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.uint8], Fields | None]:
     """Kinds of lines, and the lines of fields among them; those in `skipped` are not perf's."""
     found = kinds(lines)
-    possible = (found == Line.OTHER) | (found == Line.SPACED)
+    possible = (found == PerfLine.OTHER) | (found == PerfLine.SPACED)
     if skipped is not None:
         possible &= ~skipped | chained(found)
     candidates = np.flatnonzero(possible)
@@ -276,7 +276,7 @@ class Fields:
 
     """
 
-    layout: Layout
+    layout: PerfLayout
     rows: NDArray[np.bool_]
     groups: dict[str, Any]
 
@@ -294,9 +294,11 @@ def fields(found: NDArray[np.uint8], lines: pa.Array, candidates: NDArray[np.int
 
     """
     followed = chained(found)
-    chains = int(followed.sum()) > _FEW * int((found == Line.OTHER).sum())
+    chains = int(followed.sum()) > _FEW * int((found == PerfLine.OTHER).sum())
     rows = np.zeros(len(found), np.bool_)
-    if not len(candidates) or (not chains and not (found[candidates] == Line.OTHER).any() and _paragraphs(found).any()):
+    if not len(candidates) or (
+        not chains and not (found[candidates] == PerfLine.OTHER).any() and _paragraphs(found).any()
+    ):
         return _without_fields(found)
     layout = layout_of(
         lines.filter(pa.array(_deciding(found, followed if chains else None, candidates, lines))), chains=chains
@@ -310,7 +312,7 @@ def fields(found: NDArray[np.uint8], lines: pa.Array, candidates: NDArray[np.int
     return Fields(layout, rows, {name: group.filter(pa.array(valid)) for name, group in groups.items()})
 
 
-def _read(lines: pa.Array, layout: Layout) -> tuple[NDArray[np.bool_], dict[str, pa.Array]]:
+def _read(lines: pa.Array, layout: PerfLayout) -> tuple[NDArray[np.bool_], dict[str, pa.Array]]:
     """Which lines have the layout, (lines,) bool, and their groups, null for the others."""
     valid = np.zeros(len(lines), np.bool_)
     groups = dict.fromkeys(_GROUPS, pa.nulls(len(lines), pa.binary()))
@@ -324,7 +326,7 @@ def _read(lines: pa.Array, layout: Layout) -> tuple[NDArray[np.bool_], dict[str,
     return valid, groups
 
 
-def _variants(layout: Layout) -> tuple[Layout, ...]:
+def _variants(layout: PerfLayout) -> tuple[PerfLayout, ...]:
     """The layouts of a file's lines: those of tracepoints may have more text, and no period."""
     if not layout.distinct:
         return (layout,)
@@ -342,14 +344,14 @@ def _deciding(
         comments = np.asarray(pc.starts_with(lines, "#"))
         first = int(np.argmin(comments)) if not comments.all() else len(comments)
         kept = (np.arange(len(comments)) >= first) & ~np.asarray(pc.match_substring_regex(lines, SOURCE))
-    certain: NDArray[np.bool_] = kept & (found[candidates] == Line.OTHER)
+    certain: NDArray[np.bool_] = kept & (found[candidates] == PerfLine.OTHER)
     return certain if certain.any() else kept
 
 
 def _paragraphs(found: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Blank lines that precede frames: with `-F ip`, the line of fields is empty."""
-    frame = (found == Line.FRAME) | (found == Line.SPACED)
-    paragraphs: NDArray[np.bool_] = (found == Line.BLANK) & np.append(frame[1:], False)
+    frame = (found == PerfLine.FRAME) | (found == PerfLine.SPACED)
+    paragraphs: NDArray[np.bool_] = (found == PerfLine.BLANK) & np.append(frame[1:], False)
     return paragraphs
 
 
@@ -358,7 +360,7 @@ def _without_fields(found: NDArray[np.uint8]) -> Fields | None:
     if not rows.any() or chained(found).any():
         return None
     empty = pa.array([b""] * int(rows.sum()), pa.binary())
-    return Fields(Layout(), rows, dict.fromkeys(_GROUPS, empty))
+    return Fields(PerfLayout(), rows, dict.fromkeys(_GROUPS, empty))
 
 
 def tails(text: pa.Array, *, loose: NDArray[np.bool_]) -> tuple[pa.Array, pa.Array]:
@@ -458,13 +460,13 @@ def losses(lines: pa.Array, foreign: NDArray[np.bool_]) -> Losses:
     symbols = np.asarray(tail.is_valid())
     if not (chains or _recognizable(fields_, symbols)):
         return nothing
-    frames = ((found == Line.FRAME) | (found == Line.SPACED)) & ~fields_.rows
-    other = (found == Line.OTHER) & ~fields_.rows
+    frames = ((found == PerfLine.FRAME) | (found == PerfLine.SPACED)) & ~fields_.rows
+    other = (found == PerfLine.OTHER) & ~fields_.rows
     if not fields_.layout.distinct and int(other.sum()) > (1 - _ENOUGH) * int(fields_.rows.sum()):
         return nothing
     weighed = ~traced & (periods(fields_.groups["period"]) >= 0)
     with_fields = traced & ~symbols & np.asarray(pc.match_substring_regex(before, r"\S"))
-    claimed = fields_.rows | (found == Line.RECORD) | (frames if chains else False)
+    claimed = fields_.rows | (found == PerfLine.RECORD) | (frames if chains else False)
     if chains:
         return Losses(claimed, chains)
     return Losses(claimed, int((symbols | weighed).sum()), int(with_fields.sum()))

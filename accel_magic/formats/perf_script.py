@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
-from accel_magic.formats import perf_fields as perf
-from accel_magic.formats.lines import blocks, integers, labels, rest_of, text, times
-from accel_magic.formats.perf_fields import Line
-from accel_magic.formats.weights import by_event, unit_of
+from accel_magic.formats import perf_fields
+from accel_magic.formats.event_lines import blocks, integers, labels, rest_of, text, times
+from accel_magic.formats.perf_fields import PerfLine
+from accel_magic.formats.sample_weights import by_event, unit_of
 from accel_magic.kernel.stacks.frame_text import INLINED, JIT
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import NO_TIME, Lost, ProfileBuilder, Samples, State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import NO_TIME, Lost, ProfileBuilder, ProfileSamples, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,7 +102,7 @@ def read(path: Path) -> Profile:
 
     """
     lines = _lines(blocks(path))
-    fields = perf.fields(lines.kind, lines.fields, lines.candidates)
+    fields = perf_fields.fields(lines.kind, lines.fields, lines.candidates)
     if fields is None or not fields.rows.any():
         raise _empty(path, lines)
     try:
@@ -117,7 +117,7 @@ def read(path: Path) -> Profile:
 
 
 def _empty(path: Path, lines: _Lines) -> RecordingError:
-    if (lines.kind == Line.FRAME).any():
+    if (lines.kind == PerfLine.FRAME).any():
         return RecordingError(
             f"{path} has frames without a sample",
             why="no line of fields precedes them that is understood; the beginning of the output may be missing",
@@ -139,16 +139,16 @@ def _lines(parts: Iterable[pa.BinaryArray]) -> _Lines:
     candidates: list[NDArray[np.intp]] = []
     fields, records, seen = [], [], 0
     for part in parts:
-        kind = perf.kinds(part)
-        framed = (kind == Line.FRAME) | (kind == Line.SPACED)
+        kind = perf_fields.kinds(part)
+        framed = (kind == PerfLine.FRAME) | (kind == PerfLine.SPACED)
         frame = np.full(len(part), -1, np.int32)
         frame[framed] = _numbered(part.filter(pa.array(framed)), known)
-        rows = np.flatnonzero((kind == Line.OTHER) | (kind == Line.SPACED))
+        rows = np.flatnonzero((kind == PerfLine.OTHER) | (kind == PerfLine.SPACED))
         kinds.append(kind)
         frames.append(frame)
         candidates.append(rows + seen)
         fields.append(part.take(pa.array(rows)))
-        records.append(part.filter(pa.array(kind == Line.RECORD)))
+        records.append(part.filter(pa.array(kind == PerfLine.RECORD)))
         seen += len(part)
     nothing = pa.array([], pa.binary())
     return _Lines(
@@ -169,17 +169,17 @@ def _numbered(texts: pa.Array, known: dict[bytes, int]) -> NDArray[np.int32]:
     return found
 
 
-def _stacks(lines: _Lines, fields: perf.Fields) -> _Stacks:
+def _stacks(lines: _Lines, fields: perf_fields.Fields) -> _Stacks:
     """Give each frame to the sample above it: to none if any other line is between them."""
-    frame = (lines.kind == Line.FRAME) | (lines.kind == Line.SPACED)
+    frame = (lines.kind == PerfLine.FRAME) | (lines.kind == PerfLine.SPACED)
     frame &= ~fields.rows
     below = np.concatenate([[False], frame[:-1]])
     others = np.zeros(len(frame), np.bool_)
     others[lines.candidates] = ~fields.rows[lines.candidates] & ~frame[lines.candidates]
     texts = lines.fields.filter(pa.array(others[lines.candidates]))
     source, detail, comment = (np.zeros(len(frame), np.bool_) for _ in range(3))
-    source[others] = np.asarray(pc.match_substring_regex(texts, perf.SOURCE))
-    detail[others] = np.asarray(pc.match_substring_regex(texts, perf.DETAILS))
+    source[others] = np.asarray(pc.match_substring_regex(texts, perf_fields.SOURCE))
+    detail[others] = np.asarray(pc.match_substring_regex(texts, perf_fields.DETAILS))
     comment[others] = np.asarray(pc.starts_with(texts, "#"))
     source &= below | np.concatenate([[False], fields.rows[:-1]])
     numbers = np.arange(len(frame))
@@ -200,12 +200,12 @@ def _stacks(lines: _Lines, fields: perf.Fields) -> _Stacks:
     )
 
 
-def _profile(lines: _Lines, fields: perf.Fields, path: Path) -> Profile:
+def _profile(lines: _Lines, fields: perf_fields.Fields, path: Path) -> Profile:
     stacks, groups, builder = _stacks(lines, fields), fields.groups, ProfileBuilder()
     events, names = _leaders(*labels(groups["event"]))
     weights = _weights(groups["period"], events, names)
-    traced = np.array([perf.is_tracepoint(name) for name in names])[events]
-    before, tail = perf.tails(pc.fill_null(groups["text"], b""), loose=~traced)
+    traced = np.array([perf_fields.is_tracepoint(name) for name in names])[events]
+    before, tail = perf_fields.tails(pc.fill_null(groups["text"], b""), loose=~traced)
     leaves, without = _leaves(builder, lines.texts, stacks, fields, tail)
     counted = np.array([_DUMMY.fullmatch(name) is None for name in names])[events]
     rows = np.flatnonzero(counted)
@@ -215,17 +215,20 @@ def _profile(lines: _Lines, fields: perf.Fields, path: Path) -> Profile:
     rows = rows[np.argsort(time[rows], kind="stable")]
     tids = pc.if_else(pc.equal(pc.binary_length(groups["second"]), 0), groups["first"], groups["second"])
     builder.add_many(
-        Samples(
+        ProfileSamples(
             leaves[rows],
             weights.weight[rows],
             time[rows],
             np.maximum(integers(tids, np.int32), 0)[rows],
-            np.full(len(rows), State.CPU, np.uint8),
+            np.full(len(rows), ThreadState.CPU, np.uint8),
         )
     )
     lacking = int((traced & np.asarray(pc.match_substring_regex(before, r"\S"))).sum())
     lost: tuple[Lost, ...] = (
-        Lost(rest_of(pa.table({"text": lines.records}), known=perf.RECORD).lost, "samples lost, as reported by perf"),
+        Lost(
+            rest_of(pa.table({"text": lines.records}), known=perf_fields.RECORD).lost,
+            "samples lost, as reported by perf",
+        ),
         Lost(stacks.unread, _UNREAD),
         Lost(lacking, _WITHOUT_FIELDS, "left out"),
     )
@@ -258,7 +261,7 @@ def _without_stack(without: NDArray[np.bool_], events: NDArray[np.int32], names:
     ]
 
 
-def _about_fields(fields: perf.Fields) -> list[str]:
+def _about_fields(fields: perf_fields.Fields) -> list[str]:
     root = "the thread's id" if fields.layout.task else "the outermost function"
     notes = () if fields.layout.comm else (f"no names of threads were printed (-F comm): stacks begin with {root}",)
     event = "no names of events were printed (-F event): if several were sampled, their weights are added up"
@@ -283,7 +286,7 @@ class _Weights:
 
 
 def _weights(group: pa.Array, events: NDArray[np.int32], names: tuple[str, ...]) -> _Weights:
-    periods = perf.periods(group)
+    periods = perf_fields.periods(group)
     given = np.asarray(pc.match_substring_regex(pc.fill_null(group, b""), r"\d"))
     samples = np.bincount(events, minlength=len(names))
     printed = np.bincount(events[periods >= 0], minlength=len(names))
@@ -297,7 +300,7 @@ def _weights(group: pa.Array, events: NDArray[np.int32], names: tuple[str, ...])
     return _Weights(np.where(complete[events], periods, 1), units, notes)
 
 
-def _times(fields: perf.Fields, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+def _times(fields: perf_fields.Fields, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     """Time of each sample since the first of `rows`, ns; `NO_TIME` if none are printed."""
     groups = fields.groups
     if not fields.layout.time:
@@ -308,7 +311,7 @@ def _times(fields: perf.Fields, rows: NDArray[np.intp]) -> NDArray[np.int64]:
 
 
 def _leaves(
-    builder: ProfileBuilder, texts: list[str], stacks: _Stacks, fields: perf.Fields, tail: pa.Array
+    builder: ProfileBuilder, texts: list[str], stacks: _Stacks, fields: perf_fields.Fields, tail: pa.Array
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Leaf of each sample's stack, and which samples have no frames."""
     coded = tail.dictionary_encode()
@@ -319,7 +322,7 @@ def _leaves(
     frames = {number: builder.frame(*frame) for number, frame in numbers.items()}
     single = (np.asarray(coded.indices.fill_null(-len(texts) - 1)) + len(texts)).tolist()
     names, roots = _roots(fields)
-    at_root = [builder.node(builder.frame(name, Kind.PROCESS)) if name else -1 for name in names]
+    at_root = [builder.node(builder.frame(name, FrameKind.PROCESS)) if name else -1 for name in names]
     known: dict[tuple[int, bytes], int] = {}
     begins = stacks.begins.tolist()
     leaves = np.empty(len(begins) - 1, np.int32)
@@ -330,12 +333,12 @@ def _leaves(
         key = (root, chain.tobytes())
         if key not in known:
             leaf = builder.stack((frames[each] for each in reversed(chain.tolist())), at_root[root])
-            known[key] = leaf if leaf >= 0 else builder.node(builder.frame("", Kind.OTHER))
+            known[key] = leaf if leaf >= 0 else builder.node(builder.frame("", FrameKind.OTHER))
         leaves[place] = known[key]
     return leaves, (np.diff(stacks.begins) == 0) & (np.array(single) < 0)
 
 
-def _roots(fields: perf.Fields) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+def _roots(fields: perf_fields.Fields) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Root of each sample: the thread's name, else its id, else ''."""
     comm, first, second = (pc.fill_null(fields.groups[name], b"") for name in ("comm", "first", "second"))
     tid = pc.if_else(pc.equal(pc.binary_length(second), 0), first, second)
@@ -346,25 +349,27 @@ def _roots(fields: perf.Fields) -> tuple[tuple[str, ...], NDArray[np.int32]]:
 def _frames(texts: list[str]) -> list[Frame]:
     """Frames of their texts; whether these end with a file in parentheses is decided by most of them."""
     found = [
-        (match["address"], match["place"] or "") for match in map(perf.ADDRESS_AND_PLACE.fullmatch, texts) if match
+        (match["address"], match["place"] or "")
+        for match in map(perf_fields.ADDRESS_AND_PLACE.fullmatch, texts)
+        if match
     ]
-    files = [perf.parted(place) is not None for _, place in found if not place.endswith(perf.INLINED)]
+    files = [perf_fields.parted(place) is not None for _, place in found if not place.endswith(perf_fields.INLINED)]
     with_files = sum(files) * 2 > len(files)
     return [_frame(address, place, with_file=with_files) for address, place in found]
 
 
 def _frame(address: str, place: str, *, with_file: bool) -> Frame:
-    if place.endswith(perf.INLINED):
-        return Frame(_OFFSET.sub("", place.removesuffix(perf.INLINED)), Kind.NATIVE, INLINED)
-    symbol, library = (perf.parted(place) or (place, "")) if with_file else (place, "")
+    if place.endswith(perf_fields.INLINED):
+        return Frame(_OFFSET.sub("", place.removesuffix(perf_fields.INLINED)), FrameKind.NATIVE, INLINED)
+    symbol, library = (perf_fields.parted(place) or (place, "")) if with_file else (place, "")
     name = _OFFSET.sub("", symbol) or f"0x{address}"
     name = "" if name == _UNKNOWN else name
     module = "" if library == _UNKNOWN else _OFFSET.sub("", library.removesuffix(" (deleted)"))
     if module.startswith(("[kernel", "[guest.kernel")) or module.endswith("vmlinux"):
-        return Frame(name, Kind.KERNEL)
+        return Frame(name, FrameKind.KERNEL)
     if int(address, 16) >= _KERNEL_HALF:
         found = _MODULE.fullmatch(module)
-        return Frame(name, Kind.KERNEL, found[1] if found else module.strip("[]"))
+        return Frame(name, FrameKind.KERNEL, found[1] if found else module.strip("[]"))
     if python := _PYTHON.fullmatch(name):
-        return Frame(python[1], Kind.PYTHON, python[2])
-    return Frame(name, Kind.NATIVE, JIT if _COMPILED.match(module) else module)
+        return Frame(python[1], FrameKind.PYTHON, python[2])
+    return Frame(name, FrameKind.NATIVE, JIT if _COMPILED.match(module) else module)

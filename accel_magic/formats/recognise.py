@@ -20,17 +20,17 @@ from accel_magic.formats import (
     bpftrace_json,
     folded,
     ftrace,
-    messages,
+    function_graph,
     page_tables,
     perf_fields,
-    reports,
+    printed_reports,
+    probeless_lines,
     text_file,
     uvm_smart,
 )
-from accel_magic.formats import function_graph as graph
-from accel_magic.formats.lines import split
+from accel_magic.formats.event_lines import split
 from accel_magic.policies import trace_file
-from accel_magic.recording import container, gpu_store, profile_store, store
+from accel_magic.recording import container, gpu_store, profile_store, recording_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """One kind of file.
 
     Attributes:
@@ -160,7 +160,7 @@ def _json(name: str) -> Claim:
 def _bpftrace(head: Head) -> NDArray[np.bool_]:
     """Claim lines of probes and maps; in a file with bpftrace's first line, also other messages of scripts."""
     attached = head.like(bpftrace.ATTACHED)
-    more = head.like(messages.LINE) if attached.any() else head.none()
+    more = head.like(probeless_lines.LINE) if attached.any() else head.none()
     return attached | more | head.like(f"{bpftrace.LINE}|{_MAP}")
 
 
@@ -174,68 +174,72 @@ def _like(pattern: str) -> Claim:
     return lambda head: head.like(pattern)
 
 
-RECORDING: Final = Format("recording", "trace", "accel_magic.recording.store:load")
+RECORDING: Final = FileFormat("recording", "trace", "accel_magic.recording.recording_store:load")
 _OWN: Final = {
-    gpu_store.KIND.key: Format("recording of %%gputrace", "GPU trace", "accel_magic.recording.gpu_store:load"),
-    profile_store.KIND.key: Format("saved profile", "profile", "accel_magic.recording.profile_store:load"),
-    trace_file.KIND.key: Format("page trace", "pages", "accel_magic.policies.traces:load"),
-    store.KIND.key: RECORDING,
+    gpu_store.KIND.key: FileFormat("recording of %%gputrace", "GPU trace", "accel_magic.recording.gpu_store:load"),
+    profile_store.KIND.key: FileFormat("saved profile", "profile", "accel_magic.recording.profile_store:load"),
+    trace_file.KIND.key: FileFormat("page trace", "pages", "accel_magic.policies.page_trace:load"),
+    recording_store.KIND.key: RECORDING,
 }
 """Our own Parquet files, by the key in their metadata."""
-_PAGES: Final = Format("Parquet with a column page or address", "pages", "accel_magic.formats.page_tables:read_parquet")
+_PAGES: Final = FileFormat(
+    "Parquet with a column page or address", "pages", "accel_magic.formats.page_tables:read_parquet"
+)
 
 _IMPORTING: Final = "accel_magic.formats"
 FORMATS: Final = (
-    Format(
+    FileFormat(
         "UVM Smart output",
         "pages",
         f"{_IMPORTING}.uvm_smart:read_printed",
         lambda head: head.all() if uvm_smart.PRINTED in head.data else head.none(),
     ),
-    Format(
+    FileFormat(
         "UVM Smart accesses",
         "pages",
         f"{_IMPORTING}.uvm_smart:read_accesses",
         lambda head: head.like(f"{uvm_smart.ACCESS}|{uvm_smart.LAUNCH}"),
     ),
-    Format(
+    FileFormat(
         "CSV with a column page or address",
         "pages",
         f"{_IMPORTING}.page_tables:read_csv",
         lambda head: head.all() if page_tables.is_header(head.data.partition(b"\n")[0]) else head.none(),
     ),
-    Format(
+    FileFormat(
         "speedscope JSON",
         "stacks",
         "accel_magic.formats.speedscope:read",
         _json("speedscope JSON"),
         (".speedscope.json",),
     ),
-    Format(
+    FileFormat(
         "Chrome JSON with CPU profiles",
         "stacks",
         "accel_magic.formats.chrome:read",
         _json("Chrome JSON with CPU profiles"),
         (".cpuprofile",),
     ),
-    Format("perf script output with call stacks", "stacks", "accel_magic.formats.perf_script:read", _perf_stacks),
-    Format("folded stacks", "stacks", "accel_magic.formats.folded:read", _folded, (".folded", ".collapsed")),
-    Format(
+    FileFormat("perf script output with call stacks", "stacks", "accel_magic.formats.perf_script:read", _perf_stacks),
+    FileFormat("folded stacks", "stacks", "accel_magic.formats.folded:read", _folded, (".folded", ".collapsed")),
+    FileFormat(
         "bpftrace -f json output",
         "events",
         f"{_IMPORTING}.bpftrace_json:parse",
         _bpftrace_json,
         takes_units=True,
     ),
-    Format("bpftrace output", "events", f"{_IMPORTING}.bpftrace:parse", _bpftrace, takes_units=True),
-    Format("ftrace or trace-cmd output", "events", f"{_IMPORTING}.ftrace:parse", _like(ftrace.LINE)),
-    Format("ftrace function_graph output", "events", f"{_IMPORTING}.function_graph:parse", _like(graph.CLAIM)),
-    Format("perf script output", "events", f"{_IMPORTING}.perf:parse", _perf_events),
+    FileFormat("bpftrace output", "events", f"{_IMPORTING}.bpftrace:parse", _bpftrace, takes_units=True),
+    FileFormat("ftrace or trace-cmd output", "events", f"{_IMPORTING}.ftrace:parse", _like(ftrace.LINE)),
+    FileFormat(
+        "ftrace function_graph output", "events", f"{_IMPORTING}.function_graph:parse", _like(function_graph.CLAIM)
+    ),
+    FileFormat("perf script output", "events", f"{_IMPORTING}.perf:parse", _perf_events),
 )
 """Other tools' text formats, in order of preference for lines that match several."""
 
 
-def recognise(path: Path, more: Sequence[Format] = ()) -> Format:
+def recognise(path: Path, more: Sequence[FileFormat] = ()) -> FileFormat:
     """Recognize a file's format.
 
     Args:
@@ -271,14 +275,14 @@ def _start(path: Path) -> bytes | None:
         ) from error
 
 
-def _of_parquet(path: Path, formats: Sequence[Format]) -> Format:
+def _of_parquet(path: Path, formats: Sequence[FileFormat]) -> FileFormat:
     """Recognize a Parquet file by its metadata, or by its columns if another tool wrote it.
 
     Raises:
         RecordingError: The file does not exist, is damaged, or is another kind of Parquet file.
 
     """
-    with container.opened(path, store.KIND) as opened:
+    with container.opened(path, recording_store.KIND) as opened:
         keys = frozenset(opened.file.metadata.metadata or {})
         names = opened.file.schema_arrow.names
     found = next((format_ for key, format_ in _OWN.items() if key in keys), None)
@@ -289,7 +293,7 @@ def _of_parquet(path: Path, formats: Sequence[Format]) -> Format:
     raise _unknown(path, "it is another kind of Parquet file", formats)
 
 
-def _check_text(head: bytes, path: Path, formats: Sequence[Format]) -> None:
+def _check_text(head: bytes, path: Path, formats: Sequence[FileFormat]) -> None:
     """Raise RecordingError unless a file that begins with `head` is text."""
     if path.name.endswith(_PPROF):
         raise _unknown(path, "its name is that of a pprof profile, which is not supported", formats)
@@ -326,7 +330,7 @@ def _check_text(head: bytes, path: Path, formats: Sequence[Format]) -> None:
         raise _unknown(path, "it is neither a Parquet file nor text", formats)
 
 
-def _of_text(head: Head, path: Path, formats: Sequence[Format]) -> Format:
+def _of_text(head: Head, path: Path, formats: Sequence[FileFormat]) -> FileFormat:
     left = head.all()
     seen: dict[str, int] = {}
     for format_ in formats:
@@ -356,7 +360,7 @@ def _of_text(head: Head, path: Path, formats: Sequence[Format]) -> Format:
     return best
 
 
-def _late_json(head: Head, path: Path) -> Format | None:
+def _late_json(head: Head, path: Path) -> FileFormat | None:
     """Find the format of JSON that begins with something else, such as a trace's slices."""
     if head.data.lstrip()[:1] not in (b"{", b"["):
         return None
@@ -383,7 +387,7 @@ def _check_content(head: Head, path: Path) -> None:
 
 def _check_report(head: Head, path: Path) -> None:
     """Raise RecordingError if a tool printed the text for people to read."""
-    report = reports.recognise(head.data)
+    report = printed_reports.recognise(head.data)
     if report is not None:
         raise RecordingError(
             f"{path} is not a recording",
@@ -393,7 +397,7 @@ def _check_report(head: Head, path: Path) -> None:
         )
 
 
-def _unknown(path: Path, why: str, formats: Sequence[Format]) -> RecordingError:
+def _unknown(path: Path, why: str, formats: Sequence[FileFormat]) -> RecordingError:
     tried = ", ".join(format_.name for format_ in (*_OWN.values(), _PAGES, *formats))
     return RecordingError(
         f"{path} is not a recording",

@@ -17,9 +17,9 @@ import numpy as np
 from accel_magic._version import __version__
 from accel_magic.formats.json_file import PlaceError, index, line_number, load, number, part, reading
 from accel_magic.kernel.stacks.frame_text import MODULE_MARKS, frame_of, text_of, unescaped
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.files import destination, replacing
-from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, ThreadState
+from accel_magic.recording.result_files import destination, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +71,8 @@ def write(profile: Profile, path: str | Path) -> Path:
 
 
 def _written(frame: Frame) -> dict[str, Any]:
-    mark = text_of(Frame(frame.name, frame.kind, "" if frame.kind == Kind.PYTHON else frame.module))
-    name = frame.name if frame.kind == Kind.PYTHON and frame.module.endswith(".py") else unescaped(mark)
+    mark = text_of(Frame(frame.name, frame.kind, "" if frame.kind == FrameKind.PYTHON else frame.module))
+    name = frame.name if frame.kind == FrameKind.PYTHON and frame.module.endswith(".py") else unescaped(mark)
     place = {"file": frame.module} if frame.module not in ("", *MODULE_MARKS) else {}
     return {"name": name, **place, **({"line": frame.line} if frame.line else {})}
 
@@ -100,7 +100,7 @@ def _profiles(profile: Profile) -> Iterator[dict[str, Any]]:
 def _groups(profile: Profile) -> Iterator[tuple[int, bool, NDArray[np.intp]]]:
     """Yield thread, whether an accelerator worked for it, and its samples; the heaviest first."""
     samples = profile.samples
-    remote = samples.state == State.ACCELERATOR
+    remote = samples.state == ThreadState.ACCELERATOR
     keys = samples.tid.astype(np.int64) * 2 + remote
     found, inverse = np.unique(keys, return_inverse=True)
     weights = np.bincount(inverse, samples.weight, len(found))
@@ -113,7 +113,7 @@ def _groups(profile: Profile) -> Iterator[tuple[int, bool, NDArray[np.intp]]]:
 
 def _name(profile: Profile, path: list[int], tid: int, *, accelerator: bool) -> str:
     root = profile.frames[path[0]] if path else None
-    name = root.name if root is not None and root.kind == Kind.THREAD else f"thread {tid}" if tid else ""
+    name = root.name if root is not None and root.kind == FrameKind.THREAD else f"thread {tid}" if tid else ""
     suffix = _ACCELERATOR if accelerator else ""
     return f"{name or profile.origin or 'all samples'}{suffix}"
 
@@ -159,7 +159,7 @@ def _profile(data: Any) -> Profile:
     frames = []
     for place, each in enumerate(shared):
         frame = _frame(each, f"shared.frames[{place}]")
-        frames.append(builder.frame(*(frame._replace(kind=Kind.THREAD) if frame.name in threads else frame)))
+        frames.append(builder.frame(*(frame._replace(kind=FrameKind.THREAD) if frame.name in threads else frame)))
     state = _Reading(frames, ours, builder)
     first = index(part(data, "activeProfileIndex", int, "", 0), len(profiles), "activeProfileIndex")
     chosen = _unit(profiles[first], f"profiles[{first}]")[0]
@@ -191,8 +191,8 @@ def _frame(data: Any, place: str) -> Frame:
     module = part(data, "file", str, place, "")
     line = line_number(part(data, "line", int, place, 0), f"{place}.line")
     known = frame_of(name)
-    kind = Kind.PYTHON if module.endswith(".py") and known.kind == Kind.NATIVE else known.kind
-    kept = known.name if known.kind != Kind.NATIVE or known.module else name
+    kind = FrameKind.PYTHON if module.endswith(".py") and known.kind == FrameKind.NATIVE else known.kind
+    kept = known.name if known.kind != FrameKind.NATIVE or known.module else name
     return Frame(kept, kind, module or known.module, line or known.line)
 
 
@@ -228,7 +228,7 @@ def _sampled(state: _Reading, profile: Any, number_: int, scale: int, *, several
         if node < 0:
             node = nodes[key] = _stack(state, stack, root, where)
         exact = _weight(number(weight, f"{place}.weights[{row}]") * scale, f"{place}.weights[{row}]")
-        _add(state, node, exact, tid=tid, kind=State.ACCELERATOR if accelerator else State.CPU)
+        _add(state, node, exact, tid=tid, kind=ThreadState.ACCELERATOR if accelerator else ThreadState.CPU)
 
 
 def _stack(state: _Reading, stack: list[int], root: int, place: str) -> int:
@@ -241,7 +241,7 @@ def _evented(state: _Reading, profile: Any, number_: int, scale: int, *, several
     place = f"profiles[{number_}]"
     start = number(part(profile, "startValue", object, place), f"{place}.startValue")
     tid, accelerator, root = _thread(state, profile, number_, several=several)
-    kind = State.ACCELERATOR if accelerator else State.CPU
+    kind = ThreadState.ACCELERATOR if accelerator else ThreadState.CPU
     nodes, before = [root], start
     open_frames: list[int] = []
     for row, event in enumerate(part(profile, "events", list, place)):
@@ -282,7 +282,11 @@ def _thread(state: _Reading, profile: Any, number_: int, *, several: bool) -> tu
         return int(known[1] or known[2]) if known else 0, name.endswith(_ACCELERATOR), -1
     if not several:
         return 0, False, -1
-    return number_ + 1, False, state.builder.node(state.builder.frame(name or f"thread {number_ + 1}", Kind.THREAD))
+    return (
+        number_ + 1,
+        False,
+        state.builder.node(state.builder.frame(name or f"thread {number_ + 1}", FrameKind.THREAD)),
+    )
 
 
 def _weight(weight: float, place: str) -> float:
@@ -291,7 +295,7 @@ def _weight(weight: float, place: str) -> float:
     return weight
 
 
-def _add(state: _Reading, node: int, weight: float, *, tid: int, kind: State, time_ns: int = NO_TIME) -> None:
+def _add(state: _Reading, node: int, weight: float, *, tid: int, kind: ThreadState, time_ns: int = NO_TIME) -> None:
     whole = round(weight)
     state.off += weight - whole
     state.total += whole

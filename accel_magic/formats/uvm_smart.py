@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import text_file
-from accel_magic.formats.lines import split
-from accel_magic.policies.traces import PAGE_BYTES, PageTrace
-from accel_magic.recording import bounds, container
+from accel_magic.formats.event_lines import split
+from accel_magic.policies.page_trace import PAGE_BYTES, PageTrace
+from accel_magic.recording import container, memory_bounds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,9 +91,9 @@ def read_printed(path: Path) -> PageTrace:
             code="pages.no-accesses",
         )
     try:
-        with bounds.bounded():
-            bounds.spend(_COST * sum(count.tolist()))
-    except bounds.TooLargeError as error:
+        with memory_bounds.bounded():
+            memory_bounds.spend(_COST * sum(count.tolist()))
+    except memory_bounds.TooLargeError as error:
         raise container.too_large(path, error) from error
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     runs = _fields(lines, _LAUNCHED)
@@ -123,10 +123,10 @@ def _left_out(count: int, what: str) -> str:
 
 def _lines(path: Path) -> pa.StringArray:
     try:
-        with bounds.bounded():
-            bounds.spend(path.stat().st_size * _COST)
+        with memory_bounds.bounded():
+            memory_bounds.spend(path.stat().st_size * _COST)
         return split(text_file.read(path)).cast(pa.string())
-    except bounds.TooLargeError as error:
+    except memory_bounds.TooLargeError as error:
         raise container.too_large(path, error) from error
     except (OSError, pa.ArrowException) as error:
         raise RecordingError(

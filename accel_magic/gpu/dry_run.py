@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.gpu.codegen.compile import code_of
-from accel_magic.gpu.host.running import examined
+from accel_magic.gpu.host.host_programs import examined
 from accel_magic.gpu.programs import with_budget
 from accel_magic.gpu.verifier import budget
 from accel_magic.gpu.verifier.findings import render
@@ -16,7 +16,7 @@ from accel_magic.gpu.verifier.findings import render
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.program.source import Source
+    from accel_magic.gpu.program.program_source import GpuSource
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class GpuDryRun:
     @classmethod
     def of(
         cls,
-        sources: Sequence[Source],
+        sources: Sequence[GpuSource],
         threads: int,
         arch: str = "sm_80",
         bindings: Mapping[str, Sequence[str]] | None = None,

@@ -16,12 +16,12 @@ from accel_magic.kernel.own_threads import at_work, thread_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from accel_magic.devices.launches import KernelSource, Launch
+    from accel_magic.devices.launches import KernelSource, LaunchRequest
     from accel_magic.gpu.inject.report import Site
     from accel_magic.gpu.inject.template import ProbeCode
-    from accel_magic.gpu.maps.layout import Placement
+    from accel_magic.gpu.maps.map_layout import Placement
+    from accel_magic.gpu.program.program_source import GpuSource
     from accel_magic.gpu.program.sections import Attach
-    from accel_magic.gpu.program.source import Source
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Seen:
 
     kernels: list[SeenKernel] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[LaunchRequest] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     left_alone: list[SeenKernel] = field(default_factory=list)
     """Kernels of native binaries that cannot be instrumented; they have no number."""
@@ -67,12 +67,12 @@ class Instrumenter:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[GpuSource],
         placements: Sequence[Placement],
         wanted: Callable[[str], bool],
         *,
-        before: Callable[[Launch], None],
-        after: Callable[[Launch, int], None],
+        before: Callable[[LaunchRequest], None],
+        after: Callable[[LaunchRequest, int], None],
         elsewhere: Callable[[], str] = str,
     ) -> None:
         self.seen = Seen()
@@ -114,11 +114,11 @@ class Instrumenter:
         self.seen.sites += done.sites
         return done.text
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """Prepare the device."""
         self._before(launch)
 
-    def launched(self, launch: Launch) -> None:
+    def launched(self, launch: LaunchRequest) -> None:
         """Record a launch; for one of this process, called in the launching thread."""
         if not launch.pid and not launch.tid:
             launch = replace(launch, tid=thread_id() or 0)
@@ -138,7 +138,7 @@ class Instrumenter:
         other.seen, other._lock, other._counting = self.seen, self._lock, self._counting
         return other
 
-    def heard(self, launch: Launch) -> None:
+    def heard(self, launch: LaunchRequest) -> None:
         """Record a launch of another process, some time after it happened."""
         with self._counting:
             self.seen.launches.append(launch)

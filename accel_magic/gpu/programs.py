@@ -13,31 +13,30 @@ from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.maps.filling import content_of, fillable, require_entries
-from accel_magic.gpu.program import clang as prebuilt
-from accel_magic.gpu.program import objects, sections
+from accel_magic.gpu.program import clang, objects, sections
+from accel_magic.gpu.program.program_source import GpuProgram, GpuSource
 from accel_magic.gpu.program.settings import entries, variables, with_variables, with_zeroed
-from accel_magic.gpu.program.source import GpuProgram, Source
 from accel_magic.gpu.verifier import budget, judge, verify
-from accel_magic.kernel.attach.bindings import is_binding
+from accel_magic.kernel.attach.function_bindings import is_binding
 from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from accel_magic.devices.targets import Target
-    from accel_magic.gpu.program.model import BpfObject, Per, Program
+    from accel_magic.gpu.program.object_model import BpfObject, EbpfProgram, Per
     from accel_magic.gpu.program.verdict import Verdict
 
 Verify = Literal["strict", "warn", "off"]
 _SUFFIXES = (".c", ".o")
 
 
-def with_budget(source: Source, threads: int) -> Source:
+def with_budget(source: GpuSource, threads: int) -> GpuSource:
     """Add to each verdict the findings on resource budgets, for maps sized for so many threads."""
     return replace(source, gpu=tuple(replace(each, verdict=_budgeted(source, each, threads)) for each in source.gpu))
 
 
-def _budgeted(source: Source, each: GpuProgram, threads: int) -> Verdict:
+def _budgeted(source: GpuSource, each: GpuProgram, threads: int) -> Verdict:
     more = budget.findings(each.program, source.object.maps, each.verdict, threads=threads)
     return replace(each.verdict, findings=(*each.verdict.findings, *more))
 
@@ -50,7 +49,7 @@ def load(
     refuse: bool = True,
     settings: Mapping[str, int] = MappingProxyType({}),
     fill: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[Source, ...]:
+) -> tuple[GpuSource, ...]:
     """Compile and verify tools and files.
 
     Args:
@@ -77,7 +76,7 @@ def load(
     return sources
 
 
-def _require_used(sources: Sequence[Source], settings: Mapping[str, int], fill: Mapping[str, Any]) -> None:
+def _require_used(sources: Sequence[GpuSource], settings: Mapping[str, int], fill: Mapping[str, Any]) -> None:
     """Raise ProbeError if no source has what was set."""
     used = frozenset[str]().union(*(source.settings for source in sources))
     unused = sorted((settings.keys() | fill.keys()) - used)
@@ -93,7 +92,7 @@ def _require_used(sources: Sequence[Source], settings: Mapping[str, int], fill: 
         )
 
 
-def require_device(sources: Sequence[Source], device: Target) -> None:
+def require_device(sources: Sequence[GpuSource], device: Target) -> None:
     """Check that a device can run all programs.
 
     Raises:
@@ -177,9 +176,9 @@ def _load(
     fill: Mapping[str, Any],
     *,
     refuse: bool,
-) -> Source:
+) -> GpuSource:
     path = path_of(name)
-    compiled = prebuilt.object_of(name) if name in tools() else None
+    compiled = clang.object_of(name) if name in tools() else None
     found = objects.load(path) if compiled is None else objects.load_object(compiled, path.name)
     given = _given(found, settings, fill)
     found = given.object
@@ -209,10 +208,10 @@ def _load(
         verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))
     called = name if name in tools() else path.name
-    return Source(called, found, tuple(gpu), cpu, sides.kernel, sides.refused, given.filled, given.described)
+    return GpuSource(called, found, tuple(gpu), cpu, sides.kernel, sides.refused, given.filled, given.described)
 
 
-def _named(program: Program, path: Path) -> Program:
+def _named(program: EbpfProgram, path: Path) -> EbpfProgram:
     """Prefix the program's name with its file's: programs of several sources share a kernel."""
     stem = "".join(letter if letter.isalnum() else "_" for letter in path.name.partition(".")[0])
     return replace(program, name=f"{stem}_{program.name}")

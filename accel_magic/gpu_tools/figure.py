@@ -1,4 +1,4 @@
-"""Figures of the GPU tools as plain descriptions; `accel_magic.views.gpu.figures` draws them."""
+"""Figures of the GPU tools as plain descriptions; `accel_magic.views.gpu.gpu_figures` draws them."""
 
 from __future__ import annotations
 

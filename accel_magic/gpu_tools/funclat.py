@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.demangle import readable
 from accel_magic.findings import Evidence, Rule
-from accel_magic.gpu.program.source import LiveColumns
+from accel_magic.gpu.program.program_source import LiveColumns
 from accel_magic.gpu_tools.figure import TOP_ROWS, Bars, Tip
 from accel_magic.gpu_tools.tool import Tool
 

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from accel_magic.devices.device import Clock
+    from accel_magic.devices.device import DeviceClock
     from accel_magic.findings import Rule
-    from accel_magic.gpu.program.source import LiveColumns
+    from accel_magic.gpu.program.program_source import LiveColumns
     from accel_magic.gpu_tools.figure import Figure
 
 
@@ -21,18 +21,18 @@ class Run(Protocol):
 
     @property
     def kernels(self) -> pd.DataFrame:
-        """One row per kernel; columns: `recording.gpu.KERNELS`."""
+        """One row per kernel; columns: `recording.gpu_data.KERNELS`."""
 
     @property
     def launches(self) -> pd.DataFrame:
-        """One row per launch; columns: `recording.gpu.LAUNCHES`."""
+        """One row per launch; columns: `recording.gpu_data.LAUNCHES`."""
 
     @property
     def sites(self) -> pd.DataFrame:
-        """One row per instrumented place; columns: `recording.gpu.SITES`."""
+        """One row per instrumented place; columns: `recording.gpu_data.SITES`."""
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> DeviceClock:
         """Maps the device's times to CLOCK_MONOTONIC."""
 
     @property

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import cache
-from accel_magic.c_programs import Program, bpf_folder, compile_program, files, is_built_from, mark
+from accel_magic.c_programs import CProgram, bpf_folder, compile_program, files, is_built_from, mark
 from accel_magic.errors import MachineError
-from accel_magic.itt import memory as shared
+from accel_magic.itt import collector_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,9 +37,9 @@ def _mark() -> str:
     return mark("itt", (*files(_FOLDER, ".c"), *_headers()))
 
 
-def program() -> Program:
+def program() -> CProgram:
     """Return how the collector is built."""
-    return Program(
+    return CProgram(
         "itt",
         sources=files(_FOLDER, ".c"),
         headers=_headers(),
@@ -80,11 +80,11 @@ def library() -> Path:
 
 
 @remember
-def _memory_of(_process: int) -> shared.Memory:
-    return shared.create()
+def _memory_of(_process: int) -> collector_memory.CollectorMemory:
+    return collector_memory.create()
 
 
-def memory_of_this_process() -> shared.Memory:
+def memory_of_this_process() -> collector_memory.CollectorMemory:
     """Return the memory that this process shares with its collectors, creating it on first use. Raises OSError."""
     return _memory_of(os.getpid())
 
@@ -100,7 +100,7 @@ def install() -> None:
 
     """
     if other() is None:
-        os.environ[shared.VARIABLE] = memory_of_this_process().environment
+        os.environ[collector_memory.VARIABLE] = memory_of_this_process().environment
         os.environ[VARIABLE] = str(library())
 
 

@@ -73,7 +73,7 @@ def _library(_process: int) -> ctypes.PyDLL | None:
     return None
 
 
-class Marks:
+class MarkedFunctions:
     """Makes `FUNCTIONS` tasks, if their module is imported, and undoes it."""
 
     def __init__(self) -> None:

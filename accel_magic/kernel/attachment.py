@@ -32,7 +32,7 @@ HEAD = np.dtype(
 
 
 @dataclass(frozen=True)
-class Item:
+class PayloadItem:
     """One value in a record's payload: `offset` from the payload's start; `type` `u8`..`s64`, `char[N]`, `string`."""
 
     name: str
@@ -45,11 +45,11 @@ class PointLayout:
     """Record layout of one probe point: its ring, and the items after the head."""
 
     ring: int
-    items: tuple[Item, ...]
+    items: tuple[PayloadItem, ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """Shapes of the maps and records of one attachment.
 
     Attributes:
@@ -102,7 +102,7 @@ class Layout:
         return np.dtype(fields)
 
 
-NO_PROGRAMS = Layout(cpus=1, points=1, latencies=0, record_sizes=(), point_layouts=())
+NO_PROGRAMS = RecordLayout(cpus=1, points=1, latencies=0, record_sizes=(), point_layouts=())
 """Layout of a trace that attaches no BPF programs."""
 
 
@@ -119,7 +119,7 @@ class Attachment:
     """
 
     plan: Plan
-    layout: Layout
+    layout: RecordLayout
     control_fd: int
     counters_fd: int
     histograms_fd: int

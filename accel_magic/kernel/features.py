@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import bpf_syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +115,7 @@ def tracefs() -> Tracefs:
         except PermissionError:
             return Tracefs(path, readable=False)
         except OSError as error:
-            if error.errno in syscalls.SHORTAGES:
+            if error.errno in bpf_syscalls.SHORTAGES:
                 raise
             continue
         return Tracefs(path, readable=True)
@@ -236,9 +236,11 @@ def has_variable(number: int) -> bool:
     """
     load, call, zero, leave = (0x18, 1 | 3 << 4, 0, number), (0x85, 0, 0, 154), (0xB7, 0, 0, 0), (0x95, 0, 0, 0)
     try:
-        os.close(syscalls.prog_load(syscalls.PROG_KPROBE, _OF_THIS_CPU.pack(*load, 0, 0, 0, 0, *call, *zero, *leave)))
+        os.close(
+            bpf_syscalls.prog_load(bpf_syscalls.PROG_KPROBE, _OF_THIS_CPU.pack(*load, 0, 0, 0, 0, *call, *zero, *leave))
+        )
     except OSError as error:
-        if error.errno in syscalls.SHORTAGES:
+        if error.errno in bpf_syscalls.SHORTAGES:
             raise
         return False
     return True
@@ -312,7 +314,7 @@ def bcc_error() -> MachineError | None:
 
     if os.environ.get(compiler.ELSEWHERE):
         return None  # the compiler is on another machine, which reports a missing BCC itself
-    from accel_magic.kernel.bcc.find import find_bcc
+    from accel_magic.kernel.bcc.bcc_location import find_bcc
 
     try:
         find_bcc()
@@ -370,7 +372,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        if error.errno in syscalls.SHORTAGES:
+        if error.errno in bpf_syscalls.SHORTAGES:
             raise
         return ""
 
@@ -398,7 +400,7 @@ def _system_call(number: int, *arguments: object) -> int:
     """Result of an x86-64 Linux system call, or -errno; -ENOSYS on other platforms."""
     if sys.platform != "linux" or machine() != "x86_64":
         return -errno.ENOSYS
-    return syscalls.call(number, *arguments)
+    return bpf_syscalls.call(number, *arguments)
 
 
 def _buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
@@ -447,6 +449,6 @@ def _link_answer(expected: int, attach_type: int, supported: int, details: bytes
 
 
 def _answer(result: int) -> int:
-    if -result in syscalls.SHORTAGES or -result in (errno.EPERM, errno.EACCES):
+    if -result in bpf_syscalls.SHORTAGES or -result in (errno.EPERM, errno.EACCES):
         raise _NoAnswerError
     return result

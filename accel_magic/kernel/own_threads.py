@@ -28,7 +28,7 @@ _TOOLS, _WORKING = 1, 2
 """Bits of a thread's mark: it is one of the tool's; it is a user's, and at work."""
 
 
-class Marks:
+class ExcludedThreads:
     """The excluded threads in the maps of one kernel trace, kept up to date until `close`.
 
     Args:
@@ -80,7 +80,7 @@ class Marks:
 
 _lock = threading.Lock()
 _starting = threading.Lock()
-_marks: list[Marks] = []
+_marks: list[ExcludedThreads] = []
 _own: set[int] = set()
 _working: dict[int, list[object]] = {}
 """The `at_work` blocks that each thread is in."""

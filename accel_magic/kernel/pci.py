@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Device:
+class PciDevice:
     """A device on the PCI bus.
 
     Attributes:
@@ -29,7 +29,7 @@ class Device:
     folder: Path
 
 
-def devices(root: Path) -> tuple[Device, ...]:
+def devices(root: Path) -> tuple[PciDevice, ...]:
     """List the PCI devices below `root`, in order of their slots."""
     found = []
     for folder in sorted(root.glob("sys/bus/pci/devices/*")):
@@ -38,7 +38,7 @@ def devices(root: Path) -> tuple[Device, ...]:
             driver = (folder / "driver").readlink().name
         except OSError:
             driver = ""
-        found.append(Device(folder.name, f"{vendor}:{device}", text(folder / "class"), driver, folder))
+        found.append(PciDevice(folder.name, f"{vendor}:{device}", text(folder / "class"), driver, folder))
     return tuple(found)
 
 

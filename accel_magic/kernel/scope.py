@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import btf
-from accel_magic.kernel.mapped import map_value
+from accel_magic.kernel import bpf_syscalls, btf
+from accel_magic.kernel.mapped_memory import map_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,9 +32,9 @@ def in_initial_namespace() -> bool:
 
 
 def _ask_kernel(code: bytes) -> int:
-    program = syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, code, name="am_whoami")
+    program = bpf_syscalls.prog_load(bpf_syscalls.PROG_RAW_TRACEPOINT, code, name="am_whoami")
     try:
-        return syscalls.prog_test_run(program)
+        return bpf_syscalls.prog_test_run(program)
     finally:
         os.close(program)
 

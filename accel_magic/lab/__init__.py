@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accel_magic.lab.vm.connection import Completed, GuestProcess
     from accel_magic.lab.vm.lab import Lab
-    from accel_magic.lab.vm.settings import Settings
+    from accel_magic.lab.vm.lab_settings import Settings
 
 __all__ = ["Completed", "GuestProcess", "Lab", "Settings"]
 

@@ -29,10 +29,10 @@ from traitlets import Bool, Dict, Enum, Integer, List, Unicode
 from accel_magic.errors import MachineError
 from accel_magic.lab import image
 from accel_magic.lab.guest import LISTENING
-from accel_magic.lab.vm import ordinary
+from accel_magic.lab.vm import ordinary_user
 from accel_magic.lab.vm.connection import GuestGoneError
 from accel_magic.lab.vm.lab import GUEST_FOLDERS, Lab
-from accel_magic.lab.vm.settings import Scheduler, Settings, User
+from accel_magic.lab.vm.lab_settings import Scheduler, Settings, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,7 +306,7 @@ def _listening(lab: Lab, launch: Launch) -> GuestKernel:
     with os.fdopen(created, "w") as written:
         written.write(launch.connection)
         if launch.settings.user == "ordinary":
-            ordinary.own(created)
+            ordinary_user.own(created)
     output = _Output(lab.logs / "ipykernel.log")
     process = lab.popen(
         [part.replace(CONNECTION_FILE, str(file)) for part in launch.command],

@@ -13,18 +13,18 @@ from accel_magic import subsystems
 from accel_magic.analysis.flame import cell_names
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.itt import collector
-from accel_magic.magics import flame, gputrace, ktrace
-from accel_magic.magics.flame import Flame, cells_of
-from accel_magic.magics.gpupolicy import GpuPolicy
-from accel_magic.magics.gputrace import GpuTrace
-from accel_magic.magics.ktrace import KTrace
-from accel_magic.magics.line import option_names
-from accel_magic.magics.on import clients
+from accel_magic.magics import flame_magic, gputrace_magic, ktrace_magic
+from accel_magic.magics.flame_magic import Flame, cells_of
+from accel_magic.magics.gpupolicy_magic import GpuPolicy
+from accel_magic.magics.gputrace_magic import GpuTrace
+from accel_magic.magics.ktrace_magic import KTrace
+from accel_magic.magics.magic_line import option_names
+from accel_magic.magics.on_cluster import clients
 from accel_magic.magics.traced import TracedCells, in_kernel
-from accel_magic.views import preload as ahead
+from accel_magic.views import display_preload
 
 if TYPE_CHECKING:
-    from accel_magic.magics.line import Parser
+    from accel_magic.magics.magic_line import MagicParser
 
 _ATTRIBUTE = "_accel_magic_magics"
 _MAGICS = (KTrace, GpuTrace, Flame)
@@ -58,7 +58,7 @@ def load(shell: Any) -> None:
     with suppress(MachineError, OSError):  # a trace of ITT tasks reports it
         collector.install()
     if in_kernel(shell):  # a terminal shows text only
-        ahead.start(subsystems.registered)
+        display_preload.start(subsystems.registered)
 
 
 def _made(kind: type[TracedCells], shell: Any) -> TracedCells:
@@ -89,7 +89,7 @@ def _advise(result: Any) -> None:
 def unload(shell: Any) -> None:
     """Remove the magics and end the helper processes."""
     from accel_magic.kernel.bcc import compiler
-    from accel_magic.recording.reader import client as reader
+    from accel_magic.recording.reader import reader_client
 
     for magics in getattr(shell, _ATTRIBUTE, ()):
         if magics in shell.configurables:
@@ -103,7 +103,7 @@ def unload(shell: Any) -> None:
         shell.events.unregister("post_run_cell", _advise)
     cell_names.use(dict)
     compiler.stop()
-    reader.end()
+    reader_client.end()
 
 
 def complete_gpu(shell: Any, event: Any) -> list[str]:
@@ -112,7 +112,7 @@ def complete_gpu(shell: Any, event: Any) -> list[str]:
     function, bound, probe = word.partition("=")
     if bound and function.isidentifier():
         return _probes(probe, event)
-    names = _names(shell, before, word, gputrace.parser())
+    names = _names(shell, before, word, gputrace_magic.parser())
     from accel_magic.gpu_tools import TOOLS  # imports pandas
 
     return [name for name in TOOLS if name.startswith(word)] if names is None else names
@@ -121,14 +121,14 @@ def complete_gpu(shell: Any, event: Any) -> list[str]:
 def complete(shell: Any, event: Any) -> list[str]:
     """Complete the last word of a `%%ktrace` line: an option, the client after `--on`, or a probe."""
     before, word = _last_words(event)
-    names = _names(shell, before, word, ktrace.parser())
+    names = _names(shell, before, word, ktrace_magic.parser())
     return _probes(word, event) if names is None else names
 
 
 def complete_flame(shell: Any, event: Any) -> list[str]:
     """Complete the last word of a `%%flame` line: an option, the client after `--on`, or a probe."""
     before, word = _last_words(event)
-    names = _names(shell, before, word, flame.parser())
+    names = _names(shell, before, word, flame_magic.parser())
     return _probes(word, event) if names is None else names
 
 
@@ -137,7 +137,7 @@ def _last_words(event: Any) -> tuple[str, str]:
     return before, word
 
 
-def _names(shell: Any, before: str, word: str, parser: Parser) -> list[str] | None:
+def _names(shell: Any, before: str, word: str, parser: MagicParser) -> list[str] | None:
     """Return the clients or options that the word may be; None if it is neither."""
     if before != "--on" and not word.startswith("-"):
         return None

@@ -42,7 +42,7 @@ def main() -> None:
     output = os.dup(1)
     from ipykernel.kernelapp import IPKernelApp
 
-    from accel_magic.views import preload as ahead
+    from accel_magic.views import display_preload
 
     app: Any = IPKernelApp.instance()
     app.initialize([*sys.argv[1:], "--HistoryManager.hist_file=:memory:"])
@@ -50,7 +50,7 @@ def main() -> None:
     os.write(output, LISTENING)
     os.close(output)
     # After its first requests the notebook is idle for a while: use it to import what %load_ext accel_magic needs.
-    later = threading.Timer(_QUIET_S, ahead.start)
+    later = threading.Timer(_QUIET_S, display_preload.start)
     later.daemon = True
     later.start()
     app.start()

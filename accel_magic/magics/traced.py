@@ -21,9 +21,9 @@ from accel_magic.api.block import add_note, keep
 from accel_magic.api.option_table import options_of
 from accel_magic.errors import ProbeError, typed_shortage
 from accel_magic.kernel.own_threads import at_work
-from accel_magic.magics.cell import Cell, compile_cell
-from accel_magic.magics.line import HelpRequested
-from accel_magic.views import preload as ahead
+from accel_magic.magics.cell_runner import CompiledCell, compile_cell
+from accel_magic.magics.magic_line import HelpRequested
+from accel_magic.views import display_preload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ def in_kernel(shell: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Part:
+class CellLine:
     """One parsed magic line of a cell.
 
     Attributes:
@@ -61,7 +61,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Ran:
+class CellOutcome:
     """The outcome of a cell: its value, what it raised, and the interrupts and errors while its traces ended."""
 
     value: object
@@ -146,7 +146,7 @@ class TracedCells(Magics, Configurable):
             ran = run_cell(compiled, self.shell.user_ns, [part.steps for part in parts])
         return self._hand_over(parts, ran, code)
 
-    def part(self, line: str, *, has_cell: bool) -> Part:
+    def part(self, line: str, *, has_cell: bool) -> CellLine:
         """Parse a line. Raises as `run` does, or HelpRequested."""
         chosen = self.parse(line)
         common: Common = chosen.common
@@ -165,9 +165,9 @@ class TracedCells(Magics, Configurable):
 
             playing = player(common.replay, speed=common.speed)
             shows = self._of(playing.kind) or self
-            return Part(common, playing, None, shows.rows(playing) if live else None)
+            return CellLine(common, playing, None, shows.rows(playing) if live else None)
         steps, examine = self.tracer(chosen)
-        return Part(common, steps, examine, self.rows(steps) if live else None)
+        return CellLine(common, steps, examine, self.rows(steps) if live else None)
 
     def _lines(self, line: str, cell: str | None) -> tuple[list[tuple[TracedCells, str]], str, str]:
         """Split a cell into (magic, text) of its tracing magics' lines, these lines as one string, and the code."""
@@ -186,7 +186,7 @@ class TracedCells(Magics, Configurable):
         found = getattr(self.shell.magics_manager.magics["cell"].get(magic), "__self__", None)
         return found if isinstance(found, TracedCells) else None
 
-    def _attach(self, parts: Sequence[Part], undo: contextlib.ExitStack) -> None:
+    def _attach(self, parts: Sequence[CellLine], undo: contextlib.ExitStack) -> None:
         """Attach the traces, with live rows if wanted; `undo` aborts the traces and closes the rows.
 
         Each result is assigned to the variable after `-o` before an interrupt can arrive.
@@ -200,7 +200,7 @@ class TracedCells(Magics, Configurable):
                 plans = [part.steps.prepare() for part in parts]
                 for part in parts:
                     part.steps.check()
-            ahead.wait()  # imports during the trace would be traced
+            display_preload.wait()  # imports during the trace would be traced
             for part, plan in zip(parts, plans, strict=True):
                 if part.make_row is None:
                     part.steps.attach()
@@ -213,7 +213,7 @@ class TracedCells(Magics, Configurable):
     def _assign(self, name: str, result: Result) -> None:
         self.shell.user_ns[name] = result
 
-    def _hand_over(self, parts: Sequence[Part], ran: Ran, code: str) -> object:
+    def _hand_over(self, parts: Sequence[CellLine], ran: CellOutcome, code: str) -> object:
         """Display the cell's value and the results; after an error display the partial results and raise it."""
         __tracebackhide__ = True
         results = [part.steps.result for part in parts if part.steps.has_result]
@@ -233,7 +233,7 @@ class TracedCells(Magics, Configurable):
         raise first
 
 
-def _runs(parts: Sequence[Part]) -> bool:
+def _runs(parts: Sequence[CellLine]) -> bool:
     """Whether the cell's code runs. Raises ProbeError if one line replays without `--run` while another one traces."""
     playing = [part for part in parts if part.common.replay is not None]
     if any(part.common.run for part in playing):
@@ -252,7 +252,7 @@ def _updating(row: Any) -> Callable[[list[Any]], None]:
     return lambda samples: row.update(*samples)
 
 
-def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Steps[Any, Any]]) -> Ran:
+def run_cell(code: CompiledCell | None, namespace: dict[str, Any], traces: Sequence[Steps[Any, Any]]) -> CellOutcome:
     """Run a cell between `go` and the end of all traces; replays play to their end."""
     __tracebackhide__ = True
     value, error, gone = None, None, 0
@@ -269,9 +269,9 @@ def run_cell(code: Cell | None, namespace: dict[str, Any], traces: Sequence[Step
             error = raised
             if error.__traceback__ is not None:  # this frame is not the user's
                 error.__traceback__ = error.__traceback__.tb_next
-        return Ran(value, error, _ended(traces[:gone], error, value))
+        return CellOutcome(value, error, _ended(traces[:gone], error, value))
     except BaseException as early:  # noqa: BLE001 - an interrupt that arrived before the first trace began to end
-        return Ran(value, error, (early, *_ended(traces[:gone], early if error is None else error, value)))
+        return CellOutcome(value, error, (early, *_ended(traces[:gone], early if error is None else error, value)))
 
 
 def _ended(traces: Sequence[Steps[Any, Any]], error: BaseException | None, value: object) -> tuple[BaseException, ...]:

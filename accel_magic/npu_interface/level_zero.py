@@ -35,7 +35,7 @@ NPU_LIBRARIES: Final = r"(?:.*/)?(?:lib)?ze_intel_(?:npu|vpu)(?:\.so.*)?"
 
 
 @dataclass(frozen=True)
-class Entry:
+class DriverEntry:
     """One way into the driver: a system call or an ioctl.
 
     Attributes:
@@ -55,7 +55,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class ApiCall:
+class LevelZeroCall:
     """One Level Zero call.
 
     Attributes:
@@ -100,26 +100,26 @@ _DONE = ("ivpu_hw_irq_handler", "ivpu_ipc_irq_handler", "ivpu_job_done_callback"
 _SUBMIT = ("ivpu_rpm_get", "dma_fence_init", "ivpu_hw_ip_db_set")
 _SUBMIT_SOMETIMES = (*_BIND, *_WAKE, *_REGISTER, *_MESSAGE)
 
-ENTRIES: Final[dict[str, Entry]] = {
+ENTRIES: Final[dict[str, DriverEntry]] = {
     entry.name: entry
     for entry in (
-        Entry("OPEN", "ivpu_open", ("ivpu_mmu_context_init",)),
-        Entry("CLOSE", "ivpu_postclose", (), ("ivpu_file_priv_put", "ivpu_jsm_unregister_db", *_MESSAGE, *_FREE)),
-        Entry("MMAP", "drm_gem_mmap"),
-        Entry("VERSION", "drm_version"),
-        Entry("GET_CAP", "drm_getcap"),
-        Entry("GEM_CLOSE", "drm_gem_close_ioctl", (), _FREE),
-        Entry("PRIME_HANDLE_TO_FD", "drm_prime_handle_to_fd_ioctl", (), ("ivpu_gem_prime_handle_to_fd",)),
-        Entry("PRIME_FD_TO_HANDLE", "drm_prime_fd_to_handle_ioctl", (), ("ivpu_gem_prime_import",)),
-        Entry("GET_PARAM", "ivpu_get_param_ioctl", (), ("ivpu_jsm_get_heartbeat", *_MESSAGE, *_WAKE)),
-        Entry("BO_CREATE", "ivpu_bo_create_ioctl", ("ivpu_gem_create_object", "ivpu_gem_bo_open")),
-        Entry("BO_CREATE_FROM_USERPTR", "ivpu_bo_create_from_userptr_ioctl", ("ivpu_gem_prime_import",)),
-        Entry("BO_INFO", "ivpu_bo_info_ioctl"),
-        Entry("BO_WAIT", "ivpu_bo_wait_ioctl", (), ("dma_fence_wait_start", "dma_fence_wait_end")),
-        Entry("SUBMIT", "ivpu_submit_ioctl", _SUBMIT, _SUBMIT_SOMETIMES, _DONE),
-        Entry("CMDQ_CREATE", "ivpu_cmdq_create_ioctl", ("ivpu_cmdq_create",), (*_BIND, *_WAKE)),
-        Entry("CMDQ_DESTROY", "ivpu_cmdq_destroy_ioctl", (), ("ivpu_jsm_unregister_db", *_MESSAGE)),
-        Entry("CMDQ_SUBMIT", "ivpu_cmdq_submit_ioctl", _SUBMIT, _SUBMIT_SOMETIMES, _DONE),
+        DriverEntry("OPEN", "ivpu_open", ("ivpu_mmu_context_init",)),
+        DriverEntry("CLOSE", "ivpu_postclose", (), ("ivpu_file_priv_put", "ivpu_jsm_unregister_db", *_MESSAGE, *_FREE)),
+        DriverEntry("MMAP", "drm_gem_mmap"),
+        DriverEntry("VERSION", "drm_version"),
+        DriverEntry("GET_CAP", "drm_getcap"),
+        DriverEntry("GEM_CLOSE", "drm_gem_close_ioctl", (), _FREE),
+        DriverEntry("PRIME_HANDLE_TO_FD", "drm_prime_handle_to_fd_ioctl", (), ("ivpu_gem_prime_handle_to_fd",)),
+        DriverEntry("PRIME_FD_TO_HANDLE", "drm_prime_fd_to_handle_ioctl", (), ("ivpu_gem_prime_import",)),
+        DriverEntry("GET_PARAM", "ivpu_get_param_ioctl", (), ("ivpu_jsm_get_heartbeat", *_MESSAGE, *_WAKE)),
+        DriverEntry("BO_CREATE", "ivpu_bo_create_ioctl", ("ivpu_gem_create_object", "ivpu_gem_bo_open")),
+        DriverEntry("BO_CREATE_FROM_USERPTR", "ivpu_bo_create_from_userptr_ioctl", ("ivpu_gem_prime_import",)),
+        DriverEntry("BO_INFO", "ivpu_bo_info_ioctl"),
+        DriverEntry("BO_WAIT", "ivpu_bo_wait_ioctl", (), ("dma_fence_wait_start", "dma_fence_wait_end")),
+        DriverEntry("SUBMIT", "ivpu_submit_ioctl", _SUBMIT, _SUBMIT_SOMETIMES, _DONE),
+        DriverEntry("CMDQ_CREATE", "ivpu_cmdq_create_ioctl", ("ivpu_cmdq_create",), (*_BIND, *_WAKE)),
+        DriverEntry("CMDQ_DESTROY", "ivpu_cmdq_destroy_ioctl", (), ("ivpu_jsm_unregister_db", *_MESSAGE)),
+        DriverEntry("CMDQ_SUBMIT", "ivpu_cmdq_submit_ioctl", _SUBMIT, _SUBMIT_SOMETIMES, _DONE),
     )
 }
 """The entries into the driver, by name."""
@@ -133,88 +133,91 @@ _FENCE = "ze_fence=arg0:u64"
 _EVENT = "ze_event=arg0:u64"
 _WAIT = "ze_timeout_ns=arg1:u64"
 
-CALLS: Final[tuple[ApiCall, ...]] = (
-    ApiCall("zeInit", "init", "loads the drivers; the NPU driver queries the device", sometimes=_PROBE_DEVICE),
-    ApiCall("zeInitDrivers", "init", "the same, for newer programs", sometimes=_PROBE_DEVICE),
-    ApiCall("zeDriverGet", "init", "lists the drivers"),
-    ApiCall("zeDeviceGet", "init", "lists a driver's devices"),
-    ApiCall("zeDeviceGetProperties", "init", "returns the device's name and sizes, cached at load"),
-    ApiCall("zeDeviceGetGlobalTimestamps", "init", "runs a job that reads the device's clock", _A_JOB,
+CALLS: Final[tuple[LevelZeroCall, ...]] = (
+    LevelZeroCall("zeInit", "init", "loads the drivers; the NPU driver queries the device", sometimes=_PROBE_DEVICE),
+    LevelZeroCall("zeInitDrivers", "init", "the same, for newer programs", sometimes=_PROBE_DEVICE),
+    LevelZeroCall("zeDriverGet", "init", "lists the drivers"),
+    LevelZeroCall("zeDeviceGet", "init", "lists a driver's devices"),
+    LevelZeroCall("zeDeviceGetProperties", "init", "returns the device's name and sizes, cached at load"),
+    LevelZeroCall("zeDeviceGetGlobalTimestamps", "init", "runs a job that reads the device's clock", _A_JOB,
             ("CMDQ_CREATE", "CMDQ_SUBMIT", "CMDQ_DESTROY"), ("SUBMIT",)),
-    ApiCall("zeDriverGetExtensionFunctionAddress", "init", "returns the functions of the graph extension",
+    LevelZeroCall("zeDriverGetExtensionFunctionAddress", "init", "returns the functions of the graph extension",
             captures="ze_name=arg1:str"),
-    ApiCall("zeContextCreate", "context", "opens the device with its own address space", ("OPEN",),
+    LevelZeroCall("zeContextCreate", "context", "opens the device with its own address space", ("OPEN",),
             captures="ze_context=arg2[0]:u64@return"),
-    ApiCall("zeContextDestroy", "context", "frees remaining objects and closes the device", ("CLOSE",),
+    LevelZeroCall("zeContextDestroy", "context", "frees remaining objects and closes the device", ("CLOSE",),
             sometimes=("GEM_CLOSE", "CMDQ_DESTROY"), captures="ze_context=arg0:u64"),
-    ApiCall("zeMemAllocHost", "memory", "creates a buffer", _NEW_BUFFER, sometimes=("BO_CREATE_FROM_USERPTR",),
+    LevelZeroCall("zeMemAllocHost", "memory", "creates a buffer", _NEW_BUFFER, sometimes=("BO_CREATE_FROM_USERPTR",),
             captures="size=arg2:u64,ptr=arg4[0]:u64@return"),
-    ApiCall("zeMemAllocDevice", "memory", "creates a buffer; an NPU has no local memory", _NEW_BUFFER,
+    LevelZeroCall("zeMemAllocDevice", "memory", "creates a buffer; an NPU has no local memory", _NEW_BUFFER,
             captures="size=arg2:u64,ptr=arg5[0]:u64@return"),
-    ApiCall("zeMemAllocShared", "memory", "creates a buffer", _NEW_BUFFER,
+    LevelZeroCall("zeMemAllocShared", "memory", "creates a buffer", _NEW_BUFFER,
             captures="size=arg3:u64,ptr=arg6[0]:u64@return"),
-    ApiCall("zeMemFree", "memory", "closes the buffer's handle; it is freed when no job needs it", ("GEM_CLOSE",),
+    LevelZeroCall("zeMemFree", "memory", "closes the buffer's handle; it is freed when no job needs it", ("GEM_CLOSE",),
             captures="ptr=arg1:u64"),
-    ApiCall("zeMemGetAllocProperties", "memory", "describes a pointer; can share its buffer",
+    LevelZeroCall("zeMemGetAllocProperties", "memory", "describes a pointer; can share its buffer",
             sometimes=("PRIME_HANDLE_TO_FD",), captures="ptr=arg1:u64"),
-    ApiCall("pfnCreate", "graph", "compiles a network or loads a compiled one; creates buffers for its weights",
+    LevelZeroCall("pfnCreate", "graph", "compiles a network or loads a compiled one; creates buffers for its weights",
             sometimes=(*_NEW_BUFFER, "BO_CREATE_FROM_USERPTR"), traced=False),
-    ApiCall("pfnGraphInitialize", "graph", "initializes a network on the device", sometimes=_NEW_BUFFER, traced=False),
-    ApiCall("pfnSetArgumentValue", "graph", "sets an input or an output", traced=False),
-    ApiCall("pfnAppendGraphExecute", "graph", "records an inference", sometimes=("GET_PARAM", *_NEW_BUFFER),
+    LevelZeroCall("pfnGraphInitialize", "graph", "initializes a network on the device",
+            sometimes=_NEW_BUFFER, traced=False),
+    LevelZeroCall("pfnSetArgumentValue", "graph", "sets an input or an output", traced=False),
+    LevelZeroCall("pfnAppendGraphExecute", "graph", "records an inference", sometimes=("GET_PARAM", *_NEW_BUFFER),
             traced=False),
-    ApiCall("pfnDestroy", "graph", "frees a network", sometimes=("GEM_CLOSE",), traced=False),
-    ApiCall("zeCommandListCreate", "list", "creates an empty list", captures="ze_list=arg3[0]:u64@return"),
-    ApiCall("zeCommandListCreateImmediate", "list", "creates a list that runs commands immediately, and its queue",
-            managed=("CMDQ_CREATE",), captures="ze_list=arg3[0]:u64@return"),
-    ApiCall("zeCommandListAppendMemoryCopy", "list", "records a copy",
+    LevelZeroCall("pfnDestroy", "graph", "frees a network", sometimes=("GEM_CLOSE",), traced=False),
+    LevelZeroCall("zeCommandListCreate", "list", "creates an empty list", captures="ze_list=arg3[0]:u64@return"),
+    LevelZeroCall("zeCommandListCreateImmediate", "list",
+            "creates a list that runs commands immediately, and its queue", managed=("CMDQ_CREATE",),
+            captures="ze_list=arg3[0]:u64@return"),
+    LevelZeroCall("zeCommandListAppendMemoryCopy", "list", "records a copy",
             sometimes=("CMDQ_SUBMIT", "SUBMIT", *_NEW_BUFFER), captures=f"{_LIST},size=arg3:u64"),
-    ApiCall("zeCommandListAppendMemoryFill", "list", "records a fill, with a buffer for the pattern",
+    LevelZeroCall("zeCommandListAppendMemoryFill", "list", "records a fill, with a buffer for the pattern",
             ("BO_CREATE", "BO_INFO"), sometimes=("CMDQ_SUBMIT", "SUBMIT", "MMAP"), captures=f"{_LIST},size=arg4:u64"),
-    ApiCall("zeCommandListAppendBarrier", "list", "records a barrier", captures=_LIST),
-    ApiCall("zeCommandListAppendSignalEvent", "list", "records setting an event",
+    LevelZeroCall("zeCommandListAppendBarrier", "list", "records a barrier", captures=_LIST),
+    LevelZeroCall("zeCommandListAppendSignalEvent", "list", "records setting an event",
             captures=f"{_LIST},ze_event=arg1:u64"),
-    ApiCall("zeCommandListAppendWaitOnEvents", "list", "records a wait for events", captures=_LIST),
-    ApiCall("zeCommandListAppendEventReset", "list", "records resetting an event",
+    LevelZeroCall("zeCommandListAppendWaitOnEvents", "list", "records a wait for events", captures=_LIST),
+    LevelZeroCall("zeCommandListAppendEventReset", "list", "records resetting an event",
             captures=f"{_LIST},ze_event=arg1:u64"),
-    ApiCall("zeCommandListAppendWriteGlobalTimestamp", "list", "records reading the clock", captures=_LIST),
-    ApiCall("zeCommandListClose", "list", "ends recording: the list becomes a command buffer",
+    LevelZeroCall("zeCommandListAppendWriteGlobalTimestamp", "list", "records reading the clock", captures=_LIST),
+    LevelZeroCall("zeCommandListClose", "list", "ends recording: the list becomes a command buffer",
             sometimes=_NEW_BUFFER, captures=_LIST),
-    ApiCall("zeCommandListReset", "list", "empties a list", sometimes=("GEM_CLOSE",), captures=_LIST),
-    ApiCall("zeCommandListHostSynchronize", "list", "waits for an immediate list", sometimes=("BO_WAIT",),
+    LevelZeroCall("zeCommandListReset", "list", "empties a list", sometimes=("GEM_CLOSE",), captures=_LIST),
+    LevelZeroCall("zeCommandListHostSynchronize", "list", "waits for an immediate list", sometimes=("BO_WAIT",),
             captures=f"{_LIST},{_WAIT}"),
-    ApiCall("zeCommandListDestroy", "list", "frees a list", sometimes=("GEM_CLOSE", "CMDQ_DESTROY"), captures=_LIST),
-    ApiCall("zeCommandQueueCreate", "queue", "creates a queue; without managed queues, does nothing yet",
+    LevelZeroCall("zeCommandListDestroy", "list", "frees a list",
+            sometimes=("GEM_CLOSE", "CMDQ_DESTROY"), captures=_LIST),
+    LevelZeroCall("zeCommandQueueCreate", "queue", "creates a queue; without managed queues, does nothing yet",
             managed=("CMDQ_CREATE",), captures="ze_queue=arg3[0]:u64@return"),
-    ApiCall("zeCommandQueueExecuteCommandLists", "queue", "submits one job per command buffer of the lists",
+    LevelZeroCall("zeCommandQueueExecuteCommandLists", "queue", "submits one job per command buffer of the lists",
             managed=("CMDQ_SUBMIT",), unmanaged=("SUBMIT",), sometimes=("BO_WAIT", *_NEW_BUFFER),
             captures=f"{_QUEUE},lists=arg1:u32,ze_fence=arg3:u64"),
-    ApiCall("zeCommandQueueSynchronize", "queue", "waits for a queue's jobs, one after another",
+    LevelZeroCall("zeCommandQueueSynchronize", "queue", "waits for a queue's jobs, one after another",
             sometimes=("BO_WAIT", "GEM_CLOSE"), captures=f"{_QUEUE},{_WAIT}"),
-    ApiCall("zeCommandQueueDestroy", "queue", "frees a queue", managed=("CMDQ_DESTROY",),
+    LevelZeroCall("zeCommandQueueDestroy", "queue", "frees a queue", managed=("CMDQ_DESTROY",),
             sometimes=("BO_WAIT", "GEM_CLOSE"), captures=_QUEUE),
-    ApiCall("zeFenceCreate", "fence", "creates a fence", captures=f"{_QUEUE},ze_fence=arg2[0]:u64@return"),
-    ApiCall("zeFenceHostSynchronize", "fence", "waits for the jobs of a submission", sometimes=("BO_WAIT",),
+    LevelZeroCall("zeFenceCreate", "fence", "creates a fence", captures=f"{_QUEUE},ze_fence=arg2[0]:u64@return"),
+    LevelZeroCall("zeFenceHostSynchronize", "fence", "waits for the jobs of a submission", sometimes=("BO_WAIT",),
             captures=f"{_FENCE},{_WAIT}"),
-    ApiCall("zeFenceQueryStatus", "fence", "checks whether they are done: a wait with zero timeout",
+    LevelZeroCall("zeFenceQueryStatus", "fence", "checks whether they are done: a wait with zero timeout",
             sometimes=("BO_WAIT",), captures=_FENCE),
-    ApiCall("zeFenceReset", "fence", "prepares a fence for the next submission", captures=_FENCE),
-    ApiCall("zeFenceDestroy", "fence", "frees a fence", sometimes=("GEM_CLOSE",), captures=_FENCE),
-    ApiCall("zeEventPoolCreate", "event", "creates a buffer with slots for events", _NEW_BUFFER,
+    LevelZeroCall("zeFenceReset", "fence", "prepares a fence for the next submission", captures=_FENCE),
+    LevelZeroCall("zeFenceDestroy", "fence", "frees a fence", sometimes=("GEM_CLOSE",), captures=_FENCE),
+    LevelZeroCall("zeEventPoolCreate", "event", "creates a buffer with slots for events", _NEW_BUFFER,
             captures="ze_event_pool=arg4[0]:u64@return"),
-    ApiCall("zeEventPoolDestroy", "event", "frees the pool", sometimes=("GEM_CLOSE",),
+    LevelZeroCall("zeEventPoolDestroy", "event", "frees the pool", sometimes=("GEM_CLOSE",),
             captures="ze_event_pool=arg0:u64"),
-    ApiCall("zeEventCreate", "event", "takes a slot of a pool", captures="ze_event=arg2[0]:u64@return"),
-    ApiCall("zeEventHostSynchronize", "event", "waits for the jobs that set an event", sometimes=("BO_WAIT",),
+    LevelZeroCall("zeEventCreate", "event", "takes a slot of a pool", captures="ze_event=arg2[0]:u64@return"),
+    LevelZeroCall("zeEventHostSynchronize", "event", "waits for the jobs that set an event", sometimes=("BO_WAIT",),
             captures=f"{_EVENT},{_WAIT}"),
-    ApiCall("zeEventQueryStatus", "event", "reads an event from memory", captures=_EVENT),
-    ApiCall("zeEventHostSignal", "event", "sets an event, in memory", captures=_EVENT),
-    ApiCall("zeEventHostReset", "event", "resets an event, in memory", captures=_EVENT),
-    ApiCall("zeEventDestroy", "event", "releases the slot", captures=_EVENT),
+    LevelZeroCall("zeEventQueryStatus", "event", "reads an event from memory", captures=_EVENT),
+    LevelZeroCall("zeEventHostSignal", "event", "sets an event, in memory", captures=_EVENT),
+    LevelZeroCall("zeEventHostReset", "event", "resets an event, in memory", captures=_EVENT),
+    LevelZeroCall("zeEventDestroy", "event", "releases the slot", captures=_EVENT),
 )  # fmt: skip
 """The calls relevant to an NPU, in the order of a program's life. NPUs use graphs instead of modules."""
 
-BY_NAME: Final[dict[str, ApiCall]] = {call.name: call for call in CALLS}
+BY_NAME: Final[dict[str, LevelZeroCall]] = {call.name: call for call in CALLS}
 HANDLERS: Final[dict[str, str]] = {entry.handler: entry.name for entry in ENTRIES.values()}
 """Names of entries by the kernel function that handles them."""
 

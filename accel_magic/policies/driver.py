@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.program import btf, elf
-from accel_magic.gpu.program.btf import Kind
-from accel_magic.gpu.program.kernel_types import Asked, KernelTypes
-from accel_magic.gpu.program.model import KernelField
+from accel_magic.gpu.program.btf import BtfKind
+from accel_magic.gpu.program.kernel_types import KernelTypes, RelocationKind
+from accel_magic.gpu.program.object_model import KernelField
 from accel_magic.policies.policy import MEMORY_TABLE, SCHEDULING_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.program.btf import Type
+    from accel_magic.gpu.program.btf import BtfType
     from accel_magic.policies.policy import Policy
 
 MODULES: Final[Mapping[str, str]] = {MEMORY_TABLE: "nvidia_uvm", SCHEDULING_TABLE: "nvidia"}
@@ -37,7 +37,7 @@ _CONTEXTS: Final[Mapping[str, Mapping[str, frozenset[int]]]] = {
 """Structs that hooks get, and their bytes."""
 _OF_OPTIONAL: Final = {"nv_gpu_timeslice_control_ctx": "on_timeslice_control"}
 _PLACES: Final[Mapping[str, tuple[KernelField, ...]]] = {
-    MEMORY_TABLE: (KernelField("uvm_gpu_chunk_struct", ("list",), Asked.OFFSET),),
+    MEMORY_TABLE: (KernelField("uvm_gpu_chunk_struct", ("list",), RelocationKind.OFFSET),),
     SCHEDULING_TABLE: (),
 }
 """Members whose offsets are compiled in: offsetof and container_of are not relocated."""
@@ -51,11 +51,11 @@ _OTHER_PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What gpu_ext's driver calls these values."""
 _TAGGED: Final = {
-    Kind.STRUCT: "struct",
-    Kind.FWD: "struct",
-    Kind.UNION: "union",
-    Kind.ENUM: "enum",
-    Kind.ENUM64: "enum",
+    BtfKind.STRUCT: "struct",
+    BtfKind.FWD: "struct",
+    BtfKind.UNION: "union",
+    BtfKind.ENUM: "enum",
+    BtfKind.ENUM64: "enum",
 }
 _FIRST_INTERFACE: Final = "uvm_gpu_ext"
 _OF_SECOND_INTERFACE: Final = ("bpf_gpu_block_move_head", "bpf_gpu_block_move_tail")
@@ -65,7 +65,7 @@ _MODEL: Final = "or try the policy on a trace: --engine model"
 
 
 @dataclass(frozen=True)
-class Driver:
+class PolicyDriver:
     """A driver's module that offers a table.
 
     Attributes:
@@ -106,36 +106,36 @@ class Types:
     def _fields(self) -> KernelTypes:
         return KernelTypes(self._data)
 
-    def has(self, kind: Kind, name: str) -> bool:
+    def has(self, kind: BtfKind, name: str) -> bool:
         """Whether there is such a type."""
         return (kind, name) in self._named
 
     def size(self, struct: str) -> int | None:
         """Bytes of a struct."""
-        found = self._named.get((Kind.STRUCT, struct))
+        found = self._named.get((BtfKind.STRUCT, struct))
         return found.number if found else None
 
     def hooks(self, table: str) -> dict[str, str]:
         """Members of a table of functions in their order: their signatures."""
-        struct = self._named[Kind.STRUCT, table]
+        struct = self._named[BtfKind.STRUCT, table]
         names = map(self._btf.text, struct.words[::3])
         return dict(zip(names, map(self._pointed, struct.words[1::3]), strict=True))
 
     def function(self, name: str) -> str:
         """Signature of a function; "" if there is none."""
-        found = self._named.get((Kind.FUNC, name))
+        found = self._named.get((BtfKind.FUNC, name))
         return self._signature(self._btf.type(found.number)) if found else ""
 
     def functions_in(self, section: str) -> dict[str, str]:
         """Signatures of the functions that a section declares."""
-        declared = self._named.get((Kind.DATASEC, section))
+        declared = self._named.get((BtfKind.DATASEC, section))
         found = [self._btf.type(number) for number in declared.words[::3]] if declared else []
-        return {one.name: self._signature(self._btf.type(one.number)) for one in found if one.kind is Kind.FUNC}
+        return {one.name: self._signature(self._btf.type(one.number)) for one in found if one.kind is BtfKind.FUNC}
 
     @cached_property
     def values(self) -> dict[str, int]:
         """Values of enums by name, as the 32 bits that are stored."""
-        enums = [one for one in self._btf.types if one.kind is Kind.ENUM]
+        enums = [one for one in self._btf.types if one.kind is BtfKind.ENUM]
         return {
             self._btf.text(name): value
             for one in enums
@@ -144,7 +144,7 @@ class Types:
 
     def values_of(self, enum: str) -> list[str]:
         """Names of an enum's values."""
-        return [self._btf.text(name) for name in self._named[Kind.ENUM, enum].words[::2]]
+        return [self._btf.text(name) for name in self._named[BtfKind.ENUM, enum].words[::2]]
 
     def answer(self, field: KernelField) -> int:
         """As `KernelTypes.answer`."""
@@ -152,10 +152,10 @@ class Types:
 
     def _pointed(self, number: int) -> str:
         found = self._btf.resolved(number)
-        pointee = self._btf.resolved(found.number) if found.kind is Kind.PTR else found
-        return self._signature(pointee) if pointee.kind is Kind.FUNC_PROTO else self._text(number)
+        pointee = self._btf.resolved(found.number) if found.kind is BtfKind.PTR else found
+        return self._signature(pointee) if pointee.kind is BtfKind.FUNC_PROTO else self._text(number)
 
-    def _signature(self, prototype: Type) -> str:
+    def _signature(self, prototype: BtfType) -> str:
         arguments = [self._text(number) for number in prototype.words[1::2]]
         return f"{self._text(prototype.number)} ({', '.join(arguments) or 'void'})"
 
@@ -163,32 +163,32 @@ class Types:
         """A type as C: integers by size, so that u64 and NvU64 are equal; structs without a name by their typedef."""
         outer = self._btf.type(number)
         found = self._btf.resolved(number)
-        if found.kind is Kind.PTR:
+        if found.kind is BtfKind.PTR:
             inner = self._text(found.number)
             return f"{inner}*" if inner.endswith("*") else f"{inner} *"
-        if found.kind is Kind.INT:
+        if found.kind is BtfKind.INT:
             return _integer(found)
         if found.kind in _TAGGED:
             return f"{_TAGGED[found.kind]} {found.name}" if found.name else self._alias(outer)
         return found.kind.name.lower()
 
-    def _alias(self, outer: Type) -> str:
+    def _alias(self, outer: BtfType) -> str:
         """Name of the innermost typedef."""
         name = ""
-        while outer.kind in (Kind.TYPEDEF, Kind.CONST, Kind.VOLATILE, Kind.RESTRICT, Kind.TYPE_TAG):
-            name = outer.name if outer.kind is Kind.TYPEDEF else name
+        while outer.kind in (BtfKind.TYPEDEF, BtfKind.CONST, BtfKind.VOLATILE, BtfKind.RESTRICT, BtfKind.TYPE_TAG):
+            name = outer.name if outer.kind is BtfKind.TYPEDEF else name
             outer = self._btf.type(outer.number)
         return name or "unnamed"
 
 
-def _integer(found: Type) -> str:
+def _integer(found: BtfType) -> str:
     signed, boolean = found.words[0] >> 24 & 1, found.words[0] >> 24 & 4
     if boolean or found.name == "char":
         return "bool" if boolean else "char"
     return f"{'s' if signed else 'u'}{8 * found.number}"
 
 
-def read(table: str, *, module: str = "", sysfs: Path = _SYS) -> Driver:
+def read(table: str, *, module: str = "", sysfs: Path = _SYS) -> PolicyDriver:
     """Find the driver that offers a table.
 
     Args:
@@ -210,7 +210,7 @@ def read(table: str, *, module: str = "", sysfs: Path = _SYS) -> Driver:
         raise _no_driver(f"{file} cannot be read: {error.strerror}", "run as root") from None
     try:
         whole = btf.joined(base.read_bytes() if base.exists() else b"", data, source=name)
-        driver = Driver(name, table, whole)
+        driver = PolicyDriver(name, table, whole)
         types = driver.types
     except ProgramError as error:
         raise _no_driver(f"{file}: {error.why}", f"{_GPU_EXT}; {_MODEL}") from None
@@ -231,11 +231,11 @@ def _without_types(module: str, sysfs: Path) -> MachineError:
 
 def _other_interface(types: Types, table: str) -> str:
     """Why the module does not have the present interface; "" if it has."""
-    if not types.has(Kind.STRUCT, table):
-        if types.has(Kind.STRUCT, _FIRST_INTERFACE):
+    if not types.has(BtfKind.STRUCT, table):
+        if types.has(BtfKind.STRUCT, _FIRST_INTERFACE):
             return f"has gpu_ext's first interface (struct {_FIRST_INTERFACE}), whose policies have other hooks"
         return f"has BTF, but no struct {table}: it is not gpu_ext's driver"
-    raw = [name for name in _OF_SECOND_INTERFACE if types.has(Kind.FUNC, name)]
+    raw = [name for name in _OF_SECOND_INTERFACE if types.has(BtfKind.FUNC, name)]
     if table == MEMORY_TABLE and raw:
         return f"has gpu_ext's second interface: its policies move blocks on raw lists ({', '.join(raw)})"
     return ""
@@ -261,7 +261,7 @@ class Compared:
     notes: tuple[str, ...]
 
 
-def compare(policy: Policy, driver: Driver) -> Compared:
+def compare(policy: Policy, driver: PolicyDriver) -> Compared:
     """Compare a driver with what a policy was compiled against.
 
     Raises:
@@ -281,7 +281,7 @@ def compare(policy: Policy, driver: Driver) -> Compared:
     return Compared(tuple(dict.fromkeys(differences)), tuple(_notes(ours, theirs, table)))
 
 
-def require(policy: Policy, *, module: str = "", sysfs: Path = _SYS) -> tuple[Driver, tuple[str, ...]]:
+def require(policy: Policy, *, module: str = "", sysfs: Path = _SYS) -> tuple[PolicyDriver, tuple[str, ...]]:
     """Find the driver for a policy, and check that it is the one that it was compiled for.
 
     Args:

@@ -14,8 +14,8 @@ import numpy as np
 
 from accel_magic.errors import ProbeError
 from accel_magic.policies.accesses import CHUNK, Accesses, in_chunks
-from accel_magic.policies.trace_file import Described
-from accel_magic.policies.traces import PAGES_PER_BLOCK, PageTrace
+from accel_magic.policies.page_trace import PAGES_PER_BLOCK, PageTrace
+from accel_magic.policies.trace_file import TraceDescription
 from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def generate(name: str, /, *, accesses: int = 100_000, seed: int = 0, **options:
         )
     accesses, seed = int(accesses), int(seed)
     shown = ", ".join(f"{key}={value}" for key, value in {"accesses": accesses, **chosen, "seed": seed}.items())
-    described = Described(accesses, ("page", "tenant"), f"generated: {name} ({shown})", tenants=("0",))
+    described = TraceDescription(accesses, ("page", "tenant"), f"generated: {name} ({shown})", tenants=("0",))
     return PageTrace(described, _Generated(generator, accesses, seed, tuple(chosen.items())))
 
 
@@ -207,7 +207,7 @@ def shared(traces: Sequence[PageTrace], *, turn: int = 64) -> PageTrace:
             code="pages.bad-option",
         )
     columns = ("page", "write", "tenant") if all("write" in each.described.columns for each in traces) else ()
-    described = Described(
+    described = TraceDescription(
         sum(len(each) for each in traces),
         columns or ("page", "tenant"),
         f"{turn} accesses in turn of: " + "; ".join(each.source for each in traces),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from accel_magic.findings import Finding
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec
 
 _REORDER: Final = KFUNCS["bpf_gpu_request_reorder"]
 _CURRENT: Final = {14: "bpf_get_current_pid_tgid", 16: "bpf_get_current_comm"}
@@ -46,7 +46,7 @@ class PolicyCode:
     """
 
     name: str
-    hooks: Mapping[str, Program]
+    hooks: Mapping[str, EbpfProgram]
     maps: Sequence[MapSpec]
     looping: Sequence[str]
 
@@ -108,7 +108,7 @@ def _in_hooks(code: PolicyCode, found: Mapping[str, set[str]]) -> Iterator[Evide
         yield Evidence({"policy": code.name, "hooks": hooks, "what": ", ".join(names)})
 
 
-def _instructions(program: Program) -> Iterator[Instruction]:
+def _instructions(program: EbpfProgram) -> Iterator[EbpfInstruction]:
     for function in program.functions:
         yield from (one for one in function.code if one)
 

@@ -18,8 +18,8 @@ from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
 from accel_magic.gpu.program.sections import is_policy
 from accel_magic.gpu.program.settings import entries, filled, with_variables
 from accel_magic.gpu.verifier import refusal
+from accel_magic.gpu.verifier.analysis_pass import Hook
 from accel_magic.gpu.verifier.findings import judged
-from accel_magic.gpu.verifier.run import Hook
 from accel_magic.gpu.verifier.safety import analyse
 from accel_magic.policies.lints import PolicyCode, lint
 from accel_magic.probes.globs import suggestion
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from accel_magic.findings import Finding
-    from accel_magic.gpu.program.model import BpfObject, Function, MapSpec, Program
+    from accel_magic.gpu.program.object_model import BpfObject, EbpfFunction, EbpfProgram, MapSpec
     from accel_magic.gpu.program.verdict import Place, PointerKind
 
 HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -91,7 +91,7 @@ class Hooked:
 
     """
 
-    program: Program
+    program: EbpfProgram
     pointers: Mapping[Place, PointerKind]
     loops: bool
 
@@ -203,7 +203,7 @@ def _policy(name: str, loaded: BpfObject, settings: Mapping[str, int], fill: Map
     return Policy(name, loaded, maps, table, hooked, lints, values, frozenset(used))
 
 
-def _probed(program: Program, table: str) -> str:
+def _probed(program: EbpfProgram, table: str) -> str:
     """Return the hook of a program that is a probe; "" if it is none that the model calls."""
     kind, _, place = program.section.partition("/")
     if table == MEMORY_TABLE:
@@ -216,7 +216,7 @@ def _probed(program: Program, table: str) -> str:
     return _PROBES[kind]
 
 
-def _called(program: Program) -> set[int]:
+def _called(program: EbpfProgram) -> set[int]:
     """Numbers of the helpers that a program calls."""
     code = (one for function in program.functions for one in function.code)
     return {one.imm for one in code if one and one.opcode == CALL and one.src == CALL_HELPER}
@@ -258,7 +258,7 @@ def _tables(loaded: BpfObject) -> Iterator[tuple[str, dict[str, str]]]:
     file = elf.read_elf(loaded.data, loaded.source)
     described = btf.parse(file.described(".BTF"), source=loaded.source)
     for section in described.types:
-        number = file.named(section.name) if section.kind is btf.Kind.DATASEC else None
+        number = file.named(section.name) if section.kind is btf.BtfKind.DATASEC else None
         if number is None or section.name not in _SECTIONS:
             continue
         programs = {at.offset: at.symbol.name for at in file.relocations.get(number, ())}
@@ -269,7 +269,7 @@ def _tables(loaded: BpfObject) -> Iterator[tuple[str, dict[str, str]]]:
             yield table.name, {named[at]: program for at, program in programs.items() if at in named}
 
 
-def _verified(program: Program, maps: Sequence[MapSpec], hook: Hook) -> Hooked:
+def _verified(program: EbpfProgram, maps: Sequence[MapSpec], hook: Hook) -> Hooked:
     """Relocate a program to the model's types and verify it.
 
     Raises:
@@ -284,7 +284,7 @@ def _verified(program: Program, maps: Sequence[MapSpec], hook: Hook) -> Hooked:
     return Hooked(program, safe.facts.pointers, any(graph.loops for graph in safe.graphs))
 
 
-def _relocated(function: Function) -> Function:
+def _relocated(function: EbpfFunction) -> EbpfFunction:
     if function.missing:
         raise _error(function.name, function.missing[0])
     code = list(function.code)

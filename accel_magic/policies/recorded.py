@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.policies.traces import PAGE_BYTES, PageTrace
+from accel_magic.policies.page_trace import PAGE_BYTES, PageTrace
 
 KERNEL, REQUEST = "access", "prefetch request"
 """Origins of accesses, if programs asked for prefetches."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.policies.engine import Task
+    from accel_magic.policies.model_engine import ScheduledTask
     from accel_magic.policies.tenants import Tenant
 
 MOST_ENTRIES: Final = 1 << 16
@@ -77,7 +77,7 @@ def runlist(levels: Sequence[int], members: Sequence[int]) -> list[int]:
 
 def run(
     tenants: Sequence[Tenant],
-    tasks: Sequence[Task],
+    tasks: Sequence[ScheduledTask],
     duration_us: float,
     random: np.random.Generator,
     *,
@@ -122,7 +122,7 @@ class _Engine:
     def __init__(
         self,
         tenants: Sequence[Tenant],
-        tasks: Sequence[Task],
+        tasks: Sequence[ScheduledTask],
         arrivals: list[NDArray[np.float64]],
         duration_us: float,
         *,

@@ -12,7 +12,7 @@ import numpy as np
 
 from accel_magic.errors import ProbeError
 from accel_magic.policies import runlist
-from accel_magic.policies.engine import Model
+from accel_magic.policies.model_engine import ModelMemory
 from accel_magic.policies.policy import LAUNCHES, SCHEDULING_TABLE
 from accel_magic.policies.trial import check_engine, load_all
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.findings import Finding
-    from accel_magic.gpu.maps.content import MapContent
-    from accel_magic.policies.engine import Task
+    from accel_magic.gpu.maps.map_content import MapContent
+    from accel_magic.policies.model_engine import ScheduledTask
     from accel_magic.policies.policy import Policy
     from accel_magic.policies.runlist import Schedule
     from accel_magic.policies.tenants import Tenant
@@ -31,7 +31,7 @@ MOST_RUNS = 1000
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharingResult:
     """One policy.
 
     Attributes:
@@ -44,7 +44,7 @@ class Shared:
     """
 
     name: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[ScheduledTask, ...]
     schedules: tuple[Schedule, ...]
     maps: tuple[MapContent, ...]
     lints: tuple[Finding, ...] = ()
@@ -67,7 +67,7 @@ class Sharings:
     duration_us: float
     switch_us: float
     engine: str
-    trials: tuple[Shared, ...]
+    trials: tuple[SharingResult, ...]
 
 
 def try_scheduling(
@@ -116,18 +116,18 @@ def try_scheduling(
     trials = []
     for name, policy in load_all(policies, settings or {}, SCHEDULING_TABLE):
         tasks, schedules, maps = share(policy, tenants, duration_us, runs, switch_us)
-        trials.append(Shared(name, tasks, schedules, maps, policy.lints if policy else ()))
+        trials.append(SharingResult(name, tasks, schedules, maps, policy.lints if policy else ()))
     return Sharings(tuple(tenants), duration_us, switch_us, engine, tuple(trials))
 
 
-_Outcome = tuple[tuple["Task", ...], tuple["Schedule", ...], tuple["MapContent", ...]]
+_Outcome = tuple[tuple["ScheduledTask", ...], tuple["Schedule", ...], tuple["MapContent", ...]]
 """The tenants' tasks, what the engine did in each run, and the policy's maps while all tasks were there."""
 
 
 def _in_model(
     policy: Policy | None, tenants: Sequence[Tenant], duration_us: float, runs: int, switch_us: float
 ) -> _Outcome:
-    model = Model(policy, chunks=1, blocks=1, tenants=len(tenants))
+    model = ModelMemory(policy, chunks=1, blocks=1, tenants=len(tenants))
     tasks = tuple(model.task(number, one.name, int(one.asks_us)) for number, one in enumerate(tenants))
     launch = model.launch if policy and not policy.hooks.keys().isdisjoint(LAUNCHES) else None
     schedules = tuple(
@@ -143,7 +143,7 @@ def _in_model(
 def _in_kernel(
     policy: Policy | None, tenants: Sequence[Tenant], duration_us: float, runs: int, _switch_us: float
 ) -> _Outcome:
-    from accel_magic.policies.kernel import share
+    from accel_magic.policies.kernel_engine import share
 
     arrivals = [
         [one.arrivals(duration_us, random) for one in tenants]

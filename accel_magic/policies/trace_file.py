@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from accel_magic.policies.accesses import CHUNK, DTYPES, Accesses, in_chunks
-from accel_magic.recording import bounds, container, pages
+from accel_magic.recording import container, memory_bounds, parquet_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-KIND: Final = container.Kind(
+KIND: Final = container.FileKind(
     b"accel_magic.pages",
     "page trace",
     "give a file written by PageTrace.save(); accel_magic.open reads recordings too",
@@ -39,7 +39,7 @@ _WRONG: Final = (ValueError, LookupError, TypeError, OverflowError, RecursionErr
 
 
 @dataclass(frozen=True)
-class Described:
+class TraceDescription:
     """All about a trace except its accesses.
 
     Attributes:
@@ -70,12 +70,12 @@ class Described:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredAccesses:
     """The accesses of an open file, which can be read repeatedly. The file is kept open for that."""
 
     file: container.Opened
     path: Path
-    described: Described
+    described: TraceDescription
 
     def __call__(self, rows: int) -> Iterator[Accesses]:
         """Read the accesses, `rows` at a time.
@@ -86,10 +86,10 @@ class Stored:
         """
         columns = self.described.columns
         try:
-            with bounds.bounded():
-                batches = pages.parts(self.file.file, self.file.source, columns, min(rows, CHUNK))
+            with memory_bounds.bounded():
+                batches = parquet_pages.parts(self.file.file, self.file.source, columns, min(rows, CHUNK))
             yield from in_chunks(self._checked(batches), rows)
-        except bounds.TooLargeError as error:
+        except memory_bounds.TooLargeError as error:
             raise container.too_large(self.path, error) from error
         except (OSError, pa.ArrowException, *_WRONG) as error:
             raise container.damaged(self.path, KIND, error) from error
@@ -105,7 +105,7 @@ class Stored:
             raise ValueError(f"it has {total} accesses but declares {self.described.length}")
 
 
-def write(described: Described, parts: Iterable[Accesses], path: str | Path) -> Path:
+def write(described: TraceDescription, parts: Iterable[Accesses], path: str | Path) -> Path:
     """Write a trace and return the file's absolute path. The write is atomic and replaces an existing file.
 
     Raises:
@@ -120,7 +120,7 @@ def write(described: Described, parts: Iterable[Accesses], path: str | Path) -> 
     return container.write_parts(schema, tables, path, KIND, json.dumps(text).encode())
 
 
-def read(path: Path) -> Stored:
+def read(path: Path) -> StoredAccesses:
     """Open a trace written by `write`.
 
     Raises:
@@ -131,20 +131,20 @@ def read(path: Path) -> Stored:
     file = container.opened(path, KIND)
     text = container.description(file, path, KIND)
     try:
-        with bounds.bounded():
-            bounds.spend(len(text) * bounds.JSON_COST)
+        with memory_bounds.bounded():
+            memory_bounds.spend(len(text) * memory_bounds.JSON_COST)
             described = json.loads(text)
             if described["version"] > VERSION:
                 raise container.newer(path, f"its format is {described['version']}, this version reads {VERSION}")
             container.check(file, KIND)
-            return Stored(file, path, _described(file, described))
-    except bounds.TooLargeError as error:
+            return StoredAccesses(file, path, _described(file, described))
+    except memory_bounds.TooLargeError as error:
         raise container.too_large(path, error) from error
     except _WRONG as error:
         raise container.damaged(path, KIND, error) from error
 
 
-def _described(file: container.Opened, text: Mapping[str, Any]) -> Described:
+def _described(file: container.Opened, text: Mapping[str, Any]) -> TraceDescription:
     schema = file.file.schema_arrow
     columns = tuple(name for name in DTYPES if name in schema.names)
     for name in columns:
@@ -155,7 +155,7 @@ def _described(file: container.Opened, text: Mapping[str, Any]) -> Described:
     if text["accesses"] != file.file.metadata.num_rows:
         raise ValueError(f"it has {file.file.metadata.num_rows} accesses but declares {text['accesses']}")
     names = {attribute: _names(text.get(attribute, [])) for attribute in NAMES.values()}
-    return Described(int(text["accesses"]), columns, str(text["source"]), **names)
+    return TraceDescription(int(text["accesses"]), columns, str(text["source"]), **names)
 
 
 def _names(names: Sequence[object]) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.errors import ProbeError
-from accel_magic.policies import known
+from accel_magic.policies import known_algorithms
 from accel_magic.policies.accesses import CHUNK
-from accel_magic.policies.engine import FAULT, HIT, MISS, Model
+from accel_magic.policies.model_engine import FAULT, HIT, MISS, ModelMemory
+from accel_magic.policies.page_trace import BLOCK_BYTES, PAGES_PER_BLOCK
 from accel_magic.policies.policy import MEMORY_TABLE, SCHEDULING_TABLE, load
 from accel_magic.policies.trace_file import NAMES
-from accel_magic.policies.traces import BLOCK_BYTES, PAGES_PER_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.findings import Finding
-    from accel_magic.gpu.maps.content import MapContent
+    from accel_magic.gpu.maps.map_content import MapContent
     from accel_magic.policies.accesses import Accesses
-    from accel_magic.policies.engine import Counts
-    from accel_magic.policies.kernel import Kernel
+    from accel_magic.policies.kernel_engine import KernelMemory
+    from accel_magic.policies.model_engine import PolicyCounts
+    from accel_magic.policies.page_trace import PageTrace
     from accel_magic.policies.policy import Policy
-    from accel_magic.policies.traces import PageTrace
 
 DEFAULT: Final = "default"
 """Name of the driver's own policy: the least recently used block goes."""
@@ -41,7 +41,7 @@ STEPS: Final = 200
 ENGINES: Final = ("model", "kernel")
 """Where policies run: compiled into a model of the memory, or in the kernel, on the lab's accelerator."""
 DRIVER: Final = "driver"
-"""The engine that has no trial: the machine's own driver, see `accel_magic.policies.attached`."""
+"""The engine that has no trial: the machine's own driver, see `accel_magic.policies.driver_engine`."""
 _ABOUT: Final = {
     MEMORY_TABLE: ("memory", "try it on a trace: --trace zipf"),
     SCHEDULING_TABLE: (
@@ -72,7 +72,7 @@ class Trial:
     """
 
     name: str
-    counts: Counts
+    counts: PolicyCounts
     steps: NDArray[np.int64]
     groups: Mapping[str, NDArray[np.int64]]
     evictions: NDArray[np.int64]
@@ -147,7 +147,7 @@ def try_policies(
         _try(name, trace, functools.partial(_memory, engine, one, trace, chunks, observed), one, progress)
         for name, one in loaded
     )
-    optimum = known.misses_by_step(trace, "opt", chunks, _edges(len(trace)))
+    optimum = known_algorithms.misses_by_step(trace, "opt", chunks, _edges(len(trace)))
     accesses = np.zeros(blocks, np.int64)
     for part in trace.compact().parts(CHUNK):
         accesses += np.bincount((part.page // PAGES_PER_BLOCK).astype(np.int64), minlength=blocks)
@@ -253,20 +253,20 @@ def _edges(length: int) -> NDArray[np.int64]:
 
 def _memory(
     engine: str, policy: Policy | None, trace: PageTrace, chunks: int, observed: bool
-) -> contextlib.AbstractContextManager[Model | Kernel]:
+) -> contextlib.AbstractContextManager[ModelMemory | KernelMemory]:
     blocks, tenants = len(trace.blocks), max(len(trace.tenants), 1)
     if engine == "model":
-        model = Model(policy, chunks=chunks, blocks=blocks, tenants=tenants, observe=observed)
+        model = ModelMemory(policy, chunks=chunks, blocks=blocks, tenants=tenants, observe=observed)
         return contextlib.nullcontext(model)
-    from accel_magic.policies.kernel import Kernel
+    from accel_magic.policies.kernel_engine import KernelMemory
 
-    return Kernel(policy, chunks=chunks, blocks=blocks, tenants=tenants, observe=observed)
+    return KernelMemory(policy, chunks=chunks, blocks=blocks, tenants=tenants, observe=observed)
 
 
 def _try(
     name: str,
     trace: PageTrace,
-    made: Callable[[], contextlib.AbstractContextManager[Model | Kernel]],
+    made: Callable[[], contextlib.AbstractContextManager[ModelMemory | KernelMemory]],
     policy: Policy | None,
     progress: Callable[[str, int], None] | None,
 ) -> Trial:

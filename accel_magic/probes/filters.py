@@ -36,9 +36,9 @@ from accel_magic.probes.plan import (
     RETURN_KINDS,
     THREAD_KINDS,
     UNREADABLE,
-    Field,
     Filter,
     Kind,
+    TracepointField,
     UsdtArgument,
 )
 
@@ -61,14 +61,14 @@ class Const:
 
 
 @dataclass(frozen=True)
-class Number:
+class FilterNumber:
     """C text, in parentheses, of an s64 (`signed`) or u64 value."""
 
     code: str
     signed: bool
 
 
-Value = Const | Number
+Value = Const | FilterNumber
 
 
 def arithmetic(operator: str, a: Value, b: Value) -> Value:
@@ -83,14 +83,14 @@ def arithmetic(operator: str, a: Value, b: Value) -> Value:
     signed = _is_signed(a) and _is_signed(b)
     left, right = _as(a, "u64"), _as(b, "u64")
     if not signed:
-        return Number(f"({left} {operator} {right})", signed=False)
+        return FilterNumber(f"({left} {operator} {right})", signed=False)
     if operator in ("/", "%"):
         value = _as(a, "s64")
-        return Number(
+        return FilterNumber(
             f"({value} < (s64)0x0ULL ? (s64)(-((-{left}) {operator} {right})) : (s64)({left} {operator} {right}))",
             signed=True,
         )
-    return Number(f"((s64)({left} {operator} {right}))", signed=True)
+    return FilterNumber(f"((s64)({left} {operator} {right}))", signed=True)
 
 
 def negate(operator: str, a: Value) -> Value:
@@ -98,7 +98,7 @@ def negate(operator: str, a: Value) -> Value:
     if isinstance(a, Const):
         return Const(-a.value if operator == "-" else ~a.value)
     code = f"({operator}{_as(a, 'u64')})"
-    return Number(f"((s64){code})" if a.signed else code, signed=a.signed)
+    return FilterNumber(f"((s64){code})" if a.signed else code, signed=a.signed)
 
 
 def compare(operator: str, a: Value, b: Value) -> str:
@@ -138,9 +138,9 @@ def _shift(operator: str, a: Value, b: Value) -> Value:
     amount = b.value if isinstance(b, Const) else 0
     signed = _is_signed(a)
     if operator == ">>":
-        return Number(f"({_as(a, 's64' if signed else 'u64')} >> 0x{amount:x})", signed=signed)
+        return FilterNumber(f"({_as(a, 's64' if signed else 'u64')} >> 0x{amount:x})", signed=signed)
     shifted = f"({_as(a, 'u64')} << 0x{amount:x})"
-    return Number(f"((s64){shifted})" if signed else shifted, signed=signed)
+    return FilterNumber(f"((s64){shifted})" if signed else shifted, signed=signed)
 
 
 def _divide(a: int, b: int) -> int:
@@ -178,7 +178,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Text:
+class FilterText:
     """Text of at most `longest` bytes: the task's name, or `size` bytes inline in the record at `offset`."""
 
     name: str
@@ -203,19 +203,19 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Names:
+class FilterNames:
     """Names that a filter can use. Compared by shape only, so that points of one shape share a translation."""
 
     kind: Kind
     latency: bool
-    fields: tuple[Field, ...]
+    fields: tuple[TracepointField, ...]
     usdt_arguments: tuple[UsdtArgument, ...]
     place: str = field(default="", compare=False)
     probe: str = field(default="", compare=False)
     lacking: Mapping[str, str] = field(default_factory=dict, compare=False)
-    _values: Mapping[str, Leaf | Text] = field(default_factory=dict, compare=False)
+    _values: Mapping[str, Leaf | FilterText] = field(default_factory=dict, compare=False)
 
-    def find(self, name: str) -> Leaf | Text | None:
+    def find(self, name: str) -> Leaf | FilterText | None:
         """Look up a name; None if there is no such value."""
         return self._values.get(name)
 
@@ -228,13 +228,13 @@ class Names:
         return self._values[name] == self._values.get(f"{PREFIX_FIELD}{name}")
 
 
-def names_of(point: ProbePoint) -> Names:
+def names_of(point: ProbePoint) -> FilterNames:
     """Collect the names that a filter can use at `point`."""
     place = f"{point.kind}:{point.function}" if not point.latency else f"latency of {point.function}"
     if point.kind in THREAD_KINDS:
         place = point.kind
     shape = (point.kind, point.latency, point.fields, point.usdt_arguments)
-    return Names(*shape, place, point.probe, *_values(*shape))
+    return FilterNames(*shape, place, point.probe, *_values(*shape))
 
 
 def argument_sources(point: ProbePoint) -> tuple[str, ...]:
@@ -245,13 +245,13 @@ def argument_sources(point: ProbePoint) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _values(
-    kind: Kind, latency: bool, fields: tuple[Field, ...], usdt_arguments: tuple[UsdtArgument, ...]
-) -> tuple[dict[str, str], dict[str, Leaf | Text]]:
-    values: dict[str, Leaf | Text] = {
+    kind: Kind, latency: bool, fields: tuple[TracepointField, ...], usdt_arguments: tuple[UsdtArgument, ...]
+) -> tuple[dict[str, str], dict[str, Leaf | FilterText]]:
+    values: dict[str, Leaf | FilterText] = {
         "pid": Leaf("am_pid", signed=True),
         "tid": Leaf("am_tid", signed=True),
         "cpu": Leaf("am_cpu", signed=True),
-        "comm": Text("comm", _COMM_BYTES - 1),
+        "comm": FilterText("comm", _COMM_BYTES - 1),
     }
     lacking = {}
     if kind in FUNCTION_KINDS and kind not in RETURN_KINDS:
@@ -281,11 +281,11 @@ def _values(
     return lacking, values
 
 
-def _field(item: Field) -> Leaf | Text | None:
+def _field(item: TracepointField) -> Leaf | FilterText | None:
     if item.type in _INTEGERS:
         return Leaf(f"AM_FIELD({item.type}, {item.offset})", signed=item.type != "u64", at_entry=True)
     if chars := _CHARS.fullmatch(item.type):
-        return Text(item.name, int(chars[1]), item.offset, int(chars[1]))
+        return FilterText(item.name, int(chars[1]), item.offset, int(chars[1]))
     return None
 
 
@@ -371,7 +371,7 @@ def quoted(text: str) -> str:
     return shlex.quote(text) if "'" in text else f"'{text}'"
 
 
-def _is_valid(text: str, names: Names) -> bool:
+def _is_valid(text: str, names: FilterNames) -> bool:
     try:
         _compile(text, names)
     except ProbeError:
@@ -379,27 +379,27 @@ def _is_valid(text: str, names: Names) -> bool:
     return True
 
 
-def _repaired(text: str, names: Names) -> str:
+def _repaired(text: str, names: FilterNames) -> str:
     """Correct what newcomers write: `=`, text without quotes, units of time, mistyped names."""
     text = _outside_quotes(_ASSIGNED, lambda _: "==", text)
     text = _outside_quotes(_TIME, lambda found: str(int(found[1]) * _NS[found[2]]), _bare_quoted(text, names))
     return _outside_quotes(_NAME, lambda found: _known_name(found[0], names), text)
 
 
-def _known_name(name: str, names: Names) -> str:
+def _known_name(name: str, names: FilterNames) -> str:
     if name in _WORDS or _OF_OTHER_POINTS.fullmatch(name) or names.find(name) is not None or name in names.lacking:
         return name
     other = _OTHER_NAMES.get(name, "")
     return other if names.find(other) is not None else next(iter(near(name, names.listed(), 1)), name)
 
 
-def _bare_quoted(text: str, names: Names) -> str:
+def _bare_quoted(text: str, names: FilterNames) -> str:
     """Put quotes around what text is compared with."""
 
     def with_quotes(found: re.Match[str]) -> str:
         name, operator, value = found.groups()
         is_name = value.startswith(PREFIX_FIELD) or names.find(value) is not None
-        is_text = isinstance(names.find(name), Text) and not value.isdecimal() and not is_name
+        is_text = isinstance(names.find(name), FilterText) and not value.isdecimal() and not is_name
         return f'{name} {operator} "{value}"' if is_text else found[0]
 
     return _outside_quotes(_BARE, with_quotes, text)
@@ -412,7 +412,7 @@ def _outside_quotes(pattern: re.Pattern[str], change: Callable[[re.Match[str]], 
 
 
 @lru_cache(maxsize=4096)
-def _compile(text: str, names: Names) -> Filter:
+def _compile(text: str, names: FilterNames) -> Filter:
     tree = _parse(text)
     at_exit = any(leaf.at_exit for leaf in _leaves(tree, names))
     translation = _Translation(text, names, saving=at_exit)
@@ -445,7 +445,7 @@ def _parse(text: str) -> ast.expr:
         raise _bad(text, getattr(error, "msg", "") or "it is not an expression") from None
 
 
-def _leaves(tree: ast.expr, names: Names) -> list[Leaf]:
+def _leaves(tree: ast.expr, names: FilterNames) -> list[Leaf]:
     """Return the numeric leaves of an expression; unknown names are reported during translation."""
     found = (names.find(name) for node in ast.walk(tree) if (name := _name_of(node)))
     return [leaf for leaf in found if isinstance(leaf, Leaf)]
@@ -475,7 +475,7 @@ class _String:
 class _Translation:
     """Translates one expression to C; collects the values that must be saved at entry."""
 
-    def __init__(self, text: str, names: Names, *, saving: bool) -> None:
+    def __init__(self, text: str, names: FilterNames, *, saving: bool) -> None:
         self.text = text
         self.names = names
         self.saving = saving
@@ -489,7 +489,7 @@ class _Translation:
             return result.code
         return truth(self._number(result))
 
-    def _visit(self, node: ast.expr) -> Value | Text | _Condition | _String:  # noqa: PLR0911 - a table of shapes
+    def _visit(self, node: ast.expr) -> Value | FilterText | _Condition | _String:  # noqa: PLR0911 - a table of shapes
         match node:
             case ast.Constant(value=value):
                 return self._constant(value)
@@ -519,18 +519,18 @@ class _Translation:
             return self._limited(Const(value))
         raise self._bad(f"{value!r} is neither an integer nor a string")
 
-    def _leaf(self, node: ast.expr) -> Value | Text:
+    def _leaf(self, node: ast.expr) -> Value | FilterText:
         name = _name_of(node)
         leaf = self.names.find(name) if name else None
         if leaf is None:
             wanted = name or ast.unparse(node)
             why = self.names.lacking.get(wanted, f"{self.names.place} has no {wanted!r}")
             raise self._bad(why, self._instead_of(wanted))
-        if isinstance(leaf, Text):
+        if isinstance(leaf, FilterText):
             return leaf
         if self.saving and leaf.at_entry:
-            return Number(self._save(f"((u64)({leaf.code}))", signed=leaf.signed), signed=leaf.signed)
-        return Number(f"(({'s64' if leaf.signed else 'u64'})({leaf.code}))", signed=leaf.signed)
+            return FilterNumber(self._save(f"((u64)({leaf.code}))", signed=leaf.signed), signed=leaf.signed)
+        return FilterNumber(f"(({'s64' if leaf.signed else 'u64'})({leaf.code}))", signed=leaf.signed)
 
     def _instead_of(self, name: str) -> str:
         """Fix of a name that the point lacks."""
@@ -577,19 +577,22 @@ class _Translation:
         return f"(!({code}))" if negated else f"({code})"
 
     def _compare(
-        self, operator: str, left: Value | Text | _Condition | _String, right: Value | Text | _Condition | _String
+        self,
+        operator: str,
+        left: Value | FilterText | _Condition | _String,
+        right: Value | FilterText | _Condition | _String,
     ) -> str:
         match left, right:
-            case (Text() as text, _String(value=value)) | (_String(value=value), Text() as text):
+            case (FilterText() as text, _String(value=value)) | (_String(value=value), FilterText() as text):
                 return self._compare_text(operator, text, value)
-            case (Text() | _String(), _) | (_, Text() | _String()):
+            case (FilterText() | _String(), _) | (_, FilterText() | _String()):
                 raise self._bad("text comparisons need `comm` or a text field on one side and a constant on the other")
         code = compare(operator, self._number(left), self._number(right))
         if len(code) > _LONGEST_C:
             raise self._bad("its translation is too long")
         return code
 
-    def _compare_text(self, operator: str, text: Text, value: str) -> str:
+    def _compare_text(self, operator: str, text: FilterText, value: str) -> str:
         if operator not in ("==", "!="):
             raise self._bad(f"text cannot be compared with `{operator}`", "use ==, != or in")
         try:
@@ -604,17 +607,17 @@ class _Translation:
             code = f"({self._save(f'((u64)({code}))', signed=False)} != (u64)0x0ULL)"
         return code if operator == "==" else f"(!{code})"
 
-    def _number(self, value: Value | Text | _Condition | _String) -> Value:
+    def _number(self, value: Value | FilterText | _Condition | _String) -> Value:
         if isinstance(value, _Condition):
             raise self._bad("a condition is not a number", "join conditions with and, or, not")
-        if isinstance(value, Text | _String):
+        if isinstance(value, FilterText | _String):
             raise self._bad("text is not a number", 'compare it, e.g. comm == "python3"')
         return value
 
     def _limited(self, value: _V) -> _V:
         if isinstance(value, Const) and not -(1 << 63) <= value.value < 1 << 64:
             raise self._bad("a constant needs more than 64 bits")
-        if isinstance(value, Number) and len(value.code) > _LONGEST_C:
+        if isinstance(value, FilterNumber) and len(value.code) > _LONGEST_C:
             raise self._bad("its translation is too long")
         return value
 

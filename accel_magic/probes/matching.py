@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from accel_magic.probes.elf import Function, Symbols
     from accel_magic.probes.plan import Capture
-    from accel_magic.probes.tracefs import Format
+    from accel_magic.probes.tracefs import EventFormat
 
 
 MOST_POINTS = 10_000
@@ -705,7 +705,7 @@ def _tracepoints(spec: ProbeSpec, root: Path) -> Expansion:
     return Expansion(points, skipped)
 
 
-def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str], Format]) -> ProbePoint | None:
+def _tracepoint(spec: ProbeSpec, category: str, event: str, read: Callable[[str], EventFormat]) -> ProbePoint | None:
     """Make the point of one event; None for a latency probe without an exit tracepoint."""
     described = read(event)
     exit_id = 0

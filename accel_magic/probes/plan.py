@@ -47,7 +47,7 @@ POINTED = "char *"
 
 
 @dataclass(frozen=True)
-class Field:
+class TracepointField:
     """One field of a tracepoint record, from the event's `format` file.
 
     `type` is a C integer name (`u8` ... `s64`), `char[N]` (N bytes inline), `string` (`__data_loc char[]`, whose
@@ -168,7 +168,7 @@ class ProbePoint:
     offset: int = 0
     event_id: int = 0
     exit_event_id: int = 0
-    fields: tuple[Field, ...] = ()
+    fields: tuple[TracepointField, ...] = ()
     record_end: int = 8
     usdt_arguments: tuple[UsdtArgument, ...] = ()
     semaphore: int = 0
@@ -271,7 +271,7 @@ def _point_from_dict(data: dict[str, Any]) -> ProbePoint:
     return ProbePoint(
         **{
             **data,
-            "fields": tuple(Field(**field_) for field_ in data["fields"]),
+            "fields": tuple(TracepointField(**field_) for field_ in data["fields"]),
             "usdt_arguments": tuple(UsdtArgument(**argument) for argument in data["usdt_arguments"]),
             "scope": Scope(**data["scope"]),
             "filter": Filter(**filter_),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes.plan import POINTED, Field
+from accel_magic.probes.plan import POINTED, TracepointField
 
 _MOUNTS = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
 _ROOT = Path("/")
@@ -31,7 +31,7 @@ _SIGNED_ARGUMENTS = {
 
 
 @dataclass(frozen=True)
-class Format:
+class EventFormat:
     """Content of one `format` file.
 
     `fields` are those that can become columns, in file order: integers and text that end within 256 bytes, without
@@ -40,7 +40,7 @@ class Format:
     """
 
     id: int
-    fields: tuple[Field, ...]
+    fields: tuple[TracepointField, ...]
     record_end: int
 
 
@@ -101,7 +101,7 @@ def has_event(tracefs: Path, category: str, event: str) -> bool:
     return os.path.exists(tracefs / "events" / category / event / "format")  # noqa: PTH110 - False without the right
 
 
-def read_format(tracefs: Path, category: str, event: str) -> Format:
+def read_format(tracefs: Path, category: str, event: str) -> EventFormat:
     """Read an event's id and record layout.
 
     Raises:
@@ -125,7 +125,7 @@ def read_format(tracefs: Path, category: str, event: str) -> Format:
     return parse_format(text, syscall=category == "syscalls")
 
 
-def parse_format(text: str, *, syscall: bool = False) -> Format:
+def parse_format(text: str, *, syscall: bool = False) -> EventFormat:
     """Parse the text of a `format` file.
 
     Args:
@@ -150,7 +150,7 @@ def parse_format(text: str, *, syscall: bool = False) -> Format:
         field = _field(declaration, offset, size, signed=bool(signed), syscall=syscall)
         if field and field.offset + field.size <= _KEPT_BYTES:
             fields.append(replace(field, type=POINTED) if not syscall and _is_shown_text(declaration, text) else field)
-    return Format(int(identity[1]), tuple(fields), end)
+    return EventFormat(int(identity[1]), tuple(fields), end)
 
 
 def _is_shown_text(declaration: str, text: str) -> bool:
@@ -160,21 +160,21 @@ def _is_shown_text(declaration: str, text: str) -> bool:
     return pointer is not None and "%s" in printed and re.search(rf"REC->{pointer['name']}\b", printed) is not None
 
 
-def _field(declaration: str, offset: int, size: int, *, signed: bool, syscall: bool) -> Field | None:
+def _field(declaration: str, offset: int, size: int, *, signed: bool, syscall: bool) -> TracepointField | None:
     if located := _LOCATED_STRING.fullmatch(declaration):
-        return Field(located["name"], "string", offset, size)
+        return TracepointField(located["name"], "string", offset, size)
     parsed = _DECLARATION.fullmatch(declaration)
     if not parsed or parsed["name"].startswith("common_") or declaration.startswith(("__data_loc", "__rel_loc")):
         return None
     name, base = parsed["name"], parsed["type"].replace("const ", "").strip()
     if parsed["array"]:
-        return Field(name, f"char[{size}]", offset, size) if base == "char" and size else None
+        return TracepointField(name, f"char[{size}]", offset, size) if base == "char" and size else None
     if base.startswith(("struct ", "union ")) and not base.endswith("*"):
         return None
     if syscall and not signed and size == 8 and base in _SIGNED_ARGUMENTS:
         size = _SIGNED_ARGUMENTS[base]
         signed = True
-    return Field(name, f"{'s' if signed else 'u'}{size * 8}", offset, size) if size in (1, 2, 4, 8) else None
+    return TracepointField(name, f"{'s' if signed else 'u'}{size * 8}", offset, size) if size in (1, 2, 4, 8) else None
 
 
 def _folders(path: Path) -> list[str]:

@@ -16,7 +16,7 @@ _TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class EntryParameter:
     """A parameter of an entry.
 
     Attributes:
@@ -31,7 +31,7 @@ class Parameter:
     array: bool = False
 
 
-def entries(ptx: str) -> dict[str, tuple[Parameter, ...]]:
+def entries(ptx: str) -> dict[str, tuple[EntryParameter, ...]]:
     """Find the entries (kernels) of a module and their parameters, in the order of the text."""
     return {
         match[1]: tuple(_parameter(text) for text in (match[2] or "").split(",") if text.strip())
@@ -54,10 +54,10 @@ def variables(ptx: str) -> tuple[str, ...]:
     return tuple(_LENGTH.sub("", rest).split()[-1] for linkage, rest, end in found if linkage or end == ";")
 
 
-def _parameter(text: str) -> Parameter:
+def _parameter(text: str) -> EntryParameter:
     match = _PARAMETER.search(text)
     if match is None:  # opaque types: .texref, .samplerref, .surfref are 64-bit handles
-        return Parameter("b", 8)
+        return EntryParameter("b", 8)
     length = _LENGTH.search(match["after"])
     size = int(match["bits"]) // 8
-    return Parameter(match["kind"], size * int(length[1]) if length else size, array=length is not None)
+    return EntryParameter(match["kind"], size * int(length[1]) if length else size, array=length is not None)

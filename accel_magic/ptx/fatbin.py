@@ -34,7 +34,7 @@ _MOST: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class FatbinImage:
     """One image in a container.
 
     Attributes:
@@ -99,9 +99,9 @@ class Image:
 class Fatbin:
     """One container: the code of one source file for several architectures."""
 
-    images: tuple[Image, ...]
+    images: tuple[FatbinImage, ...]
 
-    def best_ptx(self, arch: int) -> Image | None:
+    def best_ptx(self, arch: int) -> FatbinImage | None:
         """Return the PTX for the newest architecture that `arch` (80 for sm_80) can run, as the driver chooses it."""
         fitting = [image for image in self.images if image.kind == "ptx" and image.arch <= arch]
         return max(fitting, key=lambda image: image.arch, default=None)
@@ -199,7 +199,7 @@ def _containers(data: bytes) -> Iterator[Fatbin]:
         yield Fatbin(tuple(_images(data[begin:at])))
 
 
-def _images(data: bytes) -> Iterator[Image]:
+def _images(data: bytes) -> Iterator[FatbinImage]:
     at = 0
     while at < len(data):
         _whole(data, at + _IMAGE.size)
@@ -212,7 +212,7 @@ def _images(data: bytes) -> Iterator[Image]:
         content = data[begin : begin + packed] if compression else data[begin:at]
         named = _KINDS.get(kind, str(kind))
         version = (major, minor) if named == "ptx" else (0, 0)
-        yield Image(named, arch, version, content, compression, size if compression else len(content))
+        yield FatbinImage(named, arch, version, content, compression, size if compression else len(content))
 
 
 def _plausible(what: str, size: int, least: int, most: int) -> None:
@@ -249,11 +249,11 @@ def _in_elf(path: Path, data: bytes) -> Iterator[Fatbin]:
         yield from _containers(content)
 
 
-def _in_ptx(image: Image) -> Iterator[str]:
+def _in_ptx(image: FatbinImage) -> Iterator[str]:
     yield from entries(image.text())
 
 
-def _in_cubin(image: Image) -> Iterator[str]:
+def _in_cubin(image: FatbinImage) -> Iterator[str]:
     """Yield the kernels of a cubin: only kernels have a constant bank for parameters, `.nv.constant0.NAME`."""
     with _damage_of(f"the GPU code for sm_{image.arch}"):
         names = [section.name for section in _elf(image.data()).iter_sections()]

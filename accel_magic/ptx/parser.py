@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.ptx.lexer import IDENTIFIER, TRIVIA, Text, unreadable, without_comments
-from accel_magic.ptx.model import (
+from accel_magic.ptx.ptx_model import (
     Declaration,
     Declared,
     Directive,

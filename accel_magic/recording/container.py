@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from accel_magic.errors import RecordingError
-from accel_magic.recording import bounds, pages
-from accel_magic.recording.files import destination, replacing
+from accel_magic.recording import memory_bounds, parquet_pages
+from accel_magic.recording.result_files import destination, replacing
 
 if TYPE_CHECKING:
     import io
@@ -34,7 +34,7 @@ INCONSISTENT = (ValueError, LookupError, TypeError, AttributeError, OverflowErro
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """One kind of file.
 
     Attributes:
@@ -72,7 +72,7 @@ class Opened:
         self.close()
 
 
-def write(table: pa.Table, path: str | Path, kind: Kind, text: bytes, **options: Any) -> Path:
+def write(table: pa.Table, path: str | Path, kind: FileKind, text: bytes, **options: Any) -> Path:
     """Write a table and its description `text`, and return the file's absolute path.
 
     The write is atomic and replaces an existing file. `options` are those of `pyarrow.parquet.write_table`, and
@@ -89,7 +89,7 @@ def write_parts(
     schema: pa.Schema,
     parts: Iterable[pa.Table],
     path: str | Path,
-    kind: Kind,
+    kind: FileKind,
     text: bytes,
     *,
     durable: bool = True,
@@ -106,7 +106,7 @@ def write_to(
     file: IO[bytes] | io.RawIOBase,
     schema: pa.Schema,
     parts: Iterable[pa.Table],
-    kind: Kind,
+    kind: FileKind,
     text: bytes,
     **options: Any,
 ) -> None:
@@ -119,7 +119,7 @@ def write_to(
 
 def read(
     path: str | Path,
-    kind: Kind,
+    kind: FileKind,
     version: int,
     columns: Sequence[str],
     build: Callable[[pa.Table, dict[str, Any]], T],
@@ -138,22 +138,22 @@ def read(
             memory than allowed, or is inconsistent: `build` may raise ValueError, LookupError, TypeError and the like.
 
     """
-    with opened(path, kind) as file, bounds.bounded():
+    with opened(path, kind) as file, memory_bounds.bounded():
         text = description(file, path, kind)
         try:
-            bounds.spend(len(text) * bounds.JSON_COST)
+            memory_bounds.spend(len(text) * memory_bounds.JSON_COST)
             described = json.loads(text)
             if described["version"] > version:
                 raise newer(path, f"its format is {described['version']}, this version reads {version}")
             check(file, kind)
-            return build(pages.read(file.file, file.source, columns), described)
-        except bounds.TooLargeError as error:
+            return build(parquet_pages.read(file.file, file.source, columns), described)
+        except memory_bounds.TooLargeError as error:
             raise too_large(path, error) from error
         except (OSError, pa.ArrowException, *INCONSISTENT) as error:
             raise damaged(path, kind, error) from error
 
 
-def opened(path: str | Path, kind: Kind, source: str = "") -> Opened:
+def opened(path: str | Path, kind: FileKind, source: str = "") -> Opened:
     """Open a file for reading; its pages are checked as they are read.
 
     Args:
@@ -198,7 +198,7 @@ def opened(path: str | Path, kind: Kind, source: str = "") -> Opened:
         raise unreadable(path, kind, error) from error
 
 
-def description(file: Opened, path: str | Path, kind: Kind) -> bytes:
+def description(file: Opened, path: str | Path, kind: FileKind) -> bytes:
     """Return the description of the file's content; `check` verifies its checksum.
 
     Raises:
@@ -216,7 +216,7 @@ def description(file: Opened, path: str | Path, kind: Kind) -> bytes:
     return text
 
 
-def check(file: Opened, kind: Kind) -> None:
+def check(file: Opened, kind: FileKind) -> None:
     """Raise ValueError unless the description matches its checksum."""
     metadata: Mapping[bytes, bytes] = file.file.metadata.metadata or {}
     if metadata.get(kind.key + _CHECKSUM) != checksum(metadata[kind.key]):
@@ -245,7 +245,7 @@ def checksum(text: bytes) -> bytes:
     return b"%08x" % zlib.crc32(text)
 
 
-def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
+def damaged(path: str | Path, kind: FileKind, error: Exception) -> RecordingError:
     """Error for a damaged or inconsistent file."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return RecordingError(
@@ -256,7 +256,7 @@ def damaged(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
     )
 
 
-def unreadable(path: str | Path, kind: Kind, error: Exception) -> RecordingError:
+def unreadable(path: str | Path, kind: FileKind, error: Exception) -> RecordingError:
     """Error for a file that is not there, or that the system does not let us read."""
     if isinstance(error, FileNotFoundError):
         return RecordingError(
@@ -271,12 +271,13 @@ def unreadable(path: str | Path, kind: Kind, error: Exception) -> RecordingError
     )
 
 
-def too_large(path: str | Path, error: bounds.TooLargeError) -> RecordingError:
+def too_large(path: str | Path, error: memory_bounds.TooLargeError) -> RecordingError:
     """Error for a file that needs more memory than allowed."""
     return RecordingError(
         f"{path} is too large to open",
         why=f"{error}; a small damaged or forged file can require any amount",
-        fix=f"if you trust the file, allow more MiB: %env {bounds.VARIABLE}={2 * error.needed >> 20} (or export it)",
+        fix="if you trust the file, allow more MiB:"
+        f" %env {memory_bounds.VARIABLE}={2 * error.needed >> 20} (or export it)",
         code="recording.too-large",
     )
 

@@ -29,11 +29,11 @@ import numpy as np
 from accel_magic import directories, foreign_files, free_memory
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.kernel import buckets
-from accel_magic.recording import bounds, checksums, container, files, pages, store
-from accel_magic.recording.counts import Counts
-from accel_magic.recording.layout import NewerVersionError
+from accel_magic.recording import checksums, container, memory_bounds, parquet_pages, recording_store, result_files
+from accel_magic.recording.kernel_counts import KernelCounts
 from accel_magic.recording.packing import pack_numbers, unpack_numbers
-from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
+from accel_magic.recording.stored_layout import NewerVersionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.directories import Directory
-    from accel_magic.recording.layout import StoredColumn
+    from accel_magic.recording.stored_layout import StoredColumn
 
 State = Literal["tracing", "ended", "killed"]
 """`killed`: the process that traced was; all that the kernel had delivered until then is there."""
@@ -55,7 +55,7 @@ VARIABLE: Final = "ACCEL_MAGIC_MOST_EVENTS"
 MOST_EVENTS: Final = 20_000_000
 PART_ROWS: Final = 1 << 20
 """Rows of the parts that are written at once."""
-_KIND: Final = container.Kind(b"accel_magic_events", "part of a dataset", "open its folder", "record")
+_KIND: Final = container.FileKind(b"accel_magic_events", "part of a dataset", "open its folder", "record")
 _FORMAT: Final = "accel_magic dataset"
 _NAME: Final = re.compile(r"part-[0-9]{6}\.parquet")
 _MOST_MANIFEST: Final = 256 << 20
@@ -68,7 +68,7 @@ _ALWAYS: Final = frozenset({"time_ns", "point", "pid", "tid", "cpu", "comm"})
 
 
 @dataclass(frozen=True)
-class Part:
+class DatasetPart:
     """One file of events.
 
     Attributes:
@@ -109,10 +109,10 @@ class Manifest:
     start_ns: int
     duration_ns: int
     limit_reached: bool
-    parts: tuple[Part, ...]
+    parts: tuple[DatasetPart, ...]
     recorded: NDArray[np.uint64]
-    counts: Counts
-    samples: Samples
+    counts: KernelCounts
+    samples: CounterSamples
 
     @property
     def rows(self) -> int:
@@ -132,7 +132,7 @@ class Batched(Protocol):
 
 
 @runtime_checkable
-class Stored(Batched, Protocol):
+class StoredEvents(Batched, Protocol):
     """Events in files."""
 
     def files(self) -> Files:
@@ -152,7 +152,7 @@ class Files:
     """
 
     folder: Path
-    parts: tuple[Part, ...]
+    parts: tuple[DatasetPart, ...]
     columns: tuple[StoredColumn, ...]
     points: int
 
@@ -242,7 +242,7 @@ class Files:
         wanted = pa.array(points, pa.uint16())
         return self._chosen_rows(self.parts, lambda table: pc.is_in(table.column("point"), value_set=wanted))
 
-    def _chosen_rows(self, parts: Sequence[Part], choose: Callable[[pa.Table], Any]) -> Events:
+    def _chosen_rows(self, parts: Sequence[DatasetPart], choose: Callable[[pa.Table], Any]) -> Events:
         tables, rows = [], 0
         for part in parts:
             table = self._table(part, None)
@@ -251,15 +251,15 @@ class Files:
             check_rows(rows, bytes_per_row(self.columns))
         return _in_order(self._events(tables))
 
-    def _table(self, part: Part, names: Sequence[str] | None) -> pa.Table:
+    def _table(self, part: DatasetPart, names: Sequence[str] | None) -> pa.Table:
         import pyarrow as pa
 
         path = self.folder / part.name
         try:
-            with bounds.bounded(), directories.opened(self.folder) as folder, _opened(folder, part) as file:
-                store.check_schema(file.file, self.columns, part.rows)
-                return pages.read(file.file, file.source, [one.stored for one in self._chosen(names)])
-        except bounds.TooLargeError as error:
+            with memory_bounds.bounded(), directories.opened(self.folder) as folder, _opened(folder, part) as file:
+                recording_store.check_schema(file.file, self.columns, part.rows)
+                return parquet_pages.read(file.file, file.source, [one.stored for one in self._chosen(names)])
+        except memory_bounds.TooLargeError as error:
             raise container.too_large(path, error) from error
         except (MemoryError, pa.ArrowException, *_WRONG) as error:
             raise container.damaged(path, _KIND, error) from error
@@ -270,12 +270,12 @@ class Files:
     def _events(self, tables: list[pa.Table]) -> Events:
         import pyarrow as pa
 
-        found: dict[str, Column] = {}
+        found: dict[str, EventColumn] = {}
         for column in self.columns:
             if tables and column.stored not in tables[0].column_names:
                 continue
             chunks = [chunk for table in tables for chunk in table.column(column.stored).chunks]
-            kind = store.arrow_type(column)
+            kind = recording_store.arrow_type(column)
             try:
                 found[column.name] = _column(pa.chunked_array(chunks, kind), column)
             except (ValueError, pa.ArrowException) as error:
@@ -294,23 +294,25 @@ def _in_order(events: Events) -> Events:
     return rows_of(events, np.argsort(times, kind="stable"))
 
 
-def _column(chunked: pa.ChunkedArray, stored: StoredColumn) -> Column:
+def _column(chunked: pa.ChunkedArray, stored: StoredColumn) -> EventColumn:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if stored.categories is not None:
         texts = [chunk.dictionary for chunk in chunked.chunks]
         known = pc.unique(pa.chunked_array(texts, pa.string())).drop_null().to_pylist() if texts else []
-        return store.column_of(chunked, replace(stored, categories=tuple(known)))
-    column = store.column_of(chunked, stored)
-    return Column(column.values) if column.valid is not None and bool(column.valid.all()) else column
+        return recording_store.column_of(chunked, replace(stored, categories=tuple(known)))
+    column = recording_store.column_of(chunked, stored)
+    return EventColumn(column.values) if column.valid is not None and bool(column.valid.all()) else column
 
 
 def rows_of(events: Events, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Events:
     """Choose rows of events, by number or by a mask."""
     return Events(
         {
-            name: Column(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
+            name: EventColumn(
+                column.values[rows], None if column.valid is None else column.valid[rows], column.categories
+            )
             for name, column in events.columns.items()
         }
     )
@@ -371,7 +373,7 @@ def check(path: str | Path) -> Path:
         RecordingError: There is a dataset or a file already, or the place cannot be written to.
 
     """
-    target = files.followed(path)
+    target = result_files.followed(path)
     there = next(one for one in (target, *target.parents) if one.exists())
     if not there.is_dir():
         raise RecordingError(
@@ -387,7 +389,7 @@ def check(path: str | Path) -> Path:
             fix="give another folder, or remove this one",
             code="dataset.exists",
         )
-    files.check(there / MANIFEST)
+    result_files.check(there / MANIFEST)
     return target
 
 
@@ -405,14 +407,14 @@ def make(folder: Path, recording: Recording) -> Directory:
         RecordingError: The place cannot be written to.
 
     """
-    made = files.made(check(folder))
+    made = result_files.made(check(folder))
     try:
         os.mkdir(EVENTS, dir_fd=made.descriptor)
-        store.save_in(made, DESCRIPTION, recording)
+        recording_store.save_in(made, DESCRIPTION, recording)
         write_manifest(made, manifest_of(recording, "tracing"))
     except OSError as error:
         made.close()
-        raise files.refused(made.path / EVENTS, error) from error
+        raise result_files.refused(made.path / EVENTS, error) from error
     except BaseException:
         made.close()
         raise
@@ -421,7 +423,7 @@ def make(folder: Path, recording: Recording) -> Directory:
 
 def manifest_of(recording: Recording, state: State) -> Manifest:
     """The manifest of a recording whose events are still to be written."""
-    counted = Counts(recording.hits, recording.lost, recording.unpaired, recording.totals, recording.histograms)
+    counted = KernelCounts(recording.hits, recording.lost, recording.unpaired, recording.totals, recording.histograms)
     return Manifest(
         state=state,
         start_ns=recording.start_ns,
@@ -467,7 +469,7 @@ class _Summed(io.RawIOBase):
         return written
 
 
-def write_part(directory: Directory, number: int, events: Events, recording: Recording) -> Part:
+def write_part(directory: Directory, number: int, events: Events, recording: Recording) -> DatasetPart:
     """Write events as one part, which must not exist yet.
 
     Args:
@@ -480,15 +482,15 @@ def write_part(directory: Directory, number: int, events: Events, recording: Rec
         RecordingError: It cannot be written.
 
     """
-    columns = store.described_columns(events)
-    table = store.table_of(events, columns, recording.plan)
+    columns = recording_store.described_columns(events)
+    table = recording_store.table_of(events, columns, recording.plan)
     text = json.dumps({"version": VERSION, "part": number, "start_ns": recording.start_ns}).encode()
     name = f"part-{number:06}.parquet"
-    with _events_of(directory) as folder, files.replacing_in(folder, name, durable=False) as file:
+    with _events_of(directory) as folder, result_files.replacing_in(folder, name, durable=False) as file:
         summed = _Summed(file)
-        container.write_to(summed, table.schema, [table], _KIND, text, **store.writer_options(table, columns))
+        container.write_to(summed, table.schema, [table], _KIND, text, **recording_store.writer_options(table, columns))
     times = events.columns["time_ns"].values
-    return Part(name, len(events), summed.size, summed.crc32, int(times[0]), int(times[-1]))
+    return DatasetPart(name, len(events), summed.size, summed.crc32, int(times[0]), int(times[-1]))
 
 
 def _events_of(directory: Directory) -> Directory:
@@ -496,7 +498,7 @@ def _events_of(directory: Directory) -> Directory:
     try:
         return directory.inner(EVENTS)
     except OSError as error:
-        raise files.refused(directory.path / EVENTS, error) from error
+        raise result_files.refused(directory.path / EVENTS, error) from error
 
 
 def write(recording: Recording, folder: str | Path) -> Path:
@@ -523,7 +525,7 @@ def complete(directory: Directory, recording: Recording, manifest: Manifest) -> 
     with _events_of(directory) as folder:
         for part in manifest.parts:
             _to_disk(folder, part.name)
-    store.save_in(directory, DESCRIPTION, without_events(recording))
+    recording_store.save_in(directory, DESCRIPTION, without_events(recording))
     write_manifest(
         directory,
         replace(manifest_of(recording, manifest.state), parts=manifest.parts, recorded=manifest.recorded),
@@ -536,7 +538,7 @@ def _to_disk(folder: Directory, name: str) -> None:
         with foreign_files.opened(name, follow=False, folder=folder.descriptor) as file:
             os.fsync(file.fileno())
     except OSError as error:
-        raise files.refused(folder.path / name, error) from error
+        raise result_files.refused(folder.path / name, error) from error
 
 
 def without_events(recording: Recording) -> Recording:
@@ -545,7 +547,7 @@ def without_events(recording: Recording) -> Recording:
         columns = {one.name: _empty(one) for one in recording.load_events.columns}
     else:
         columns = {
-            name: Column(
+            name: EventColumn(
                 column.values[:0],
                 None if column.valid is None else column.valid[:0],
                 None if column.categories is None else (),
@@ -555,9 +557,9 @@ def without_events(recording: Recording) -> Recording:
     return replace(recording, event_count=0, load_events=lambda: Events(columns))
 
 
-def _empty(column: StoredColumn) -> Column:
+def _empty(column: StoredColumn) -> EventColumn:
     valid = np.zeros(0, np.bool_) if column.nullable else None
-    return Column(np.zeros(0, column.dtype), valid, None if column.categories is None else ())
+    return EventColumn(np.zeros(0, column.dtype), valid, None if column.categories is None else ())
 
 
 def nullable(events: Events) -> Events:
@@ -566,13 +568,13 @@ def nullable(events: Events) -> Events:
         {
             name: column
             if name in _ALWAYS or column.valid is not None or column.categories is not None
-            else Column(column.values, np.ones(len(column.values), np.bool_))
+            else EventColumn(column.values, np.ones(len(column.values), np.bool_))
             for name, column in events.columns.items()
         }
     )
 
 
-def in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
+def in_order(parts: Sequence[DatasetPart]) -> tuple[DatasetPart, ...]:
     """Parts by the time of their earliest event."""
     return tuple(sorted(parts, key=lambda part: (part.first_ns, part.name)))
 
@@ -604,7 +606,7 @@ def write_manifest(directory: Directory, manifest: Manifest) -> None:
     text = json.dumps(body).encode("ascii")
     whole = b'{"crc32":"%08x","manifest":%s}\n' % (zlib.crc32(text), text)
     durable = manifest.state != "tracing"
-    with files.replacing_in(directory, MANIFEST, durable=durable) as file:
+    with result_files.replacing_in(directory, MANIFEST, durable=durable) as file:
         file.write(whole)
 
 
@@ -629,11 +631,11 @@ def read_manifest(directory: Directory, points: int, latencies: int) -> Manifest
     """
     path = directory.path / MANIFEST
     try:
-        with bounds.bounded():
+        with memory_bounds.bounded():
             return _manifest(_read_json(directory), points, latencies)
     except NewerVersionError as error:
         raise container.newer(path, str(error)) from error
-    except bounds.TooLargeError as error:
+    except memory_bounds.TooLargeError as error:
         raise container.too_large(path, error) from error
     except PermissionError as error:
         raise container.unreadable(path, _KIND, error) from error
@@ -646,7 +648,7 @@ def _read_json(directory: Directory) -> dict[str, Any]:
         size = os.fstat(file.fileno()).st_size
         if size > _MOST_MANIFEST:
             raise ValueError(f"it is larger than {_MOST_MANIFEST} bytes")
-        bounds.spend(size * bounds.JSON_COST)
+        memory_bounds.spend(size * memory_bounds.JSON_COST)
         data = _all(file, size)
     head, _, body = data.partition(b',"manifest":')
     if not body.endswith(b"}\n") or head != b'{"crc32":"%08x"' % zlib.crc32(body[:-2]):
@@ -669,17 +671,17 @@ def _all(file: Any, size: int) -> bytes:
 def _manifest(found: dict[str, Any], points: int, latencies: int) -> Manifest:
     if found["state"] not in ("tracing", "ended", "killed") or type(found["limit_reached"]) is not bool:
         raise ValueError("its state is unknown")
-    parts = tuple(_part(Part(**part)) for part in found["parts"])
+    parts = tuple(_part(DatasetPart(**part)) for part in found["parts"])
     if len({part.name for part in parts}) < len(parts):
         raise ValueError("a part is there twice")
     numbers = {name: _numbers(found[name], points, name) for name in ("recorded", "hits", "lost", "unpaired", "totals")}
     steps, times, hits = found["samples"]
-    samples = Samples(
+    samples = CounterSamples(
         unpack_numbers(times, np.int64, _whole(steps)),
         unpack_numbers(hits, np.uint64, steps * points).reshape(-1, points),
     )
     filled, index, count, total, most = found["histograms"]
-    bounds.spend(latencies * buckets.COUNT * 8)
+    memory_bounds.spend(latencies * buckets.COUNT * 8)
     flat = np.zeros(latencies * buckets.COUNT, np.uint64)
     places = unpack_numbers(index, np.int64, _whole(filled))
     if len(places) and not 0 <= places.min() <= places.max() < len(flat):
@@ -700,12 +702,12 @@ def _manifest(found: dict[str, Any], points: int, latencies: int) -> Manifest:
         limit_reached=found["limit_reached"],
         parts=parts,
         recorded=recorded,
-        counts=Counts(**numbers, histograms=histograms),
+        counts=KernelCounts(**numbers, histograms=histograms),
         samples=samples,
     )
 
 
-def _part(part: Part) -> Part:
+def _part(part: DatasetPart) -> DatasetPart:
     if type(part.name) is not str or not _NAME.fullmatch(part.name):
         raise ValueError(f"{part.name!r:.40} is not the name of a part")
     _whole(part.rows), _whole(part.size), _whole(part.crc32)
@@ -728,7 +730,7 @@ def _numbers(values: Any, points: int, name: str) -> NDArray[np.uint64]:
     return np.array(values, np.uint64)
 
 
-def _opened(folder: Directory, part: Part, *, whole: bool = True) -> container.Opened:
+def _opened(folder: Directory, part: DatasetPart, *, whole: bool = True) -> container.Opened:
     """Open a part; a link is not followed.
 
     Args:
@@ -784,14 +786,14 @@ def load(folder: str | Path) -> Recording:
         place = Path(folder).expanduser().resolve()
         directory = directories.opened(place)
     except (OSError, RuntimeError) as error:
-        raise container.unreadable(folder, store.KIND, error) from error
+        raise container.unreadable(folder, recording_store.KIND, error) from error
     with directory:
         return _loaded(directory)
 
 
 def _loaded(directory: Directory) -> Recording:
     place = directory.path
-    recording, columns = store.load_description(directory, DESCRIPTION)
+    recording, columns = recording_store.load_description(directory, DESCRIPTION)
     plan = recording.plan
     manifest = read_manifest(directory, len(plan.points), len(plan.latency_points))
     parts, problems = usable(directory, manifest, columns)
@@ -821,7 +823,7 @@ def _loaded(directory: Directory) -> Recording:
 
 def usable(
     directory: Directory, manifest: Manifest, columns: tuple[StoredColumn, ...]
-) -> tuple[tuple[Part, ...], list[str]]:
+) -> tuple[tuple[DatasetPart, ...], list[str]]:
     """The parts that can be read, by time, and notes about the others."""
     import pyarrow as pa
 
@@ -851,7 +853,7 @@ def usable(
     return in_order(found), problems
 
 
-def _check_part(folder: Directory | OSError, part: Part, columns: tuple[StoredColumn, ...]) -> None:
+def _check_part(folder: Directory | OSError, part: DatasetPart, columns: tuple[StoredColumn, ...]) -> None:
     """Raise an exception if a part cannot be read, or is not what was written."""
     if isinstance(folder, OSError):
         raise folder
@@ -862,7 +864,7 @@ def _check_part(folder: Directory | OSError, part: Part, columns: tuple[StoredCo
         raise ValueError(f"it has {status.st_size:,} bytes instead of {part.size:,}")
     with _opened(folder, part, whole=False) as file:
         container.description(file, folder.path / part.name, _KIND)
-        store.check_schema(file.file, columns, part.rows)
+        recording_store.check_schema(file.file, columns, part.rows)
 
 
 def _about_state(directory: Directory, manifest: Manifest, recording: Recording) -> Iterator[str]:
@@ -889,7 +891,7 @@ def files_of(recording: Recording) -> Files | None:
         AccelMagicError: They cannot be fetched.
 
     """
-    return recording.load_events.files() if isinstance(recording.load_events, Stored) else None
+    return recording.load_events.files() if isinstance(recording.load_events, StoredEvents) else None
 
 
 def of_points(recording: Recording, points: Sequence[int]) -> Recording:

@@ -16,19 +16,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from accel_magic.devices.device import Clock
-from accel_magic.gpu.maps import history as map_history
-from accel_magic.gpu.maps.content import MapContent, MapHistory
-from accel_magic.gpu.program.model import MapSpec
-from accel_magic.kernel.records.c_layout import CLayout, Field
+from accel_magic.devices.device import DeviceClock
+from accel_magic.gpu.maps import map_history
+from accel_magic.gpu.maps.map_content import MapContent, MapHistory
+from accel_magic.gpu.program.object_model import MapSpec
+from accel_magic.kernel.records.c_layout import CField, CLayout
 from accel_magic.recording import container
-from accel_magic.recording.gpu import API, KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+from accel_magic.recording.gpu_data import API, KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-KIND: Final = container.Kind(
+KIND: Final = container.FileKind(
     b"accel_magic.gpu",
     "recording of %%gputrace",
     "to play a recording of %%ktrace, use %%ktrace --replay",
@@ -130,10 +130,10 @@ def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
     )
 
 
-def _clock_of(description: Mapping[str, Any]) -> Clock:
+def _clock_of(description: Mapping[str, Any]) -> DeviceClock:
     """Read a clock. Recordings of the first version have none, because their device used the host's clock."""
     whole = {name: int(description.get(name, 0)) for name in ("device_ns", "host_ns", "error_ns")}
-    return Clock(**whole, rate=float(description.get("rate", 1.0)))
+    return DeviceClock(**whole, rate=float(description.get("rate", 1.0)))
 
 
 def _table_bytes(frame: pd.DataFrame) -> bytes:
@@ -228,4 +228,4 @@ def _history_of(description: Mapping[str, Any], data: bytes, maps: Sequence[MapC
 def _layout_of(description: Mapping[str, Any] | None) -> CLayout | None:
     if description is None:
         return None
-    return CLayout(tuple(Field(**field) for field in description["fields"]), int(description["size"]))
+    return CLayout(tuple(CField(**field) for field in description["fields"]), int(description["size"]))

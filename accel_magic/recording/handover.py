@@ -17,10 +17,9 @@ import numpy as np
 
 from accel_magic import codec
 from accel_magic.errors import RecordingError
-from accel_magic.kernel.attachment import Layout  # noqa: TC001 - needed to decode it
-from accel_magic.recording import bounds
-from accel_magic.recording import layout as description
-from accel_magic.recording.decode import RawEvents
+from accel_magic.kernel.attachment import RecordLayout  # noqa: TC001 - needed to decode it
+from accel_magic.recording import memory_bounds, stored_layout
+from accel_magic.recording.record_decoder import RawEvents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,7 @@ _ANY = 1 << 62
 class _Events(codec.Message, frozen=True):
     """How the events' records are laid out, how many may be used, and the time 0 of the recording, ns."""
 
-    layout: Layout
+    layout: RecordLayout
     limit: int | None
     start_ns: int
 
@@ -51,7 +50,7 @@ def write(recording: Recording, path: Path) -> None:
     if not isinstance(raw, RawEvents):
         raise TypeError("only a recording with raw events can be handed over")
     parts = [
-        description.encode(recording, (), recording.event_count),
+        stored_layout.encode(recording, (), recording.event_count),
         codec.encoded(_Events(layout=raw.layout, limit=raw.limit, start_ns=raw.start_ns)),
         *(ring.tobytes() for ring in raw.rings),
     ]
@@ -112,8 +111,8 @@ def _read(file: BinaryIO, largest: int) -> Recording:
     if [len(part) for part in parts] != sizes:
         raise ValueError("the file is truncated")
     text, shape, *rings = parts
-    with bounds.bounded():
-        recording, _ = description.decode(text)
+    with memory_bounds.bounded():
+        recording, _ = stored_layout.decode(text)
     events = codec.decoded(shape, _Events)
     if events.start_ns.bit_length() > 63:
         raise ValueError(f"invalid start time {events.start_ns}")
@@ -122,7 +121,7 @@ def _read(file: BinaryIO, largest: int) -> Recording:
     return replace(recording, load_events=RawEvents(events.layout, arrays, events.start_ns, events.limit))
 
 
-def _check(layout: Layout, rings: list[bytes], points: int) -> None:
+def _check(layout: RecordLayout, rings: list[bytes], points: int) -> None:
     """Raise ValueError unless the rings hold whole records of points that exist."""
     if len(rings) != len(layout.record_sizes):
         raise ValueError(f"{len(rings)} rings instead of {len(layout.record_sizes)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.recording import bounds
+from accel_magic.recording import memory_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -36,13 +36,13 @@ def unpack(text: str, limit: int, cost: int = 1) -> bytes:
 
     """
     inflate = zlib.decompressobj()
-    room = bounds.left()
+    room = memory_bounds.left()
     most = limit if room is None else min(limit, room // cost)
     try:
         raw = inflate.decompress(base64.b64decode(text, validate=True), most + 1)
     except zlib.error as error:
         raise ValueError(f"compressed data is damaged: {error}") from error
-    bounds.spend(len(raw) * cost)
+    memory_bounds.spend(len(raw) * cost)
     if len(raw) > limit or not inflate.eof or inflate.unused_data:
         raise ValueError("compressed data is incomplete or too long")
     return raw
@@ -68,7 +68,7 @@ def unpack_numbers(text: str, dtype: DTypeLike, count: int) -> NDArray[Any]:
     size = count * stored.itemsize
     if not 0 <= size <= _DENSEST * len(text):
         raise ValueError(f"the data does not contain {count} numbers")
-    bounds.spend(size)  # for the array; `unpack` accounts for its own buffer
+    memory_bounds.spend(size)  # for the array; `unpack` accounts for its own buffer
     raw = unpack(text, size)
     if len(raw) != size:
         raise ValueError(f"the data does not contain {count} numbers")

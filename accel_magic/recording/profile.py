@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from accel_magic.kernel.stacks.frames import Frame, Kind, readable_frame, readable_text
+from accel_magic.kernel.stacks.frames import Frame, FrameKind, readable_frame, readable_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ NO_TIME = -1
 """`time_ns` of a sample without a known time."""
 
 
-class State(IntEnum):
+class ThreadState(IntEnum):
     """State of a thread (or of an accelerator on its behalf) during a sample."""
 
     CPU = 0
@@ -70,7 +70,7 @@ def kind_of_loss(text: object) -> Loss:
 
 
 @dataclass(frozen=True)
-class Samples:
+class ProfileSamples:
     """Columns of N samples, in order of time if times are known.
 
     Attributes:
@@ -92,9 +92,9 @@ class Samples:
         """Count the samples."""
         return len(self.stack)
 
-    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Samples:
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> ProfileSamples:
         """Return the selected samples."""
-        return Samples(self.stack[rows], self.weight[rows], self.time_ns[rows], self.tid[rows], self.state[rows])
+        return ProfileSamples(self.stack[rows], self.weight[rows], self.time_ns[rows], self.tid[rows], self.state[rows])
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Profile:
     frames: tuple[Frame, ...]
     parents: NDArray[np.int32]
     node_frames: NDArray[np.int32]
-    samples: Samples
+    samples: ProfileSamples
     unit: Unit = "samples"
     origin: str = ""
     duration_ns: int = 0
@@ -154,14 +154,14 @@ class Profile:
                 depths[node] = depths[parent] + 1
         return depths
 
-    def own(self, samples: Samples | None = None) -> NDArray[np.int64]:
+    def own(self, samples: ProfileSamples | None = None) -> NDArray[np.int64]:
         """Weight of the samples that end in each node, (nodes,) int64; of all samples by default."""
         chosen = self.samples if samples is None else samples
         weights = np.zeros(len(self.parents), np.int64)
         np.add.at(weights, chosen.stack, chosen.weight)  # integers, because sums of floats are not exact
         return weights
 
-    def totals(self, samples: Samples | None = None) -> NDArray[np.int64]:
+    def totals(self, samples: ProfileSamples | None = None) -> NDArray[np.int64]:
         """Weight of the samples that pass through each node, (nodes,) int64; of all samples by default."""
         weights = self.own(samples)
         by_depth = np.argsort(self.depths, kind="stable")
@@ -229,7 +229,7 @@ class Profile:
             {
                 "name": [frame.name for frame in frames],
                 "kind": pd.Categorical(
-                    [frame.kind.name.lower() for frame in frames], [kind.name.lower() for kind in Kind]
+                    [frame.kind.name.lower() for frame in frames], [kind.name.lower() for kind in FrameKind]
                 ),
                 "module": [frame.module for frame in frames],
                 "line": pd.array([frame.line or None for frame in frames], dtype="Int64"),
@@ -256,7 +256,7 @@ class Profile:
         times[samples.time_ns == NO_TIME] = pd.NA
         tids = pd.array(samples.tid, dtype="Int32")
         tids[samples.tid == 0] = pd.NA
-        names = [state.name.lower().replace("_", "-") for state in State]
+        names = [state.name.lower().replace("_", "-") for state in ThreadState]
         return pd.DataFrame(
             {
                 "time_ns": times,
@@ -295,9 +295,9 @@ class ProfileBuilder:
         self._frames: dict[Frame, int] = {}
         self._nodes: dict[tuple[int, int], int] = {}
         self._rows: list[tuple[int, int, int, int, int]] = []
-        self._parts: list[Samples] = []
+        self._parts: list[ProfileSamples] = []
 
-    def frame(self, name: str, kind: Kind = Kind.OTHER, module: str = "", line: int = 0) -> int:
+    def frame(self, name: str, kind: FrameKind = FrameKind.OTHER, module: str = "", line: int = 0) -> int:
         """Return the number of a frame."""
         return self._frames.setdefault(Frame(name, kind, module, line), len(self._frames))
 
@@ -311,11 +311,13 @@ class ProfileBuilder:
             parent = self.node(frame, parent)
         return parent
 
-    def add(self, stack: int, weight: int, *, time_ns: int = NO_TIME, tid: int = 0, state: State = State.CPU) -> None:
+    def add(
+        self, stack: int, weight: int, *, time_ns: int = NO_TIME, tid: int = 0, state: ThreadState = ThreadState.CPU
+    ) -> None:
         """Add a sample."""
         self._rows.append((stack, weight, time_ns, tid, state))
 
-    def add_many(self, samples: Samples) -> None:
+    def add_many(self, samples: ProfileSamples) -> None:
         """Add samples in bulk."""
         self._parts.append(samples)
 
@@ -340,10 +342,12 @@ class ProfileBuilder:
         """
         rows = np.array(self._rows, np.int64).reshape(-1, 5).T
         parts = [
-            Samples(rows[0].astype(np.int32), rows[1], rows[2], rows[3].astype(np.int32), rows[4].astype(np.uint8)),
+            ProfileSamples(
+                rows[0].astype(np.int32), rows[1], rows[2], rows[3].astype(np.int32), rows[4].astype(np.uint8)
+            ),
             *self._parts,
         ]
-        samples = Samples(
+        samples = ProfileSamples(
             *(
                 np.concatenate([getattr(part, name) for part in parts])
                 for name in ("stack", "weight", "time_ns", "tid", "state")
@@ -379,7 +383,7 @@ def _counter(event: str) -> str:
 
 _MODIFIERS: Final = re.compile(r":[ukhHGSDpPIWebR]+$")
 UNKNOWN: Final = "[unknown]"
-_OF_LIBRARY: Final = frozenset({Kind.NATIVE, Kind.OTHER})
+_OF_LIBRARY: Final = frozenset({FrameKind.NATIVE, FrameKind.OTHER})
 
 
 def label(frame: Frame) -> str:
@@ -391,7 +395,7 @@ def label(frame: Frame) -> str:
     module = frame.module.rpartition("/")[2]
     if not frame.name:
         return f"[{module}]" if module else UNKNOWN
-    if frame.kind == Kind.KERNEL:
+    if frame.kind == FrameKind.KERNEL:
         return f"{frame.name} [{module}]" if module else frame.name
     if not module or (frame.kind in _OF_LIBRARY and not frame.line):
         return frame.name

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from accel_magic.kernel.stacks.frame_text import text_of
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.recording import companions, container
 from accel_magic.recording.packing import pack_numbers, unpack_numbers
-from accel_magic.recording.profile import NO_TIME, Lost, Profile, Samples, State, Unit, kind_of_loss
+from accel_magic.recording.profile import NO_TIME, Lost, Profile, ProfileSamples, ThreadState, Unit, kind_of_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SAMPLER: Final = "thread sampler"
 OTHER: Final = "other"
 """Makers of profiles that are not subsystems."""
-KIND: Final = container.Kind(
+KIND: Final = container.FileKind(
     b"accel_magic.profile",
     "profile",
     "give a file written by ProfileResult.to_parquet(); accel_magic.open reads recordings too",
@@ -39,7 +39,7 @@ KIND: Final = container.Kind(
 VERSION: Final = 2
 """Version 2 has samples of several events, which a reader of version 1 would add up."""
 _UNITS: Final = get_args(Unit)
-_STATES: Final = tuple(state.name.lower().replace("_", "-") for state in State)
+_STATES: Final = tuple(state.name.lower().replace("_", "-") for state in ThreadState)
 _COLUMNS: Final = {
     "stack": pa.int32(),
     "weight": pa.int64(),
@@ -61,7 +61,7 @@ _EVENT: Final = "event"
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredProfile:
     """Content of a file.
 
     Attributes:
@@ -77,7 +77,7 @@ class Stored:
     companions: Mapping[str, Any] = field(default_factory=dict)
 
 
-def save(stored: Stored, path: str | Path) -> Path:
+def save(stored: StoredProfile, path: str | Path) -> Path:
     """Write a profile to one Parquet file and return its absolute path.
 
     The write is atomic and replaces an existing file.
@@ -90,7 +90,7 @@ def save(stored: Stored, path: str | Path) -> Path:
     return container.write(_table(stored.profile), path, KIND, text)
 
 
-def load(path: str | Path) -> Stored:
+def load(path: str | Path) -> StoredProfile:
     """Read a profile written by `save`.
 
     Raises:
@@ -105,7 +105,7 @@ def is_profile(path: Path) -> bool:
     return KIND.key in container.keys(path)
 
 
-def _description(stored: Stored) -> dict[str, Any]:
+def _description(stored: StoredProfile) -> dict[str, Any]:
     profile = stored.profile
     description = {
         "version": VERSION if profile.others else 1,
@@ -134,11 +134,11 @@ def _description(stored: Stored) -> dict[str, Any]:
     return companions.joined(description, stored.companions)
 
 
-def _stored(table: pa.Table, description: dict[str, Any]) -> Stored:
+def _stored(table: pa.Table, description: dict[str, Any]) -> StoredProfile:
     maker, recorded = _text(description["maker"]), companions.among(description, _ENTRIES)
     if maker not in (SAMPLER, OTHER, *recorded):
         raise ValueError(f"the recording by its maker {maker!r:.60} is missing")
-    return Stored(_profile(table, description), maker, recorded)
+    return StoredProfile(_profile(table, description), maker, recorded)
 
 
 def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
@@ -147,7 +147,7 @@ def _profile(table: pa.Table, description: dict[str, Any]) -> Profile:
             raise ValueError(f"there is no column {name} of {kind}")
     columns = ("names", "kinds", "modules", "lines")
     frames = tuple(
-        Frame(_text(name), Kind(kind), _text(module), int(line))
+        Frame(_text(name), FrameKind(kind), _text(module), int(line))
         for name, kind, module, line in zip(*(description[column] for column in columns), strict=True)
     )
     if description["unit"] not in _UNITS:
@@ -217,7 +217,7 @@ def _check(profile: Profile) -> None:
 def _table(profile: Profile) -> pa.Table:
     """Samples of all events; the profiles of a file share their frames and stacks."""
     parts = [profile.samples, *(other.samples for other in profile.others)]
-    samples = Samples(*(np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS))
+    samples = ProfileSamples(*(np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS))
     lengths = [len(part) for part in parts]
     stacks, codes = np.unique(samples.stack, return_inverse=True)
     texts = [text_of(frame).encode("utf-8", "backslashreplace").decode() for frame in profile.frames]
@@ -240,7 +240,7 @@ def _table(profile: Profile) -> pa.Table:
     return pa.table(arrays)
 
 
-def _samples(table: pa.Table) -> Samples:
+def _samples(table: pa.Table) -> ProfileSamples:
     def numbers(name: str, missing: int | None = None) -> NDArray[Any]:
         column = table.column(name)
         if missing is None and column.null_count:
@@ -250,7 +250,7 @@ def _samples(table: pa.Table) -> Samples:
     states = pc.index_in(table.column("state").cast(pa.string()), value_set=pa.array(_STATES))
     if states.null_count:
         raise ValueError(f"a state is not one of {', '.join(_STATES)}")
-    return Samples(
+    return ProfileSamples(
         stack=numbers("stack"),
         weight=numbers("weight"),
         time_ns=numbers("time_ns", NO_TIME),

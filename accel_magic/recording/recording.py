@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from accel_magic.banners import Imported, Replayed
     from accel_magic.kernel.own_process import OwnProcess
-    from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.kernel.stacks.stack_table import StackTable
     from accel_magic.probes.plan import Plan
-    from accel_magic.recording.flame import FlameFacts
+    from accel_magic.recording.flame_data import FlameFacts
     from accel_magic.recording.observation import ObservedTable
 
 Outcome = Literal["ok", "error", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Column:
+class EventColumn:
     """One column of events.
 
     `values` has shape (events,). With `categories` the values are int codes into them (-1 = missing); with `valid`
@@ -44,7 +44,7 @@ class Events:
     entry). Then `retval`, captures and tracepoint fields under their own names, missing in rows whose probe has none.
     """
 
-    columns: dict[str, Column]
+    columns: dict[str, EventColumn]
 
     def __len__(self) -> int:
         """Count the recorded events."""
@@ -52,7 +52,7 @@ class Events:
 
 
 @dataclass(frozen=True)
-class Samples:
+class CounterSamples:
     """Counters over time, sampled outside the notebook's process: `times_ns` (S,) since the start, `hits` (S, points).
 
     The first row is the start (zeros), the last the end.
@@ -117,7 +117,7 @@ class Recording:
     totals: NDArray[np.uint64]
     missed: int
     histograms: Histograms
-    samples: Samples
+    samples: CounterSamples
     event_count: int
     limit_reached: bool
     load_events: Callable[[], Events] = field(repr=False)

@@ -19,8 +19,8 @@ import numpy as np
 
 from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.kernel import own_threads
-from accel_magic.kernel.stacks.frames import Kind
-from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -200,7 +200,7 @@ class ThreadSampler:
         builder = ProfileBuilder()
         lines: dict[CodeType, dict[int, int]] = {}
         stacks = [[_frame(builder, place, lines) for place in reversed(stack)] for stack in self._stacks]
-        waiting = builder.frame("waiting", Kind.WAIT)
+        waiting = builder.frame("waiting", FrameKind.WAIT)
         for look in _attributed(self._looks):
             node = builder.stack(stacks[look.stack], self._root(builder, look.tid))
             if look.ran:
@@ -208,7 +208,7 @@ class ThreadSampler:
             if look.waited:
                 began = max(look.time_ns - look.waited, 0)
                 leaf = builder.node(waiting, node)
-                builder.add(leaf, look.waited, time_ns=began, tid=look.tid, state=State.OFF_CPU)
+                builder.add(leaf, look.waited, time_ns=began, tid=look.tid, state=ThreadState.OFF_CPU)
         lost = (Lost(self._unknown, "samples of threads unknown to Python's threading module"),)
         return builder.build(
             unit="ns",
@@ -222,7 +222,7 @@ class ThreadSampler:
     def _root(self, builder: ProfileBuilder, tid: int) -> int:
         if not self._threads:
             return -1
-        return builder.node(builder.frame(f"{self._names[tid]} ({tid})", Kind.THREAD))
+        return builder.node(builder.frame(f"{self._names[tid]} ({tid})", FrameKind.THREAD))
 
     def _notes(self, duration_ns: int) -> tuple[str, ...]:
         """Notes about the sampler's bias, its cost and the intervals between looks."""
@@ -273,4 +273,4 @@ def _frame(builder: ProfileBuilder, place: _Place, lines: dict[CodeType, dict[in
     if code not in lines:
         lines[code] = {at: line or 0 for start, end, line in code.co_lines() for at in range(start, end, 2)}
     line = lines[code].get(instruction, code.co_firstlineno)
-    return builder.frame(code.co_qualname, Kind.PYTHON, code.co_filename, line)
+    return builder.frame(code.co_qualname, FrameKind.PYTHON, code.co_filename, line)

@@ -139,12 +139,12 @@ class ClusterComparison(TraceComparison):
 
     def summary(self) -> str:
         """Return the comparison of all nodes together, then of each."""
-        from accel_magic.views.cluster import comparison_text
+        from accel_magic.views.cluster_view import comparison_text
 
         return comparison_text(self.nodes, super().summary())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        from accel_magic.views.cluster import comparison_html
+        from accel_magic.views.cluster_view import comparison_html
 
         whole = super()._repr_mimebundle_(include, exclude)
         return {"text/plain": self.summary(), "text/html": comparison_html(self.nodes, whole["text/html"])}
@@ -195,11 +195,11 @@ class ProfileComparison(Comparison):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """Differential graphs, `flame` and `icicle`: widths of this profile, red for growth."""
-        from accel_magic.views.flame import profile
+        from accel_magic.views.flame import profile_view
 
         return {
-            "flame": lambda: profile.comparison_figure(self.profile, self.baseline),
-            "icicle": lambda: profile.comparison_figure(self.profile, self.baseline, invert=True),
+            "flame": lambda: profile_view.comparison_figure(self.profile, self.baseline),
+            "icicle": lambda: profile_view.comparison_figure(self.profile, self.baseline, invert=True),
         }
 
     def _machine(self) -> Mapping[str, str]:
@@ -207,12 +207,12 @@ class ProfileComparison(Comparison):
 
     def summary(self) -> str:
         """Return a description of both profiles, and the functions that changed most."""
-        from accel_magic.views.flame.profile import comparison_text
+        from accel_magic.views.flame.profile_view import comparison_text
 
         return comparison_text(self.frames, self.profile, self.baseline)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from accel_magic.views.flame.profile import comparison_bundle
+        from accel_magic.views.flame.profile_view import comparison_bundle
 
         return comparison_bundle(self.frames, self.profile, self.baseline)
 
@@ -258,12 +258,12 @@ class GpuComparison(Comparison):
 
     def summary(self) -> str:
         """Return a description of both traces, and all tables."""
-        from accel_magic.views.gpu.summary import comparison_text
+        from accel_magic.views.gpu.gpu_summary import comparison_text
 
         return comparison_text(self._tables(), self.devices, self.banners)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from accel_magic.views.gpu.summary import comparison_html
+        from accel_magic.views.gpu.gpu_summary import comparison_html
 
         html = comparison_html(self._tables(), self.devices, self.banners)
         return {"text/plain": self.summary(), "text/html": html}
@@ -304,12 +304,12 @@ class PolicyComparison(Comparison):
 
     def summary(self) -> str:
         """Return a description of both trials, and the table."""
-        from accel_magic.views.policies import comparison_text
+        from accel_magic.views.policy_view import comparison_text
 
         return comparison_text(self.table, self.trials)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        from accel_magic.views.policies import comparison_html
+        from accel_magic.views.policy_view import comparison_html
 
         return {"text/plain": self.summary(), "text/html": comparison_html(self.table, self.trials)}
 

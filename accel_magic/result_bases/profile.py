@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
     from accel_magic.recording.profile import Lost, Profile, Unit
-    from accel_magic.recording.profile_store import Stored
+    from accel_magic.recording.profile_store import StoredProfile
     from accel_magic.result_bases.comparison import ProfileComparison
 
 
@@ -174,12 +174,12 @@ class ProfileResult(Result):
 
     def _figures(self) -> Mapping[str, Callable[[], Model]]:
         """`flame` (root at the bottom), `icicle` (root at the top), `heatmap` (samples over time)."""
-        from accel_magic.views.flame import profile
+        from accel_magic.views.flame import profile_view
 
         return {
-            "flame": lambda: profile.flame_figure(self.profile),
-            "icicle": lambda: profile.flame_figure(self.profile, invert=True),
-            "heatmap": lambda: profile.heatmap_figure(self.profile),
+            "flame": lambda: profile_view.flame_figure(self.profile),
+            "icicle": lambda: profile_view.flame_figure(self.profile, invert=True),
+            "heatmap": lambda: profile_view.heatmap_figure(self.profile),
         }
 
     def compare(self, other: Result) -> ProfileComparison:
@@ -218,27 +218,27 @@ class ProfileResult(Result):
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this profile again into one Parquet file; `accel_magic.open` reads it."""
-        from accel_magic.recording import profile_store as store
+        from accel_magic.recording import profile_store
 
-        return store.save(self._stored(), path)
+        return profile_store.save(self._stored(), path)
 
-    def _stored(self) -> Stored:
+    def _stored(self) -> StoredProfile:
         """Data for `to_parquet`; subclasses add what they have besides the profile."""
-        from accel_magic.recording.profile_store import Stored
+        from accel_magic.recording.profile_store import StoredProfile
 
-        return Stored(self.profile)
+        return StoredProfile(self.profile)
 
     def _title(self) -> str:
         return self.profile.origin or "profile"
 
     def summary(self) -> str:
         """Return plain text: headline, notes, frames with most weight."""
-        from accel_magic.views.flame.profile import profile_text
+        from accel_magic.views.flame.profile_view import profile_text
 
         return profile_text(self.profile, self.frames)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         """Text and static HTML in one bundle, so that a saved notebook needs no server and no network."""
-        from accel_magic.views.flame.profile import bundle
+        from accel_magic.views.flame.profile_view import bundle
 
         return bundle(self.profile, self.frames)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel_magic import subsystems
 from accel_magic.analysis.findings import combined
-from accel_magic.recording import bounds, container, profile_store
+from accel_magic.recording import container, memory_bounds, profile_store
 from accel_magic.recording.companions import CompanionSamples
 from accel_magic.result_bases.profile import ProfileResult
 
@@ -31,10 +31,10 @@ def result_of(name: str, stored: Any, value: object = None, banners: tuple[str, 
 
     """
     what = f"the recording by {name}"
-    with bounds.bounded():
+    with memory_bounds.bounded():
         try:
             return subsystems.companions()[name].opened(stored, value, banners)
-        except bounds.TooLargeError as error:
+        except memory_bounds.TooLargeError as error:
             raise container.too_large(what, error) from error
         except container.INCONSISTENT as error:
             raise container.damaged(what, profile_store.KIND, error) from error

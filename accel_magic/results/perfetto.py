@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from accel_magic.analysis.rates import check_timed
 from accel_magic.analysis.waits import wait_column
 from accel_magic.formats.trace_event import microseconds, plain, texts, to_bytes
-from accel_magic.kernel.stacks.table import COLUMNS
+from accel_magic.kernel.stacks.stack_table import COLUMNS
 from accel_magic.recording import dataset
-from accel_magic.recording.files import destination, replacing
 from accel_magic.recording.profile import label
-from accel_magic.recording.recording import Column
+from accel_magic.recording.recording import EventColumn
+from accel_magic.recording.result_files import destination, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,7 +87,7 @@ def export(
     return target
 
 
-def _pieces(recording: Recording, stacks: CombinedStacks | None) -> tuple[Iterator[Events], dict[str, Column]]:
+def _pieces(recording: Recording, stacks: CombinedStacks | None) -> tuple[Iterator[Events], dict[str, EventColumn]]:
     """The events, in pieces if they cannot be loaded, and more columns of them; none of those of pieces."""
     if dataset.is_loadable(recording):
         return iter([recording.events]), _stacks(stacks) | wait_column(recording)
@@ -95,7 +95,7 @@ def _pieces(recording: Recording, stacks: CombinedStacks | None) -> tuple[Iterat
 
 
 def _all_events(
-    pieces: Iterator[Events], plan: Plan, more: dict[str, Column], tracks: dict[tuple[int, int], tuple[str, bool]]
+    pieces: Iterator[Events], plan: Plan, more: dict[str, EventColumn], tracks: dict[tuple[int, int], tuple[str, bool]]
 ) -> Iterator[bytes]:
     """Yield the text of all events; `tracks` gets the threads."""
     for events in pieces:
@@ -108,14 +108,16 @@ def _described(entries: Iterator[dict[str, Any]]) -> Iterator[bytes]:
         yield b",\n" + json.dumps(entry, separators=(",", ":")).encode("ascii")
 
 
-def _stacks(stacks: CombinedStacks | None) -> dict[str, Column]:
+def _stacks(stacks: CombinedStacks | None) -> dict[str, EventColumn]:
     """Column of the events' stacks as texts, if they have any."""
     if stacks is None:
         return {}
-    return {"stack": Column(stacks.of_events, None, tuple(";".join(map(label, frames)) for frames in stacks.frames))}
+    return {
+        "stack": EventColumn(stacks.of_events, None, tuple(";".join(map(label, frames)) for frames in stacks.frames))
+    }
 
 
-def _events(events: Events, plan: Plan, more: dict[str, Column]) -> Iterator[bytes]:
+def _events(events: Events, plan: Plan, more: dict[str, EventColumn]) -> Iterator[bytes]:
     """Yield the text of the events in pieces, with the additional columns `more`."""
     columns = {name: column for name, column in events.columns.items() if name not in COLUMNS} | more
     heads = texts(
@@ -147,7 +149,7 @@ def _events(events: Events, plan: Plan, more: dict[str, Column]) -> Iterator[byt
         yield to_bytes(lines)
 
 
-def _phase(durations: Column | None, piece: slice, rows: int) -> pa.Array:
+def _phase(durations: EventColumn | None, piece: slice, rows: int) -> pa.Array:
     """Return `"X","dur":1.500` for hits with a duration, `"i","s":"t"` (an instant on its thread) for others."""
     instant = pa.scalar('"i","s":"t"')
     if durations is None:
@@ -156,7 +158,7 @@ def _phase(durations: Column | None, piece: slice, rows: int) -> pa.Array:
     return slices if durations.valid is None else pc.if_else(pa.array(durations.valid[piece]), slices, instant)
 
 
-def _arguments(columns: dict[str, Column], categories: dict[str, pa.Array], piece: slice) -> pa.Array:
+def _arguments(columns: dict[str, EventColumn], categories: dict[str, pa.Array], piece: slice) -> pa.Array:
     """Return `"cpu":1,"size":64` for each row, without missing values."""
     parts = []
     for key, column in columns.items():

@@ -19,7 +19,7 @@ from accel_magic.analysis.nesting import lanes
 from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
 from accel_magic.formats.trace_event import joined, microseconds, plain, texts, to_bytes
-from accel_magic.recording.files import destination, replacing
+from accel_magic.recording.result_files import destination, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from accel_magic import free_memory, scratch
-from accel_magic.cluster.merge import HOST, NODE, RANK
+from accel_magic.cluster.recording_merge import HOST, NODE, RANK
 from accel_magic.errors import MachineError, RecordingError, ResultError
-from accel_magic.recording import dataset, store
+from accel_magic.recording import dataset, recording_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow.dataset as ds
 
-    from accel_magic.cluster.clock import Line
+    from accel_magic.cluster.clock import ClockLine
     from accel_magic.recording.checksums import State
     from accel_magic.recording.recording import Recording
 
@@ -37,7 +37,7 @@ _FAILURES: Final = (pa.ArrowException, OSError, MemoryError, ValueError, LookupE
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """Where the events of one node belong in a result of many.
 
     Attributes:
@@ -52,12 +52,12 @@ class Place:
     host: str
     rank: int | None
     node: str
-    clock: Line
+    clock: ClockLine
     start_ns: int
 
 
 @dataclass(frozen=True)
-class Source:
+class EventSource:
     """Events of one recording.
 
     Attributes:
@@ -67,7 +67,7 @@ class Source:
     """
 
     recording: Recording
-    place: Place | None = None
+    place: NodePlace | None = None
 
     def files(self) -> dataset.Files | None:
         """Its files; None if the events are in memory."""
@@ -76,7 +76,7 @@ class Source:
     def table(self) -> pa.Table:
         """Its events as a table. Raises ResultError or RecordingError: they cannot be loaded."""
         events = self.recording.events
-        return store.table_of(events, store.described_columns(events), self.recording.plan)
+        return recording_store.table_of(events, recording_store.described_columns(events), self.recording.plan)
 
     def shift(self) -> tuple[int, int, float]:
         """`(at, offset, drift)`: a time of the files is `time + offset + rint((time + at) * drift)` in the result."""
@@ -85,7 +85,7 @@ class Source:
         return own - line.at_ns, own + line.offset_ns - self.place.start_ns, line.drift
 
 
-def scan(sources: Sequence[Source]) -> ds.Dataset:
+def scan(sources: Sequence[EventSource]) -> ds.Dataset:
     """See `TraceResult.scan`."""
     import pyarrow.dataset as ds
 
@@ -109,7 +109,7 @@ def _with_constants(schema: pa.Schema) -> pa.Schema:
     return schema
 
 
-def _scanned(source: Source, schema: pa.Schema | None) -> ds.Dataset:
+def _scanned(source: EventSource, schema: pa.Schema | None) -> ds.Dataset:
     """One source; with the schema of several, its host, rank, node and clock are constants."""
     import pyarrow.dataset as ds
     from pyarrow import fs
@@ -153,9 +153,9 @@ def _scanned(source: Source, schema: pa.Schema | None) -> ds.Dataset:
 def _schema(files: dataset.Files) -> pa.Schema:
     fields = []
     for column in files.columns:
-        fields.append(pa.field(column.stored, store.arrow_type(column)))
+        fields.append(pa.field(column.stored, recording_store.arrow_type(column)))
         if column.name == "time_ns":
-            fields += [pa.field(name, store.TEXT) for name in store.LABELS]
+            fields += [pa.field(name, recording_store.TEXT) for name in recording_store.LABELS]
     return pa.schema(fields)
 
 
@@ -163,7 +163,7 @@ def _empty(files: dataset.Files) -> pa.Table:
     return _schema(files).empty_table()
 
 
-def _constants(source: Source) -> dict[str, Any]:
+def _constants(source: EventSource) -> dict[str, Any]:
     place = source.place
     assert place is not None  # noqa: S101 - of many nodes
     at, offset, drift = source.shift()
@@ -176,7 +176,7 @@ def _constants(source: Source) -> dict[str, Any]:
     }
 
 
-def sql(sources: Sequence[Source], query: str, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def sql(sources: Sequence[EventSource], query: str, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """See `TraceResult.sql`.
 
     Args:
@@ -218,12 +218,12 @@ def sql(sources: Sequence[Source], query: str, tables: Mapping[str, pd.DataFrame
     return answer
 
 
-def _verified(sources: Sequence[Source]) -> list[tuple[State, ...]]:
+def _verified(sources: Sequence[EventSource]) -> list[tuple[State, ...]]:
     """Verify the files of all sources, and return their states. Raises RecordingError: one is damaged."""
     return [files.verify() for source in sources if (files := source.files()) is not None]
 
 
-def _prepare(con: Any, sources: Sequence[Source], tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
+def _prepare(con: Any, sources: Sequence[EventSource], tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
     """Make the views, and deny access to all other files."""
     paths = [path for source in sources if (files := source.files()) is not None for path in _real(files)]
     con.execute(f"SET memory_limit='{max(free_memory.available_bytes() // _SHARE >> 20, 64)}MiB'")
@@ -239,7 +239,7 @@ def _prepare(con: Any, sources: Sequence[Source], tables: Mapping[str, pd.DataFr
         con.register(name, pa.Table.from_pandas(table, preserve_index=False))
 
 
-def _select(con: Any, source: Source, number: int) -> str:
+def _select(con: Any, source: EventSource, number: int) -> str:
     files = source.files()
     if files is None or not files.parts:
         name = f"events_{number}"
@@ -311,7 +311,7 @@ def _damaged(why: str) -> RecordingError:
     )
 
 
-def lazy(sources: Sequence[Source]) -> pl.LazyFrame:
+def lazy(sources: Sequence[EventSource]) -> pl.LazyFrame:
     """See `TraceResult.lazy`."""
     polars = _library("polars")
     frames = list(_frames(polars, sources))
@@ -322,7 +322,7 @@ def lazy(sources: Sequence[Source]) -> pl.LazyFrame:
     return joined
 
 
-def _frames(polars: Any, sources: Sequence[Source]) -> Iterator[Any]:
+def _frames(polars: Any, sources: Sequence[EventSource]) -> Iterator[Any]:
     for source in sources:
         files = source.files()
         if files is None or not files.parts:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from accel_magic import c_programs, cache
-from accel_magic.c_programs import Program
+from accel_magic.c_programs import CProgram
 
 NAME: Final = "libaccel_magic_steps.so"
 SHIPPED: Final = Path(__file__).with_name(NAME)
@@ -19,9 +19,9 @@ def _mark() -> str:
     return c_programs.mark("steps", (_SOURCE,))
 
 
-def program() -> Program:
+def program() -> CProgram:
     """Return how the library is built."""
-    return Program(
+    return CProgram(
         "steps",
         sources=(_SOURCE,),
         flags=("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--no-undefined", f'-DSOURCES="{_mark()}"'),

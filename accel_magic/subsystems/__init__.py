@@ -18,11 +18,11 @@ from accel_magic.subsystems.subsystem import Subsystem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.formats.recognise import Format
+    from accel_magic.formats.recognise import FileFormat
     from accel_magic.probes.plan import Plan
     from accel_magic.probes.presets import Preset
     from accel_magic.subsystems.subsystem import Companion
-    from accel_magic.views.live.counters import LiveItems
+    from accel_magic.views.live.device_counters import LiveItems
 
 GROUP: Final = "accel_magic.subsystems"
 _OWN: Final = (npu.SUBSYSTEM, openvino.SUBSYSTEM, drm.SUBSYSTEM, steps.SUBSYSTEM, iaprof.SUBSYSTEM, host_api.SUBSYSTEM)
@@ -67,7 +67,7 @@ def of_plan(plan: Plan) -> tuple[Subsystem, ...]:
     return tuple(one for one in registered().values() if any(map(one.claims, plan.points)))
 
 
-def formats() -> tuple[Format, ...]:
+def formats() -> tuple[FileFormat, ...]:
     """The formats of other tools' files that subsystems read."""
     return tuple(format_ for subsystem in registered().values() for format_ in subsystem.formats())
 

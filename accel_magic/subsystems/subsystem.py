@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from accel_magic.analysis.findings import Findings
     from accel_magic.analysis.flame.stacks import Stacks
     from accel_magic.checks import Check
-    from accel_magic.cluster.clock import Line
+    from accel_magic.cluster.clock import ClockLine
     from accel_magic.findings import Rule
-    from accel_magic.formats.recognise import Format
-    from accel_magic.kernel.pci import Device
+    from accel_magic.formats.recognise import FileFormat
+    from accel_magic.kernel.pci import PciDevice
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.probes.presets import Preset
     from accel_magic.recording.observation import Observation
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
     from accel_magic.result_bases.profile import ProfileResult
-    from accel_magic.views.live.counters import LiveItems
+    from accel_magic.views.live.device_counters import LiveItems
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class NodesTrace:
 
     points: tuple[ProbePoint, ...]
     lost: Mapping[str, frozenset[str]]
-    clocks: Mapping[str, Line]
+    clocks: Mapping[str, ClockLine]
     load: Callable[[Callable[[ProbePoint], bool]], pd.DataFrame]
 
 
@@ -82,7 +82,7 @@ class Driver:
     accelerators_of: str = ""
     devices: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     nodes: tuple[str, ...] = ()
-    described: Callable[[Path, Device], tuple[str, ...]] = lambda _root, _device: ("",)
+    described: Callable[[Path, PciDevice], tuple[str, ...]] = lambda _root, _device: ("",)
 
 
 class CompanionRun(Protocol):
@@ -186,5 +186,5 @@ class Subsystem:
     observe: Callable[[Plan], Observation | None] = lambda _plan: None
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     of_nodes: Callable[[NodesTrace], NodesTables] | None = None
-    formats: Callable[[], tuple[Format, ...]] = tuple
+    formats: Callable[[], tuple[FileFormat, ...]] = tuple
     companion: Companion | None = None

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
-from accel_magic.kernel.attach.source import generate
+from accel_magic.kernel.attach.plan_source import generate
 
 if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from accel_magic._version import __version__
-from accel_magic.recording.files import destination, replacing
+from accel_magic.recording.result_files import destination, replacing
 from accel_magic.views.figures.bokehjs import bokehjs, in_page
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class TraceTables:
 
 
 @dataclass(frozen=True)
-class Table:
+class FormattedTable:
     """Formatted cells: the first `names` columns are names (left-aligned), the others numbers (right-aligned).
 
     `rows` is cut at a limit; `more` counts the rows beyond it, `silent` the rows omitted because they have no hits.
@@ -69,7 +69,7 @@ class Table:
     silent: int = 0
 
 
-def counts_table(counts: pd.DataFrame, limit: int) -> Table:
+def counts_table(counts: pd.DataFrame, limit: int) -> FormattedTable:
     """Hits and rates per probe point, most hits first; lost events if there were any."""
     formats: Formats = {"hits": ("hits", exact_text)}
     if counts["rate"].notna().any():
@@ -79,7 +79,7 @@ def counts_table(counts: pd.DataFrame, limit: int) -> Table:
     return _table(counts, formats, limit, "hits")
 
 
-def latency_table(latency: pd.DataFrame, limit: int) -> Table:
+def latency_table(latency: pd.DataFrame, limit: int) -> FormattedTable:
     """Latencies per measured function, most calls first; unfinished calls if there were any.
 
     Functions with unfinished calls are always among the rows, and come first if not all fit.
@@ -96,13 +96,13 @@ def latency_table(latency: pd.DataFrame, limit: int) -> Table:
     return _table(frame, formats, limit, "count", "unfinished")
 
 
-def waits_table(waits: pd.DataFrame, limit: int) -> Table:
+def waits_table(waits: pd.DataFrame, limit: int) -> FormattedTable:
     """Why threads waited and, if stacks were taken, where; the longest total first."""
     formats: Formats = {"waits": ("waits", exact_text), **durations("total", "mean", "max")}
     return _table(waits.set_index(["reason", "where"] if waits["where"].any() else ["reason"]), formats, limit)
 
 
-def stacks_table(frame: pd.DataFrame, limit: int) -> Table:
+def stacks_table(frame: pd.DataFrame, limit: int) -> FormattedTable:
     """Stacks of the events, the most frequent first: the user's line, the innermost frame, durations if measured."""
     innermost = pd.Series([label(_innermost(frames)) for frames in frame["frames"]], dtype=object)
     named = frame.assign(innermost=innermost).set_index(["where", "innermost"])
@@ -122,7 +122,7 @@ def _innermost(frames: tuple[Frame, ...]) -> Frame:
     return next((frame for frame in reversed(frames) if frame.name not in _ENTRY), frames[-1])
 
 
-def comparison_table(table: pd.DataFrame, limit: int) -> Table:
+def comparison_table(table: pd.DataFrame, limit: int) -> FormattedTable:
     """Both traces' hits, how the rate changed, and the same for p50 and p99 if either trace measured them.
 
     Significant changes come first and are named in the last column.
@@ -143,7 +143,7 @@ def comparison_table(table: pd.DataFrame, limit: int) -> Table:
     return _table(_changed_first(table), {**formats, "changed": ("significant", str)}, limit)
 
 
-def comparison_families_table(families: pd.DataFrame, limit: int) -> Table:
+def comparison_families_table(families: pd.DataFrame, limit: int) -> FormattedTable:
     """Hits and shares of both traces per family of functions, and how the rate changed; significant changes first."""
     formats: Formats = {
         "hits": ("hits", exact_text),
@@ -168,7 +168,7 @@ def _changed_first(frame: pd.DataFrame) -> pd.DataFrame:
     return marked.sort_values("confident", ascending=False, kind="stable")
 
 
-def _table(frame: pd.DataFrame, formats: Formats, limit: int, *counts: str) -> Table:
+def _table(frame: pd.DataFrame, formats: Formats, limit: int, *counts: str) -> FormattedTable:
     """Lay out the first `limit` rows of a frame indexed by names, such as (probe, function).
 
     With many rows (a glob may match hundreds), those whose `counts` are all 0 are only counted.
@@ -183,7 +183,7 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, *counts: str) -> T
     levels = [str(name) for name in shown.index.names]
     names = [[str(name) for name in shown.index.get_level_values(level)] for level in levels]
     names = [distinct(column) if level == "function" else column for level, column in zip(levels, names, strict=True)]
-    return Table(
+    return FormattedTable(
         heads=(*levels, *(head for head, _ in formats.values())),
         rows=tuple(zip(*names, *cells, strict=True)),
         names=len(levels),
@@ -195,13 +195,13 @@ def _table(frame: pd.DataFrame, formats: Formats, limit: int, *counts: str) -> T
 MOST_COLUMNS: Final = 12
 
 
-def frame_table(frame: pd.DataFrame, limit: int) -> Table:
+def frame_table(frame: pd.DataFrame, limit: int) -> FormattedTable:
     """The first rows and columns of a frame, text columns first."""
     frame = frame[_texts_first(frame)[:MOST_COLUMNS]]
     names = sum(not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes)
     shown = frame.head(limit)
     columns = [[_cell(value) for value in shown[name]] for name in frame.columns]
-    return Table(
+    return FormattedTable(
         heads=tuple(map(str, frame.columns)),
         rows=tuple(zip(*columns, strict=True)),
         names=names,
@@ -261,7 +261,7 @@ def note_html(note: Note) -> str:
     return f"<span{alarm}{hint}>{escape(note.text)}</span>"
 
 
-def table_html(table: Table) -> str:
+def table_html(table: FormattedTable) -> str:
     """Draw the first rows; the others, if any, are collapsed below."""
     first, rest = table.rows[:SHOWN_ROWS], table.rows[SHOWN_ROWS:]
     parts = [_rows_html(table, first)]
@@ -275,7 +275,7 @@ def table_html(table: Table) -> str:
     return f'<div class="am-table">{"".join(parts)}</div>'
 
 
-def _rows_html(table: Table, rows: tuple[tuple[str, ...], ...]) -> str:
+def _rows_html(table: FormattedTable, rows: tuple[tuple[str, ...], ...]) -> str:
     kinds = [' class="am-name"' if column < table.names else "" for column in range(len(table.heads))]
     head = "".join(f"<th{kind}>{escape(text)}</th>" for kind, text in zip(kinds, table.heads, strict=True))
     # A name may be cut to its column's width: its title has the full name.
@@ -291,7 +291,7 @@ def _rows_html(table: Table, rows: tuple[tuple[str, ...], ...]) -> str:
     return f'<div class="am-scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def aligned(table: Table) -> list[str]:
+def aligned(table: FormattedTable) -> list[str]:
     """Lines with left-aligned names and right-aligned numbers, and a line about the omitted rows."""
     shown = [[terminal.one_line(cell) for cell in row] for row in (table.heads, *table.rows)]
     cells = [

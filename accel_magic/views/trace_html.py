@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.banners import banners_of
-from accel_magic.views.about import about
+from accel_magic.views.device_notes import about
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.headline import headline
 from accel_magic.views.tables import (
@@ -85,10 +85,14 @@ def comparison_html(
 
 def _figures_html(shown: TraceTables) -> str:
     """Hits, latency if measured, and rate, side by side; preceded by BokehJS if it has not been sent yet."""
-    from accel_magic.views.figures import trace as figures  # Bokeh takes a while to import
+    from accel_magic.views.figures import trace_figures  # Bokeh takes a while to import
 
     recording = shown.recording
     any_hits, any_calls = bool(recording.hits.any()), bool(shown.latency["count"].any())
-    kinds = [(figures.hits, any_hits), (figures.latency, any_calls), (figures.rate, any_hits and recording.timed)]
+    kinds = [
+        (trace_figures.hits, any_hits),
+        (trace_figures.latency, any_calls),
+        (trace_figures.rate, any_hits and recording.timed),
+    ]
     drawn = [figure_html(draw(recording)) for draw, there in kinds if there]
     return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""

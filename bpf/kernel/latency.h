@@ -32,7 +32,7 @@ struct am_started {
 };
 
 #if AM_FUNCTION_CALLS
-#define AM_CALLER_SLOTS 8192 /* in step with accel_magic/kernel/attach/engine.py */
+#define AM_CALLER_SLOTS 8192 /* in step with accel_magic/kernel/attach/kernel_engine.py */
 #define AM_ALREADY_THERE -17 /* EEXIST */
 
 /* The calls of a thread, or of the few threads that share the slot: see ended.bpf.c. */

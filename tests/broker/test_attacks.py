@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.broker import messages
-from accel_magic.broker.messages import TraceRequest
+from accel_magic.broker import broker_messages
+from accel_magic.broker.broker_messages import TraceRequest
 from tests.broker.conftest import message
 from tests.support import thorough, users
 from tests.support.kernel_objects import kernel_objects
@@ -50,7 +50,7 @@ def asked(connection, data):
     """Send a message; return the answer, or None if the broker closed the connection."""
     try:
         connection.sendall(message(data))
-        return messages.receive(connection, largest=1 << 26, timeout_s=30)[0]
+        return broker_messages.receive(connection, largest=1 << 26, timeout_s=30)[0]
     except (ConnectionError, BrokenPipeError):
         return None
 
@@ -158,7 +158,7 @@ def test_descriptors_that_nobody_asked_for_are_closed(broker):
         data = json.dumps({"kind": "hello", "version": 1}).encode()
         for _ in range(20):
             socket.send_fds(connection, [message(data)], [0] * 200)
-            assert "policy" in messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
+            assert "policy" in broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
         pids = broker.sessions()
         assert min(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids) < 30
 

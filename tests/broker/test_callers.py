@@ -28,7 +28,7 @@ LINGERING = """
 import socket
 from accel_magic import channel
 from accel_magic.broker import client, messages
-from accel_magic.kernel.mapped import map_value
+from accel_magic.kernel.mapped_memory import map_value
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
 attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from accel_magic.broker import audit, policy, service
+from accel_magic.broker import audit, broker_policy, service
 from accel_magic.errors import MachineError
 from tests.broker.test_places import tree
 from tests.support import brokers, callers, users
@@ -102,8 +102,8 @@ def test_a_policy_that_others_can_change_or_that_is_no_file_is_refused(tmp_path)
     (tmp_path / "writable").touch()
     (tmp_path / "writable").chmod(0o666)
     names = ["link", "fifo", "others", "writable", "."]
-    assert [refused(policy.load, tmp_path / name) for name in names] == ["broker.bad-policy"] * len(names)
-    assert policy.load(good) == policy.Policy()
+    assert [refused(broker_policy.load, tmp_path / name) for name in names] == ["broker.bad-policy"] * len(names)
+    assert broker_policy.load(good) == broker_policy.BrokerPolicy()
 
 
 def test_an_audit_file_that_others_planted_is_refused_and_left_as_it_is(tmp_path):

@@ -6,8 +6,8 @@ import random
 import socket
 from pathlib import Path
 
-from accel_magic.broker import messages
-from accel_magic.broker.messages import MessageError, TraceRequest
+from accel_magic.broker import broker_messages
+from accel_magic.broker.broker_messages import MessageError, TraceRequest
 from accel_magic.probes.file_functions import functions
 from tests.broker.test_attacks import WORKS, mutated
 from tests.broker.test_hostile_texts import PIECES
@@ -77,9 +77,9 @@ def test_changed_bytes_are_a_message_or_refused():
             ours.sendall(sent)
             ours.shutdown(socket.SHUT_WR)
             try:
-                message, _ = messages.receive(theirs, largest=messages.LARGEST_REQUEST, timeout_s=5)
+                message, _ = broker_messages.receive(theirs, largest=broker_messages.LARGEST_REQUEST, timeout_s=5)
                 outcomes["message"] += 1
-                messages.decoded_request(message.get("request"), 1)
+                broker_messages.decoded_request(message.get("request"), 1)
                 outcomes["request"] += 1
             except (MessageError, ConnectionError):
                 outcomes["refused"] += 1

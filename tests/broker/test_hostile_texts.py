@@ -6,17 +6,17 @@ import string
 
 import pytest
 
-from accel_magic.broker.messages import TraceRequest
+from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.errors import AccelMagicError
-from accel_magic.kernel.attach.source import generate
-from accel_magic.kernel.bcc import own_text, server
+from accel_magic.kernel.attach.plan_source import generate
+from accel_magic.kernel.bcc import compile_server, own_text
 from accel_magic.probes.matching import make_plan
 from tests.support import callers, thorough
 from tests.support.kernel_objects import kernel_objects
 
 GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 FOREIGN = "zQ9foreign"
-TEMPLATES = {file.name for file in server.TEMPLATES.iterdir()}
+TEMPLATES = {file.name for file in compile_server.TEMPLATES.iterdir()}
 PIECES = [
     *string.punctuation,
     *("\n", "\r", "\t", "\v", "\f", "\\\n", "\0", "\x1b", "\u2028", "\u00a0", "\uff1d", "\ud800", "\u0430"),

@@ -265,7 +265,7 @@ import fcntl, shutil, signal
 from contextlib import ExitStack
 from accel_magic import channel
 from accel_magic.broker import client, messages
-from accel_magic.broker.messages import TraceRequest
+from accel_magic.broker.broker_messages import TraceRequest
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 own = f"/tmp/accel_magic-leased-{os.getpid()}.so"
 shutil.copy(next(line.split()[-1] for line in open("/proc/self/maps") if "libc.so" in line), own)
@@ -303,7 +303,7 @@ import shutil
 from contextlib import ExitStack
 from accel_magic import channel
 from accel_magic.broker import client
-from accel_magic.broker.messages import TraceRequest
+from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
 attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))

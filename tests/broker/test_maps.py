@@ -5,7 +5,7 @@ import pytest
 ATTEMPTS = """
 import contextlib, mmap, struct
 from accel_magic.broker import client
-from accel_magic.broker.messages import TraceRequest
+from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.kernel.stacks import python_layout
 libc.syscall.restype = ctypes.c_long
 COMMANDS = {"update": 2, "delete": 3, "take": 21, "delete many": 27}

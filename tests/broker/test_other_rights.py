@@ -163,8 +163,8 @@ import random, socket, struct
 from contextlib import ExitStack
 from accel_magic import channel
 from accel_magic.broker import client, messages
-from accel_magic.broker.messages import TraceRequest
-from accel_magic.kernel.mapped import map_value
+from accel_magic.broker.broker_messages import TraceRequest
+from accel_magic.kernel.mapped_memory import map_value
 
 def once(delay_s):
     "A process asks for a trace of itself, and executes the setuid program meanwhile; its child reads the trace."

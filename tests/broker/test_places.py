@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.broker.messages import Places, TraceRequest
+from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
 from accel_magic.probes.plan import ProbePoint
 from tests.support import callers, users
 from tests.support.kernel_objects import kernel_objects
@@ -39,7 +39,7 @@ int main(void)
 UNTOUCHED = {"euid": 0, "secret": 5, "result": 42, "code": [0xB8, 0x44, 0x33, 0x22, 0x11]}
 ATTACHED = """
 from accel_magic.broker import client
-from accel_magic.broker.messages import Places, TraceRequest
+from accel_magic.broker.broker_messages import Places, TraceRequest
 from accel_magic.probes.plan import ProbePoint
 def attach(file, kind, offset, semaphore=0):
     point = ProbePoint(0, "", kind, "path", "x", offset=offset, semaphore=semaphore)
@@ -114,7 +114,7 @@ def test_a_breakpoint_on_a_function_of_a_setuid_program_changes_nothing_that_it_
 def request(offset=1, kind="uprobe"):
     """An attach request whose place is in the first file that comes with it."""
     point = ProbePoint(0, "", kind, "path", "x", offset=offset)
-    places = {0: Places((point,), (0,))}
+    places = {0: FilePlaces((point,), (0,))}
     whole = TraceRequest(("uprobe:path:x",), mode="count", places=places).encoded()
     return json.dumps({"kind": "attach", "request": whole, "tracers": []}).encode()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic import channel
-from accel_magic.broker import install, messages
+from accel_magic.broker import broker_messages, install
 from tests.support import brokers, users
 
 SERVICE_USER = 61009
@@ -105,8 +105,8 @@ def service():
     (text,) = [file.content for file in install.installation([]).written if file.path.name == install.SERVICE_UNIT]
     running = Service(text)
     with running.connect() as connection:  # and wait until it serves
-        channel.send(connection, {"kind": "hello", "version": messages.VERSION})
-        messages.receive(connection, largest=messages.LARGEST_ANSWER, timeout_s=60)
+        channel.send(connection, {"kind": "hello", "version": broker_messages.VERSION})
+        broker_messages.receive(connection, largest=broker_messages.LARGEST_ANSWER, timeout_s=60)
     yield running
     running.stop()
 

@@ -13,7 +13,7 @@ from tests.support.kernel_objects import kernel_objects
 LIBC = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
 ASKED = """
 from accel_magic.broker import client
-from accel_magic.broker.messages import Places, TraceRequest
+from accel_magic.broker.broker_messages import Places, TraceRequest
 from accel_magic.probes.plan import ProbePoint
 calls = TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count", places={})
 mapped = client.connection().ask("attach", request=calls.encoded(), tracers=())[1]

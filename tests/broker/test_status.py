@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic import channel
-from accel_magic.broker import messages
+from accel_magic.broker import broker_messages
 from tests.support import users
 
 PROBE = "tracepoint:syscalls:sys_enter_getppid"
@@ -38,7 +38,7 @@ def two(broker):
 def seen_by_root(broker):
     with broker.connect() as connection:
         channel.send(connection, {"kind": "status"})
-        return messages.receive(connection, largest=1 << 20, timeout_s=30)[0]["traces"]
+        return broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]["traces"]
 
 
 def whose(traces):

@@ -7,9 +7,9 @@ from importlib import import_module
 
 import pytest
 
-from accel_magic.kernel.stacks.frames import Kind
-from accel_magic.recording.profile import ProfileBuilder, State
-from accel_magic.views.flame import flame
+from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.recording.profile import ProfileBuilder, ThreadState
+from accel_magic.views.flame import flame_graph
 from accel_magic.views.flame.timed import timed
 from tests.browser import heatmap_page, saved_page
 from tests.support.profiles import frames, phases
@@ -68,7 +68,7 @@ def show(browser, tmp_path, request):
 
 @pytest.fixture(scope="module")
 def shared(browser, tmp_path_factory):
-    with opened(browser, flame(phases(STACKS)), tmp_path_factory.mktemp("flame"), "test_flame") as page:
+    with opened(browser, flame_graph(phases(STACKS)), tmp_path_factory.mktemp("flame"), "test_flame") as page:
         yield page
 
 
@@ -243,7 +243,7 @@ def test_frames_too_narrow_to_draw_appear_when_zoomed(show):
     builder.add(builder.stack([main]), 900_000)
     for number in range(2000):
         builder.add(builder.stack([main, many, builder.frame(f"f{number:04}")]), 50)
-    with show(flame(builder.build())) as page:
+    with show(flame_graph(builder.build())) as page:
         assert texts(page) == ["all: 1,000,000 samples", "main", "many"]
         assert shown(page) == "1,000,000 samples, 100 % of all; 2,000 narrower than half a pixel: zoom in"
 
@@ -262,7 +262,7 @@ def test_a_plot_grows_when_a_zoom_shows_deeper_stacks(show):
     builder.add(builder.stack([main]), 990_000)
     for number in range(100):
         builder.add(builder.stack([main, thin, *(builder.frame(f"f{number}.{depth}") for depth in range(30))]), 100)
-    with show(flame(builder.build())) as page:
+    with show(flame_graph(builder.build())) as page:
         graph = page.get_by_role("application", name="Flame graph")
         before = graph.bounding_box()["height"]
         page.mouse.click(*page.evaluate(PLACE, [0.005, 2]))
@@ -279,7 +279,7 @@ def test_a_plot_grows_when_a_zoom_shows_deeper_stacks(show):
 def test_zooming_shows_the_rest_of_very_deep_stacks(show):
     builder = ProfileBuilder()
     builder.add(builder.stack([builder.frame(f"f{depth}") for depth in range(300)]), 1)
-    with show(flame(builder.build())) as page:
+    with show(flame_graph(builder.build())) as page:
         assert [frame["text"] for frame in drawn(page)] == ["all: 1 sample", *(f"f{depth}" for depth in range(109))]
         assert shown(page) == "1 sample, 100 % of all; deeper frames not drawn: zoom in"
 
@@ -303,7 +303,7 @@ def test_long_names_are_cut_where_the_frame_ends(show):
     builder = ProfileBuilder()
     for name, weight in (("i" * 60, 200), ("W" * 60, 200), ("abc", 10), ("x", 590)):
         builder.add(builder.stack([builder.frame(name)]), weight)
-    with show(flame(builder.build())) as page:
+    with show(flame_graph(builder.build())) as page:
         narrow, wide = (next(frame["text"] for frame in drawn(page) if frame["text"][:1] == letter) for letter in "iW")
 
         assert narrow == "i" * 60
@@ -313,7 +313,7 @@ def test_long_names_are_cut_where_the_frame_ends(show):
 
 
 def test_states_are_switched_off_and_on(show):
-    with show(flame(phases(STACKS, waits=[WAIT]))) as page:
+    with show(flame_graph(phases(STACKS, waits=[WAIT]))) as page:
         assert shown(page) == "10 s, 100 % of all"
 
         page.get_by_text("Top frames as a table").click()
@@ -335,7 +335,7 @@ def test_states_are_switched_off_and_on(show):
 
 def test_only_the_selected_cells_of_the_heatmap_are_drawn(show):
     # Below 20 s the heatmap has columns of 200 ms: half of 1.8 s to 2.2 s is gemm.
-    with show(flame(phases(STACKS))) as page:
+    with show(flame_graph(phases(STACKS))) as page:
         rows = page.evaluate(f"() => {VIEW}.model.js_event_callbacks.tap[0].args.data.grid.rows")
         page.evaluate(SELECT, list(range(9 * rows, 11 * rows)))
 
@@ -347,7 +347,7 @@ def test_only_the_selected_cells_of_the_heatmap_are_drawn(show):
 
 
 def test_without_weight_in_the_selection_the_view_falls_back_to_the_zoomed_frames_caller(show):
-    with show(flame(phases(STACKS, waits=[WAIT]))) as page:
+    with show(flame_graph(phases(STACKS, waits=[WAIT]))) as page:
         click(page, "lock")
         assert shown(page) == "lock: 2 s, 20 % of all"
         page.get_by_role("button", name="waiting").click()
@@ -359,17 +359,17 @@ def test_without_weight_in_the_selection_the_view_falls_back_to_the_zoomed_frame
 def lines_profile():
     """A function that ran on two lines and called another function from both."""
     builder = ProfileBuilder()
-    inner = builder.frame("inner", Kind.PYTHON, "m.py", 7)
+    inner = builder.frame("inner", FrameKind.PYTHON, "m.py", 7)
     for number, weight in ((3, 60), (9, 30)):
-        outer = builder.frame("outer", Kind.PYTHON, "m.py", number)
+        outer = builder.frame("outer", FrameKind.PYTHON, "m.py", number)
         builder.add(builder.stack([outer, inner]), weight)
-    builder.add(builder.stack([builder.frame("outer", Kind.PYTHON, "m.py", 9)]), 10)
-    builder.add(builder.stack([builder.frame("x", Kind.NATIVE)]), 50)
+    builder.add(builder.stack([builder.frame("outer", FrameKind.PYTHON, "m.py", 9)]), 10)
+    builder.add(builder.stack([builder.frame("x", FrameKind.NATIVE)]), 50)
     return builder.build()
 
 
 def test_frames_are_lines_or_functions(show):
-    with show(flame(lines_profile())) as page:
+    with show(flame_graph(lines_profile())) as page:
         assert texts(page) == [
             "all: 150 samples", "outer (m.py:3)", "x", "outer (m.py:9)", "inner (m.py:7)", "inner (m.py:7)",
         ]  # fmt: skip
@@ -429,7 +429,7 @@ def test_the_top_frames_are_a_table_in_which_a_stack_counts_once(page):
 def made(stacks):
     builder = ProfileBuilder()
     for text, weight in stacks.items():
-        builder.add(builder.stack(frames(builder, text)), weight, state=State.CPU)
+        builder.add(builder.stack(frames(builder, text)), weight, state=ThreadState.CPU)
     return builder.build()
 
 
@@ -437,7 +437,7 @@ def test_a_comparison_is_red_where_a_share_grew_and_blue_where_it_shrank(show):
     # The baseline has ten times the samples: only shares matter.
     now = made({"a[n];grew[n]": 40, "a[n];shrank[n]": 10, "a[n];same[n]": 50})
     before = made({"a[n];grew[n]": 200, "a[n];shrank[n]": 200, "a[n];same[n]": 500, "a[n];gone[n];x[n]": 100})
-    with show(flame(now, baseline=before)) as page:
+    with show(flame_graph(now, baseline=before)) as page:
         colors = {frame["text"]: frame["color"] for frame in drawn(page)}
 
         red, green, blue = (int(colors["grew"][at : at + 2], 16) for at in (1, 3, 5))
@@ -452,11 +452,11 @@ def test_a_comparison_is_red_where_a_share_grew_and_blue_where_it_shrank(show):
 
 
 def test_in_a_large_profile_times_are_selected_in_steps_and_light_frames_count_as_their_callers(show, monkeypatch):
-    module = import_module("accel_magic.views.flame.flame")  # the function has the same name
+    module = import_module("accel_magic.views.flame.bokeh_flame_graph")  # the function has the same name
     monkeypatch.setattr(module, "timed", lambda *of, room, spare: timed(*of, room=300))
     often = [(second, second + 0.9995, "main;compute;gemm[n]") for second in range(30)]
     light = [(second + 0.9995, second + 1, f"main;light{second}") for second in range(30)]
-    with show(flame(phases([*often, *light], hz=2000, waits=[(3.5, 8.25, "main;lock[w]")]))) as page:
+    with show(flame_graph(phases([*often, *light], hz=2000, waits=[(3.5, 8.25, "main;lock[w]")]))) as page:
         page.get_by_text("In steps of 200 ms.").wait_for()
         assert shown(page).startswith("34.8 s, 100 % of all")
         heatmap_page.drag(page, (8, 4), (8, 41))
@@ -479,7 +479,7 @@ def test_in_a_large_profile_times_are_selected_in_steps_and_light_frames_count_a
 def test_frames_only_in_the_baseline_are_listed_only_without_a_selection(show):
     now = phases([(0, 4, "main;load"), (4, 8, "main;idle")])
     before = phases([(0, 6, "main;load"), (6, 8, "main;parse")])
-    with show(flame(now, baseline=before)) as page:
+    with show(flame_graph(now, baseline=before)) as page:
         gone = page.get_by_text("Only in the baseline: 1 call, 25 % of it")
         assert gone.is_visible()
         heatmap_page.drag(page, (0, 0), (0.4, 0))

@@ -13,9 +13,9 @@ from bokeh.models import ColumnDataSource
 from nbconvert import HTMLExporter
 
 from accel_magic.result_bases.profile import ProfileResult
-from accel_magic.views.flame import flame
+from accel_magic.views.flame import flame_graph
 from accel_magic.views.flame.heatmap import heatmap
-from accel_magic.views.flame.profile import profile_html
+from accel_magic.views.flame.profile_view import profile_html
 from tests.browser import saved_page
 from tests.browser.heatmap_page import ARGS, CELLS, IMAGES, TITLE, drag, place, ready, text_of, top_frames
 from tests.support.profiles import PHASES, phases
@@ -44,7 +44,7 @@ def page(browser, tmp_path, request):
 @pytest.fixture
 def linked(browser, tmp_path, request):
     """The heatmap above a flame graph with its table of top frames open."""
-    model = flame(phases(waits=[WAIT]))
+    model = flame_graph(phases(waits=[WAIT]))
     html = saved_page.page_of(model)
     with opened(browser, html, tmp_path, request.node.name) as page:
         page.get_by_text("Top frames as a table").click()

@@ -1,7 +1,7 @@
 """docs/flame.md covers the options and stall reasons in the code."""
 
-from accel_magic.magics.flame import parser
-from accel_magic.magics.line import option_names
+from accel_magic.magics.flame_magic import parser
+from accel_magic.magics.magic_line import option_names
 from accel_magic.subsystems.iaprof.profile import REASONS
 from tests.support.paths import ROOT
 

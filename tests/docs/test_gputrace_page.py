@@ -11,8 +11,8 @@ from accel_magic.gpu import programs
 from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
 from accel_magic.gpu.verifier import blocks, findings, promotion, simt
 from accel_magic.gpu_tools import TOOLS
-from accel_magic.magics.gputrace import parser
-from accel_magic.magics.line import option_names
+from accel_magic.magics.gputrace_magic import parser
+from accel_magic.magics.magic_line import option_names
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs/gputrace.md").read_text()

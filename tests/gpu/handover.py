@@ -14,10 +14,10 @@ from importlib import import_module
 from unittest import mock
 
 from accel_magic.devices import standin
-from accel_magic.devices.standin import build
+from accel_magic.devices.standin import library_build
 from accel_magic.gpu.codegen import assemble
 
-CLOCK = standin.Options(clock_offset_ns=7_000_000_000, clock_drift=20e-6)
+CLOCK = standin.DriverOptions(clock_offset_ns=7_000_000_000, clock_drift=20e-6)
 """The clock has an offset and runs fast, so that traces must map it."""
 
 
@@ -76,7 +76,7 @@ def _triton(server):
         return None
 
     values = vars(triton.knobs.nvidia)
-    values["libcuda_path"] = str(build.library().parent)
+    values["libcuda_path"] = str(library_build.library().parent)
     with mock.patch.object(triton.knobs.runtime, "add_stages_inspection_hook", hook):
         yield
     values.pop("libcuda_path")

@@ -13,9 +13,9 @@ import pytest
 from accel_magic.devices.cuda.memory import CudaMemory
 from accel_magic.gpu import adapters, programs
 from accel_magic.gpu.instrument import Instrumenter
-from accel_magic.gpu.maps import views as map_views
-from accel_magic.gpu.maps.live import LiveMaps
-from accel_magic.gpu.maps.shared import allocate_all
+from accel_magic.gpu.maps import map_access
+from accel_magic.gpu.maps.live_maps import LiveMaps
+from accel_magic.gpu.maps.shared_memory import allocate_all
 from tests.gpu import frameworks
 from tests.gpu.frameworks import SHAPES, answer
 from tests.gpu.memory import Array, call
@@ -46,7 +46,7 @@ class Counter:
     def threads(self):
         self.memory.wait()
         (content,) = [one for one in LiveMaps(self.shared).contents() if one.spec.name == "kernels"]
-        counts = map_views.frame(content.spec, content.raw, 1 << 17).sum()
+        counts = map_access.frame(content.spec, content.raw, 1 << 17).sum()
         return int(32 * counts["warps"] - counts["idle"])
 
     def close(self):

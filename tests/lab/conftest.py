@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from accel_magic import errors
-from accel_magic.api.trace import finish
+from accel_magic.api.probe_trace import finish
 from accel_magic.errors import MachineError
 from accel_magic.lab import image, level_zero, npu
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.recording import handover
 from tests.support.paths import ROOT
 from tests.support.thorough import THOROUGH

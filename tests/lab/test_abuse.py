@@ -10,7 +10,7 @@ import pytest
 
 from accel_magic.lab import level_zero, npu
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from tests.lab.conftest import DEADLINE_S, GUEST, KERNELS, TEST_S, build_image
 from tests.support import thorough
 

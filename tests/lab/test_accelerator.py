@@ -13,9 +13,9 @@ from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.program import clang
 from accel_magic.lab import image
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.policies import generators, policy
-from accel_magic.policies.engine import Model
+from accel_magic.policies.model_engine import ModelMemory
 from tests.lab.conftest import GUEST, KERNELS, TEST_S, build_image
 from tests.support import generated_policies, gpu_ext, thorough
 from tests.support.paths import ROOT
@@ -110,7 +110,7 @@ def assert_equal(lab, jobs):
         if loaded:
             (lab.folder / f"{name}.o").write_bytes(loaded.object.data)
         np.savez(lab.folder / f"trace-{number}.npz", pages=pages, tenants=tenants)
-        model = Model(loaded, **sizes)
+        model = ModelMemory(loaded, **sizes)
         expected.append((model.run(pages, tenants), vars(model.counts)))
         described.append({"policy": name, "settings": settings, "trace": f"trace-{number}.npz", "sizes": sizes})
     (lab.folder / "jobs.json").write_text(json.dumps(described))
@@ -176,7 +176,7 @@ def verified_here(folder, number):
         (folder / "changed.o").unlink(missing_ok=True)
     (folder / f"{number}.o").write_bytes(loaded.object.data)
     random = np.random.default_rng(number)
-    Model(loaded, chunks=3, blocks=6, tenants=2).run(
+    ModelMemory(loaded, chunks=3, blocks=6, tenants=2).run(
         random.integers(0, 6 * 512, 200).astype(np.uint64), random.integers(0, 2, 200).astype(np.uint16)
     )
     return True
@@ -242,7 +242,7 @@ def test_touching_mapped_memory_faults_where_the_model_does(lab):
         sizes = {"chunks": int(random.integers(2, 6)), "blocks": 8}
         pages = random.zipf(1.2, 3000) % 8 * 512 + random.integers(0, 40, 3000)
         np.savez(lab.folder / f"touched-{number}.npz", pages=pages)
-        model = Model(loaded, **sizes, observe=False)
+        model = ModelMemory(loaded, **sizes, observe=False)
         expected.append((pages, model.run(pages.astype(np.uint64)), model.counts))
         jobs.append({"policy": name, "trace": f"touched-{number}.npz", "sizes": sizes})
     (lab.folder / "jobs.json").write_text(json.dumps(jobs))
@@ -295,7 +295,7 @@ def test_nothing_breaks(lab):
     assert (told["unloaded"], told["loaded again"]) == (0, 0)
     jobs = told["jobs"]
     assert [jobs[what] for what in ("queued", "run", "done", "timed_out", "cancelled")] == [2, 2, 1, 1, 0]
-    model = Model(policy.load("mru"), chunks=32, blocks=60)
+    model = ModelMemory(policy.load("mru"), chunks=32, blocks=60)
     trace = generators.parse("loop:blocks=60,accesses=3000").compact()
     for part in trace.parts(1 << 20):
         model.run(part.page, part.tenant)

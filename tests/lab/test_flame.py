@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
-from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.kernel.stacks.frames import FrameKind
 
 pytestmark = [pytest.mark.lab, pytest.mark.live]
 
@@ -60,7 +60,7 @@ def test_every_call_of_the_driver_is_measured(profiled):
 
 def test_the_npu_time_of_each_job_is_below_the_line_that_submitted_it(profiled):
     said, result = profiled
-    jobs = of_kind(result, Kind.GPU_KERNEL)
+    jobs = of_kind(result, FrameKind.GPU_KERNEL)
     by_way = jobs.groupby(jobs["frames"].map(way))[["hits", "total_ns"]].sum()
 
     # A hit that the kernel could not handle, or a return that it did not see, is in the losses.
@@ -74,9 +74,9 @@ def test_the_npu_time_of_each_job_is_below_the_line_that_submitted_it(profiled):
 
 def test_waiting_for_jobs_is_in_the_drivers_wait_below_both_functions(profiled):
     said, result = profiled
-    waits = of_kind(result, Kind.WAIT, "ioctl /dev/accel/accel0")
+    waits = of_kind(result, FrameKind.WAIT, "ioctl /dev/accel/accel0")
     waits = waits[[any(frame.name == "Device.wait" for frame in stack) for stack in waits["frames"]]]  # no submissions
-    inside = of_kind(result, Kind.DRIVER, "ivpu_bo_wait_ioctl")
+    inside = of_kind(result, FrameKind.DRIVER, "ivpu_bo_wait_ioctl")
 
     assert set(waits.index) <= set(inside.index)
     for name, waited_ns in said["waited_ns"].items():

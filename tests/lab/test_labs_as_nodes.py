@@ -17,10 +17,10 @@ import pytest
 from accel_magic import ProbeError, trace
 from accel_magic.cluster import clock
 from accel_magic.cluster.adapters import LabAdapter
-from accel_magic.cluster.remote import Call
+from accel_magic.cluster.remote import RemoteCall
 from accel_magic.lab.npu import Load
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from tests.lab.conftest import ANSWER_S, DEADLINE_S, GUEST, build_image
 from tests.support.errors import raises
 
@@ -198,7 +198,7 @@ class LateAnswers(LabAdapter):
 
     def submit(self, address, function):
         answer = super().submit(address, function)
-        if isinstance(function, Call) and function.function is clock.answer:
+        if isinstance(function, RemoteCall) and function.function is clock.answer:
             get = answer.get
 
             def late():

@@ -17,7 +17,7 @@ import pytest
 from accel_magic.errors import MachineError
 from accel_magic.lab.vm.connection import GuestGoneError
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 
 KERNEL = "7.2"
 GONE_S = 60.0
@@ -69,7 +69,7 @@ def wait_until_gone(pids, *folders):
 
 OWNER = """
 import json, sys, time
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.lab import Lab
 lab = Lab(Settings(kernel=sys.argv[1], deadline_s=1200)).start()
 process = lab.popen(["sleep", "1000"], on_output=print)

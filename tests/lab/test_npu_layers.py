@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accel_magic.lab.npu import ZeLoad
-from accel_magic.subsystems.npu.api import unexpected
+from accel_magic.subsystems.npu.level_zero_calls import unexpected
 from tests.lab.test_level_zero import below
 
 JOBS, THREADS = 12, 2

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from accel_magic.lab.vm import ordinary
+from accel_magic.lab.vm import ordinary_user
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from tests.lab.conftest import DEADLINE_S, GUEST, KERNELS, TEST_S, build_image
 
 OTHER = 2000
@@ -30,9 +30,9 @@ def told(request, load_program):
         done = lab.run([sys.executable, str(GUEST / "ordinary_user.py")], timeout=TEST_S / 2)
         assert done.status == 0, done.stderr.decode()
         assert other.poll() is None, "the other user's work has ended"
-        assert lab.run(["cat", ordinary.AUDIT]).status == 1, "the user can read the audit"
+        assert lab.run(["cat", ordinary_user.AUDIT]).status == 1, "the user can read the audit"
         lab._user = None
-        audit = lab.run(["cat", ordinary.AUDIT]).text
+        audit = lab.run(["cat", ordinary_user.AUDIT]).text
     return json.loads(done.text.splitlines()[-1]) | {"audit": [json.loads(line) for line in audit.splitlines()]}
 
 
@@ -78,4 +78,4 @@ def test_the_kernels_addresses_are_hidden(told):
 def test_each_trace_is_in_the_audit_with_its_probes(told):
     attached = [line["probes"] for line in told["audit"] if line["what"] == "attach" and line["decision"] == "allowed"]
     assert attached == [["npu"], ["intel_vpu:ivpu_*"]]
-    assert all(line["uid"] == ordinary.ids()[0] for line in told["audit"])
+    assert all(line["uid"] == ordinary_user.ids()[0] for line in told["audit"])

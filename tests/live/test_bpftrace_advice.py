@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import accel_magic
-from accel_magic.magics.ktrace import parse
+from accel_magic.magics.ktrace_magic import parse
 from accel_magic.probes.bpftrace.advice import advise
 
 pytestmark = [

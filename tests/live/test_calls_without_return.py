@@ -13,8 +13,8 @@ OFTEN, MORE = 3 * ROOM, 500
 
 @pytest.fixture(autouse=True)
 def _small_table(monkeypatch):
-    monkeypatch.setattr("accel_magic.kernel.attach.engine.MOST_CALLS", ROOM)
-    monkeypatch.setattr("accel_magic.kernel.attach.source.MOST_CALLS", ROOM)
+    monkeypatch.setattr("accel_magic.kernel.attach.kernel_engine.MOST_CALLS", ROOM)
+    monkeypatch.setattr("accel_magic.kernel.attach.plan_source.MOST_CALLS", ROOM)
 
 
 def latency(result):

@@ -16,10 +16,9 @@ from IPython.utils.capture import capture_output
 import accel_magic
 from accel_magic import MachineError, ProbeError, trace
 from accel_magic.api import block
-from accel_magic.cluster import clock as compare
-from accel_magic.cluster import remote
+from accel_magic.cluster import clock, remote
 from accel_magic.cluster.adapters import DaskAdapter, adapter_of
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 
 distributed = pytest.importorskip("distributed")
@@ -352,7 +351,7 @@ def running_agents():
             environment = (process / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"accel_magic.api.cluster.agent" in words and MARK.encode() in environment:
+        if b"accel_magic.api.cluster.process_agent" in words and MARK.encode() in environment:
             found.add(int(process.name))
     return found
 
@@ -461,7 +460,7 @@ def check_late_answers(dask):
     """The kernel adds exactly the offset, so the real error is known to the ns."""
     late = LateAnswers(dask)
     (node,) = (node for node in late.nodes() if node.name == "ahead")
-    line = compare.line(late.exchange(node, 32), late.exchange(node, 32))
+    line = clock.line(late.exchange(node, 32), late.exchange(node, 32))
     real_ns = abs(line.offset_ns + AHEAD_S * 10**9)
     assert real_ns <= line.error_ns <= 5 * real_ns
 

@@ -16,7 +16,7 @@ import pytest
 
 import accel_magic
 from accel_magic.cluster.adapters import LabAdapter
-from accel_magic.cluster.guest import SIZE
+from accel_magic.cluster.guest_server import SIZE
 from accel_magic.errors import AccelMagicError
 from tests.support import thorough
 
@@ -135,7 +135,7 @@ def lying(rng, at):
 def labs(monkeypatch):
     """Makes labs that the client takes for real ones."""
     made = []
-    monkeypatch.setattr("accel_magic.api.cluster.base.adapter_of", LabAdapter)
+    monkeypatch.setattr("accel_magic.api.cluster.cluster_block.adapter_of", LabAdapter)
 
     def make(*changed):
         made[:] = [Lab(), *map(Lab, changed)]

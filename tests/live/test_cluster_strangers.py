@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import accel_magic.api.cluster.agent
+import accel_magic.api.cluster.process_agent
 from accel_magic.cluster import remote
 from accel_magic.errors import MachineError
 from tests.support import strangers
 from tests.support.errors import raises
 
-AGENT = accel_magic.api.cluster.agent.__name__
+AGENT = accel_magic.api.cluster.process_agent.__name__
 pytestmark = [pytest.mark.live, pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of another user")]
 
 

@@ -350,7 +350,7 @@ def test_closing_the_terminal_ends_the_trace_and_saves_the_result(tmp_path):
 def test_a_command_never_runs_untraced_when_the_tracer_is_killed(tmp_path):
     script = """
 import os, sys
-from accel_magic.command_line.stopped import StoppedCommand
+from accel_magic.command_line.stopped_process import StoppedCommand
 command = StoppedCommand(["touch", sys.argv[1]])
 print(command.pid, flush=True)
 sys.stdin.read()

@@ -16,8 +16,8 @@ import accel_magic
 from accel_magic import trace
 from accel_magic.errors import RecordingError
 from accel_magic.recording import dataset
-from accel_magic.recording.decode import decode
-from accel_magic.recording.writer import client
+from accel_magic.recording.record_decoder import decode
+from accel_magic.recording.writer import writer_client
 from tests.support import synthetic, users
 from tests.support.errors import raises
 
@@ -236,7 +236,7 @@ def test_a_folder_that_is_removed_meanwhile_costs_the_events_and_no_counts(build
 
 def test_a_writer_that_cannot_keep_up_costs_events_and_no_memory(build, run, tmp_path, monkeypatch):
     most = 2 << 20
-    monkeypatch.setattr(client, "_MOST_BYTES", most)
+    monkeypatch.setattr(writer_client, "_MOST_BYTES", most)
     program, folder = build("calls"), tmp_path / "set"
     block = trace(GETPPID, save=folder, buffer=1)
     with block:

@@ -12,7 +12,7 @@ from IPython.utils.capture import capture_output
 import accel_magic
 from accel_magic import RecordingError, load_ipython_extension, trace, unload_ipython_extension
 from accel_magic.api.replay import Replay
-from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader import reader_client
 
 pytestmark = pytest.mark.live
 
@@ -33,7 +33,7 @@ TRACEPOINT_PROBE(syscalls, sys_enter_getppid)
 
 def kill_reader():
     """Kill the reader process as the OOM killer does, and wait until it is gone."""
-    process = reader.shared()
+    process = reader_client.shared()
     os.kill(process.pid, signal.SIGKILL)
     end = time.monotonic() + 60
     while process.alive and time.monotonic() < end:

@@ -19,10 +19,10 @@ from IPython.utils.capture import capture_output
 import accel_magic
 from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.devices import standin
-from accel_magic.devices.sim import Device
-from accel_magic.kernel.stacks.frames import Kind
-from accel_magic.recording.profile import State
-from accel_magic.results.flame import FlameResult
+from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.recording.profile import ThreadState
+from accel_magic.results.flame_result import FlameResult
 from tests.support.clocks import TICK_NS, awake_ns, machine_ns, sampling_error_ns, switches
 
 pytestmark = pytest.mark.live
@@ -76,7 +76,7 @@ def test_known_shares_of_cpu_time_sleep_and_a_traced_call_are_measured():
         nap(0.25)
         naps, awake = time.monotonic_ns() - naps, awake_ns() - awake
     profile = t.result.profile
-    total_ns = profile.samples.weight[profile.samples.state == State.CPU].sum()
+    total_ns = profile.samples.weight[profile.samples.state == ThreadState.CPU].sum()
 
     def sampled(name):
         return pytest.approx(measured_ns[name], abs=sampling_error_ns(HZ, away[name], before_ns))
@@ -84,11 +84,13 @@ def test_known_shares_of_cpu_time_sleep_and_a_traced_call_are_measured():
     def function(frames):
         return next((frame.name for frame in frames if frame.name in measured_ns), "")
 
-    on_cpu = shares(profile, State.CPU, function)
+    on_cpu = shares(profile, ThreadState.CPU, function)
     for name in measured_ns:
         assert on_cpu[name] * total_ns == sampled(name), name
     inside = shares(
-        profile, State.CPU, lambda frames: any(f == ("getrandom", Kind.DRIVER, "syscalls", 0) for f in frames)
+        profile,
+        ThreadState.CPU,
+        lambda frames: any(f == ("getrandom", FrameKind.DRIVER, "syscalls", 0) for f in frames),
     )
     assert inside[True] * total_ns == sampled("fill")
     slept = [row for row in t.result.waits.itertuples() if row.reason == "sleep"]
@@ -135,7 +137,7 @@ def test_cpu_and_waiting_time_of_each_thread_add_up_to_its_time():
             assert row["wall_ns"] >= row["cpu_ns"] + row["sleep_ns"]
     # Everything has a stack and appears once.
     profile = t.result.profile
-    ran = profile.samples.weight[profile.samples.state != State.ACCELERATOR].sum()
+    ran = profile.samples.weight[profile.samples.state != ThreadState.ACCELERATOR].sum()
     assert ran == rows["wall_ns"].sum()
     assert not [lost for lost in profile.lost if "full" in lost.why]
 
@@ -170,7 +172,7 @@ def test_the_graph_starts_with_the_cell_and_its_lines(ipython):
     assert result.value == "the value"
     heaviest = result.stacks.iloc[0]["frames"]
     cell = f"cell [{ipython.execution_count - 1}]"
-    assert heaviest[0] == ("<module>", Kind.PYTHON, cell, 7)
+    assert heaviest[0] == ("<module>", FrameKind.PYTHON, cell, 7)
     assert (heaviest[1].name, heaviest[1].module) == ("work", cell)
     assert heaviest[1].line in (5, 6)
 
@@ -220,7 +222,7 @@ def test_accelerator_time_is_below_the_frames_of_the_launching_line():
         checked(cu.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, ((), ()), 0))
         spin(0.03)
 
-    with standin.driver(Device(memory_bytes=64 << 20)):
+    with standin.driver(SimulatedDevice(memory_bytes=64 << 20)):
         checked(cu.cuCtxSetCurrent(checked(cu.cuDevicePrimaryCtxRetain(checked(cu.cuDeviceGet(0))))))
         kernel = checked(cu.cuModuleGetFunction(checked(cu.cuModuleLoadData(PTX.encode())), b"idle"))
         with accel_magic.flame(gpu_kernels=True, device="cuda", rate=999, by_thread=True) as t:
@@ -229,13 +231,13 @@ def test_accelerator_time_is_below_the_frames_of_the_launching_line():
 
     profile = t.result.profile
     assert "CPU device (simulated)" in profile.banners[0]
-    worked = profile.select(profile.samples.state == State.ACCELERATOR)
+    worked = profile.select(profile.samples.state == ThreadState.ACCELERATOR)
     assert len(worked.samples) == 5
     (launched,) = profile_stacks(worked)["frames"]
-    assert (launched[-1].name, launched[-1].kind) == ("idle", Kind.GPU_KERNEL)
+    assert (launched[-1].name, launched[-1].kind) == ("idle", FrameKind.GPU_KERNEL)
     assert launched[-2].line == step.__code__.co_firstlineno + 1
     # Below the launching line, the frames are those that BPF recorded for the same function.
-    ran = profile_stacks(profile.select(profile.samples.state == State.CPU))["frames"]
+    ran = profile_stacks(profile.select(profile.samples.state == ThreadState.CPU))["frames"]
     spun = next(frames for frames in ran if any(frame.name == "spin" for frame in frames))
     below = [frame.name for frame in spun].index("spin") - 1
     assert spun[:below] == launched[:below]

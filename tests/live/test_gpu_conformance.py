@@ -14,9 +14,9 @@ import struct
 import numpy as np
 import pytest
 
-from accel_magic.gpu.maps.layout import Placement
-from accel_magic.gpu.program.model import MapSpec
-from accel_magic.kernel import bpf as syscalls
+from accel_magic.gpu.maps.map_layout import Placement
+from accel_magic.gpu.program.object_model import MapSpec
+from accel_magic.kernel import bpf_syscalls
 from tests.support import ebpf
 
 pytestmark = pytest.mark.live
@@ -30,7 +30,9 @@ class Kernel:
     """The kernel's own eBPF: loads programs of type SYSCALL, whose context is plain memory, and runs them."""
 
     def __init__(self):
-        self.map = syscalls.map_create(syscalls.MAP_ARRAY, key=4, value=ebpf.DATA_SIZE, entries=1, name="am_data")
+        self.map = bpf_syscalls.map_create(
+            bpf_syscalls.MAP_ARRAY, key=4, value=ebpf.DATA_SIZE, entries=1, name="am_data"
+        )
 
     def close(self):
         os.close(self.map)
@@ -52,7 +54,7 @@ class Kernel:
             b"am_conformance",
         )
         try:
-            return syscalls._bpf(_PROG_LOAD, attributes)
+            return bpf_syscalls._bpf(_PROG_LOAD, attributes)
         except OSError as error:
             if error.errno == errno.EPERM:
                 raise
@@ -62,7 +64,7 @@ class Kernel:
         """(retval, context afterwards, data afterwards)."""
         key, value = ctypes.create_string_buffer(4), ctypes.create_string_buffer(data, len(data))
         place = struct.pack("<IIQQQ", self.map, 0, ctypes.addressof(key), ctypes.addressof(value), 0)
-        syscalls._bpf(_MAP_UPDATE, place)
+        bpf_syscalls._bpf(_MAP_UPDATE, place)
         memory = ctypes.create_string_buffer(context, len(context))
         attributes = struct.pack(
             "<IIIIQQIIIIQQ", program, 0, 0, 0, 0, 0, 0, 0, len(memory), 0, ctypes.addressof(memory), 0
@@ -71,7 +73,7 @@ class Kernel:
         assert ctypes.CDLL(None, use_errno=True).syscall(321, _TEST_RUN, buffer, 80) == 0, os.strerror(
             ctypes.get_errno()
         )
-        syscalls._bpf(_MAP_LOOKUP, place)
+        bpf_syscalls._bpf(_MAP_LOOKUP, place)
         return struct.unpack_from("<I", buffer, 4)[0], memory.raw, value.raw
 
 

@@ -17,11 +17,11 @@ import accel_magic
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, ProgramError
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.host.running import HostPrograms
-from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.host.host_programs import HostPrograms
+from accel_magic.gpu.maps import map_access
 from accel_magic.gpu.program import clang
-from accel_magic.kernel.load.links import Linker
-from accel_magic.kernel.load.maps import possible_cpus
+from accel_magic.kernel.load.bpf_links import Linker
+from accel_magic.kernel.load.bpf_maps import possible_cpus
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
@@ -702,17 +702,17 @@ def test_hits_after_detaching_are_not_counted_and_missed_ones_are_reported(
     work.many(4)
 
     assert "am_both.bpf.c: 1,234 hits were missed because a program was running on that CPU" in on_cpu.all_notes()
-    frames = {each.spec.name: map_views.frame(each.spec, each.raw, 1) for each in on_cpu.contents()}
+    frames = {each.spec.name: map_access.frame(each.spec, each.raw, 1) for each in on_cpu.contents()}
     on_cpu.close()
     assert frames[".bss"]["am_seen"].tolist() == [3]
     assert frames["am_ring"]["number"].tolist() == [0, 1, 2]
 
 
 def test_calls_made_by_reading_the_maps_are_not_counted(source, library, work, monkeypatch, nothing_attached):
-    from accel_magic.api import gputrace as module
+    from accel_magic.api import gputrace
 
-    real = module.recording_of
-    monkeypatch.setattr(module, "recording_of", lambda *given, **named: work.many(5) and real(*given, **named))
+    real = gputrace.recording_of
+    monkeypatch.setattr(gputrace, "recording_of", lambda *given, **named: work.many(5) and real(*given, **named))
     with trace(source(DELAY), f"am_on_work=uprobe:{library}:am_work") as t:
         work.many(2)
 
@@ -720,12 +720,12 @@ def test_calls_made_by_reading_the_maps_are_not_counted(source, library, work, m
 
 
 def test_a_trace_that_fails_while_attaching_leaves_nothing(source, library, left_behind, monkeypatch):
-    from accel_magic.gpu.host import running
+    from accel_magic.gpu.host import host_programs
 
     def fail(*_):
         raise ProbeError("cannot", fix="at all", code="probe.nothing-attached")
 
-    monkeypatch.setattr(running, "attach_place", fail)
+    monkeypatch.setattr(host_programs, "attach_place", fail)
     error = refused(source(OWN, GPU), f"am_on_work=uprobe:{library}:am_work")
 
     assert error.what == "cannot"
@@ -749,9 +749,9 @@ NATIVE = ROOT / "tests" / "unit" / "devices" / "standin"
 
 
 def test_a_binary_that_the_cell_starts_is_seen_from_both_sides(source, tmp_path, nothing_attached):
-    from accel_magic.devices.standin import build
+    from accel_magic.devices.standin import library_build
 
-    driver, binary = build.library(), tmp_path / "native"
+    driver, binary = library_build.library(), tmp_path / "native"
     subprocess.run(["cc", "-o", binary, NATIVE / "native.c", driver], check=True)
     with trace(source(DELAY), f"am_on_work=uprobe:{driver}:cuLaunchKernel") as t:
         for _ in range(2):

@@ -7,7 +7,7 @@ import pytest
 
 import accel_magic
 from accel_magic.devices import standin
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from accel_magic.gpu.program import clang
 from tests.unit.gpu.native.conftest import PTX, compiled
@@ -45,7 +45,7 @@ def test_one_array_has_the_counts_of_the_kernel_and_of_every_process(tmp_path):
     launches = (3, 4)
     try:
         clang.find_clang()
-        with standin.driver(Device(memory_bytes=256 << 20)) as server:
+        with standin.driver(SimulatedDevice(memory_bytes=256 << 20)) as server:
             environment = standin.environment(server)
             where = f"am_on_add=uprobe:{program}:add"
             with accel_magic.gputrace(str(source), where, device="cuda", host_api="off", threads=2048) as t:

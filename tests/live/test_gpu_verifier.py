@@ -14,7 +14,7 @@ import pytest
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu, DataReference, MapReference
 from accel_magic.gpu.verifier import safety
-from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import bpf_syscalls
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.live
@@ -79,7 +79,7 @@ DIALECT = generate.Dialect(
 def maps():
     """Descriptors of the maps in the kernel by name."""
     made = {
-        spec.name: syscalls.map_create(
+        spec.name: bpf_syscalls.map_create(
             int(spec.type), key=spec.key_size, value=spec.value_size, entries=spec.max_entries, name="am_judged"
         )
         for spec in MAPS
@@ -113,8 +113,8 @@ def linked(program, maps):
 def kernel_says(program, maps):
     """Return None if the kernel accepts a program, else the end of the verifier's log."""
     try:
-        os.close(syscalls.prog_load(_SOCKET_FILTER, linked(program, maps), name="am_judged"))
-    except syscalls.VerifierError as refused:
+        os.close(bpf_syscalls.prog_load(_SOCKET_FILTER, linked(program, maps), name="am_judged"))
+    except bpf_syscalls.VerifierError as refused:
         lines = [
             line for line in refused.log.splitlines() if line and not line.startswith(("processed ", "verification"))
         ]

@@ -14,7 +14,7 @@ from accel_magic.api.trace_options import Options
 from accel_magic.engine.session import attach
 from accel_magic.kernel.bcc import compiler
 from accel_magic.recording import handover
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -57,7 +57,7 @@ def test_only_a_fresh_recording_can_be_handed_over(recorded, tmp_path):
     recording, _ = recorded
     saved = TraceResult(recording).to_parquet(tmp_path / "saved.parquet")
 
-    from accel_magic.recording.store import load
+    from accel_magic.recording.recording_store import load
 
     with pytest.raises(TypeError, match="raw events"):
         handover.write(load(saved), tmp_path / "other")

@@ -11,7 +11,7 @@ import pytest
 import accel_magic
 from accel_magic import GpuResult, MachineError, ResultError, flame, gputrace
 from accel_magic.cluster.adapters import adapter_of
-from accel_magic.results.flame import SampledResult
+from accel_magic.results.flame_result import SampledResult
 from tests.support.errors import raises
 
 distributed = pytest.importorskip("distributed")
@@ -88,10 +88,10 @@ def sleeping(seconds):
 
 def running():
     """The kinds of traces that run in this process, and the traces that changed its frameworks."""
-    from accel_magic.engine import running
+    from accel_magic.engine import trace_kinds
     from accel_magic.gpu import adapters
 
-    return sorted(running._running), len(adapters._INSTALLED)
+    return sorted(trace_kinds._running), len(adapters._INSTALLED)
 
 
 def _is(frame, function):
@@ -246,9 +246,9 @@ def test_workers_that_cannot_be_traced_are_named_and_the_others_are_traced(
     busy, other = sorted(workers)
 
     def other_trace(*, runs):
-        from accel_magic.engine import running
+        from accel_magic.engine import trace_kinds
 
-        (running.claim if runs else running.release)("gputrace")
+        (trace_kinds.claim if runs else trace_kinds.release)("gputrace")
 
     dask.run(other_trace, runs=True, workers=[workers[busy]])
     try:

@@ -10,23 +10,23 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import accel_magic
-import accel_magic.api.flame
+import accel_magic.api.flame_trace
 import accel_magic.api.gputrace
-import accel_magic.api.program
-import accel_magic.api.trace
-import accel_magic.magics.flame
-import accel_magic.magics.gputrace
-import accel_magic.magics.ktrace
+import accel_magic.api.probe_trace
+import accel_magic.api.program_trace
+import accel_magic.magics.flame_magic
+import accel_magic.magics.gputrace_magic
+import accel_magic.magics.ktrace_magic
 from accel_magic import api, channel, interrupts, load_ipython_extension, magics, trace, unload_ipython_extension
 from accel_magic.api import block, plans, replay
 from accel_magic.api.replay import GpuReplay, Replay
 from accel_magic.engine import cost, helper_processes, session
-from accel_magic.kernel import bpf, features, own_threads
-from accel_magic.kernel.attach import bindings, user_program
-from accel_magic.kernel.load import links
-from accel_magic.magics import cell, line, traced
-from accel_magic.recording import container, gpu_store, store
-from accel_magic.recording.reader import client
+from accel_magic.kernel import bpf_syscalls, features, own_threads
+from accel_magic.kernel.attach import function_bindings, user_program
+from accel_magic.kernel.load import bpf_links
+from accel_magic.magics import cell_runner, magic_line, traced
+from accel_magic.recording import container, gpu_store, recording_store
+from accel_magic.recording.reader import reader_client
 from accel_magic.subsystems.host_api import host_trace
 from tests.every_step import interrupt_at, steps_that_raise
 
@@ -37,17 +37,48 @@ ATTEMPTS = 10
 THOROUGH = os.environ.get("ACCEL_MAGIC_THOROUGH") == "1"
 SHARED = (block, interrupts)
 ATTACHED = (*SHARED, own_threads)
-RECORDED = (*ATTACHED, channel, client, helper_processes, session)
+RECORDED = (*ATTACHED, channel, reader_client, helper_processes, session)
 MODULES = {
-    "trace": (*RECORDED, api.trace, plans),
-    "flame": (*RECORDED, api.flame, bpf, cost, features, links, plans),
-    "gputrace": (*ATTACHED, api.gputrace, bindings, host_trace),
-    "program": (*ATTACHED, channel, client, helper_processes, api.program, bindings, bpf, features, user_program),
-    "Replay": (*SHARED, container, replay, store),
+    "trace": (*RECORDED, api.probe_trace, plans),
+    "flame": (*RECORDED, api.flame_trace, bpf_syscalls, cost, features, bpf_links, plans),
+    "gputrace": (*ATTACHED, api.gputrace, function_bindings, host_trace),
+    "program": (
+        *ATTACHED,
+        channel,
+        reader_client,
+        helper_processes,
+        api.program_trace,
+        function_bindings,
+        bpf_syscalls,
+        features,
+        user_program,
+    ),
+    "Replay": (*SHARED, container, replay, recording_store),
     "GpuReplay": (*SHARED, container, gpu_store, replay),
-    "%%ktrace": (*RECORDED, api.trace, cell, line, magics.ktrace, plans, traced),
-    "%%flame": (*RECORDED, api.flame, bpf, cell, cost, features, line, links, magics.flame, plans, traced),
-    "%%gputrace": (*ATTACHED, api.gputrace, bindings, cell, host_trace, line, magics.gputrace, traced),
+    "%%ktrace": (*RECORDED, api.probe_trace, cell_runner, magic_line, magics.ktrace_magic, plans, traced),
+    "%%flame": (
+        *RECORDED,
+        api.flame_trace,
+        bpf_syscalls,
+        cell_runner,
+        cost,
+        features,
+        magic_line,
+        bpf_links,
+        magics.flame_magic,
+        plans,
+        traced,
+    ),
+    "%%gputrace": (
+        *ATTACHED,
+        api.gputrace,
+        function_bindings,
+        cell_runner,
+        host_trace,
+        magic_line,
+        magics.gputrace_magic,
+        traced,
+    ),
 }
 """Modules that each kind of block goes through outside of its own traced code, in this thread."""
 COUNT = """

@@ -55,13 +55,13 @@ def test_kernel_objects_exist_only_while_a_trace_runs(build, run, in_kernel, lef
 
 def test_a_failure_while_attaching_leaves_nothing(build, left_behind, monkeypatch):
     from accel_magic import MachineError
-    from accel_magic.kernel import bpf as syscalls
+    from accel_magic.kernel import bpf_syscalls
 
     def refuse(*_, **__):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(syscalls, "link_uprobe_multi", refuse)
-    monkeypatch.setattr(syscalls, "link_perf_event", refuse)
+    monkeypatch.setattr(bpf_syscalls, "link_uprobe_multi", refuse)
+    monkeypatch.setattr(bpf_syscalls, "link_perf_event", refuse)
     with raises("machine.no-privilege", MachineError) as caught, trace(GETPPID, f"uprobe:{build('calls')}:leaf"):
         pytest.fail("the block must not run")
     monkeypatch.undo()
@@ -335,7 +335,7 @@ def test_hundreds_of_traces_leak_no_descriptors_memory_or_kernel_objects(build, 
 
 def test_the_reader_process_keeps_no_descriptors_of_an_ended_trace(tmp_path):
     import accel_magic
-    from accel_magic.recording.reader import client as reader
+    from accel_magic.recording.reader import reader_client
 
     program = tmp_path / "count.bpf.c"
     program.write_text(
@@ -355,7 +355,7 @@ def test_the_reader_process_keeps_no_descriptors_of_an_ended_trace(tmp_path):
 
     def held():
         names = []
-        for entry in Path(f"/proc/{reader.shared().pid}/fd").iterdir():
+        for entry in Path(f"/proc/{reader_client.shared().pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
                 names.append(str(entry.readlink()))
         return [name for name in names if "bpf" in name or "memfd:re" in name or "memfd:samples" in name]

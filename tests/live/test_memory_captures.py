@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import accel_magic
-from accel_magic.probes import matching as match
+from accel_magic.probes import matching
 from accel_magic.probes.plan import Plan
 from tests.support.errors import raises
 
@@ -75,7 +75,7 @@ def test_values_at_return_need_a_latency_probe(library):
 
 def totals_of(library, probe, monkeypatch, **options):
     """The kernel's sum. Only presets use totals, so the plan is modified here."""
-    plans = match.make_plan
+    plans = matching.make_plan
 
     def with_total(*args, **kwargs):
         plan = plans(*args, **kwargs)

@@ -6,7 +6,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.lab.accelerator import PolicyRefusedError
-from accel_magic.policies import attached, policy
+from accel_magic.policies import driver_engine, policy
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.live
 
 def test_the_kernel_refuses_a_policy_for_a_driver_that_is_not_here(tmp_path, monkeypatch):
     try:
-        attached.loader(tmp_path)
+        driver_engine.loader(tmp_path)
     except MachineError as error:
         pytest.skip(f"there is no loader: {error}")
     if Path("/sys/kernel/btf/nvidia_uvm").exists():
@@ -24,6 +24,6 @@ def test_the_kernel_refuses_a_policy_for_a_driver_that_is_not_here(tmp_path, mon
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     before = len(list(Path("/proc/self/fd").iterdir()))
     with raises("policy.refused-by-kernel", PolicyRefusedError, match="bpf_gpu_request_reorder"):
-        attached.OnDriver(policy.load("lru"))
+        driver_engine.OnDriver(policy.load("lru"))
     assert list(temporary.iterdir()) == []
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -16,8 +16,8 @@ import pytest
 
 import accel_magic
 from accel_magic import MachineError, ProbeError, ProgramError, TraceStateError, trace, trace_program
-from accel_magic.kernel.load import maps as map_reading
-from accel_magic.kernel.load.maps import possible_cpus
+from accel_magic.kernel.load import bpf_maps
+from accel_magic.kernel.load.bpf_maps import possible_cpus
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
@@ -151,9 +151,9 @@ def test_maps_are_read_completely_in_small_batches_and_without_batch_support(sou
     def refuse(*_, **__):
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(map_reading, "_BATCH", 64)
+    monkeypatch.setattr(bpf_maps, "_BATCH", 64)
     if batches == "none":
-        monkeypatch.setattr(map_reading.syscalls, "map_lookup_batch", refuse)
+        monkeypatch.setattr(bpf_maps.syscalls, "map_lookup_batch", refuse)
     with trace_program(source(LEAVES), f"am_on_leaf=uprobe:{build('calls')}:leaf") as t:
         run(build("calls"), 2, 1000)
     maps = t.result.maps

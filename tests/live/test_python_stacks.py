@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.engine.session import attach
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.stacks.python_layout import MOST_FRAMES
 from accel_magic.kernel.stacks.python_names import GONE
 from accel_magic.probes.matching import make_plan
@@ -29,7 +29,7 @@ SEEN = defaultdict(list)
 def note():
     """Store the caller's stack as reported by Python, outermost first."""
     stack = [
-        Frame(frame.f_code.co_qualname, Kind.PYTHON, frame.f_code.co_filename, line)
+        Frame(frame.f_code.co_qualname, FrameKind.PYTHON, frame.f_code.co_filename, line)
         for frame, line in traceback.walk_stack(sys._getframe(1))
     ]
     SEEN[threading.get_native_id()].append(tuple(reversed(stack)))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from accel_magic import AccelMagicError, MachineError, ProbeError, ProgramError, RecordingError, trace
 from accel_magic.api.trace_options import Options
 from accel_magic.kernel import features
-from accel_magic.kernel.attach.source import generate
-from accel_magic.magics.ktrace import parse
-from accel_magic.magics.line import HelpRequested
+from accel_magic.kernel.attach.plan_source import generate
+from accel_magic.magics.ktrace_magic import parse
+from accel_magic.magics.magic_line import HelpRequested
 from tests.support.errors import raises
 from tests.support.thorough import THOROUGH
 
@@ -208,13 +208,13 @@ def test_a_damaged_or_foreign_recording_is_a_typed_error(tmp_path):
 
 
 def test_programs_rejected_by_the_verifier_are_shown_with_the_offending_lines():
-    from accel_magic.kernel import bpf as syscalls
-    from accel_magic.kernel.load import relocation as link
+    from accel_magic.kernel import bpf_syscalls
+    from accel_magic.kernel.load import relocation
 
     # r0 = *(u64 *)(r1 + 32512); exit: no tracepoint record is that long.
     code = bytes.fromhex("7910007f00000000") + bytes.fromhex("9500000000000000")
     with raises("program.verifier-refused", ProgramError) as caught:
-        link.load(syscalls.PROG_TRACEPOINT, {"am_refused": code}, {}, name="am_refused")
+        relocation.load(bpf_syscalls.PROG_TRACEPOINT, {"am_refused": code}, {}, name="am_refused")
 
     assert "am_refused" in caught.value.what
     assert "invalid bpf_context access off=32512" in caught.value.why

@@ -11,7 +11,7 @@ import pytest
 
 from accel_magic import ProbeError, demangle, trace
 from accel_magic.kernel.bcc import compiler
-from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader import reader_client
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -196,7 +196,7 @@ def test_the_tracers_own_processes_are_never_counted(build, run):
     with trace("t:raw_syscalls:sys_enter", scope="all") as t:
         run(build("naps"), 1, 20, 5000)
 
-    assert {reader.shared().pid, compiler.start()}.isdisjoint(t.result.events["pid"])
+    assert {reader_client.shared().pid, compiler.start()}.isdisjoint(t.result.events["pid"])
     assert len(t.result.events) > 20
 
 

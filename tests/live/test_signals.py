@@ -8,8 +8,7 @@ import time
 import pytest
 
 from accel_magic import trace
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import features
+from accel_magic.kernel import bpf_syscalls, features
 from accel_magic.kernel.load import shared_functions
 
 pytestmark = pytest.mark.live
@@ -51,11 +50,11 @@ def test_a_program_is_loaded_despite_signals_faster_than_verification(ticking):
     move = bytes.fromhex("b700000000000000")
     program = move * 200_000 + bytes.fromhex("9500000000000000")
     began = time.monotonic()
-    os.close(syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, program))
+    os.close(bpf_syscalls.prog_load(bpf_syscalls.PROG_RAW_TRACEPOINT, program))
     took_s = time.monotonic() - began
     ticks = ticking(20 / took_s)
     while len(ticks) < 5:  # each load takes as long as 20 of them
-        os.close(syscalls.prog_load(syscalls.PROG_RAW_TRACEPOINT, program))
+        os.close(bpf_syscalls.prog_load(bpf_syscalls.PROG_RAW_TRACEPOINT, program))
 
     assert ticks
 

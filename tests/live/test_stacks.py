@@ -19,13 +19,13 @@ from accel_magic.engine.session import attach
 from accel_magic.kernel import features
 from accel_magic.kernel.attach import stack_maps
 from accel_magic.kernel.attach import stack_maps as stack_watch
-from accel_magic.kernel.attach.engine import KernelEngine
-from accel_magic.kernel.attach.source import generate
+from accel_magic.kernel.attach.kernel_engine import KernelEngine
+from accel_magic.kernel.attach.plan_source import generate
 from accel_magic.kernel.load import shared_functions
-from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.kernel.stacks.frames import FrameKind
 from accel_magic.probes.plan import Capture
 from accel_magic.recording import handover
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 
 pytestmark = pytest.mark.live
 
@@ -74,12 +74,12 @@ def test_the_caller_of_an_entered_function_appears_exactly_once(build, kept, not
         child = subprocess.Popen([program, "30", "20"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"done\n"
     child.communicate()
-    innermost = {tuple(names(frames, Kind.NATIVE)[-2:]) for frames in t.result.stacks["frames"]}
+    innermost = {tuple(names(frames, FrameKind.NATIVE)[-2:]) for frames in t.result.stacks["frames"]}
 
     assert innermost == {("by_one", "leaf")}
     assert t.result.stacks["hits"].sum() == 50
     if kept == "-O0":
-        longest = names(max(t.result.stacks["frames"], key=len), Kind.NATIVE)
+        longest = names(max(t.result.stacks["frames"], key=len), FrameKind.NATIVE)
         assert longest[-4:] == ["main", "by_two", "by_one", "leaf"]
 
 
@@ -91,14 +91,14 @@ def test_python_lines_have_their_calls_and_their_time(nothing_attached):
     table = result.by_stack("sys_enter_getppid")
     own = {}
     for frames, hits in zip(table["frames"], table["hits"], strict=True):
-        caller = names(frames, Kind.PYTHON)[-2:]
+        caller = names(frames, FrameKind.PYTHON)[-2:]
         own[tuple(caller)] = own.get(tuple(caller), 0) + hits
 
     assert result.hits == 400
     assert own == {("one_way", "by_hand"): 300, ("other_way", "by_hand"): 100}
     assert set(table["where"]) == {f"by_hand ({HERE}:{by_hand.__code__.co_firstlineno + 2})"}
     assert table["total_ns"].sum() == result.events["duration_ns"].sum()
-    kernel = names(table["frames"][0], Kind.KERNEL)
+    kernel = names(table["frames"][0], FrameKind.KERNEL)
     assert kernel[-1] == "do_syscall_64"
     assert not [name for name in kernel if "bpf" in name or "trace" in name]
     assert [frame.kind for frame in table["frames"][0]] == sorted(frame.kind for frame in table["frames"][0])
@@ -145,10 +145,10 @@ def test_kernels_without_loops_give_the_same_stacks(monkeypatch, loops, nothing_
     table = t.result.stacks.sort_values("hits")
 
     assert table["hits"].tolist() == [1, 50]
-    cut, whole = (names(frames, Kind.PYTHON) for frames in table["frames"])
+    cut, whole = (names(frames, FrameKind.PYTHON) for frames in table["frames"])
     assert cut == ["[callers beyond 127 frames]", *["deep"] * 127]
     assert whole[-5:] == ["test_kernels_without_loops_give_the_same_stacks", *["deep"] * 4]
-    assert [names(frames, Kind.KERNEL)[-1] for frames in table["frames"]] == ["do_syscall_64"] * 2
+    assert [names(frames, FrameKind.KERNEL)[-1] for frames in table["frames"]] == ["do_syscall_64"] * 2
 
 
 def test_many_different_functions_with_all_stacks_fit_in_one_program_on_kernels_with_loops(nothing_attached):
@@ -198,7 +198,7 @@ def test_code_freed_before_the_end_keeps_its_name(nothing_attached):
         del space
         filler = [compile(f"def f{at}(): return {at}", "filler", "exec") for at in range(2000)]
     assert len(filler) == 2000
-    assert names(t.result.stacks["frames"][0], Kind.PYTHON)[-1] == "passing"
+    assert names(t.result.stacks["frames"][0], FrameKind.PYTHON)[-1] == "passing"
 
 
 def test_a_process_that_ends_during_the_trace_has_names_if_it_lived_long_enough(build, nothing_attached):
@@ -209,7 +209,7 @@ def test_a_process_that_ends_during_the_trace_has_names_if_it_lived_long_enough(
         time.sleep(0.6)
         child.communicate()
     assert t.result.stacks["hits"].sum() == 5
-    assert "leaf" in names(t.result.stacks["frames"][0], Kind.NATIVE)
+    assert "leaf" in names(t.result.stacks["frames"][0], FrameKind.NATIVE)
 
 
 def test_an_interrupt_during_name_lookup_leaves_addresses_and_all_counts(monkeypatch, nothing_attached):
@@ -226,9 +226,9 @@ def test_an_interrupt_during_name_lookup_leaves_addresses_and_all_counts(monkeyp
     (frames,) = t.result.stacks["frames"]
 
     assert t.result.hits == 3
-    assert names(frames, Kind.PYTHON)[-2:] == ["one_way", "by_hand"]
-    assert all(re.fullmatch("0x[0-9a-f]+", name) for name in names(frames, Kind.KERNEL, Kind.NATIVE))
-    assert names(frames, Kind.KERNEL)
+    assert names(frames, FrameKind.PYTHON)[-2:] == ["one_way", "by_hand"]
+    assert all(re.fullmatch("0x[0-9a-f]+", name) for name in names(frames, FrameKind.KERNEL, FrameKind.NATIVE))
+    assert names(frames, FrameKind.KERNEL)
     assert any("interrupt" in note for note in t.result.plan.notes)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -321,7 +321,7 @@ def native_of(program, probe, *arguments):
         assert child.stdout.readline() == b"done\n"
     child.communicate()
     assert set(t.result.events["pid"]) == {child.pid}
-    return t.result, [names(frames, Kind.NATIVE) for frames in t.result.stacks["frames"]]
+    return t.result, [names(frames, FrameKind.NATIVE) for frames in t.result.stacks["frames"]]
 
 
 @pytest.mark.parametrize("probe", ["syscall", "function"])
@@ -374,10 +374,10 @@ def test_a_stack_that_just_fits_is_not_truncated(build, monkeypatch, nothing_att
 def test_a_truncated_kernel_stack_is_marked(monkeypatch, nothing_attached):
     with trace(GETPPID, stacks="kernel") as t:
         os.getppid()
-    whole = names(t.result.stacks["frames"][0], Kind.KERNEL)
+    whole = names(t.result.stacks["frames"][0], FrameKind.KERNEL)
     monkeypatch.setattr(stack_maps, "native_frames", lambda: 3)
     with trace(GETPPID, stacks="kernel") as t:
         os.getppid()
-    cut = names(t.result.stacks["frames"][0], Kind.KERNEL)
+    cut = names(t.result.stacks["frames"][0], FrameKind.KERNEL)
     assert cut[0] == "[callers beyond 3 frames]"
     assert "[callers beyond 3 frames]" not in whole

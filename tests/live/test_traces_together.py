@@ -349,15 +349,15 @@ def test_launches_and_events_have_one_time_base(launch):
 
 def test_an_event_during_a_launch_is_assigned_to_it(launch, monkeypatch):
     """On the CPU device a launch runs in the launching thread, so a call can be made inside it."""
-    from accel_magic.devices.sim import Device
+    from accel_magic.devices.sim import SimulatedDevice
 
-    run = Device.launch
+    run = SimulatedDevice.launch
 
     def with_a_call(*arguments, **named):
         calls(2)
         return run(*arguments, **named)
 
-    monkeypatch.setattr(Device, "launch", with_a_call)
+    monkeypatch.setattr(SimulatedDevice, "launch", with_a_call)
     with gpu() as g, accel_magic.trace(GETPPID) as t:
         calls(1)
         launch(2)

@@ -10,10 +10,10 @@ import pytest
 
 import accel_magic
 from accel_magic import trace
-from accel_magic.kernel.attach import waits as wait_map
+from accel_magic.kernel.attach import waits
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.syscall_numbers import NUMBERS
-from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader import reader_client
 from tests.support.clocks import machine_ns, sampling_error_ns
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
@@ -188,7 +188,7 @@ def test_system_wide_waits_exclude_the_tracer_and_kernel_threads_have_no_system_
         time.sleep(0.5)
 
     events = t.result.events
-    assert {reader.shared().pid, compiler.start()}.isdisjoint(events["pid"])
+    assert {reader_client.shared().pid, compiler.start()}.isdisjoint(events["pid"])
     assert 0 not in set(events["tid"])
     of_kernel = events[events["comm"].str.startswith(("kworker", "rcu_", "ksoftirqd")) & (events["function"] == "wait")]
     assert len(of_kernel) > 0
@@ -228,7 +228,7 @@ def test_a_filter_on_the_duration_applies_to_counts(build, run):
 
 
 def test_waits_dropped_by_a_full_table_are_counted(build, run, monkeypatch):
-    monkeypatch.setattr(wait_map, "MOST_WAITS", 4)
+    monkeypatch.setattr(waits, "MOST_WAITS", 4)
     program = build("naps")
 
     with trace("offcpu", filter="comm == 'naps'") as t:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from accel_magic.broker import messages
+from accel_magic.broker import broker_messages
 from tests.support import users
 
 _CONNECT = """
@@ -53,7 +53,7 @@ def ask(connection, data, files=()):
     try:
         socket.send_fds(connection, [len(data).to_bytes(4, "little")], files)
         connection.sendall(data)
-        answer, descriptors = messages.receive(connection, largest=1 << 26, timeout_s=60)
+        answer, descriptors = broker_messages.receive(connection, largest=1 << 26, timeout_s=60)
     except ConnectionError:
         return None
     connection.settimeout(60)

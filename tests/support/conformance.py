@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError, ProgramError
 from accel_magic.gpu.program import isa
-from accel_magic.gpu.program.model import Function, Program
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram
 from tests.support.host_device import compile_programs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.program.isa import Code, Instruction
+    from accel_magic.gpu.program.isa import Code, EbpfInstruction
 
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 
 
-def program_of(code: bytes, name: str = "program") -> Program:
+def program_of(code: bytes, name: str = "program") -> EbpfProgram:
     """Split bytecode in the kernel's format into functions, which start at the targets of local calls.
 
     Args:
@@ -58,13 +58,13 @@ def program_of(code: bytes, name: str = "program") -> Program:
     places = {start: place for place, start in enumerate(starts)}
     ends = [*starts[1:], len(decoded)]
     functions = [
-        Function(f"function_{place}", _relocated(decoded, start, end, places), (None,) * (end - start))
+        EbpfFunction(f"function_{place}", _relocated(decoded, start, end, places), (None,) * (end - start))
         for place, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
-    return Program(name, "", tuple(functions))
+    return EbpfProgram(name, "", tuple(functions))
 
 
-def _is_local_call(instruction: Instruction) -> bool:
+def _is_local_call(instruction: EbpfInstruction) -> bool:
     return instruction.opcode == isa.CALL and instruction.src == isa.CALL_LOCAL
 
 
@@ -152,7 +152,7 @@ def _bytes_of(text: str, what: str) -> bytes:
         ) from None
 
 
-def _list(program: Program) -> None:
+def _list(program: EbpfProgram) -> None:
     for function in program.functions:
         print(f"{function.name}:", file=sys.stderr)
         for slot, one in enumerate(function.code):

@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from accel_magic.gpu.program import isa
-from accel_magic.gpu.program.isa import Alu, DataReference, Instruction, Jump, MapReference
-from accel_magic.gpu.program.model import Function, Program
+from accel_magic.gpu.program.isa import Alu, DataReference, EbpfInstruction, Jump, MapReference
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram
 from tests.support.conformance import program_of
 
 ARITHMETIC = {
@@ -38,7 +38,7 @@ DATA = ".data"
 class Line(NamedTuple):
     """One line of assembler: its instruction, and the label that it jumps to."""
 
-    instruction: Instruction
+    instruction: EbpfInstruction
     label: str = ""
 
 
@@ -66,10 +66,10 @@ def program(text, name="program"):
     whole = program_of(assemble(text), name)
     wide = iter([line.instruction for line in _lines(text) if line.instruction.wide])
     functions = [
-        Function(one.name, tuple(next(wide) if each and each.wide else each for each in one.code), one.lines)
+        EbpfFunction(one.name, tuple(next(wide) if each and each.wide else each for each in one.code), one.lines)
         for one in whole.functions
     ]
-    return Program(name, "gpu/exit", tuple(functions))
+    return EbpfProgram(name, "gpu/exit", tuple(functions))
 
 
 def _lines(text):
@@ -84,7 +84,7 @@ def _resolved(slot, line, labels):
     by_immediate = line.instruction.opcode in (isa.JA32, isa.CALL)
     i = line.instruction
     offset, imm = (0, distance) if by_immediate else (distance, i.imm)
-    return Instruction(i.opcode, i.dst, i.src, offset, imm)
+    return EbpfInstruction(i.opcode, i.dst, i.src, offset, imm)
 
 
 def _register(word):
@@ -117,42 +117,42 @@ def _line(words):
 def _wide(found, operands):
     kind, _, rest = operands[1].partition(":")
     if kind == "map":
-        return Line(Instruction(isa.LD_IMM64, _register(operands[0]), reference=MapReference(rest)))
+        return Line(EbpfInstruction(isa.LD_IMM64, _register(operands[0]), reference=MapReference(rest)))
     if kind == "data":
         name, offset = rest.split("+")
-        return Line(Instruction(isa.LD_IMM64, _register(operands[0]), reference=DataReference(name, int(offset))))
-    return Line(Instruction(isa.LD_IMM64, _register(operands[0]), imm=_imm(operands[1], 64)))
+        return Line(EbpfInstruction(isa.LD_IMM64, _register(operands[0]), reference=DataReference(name, int(offset))))
+    return Line(EbpfInstruction(isa.LD_IMM64, _register(operands[0]), imm=_imm(operands[1], 64)))
 
 
 def _call(found, operands):
     if operands[0] == "local":
-        return Line(Instruction(isa.CALL, src=isa.CALL_LOCAL), operands[1])
+        return Line(EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL), operands[1])
     if operands[0].startswith("%"):
-        return Line(Instruction(isa.CALLX, _register(operands[0])))
-    return Line(Instruction(isa.CALL, imm=_imm(operands[0])))
+        return Line(EbpfInstruction(isa.CALLX, _register(operands[0])))
+    return Line(EbpfInstruction(isa.CALL, imm=_imm(operands[0])))
 
 
 def _byte_order(found, operands):
     kind = {"le": isa.ALU, "be": isa.ALU | isa.SOURCE_X}.get(found[1], isa.ALU64)
-    return Line(Instruction(Alu.END | kind, _register(operands[0]), imm=int(found[2])))
+    return Line(EbpfInstruction(Alu.END | kind, _register(operands[0]), imm=int(found[2])))
 
 
 def _extending(found, operands):
     kind = isa.ALU if found[2] == "32" else isa.ALU64
     dst, src = map(_register, operands)
-    return Line(Instruction(Alu.MOV | isa.SOURCE_X | kind, dst, src, int(found[1])))
+    return Line(EbpfInstruction(Alu.MOV | isa.SOURCE_X | kind, dst, src, int(found[1])))
 
 
 def _condition(found, operands):
     bit, src, imm = _operand(operands[1])
     kind = isa.JMP32 if found[2] else isa.JMP
-    return Line(Instruction(JUMPS[found[1]] | bit | kind, _register(operands[0]), src, 0, imm), operands[2])
+    return Line(EbpfInstruction(JUMPS[found[1]] | bit | kind, _register(operands[0]), src, 0, imm), operands[2])
 
 
 def _arithmetic(found, operands):
     bit, src, imm = _operand(operands[1]) if len(operands) > 1 else (0, 0, 0)
     opcode = ARITHMETIC[found[2]] | bit | (isa.ALU if found[3] == "32" else isa.ALU64)
-    return Line(Instruction(opcode, _register(operands[0]), src, int(bool(found[1])), imm))
+    return Line(EbpfInstruction(opcode, _register(operands[0]), src, int(bool(found[1])), imm))
 
 
 def _access(name, size, operands):
@@ -160,11 +160,11 @@ def _access(name, size, operands):
     if name in ("ldx", "ldxs"):
         mode = isa.MODE_MEM if name == "ldx" else isa.MODE_MEMSX
         src, offset = _memory(operands[1])
-        return Instruction(isa.LDX | mode | code, _register(operands[0]), src, offset)
+        return EbpfInstruction(isa.LDX | mode | code, _register(operands[0]), src, offset)
     dst, offset = _memory(operands[0])
     if name == "st":
-        return Instruction(isa.ST | isa.MODE_MEM | code, dst, 0, offset, _imm(operands[1]))
-    return Instruction(isa.STX | isa.MODE_MEM | code, dst, _register(operands[1]), offset)
+        return EbpfInstruction(isa.ST | isa.MODE_MEM | code, dst, 0, offset, _imm(operands[1]))
+    return EbpfInstruction(isa.STX | isa.MODE_MEM | code, dst, _register(operands[1]), offset)
 
 
 def _atomic(words):
@@ -174,15 +174,15 @@ def _atomic(words):
     imm = ATOMICS[name[:-2] if narrow else name] | (isa.FETCH if fetch else 0)
     dst, offset = _memory(where)
     code = 0 if narrow else 0x18
-    return Instruction(isa.STX | isa.MODE_ATOMIC | code, dst, _register(register), offset, imm)
+    return EbpfInstruction(isa.STX | isa.MODE_ATOMIC | code, dst, _register(register), offset, imm)
 
 
 _FORMS = {
-    "exit": lambda found, operands: Line(Instruction(isa.EXIT)),
+    "exit": lambda found, operands: Line(EbpfInstruction(isa.EXIT)),
     "lddw": _wide,
     "call": _call,
-    "ja": lambda found, operands: Line(Instruction(isa.JA), operands[0]),
-    "ja32": lambda found, operands: Line(Instruction(isa.JA32), operands[0]),
+    "ja": lambda found, operands: Line(EbpfInstruction(isa.JA), operands[0]),
+    "ja32": lambda found, operands: Line(EbpfInstruction(isa.JA32), operands[0]),
     "lock": lambda found, operands: Line(_atomic(operands)),
     r"(le|be|b?swap)(16|32|64)": _byte_order,
     r"movsx(8|16|32)(32|64)": _extending,
@@ -227,9 +227,9 @@ class Generator:
 
     def constant(self, register):
         if self.random.random() < 0.4:
-            return Instruction(Alu.MOV | isa.ALU64, register, imm=self.number())
+            return EbpfInstruction(Alu.MOV | isa.ALU64, register, imm=self.number())
         value = self.random.choice((self.random.getrandbits(64), self.number() & (1 << 64) - 1, 1 << 63, 0x80000000))
-        return Instruction(isa.LD_IMM64, register, imm=value)
+        return EbpfInstruction(isa.LD_IMM64, register, imm=value)
 
     def arithmetic(self, leave=()):
         operation = self.random.choice([*ARITHMETIC.values(), "sdiv", "smod", "movsx", "end"])
@@ -237,22 +237,22 @@ class Generator:
         dst = self.register(leave=leave)
         if operation == "end":
             form = self.random.choice((isa.ALU, isa.ALU | isa.SOURCE_X, isa.ALU64))
-            return Item([Instruction(Alu.END | form, dst, imm=self.random.choice((16, 32, 64)))])
+            return Item([EbpfInstruction(Alu.END | form, dst, imm=self.random.choice((16, 32, 64)))])
         if operation == "movsx":
             bits = self.random.choice((8, 16) if kind == isa.ALU else (8, 16, 32))
-            return Item([Instruction(Alu.MOV | isa.SOURCE_X | kind, dst, self.register(), bits)])
+            return Item([EbpfInstruction(Alu.MOV | isa.SOURCE_X | kind, dst, self.register(), bits)])
         if operation == Alu.NEG:
-            return Item([Instruction(Alu.NEG | kind, dst)])
+            return Item([EbpfInstruction(Alu.NEG | kind, dst)])
         signed = operation in ("sdiv", "smod")
         operation = {"sdiv": Alu.DIV, "smod": Alu.MOD}.get(operation, operation)
         if self.random.random() < 0.5:
-            return Item([Instruction(operation | isa.SOURCE_X | kind, dst, self.register(), int(signed))])
+            return Item([EbpfInstruction(operation | isa.SOURCE_X | kind, dst, self.register(), int(signed))])
         imm = self.number()
         if operation in (Alu.DIV, Alu.MOD):
             imm = imm or 3
         if operation in (Alu.LSH, Alu.RSH, Alu.ARSH):
             imm = self.random.randrange(64 if kind == isa.ALU64 else 32)
-        return Item([Instruction(operation | kind, dst, 0, int(signed), imm)])
+        return Item([EbpfInstruction(operation | kind, dst, 0, int(signed), imm)])
 
     def place(self, size, *, context=True):
         """Choose `size` bytes of memory: (preparing instructions, base register, offset)."""
@@ -267,10 +267,10 @@ class Generator:
     def data(self, base, size):
         offset = size * self.random.randrange(DATA_SIZE // size)
         split = self.random.choice((0, offset))
-        before = [Instruction(isa.LD_IMM64, base, imm=0, reference=DataReference(DATA, split))]
+        before = [EbpfInstruction(isa.LD_IMM64, base, imm=0, reference=DataReference(DATA, split))]
         if split == offset and self.random.random() < 0.3:
             index, mask = self.index(base, size, DATA_SIZE - offset)
-            return [*before, mask, Instruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, index)], base, 0
+            return [*before, mask, EbpfInstruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, index)], base, 0
         return before, base, offset - split
 
     def moved(self, base, size, *, main):
@@ -282,37 +282,37 @@ class Generator:
         """
         offset = size * self.random.randint(1, _STACK // size)
         split = self.random.randrange(0, 100)
-        copy = Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, base, FRAME)
-        add_frame = Instruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, FRAME)
+        copy = EbpfInstruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, base, FRAME)
+        add_frame = EbpfInstruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, FRAME)
         form = self.random.choice(("add", "unknown", *(("number", "unknown number") if main else ())))
         if form == "add":
-            return [copy, Instruction(Alu.ADD | isa.ALU64, base, imm=split - offset)], base, -split
+            return [copy, EbpfInstruction(Alu.ADD | isa.ALU64, base, imm=split - offset)], base, -split
         if form == "number":
-            return [Instruction(Alu.MOV | isa.ALU64, base, imm=-offset), add_frame], base, 0
+            return [EbpfInstruction(Alu.MOV | isa.ALU64, base, imm=-offset), add_frame], base, 0
         index, mask = self.index(base, size, offset)
         if form == "unknown":
-            return [mask, copy, Instruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, index)], base, -offset
-        copy = Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, base, index)
+            return [mask, copy, EbpfInstruction(Alu.ADD | isa.SOURCE_X | isa.ALU64, base, index)], base, -offset
+        copy = EbpfInstruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, base, index)
         return [mask, copy, add_frame], base, -offset
 
     def index(self, base, size, room):
         """Return (a register, the instruction that makes it a multiple of `size`, at most `room` - `size`)."""
         register = self.register(leave={base})
         most = 1 << max(room - size, 0).bit_length() - 1 if room > size else 0
-        return register, Instruction(Alu.AND | isa.ALU64, register, imm=max(most - 1, 0) & -size)
+        return register, EbpfInstruction(Alu.AND | isa.ALU64, register, imm=max(most - 1, 0) & -size)
 
     def access(self, *, context=True):
         code, size = self.random.choice(list(SIZES.values()))
         before, base, offset = self.place(size, context=context)
         form = self.random.choice(("load", "sign", "store", "constant"))
         if form == "sign" and size < 8:
-            made = Instruction(isa.LDX | isa.MODE_MEMSX | code, self.register(), base, offset)
+            made = EbpfInstruction(isa.LDX | isa.MODE_MEMSX | code, self.register(), base, offset)
         elif form in ("load", "sign"):
-            made = Instruction(isa.LDX | isa.MODE_MEM | code, self.register(), base, offset)
+            made = EbpfInstruction(isa.LDX | isa.MODE_MEM | code, self.register(), base, offset)
         elif form == "store":
-            made = Instruction(isa.STX | isa.MODE_MEM | code, base, self.register(leave={base}), offset)
+            made = EbpfInstruction(isa.STX | isa.MODE_MEM | code, base, self.register(leave={base}), offset)
         else:
-            made = Instruction(isa.ST | isa.MODE_MEM | code, base, 0, offset, self.number())
+            made = EbpfInstruction(isa.ST | isa.MODE_MEM | code, base, 0, offset, self.number())
         return Item(self.closed(before, base, made))
 
     def atomic(self, *, context=True):
@@ -324,11 +324,11 @@ class Generator:
         imm = self.random.choice(list(ATOMICS.values()))
         fetch = isa.FETCH if self.random.random() < 0.5 else 0
         src = self.register(leave={base})
-        made = Instruction(isa.STX | isa.MODE_ATOMIC | code, base, src, offset, imm | fetch)
+        made = EbpfInstruction(isa.STX | isa.MODE_ATOMIC | code, base, src, offset, imm | fetch)
         item = self.closed(before, base, made)
         if imm == isa.CMPXCHG and size == 4:
             # Linux 6.18 may fail to zero-extend r0 if it is read only after a jump: read it at once.
-            item.insert(item.index(made) + 1, Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, src, 0))
+            item.insert(item.index(made) + 1, EbpfInstruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, src, 0))
         return Item(item)
 
     def closed(self, before, base, made):
@@ -340,15 +340,15 @@ class Generator:
         forward = self.random.randint(1, most)
         if self.random.random() < 0.2:
             # Code skipped by a `ja` must be reachable: a condition skips the `ja`.
-            always = Instruction(self.random.choice((isa.JA, isa.JA32)))
+            always = EbpfInstruction(self.random.choice((isa.JA, isa.JA32)))
             return Item([self.condition(1), always], forward)
         return Item([self.condition(0)], forward)
 
     def condition(self, distance):
         opcode = self.random.choice(list(JUMPS.values())) | self.random.choice((isa.JMP, isa.JMP32))
         if self.random.random() < 0.5:
-            return Instruction(opcode | isa.SOURCE_X, self.register(), self.register(), distance)
-        return Instruction(opcode, self.register(), 0, distance, self.number())
+            return EbpfInstruction(opcode | isa.SOURCE_X, self.register(), self.register(), distance)
+        return EbpfInstruction(opcode, self.register(), 0, distance, self.number())
 
     def loop(self):
         counter = self.register()
@@ -356,10 +356,10 @@ class Generator:
         length = sum(1 + one.wide for one in body)
         return Item(
             [
-                Instruction(Alu.MOV | isa.ALU64, counter, imm=self.random.randint(1, 5)),
+                EbpfInstruction(Alu.MOV | isa.ALU64, counter, imm=self.random.randint(1, 5)),
                 *body,
-                Instruction(Alu.SUB | isa.ALU64, counter, imm=1),
-                Instruction(Jump.JNE | isa.JMP, counter, 0, -length - 2, 0),
+                EbpfInstruction(Alu.SUB | isa.ALU64, counter, imm=1),
+                EbpfInstruction(Jump.JNE | isa.JMP, counter, 0, -length - 2, 0),
             ]
         )
 
@@ -368,7 +368,7 @@ class Generator:
         return self.call_of(place)
 
     def call_of(self, place):
-        return Item([Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=place), *map(self.constant, _SCRATCH)])
+        return Item([EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=place), *map(self.constant, _SCRATCH)])
 
     def body(self, length, functions, *, context):
         """Generate the items of a body; conditional jumps skip some of them."""
@@ -391,34 +391,34 @@ class Generator:
 
     def function(self, name, length, functions, *, main):
         """Generate a function: set registers and stack, run the body; main also stores all registers to the context."""
-        given_context = Instruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, _CONTEXT_REGISTER, 1)
+        given_context = EbpfInstruction(Alu.MOV | isa.SOURCE_X | isa.ALU64, _CONTEXT_REGISTER, 1)
         if self.context:
             reference = DataReference(self.context, 0)
-            given_context = Instruction(isa.LD_IMM64, _CONTEXT_REGISTER, reference=reference)
+            given_context = EbpfInstruction(isa.LD_IMM64, _CONTEXT_REGISTER, reference=reference)
         start = [given_context] if main else []
         given = () if main else _SCRATCH
         for place, register in enumerate(one for one in _FREE if one not in given):
-            load = Instruction(isa.LDX | isa.MODE_MEM | 0x18, register, _CONTEXT_REGISTER, 8 * place)
+            load = EbpfInstruction(isa.LDX | isa.MODE_MEM | 0x18, register, _CONTEXT_REGISTER, 8 * place)
             start.append(load if main and self.random.random() < 0.6 else self.constant(register))
         whole = isa.STX | isa.MODE_MEM | 0x18
-        start += [Instruction(whole, FRAME, self.register(), -offset) for offset in range(8, _STACK + 1, 8)]
+        start += [EbpfInstruction(whole, FRAME, self.register(), -offset) for offset in range(8, _STACK + 1, 8)]
         results = []
         if main:
             results = [
-                Instruction(whole, _CONTEXT_REGISTER, register, 8 * place) for place, register in enumerate(_FREE)
+                EbpfInstruction(whole, _CONTEXT_REGISTER, register, 8 * place) for place, register in enumerate(_FREE)
             ]
         calls = [self.call_of(place) for place in range(1, functions + 1)]  # the kernel requires all to be called
-        end = Item([*results, Instruction(isa.EXIT)])
+        end = Item([*results, EbpfInstruction(isa.EXIT)])
         items = [Item(start), *self.body(length, functions, context=main), *calls, end]
         code = _laid_out(items)
-        return Function(name, code, (None,) * len(code))
+        return EbpfFunction(name, code, (None,) * len(code))
 
     def program(self, name):
         """Generate a program of one to three functions."""
         functions = self.random.choice((0, 0, 1, 2))
         others = [self.function(f"f{n}", self.random.randint(2, 10), 0, main=False) for n in range(1, functions + 1)]
         main = self.function("main", self.random.randint(8, 40), functions, main=True)
-        return Program(name, "", (main, *others))
+        return EbpfProgram(name, "", (main, *others))
 
 
 def _laid_out(items):
@@ -430,7 +430,7 @@ def _laid_out(items):
         if item.forward:
             distance = starts[place + item.forward + 1] - starts[place + 1]
             by_immediate = last.opcode == isa.JA32
-            last = Instruction(
+            last = EbpfInstruction(
                 last.opcode,
                 last.dst,
                 last.src,
@@ -451,7 +451,7 @@ def flat(program, data):
             if one is None:
                 continue
             if one.opcode == isa.CALL and one.src == isa.CALL_LOCAL:
-                one = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=starts[one.imm] - slot - 1)  # noqa: PLW2901
+                one = EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=starts[one.imm] - slot - 1)  # noqa: PLW2901
             if isinstance(one.reference, DataReference):
                 # BPF_PSEUDO_MAP_VALUE: the descriptor, and the offset in the second half.
                 parts.append(

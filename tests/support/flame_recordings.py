@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from accel_magic.kernel import buckets
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, table
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.kernel.stacks.stack_table import KERNEL, PYTHON, USER, table
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
-from accel_magic.recording.flame import FlameFacts
-from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.recording.flame_data import FlameFacts
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
 
 OWN = 100
 """Process id of the notebook."""
@@ -38,7 +38,7 @@ class Maker:
         python_, native, kernel = (stacks.get(name, ()) for name in ("python", "native", "kernel"))
         native, kernel = (
             frames if isinstance(frames, int) else [Frame(name, kind, module) for name in frames]
-            for frames, kind, module in ((native, Kind.NATIVE, "/lib/libx.so"), (kernel, Kind.KERNEL, ""))
+            for frames, kind, module in ((native, FrameKind.NATIVE, "/lib/libx.so"), (kernel, FrameKind.KERNEL, ""))
         )
         keys = {
             "python_stack": self._key(PYTHON, python_),
@@ -67,14 +67,16 @@ class Maker:
         rows = sorted(self.rows, key=lambda row: row["time_ns"])
         names = sorted({row["comm"] for row in rows} | {"python"})
         plain = {"time_ns": "i8", "point": "u2", "pid": "i4", "tid": "i4"}
-        columns = {name: Column(np.array([row[name] for row in rows], kind)) for name, kind in plain.items()}
-        columns["cpu"] = Column(np.zeros(len(rows), np.int16))
-        columns["comm"] = Column(np.array([names.index(row["comm"]) for row in rows], np.int32), None, tuple(names))
+        columns = {name: EventColumn(np.array([row[name] for row in rows], kind)) for name, kind in plain.items()}
+        columns["cpu"] = EventColumn(np.zeros(len(rows), np.int16))
+        columns["comm"] = EventColumn(
+            np.array([names.index(row["comm"]) for row in rows], np.int32), None, tuple(names)
+        )
         for name, kind in {"duration_ns": "i8", "state": "u4", "syscall": "i4", "arg0": "u8", "arg1": "u8"}.items():
             valid = np.array([name in row for row in rows], np.bool_)
-            columns[name] = Column(np.array([row.get(name, 0) for row in rows], kind), valid)
+            columns[name] = EventColumn(np.array([row.get(name, 0) for row in rows], kind), valid)
         for name in ("kernel_stack", "user_stack", "python_stack"):
-            columns[name] = Column(np.array([row[name] for row in rows], "u8"))
+            columns[name] = EventColumn(np.array([row[name] for row in rows], "u8"))
         hits = np.bincount([row["point"] for row in rows], minlength=len(plan.points)).astype(np.uint64)
         zeros = np.zeros(len(plan.points), np.uint64)
         histograms = self._histograms(plan)
@@ -90,7 +92,7 @@ class Maker:
             totals=zeros,
             missed=fields.pop("missed", 0),
             histograms=histograms,
-            samples=Samples(np.array([0, duration_ns], np.int64), np.array([zeros, hits], np.uint64)),
+            samples=CounterSamples(np.array([0, duration_ns], np.int64), np.array([zeros, hits], np.uint64)),
             event_count=len(rows),
             limit_reached=False,
             load_events=lambda: Events(columns),

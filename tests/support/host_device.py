@@ -11,8 +11,8 @@ import numpy as np
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.codegen import bitcode
-from accel_magic.gpu.codegen.lowering import Target, lower_all, probe_name
-from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.codegen.lowering import BackendTarget, lower_all, probe_name
+from accel_magic.gpu.maps.map_layout import Placement
 from accel_magic.gpu.program import context
 from accel_magic.ptx import llvm
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.program.model import MapSpec, Per, Program
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec, Per
 
 NOWHERE: Final = Placement(bases=(), threads=1, losses=0, printk=0)
 """The placement of programs without maps."""
@@ -100,7 +100,7 @@ def _aligned(size: int) -> NDArray[np.uint8]:
 
 
 def compile_programs(
-    programs: Sequence[Program],
+    programs: Sequence[EbpfProgram],
     maps: Sequence[MapSpec] = (),
     placement: Placement = NOWHERE,
     *,
@@ -131,7 +131,7 @@ def compile_programs(
 
     """
     lowered = [(program, promoted, pointers or {}) for program in programs]
-    text = lower_all(lowered, maps, placement, target=Target.HOST, per=per, probes=probes)
+    text = lower_all(lowered, maps, placement, target=BackendTarget.HOST, per=per, probes=probes)
     machine = _machine(level)
     module = llvm.parse(text)
     bitcode.adopt(module, machine)

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 
 HEAD = ".version 8.6\n.target sm_80\n.address_size 64\n"
 DTYPES = {
@@ -56,7 +56,7 @@ def text(template, results, sources):
     return f"{HEAD}.visible .entry k({parameters})\n{{\n" + "\n".join(lines) + "\nret;\n}\n"
 
 
-_DEVICE = Device(1 << 26)
+_DEVICE = SimulatedDevice(1 << 26)
 _MODULES = {}
 
 

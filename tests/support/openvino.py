@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import pytest
 
 import accel_magic
-from accel_magic.itt import collector, memory
+from accel_magic.itt import collector, collector_memory
 
 HEAD = """
 import json, sys
@@ -50,7 +50,9 @@ def run(folder, script, prefix=()):
     """Run a script after `HEAD`, and return its trace and what it told; `prefix` is a command that runs Python."""
     if find_spec("openvino") is None:
         pytest.skip("OpenVINO is not installed")
-    clean = {key: value for key, value in os.environ.items() if key not in (collector.VARIABLE, memory.VARIABLE)}
+    clean = {
+        key: value for key, value in os.environ.items() if key not in (collector.VARIABLE, collector_memory.VARIABLE)
+    }
     path = folder / "trace.parquet"
     command = [*prefix, sys.executable, "-c", HEAD + script, path]
     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from accel_magic.kernel.stacks.frames import Kind
-from accel_magic.recording.profile import ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.recording.profile import ProfileBuilder, ThreadState
 
-KINDS = {"n": Kind.NATIVE, "k": Kind.KERNEL, "w": Kind.WAIT, "d": Kind.DRIVER, "g": Kind.GPU_KERNEL, "t": Kind.THREAD}
-MODULES = {Kind.PYTHON: "model.py", Kind.NATIVE: "libwork.so"}
+KINDS = {
+    "n": FrameKind.NATIVE,
+    "k": FrameKind.KERNEL,
+    "w": FrameKind.WAIT,
+    "d": FrameKind.DRIVER,
+    "g": FrameKind.GPU_KERNEL,
+    "t": FrameKind.THREAD,
+}
+MODULES = {FrameKind.PYTHON: "model.py", FrameKind.NATIVE: "libwork.so"}
 PHASES = (
     (0, 10, "main;load;read[k]"),
     (10, 25, "main;compute;gemm[n]"),
@@ -37,7 +44,7 @@ def phases(stretches=PHASES, *, hz=100, unit="ns", waits=(), **fields):
     for start, end, text in waits:
         stack = builder.stack(frames(builder, text))
         length = round((end - start) * 1_000_000_000)
-        builder.add(stack, length, time_ns=round(start * 1_000_000_000), tid=1, state=State.OFF_CPU)
+        builder.add(stack, length, time_ns=round(start * 1_000_000_000), tid=1, state=ThreadState.OFF_CPU)
     longest = max((end for _, end, _ in (*stretches, *waits)), default=0)
     given = {"unit": unit, "origin": "made for a test", "duration_ns": round(longest * 1_000_000_000)}
     return builder.build(**{**given, **fields})
@@ -47,8 +54,8 @@ def frames(builder, text):
     """Yield the frame numbers of a stack given as text: `main;compute;gemm[n]`."""
     for word in text.split(";"):
         name, _, letter = word.rstrip("]").partition("[")
-        kind = KINDS.get(letter, Kind.PYTHON)
-        line = 10 * len(name) if kind is Kind.PYTHON else 0
+        kind = KINDS.get(letter, FrameKind.PYTHON)
+        line = 10 * len(name) if kind is FrameKind.PYTHON else 0
         yield builder.frame(name, kind, MODULES.get(kind, ""), line)
 
 

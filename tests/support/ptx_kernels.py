@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.gpu.inject import ProbeCode, inject
 from accel_magic.gpu.program import context
 from accel_magic.gpu.program.sections import EVERY_OPERATION, OF_BLOCKS, Attach, Where
@@ -110,7 +110,7 @@ def run(
     text, kernel, arguments, attaches=(), *, grid=(1, 1, 1), block=(32, 1, 1), shared=0, change=str, **options
 ) -> Ran:
     """Run a kernel with the recorder on the CPU device; array arguments are copied to the device and back."""
-    device = Device(1 << 28)
+    device = SimulatedDevice(1 << 28)
     room = 1 << 15
     base = device.allocate(32 * (room + 1))
     device.copy_in(base, np.zeros(32 * (room + 1), np.uint8))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel_magic.kernel.attachment import Item, Layout, PointLayout
+from accel_magic.kernel.attachment import PayloadItem, PointLayout, RecordLayout
 from accel_magic.probes.plan import Plan, ProbePoint
-from accel_magic.recording import counts
-from accel_magic.recording.recording import Recording, Samples
+from accel_magic.recording import kernel_counts
+from accel_magic.recording.recording import CounterSamples, Recording
 
 START_NS = 5_000_000_000
 """CLOCK_MONOTONIC at the start."""
@@ -30,8 +30,8 @@ POINTS = (
     ProbePoint(1, "latency:uprobe:libc:mal*", "uprobe", "/lib/libc.so.6", "mallopt", latency=True),
     ProbePoint(2, "tracepoint:syscalls:sys_enter_read", "tracepoint", "syscalls", "sys_enter_read"),
 )
-_DURATION = (Item("duration_ns", "s64", 0),)
-LAYOUT = Layout(
+_DURATION = (PayloadItem("duration_ns", "s64", 0),)
+LAYOUT = RecordLayout(
     cpus=1,
     points=4,
     latencies=2,
@@ -39,7 +39,7 @@ LAYOUT = Layout(
     point_layouts=(
         PointLayout(0, _DURATION),
         PointLayout(0, _DURATION),
-        PointLayout(1, (Item("size", "u32", 0), Item("name", "char[16]", 8))),
+        PointLayout(1, (PayloadItem("size", "u32", 0), PayloadItem("name", "char[16]", 8))),
     ),
 )
 NAMES = np.array([b"one", b"two", b"three four"], "S16")
@@ -77,7 +77,7 @@ def as_bytes(rings):
 def recording(load_events, event_count=0, *, plan=None, duration_ns=10**9, hits=None):
     """A recording of the plan with these events."""
     plan = Plan(POINTS, mode="events") if plan is None else plan
-    zero = counts.zero(plan)
+    zero = kernel_counts.zero(plan)
     hits = zero.hits if hits is None else np.array(hits, np.uint64)
     return Recording(
         plan=plan,
@@ -91,7 +91,7 @@ def recording(load_events, event_count=0, *, plan=None, duration_ns=10**9, hits=
         totals=zero.totals,
         missed=0,
         histograms=zero.histograms,
-        samples=Samples(np.array([0, duration_ns], np.int64), np.stack([zero.hits, hits])),
+        samples=CounterSamples(np.array([0, duration_ns], np.int64), np.stack([zero.hits, hits])),
         event_count=event_count,
         limit_reached=False,
         load_events=load_events,

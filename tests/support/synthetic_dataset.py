@@ -9,9 +9,9 @@ import numpy as np
 
 from accel_magic.kernel import buckets
 from accel_magic.recording import dataset
-from accel_magic.recording.decode import decode
-from accel_magic.recording.recording import Histograms, Samples
-from accel_magic.recording.writer.process import Parts
+from accel_magic.recording.record_decoder import decode
+from accel_magic.recording.recording import CounterSamples, Histograms
+from accel_magic.recording.writer.writer_process import PartEncoder
 from tests.support import synthetic
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def make(folder: Path, events: int) -> None:
     nothing = [ring[:0] for ring in synthetic.as_bytes(block)]
     columns = dataset.nullable(decode(synthetic.LAYOUT, nothing, 0, all_columns=True))
     directory = dataset.make(folder, synthetic.recording(lambda: columns, duration_ns=0))
-    parts = Parts(directory, synthetic.LAYOUT, events)
+    parts = PartEncoder(directory, synthetic.LAYOUT, events)
     hits = [np.zeros(len(synthetic.POINTS), np.uint64)]
     while int(parts.recorded.sum()) < events:
         parts.add(synthetic.as_bytes(block), synthetic.START_NS)
@@ -41,7 +41,7 @@ def make(folder: Path, events: int) -> None:
     longest = np.full(2, 1000, np.uint64)
     final = replace(
         final,
-        samples=Samples(times, np.stack(hits)),
+        samples=CounterSamples(times, np.stack(hits)),
         histograms=Histograms(counts, hits[-1][:2] * longest, longest),
     )
     manifest = replace(dataset.manifest_of(final, "ended"), parts=tuple(parts.parts), recorded=parts.recorded)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accel_magic.probes.plan import Capture, Field, Filter, Plan, ProbePoint, Scope, Skipped, UsdtArgument
-from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.probes.plan import Capture, Filter, Plan, ProbePoint, Scope, Skipped, TracepointField, UsdtArgument
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
 
 POINTS = (
     ProbePoint(
@@ -16,7 +16,7 @@ POINTS = (
         "syscalls",
         "sys_enter_read",
         event_id=700,
-        fields=(Field("fd", "u32", 16, 4), Field("name", "char[8]", 24, 8)),
+        fields=(TracepointField("fd", "u32", 16, 4), TracepointField("name", "char[8]", 24, 8)),
         record_end=32,
         scope=Scope("self"),
     ),
@@ -50,16 +50,16 @@ PLAN = Plan(
 def _events():
     return Events(
         {
-            "time_ns": Column(np.array([5, 1_000, 1_234_567, 2_000_000_001], np.int64)),
-            "point": Column(np.array([0, 1, 2, 1], np.uint16)),
-            "pid": Column(np.array([77, 77, 77, 90], np.int32)),
-            "tid": Column(np.array([77, 78, 77, 90], np.int32)),
-            "cpu": Column(np.array([0, 1, 0, 1], np.int16)),
-            "comm": Column(np.array([1, 0, 1, -1], np.int32), categories=("worker", 'pyt"hon', "unused")),
-            "duration_ns": Column(np.array([0, 1_500, 0, 2], np.int64), np.array([False, True, False, True])),
-            "size": Column(np.array([0, 2**64 - 1, 0, 64], np.uint64), np.array([False, True, False, True])),
+            "time_ns": EventColumn(np.array([5, 1_000, 1_234_567, 2_000_000_001], np.int64)),
+            "point": EventColumn(np.array([0, 1, 2, 1], np.uint16)),
+            "pid": EventColumn(np.array([77, 77, 77, 90], np.int32)),
+            "tid": EventColumn(np.array([77, 78, 77, 90], np.int32)),
+            "cpu": EventColumn(np.array([0, 1, 0, 1], np.int16)),
+            "comm": EventColumn(np.array([1, 0, 1, -1], np.int32), categories=("worker", 'pyt"hon', "unused")),
+            "duration_ns": EventColumn(np.array([0, 1_500, 0, 2], np.int64), np.array([False, True, False, True])),
+            "size": EventColumn(np.array([0, 2**64 - 1, 0, 64], np.uint64), np.array([False, True, False, True])),
             # A tracepoint field of this name, as in workqueue and timer events.
-            "function": Column(np.array([3, 4, 5, 6], np.uint64)),
+            "function": EventColumn(np.array([3, 4, 5, 6], np.uint64)),
         }
     )
 
@@ -81,7 +81,7 @@ def traced():
         totals=np.array([0, 1 << 63, 0], np.uint64),
         missed=4,
         histograms=Histograms(counts, np.array([2**63 + 5], np.uint64), np.array([1_500], np.uint64)),
-        samples=Samples(
+        samples=CounterSamples(
             np.array([0, 50_000_000, 101_000_000, 2_500_000_000], np.int64),
             np.array([[0, 0, 0], [1, 10, 0], [1, 10, 1], [1, 2**64 - 1, 1]], np.uint64),
         ),

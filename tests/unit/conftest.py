@@ -10,7 +10,7 @@ import pytest
 
 from accel_magic.kernel import buckets
 from accel_magic.probes.plan import Plan, ProbePoint, Scope
-from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
 from tests.support import compilers
 
 MACHINE = {
@@ -89,15 +89,15 @@ def recording(
     lost = zeros if lost is None else np.array(lost, np.uint64)
     hits = np.bincount(ids, minlength=len(points)).astype(np.uint64) + lost if hits is None else np.array(hits, "u8")
     data = {
-        "time_ns": Column(np.array([row[0] for row in rows], np.int64)),
-        "point": Column(ids),
-        "pid": Column(np.full(len(rows), 100, np.int32)),
-        "tid": Column(ids.astype(np.int32) + 100),
-        "cpu": Column(ids.astype(np.int16)),
-        "comm": Column(np.zeros(len(rows), np.int8), categories=("work",)),
+        "time_ns": EventColumn(np.array([row[0] for row in rows], np.int64)),
+        "point": EventColumn(ids),
+        "pid": EventColumn(np.full(len(rows), 100, np.int32)),
+        "tid": EventColumn(ids.astype(np.int32) + 100),
+        "cpu": EventColumn(ids.astype(np.int16)),
+        "comm": EventColumn(np.zeros(len(rows), np.int8), categories=("work",)),
     }
     if made.latency_points:
-        data["duration_ns"] = Column(
+        data["duration_ns"] = EventColumn(
             np.array([row[2] or 0 for row in rows], np.int64),
             valid=np.array([row[2] is not None for row in rows], np.bool_),
         )
@@ -117,7 +117,7 @@ def recording(
         totals=zeros,
         missed=fields.pop("missed", 0),
         histograms=histograms([durations.get(p.id, []) for p in made.latency_points]),
-        samples=Samples(np.array(samples[0], np.int64), np.array(samples[1], np.uint64)),
+        samples=CounterSamples(np.array(samples[0], np.int64), np.array(samples[1], np.uint64)),
         event_count=fields.pop("event_count", len(rows)),
         limit_reached=fields.pop("limit_reached", False),
         load_events=fields.pop("load_events", lambda: Events({**data, **(columns or {})})),

@@ -100,7 +100,7 @@ def test_views_are_loaded_only_by_the_command_line_and_by_methods_that_draw_a_re
     allowed = [one for one in all_of_them if one[2] in (LOADERS if one[0] == "__init__.py" else SHOWS)]
 
     assert [one for one in all_of_them if one not in allowed] == []
-    assert ("results/trace.py", "accel_magic.views.figures.trace", "_figures") in allowed
+    assert ("results/trace_result.py", "accel_magic.views.figures.trace_figures", "_figures") in allowed
 
 
 def named_by(node, modules):

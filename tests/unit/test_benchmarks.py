@@ -226,7 +226,7 @@ TIMED = [(at * 1000, 0, 100) for at in range(5)]
     ],
 )
 def test_a_row_fails_if_its_calls_were_not_traced(make_recording, probe, events, fields, failure):
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
     from benchmarks import peers
 
     result = TraceResult(make_recording([probe], events, **fields))
@@ -238,7 +238,7 @@ def test_a_row_fails_if_its_calls_were_not_traced(make_recording, probe, events,
 
 
 def test_a_row_fails_if_events_have_no_stack(monkeypatch, make_recording):
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
     from benchmarks import peers
 
     result = TraceResult(make_recording(["tracepoint:a:b"], CALLED, plan={"stacks": ("user",)}))

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from accel_magic import cache
-from accel_magic.devices.standin import build as standin
+from accel_magic.devices.standin import library_build
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native import build as native
+from accel_magic.gpu.native import shim_build
 from accel_magic.gpu.program import clang
-from accel_magic.lab import programs as program
-from accel_magic.lab.vm import logs as runs
+from accel_magic.lab import program_folder
+from accel_magic.lab.vm import log_folders
 from tests.support.errors import raises
 
 SOMEBODY = 54321
@@ -139,7 +139,7 @@ NAME = "native-0123"
 @as_root
 def test_planted_code_with_the_right_name_does_not_run(folder, tmp_path):
     """An attacker who knows the sources can compute the name and the checksum."""
-    expected = native.library()
+    expected = shim_build.library()
     shutil.rmtree(folder)
     theirs = folder / "gpu"
     theirs.mkdir(parents=True)
@@ -149,14 +149,20 @@ def test_planted_code_with_the_right_name_does_not_run(folder, tmp_path):
         os.chown(path, SOMEBODY, SOMEBODY)
 
     with raises("cache.untrusted", MachineError):
-        native.library()
+        shim_build.library()
 
     assert planted.name[:20] == expected.name[:20]
 
 
 @as_root
 @pytest.mark.parametrize(
-    "build", [native.library, standin.library, lambda: clang.compile_program(PROGRAM), lambda: cache.own("lab", "runs")]
+    "build",
+    [
+        shim_build.library,
+        library_build.library,
+        lambda: clang.compile_program(PROGRAM),
+        lambda: cache.own("lab", "runs"),
+    ],
 )
 def test_nothing_is_built_in_another_users_folder(folder, build):
     folder.mkdir()
@@ -169,11 +175,12 @@ def test_nothing_is_built_in_another_users_folder(folder, build):
 
 
 @pytest.mark.parametrize(
-    "build", [native.library, pytest.param(standin.library, marks=pytest.mark.thorough), program.folder]
+    "build",
+    [shim_build.library, pytest.param(library_build.library, marks=pytest.mark.thorough), program_folder.folder],
 )
 def test_a_damaged_file_is_built_again(folder, build):
-    if build is program.folder:
-        build = lambda: program.compile_load(program.folder())  # noqa: E731
+    if build is program_folder.folder:
+        build = lambda: program_folder.compile_load(program_folder.folder())  # noqa: E731
     first = build()
     content = first.read_bytes()
     first.write_bytes(content[:-1] + b"?")
@@ -238,7 +245,7 @@ def test_with_a_read_only_share_new_files_go_to_the_users_own_cache(open_folder,
     monkeypatch.setenv(cache.VARIABLE, str(share))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
 
-    logs, gpu = as_user(lambda: [str(runs.new_folder()), str(cache.own("gpu"))])
+    logs, gpu = as_user(lambda: [str(log_folders.new_folder()), str(cache.own("gpu"))])
 
     assert Path(logs).parent == home / "accel_magic" / "lab" / "runs"
     assert Path(gpu) == home / "accel_magic" / "gpu"

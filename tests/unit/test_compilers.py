@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from accel_magic import c_programs
-from accel_magic.c_programs import Program
+from accel_magic.c_programs import CProgram
 from accel_magic.gpu.program import clang
 from tests.support import compilers
 
@@ -29,7 +29,7 @@ def answer(program, target):
 def test_a_c_program_is_compiled_again_only_if_it_or_a_header_changes(kept, tmp_path):
     source, header = tmp_path / "answer.c", tmp_path / "answer.h"
     source.write_text('#include <stdio.h>\n#include "answer.h"\nint main(void) { printf("%d", ANSWER); }\n')
-    program = Program("answer", (source,), (header,))
+    program = CProgram("answer", (source,), (header,))
     answers = []
     for value in (1, 1, 2):
         header.write_text(f"#define ANSWER {value} // {tmp_path}\n")

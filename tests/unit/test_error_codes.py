@@ -11,11 +11,10 @@ import pytest
 import accel_magic
 from accel_magic import errors
 from accel_magic.errors import AccelMagicError
-from accel_magic.gpu.verifier import blocks, budget, simt
-from accel_magic.gpu.verifier import findings as verifier
+from accel_magic.gpu.verifier import blocks, budget, findings, simt
 from accel_magic.result_bases import profile
-from accel_magic.results import flame, gpu, program, trace
-from accel_magic.subsystems.iaprof import result as iaprof
+from accel_magic.results import flame_result, gpu_result, program_result, trace_result
+from accel_magic.subsystems.iaprof import result
 
 PACKAGE = Path(accel_magic.__file__).parent
 SHOWN = re.compile(r"^\| `([^`]+)` \| .+ \|$", re.MULTILINE)
@@ -106,7 +105,7 @@ FILLED_IN = {
     "flame.{}": {"interval", "eu-stall-subsample"},
     "result.no-{}": {
         word.replace("_", "-")
-        for module in (flame, gpu, iaprof, profile, program, trace)
+        for module in (flame_result, gpu_result, result, profile, program_result, trace_result)
         for kind in vars(module).values()
         for word in getattr(kind, "LACKS", ())
     },
@@ -118,7 +117,7 @@ def all_codes():
     templates = {code for code in codes() if "{}" in code}
     assert templates == set(FILLED_IN), "a code contains a formatted value: add its possible values to FILLED_IN"
     filled = {code.replace("{}", word) for code in templates for word in FILLED_IN[code]}
-    rules = {*verifier.RULES, *simt.RULES, *(rule.id for rule in (budget.INSTRUCTIONS, budget.STACK, budget.MEMORY))}
+    rules = {*findings.RULES, *simt.RULES, *(rule.id for rule in (budget.INSTRUCTIONS, budget.STACK, budget.MEMORY))}
     rules.add(blocks.THREAD_HELPER.id)
     return codes() - templates | filled | {f"gpu.verifier.{rule}" for rule in rules}
 

@@ -10,10 +10,10 @@ import pytest
     ("module", "avoided"),
     [
         ("accel_magic.api.guest_record", {"pandas", "pyarrow", "IPython", "bokeh", "ssl"}),
-        ("accel_magic.recording.reader.process", {"pandas", "pyarrow", "IPython", "bokeh", "ssl"}),
+        ("accel_magic.recording.reader.reader_process", {"pandas", "pyarrow", "IPython", "bokeh", "ssl"}),
         ("accel_magic.subsystems", {"pandas", "pyarrow", "bokeh", "IPython"}),
-        ("accel_magic.subsystems.npu.live", {"pandas", "pyarrow", "bokeh", "IPython"}),
-        ("accel_magic.subsystems.drm.live", {"pandas", "pyarrow", "bokeh", "IPython"}),
+        ("accel_magic.subsystems.npu.live_item", {"pandas", "pyarrow", "bokeh", "IPython"}),
+        ("accel_magic.subsystems.drm.live_item", {"pandas", "pyarrow", "bokeh", "IPython"}),
         ("accel_magic.magics.extension", {"pandas", "pyarrow", "bokeh", "ipywidgets", "numba", "llvmlite"}),
     ],
 )

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from accel_magic import local_socket
-from accel_magic.devices.sim import Device
-from accel_magic.devices.standin import build, protocol
-from accel_magic.devices.standin.server import Server as Standin
-from accel_magic.gpu.native.server import Server as Natives
+from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.devices.standin import driver_protocol, library_build
+from accel_magic.devices.standin.driver_server import DriverServer
+from accel_magic.gpu.native.native_server import NativeServer
 from tests.support import strangers
 
 SERVED = """
 import sys
 from accel_magic.devices.sim import Device
-from accel_magic.devices.standin.server import Server
+from accel_magic.devices.standin.driver_server import Server
 server = Server(Device())
 server.start()
 print(server.name, flush=True)
@@ -48,10 +48,10 @@ def connected(server, kind):
 def served(request):
     """A running server, and its kind of socket."""
     if request.param == "driver":
-        with Standin(Device()) as server:
+        with DriverServer(SimulatedDevice()) as server:
             yield server, socket.SOCK_STREAM
         return
-    server = Natives((), 1, Reports(), None, lambda _: {})
+    server = NativeServer((), 1, Reports(), None, lambda _: {})
     server.start()
     yield server, socket.SOCK_SEQPACKET
     server.finish()
@@ -85,10 +85,10 @@ def test_a_server_is_reached_in_a_temporary_folder_with_a_long_name(tmp_path, mo
     deep.mkdir()
     monkeypatch.setenv("TMPDIR", str(deep))
     monkeypatch.setattr("tempfile.tempdir", None)
-    with Standin(Device()) as server:
+    with DriverServer(SimulatedDevice()) as server:
         script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cuInit(0))"
-        environment = {**os.environ, protocol.VARIABLE: server.name}
-        words = [sys.executable, "-c", script, str(build.library())]
+        environment = {**os.environ, driver_protocol.VARIABLE: server.name}
+        words = [sys.executable, "-c", script, str(library_build.library())]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert server.name.startswith(str(deep))
     assert done.stdout == "0\n"

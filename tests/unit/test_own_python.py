@@ -14,11 +14,10 @@ from accel_magic import own_python
 from accel_magic.errors import MachineError
 from accel_magic.gpu import requirements
 from accel_magic.lab import npu
-from accel_magic.lab.vm import qemu as command_line
-from accel_magic.lab.vm import settings as tools
-from accel_magic.lab.vm.settings import Settings
-from accel_magic.recording.reader import client as reader
-from accel_magic.recording.reader.messages import ProgramRings
+from accel_magic.lab.vm import lab_settings, qemu_command
+from accel_magic.lab.vm.lab_settings import Settings
+from accel_magic.recording.reader import reader_client
+from accel_magic.recording.reader.reader_messages import ProgramRings
 from tests.support.paths import ROOT
 
 PACKAGE = Path(accel_magic.__file__).parent
@@ -41,7 +40,7 @@ def planted(tmp_path, monkeypatch):
 
 
 def test_modules_beside_the_notebook_do_not_run_in_the_reader(planted):
-    reader.end()
+    reader_client.end()
 
     result = accel_magic.replay(RECORDING, speed=1000)
 
@@ -50,7 +49,7 @@ def test_modules_beside_the_notebook_do_not_run_in_the_reader(planted):
 
 
 def test_modules_beside_the_notebook_do_not_run_in_other_helpers(planted, tmp_path):
-    device = command_line.device(Settings(), socket=tmp_path / "s", log=tmp_path / "l", statistics=tmp_path / "j")
+    device = qemu_command.device(Settings(), socket=tmp_path / "s", log=tmp_path / "l", statistics=tmp_path / "j")
     for command in (
         [*device[:4], "--help"],
         own_python.command("accel_magic.lab.npu", "--help"),
@@ -74,8 +73,8 @@ def test_modules_beside_the_notebook_do_not_run_in_helpers_that_answer_requests(
 def tools_script(folder):
     """`npu_load` as installed in a lab without a C compiler."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tools, "compile_load", refuse)
-        tools.install(folder / "bin")
+        patch.setattr(lab_settings, "compile_load", refuse)
+        lab_settings.install(folder / "bin")
     return folder / "bin" / "npu_load"
 
 
@@ -100,7 +99,7 @@ def test_helpers_use_the_users_search_path(tmp_path, monkeypatch):
     (tmp_path / "numpy" / "__init__.py").write_text("raise SystemExit('the numpy of the user')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    command = own_python.command("accel_magic.recording.reader.process", "0", "0")
+    command = own_python.command("accel_magic.recording.reader.reader_process", "0", "0")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.stderr.strip() == "the numpy of the user"
@@ -122,14 +121,14 @@ def test_every_start_of_python_excludes_the_working_folder():
 def test_a_reader_that_dies_is_an_error_with_its_last_message(monkeypatch):
     words = [sys.executable, "-c", "import sys; sys.exit('the words before its end')"]
     monkeypatch.setattr(own_python, "command", lambda *_: words)
-    one = reader.Reader()
+    one = reader_client.Reader()
     with pytest.raises(MachineError) as caught:
         one.prepare(ProgramRings(rings=(), most_bytes=1))
     assert "the words before its end" in caught.value.why
     assert "memory" not in str(caught.value)
 
     monkeypatch.undo()
-    one = reader.Reader()
+    one = reader_client.Reader()
     os.kill(one.pid, signal.SIGKILL)
     with pytest.raises(MachineError) as caught:
         one.prepare(ProgramRings(rings=(), most_bytes=1))
@@ -144,7 +143,7 @@ def test_the_message_of_a_gpu_helper_is_part_of_the_error(monkeypatch):
 
 def test_an_ended_helper_leaves_no_descriptors_open():
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    one = reader.Reader()
+    one = reader_client.Reader()
     one.end()
     one.end()
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.kernel.attach.bindings import parse_bindings
+from accel_magic.kernel.attach.function_bindings import parse_bindings
 from accel_magic.kernel.attach.user_program import own_place
 from accel_magic.kernel.records.c_layout import value_layout
-from accel_magic.kernel.records.decode import histogram_frame, map_frame
+from accel_magic.kernel.records.map_frames import histogram_frame, map_frame
 from tests.support.errors import raises
 
 

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from accel_magic.kernel.records.decode import ring_frame
+from accel_magic.kernel.records.map_frames import ring_frame
 from accel_magic.kernel.records.rings import record_starts
 
 BUSY, DISCARD = 1 << 31, 1 << 30

@@ -10,8 +10,7 @@ from accel_magic import subsystems
 from accel_magic.analysis import policies, scheduling
 from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.findings import SEVERITIES
-from accel_magic.gpu.verifier import blocks, budget, simt
-from accel_magic.gpu.verifier import findings as verifier
+from accel_magic.gpu.verifier import blocks, budget, findings, simt
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.policies.lints import LINTS
 from accel_magic.subsystems import unclaimed
@@ -28,7 +27,7 @@ RULES = (
     *LINTS,
 )
 VERIFIER_RULES = (
-    *verifier.RULES.values(),
+    *findings.RULES.values(),
     *simt.RULES.values(),
     *(budget.INSTRUCTIONS, budget.STACK, budget.MEMORY, blocks.THREAD_HELPER),
 )

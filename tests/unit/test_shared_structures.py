@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from accel_magic.gpu.program import context
-from accel_magic.itt import area
+from accel_magic.itt import collector_area
 from accel_magic.kernel import attachment
 from accel_magic.kernel.attach import stack_maps, waits
 from accel_magic.lab.accelerator import uapi as accelerator
-from accel_magic.lab.device import commands, faults
+from accel_magic.lab.device import commands, fault_injection
 from accel_magic.lab.models import protocol
 from accel_magic.lab.npu import uapi as npu
-from accel_magic.policies import engine
+from accel_magic.policies import model_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,14 +107,14 @@ PAIRS = (
     Pair(LATENCY, "am_histograms", LAYOUT.histograms),
     Pair(OFFCPU, "am_wait", waits.WAIT),
     Pair(STACKS, "am_stack", stack_maps._stack(128)),
-    Pair(ITT, "python_layout", area.PYTHON),
-    Pair(ITT, "spec", area.SPEC),
-    Pair(ITT, "control", area.CONTROL, {"names": "parts", "lock": "lock"}, frozenset({"padding"})),
-    Pair(ITT, "name", area.NAME),
-    Pair(ITT, "slot", area.SLOT),
-    Pair(ITT, "counters", area.COUNTERS),
-    Pair(ITT, "stack", area.STACK),
-    Pair(ACCESS, "accel_lab_decision", engine.ACCESS),
+    Pair(ITT, "python_layout", collector_area.PYTHON),
+    Pair(ITT, "spec", collector_area.SPEC),
+    Pair(ITT, "control", collector_area.CONTROL, {"names": "parts", "lock": "lock"}, frozenset({"padding"})),
+    Pair(ITT, "name", collector_area.NAME),
+    Pair(ITT, "slot", collector_area.SLOT),
+    Pair(ITT, "counters", collector_area.COUNTERS),
+    Pair(ITT, "stack", collector_area.STACK),
+    Pair(ACCESS, "accel_lab_decision", model_engine.ACCESS),
     Pair(ACCESS, "accel_lab_decision", accelerator.DECISION),
     Pair(ACCESS, "accel_lab_counts", accelerator.Counts),
     Pair(RENDER, "accel_lab_memory", accelerator.NewMemory),
@@ -140,7 +140,7 @@ PAIRS = (
     Pair(NPU, "npu_cmdq_destroy", npu.CmdqDestroy),
     Pair(NPU, "npu_cmdq_submit", npu.CmdqSubmit),
     Pair(NPU, "npu_gem_close", npu.GemClose),
-    Pair(NPU, "npu_fault", Packed(faults.JOB_REQUEST, "magic kind argument")),
+    Pair(NPU, "npu_fault", Packed(fault_injection.JOB_REQUEST, "magic kind argument")),
     Pair(JOBS, "job_header", Packed(commands.HEADER, "magic commands bytes")),
     Pair(JOBS, "job_command", Packed(commands.COMMAND, "kind graph spans reserved")),
     Pair(JOBS, "job_span", Packed(commands.SPAN, "address size")),

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from accel_magic.analysis.flame.stacks import Stacks
-    from accel_magic.recording.flame import FlameFacts, Launch
+    from accel_magic.recording.flame_data import AcceleratorLaunch, FlameFacts
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
 
@@ -25,12 +25,12 @@ def add_launches(builder: ProfileBuilder, recording: Recording, facts: FlameFact
     rows = recording.stacks.rows(keys).tolist() if recording.stacks is not None else [-1] * len(launches)
     for launch, row in zip(launches, rows, strict=True):
         if launch.device_ns >= 0:
-            node = stacks.of_python(row, launch.tid, (Frame(launch.kernel, Kind.GPU_KERNEL, facts.device),))
-            builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=State.ACCELERATOR)
+            node = stacks.of_python(row, launch.tid, (Frame(launch.kernel, FrameKind.GPU_KERNEL, facts.device),))
+            builder.add(node, launch.device_ns, time_ns=launch.time_ns, tid=launch.tid, state=ThreadState.ACCELERATOR)
     return launch_notes(launches, facts.more_launches)
 
 
-def launch_notes(launches: Sequence[Launch], more: int) -> list[str]:
+def launch_notes(launches: Sequence[AcceleratorLaunch], more: int) -> list[str]:
     """Notes on launches without accelerator time, and on launches that were not kept."""
     untimed = sum(launch.device_ns < 0 for launch in launches)
     notes = [f"{untimed:,} launches have no accelerator time: the device did not report it"]

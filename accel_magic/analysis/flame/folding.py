@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 
 TRACER: Final = Frame("[accel_magic]")
 """Replaces the frames of the tracer's own work during the trace."""
-_RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell\.py")
+_RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell_runner\.py")
 _CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
 _TRACER: Final = re.compile(r"(.*/)?accel_magic/(?!lab/).*")
 _STARTS_AND_ENDS: Final = re.compile(r"(.*/)?accel_magic/(api/(block|flame)|magics/traced)\.py")
@@ -27,7 +27,7 @@ _RUNS_TASK: Final = re.compile(
     rf"{_TASKS_OF.pattern}|(.*/)?(distributed/(_concurrent_futures_thread|utils|worker)|dask/_task_spec)\.py"
 )
 """Modules with which workers of clusters run tasks, in a row; the first one is in a thread for tasks."""
-_OF_ENGINE: Final = Frame("<module>", Kind.PYTHON, "<string>", 1)
+_OF_ENGINE: Final = Frame("<module>", FrameKind.PYTHON, "<string>", 1)
 """What an ipyparallel engine executes to call a function."""
 
 
@@ -48,7 +48,7 @@ def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
         threads; other stacks unchanged.
 
     """
-    python = [frame.module for frame in frames if frame.kind == Kind.PYTHON]
+    python = [frame.module for frame in frames if frame.kind == FrameKind.PYTHON]
     runs = max((at for at, module in enumerate(python, 1) if _RUNS_CELL.fullmatch(module)), default=0)
     within = frames[runs : len(python)]
     if any(_STARTS_AND_ENDS.fullmatch(frame.module) and frame.name != _CALLS_TRACED for frame in within):
@@ -76,5 +76,5 @@ def _task(frames: tuple[Frame, ...]) -> int:
     first = next((at for at, frame in enumerate(frames) if _TASKS_OF.fullmatch(frame.module)), len(frames))
     for at, frame in enumerate(frames[first:], first):
         if not _RUNS_TASK.fullmatch(frame.module) and frame != _OF_ENGINE:
-            return at if frame.kind == Kind.PYTHON and not _BELOW.fullmatch(frame.module) else 0
+            return at if frame.kind == FrameKind.PYTHON and not _BELOW.fullmatch(frame.module) else 0
     return 0

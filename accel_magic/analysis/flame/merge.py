@@ -11,8 +11,8 @@ from accel_magic.analysis.flame.accelerator import add_launches
 from accel_magic.analysis.flame.rows import rows_of, spans_of
 from accel_magic.analysis.flame.stacks import Stacks
 from accel_magic.banners import banners_of
-from accel_magic.recording.flame import FlameFacts
-from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, Samples
+from accel_magic.recording.flame_data import FlameFacts
+from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, ProfileSamples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,7 +87,7 @@ def merged(
     nodes = stacks.nodes(taken)
     shown = taken.take(nodes >= 0)
     builder.add_many(
-        Samples(
+        ProfileSamples(
             nodes[nodes >= 0].astype(np.int32),
             shown.weight,
             shown.time_ns,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import NO_TIME, Lost, Profile, Samples
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import NO_TIME, Lost, Profile, ProfileSamples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.cluster.merge import Clock
     from accel_magic.cluster.node import Node
+    from accel_magic.cluster.recording_merge import ClockMapping
 
 _THREAD_BITS: Final = 22
 """Linux's largest thread id has this many bits."""
@@ -40,7 +40,7 @@ class NodeProfile:
     node: Node
     profile: Profile
     start_ns: int
-    clock: Clock
+    clock: ClockMapping
 
     def moments(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Convert times since the profile's start to the reference's clock, ns."""
@@ -55,7 +55,7 @@ class NodeProfile:
 
 def root_of(node: Node) -> Frame:
     """Root frame of a node's stacks."""
-    return Frame(f"{node.host}/{node.name}", Kind.PROCESS)
+    return Frame(f"{node.host}/{node.name}", FrameKind.PROCESS)
 
 
 def together(parts: Sequence[NodeProfile]) -> Profile:
@@ -80,7 +80,7 @@ def together(parts: Sequence[NodeProfile]) -> Profile:
         moved = np.where(times == NO_TIME, NO_TIME, part.moments(times) - first)
         samples.append(replace(own.samples, stack=own.samples.stack + np.int32(base + 1), time_ns=moved))
         base += len(own.parents) + 1
-    joined = Samples(*(np.concatenate([getattr(one, name) for one in samples]) for name in _COLUMNS))
+    joined = ProfileSamples(*(np.concatenate([getattr(one, name) for one in samples]) for name in _COLUMNS))
     profiles = [part.profile for part in parts]
     return Profile(
         frames=tuple(frames),

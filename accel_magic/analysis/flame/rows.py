@@ -10,8 +10,8 @@ import pandas as pd
 
 from accel_magic.analysis import waits
 from accel_magic.analysis.nesting import enclosing
-from accel_magic.kernel.stacks.table import COLUMNS
-from accel_magic.recording.profile import State
+from accel_magic.kernel.stacks.stack_table import COLUMNS
+from accel_magic.recording.profile import ThreadState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +79,7 @@ def rows_of(recording: Recording, spans: Nesting, period_ns: int) -> tuple[Rows,
         kind: np.flatnonzero(np.isin(point, [each.id for each in recording.plan.points if each.kind == kind]))
         for kind in ("profile", "offcpu")
     }
-    sampled = _plain(recording, of_kind["profile"], State.CPU)
+    sampled = _plain(recording, of_kind["profile"], ThreadState.CPU)
     sampled = replace(
         sampled,
         weight=np.full(len(sampled.event), period_ns, np.int64),
@@ -91,7 +91,7 @@ def rows_of(recording: Recording, spans: Nesting, period_ns: int) -> tuple[Rows,
 
 
 def _waits(recording: Recording, events: Ints, spans: Nesting) -> tuple[Rows, tuple[str, ...]]:
-    whole = _plain(recording, events, State.OFF_CPU)
+    whole = _plain(recording, events, ThreadState.OFF_CPU)
     if not len(events):
         return whole, ()
     durations = recording.events.columns["duration_ns"].values[events].astype(np.int64)
@@ -107,7 +107,7 @@ def _waits(recording: Recording, events: Ints, spans: Nesting) -> tuple[Rows, tu
     return cut, reasons
 
 
-def _plain(recording: Recording, events: Ints, state: State) -> Rows:
+def _plain(recording: Recording, events: Ints, state: ThreadState) -> Rows:
     """Columns copied from the events; weight, path and reason are filled in later."""
     columns, count = recording.events.columns, len(events)
     time_ns, pid, tid = (columns[name].values[events].astype(np.int64) for name in ("time_ns", "pid", "tid"))

@@ -12,7 +12,7 @@ import pandas as pd
 from accel_magic.analysis.flame.folding import folded, notebooks_own
 from accel_magic.analysis.flame.rows import NO_REASON
 from accel_magic.demangle import readable
-from accel_magic.kernel.stacks.frames import Frame, Kind, kind_of_call
+from accel_magic.kernel.stacks.frames import Frame, FrameKind, kind_of_call
 from accel_magic.kernel.stacks.interleave import interleave
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Stacks:
     ) -> None:
         self._builder = builder
         self._table = recording.stacks
-        self._reasons = [Frame(reason, Kind.WAIT) for reason in reasons]
+        self._reasons = [Frame(reason, FrameKind.WAIT) for reason in reasons]
         self._threads = threads
         self._names = thread_names(recording, names)
         self._processes = _others(recording)
@@ -102,7 +102,7 @@ class Stacks:
 
     def _span(self, recording: Recording, kind: SpanKind) -> Span:
         frame = span_frame(recording, kind.point)
-        if frame.kind != Kind.TASK:
+        if frame.kind != FrameKind.TASK:
             return Span(frame, None)
         merged = self._of((-1, -1, kind.python)) if kind.python >= 0 else None
         return Span(frame, merged[0] if merged is not None else ())
@@ -112,7 +112,7 @@ class Stacks:
 
     def _roots(self, tid: int, pid: int) -> tuple[Frame, ...]:
         process = (self._processes[pid],) if pid else ()
-        return (*process, Frame(f"{self._names.get(tid, 'thread')} ({tid})", Kind.THREAD)) if tid else process
+        return (*process, Frame(f"{self._names.get(tid, 'thread')} ({tid})", FrameKind.THREAD)) if tid else process
 
     def _of(self, rows: tuple[int, int, int]) -> tuple[tuple[Frame, ...], tuple[Frame, ...]] | None:
         """Frames of user code and of the kernel; None if they are left out."""
@@ -139,7 +139,7 @@ def with_spans(code: tuple[Frame, ...], spans: tuple[Span, ...]) -> Iterable[Fra
 
     Tasks are outside the native frames and the Python frames that were called in them; other calls are innermost.
     """
-    python = next((at for at, frame in enumerate(code) if frame.kind != Kind.PYTHON), len(code))
+    python = next((at for at, frame in enumerate(code) if frame.kind != FrameKind.PYTHON), len(code))
     at = 0
     for frame, own in spans:
         if own is not None:
@@ -218,7 +218,7 @@ def _others(recording: Recording) -> dict[int, Frame]:
         tid: row for tid, row in _last(columns["tid"].values).items() if tid == columns["pid"].values[row]
     }
     return {
-        pid: Frame(f"{(comm.categories or ())[code]} ({pid})", Kind.PROCESS)
+        pid: Frame(f"{(comm.categories or ())[code]} ({pid})", FrameKind.PROCESS)
         for pid, row in rows.items()
         if pid != own and (code := int(comm.values[row])) >= 0
     }

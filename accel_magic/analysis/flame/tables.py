@@ -13,7 +13,7 @@ from accel_magic.analysis.flame.rows import OUTSIDE
 from accel_magic.analysis.flame.stacks import distinct, thread_names
 from accel_magic.analysis.waits import summed
 from accel_magic.kernel.stacks.interleave import interleave
-from accel_magic.recording.profile import State
+from accel_magic.recording.profile import ThreadState
 
 if TYPE_CHECKING:
     from accel_magic.analysis.flame.merge import Merged
@@ -46,7 +46,9 @@ def threads(recording: Recording, found: Merged) -> pd.DataFrame:
     table = sampled_threads(found.profile)
     pids = pd.Series(rows.pid, index=rows.tid)
     pids = pids[~pids.index.duplicated()]
-    waited = pd.DataFrame({"tid": rows.tid, "reason": rows.reason, "ns": rows.weight})[rows.state == State.OFF_CPU]
+    waited = pd.DataFrame({"tid": rows.tid, "reason": rows.reason, "ns": rows.weight})[
+        rows.state == ThreadState.OFF_CPU
+    ]
     by_reason = waited.groupby(["reason", "tid"])["ns"].sum()
     table = table.assign(
         name=table["tid"].map(thread_names(recording, dict(facts_of(recording).names))).fillna("").astype("str"),
@@ -61,7 +63,7 @@ def threads(recording: Recording, found: Merged) -> pd.DataFrame:
 
 def waits(recording: Recording, found: Merged) -> pd.DataFrame:
     """One row per reason and place: see `FlameResult.waits`."""
-    rows = found.rows.take(found.rows.state == State.OFF_CPU)
+    rows = found.rows.take(found.rows.state == ThreadState.OFF_CPU)
     return summed(
         np.array([*found.reasons, ""], dtype=object)[rows.reason],
         np.array(_places(recording, rows), dtype=object),
@@ -88,8 +90,8 @@ def spans(recording: Recording, found: Merged) -> pd.DataFrame:
                 "total_ns": total,
                 "mean_ns": total / calls if calls else np.nan,
                 "max_ns": int(recording.histograms.max_ns[row]),
-                "cpu_ns": int(inside[State.CPU, point.id]),
-                "off_cpu_ns": int(inside[State.OFF_CPU, point.id]),
+                "cpu_ns": int(inside[ThreadState.CPU, point.id]),
+                "off_cpu_ns": int(inside[ThreadState.OFF_CPU, point.id]),
             }
         )
     table = pd.DataFrame(measured, columns=list(SPANS)).astype({name: _dtype(name) for name in SPANS})

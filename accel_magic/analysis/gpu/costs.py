@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.gpu.codegen.assemble import Resources
-    from accel_magic.recording.gpu import GpuRecording
+    from accel_magic.recording.gpu_data import GpuRecording
 
 _OF = ("registers_{}", "spills_{}_bytes", "stack_{}_bytes", "occupancy_{}")
 

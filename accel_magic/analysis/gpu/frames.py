@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Self
 import pandas as pd
 
 from accel_magic.analysis.gpu import prefetches, processes
-from accel_magic.gpu.maps import views as map_views
-from accel_magic.gpu.maps.content import names_of
+from accel_magic.gpu.maps import map_access
+from accel_magic.gpu.maps.map_content import names_of
 from accel_magic.gpu_tools import TOOLS
-from accel_magic.recording.gpu import API
+from accel_magic.recording.gpu_data import API
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.devices.device import Clock
-    from accel_magic.recording.gpu import GpuRecording
+    from accel_magic.devices.device import DeviceClock
+    from accel_magic.recording.gpu_data import GpuRecording
 
 
 class GpuFrames:
@@ -37,7 +37,7 @@ class GpuFrames:
         return self.recording.launches
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> DeviceClock:
         """Maps the device's times to CLOCK_MONOTONIC."""
         return self.recording.clock
 
@@ -81,7 +81,7 @@ class GpuFrames:
         found: dict[str, dict[str, pd.DataFrame]] = {source: {} for source in self.recording.sources}
         parts: dict[tuple[str, str], dict[int, pd.DataFrame]] = {}
         for content in processes.chosen(self.recording):
-            frame = map_views.frame(content.spec, content.raw, self.recording.threads)
+            frame = map_access.frame(content.spec, content.raw, self.recording.threads)
             parts.setdefault((content.source, content.spec.name), {})[content.pid] = frame
         for (source, name), frames in parts.items():
             found[source][name] = processes.together(frames)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.gpu_tools.common import launch_of, with_names
-from accel_magic.recording.gpu import LAUNCHES
+from accel_magic.recording.gpu_data import LAUNCHES
 
 if TYPE_CHECKING:
     from accel_magic.analysis.gpu.frames import ToolFrames

@@ -10,8 +10,8 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.gpu.maps.content import MapContent
-    from accel_magic.recording.gpu import GpuRecording
+    from accel_magic.gpu.maps.map_content import MapContent
+    from accel_magic.recording.gpu_data import GpuRecording
 
 _NAMES = ("pid", "process")
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.cluster import clock
-from accel_magic.cluster.remote import Call
+from accel_magic.cluster.remote import RemoteCall
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accel_magic.cluster.adapters import Adapter, NodeName
-    from accel_magic.cluster.clock import Exchange, Line, Reading
+    from accel_magic.cluster.adapters import ClusterAdapter, NodeName
+    from accel_magic.cluster.clock import ClockExchange, ClockLine, Reading
 
 _AT_ONCE: Final = 8
 """Clocks that are compared at a time: more would widen each other's exchanges."""
@@ -34,7 +34,7 @@ class _Clock:
 
     readings: list[Reading]
     nodes: list[NodeName] = field(default_factory=list)
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[ClockExchange] = field(default_factory=list)
 
     @property
     def slept_ns(self) -> int:
@@ -42,7 +42,7 @@ class _Clock:
         return self.readings[0].slept_ns(self.readings[-1])
 
 
-class Clocks:
+class ClockComparisons:
     """Compares each clock at the start and at the end of a trace, through one of the workers that share it.
 
     Args:
@@ -50,7 +50,7 @@ class Clocks:
 
     """
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: ClusterAdapter) -> None:
         self._adapter = adapter
         self._own = _Clock([])
         self._others: list[_Clock] = []
@@ -58,7 +58,7 @@ class Clocks:
 
     def start(self, nodes: Iterable[NodeName]) -> dict[NodeName, AccelMagicError]:
         """Compare the clocks of these workers. Returns the errors of those whose clock is not known."""
-        answers = self._adapter.call_each({node: Call(clock.read) for node in nodes})
+        answers = self._adapter.call_each({node: RemoteCall(clock.read) for node in nodes})
         self._own = _Clock([clock.read()])
         known, errors = [self._own], {}
         for node, answer in answers.items():
@@ -105,7 +105,7 @@ class Clocks:
             try:
                 exchange = self._adapter.exchange(node)
                 if again:
-                    (reading,) = self._adapter.call_each({node: Call(clock.read)}).values()
+                    (reading,) = self._adapter.call_each({node: RemoteCall(clock.read)}).values()
                     if isinstance(reading, AccelMagicError):
                         raise reading
                     one.readings.append(reading)
@@ -116,7 +116,7 @@ class Clocks:
             break
         return errors
 
-    def line(self, node: NodeName) -> Line:
+    def line(self, node: NodeName) -> ClockLine:
         """Return what maps the times of one of these workers to this process's clock."""
         one = self._of[node]
         if one is self._own:

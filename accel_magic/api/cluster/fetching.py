@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic import directories, scratch
 from accel_magic.errors import RecordingError
-from accel_magic.recording import dataset, store
+from accel_magic.recording import dataset, recording_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from accel_magic.recording.layout import StoredColumn
     from accel_magic.recording.recording import Events, Recording
+    from accel_magic.recording.stored_layout import StoredColumn
 
 _MOST_MANIFEST: Final = 256 << 20
 
@@ -39,7 +39,7 @@ def recording_of(counts: bytes, event_count: int, read: Callable[[str], Iterator
     with scratch.folder("cluster") as folder:
         (folder / dataset.DESCRIPTION).write_bytes(counts)
         with directories.opened(folder.resolve()) as directory:
-            recording, columns = store.load_description(directory, dataset.DESCRIPTION)
+            recording, columns = recording_store.load_description(directory, dataset.DESCRIPTION)
     points = len(recording.plan.points), len(recording.plan.latency_points)
     return replace(recording, event_count=event_count, load_events=_Remote(read, columns, points, event_count))
 

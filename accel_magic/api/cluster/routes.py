@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import CALL_S, NodeGoneError
-from accel_magic.cluster.remote import Call
+from accel_magic.cluster.remote import RemoteCall
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.cluster.adapters import Adapter, NodeName
+    from accel_magic.cluster.adapters import ClusterAdapter, NodeName
 
 END_S: Final = 30.0
 """How long ending and removing may take."""
 
 
-def routed(adapter: Adapter, calls: dict[NodeName, Call], timeout_s: float = CALL_S) -> dict[NodeName, Any]:
+def routed(
+    adapter: ClusterAdapter, calls: dict[NodeName, RemoteCall], timeout_s: float = CALL_S
+) -> dict[NodeName, Any]:
     """Make calls; those for workers that have ended, through other workers of the same machine."""
     answers = adapter.call_each(calls, timeout_s)
     gone = [node for node, answer in answers.items() if isinstance(answer, NodeGoneError)]
@@ -41,7 +43,7 @@ def routed(adapter: Adapter, calls: dict[NodeName, Call], timeout_s: float = CAL
 class Route:
     """The way to a folder of a node."""
 
-    adapter: Adapter
+    adapter: ClusterAdapter
     node: NodeName
     path: str
 
@@ -49,7 +51,7 @@ class Route:
         """Read a file of the folder, in parts. Raises AccelMagicError."""
         offset, path = 0, f"{self.path}/{name}"
         while True:
-            part = routed(self.adapter, {self.node: Call(remote.read, (path, offset))})[self.node]
+            part = routed(self.adapter, {self.node: RemoteCall(remote.read, (path, offset))})[self.node]
             if isinstance(part, AccelMagicError):
                 raise part
             if not part:
@@ -63,4 +65,4 @@ class Route:
 
     def _remove(self, folder: str) -> None:
         with contextlib.suppress(Exception):  # of any kind: the client may be closed
-            routed(self.adapter, {self.node: Call(remote.remove, (folder,))}, END_S)
+            routed(self.adapter, {self.node: RemoteCall(remote.remove, (folder,))}, END_S)

@@ -10,10 +10,10 @@ from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from accel_magic.cluster.adapters import Adapter, NodeName
+    from accel_magic.cluster.adapters import ClusterAdapter, NodeName
 
 
-def workers_of(adapter: Adapter, pattern: str | None) -> list[NodeName]:
+def workers_of(adapter: ClusterAdapter, pattern: str | None) -> list[NodeName]:
     """List a cluster's workers.
 
     Args:
@@ -69,7 +69,7 @@ class Workers:
 
     """
 
-    def __init__(self, adapter: Adapter, known: Iterable[NodeName]) -> None:
+    def __init__(self, adapter: ClusterAdapter, known: Iterable[NodeName]) -> None:
         self._adapter = adapter
         self._known = {node.address: node for node in known}
 

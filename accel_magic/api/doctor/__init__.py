@@ -7,8 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from accel_magic import subsystems
-from accel_magic.api.doctor import bcc, devices, gpu, kernel, python
-from accel_magic.api.doctor import stacks as flames
+from accel_magic.api.doctor import bcc, devices, gpu, kernel, python, stacks
 from accel_magic.api.doctor.report import Report
 from accel_magic.checks import Check
 
@@ -39,6 +38,6 @@ def checks(root: Path = _ROOT, *, xe: bool = False) -> tuple[Check, ...]:
             *python.checks(),
             *devices.checks(root),
             *gpu.checks(),
-            *flames.checks(root, xe=xe),
+            *stacks.checks(root, xe=xe),
             *chain.from_iterable(of_subsystems),
         )

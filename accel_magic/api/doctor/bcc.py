@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel_magic.api.doctor.report import needed
 from accel_magic.checks import Check
 from accel_magic.errors import MachineError
-from accel_magic.kernel.bcc import find as find_bcc
+from accel_magic.kernel.bcc import bcc_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def checks() -> tuple[Check, ...]:
 
 def _bcc() -> Check:
     try:
-        found = find_bcc.find_bcc()
+        found = bcc_location.find_bcc()
     except MachineError as error:
         return needed("BCC", error, "")
     command = [str(found.interpreter), "-I", "-c", _LOAD_BCC, str(found.package)]
@@ -41,14 +41,14 @@ def _bcc() -> Check:
     if failure:
         why = f"{found.package} does not load in {found.interpreter}: {failure}"
         return needed(
-            "BCC", MachineError("BCC is broken", why=why, fix=find_bcc.install_command(), code="bcc.broken"), ""
+            "BCC", MachineError("BCC is broken", why=why, fix=bcc_location.install_command(), code="bcc.broken"), ""
         )
     return Check("BCC", "ok", f"{found.version} at {found.package}, loads in {found.interpreter}")
 
 
 def _foreign_bcc() -> Iterator[Check]:
     """Report an unrelated package called bcc, if there is one."""
-    foreign = find_bcc.foreign_bcc()
+    foreign = bcc_location.foreign_bcc()
     if foreign is not None:
         yield Check(
             "other bcc",

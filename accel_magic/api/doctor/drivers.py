@@ -24,7 +24,7 @@ def all_drivers() -> tuple[Driver, ...]:
     return tuple(driver for subsystem in subsystems.registered().values() for driver in subsystem.drivers)
 
 
-def checks(root: Path, found: Iterable[pci.Device]) -> tuple[Check, ...]:
+def checks(root: Path, found: Iterable[pci.PciDevice]) -> tuple[Check, ...]:
     """Check each driver, and report accelerators without one.
 
     Args:
@@ -38,7 +38,7 @@ def checks(root: Path, found: Iterable[pci.Device]) -> tuple[Check, ...]:
     return (*drivers, *_without_driver(found, names))
 
 
-def _driver(root: Path, driver: Driver, found: tuple[pci.Device, ...], names: dict[str, str]) -> Check:
+def _driver(root: Path, driver: Driver, found: tuple[pci.PciDevice, ...], names: dict[str, str]) -> Check:
     name, kind, label = driver.module, driver.kind, f"driver {driver.module}"
     modules = pci.read(root / "proc/modules")
     loaded = modules is not None and any(line.split(" ", 1)[0] == name for line in modules.splitlines())
@@ -66,7 +66,7 @@ def _version(root: Path, name: str) -> Iterator[str]:
             yield f"{key} {value}"
 
 
-def _without_driver(found: tuple[pci.Device, ...], names: dict[str, str]) -> Iterator[Check]:
+def _without_driver(found: tuple[pci.PciDevice, ...], names: dict[str, str]) -> Iterator[Check]:
     for device in found:
         if device.kind.startswith(_ACCELERATOR) and not device.driver:
             vendor = device.ids.partition(":")[0]
@@ -76,14 +76,14 @@ def _without_driver(found: tuple[pci.Device, ...], names: dict[str, str]) -> Ite
             yield Check(f"device {device.slot}", "warning", f"{what}: no driver is bound to it", fix)
 
 
-def _described(root: Path, device: pci.Device, driver: Driver, names: dict[str, str]) -> str:
+def _described(root: Path, device: pci.PciDevice, driver: Driver, names: dict[str, str]) -> str:
     """Describe a device: slot, ids, and if known its name and firmware."""
     name, *more = driver.described(root, device)
     shown = " ".join(filter(None, (device.slot, device.ids, name or names.get(device.ids, ""))))
     return ", ".join([shown, *(["emulated"] if machine.is_emulated(device.folder) else []), *more])
 
 
-def _names(root: Path, found: tuple[pci.Device, ...]) -> dict[str, str]:
+def _names(root: Path, found: tuple[pci.PciDevice, ...]) -> dict[str, str]:
     """Map PCI ids to names, for devices of these drivers and for accelerators; read the list only if needed."""
     drivers = all_drivers()
     modules = {driver.module for driver in drivers}

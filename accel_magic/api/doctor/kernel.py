@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def requirements() -> tuple[Check, ...]:
     """Check what every trace needs."""
-    from accel_magic.broker import client as broker  # imports numpy, which the command line does not need
+    from accel_magic.broker import broker_client  # imports numpy, which the command line does not need
 
     return (
         needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}"),
         needed("kernel", features.kernel_error(), f"{features.kernel_release()}: ring buffer and attach cookies"),
-        *(_through_the_broker() if broker.needed() else _here()),
+        *(_through_the_broker() if broker_client.needed() else _here()),
     )
 
 
@@ -35,10 +35,10 @@ def _here() -> tuple[Check, ...]:
 
 def _through_the_broker() -> tuple[Check, ...]:
     """Check what this process may do through the broker, because it has no privilege itself."""
-    from accel_magic.broker import client as broker
+    from accel_magic.broker import broker_client
 
     try:
-        allowed = broker.connection().policy["probes"]
+        allowed = broker_client.connection().policy["probes"]
     except MachineError as error:
         return (needed("privilege", error, ""),)
     what = ", ".join(kind for kind in allowed["kinds"] if kind != "tracepoint")

@@ -37,16 +37,16 @@ class Report:
     @property
     def text(self) -> str:
         """Plain text, wrapped at 110 columns; longer words are not broken."""
-        from accel_magic.views import doctor as views
+        from accel_magic.views import doctor_report
 
-        return views.text(self.verdict, self.checks)
+        return doctor_report.text(self.verdict, self.checks)
 
     @property
     def html(self) -> str:
         """A self-contained HTML fragment, everything escaped."""
-        from accel_magic.views import doctor as views
+        from accel_magic.views import doctor_report
 
-        return views.html(self.verdict, self.checks)
+        return doctor_report.html(self.verdict, self.checks)
 
     def to_json(self) -> str:
         """JSON object: `accel_magic`, `kernel`, `machine`, `verdict`, `exit_status`, and `checks` as in `Check`."""

@@ -14,13 +14,13 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.devices.device import Clock
+from accel_magic.devices.device import DeviceClock
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.cuda.driver import Driver
+    from accel_magic.devices.cuda.driver import CudaDriver
 
 ROUNDS: Final = 64
 """Exchanges in one launch."""
@@ -37,7 +37,7 @@ _ALL: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
-class Exchange:
+class GpuClockExchange:
     """The host's time before and after an exchange, and the GPU's time between them; ns."""
 
     before: int
@@ -58,7 +58,7 @@ class ClockKernel:
     """
 
     def __init__(
-        self, driver: Driver, stream: int, mailbox: int, words: memoryview[int], *, rounds: int = ROUNDS
+        self, driver: CudaDriver, stream: int, mailbox: int, words: memoryview[int], *, rounds: int = ROUNDS
     ) -> None:
         self._driver, self._stream, self._mailbox, self._words, self._rounds = driver, stream, mailbox, words, rounds
         text = resources.files("accel_magic.devices.cuda").joinpath("clock.ptx").read_bytes()
@@ -69,7 +69,7 @@ class ClockKernel:
         """Unload the kernel from the context. Raises DriverError."""
         self._driver.call("cuModuleUnload", self._module)
 
-    def measure(self) -> Clock:
+    def measure(self) -> DeviceClock:
         """Compare the clocks; takes about a millisecond on an idle GPU.
 
         Raises:
@@ -79,13 +79,13 @@ class ClockKernel:
         exchanges = [exchange for _ in range(LAUNCHES) for exchange in self._launch()]
         return narrowest(exchanges, self._words[_STEP])
 
-    def _launch(self) -> list[Exchange]:
+    def _launch(self) -> list[GpuClockExchange]:
         """Run the kernel once; gives fewer exchanges than rounds if the host was delayed too long."""
         words = self._words
         words[:] = memoryview(bytes(BYTES)).cast("Q")
         words[_ASKED] = 1
         asks: list[Callable[[], None]] = [self._start, *(partial(self._ask, one) for one in range(1, self._rounds))]
-        exchanges: list[Exchange] = []
+        exchanges: list[GpuClockExchange] = []
         try:
             for ask in asks:
                 exchange = self._exchange(len(exchanges), ask, _LIMIT_NS if exchanges else PATIENCE_NS)
@@ -119,7 +119,7 @@ class ClockKernel:
     def _ask(self, number: int) -> None:
         self._words[_ASKED] = number + 1
 
-    def _exchange(self, number: int, ask: Callable[[], None], patience_ns: int) -> Exchange | None:
+    def _exchange(self, number: int, ask: Callable[[], None], patience_ns: int) -> GpuClockExchange | None:
         words, place, now = self._words, _ANSWERS + number, time.monotonic_ns
         before = now()
         ask()
@@ -129,10 +129,10 @@ class ClockKernel:
                 return None
             if waited > _SPIN_NS:
                 time.sleep(_NAP_S)
-        return Exchange(before, words[place], now())
+        return GpuClockExchange(before, words[place], now())
 
 
-def narrowest(exchanges: list[Exchange], step_ns: int) -> Clock:
+def narrowest(exchanges: list[GpuClockExchange], step_ns: int) -> DeviceClock:
     """Make a clock from the narrowest exchange.
 
     Args:
@@ -142,4 +142,4 @@ def narrowest(exchanges: list[Exchange], step_ns: int) -> Clock:
     """
     best = min(exchanges, key=lambda exchange: exchange.after - exchange.before)
     width = best.after - best.before
-    return Clock(best.device, best.before + width // 2, error_ns=-(-width // 2) + step_ns)
+    return DeviceClock(best.device, best.before + width // 2, error_ns=-(-width // 2) + step_ns)

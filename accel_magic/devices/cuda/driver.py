@@ -146,7 +146,7 @@ class DriverError(MachineError):
 
 
 @dataclass(frozen=True)
-class Driver:
+class CudaDriver:
     """A loaded, initialized library. Calls release the GIL.
 
     Attributes:
@@ -189,14 +189,14 @@ class Driver:
         return "" if failed or text.value is None else text.value.decode(errors="replace")
 
 
-def load(name: str = LIBRARY) -> Driver:
+def load(name: str = LIBRARY) -> CudaDriver:
     """Load the driver library and initialize it; safe to repeat.
 
     Raises:
         MachineError: There is no driver, it is too old, or it finds no GPU.
 
     """
-    driver = Driver(_functions(name))
+    driver = CudaDriver(_functions(name))
     driver.call("cuInit", 0)
     version = driver.number("cuDriverGetVersion")
     if version < OLDEST:

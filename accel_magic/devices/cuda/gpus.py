@@ -12,7 +12,7 @@ from accel_magic.devices.launches import CPU_DEVICE
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
-    from accel_magic.devices.cuda.driver import Driver
+    from accel_magic.devices.cuda.driver import CudaDriver
 
 _OLDEST: Final = (7, 5)
 _NAME_BYTES: Final = 256
@@ -49,7 +49,7 @@ class Gpu:
         return CPU_DEVICE in self.model
 
 
-def found(driver: Driver | None = None) -> tuple[Gpu, ...]:
+def found(driver: CudaDriver | None = None) -> tuple[Gpu, ...]:
     """Describe all GPUs, in the driver's order. Raises MachineError if there is no driver or no GPU."""
     driver = driver or cuda.load()
     count = driver.number("cuDeviceGetCount")
@@ -63,7 +63,7 @@ def found(driver: Driver | None = None) -> tuple[Gpu, ...]:
     return tuple(_described(driver, number) for number in range(count))
 
 
-def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
+def chosen(number: int | None = None, driver: CudaDriver | None = None) -> Gpu:
     """Choose the GPU to trace.
 
     Args:
@@ -105,7 +105,7 @@ def chosen(number: int | None = None, driver: Driver | None = None) -> Gpu:
     return gpu
 
 
-def context_of(driver: Driver, gpu: Gpu) -> tuple[int, bool]:
+def context_of(driver: CudaDriver, gpu: Gpu) -> tuple[int, bool]:
     """Find the context to use on a GPU: the thread's current one, else the GPU's primary one.
 
     Returns:
@@ -129,7 +129,7 @@ def context_of(driver: Driver, gpu: Gpu) -> tuple[int, bool]:
     return primary, True
 
 
-def _described(driver: Driver, number: int) -> Gpu:
+def _described(driver: CudaDriver, number: int) -> Gpu:
     device = driver.number("cuDeviceGet", number)
     name = ctypes.create_string_buffer(_NAME_BYTES)
     driver.call("cuDeviceGetName", name, _NAME_BYTES, device)
@@ -143,7 +143,7 @@ def _described(driver: Driver, number: int) -> Gpu:
     )
 
 
-def _attribute(driver: Driver, number: int, attribute: int) -> int:
+def _attribute(driver: CudaDriver, number: int, attribute: int) -> int:
     return driver.number("cuDeviceGetAttribute", attribute, driver.number("cuDeviceGet", number))
 
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.devices.cuda.driver import Driver
+    from accel_magic.devices.cuda.driver import CudaDriver
     from accel_magic.devices.cuda.gpus import Gpu
-    from accel_magic.devices.device import Clock
+    from accel_magic.devices.device import DeviceClock
     from accel_magic.devices.device import MemoryKind as Kind
-    from accel_magic.devices.launches import Launch
+    from accel_magic.devices.launches import LaunchRequest
 
 _STAGING: Final = 4 << 20
 _WAIT_S: Final = 0.1
@@ -70,7 +70,7 @@ class CudaMemory:
 
     """
 
-    def __init__(self, driver: Driver, gpu: Gpu, context: int, *, retained: bool) -> None:
+    def __init__(self, driver: CudaDriver, gpu: Gpu, context: int, *, retained: bool) -> None:
         self.gpu = gpu
         self.given_up = False
         self._driver, self._context, self._retained = driver, context, retained
@@ -80,7 +80,7 @@ class CudaMemory:
         self._clock: ClockKernel | None = None
 
     @classmethod
-    def open(cls, number: int | None = None, driver: Driver | None = None) -> Self:
+    def open(cls, number: int | None = None, driver: CudaDriver | None = None) -> Self:
         """Open a GPU in the thread's current context, or in the GPU's primary context.
 
         Args:
@@ -270,10 +270,10 @@ class CudaMemory:
         block = self._blocks.pop(address)
         self._driver.call(block.free, block.handle)
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """Do nothing: a GPU needs no preparation."""
 
-    def clock(self) -> Clock:
+    def clock(self) -> DeviceClock:
         """Compare the clocks now. Raises MachineError if the GPU does not answer."""
         assert self._clock is not None  # noqa: S101 - made by `open`
         with self._lock, self._current():

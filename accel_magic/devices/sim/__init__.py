@@ -4,8 +4,8 @@ It interprets warps: registers are arrays over threads, and an instruction is ex
 reached it. Results equal a GPU's wherever PTX defines them; times come from a model that shows where the work is.
 """
 
-from accel_magic.devices.sim.device import Device, Launch
-from accel_magic.devices.sim.faults import DeviceFault, Site
-from accel_magic.devices.sim.module import Module
+from accel_magic.devices.sim.faults import DeviceFault, FaultSite
+from accel_magic.devices.sim.module import LoadedModule
+from accel_magic.devices.sim.simulated_device import LaunchStatistics, SimulatedDevice
 
-__all__ = ["Device", "DeviceFault", "Launch", "Module", "Site"]
+__all__ = ["DeviceFault", "FaultSite", "LaunchStatistics", "LoadedModule", "SimulatedDevice"]

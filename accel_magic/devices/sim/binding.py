@@ -13,13 +13,13 @@ from accel_magic.errors import ProgramError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accel_magic.devices.sim.program import Function, Program
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.executable import Executable, ExecutableFunction
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
     from accel_magic.devices.sim.variables import Slot
 
 
-def reachable(program: Program, kernel: Function) -> list[Function]:
+def reachable(program: Executable, kernel: ExecutableFunction) -> list[ExecutableFunction]:
     """Functions that may run: the kernel, and all that it calls."""
     by_name = {function.name: function for function in program.functions}
     found = {kernel.name: kernel}
@@ -36,7 +36,7 @@ def reachable(program: Program, kernel: Function) -> list[Function]:
     return list(found.values())
 
 
-def parameters(function: Function, arguments: Sequence[int | float | np.generic | bytes]) -> Array:
+def parameters(function: ExecutableFunction, arguments: Sequence[int | float | np.generic | bytes]) -> Array:
     """Lay out a kernel's arguments; uint8, padded to whole words."""
     if len(arguments) != len(function.parameters):
         raise ProgramError(
@@ -74,7 +74,7 @@ def _bytes(slot: Slot, argument: float | np.generic | bytes) -> bytes | None:
     return (whole & 2 ** (8 * slot.size) - 1).to_bytes(slot.size, "little")
 
 
-def bind(program: Program, kernel: Function, state: State, multiprocessors: int) -> None:
+def bind(program: Executable, kernel: ExecutableFunction, state: ExecutionState, multiprocessors: int) -> None:
     """Allocate the arrays that the kernel's code uses."""
     arrays = program.arrays
     used = {number for function in reachable(program, kernel) for number in function.views}

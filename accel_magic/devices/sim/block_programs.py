@@ -13,15 +13,15 @@ import numpy as np
 
 from accel_magic.devices.sim import specials
 from accel_magic.devices.sim.binding import bind, parameters, reachable
+from accel_magic.devices.sim.device_memory import MemoryRegion
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.memory import Region
-from accel_magic.devices.sim.state import FIRST_KEY, NOWHERE, State
-from accel_magic.devices.sim.warps import Limits, Runner
+from accel_magic.devices.sim.lane_state import FIRST_KEY, NOWHERE, ExecutionState
+from accel_magic.devices.sim.warps import EndlessLimits, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from accel_magic.devices.sim.program import BlockProgram, Function, Program
+    from accel_magic.devices.sim.executable import BlockProgram, Executable, ExecutableFunction
 
 ENTER: Final = "BLOCK_ENTER"
 EXIT: Final = "BLOCK_EXIT"
@@ -68,7 +68,14 @@ class BlockPrograms:
 
     """
 
-    def __init__(self, program: Program, kernel: Function, state: State, multiprocessors: int, limits: Limits) -> None:
+    def __init__(
+        self,
+        program: Executable,
+        kernel: ExecutableFunction,
+        state: ExecutionState,
+        multiprocessors: int,
+        limits: EndlessLimits,
+    ) -> None:
         self._heap = state.heap
         self._result = self._heap.allocate(_RESULT_BYTES) if kernel.blocks else 0
         self._ready = [
@@ -98,10 +105,10 @@ class _Ready:
     def __init__(  # noqa: PLR0917 - one call
         self,
         asked: BlockProgram,
-        program: Program,
-        kernel: State,
+        program: Executable,
+        kernel: ExecutionState,
         multiprocessors: int,
-        limits: Limits,
+        limits: EndlessLimits,
         result: int,
     ) -> None:
         self._asked = asked
@@ -109,8 +116,8 @@ class _Ready:
         self._function = next(one for one in program.functions if one.name == asked.entry)
         local = sum(one.frame for one in reachable(program, self._function))
         shape = replace(kernel.shape, slots=1, local=local)
-        nothing = Region(np.zeros(0, np.uint8))
-        self._state = State(shape, kernel.heap, nothing, self._function.parameter_bytes, kernel.launch)
+        nothing = MemoryRegion(np.zeros(0, np.uint8))
+        self._state = ExecutionState(shape, kernel.heap, nothing, self._function.parameter_bytes, kernel.launch)
         bind(program, self._function, self._state, multiprocessors)
         self._state.exists[1:] = False
         self._multiprocessors = multiprocessors
@@ -121,7 +128,7 @@ class _Ready:
     def run(self, moment: Moment) -> bool:
         """Run it once. Returns whether its return value is not 0."""
         state = self._state
-        state.parameters = Region(parameters(self._function, self._arguments(moment)))
+        state.parameters = MemoryRegion(parameters(self._function, self._arguments(moment)))
         state.block_number[0] = moment.block
         state.clock[:] = moment.time
         state.live[0] = 1
@@ -157,7 +164,7 @@ class _Begun:
 
     held = False
 
-    def refill(self, state: State) -> None:
+    def refill(self, state: ExecutionState) -> None:
         """Do nothing."""
 
 

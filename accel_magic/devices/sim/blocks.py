@@ -8,14 +8,14 @@ import numpy as np
 
 from accel_magic.devices.sim import specials
 from accel_magic.devices.sim.block_programs import ENTER, EXIT, STEAL, Moment
-from accel_magic.devices.sim.state import FIRST_KEY, NOWHERE
+from accel_magic.devices.sim.lane_state import FIRST_KEY, NOWHERE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.devices.sim.block_programs import BlockPrograms
-    from accel_magic.devices.sim.program import Function, Program
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.executable import Executable, ExecutableFunction
+    from accel_magic.devices.sim.lane_state import ExecutionState
 
     Numbers: TypeAlias = NDArray[np.int64]
 
@@ -52,9 +52,9 @@ class Blocks:
 
     def __init__(  # noqa: PLR0917 - what a launch has made
         self,
-        program: Program,
-        kernel: Function,
-        state: State,
+        program: Executable,
+        kernel: ExecutableFunction,
+        state: ExecutionState,
         multiprocessors: int,
         start: int,
         programs: BlockPrograms,
@@ -79,7 +79,7 @@ class Blocks:
             if specials.changes(name)
         ]
 
-    def refill(self, state: State) -> None:
+    def refill(self, state: ExecutionState) -> None:
         """Record which blocks have ended, and start others.
 
         Raises:
@@ -96,22 +96,22 @@ class Blocks:
             self._finish(state, ended[np.argsort(clocks, kind="stable")])
         self._start(state)
 
-    def _clocks(self, state: State) -> Numbers:
+    def _clocks(self, state: ExecutionState) -> Numbers:
         """Time of each slot's latest warp."""
         clocks: Numbers = state.clock.reshape(state.shape.slots, -1).max(1)
         return clocks
 
-    def _finish(self, state: State, ended: Numbers) -> None:
+    def _finish(self, state: ExecutionState, ended: Numbers) -> None:
         """Handle the ends of slots' blocks, in the order of time."""
         for slot in ended:
             self._end_block(state, int(slot))
 
-    def _end_block(self, state: State, slot: int) -> None:
+    def _end_block(self, state: ExecutionState, slot: int) -> None:
         self._executed[slot] += 1
         if EXIT in self._programs.places:
             self._programs.run(EXIT, self._moment(state, slot))
 
-    def _moment(self, state: State, slot: int, victim: int = 0, victim_left: int = 0) -> Moment:
+    def _moment(self, state: ExecutionState, slot: int, victim: int = 0, victim_left: int = 0) -> Moment:
         return Moment(
             block=int(state.block_number[slot]),
             time=int(self._free_at[slot]),
@@ -123,7 +123,7 @@ class Blocks:
             victim_left=victim_left,
         )
 
-    def _start(self, state: State) -> None:
+    def _start(self, state: ExecutionState) -> None:
         """Start blocks once at least half of the slots are free."""
         free = np.flatnonzero(~self._busy)
         if not self._left or 2 * len(free) < len(self._busy):
@@ -134,7 +134,7 @@ class Blocks:
         first = self._total - self._left
         self._begin(state, order, np.arange(first, first + len(order)))
 
-    def _begin(self, state: State, chosen: Numbers, numbers: Numbers) -> None:
+    def _begin(self, state: ExecutionState, chosen: Numbers, numbers: Numbers) -> None:
         """Put blocks on slots."""
         state.block_number[chosen] = numbers
         self._left -= len(chosen)
@@ -171,9 +171,9 @@ class Workers(Blocks):
 
     def __init__(  # noqa: PLR0917 - as the base class
         self,
-        program: Program,
-        kernel: Function,
-        state: State,
+        program: Executable,
+        kernel: ExecutableFunction,
+        state: ExecutionState,
         multiprocessors: int,
         start: int,
         programs: BlockPrograms,
@@ -185,14 +185,14 @@ class Workers(Blocks):
         self._stopped = np.zeros(count, np.bool_)
         self._ran = np.zeros(count, np.bool_)
 
-    def _finish(self, state: State, ended: Numbers) -> None:
+    def _finish(self, state: ExecutionState, ended: Numbers) -> None:
         """Leave the ends of blocks to their slots' turns."""
 
-    def _start(self, state: State) -> None:
+    def _start(self, state: ExecutionState) -> None:
         while (slot := self._first(state)) >= 0:
             self._turn(state, slot)
 
-    def _first(self, state: State) -> int:
+    def _first(self, state: ExecutionState) -> int:
         """Return the free slot whose turn is next; -1 if there is none yet."""
         waiting = np.flatnonzero(~self._busy & ~self._stopped)
         self.held = False
@@ -205,7 +205,7 @@ class Workers(Blocks):
         self.held = bool(((clocks < time) | ((clocks == time) & (running < slot))).any())
         return -1 if self.held else slot
 
-    def _turn(self, state: State, slot: int) -> None:
+    def _turn(self, state: ExecutionState, slot: int) -> None:
         if self._ran[slot]:
             self._end_block(state, slot)
         self._ran[slot] = True
@@ -224,7 +224,7 @@ class Workers(Blocks):
         self._next[slot] += 1
         return int(self._next[slot]) - 1
 
-    def _taken(self, state: State, slot: int) -> int:
+    def _taken(self, state: ExecutionState, slot: int) -> int:
         """Take a block from another share if the program wants it; -1 if not."""
         shares = self._last - self._next
         victim = int(shares.argmax())

@@ -8,7 +8,7 @@ from accel_magic.errors import AccelMagicError
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FaultSite:
     """An instruction's place in the PTX.
 
     Attributes:
@@ -50,7 +50,7 @@ class DeviceFault(AccelMagicError):  # noqa: N818 - "fault" is the usual term
         what: str,
         *,
         kernel: str,
-        site: Site | None,
+        site: FaultSite | None,
         why: str = "",
         fix: str = "",
         code: str,
@@ -91,7 +91,7 @@ class Violation(Exception):  # noqa: N818 - never leaves this package: a launch 
         self,
         what: str,
         *,
-        site: Site | None,
+        site: FaultSite | None,
         code: str,
         lane: int | None = None,
         address: int | None = None,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.devices.sim.memory import GLOBAL
+from accel_magic.devices.sim.device_memory import GLOBAL
 from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.memory import Heap
+    from accel_magic.devices.sim.device_memory import Heap
 
 FIRST: Final = 0x0500_0000_0000
 """Handles of textures and surfaces begin here: no address that a kernel can use is above or near it."""
@@ -34,7 +34,7 @@ _FACES: Final = 6
 
 
 @dataclass(frozen=True)
-class Image:
+class TexelImage:
     """Texels in global memory.
 
     Attributes:
@@ -107,17 +107,17 @@ class View:
 
     """
 
-    levels: tuple[Image, ...]
+    levels: tuple[TexelImage, ...]
     sampler: Sampler | None = None
 
     @property
-    def image(self) -> Image:
+    def image(self) -> TexelImage:
         """The largest level."""
         return self.levels[0]
 
 
 @dataclass
-class Images:
+class ImageTable:
     """The textures and surfaces of a device, by handle; thread-safe."""
 
     heap: Heap
@@ -159,7 +159,7 @@ class Images:
         """Return what a handle refers to; None if it refers to nothing."""
         return self._views.get(handle)
 
-    def _check(self, image: Image) -> None:
+    def _check(self, image: TexelImage) -> None:
         faces = image.sizes[3] % _FACES == 0 and image.sizes[0] == image.sizes[1]
         steps = (_span(image, stride=True), _span(image, stride=False))
         for condition, what in (
@@ -175,7 +175,7 @@ class Images:
             raise _unsupported("its texels are not within one allocation")
 
 
-def _span(image: Image, *, stride: bool) -> int:
+def _span(image: TexelImage, *, stride: bool) -> int:
     """Return the greatest (or the least) offset of a texel."""
     reaches = [(size - 1) * step for size, step in zip(image.sizes, image.strides, strict=True)]
     return sum(max(reach, 0) if stride else min(reach, 0) for reach in reaches)

@@ -7,24 +7,32 @@ from collections import ChainMap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from accel_magic.devices.sim import code as lift
-from accel_magic.devices.sim import operations
-from accel_magic.devices.sim.code import Arrays, Code, Modifiers, Number, Scope, Symbol, UnknownFormError, Variable
-from accel_magic.devices.sim.memory import CODE, SHARED
+from accel_magic.devices.sim import instruction_compiler, operations
+from accel_magic.devices.sim.device_memory import CODE, SHARED
+from accel_magic.devices.sim.executable import BlockProgram, Executable, ExecutableFunction, Gate, Segment
+from accel_magic.devices.sim.instruction_compiler import (
+    Arrays,
+    CompiledInstruction,
+    FunctionScope,
+    Modifiers,
+    Number,
+    Symbol,
+    UnknownFormError,
+    Variable,
+)
+from accel_magic.devices.sim.instruction_list import FRAME_ALIGN, BodyReader, Entry, Mark, Placed, instruction, text
 from accel_magic.devices.sim.operations import barriers, calls, control, lanes
-from accel_magic.devices.sim.program import BlockProgram, Function, Gate, Program, Segment
-from accel_magic.devices.sim.reading import FRAME_ALIGN, Entry, Mark, Placed, Reader, instruction, text
 from accel_magic.devices.sim.types import TYPES
 from accel_magic.devices.sim.variables import Slot, align, image, parameters, sizes
 from accel_magic.errors import ProgramError
-from accel_magic.ptx import model as ptx
+from accel_magic.ptx import ptx_model
 from accel_magic.ptx.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from accel_magic.devices.sim.code import Step
-    from accel_magic.devices.sim.memory import Heap
+    from accel_magic.devices.sim.device_memory import Heap
+    from accel_magic.devices.sim.instruction_compiler import Step
 
 _BLOCK_PROGRAM = re.compile(r"\.pragma\s+\"accel_magic (\w+) ([\w$%]+) (\d{1,9}) (\d{1,9})\"")
 _RESERVED = "%reserved_smem_offset_1"
@@ -34,7 +42,7 @@ _ENDING = frozenset({*control.ENDS, *barriers.NAMES, "ret"})
 
 
 @dataclass(frozen=True)
-class Module:
+class LoadedModule:
     """A loaded module.
 
     Attributes:
@@ -46,10 +54,10 @@ class Module:
 
     kernels: Mapping[str, tuple[int, ...]]
     globals: Mapping[str, tuple[int, int]]
-    program: Program
+    program: Executable
 
 
-def load(source: str, heap: Heap) -> Module:
+def load(source: str, heap: Heap) -> LoadedModule:
     """Compile PTX and place its variables in global memory.
 
     Raises:
@@ -71,20 +79,20 @@ def load(source: str, heap: Heap) -> Module:
 class _Loader:
     """Compiles one module."""
 
-    def __init__(self, parsed: ptx.Module, heap: Heap) -> None:
+    def __init__(self, parsed: ptx_model.Module, heap: Heap) -> None:
         self._parsed = parsed
         self._heap = heap
         self._shared = 0
         self._variables: ChainMap[str, Variable] = ChainMap()
         self._numbers: dict[str, int] = {}
-        self._program = Program([], [], Arrays(), 0, {})
+        self._program = Executable([], [], Arrays(), 0, {})
         self._dynamic: list[str] = []
         self._dynamic_align = FRAME_ALIGN
 
-    def load(self) -> Module:
+    def load(self) -> LoadedModule:
         for number, function in enumerate(self._parsed.functions):
             self._numbers[function.name] = number
-            self._program.functions.append(Function(function.name, number, function.entry))
+            self._program.functions.append(ExecutableFunction(function.name, number, function.entry))
         self._declare_variables()
         bodies = [self._read(function) for function in self._parsed.functions]
         self._place_dynamic()
@@ -92,7 +100,7 @@ class _Loader:
             _Compiler(self._program, compiled, entries).compile()
         _mark_recursion(self._program)
         self._program.shared = self._shared
-        return Module(
+        return LoadedModule(
             {
                 function.name: tuple(slot.size for slot in function.parameters)
                 for function in self._program.functions
@@ -125,7 +133,7 @@ class _Loader:
         for item, one in declared:
             self._initialize(item, one)
 
-    def _initialize(self, item: ptx.Declaration, one: ptx.Declared) -> None:
+    def _initialize(self, item: ptx_model.Declaration, one: ptx_model.Declared) -> None:
         try:
             data = image(item, one, self._address)
         except UnknownFormError as error:
@@ -157,9 +165,9 @@ class _Loader:
         for name in self._dynamic:
             self._variables[name] = Variable("shared", self._shared, 0)
 
-    def _read(self, raw: ptx.Function) -> list[Entry]:
+    def _read(self, raw: ptx_model.Function) -> list[Entry]:
         function = self._program.functions[self._numbers[raw.name]]
-        scope = Scope(raw.name, ChainMap(), self._variables.new_child(), self._numbers, ChainMap(), ChainMap())
+        scope = FunctionScope(raw.name, ChainMap(), self._variables.new_child(), self._numbers, ChainMap(), ChainMap())
         arrays = self._program.arrays
         if raw.body is None:
             return []
@@ -167,7 +175,7 @@ class _Loader:
             function.results, end = parameters(raw.results)
             function.parameters, end = parameters(raw.parameters, end)
             function.parameter_bytes = end
-            reader = Reader(arrays, 0 if raw.entry else end, self._take_shared)
+            reader = BodyReader(arrays, 0 if raw.entry else end, self._take_shared)
             function.results = self._declare(function.results, reader, scope, raw.entry)
             function.parameters = self._declare(function.parameters, reader, scope, raw.entry)
             reader.read(raw.body, scope)
@@ -184,7 +192,9 @@ class _Loader:
         function.blocks = tuple(one for one in _block_programs(raw.body) if one.entry in self._numbers)
         return reader.entries
 
-    def _declare(self, slots: tuple[Slot, ...], reader: Reader, scope: Scope, kernel: bool) -> tuple[Slot, ...]:
+    def _declare(
+        self, slots: tuple[Slot, ...], reader: BodyReader, scope: FunctionScope, kernel: bool
+    ) -> tuple[Slot, ...]:
         """Declare parameters in the scope; for those in registers, the register's number replaces the offset."""
         placed = []
         for slot in slots:
@@ -198,7 +208,7 @@ class _Loader:
         return tuple(placed)
 
 
-def _refuse_clusters(raw: ptx.Function) -> None:
+def _refuse_clusters(raw: ptx_model.Function) -> None:
     """Refuse a kernel that is compiled for clusters of several blocks: with one it would compute something else."""
     blocks = _product_of(raw.directives, (".reqnctapercluster",))
     if blocks > 1:
@@ -210,10 +220,10 @@ def _refuse_clusters(raw: ptx.Function) -> None:
         )
 
 
-def _block_programs(body: ptx.Scope) -> Iterator[BlockProgram]:
+def _block_programs(body: ptx_model.Scope) -> Iterator[BlockProgram]:
     """Find the directives in a kernel's body that name programs for its blocks: see `gpu.inject.blocks`."""
     for item in body.items:
-        if isinstance(item, ptx.Directive) and (found := _BLOCK_PROGRAM.match(item.text)):
+        if isinstance(item, ptx_model.Directive) and (found := _BLOCK_PROGRAM.match(item.text)):
             yield BlockProgram(found[1], found[2], int(found[3]), int(found[4]))
 
 
@@ -237,7 +247,7 @@ def _product_of(directives: tuple[str, ...], names: tuple[str, ...]) -> int:
 class _Compiler:
     """Compiles one function's instructions into segments."""
 
-    def __init__(self, program: Program, function: Function, entries: list[Entry]) -> None:
+    def __init__(self, program: Executable, function: ExecutableFunction, entries: list[Entry]) -> None:
         self._program = program
         self._function = function
         self._entries = entries
@@ -265,7 +275,7 @@ class _Compiler:
 
     def _defined(self, placed: Placed) -> bool:
         """Whether a call's target is a function of the module."""
-        names = [item.text for item in placed.instruction.operands if isinstance(item, ptx.Name)]
+        names = [item.text for item in placed.instruction.operands if isinstance(item, ptx_model.Name)]
         known = any(name in placed.scope.functions for name in names[:1])
         return known or any(name in placed.scope.registers for name in names[:1])
 
@@ -282,7 +292,7 @@ class _Compiler:
     def _add(self, segment: Segment, placed: Placed) -> None:
         operations.refuse_unsupported(placed.instruction.opcode)
         one = instruction(placed)
-        code = Code(one, placed.scope, self._program.arrays, segment.cost)
+        code = CompiledInstruction(one, placed.scope, self._program.arrays, segment.cost)
         segment.first = segment.first or code.site
         segment.issued += 1
         segment.cost += operations.COSTS.get(one.parts[0], 1)
@@ -295,16 +305,18 @@ class _Compiler:
             segment.mask = _gate(code)
         step = self._intrinsic(code) if one.parts[0] == "call" else operations.compile_step(code)
         segment.steps.append(
-            step if one.predicate is None else lift.guarded(code.read(one.predicate, TYPES["pred"]), step)
+            step
+            if one.predicate is None
+            else instruction_compiler.guarded(code.read(one.predicate, TYPES["pred"]), step)
         )
 
-    def _intrinsic(self, code: Code) -> Step:
+    def _intrinsic(self, code: CompiledInstruction) -> Step:
         call = calls.parts_of(code)
         if not isinstance(call.target, Symbol):
             raise UnknownFormError("it does not name a function")
         return calls.intrinsic(code, call.target.name)
 
-    def _end(self, segment: Segment, code: Code, skip: int) -> None:
+    def _end(self, segment: Segment, code: CompiledInstruction, skip: int) -> None:
         name = code.instruction.parts[0]
         number = len(self._program.segments) - 1
         modifiers = Modifiers(code.instruction.parts[1:])
@@ -326,7 +338,7 @@ class _Compiler:
         segment.end = end
 
 
-def _gate(code: Code) -> Gate:
+def _gate(code: CompiledInstruction) -> Gate:
     """Compile the condition that a `.sync` instruction waits for."""
     one = code.instruction
     place = lanes.MASKS[operations.name_of(one.parts)]
@@ -373,12 +385,12 @@ def _refuse(function: str, placed: Placed, error: UnknownFormError) -> NoReturn:
     ) from None
 
 
-def _mark_recursion(program: Program) -> None:
+def _mark_recursion(program: Executable) -> None:
     """Find functions that may be entered again before they return."""
     by_name = {function.name: function for function in program.functions}
     devices = {function.name for function in program.functions if not function.kernel}
 
-    def reached(function: Function) -> set[str]:
+    def reached(function: ExecutableFunction) -> set[str]:
         seen: set[str] = set()
         left = [function]
         while left:

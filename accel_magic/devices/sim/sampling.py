@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.images import Image, Sampler
+    from accel_magic.devices.sim.images import Sampler, TexelImage
     from accel_magic.devices.sim.types import Array
 
 _WEIGHTS: Final = 256
@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Reader:
+class TexelReader:
     """Reads texels of one image.
 
     Attributes:
@@ -59,7 +59,7 @@ class Reader:
 
     """
 
-    image: Image
+    image: TexelImage
     sampler: Sampler
     load: Load
 
@@ -180,7 +180,7 @@ def level_of(lod: Array, sampler: Sampler, count: int) -> tuple[Array, Array]:
     return fixed // _WEIGHTS, fixed % _WEIGHTS
 
 
-def lod_of(gradients: list[list[Array]], image: Image, sampler: Sampler) -> Array:
+def lod_of(gradients: list[list[Array]], image: TexelImage, sampler: Sampler) -> Array:
     """Return the level at which a texel covers the steps to the neighbors; float32.
 
     Args:

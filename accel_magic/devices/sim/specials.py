@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim.state import WARP
+from accel_magic.devices.sim.lane_state import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.state import Shape, State
+    from accel_magic.devices.sim.lane_state import BatchShape, ExecutionState
     from accel_magic.devices.sim.types import Array
 
 RESIDENT_BLOCKS: Final = 32
@@ -24,12 +24,12 @@ RESIDENT_THREADS: Final = 2048
 _AXES: Final = {"x": 0, "y": 1, "z": 2}
 
 
-def _now(state: State, elapsed: int) -> Array:
+def _now(state: ExecutionState, elapsed: int) -> Array:
     """Clock of each executing lane's warp, uint64."""
     return (state.clock[state.lanes() // WARP] + elapsed).view(np.uint64)
 
 
-DYNAMIC: Final[dict[str, Callable[[State, int], Array]]] = {
+DYNAMIC: Final[dict[str, Callable[[ExecutionState, int], Array]]] = {
     "%clock": lambda state, elapsed: _now(state, elapsed) & np.uint64(0xFFFFFFFF),
     "%clock_hi": lambda state, elapsed: _now(state, elapsed) >> np.uint64(32),
     "%clock64": _now,
@@ -47,7 +47,7 @@ _LANE: Final[dict[str, Callable[[Array], Array]]] = {
     "%lanemask_gt": lambda lane: ~(((np.uint32(1) << lane) - np.uint32(1)) | np.uint32(1) << lane),
     "%lanemask_ge": lambda lane: ~((np.uint32(1) << lane) - np.uint32(1)),
 }
-_UNIFORM: Final[dict[str, Callable[[Shape, int, int], int]]] = {
+_UNIFORM: Final[dict[str, Callable[[BatchShape, int, int], int]]] = {
     "%nwarpid": lambda _shape, _sms, _launch: RESIDENT_THREADS // WARP,
     "%nsmid": lambda _shape, sms, _launch: sms,
     "%gridid": lambda _shape, _sms, launch: launch,
@@ -99,7 +99,7 @@ def changes(name: str) -> bool:
     return name.startswith(("%ctaid", "%clusterid"))
 
 
-def fill(name: str, target: Array, state: State, multiprocessors: int) -> None:
+def fill(name: str, target: Array, state: ExecutionState, multiprocessors: int) -> None:
     """Fill the array, shape (lanes,), of a special register that is constant while a block runs."""
     vector, _, axis = name.partition(".")
     if name in _LANE:
@@ -118,7 +118,7 @@ def fill(name: str, target: Array, state: State, multiprocessors: int) -> None:
         target[:] = 0
 
 
-def _coordinate(vector: str, axis: int, state: State) -> Array | int:
+def _coordinate(vector: str, axis: int, state: ExecutionState) -> Array | int:
     grid, block = state.shape.grid, state.shape.block
     if vector == "%tid":
         return _along(state.thread, block, axis)

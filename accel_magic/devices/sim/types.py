@@ -37,7 +37,7 @@ FLOATS: Final[Mapping[int, Any]] = MappingProxyType({2: np.float16, 4: np.float3
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class PtxType:
     """One PTX type suffix.
 
     Attributes:
@@ -74,16 +74,16 @@ _PACKED = {"f16x2": 4, "bf16": 2, "bf16x2": 4, "tf32": 4, "e4m3x2": 2, "e5m2x2":
 
 
 TYPES: Final = MappingProxyType(
-    {f"u{8 * size}": Type(f"u{8 * size}", size, "u", dtype) for size, dtype in UNSIGNED.items()}
-    | {f"s{8 * size}": Type(f"s{8 * size}", size, "s", dtype) for size, dtype in SIGNED.items()}
-    | {f"b{8 * size}": Type(f"b{8 * size}", size, "b", dtype) for size, dtype in BITS.items()}
-    | {f"f{8 * size}": Type(f"f{8 * size}", size, "f", dtype) for size, dtype in FLOATS.items()}
-    | {name: Type(name, size, "x", UNSIGNED[size]) for name, size in _PACKED.items()}
-    | {"pred": Type("pred", 1, "p", np.bool_)}
+    {f"u{8 * size}": PtxType(f"u{8 * size}", size, "u", dtype) for size, dtype in UNSIGNED.items()}
+    | {f"s{8 * size}": PtxType(f"s{8 * size}", size, "s", dtype) for size, dtype in SIGNED.items()}
+    | {f"b{8 * size}": PtxType(f"b{8 * size}", size, "b", dtype) for size, dtype in BITS.items()}
+    | {f"f{8 * size}": PtxType(f"f{8 * size}", size, "f", dtype) for size, dtype in FLOATS.items()}
+    | {name: PtxType(name, size, "x", UNSIGNED[size]) for name, size in _PACKED.items()}
+    | {"pred": PtxType("pred", 1, "p", np.bool_)}
 )
 """All supported type suffixes, by name without the dot."""
 
 
-def wider(kind: Type) -> Type:
+def wider(kind: PtxType) -> PtxType:
     """Return the type of twice the width, for `mul.wide`."""
     return TYPES[f"{kind.name[0]}{kind.bits * 2}"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim.code import Number, UnknownFormError, immediate
-from accel_magic.devices.sim.types import TYPES, Array, Type
-from accel_magic.ptx import model as ptx
+from accel_magic.devices.sim.instruction_compiler import Number, UnknownFormError, immediate
+from accel_magic.devices.sim.types import TYPES, Array, PtxType
+from accel_magic.ptx import ptx_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ class Slot:
     """
 
     name: str
-    type: Type
+    type: PtxType
     offset: int
     size: int
     register: bool = False
@@ -43,7 +43,7 @@ def align(offset: int, to: int) -> int:
     return -(-offset // to) * to
 
 
-def type_named(name: str) -> Type:
+def type_named(name: str) -> PtxType:
     """Look up a declared type.
 
     Raises:
@@ -57,7 +57,7 @@ def type_named(name: str) -> Type:
     return TYPES[name]
 
 
-def parameters(declared: Iterable[ptx.Parameter], start: int = 0) -> tuple[tuple[Slot, ...], int]:
+def parameters(declared: Iterable[ptx_model.Parameter], start: int = 0) -> tuple[tuple[Slot, ...], int]:
     """Lay out parameters as C does. Returns them and the offset where they end."""
     slots = []
     for number, parameter in enumerate(declared):
@@ -69,7 +69,7 @@ def parameters(declared: Iterable[ptx.Parameter], start: int = 0) -> tuple[tuple
     return tuple(slots), start
 
 
-def sizes(declaration: ptx.Declaration, one: ptx.Declared) -> tuple[int, int]:
+def sizes(declaration: ptx_model.Declaration, one: ptx_model.Declared) -> tuple[int, int]:
     """Return the bytes and alignment of a variable."""
     kind = TYPES.get(declaration.type)
     element = (kind.size if kind else _OPAQUE) * declaration.vector
@@ -77,12 +77,14 @@ def sizes(declaration: ptx.Declaration, one: ptx.Declared) -> tuple[int, int]:
     for place, dimension in enumerate(one.dimensions):
         given = dimension
         if given is None:
-            given = len(one.initial.items) if place == 0 and isinstance(one.initial, ptx.Vector) else 0
+            given = len(one.initial.items) if place == 0 and isinstance(one.initial, ptx_model.Vector) else 0
         count *= given
     return element * count, max(declaration.align, element)
 
 
-def image(declaration: ptx.Declaration, one: ptx.Declared, address: Callable[[str, bool], int]) -> Array | None:
+def image(
+    declaration: ptx_model.Declaration, one: ptx_model.Declared, address: Callable[[str, bool], int]
+) -> Array | None:
     """Return a variable's initial bytes; None for zeros.
 
     Args:
@@ -102,22 +104,22 @@ def image(declaration: ptx.Declaration, one: ptx.Declared, address: Callable[[st
     return data
 
 
-def _values(at: int, value: ptx.Operand, inner: list[int], size: int) -> Iterator[tuple[int, ptx.Operand]]:
+def _values(at: int, value: ptx_model.Operand, inner: list[int], size: int) -> Iterator[tuple[int, ptx_model.Operand]]:
     """Yield each scalar and its offset; the elements of an array have the `inner` dimensions."""
-    if not isinstance(value, ptx.Vector):
+    if not isinstance(value, ptx_model.Vector):
         yield at, value
         return
     for number, item in enumerate(value.items):
         yield from _values(at + number * size * prod(inner), item, inner[1:], size)
 
 
-def _bytes(value: ptx.Operand, kind: Type, address: Callable[[str, bool], int]) -> bytes:
-    if isinstance(value, ptx.Immediate):
+def _bytes(value: ptx_model.Operand, kind: PtxType, address: Callable[[str, bool], int]) -> bytes:
+    if isinstance(value, ptx_model.Immediate):
         data: bytes = immediate(number(value), kind).tobytes()
         return data
-    if isinstance(value, ptx.Name):
-        value = ptx.SymbolValue(value.text)
-    if not isinstance(value, ptx.SymbolValue):
+    if isinstance(value, ptx_model.Name):
+        value = ptx_model.SymbolValue(value.text)
+    if not isinstance(value, ptx_model.SymbolValue):
         raise UnknownFormError("an initial value is neither a number nor an address")
     place = address(value.symbol, value.generic) + value.offset
     if value.mask:
@@ -127,7 +129,7 @@ def _bytes(value: ptx.Operand, kind: Type, address: Callable[[str, bool], int]) 
     return whole.to_bytes(kind.size, "little")
 
 
-def number(value: ptx.Immediate) -> Number:
+def number(value: ptx_model.Immediate) -> Number:
     """Convert an immediate; a float written as its bits keeps them."""
     if value.bits is None:
         return Number(value.value)

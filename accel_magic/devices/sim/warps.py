@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.lane_state import NOWHERE, PC_MASK, WARP, compact, distinct_sorted
 from accel_magic.devices.sim.operations import barriers
-from accel_magic.devices.sim.state import NOWHERE, PC_MASK, WARP, compact, distinct_sorted
 from accel_magic.machine import KERNEL_SECONDS
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.program import Gate, Program, Segment
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.executable import Executable, Gate, Segment
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 
@@ -50,12 +50,12 @@ class Supply(Protocol):
     def held(self) -> bool:
         """Whether a slot waits until other slots' blocks have run for longer."""
 
-    def refill(self, state: State) -> None:
+    def refill(self, state: ExecutionState) -> None:
         """Start blocks in free slots."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class EndlessLimits:
     """When a kernel is stopped as endless.
 
     Attributes:
@@ -83,7 +83,7 @@ class Runner:
 
     """
 
-    def __init__(self, program: Program, state: State, blocks: Supply, limits: Limits) -> None:
+    def __init__(self, program: Executable, state: ExecutionState, blocks: Supply, limits: EndlessLimits) -> None:
         self.instructions = 0
         self.warp_instructions = 0
         self._segments = program.segments
@@ -288,7 +288,7 @@ class Runner:
         raise deadlock(self._segments, state)
 
 
-def deadlock(segments: list[Segment], state: State) -> Violation:
+def deadlock(segments: list[Segment], state: ExecutionState) -> Violation:
     """Describe which threads of the first stuck block wait where."""
     slot = int(np.flatnonzero(state.live)[np.argmin(state.block_number[np.flatnonzero(state.live)])])
     mine = (state.slot == slot) & ~state.ended & state.exists
@@ -312,14 +312,14 @@ def deadlock(segments: list[Segment], state: State) -> Violation:
     )
 
 
-def _whom(state: State, lanes: Array, what: str) -> str:
+def _whom(state: ExecutionState, lanes: Array, what: str) -> str:
     number = int(state.barrier[lanes[0]])
     if what != "barrier":
         return what
     return "the cluster's barrier" if number == barriers.CLUSTER else f"barrier {number}"
 
 
-def _threads(state: State, lanes: Array) -> str:
+def _threads(state: ExecutionState, lanes: Array) -> str:
     """List threads by their numbers in the block, as ranges."""
     numbers = state.thread[lanes]
     cuts = np.flatnonzero(np.diff(numbers) != 1) + 1

@@ -14,30 +14,30 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import cache
-from accel_magic.devices.standin import build, protocol
-from accel_magic.devices.standin.server import Options, Server
+from accel_magic.devices.standin import driver_protocol, library_build
+from accel_magic.devices.standin.driver_server import DriverOptions, DriverServer
 from accel_magic.errors import MachineError, TraceStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.devices.sim import Device
+    from accel_magic.devices.sim import SimulatedDevice
 
-__all__ = ["Options", "Server", "driver", "environment"]
+__all__ = ["DriverOptions", "DriverServer", "driver", "environment"]
 
 _SEPARATORS: Final = ":;"
 _one = threading.Lock()
 
 
-def environment(server: Server) -> dict[str, str]:
+def environment(server: DriverServer) -> dict[str, str]:
     """Return environment variables to add to a child process's environment so that it finds the driver.
 
     Raises:
         MachineError: The library cannot be built, or the path of its folder cannot be in LD_LIBRARY_PATH.
 
     """
-    folder = str(build.library().parent)
+    folder = str(library_build.library().parent)
     if any(separator in folder for separator in _SEPARATORS):
         raise MachineError(
             f"child processes cannot find the mock CUDA driver in {folder}",
@@ -46,13 +46,13 @@ def environment(server: Server) -> dict[str, str]:
             code="cache.path",
         )
     others = os.environ.get("LD_LIBRARY_PATH", "")
-    return {protocol.VARIABLE: server.name, "LD_LIBRARY_PATH": f"{folder}:{others}" if others else folder}
+    return {driver_protocol.VARIABLE: server.name, "LD_LIBRARY_PATH": f"{folder}:{others}" if others else folder}
 
 
 @contextmanager
 def driver(
-    device: Device | None = None, observer: Observer | None = None, *, options: Options | None = None
-) -> Iterator[Server]:
+    device: SimulatedDevice | None = None, observer: Observer | None = None, *, options: DriverOptions | None = None
+) -> Iterator[DriverServer]:
     """Make the mock driver this process's CUDA driver until the context ends; one at a time.
 
     Objects obtained from the driver (contexts, modules, addresses) are invalid afterwards. The library stays loaded.
@@ -84,23 +84,25 @@ def driver(
 
 
 @contextmanager
-def _driver(device: Device | None, observer: Observer | None, options: Options | None) -> Iterator[Server]:
+def _driver(
+    device: SimulatedDevice | None, observer: Observer | None, options: DriverOptions | None
+) -> Iterator[DriverServer]:
     if device is None:
-        from accel_magic.devices.sim import Device as Simulated
+        from accel_magic.devices.sim import SimulatedDevice
 
-        device = Simulated()
-    library = ctypes.CDLL(str(build.library()), ctypes.RTLD_GLOBAL)
-    by_name = ctypes.CDLL(build.NAME)
+        device = SimulatedDevice()
+    library = ctypes.CDLL(str(library_build.library()), ctypes.RTLD_GLOBAL)
+    by_name = ctypes.CDLL(library_build.NAME)
     if not hasattr(by_name, "accel_standin_reset"):
         raise MachineError(
             "the mock CUDA driver cannot be used in this process",
-            why=f"another {build.NAME} is already loaded",
+            why=f"another {library_build.NAME} is already loaded",
             fix="use a new process",
             code="standin.other-library",
         )
-    before = os.environ.get(protocol.VARIABLE)
-    with Server(device, observer, options=options) as server:
-        os.environ[protocol.VARIABLE] = server.name
+    before = os.environ.get(driver_protocol.VARIABLE)
+    with DriverServer(device, observer, options=options) as server:
+        os.environ[driver_protocol.VARIABLE] = server.name
         try:
             # Initialize here, where the GIL is released: some frameworks call cuInit while holding it.
             result = library.cuInit(0)
@@ -110,6 +112,6 @@ def _driver(device: Device | None, observer: Observer | None, options: Options |
         finally:
             library.accel_standin_reset()
             if before is None:
-                del os.environ[protocol.VARIABLE]
+                del os.environ[driver_protocol.VARIABLE]
             else:
-                os.environ[protocol.VARIABLE] = before
+                os.environ[driver_protocol.VARIABLE] = before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from accel_magic.devices.sim.images import LINEAR_MEMORY, MODES, Image, Sampler, View
+from accel_magic.devices.sim.images import LINEAR_MEMORY, MODES, Sampler, TexelImage, View
 from accel_magic.errors import ProbeError
 
 _HEAD: Final = struct.Struct("=7I3I3I3f4f")
@@ -32,7 +32,7 @@ def view(data: bytes) -> View:
     start = _HEAD.size
     rows = [_IMAGE.unpack_from(data, start + number * _IMAGE.size) for number in range(levels)]
     images = tuple(
-        Image(row[0], _FORMATS[code], channels, row[1:5], row[5:9], layered=bool(layered), cube=bool(cube))
+        TexelImage(row[0], _FORMATS[code], channels, row[1:5], row[5:9], layered=bool(layered), cube=bool(cube))
         for row in rows
     )
     return View(images, _sampler(rest, linear=bool(linear)) if sampled else None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 
-from accel_magic.devices.launches import CPU_DEVICE, KernelSource, Launch, Observer
+from accel_magic.devices.launches import CPU_DEVICE, KernelSource, LaunchRequest, Observer
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.patching import on_import
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from accel_magic.devices.sim import Device as Simulated
-    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.devices.sim import SimulatedDevice
+    from accel_magic.gpu.adapters.simulated import AdapterDevice
 
 
 class Adapter(Protocol):
@@ -57,7 +57,7 @@ FRAMEWORKS: Final = (
 """All frameworks. None is imported here: an adapter is created once the user has imported its framework."""
 
 
-def adapter_for(module: str, device: Device | None = None) -> Adapter:
+def adapter_for(module: str, device: AdapterDevice | None = None) -> Adapter:
     """Create the adapter of one framework.
 
     Args:
@@ -75,7 +75,7 @@ class _Installed:
     """The adapters of one trace; observers in `hearing` are notified of its launches and change no kernels."""
 
     observer: Observer
-    device: Simulated | None
+    device: SimulatedDevice | None
     hearing: list[Observer] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -112,12 +112,12 @@ class _Installed:
         """See `Observer.rewrite`."""
         return self.observer.rewrite(kernel)
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """See `Observer.launching`."""
         for observer in (self.observer, *self.hearing):
             observer.launching(launch)
 
-    def launched(self, launch: Launch) -> None:
+    def launched(self, launch: LaunchRequest) -> None:
         """See `Observer.launched`."""
         for observer in (self.observer, *self.hearing):
             observer.launched(launch)
@@ -133,7 +133,7 @@ _INSTALLED: Final[list[_Installed]] = []
 
 
 @contextmanager
-def attached(observer: Observer, device: Simulated | None = None) -> Iterator[None]:
+def attached(observer: Observer, device: SimulatedDevice | None = None) -> Iterator[None]:
     """Install the adapters of all frameworks that are imported now or later, until the context ends.
 
     The adapters of an enclosing trace are removed meanwhile; its observer is still notified of launches. A framework
@@ -164,7 +164,7 @@ def attached(observer: Observer, device: Simulated | None = None) -> Iterator[No
 
 
 @contextmanager
-def hearing(observer: Observer, device: Simulated | None = None) -> Iterator[None]:
+def hearing(observer: Observer, device: SimulatedDevice | None = None) -> Iterator[None]:
     """Notify an observer that changes no kernels of launches until the context ends; otherwise like `attached`.
 
     Within another trace, that trace's adapters serve both.
@@ -181,7 +181,7 @@ def hearing(observer: Observer, device: Simulated | None = None) -> Iterator[Non
         outer.hearing.remove(observer)
 
 
-def _outer(device: Simulated | None) -> _Installed | None:
+def _outer(device: SimulatedDevice | None) -> _Installed | None:
     """Find the enclosing trace. Raises ProbeError if it runs kernels on another kind of device."""
     outer = _INSTALLED[-1] if _INSTALLED else None
     if outer is not None and (outer.device is None) != (device is None):

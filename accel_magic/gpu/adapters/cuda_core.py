@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.devices.launches import Launch
+from accel_magic.devices.launches import LaunchRequest
 from accel_magic.gpu.adapters.patching import (
     GRAPH,
     OLDER,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice
 
 NAME = "cuda.core"
 _NEEDED = (
@@ -43,7 +43,7 @@ _KEPT = ("cuda.core.", "cuda.bindings", "numba.", "cupy.", "cupyx.", "accel_magi
 """Modules that keep the original classes: cuda.core's own, and frameworks with their own adapters."""
 
 
-def adapter(device: Device | None) -> CudaCoreAdapter:
+def adapter(device: AdapterDevice | None) -> CudaCoreAdapter:
     """Create the adapter; with a simulated device it does nothing."""
     return CudaCoreAdapter(device)
 
@@ -57,7 +57,7 @@ class CudaCoreAdapter:
     watch.
     """
 
-    device: Device | None = None
+    device: AdapterDevice | None = None
     name: str = NAME
 
     def missing(self) -> str:
@@ -221,7 +221,7 @@ def _watched_launch(cell: _Cell, launch: Any) -> Callable[..., Any]:
             cell.observer.skipped(name, GRAPH)
             return launch(stream, config, kernel, *arguments)
         shared = int(config.shmem_size or 0)
-        launched = Launch(NAME, name, _blocks(config), three(config.block), shared, handle, time.monotonic_ns())
+        launched = LaunchRequest(NAME, name, _blocks(config), three(config.block), shared, handle, time.monotonic_ns())
         twin = cell.twin_of(kernel, name)
         if twin is not None:
             allow_shared(driver, twin.handle, shared)

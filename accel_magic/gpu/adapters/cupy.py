@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.devices.launches import CPU_DEVICE, Launch
+from accel_magic.devices.launches import CPU_DEVICE, LaunchRequest
 from accel_magic.gpu.adapters.patching import GRAPH, SHARED_LIMIT, absent, replaced, rewritten, substituted
 from accel_magic.gpu.adapters.simulated import three
 from accel_magic.ptx.entries import architecture
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice
 
 NAME = "CuPy"
 _NEEDED = (
@@ -30,7 +30,7 @@ _NEEDED = (
 )
 
 
-def adapter(device: Device | None) -> CupyAdapter:
+def adapter(device: AdapterDevice | None) -> CupyAdapter:
     """Create the adapter; the simulated device is not supported."""
     return CupyAdapter(device)
 
@@ -43,7 +43,7 @@ class CupyAdapter:
     the cell. So a raw kernel created within the cell gets a second, traced copy; other kernels stay unchanged.
     """
 
-    device: Device | None = None
+    device: AdapterDevice | None = None
     name: str = NAME
 
     def missing(self) -> str:
@@ -205,7 +205,7 @@ def _watched(cell: _Cell, raw: Any) -> Any:
                 start = self._twin
                 if shared_mem > SHARED_LIMIT:
                     start.max_dynamic_shared_size_bytes = shared_mem
-            launch = Launch(
+            launch = LaunchRequest(
                 NAME, self.name, three(grid), three(block), shared_mem, int(stream.ptr), time.monotonic_ns()
             )
             cell.observer.launching(launch)

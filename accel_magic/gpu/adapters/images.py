@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim.images import FORMATS, MODES, Image, Sampler, View
+from accel_magic.devices.sim.images import FORMATS, MODES, Sampler, TexelImage, View
 from accel_magic.errors import ProbeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from accel_magic.gpu.adapters.simulated import Array, Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice, Array
 
 _FORMATS: Final = {np.dtype(dtype): name for name, dtype in FORMATS.items()}
 _FILTERS: Final = ("nearest", "linear")
@@ -56,7 +56,7 @@ class Surface:
         return View(tuple(_image(array, address, self) for array, address in zip(self.arrays, addresses, strict=True)))
 
     @contextmanager
-    def on_device(self, device: Device, addresses: Sequence[int]) -> Iterator[np.uint64]:
+    def on_device(self, device: AdapterDevice, addresses: Sequence[int]) -> Iterator[np.uint64]:
         """Create it until the context ends, and yield its handle. `addresses` are those of the levels."""
         handle = device.images.add(self.view(addresses))
         try:
@@ -163,14 +163,14 @@ def _check(array: Array, what: Surface) -> None:
             )
 
 
-def _image(array: Array, address: int, what: Surface) -> Image:
+def _image(array: Array, address: int, what: Surface) -> TexelImage:
     """Describe an array at a device address."""
     texels = array.ndim - (what.channels > 1)
     sizes, strides = [*array.shape[:texels]], [*array.strides[:texels]]
     layers = (sizes.pop(0), strides.pop(0)) if what.layered or what.cube else (1, 0)
     x, y, z = (*sizes[::-1], 1, 1)[:3]
     step_x, step_y, step_z = (*strides[::-1], 0, 0)[:3]
-    return Image(
+    return TexelImage(
         address,
         _FORMATS[array.dtype],
         what.channels,

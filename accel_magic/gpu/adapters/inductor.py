@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice
 
 NAME = "PyTorch"
 _NEEDED = ("_dynamo.reset", "_inductor.config.patch", "_inductor.config.compile_threads", "_inductor.utils.fresh_cache")
@@ -22,7 +22,7 @@ _LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
 """Settings, one per version of PyTorch, that enable a C++ launcher which bypasses Triton's."""
 
 
-def adapter(device: Device | None) -> InductorAdapter:
+def adapter(device: AdapterDevice | None) -> InductorAdapter:
     """Create the adapter; with a simulated device it does nothing."""
     return InductorAdapter(device)
 
@@ -35,7 +35,7 @@ class InductorAdapter:
     Functions compiled before the cell are compiled again within it, and once more after it: `torch._dynamo.reset()`.
     """
 
-    device: Device | None = None
+    device: AdapterDevice | None = None
     name: str = NAME
 
     def missing(self) -> str:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError
 from accel_magic.gpu.adapters.patching import environment
-from accel_magic.gpu.native import build
-from accel_magic.gpu.native.server import Server
+from accel_magic.gpu.native import shim_build
+from accel_magic.gpu.native.native_server import NativeServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.devices.device import Memory
+    from accel_magic.devices.device import DeviceMemory
     from accel_magic.gpu.instrument import Instrumenter
-    from accel_magic.gpu.program.source import Source
+    from accel_magic.gpu.program.program_source import GpuSource
 
 NAME: Final = "native binaries"
 _PRELOAD: Final = "LD_PRELOAD"
@@ -25,12 +25,12 @@ _NAME: Final = "ACCEL_MAGIC_NATIVE"
 
 @contextmanager
 def watched(
-    sources: Sequence[Source],
+    sources: Sequence[GpuSource],
     threads: int,
     trace: Instrumenter,
-    device: Memory,
-    descriptors: Callable[[Source], Mapping[str, int]],
-) -> Iterator[Server | None]:
+    device: DeviceMemory,
+    descriptors: Callable[[GpuSource], Mapping[str, int]],
+) -> Iterator[NativeServer | None]:
     """Trace the kernels of processes that are started until the context ends.
 
     Without a C compiler, this is reported through `trace.skipped` and nothing is watched.
@@ -47,12 +47,12 @@ def watched(
 
     """
     try:
-        library = build.library()
+        library = shim_build.library()
     except MachineError as error:
         trace.skipped(NAME, str(error).replace("\n", ";"))
         yield None
         return
-    server = Server(sources, threads, trace, device, descriptors)
+    server = NativeServer(sources, threads, trace, device, descriptors)
     try:
         server.start()
         before = os.environ.get(_PRELOAD, "")

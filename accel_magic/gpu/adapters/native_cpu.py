@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.devices.standin import Server, environment
+from accel_magic.devices.standin import DriverServer, environment
 from accel_magic.errors import MachineError
 from accel_magic.gpu.adapters import patching
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.devices.sim import Device
+    from accel_magic.devices.sim import SimulatedDevice
 
 NAME: Final = "native binary"
 
 
 @contextmanager
-def children_run_on(device: Device, observer: Observer) -> Iterator[None]:
+def children_run_on(device: SimulatedDevice, observer: Observer) -> Iterator[None]:
     """Run the kernels of programs that are started until the context ends on the device.
 
     Programs find the driver through environment variables; those started without them are not traced. The next call of
@@ -31,7 +31,7 @@ def children_run_on(device: Device, observer: Observer) -> Iterator[None]:
         observer: Gets the modules and launches of all children.
 
     """
-    with Server(device, observer, framework=NAME) as server:
+    with DriverServer(device, observer, framework=NAME) as server:
         try:
             added = environment(server)
         except MachineError as error:

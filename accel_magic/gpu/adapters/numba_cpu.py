@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.devices.launches import CPU_DEVICE, KernelSource, Launch
-from accel_magic.devices.sim.device import ARCH
+from accel_magic.devices.launches import CPU_DEVICE, KernelSource, LaunchRequest
+from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.numba_kernels import NAME, method, origin
 from accel_magic.gpu.adapters.patching import replaced
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Array, Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice, Array
 
 
 _CAPABILITY: Final = (int(ARCH[3:]) // 10, int(ARCH[3:]) % 10)
@@ -48,7 +48,7 @@ _FORALL_BLOCK: Final = 128
 
 
 @contextmanager
-def simulated(cuda: Any, device: Device, observer: Observer) -> Iterator[None]:
+def simulated(cuda: Any, device: AdapterDevice, observer: Observer) -> Iterator[None]:
     """Make `kernel[grid, block](...)` accept numpy arrays and run on the simulated device.
 
     `numba.cuda`'s functions that create and copy arrays work; others that need a driver raise ProbeError.
@@ -72,7 +72,7 @@ def simulated(cuda: Any, device: Device, observer: Observer) -> Iterator[None]:
         (cuda, "select_device", lambda _number=0: gpu),
         (cuda.dispatcher.ForAll, "__call__", _for_all),
         (cuda.dispatcher.config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0),  # does not apply here
-        *((cuda, name, function) for name, function in Memory(device).functions().items()),
+        *((cuda, name, function) for name, function in NumbaMemory(device).functions().items()),
         *((cuda, name, _refusal(name)) for name in _REFUSED if hasattr(cuda, name)),
     ]
     with ExitStack() as stack:
@@ -134,7 +134,7 @@ class _Cell:
     """
 
     cuda: Any
-    device: Device
+    device: AdapterDevice
     observer: Observer
     declared: dict[int, tuple[Any, list[tuple[Any, ...]]]] = field(default_factory=dict)
     kernels: dict[tuple[int, tuple[Any, ...]], tuple[Any, _Kernel]] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class _Cell:
         values = [getattr(value, "value", value) if _is_hint(value) else value for value in arguments]
         arrays = [array for value in values for array in _arrays(value, self.device)]
         kernel = self._kernel(dispatcher, self._types(dispatcher, values))
-        launch = Launch(
+        launch = LaunchRequest(
             NAME,
             kernel.name,
             tuple(config.griddim),
@@ -247,14 +247,14 @@ def _is_hint(value: Any) -> bool:
     return isinstance(value, ArgHint)
 
 
-def _host(value: Any, device: Device) -> Array | None:
+def _host(value: Any, device: AdapterDevice) -> Array | None:
     """Return the array to copy for an argument; None if it is on this device already, or is not an array."""
     if isinstance(value, SimulatedArray):
         return None if value.memory.device is device else value.array
     return host_array(value)
 
 
-def _arrays(value: Any, device: Device) -> Iterator[Array]:
+def _arrays(value: Any, device: AdapterDevice) -> Iterator[Array]:
     """Yield all arrays to copy, including those within tuples, in the order of the parameters."""
     if isinstance(value, tuple):
         for inner in value:
@@ -263,7 +263,7 @@ def _arrays(value: Any, device: Device) -> Iterator[Array]:
         yield array
 
 
-def _array_words(value: Any, device: Device, addresses: Iterator[int]) -> Iterator[int]:
+def _array_words(value: Any, device: AdapterDevice, addresses: Iterator[int]) -> Iterator[int]:
     """Yield Numba's array: meminfo, parent, items, bytes per item, address, shape, strides in bytes."""
     host = _host(value, device)
     array, address = (value.array, value.address) if host is None else (host, next(addresses))
@@ -279,10 +279,10 @@ def _sized(words: Sequence[int | bytes], sizes: Sequence[int]) -> list[bytes]:
 
 
 @dataclass(eq=False, weakref_slot=True, slots=True)
-class Allocation:
+class NumbaAllocation:
     """Device memory that is freed when no array uses it any more."""
 
-    device: Device
+    device: AdapterDevice
 
 
 @dataclass
@@ -292,7 +292,7 @@ class SimulatedArray:
     The host can access this memory, so indexing and slicing work as on any array.
     """
 
-    memory: Allocation
+    memory: NumbaAllocation
     array: Array
     address: int
 
@@ -364,10 +364,10 @@ class SimulatedArray:
 
 
 @dataclass(frozen=True)
-class Memory:
+class NumbaMemory:
     """Functions of `numba.cuda` that create arrays, for the simulated device; they ignore streams."""
 
-    device: Device
+    device: AdapterDevice
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return all functions by their names in `numba.cuda`."""
@@ -405,7 +405,7 @@ class Memory:
         address = self.device.allocate(max(like.nbytes, 1))
         memory = self.device.view(address, like.nbytes)
         array: Array = np.ndarray(like.shape, like.dtype, memory.data, 0, like.strides)
-        owner = Allocation(self.device)
+        owner = NumbaAllocation(self.device)
         weakref.finalize(owner, self.device.free, address).atexit = False
         return SimulatedArray(owner, array, address)
 

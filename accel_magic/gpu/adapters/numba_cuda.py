@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from accel_magic.devices.launches import KernelSource, Launch
+from accel_magic.devices.launches import KernelSource, LaunchRequest
 from accel_magic.gpu.adapters.numba_kernels import NAME, method, origin
 from accel_magic.gpu.adapters.patching import GRAPH, absent, recorded, replaced
 from accel_magic.ptx.entries import architecture, entries
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice
 
 _NEEDED = (
     "codegen.CUDACodeLibrary.get_cubin",
@@ -37,7 +37,7 @@ _NEEDED = (
 )
 
 
-def adapter(device: Device | None) -> NumbaAdapter:
+def adapter(device: AdapterDevice | None) -> NumbaAdapter:
     """Create the adapter: for the GPU, or for kernels that run on `device`."""
     return NumbaAdapter(device)
 
@@ -46,7 +46,7 @@ def adapter(device: Device | None) -> NumbaAdapter:
 class NumbaAdapter:
     """Watches Numba-CUDA. Kernels compiled before the cell are linked again within it; their own cubins are kept."""
 
-    device: Device | None = None
+    device: AdapterDevice | None = None
     name: str = NAME
 
     def missing(self) -> str:
@@ -160,7 +160,7 @@ class _Cell:
             self.observer.skipped(kernel.entry_name, GRAPH)
             self._launch_plain(kernel, args, griddim, blockdim, stream, sharedmem)
             return
-        launch = Launch(
+        launch = LaunchRequest(
             NAME, kernel.entry_name, tuple(griddim), tuple(blockdim), sharedmem, handle, time.monotonic_ns()
         )
         self.observer.launching(launch)

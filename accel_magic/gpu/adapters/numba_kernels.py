@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.ptx.model import SourceLine
+from accel_magic.ptx.ptx_model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

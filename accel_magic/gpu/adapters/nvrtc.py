@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.demangle import means
-from accel_magic.devices.launches import KernelSource, Launch
-from accel_magic.devices.sim.device import ARCH
+from accel_magic.devices.launches import KernelSource, LaunchRequest
+from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.devices.sim.variables import sizes
 from accel_magic.errors import MachineError, ProbeError, ProgramError
 from accel_magic.gpu.adapters.images import Surface, Texture
 from accel_magic.gpu.adapters.simulated import copied, host_array, run, three
 from accel_magic.gpu.adapters.tensor_maps import TensorMap
-from accel_magic.ptx.entries import Parameter, architecture, entries
+from accel_magic.ptx.entries import EntryParameter, architecture, entries
 from accel_magic.ptx.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Array, Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice, Array
 
 __all__ = ["CpuKernel", "Surface", "TensorMap", "Texture", "compile", "kernels_run_on"]
 NAME: Final = "NVRTC"
@@ -120,7 +120,7 @@ def _candidates() -> Iterator[str]:
 class _Runner:
     """The device that runs kernels, the observer, and the modules loaded so far, by their text."""
 
-    device: Device
+    device: AdapterDevice
     observer: Observer
     modules: dict[str, Any] = field(default_factory=dict)
     _loading: threading.Lock = field(default_factory=threading.Lock)
@@ -153,7 +153,7 @@ _CONTENTS: Final[dict[str, dict[str, bytes]]] = {}
 
 
 @contextmanager
-def kernels_run_on(device: Device, observer: Observer) -> Iterator[None]:
+def kernels_run_on(device: AdapterDevice, observer: Observer) -> Iterator[None]:
     """Run `CpuKernel`s on this device and report them to the observer until the context ends."""
     runner = _Runner(device, observer)
     _CELLS.append(runner)
@@ -236,7 +236,7 @@ class CpuKernel:
         for runner in (*_CELLS, _untraced()):
             runner.write(self.ptx, variable, content)
 
-    def _variable(self, name: str) -> tuple[str, Parameter]:
+    def _variable(self, name: str) -> tuple[str, EntryParameter]:
         known = _variables(self.ptx)
         found = [one for one in known if one == name] or [one for one in known if means(name, one)]
         if len(found) == 1:
@@ -265,7 +265,9 @@ class CpuKernel:
                 if isinstance(given, Surface | TensorMap):
                     value, where = stack.enter_context(given.on_device(runner.device, where)), []
                 values.append(_packed(value, where, parameter, f"argument {place}", "the kernel takes"))
-            launch = Launch(NAME, self.name, grid, block, shared, 0, time.monotonic_ns(), cooperative=self.together)
+            launch = LaunchRequest(
+                NAME, self.name, grid, block, shared, 0, time.monotonic_ns(), cooperative=self.together
+            )
             run(runner.device, runner.observer, runner.module(self.ptx), launch, values)
 
 
@@ -278,7 +280,7 @@ def _arrays(value: object) -> tuple[Array, ...]:
 
 
 @lru_cache(maxsize=64)
-def _variables(ptx: str) -> dict[str, Parameter]:
+def _variables(ptx: str) -> dict[str, EntryParameter]:
     """Find the variables of a module in global and constant memory."""
     declared = (
         (item, one)
@@ -287,12 +289,12 @@ def _variables(ptx: str) -> dict[str, Parameter]:
         for one in item.names
     )
     return {
-        one.name: Parameter(item.type[0], sizes(item, one)[0], array=bool(one.dimensions) or item.vector > 1)
+        one.name: EntryParameter(item.type[0], sizes(item, one)[0], array=bool(one.dimensions) or item.vector > 1)
         for item, one in declared
     }
 
 
-def _packed(value: Any, addresses: Sequence[int], parameter: Parameter, what: str, takes: str) -> bytes:
+def _packed(value: Any, addresses: Sequence[int], parameter: EntryParameter, what: str, takes: str) -> bytes:
     """Return the bytes of one value, an argument or a variable's content; of an array, which has an address, that."""
     if addresses:
         return _sized(addresses[0].to_bytes(8, "little"), parameter, f"{what}, an array,", takes)
@@ -310,7 +312,7 @@ def _packed(value: Any, addresses: Sequence[int], parameter: Parameter, what: st
     )
 
 
-def _sized(content: bytes, parameter: Parameter, what: str, takes: str) -> bytes:
+def _sized(content: bytes, parameter: EntryParameter, what: str, takes: str) -> bytes:
     if len(content) != parameter.size:
         raise ProbeError(
             f"{what} is {len(content)} bytes, but {takes} {parameter.size}",
@@ -326,10 +328,10 @@ class _Untraced:
     def rewrite(self, kernel: KernelSource) -> str:
         return kernel.ptx
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         pass
 
-    def launched(self, launch: Launch) -> None:
+    def launched(self, launch: LaunchRequest) -> None:
         pass
 
     def skipped(self, name: str, reason: str) -> None:
@@ -338,6 +340,6 @@ class _Untraced:
 
 @cache
 def _untraced() -> _Runner:
-    from accel_magic.devices.sim import Device as SimulatedDevice
+    from accel_magic.devices.sim import SimulatedDevice
 
     return _Runner(SimulatedDevice(), _Untraced())

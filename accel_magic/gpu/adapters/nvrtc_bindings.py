@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.devices.launches import Launch
+from accel_magic.devices.launches import LaunchRequest
 from accel_magic.gpu.adapters.patching import (
     GRAPH,
     OLDER,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice
 
 NAME = "cuda.bindings"
 _NEEDED = ("nvrtcGetPTX", "nvrtcGetPTXSize", "nvrtcGetCUBIN")
@@ -46,7 +46,7 @@ _KEPT = ("cuda.core", "numba.", "cupy.", "cupyx.", "accel_magic.")
 """Frameworks with their own adapters: their modules and launches are not watched here."""
 
 
-def adapter(device: Device | None) -> NvrtcAdapter:
+def adapter(device: AdapterDevice | None) -> NvrtcAdapter:
     """Create the adapter; with a simulated device it does nothing."""
     return NvrtcAdapter(device)
 
@@ -59,7 +59,7 @@ class NvrtcAdapter:
     modules are reported as skipped.
     """
 
-    device: Device | None = None
+    device: AdapterDevice | None = None
     name: str = NAME
 
     def missing(self) -> str:
@@ -193,7 +193,7 @@ class _Cell:
         twin = self.kernels[handle]
         if twin is not None:
             allow_shared(self.driver, twin, shared)
-        launch = Launch(NAME, name, (gx, gy, gz), (bx, by, bz), shared, stream, time.monotonic_ns())
+        launch = LaunchRequest(NAME, name, (gx, gy, gz), (bx, by, bz), shared, stream, time.monotonic_ns())
         self.observer.launching(launch)
         result = start(kernel if twin is None else twin)
         if not int(result[0]):

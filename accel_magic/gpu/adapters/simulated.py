@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.devices.launches import Launch, Observer
-    from accel_magic.devices.sim.images import Images
+    from accel_magic.devices.launches import LaunchRequest, Observer
+    from accel_magic.devices.sim.images import ImageTable
 
 
 Array: TypeAlias = "NDArray[Any]"
 
 
-class Ran(Protocol):
+class AdapterLaunch(Protocol):
     """The result of a launch."""
 
     @property
@@ -42,10 +42,10 @@ class Ran(Protocol):
         """The kernel's output."""
 
 
-class Device(Protocol):
+class AdapterDevice(Protocol):
     """The part of `accel_magic.devices.sim.Device` that adapters use."""
 
-    images: Images
+    images: ImageTable
     """Textures and surfaces."""
 
     def allocate(self, size: int, align: int = 256) -> int:
@@ -70,15 +70,15 @@ class Device(Protocol):
         shared_bytes: int = 0,
         *,
         cooperative: bool = False,
-    ) -> Ran:
+    ) -> AdapterLaunch:
         """Run a kernel until it ends."""
 
 
 def run(
-    device: Device,
+    device: AdapterDevice,
     observer: Observer,
     module: Any,
-    launch: Launch,
+    launch: LaunchRequest,
     arguments: Sequence[int | float | np.generic | bytes],
 ) -> None:
     """Run a kernel, and report the launch before and after.
@@ -154,7 +154,7 @@ class _Region:
 
 
 @contextmanager
-def copied(device: Device, arrays: Sequence[Array]) -> Iterator[tuple[int, ...]]:
+def copied(device: AdapterDevice, arrays: Sequence[Array]) -> Iterator[tuple[int, ...]]:
     """Copy arrays to the device, and back when the context ends without an error.
 
     Arrays that share memory on the host share it on the device too.
@@ -184,7 +184,7 @@ def copied(device: Device, arrays: Sequence[Array]) -> Iterator[tuple[int, ...]]
                 device.free(region.address)
 
 
-def _copy_back(device: Device, region: _Region) -> None:
+def _copy_back(device: AdapterDevice, region: _Region) -> None:
     now, host = device.view(region.address, region.size), region.host()
     if region.writable:
         host[:] = now

@@ -12,7 +12,7 @@ from accel_magic.errors import ProbeError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from accel_magic.gpu.adapters.simulated import Array, Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice, Array
 
 _ALIGN: Final = 16
 _MOST_BOX: Final = 256
@@ -78,7 +78,7 @@ class TensorMap:
         return (self.array,)
 
     @contextmanager
-    def on_device(self, device: Device, addresses: Sequence[int]) -> Iterator[bytes]:  # noqa: ARG002 - as for textures
+    def on_device(self, device: AdapterDevice, addresses: Sequence[int]) -> Iterator[bytes]:  # noqa: ARG002 - as for textures
         """Encode it for an array at a device address.
 
         Raises:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from accel_magic import scratch
-from accel_magic.devices.launches import KernelSource, Launch
+from accel_magic.devices.launches import KernelSource, LaunchRequest
 from accel_magic.gpu.adapters.patching import GRAPH, absent, replaced
 from accel_magic.ptx.entries import architecture, entries
-from accel_magic.ptx.model import SourceLine
+from accel_magic.ptx.ptx_model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Device
+    from accel_magic.gpu.adapters.simulated import AdapterDevice
 
 NAME = "Triton"
 _NEEDED = (
@@ -38,7 +38,7 @@ _NEEDED = (
 )
 
 
-def adapter(device: Device | None) -> TritonAdapter:
+def adapter(device: AdapterDevice | None) -> TritonAdapter:
     """Create the adapter: for the GPU, or for kernels that run on `device`."""
     return TritonAdapter(device)
 
@@ -52,7 +52,7 @@ class TritonAdapter:
     compiled within the cell and kept are assembled again without programs at their next launch after it.
     """
 
-    device: Device | None = None
+    device: AdapterDevice | None = None
     name: str = NAME
 
     def missing(self) -> str:
@@ -273,7 +273,7 @@ def _launches(triton: Any, observer: Observer, cell: _Cell) -> Iterator[None]:
             observer.skipped(loaded[function], GRAPH)
             return start(self, x, y, z, stream, cell.without_programs(function), packed, metadata, *rest)
         warps, clusters, shared = packed[:3]
-        launch = Launch(
+        launch = LaunchRequest(
             NAME, loaded[function], (x * clusters, y, z), (32 * warps, 1, 1), shared, int(stream), time.monotonic_ns()
         )
         observer.launching(launch)

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.devices.launches import CPU_DEVICE, Launch
-from accel_magic.devices.sim.device import ARCH
+from accel_magic.devices.launches import CPU_DEVICE, LaunchRequest
+from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.patching import replaced
 from accel_magic.gpu.adapters.simulated import copied, host_array, run
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.devices.launches import Observer
-    from accel_magic.gpu.adapters.simulated import Array, Device
-    from accel_magic.ptx.entries import Parameter
+    from accel_magic.gpu.adapters.simulated import AdapterDevice, Array
+    from accel_magic.ptx.entries import EntryParameter
 
 _NUMBER: Final = -1
 """Number of the device in Triton. No GPU has it, so Triton's caches keep their kernels apart."""
@@ -39,7 +39,7 @@ _FLOATS: Final = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
 @contextmanager
-def simulated_driver(triton: Any, device: Device, observer: Observer) -> Iterator[None]:
+def simulated_driver(triton: Any, device: AdapterDevice, observer: Observer) -> Iterator[None]:
     """Make `kernel[grid](...)` accept numpy arrays and CPU tensors, and run on the simulated device."""
     driver = _Driver(device, observer, triton.backends.compiler.GPUTarget("cuda", int(ARCH.removeprefix("sm_")), 32))
     interface = triton.runtime.jit.KernelInterface
@@ -75,7 +75,7 @@ class Tensor:
     given: Any
     array: Array
     address: int
-    device_memory: Device
+    device_memory: AdapterDevice
 
     @property
     def dtype(self) -> Any:
@@ -99,7 +99,7 @@ class Tensor:
 
 
 @contextmanager
-def _tensors(device: Device, values: Sequence[Any]) -> Iterator[list[Any]]:
+def _tensors(device: AdapterDevice, values: Sequence[Any]) -> Iterator[list[Any]]:
     """Copy arrays to the device, yield the values with `Tensor`s instead of them, and copy them back."""
     arrays = [host_array(value) for value in values]
     given = [array for array in arrays if array is not None]
@@ -113,7 +113,7 @@ def _tensors(device: Device, values: Sequence[Any]) -> Iterator[list[Any]]:
 
 @dataclass
 class _Utilities:
-    device: Device
+    device: AdapterDevice
 
     def get_device_properties(self, _number: int) -> dict[str, int]:
         count = getattr(self.device, "multiprocessors", _PROPERTIES["multiprocessor_count"])
@@ -133,14 +133,14 @@ class _Utilities:
 class _Function:
     name: str
     module: Any
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[EntryParameter, ...]
 
 
 @dataclass
 class _Driver:
     """The part of Triton's driver interface that launches use."""
 
-    device: Device
+    device: AdapterDevice
     observer: Observer
     target: Any
     utils: _Utilities = field(init=False)
@@ -186,7 +186,7 @@ class _Driver:
 
 @dataclass(frozen=True)
 class _Launcher:
-    device: Device
+    device: AdapterDevice
     observer: Observer
     signature: tuple[Any, ...]
     metadata: Any
@@ -216,7 +216,9 @@ class _Launcher:
             _packed(kind, value, parameter)
             for (kind, value), parameter in zip(_flat(self.signature, arguments), function.parameters, strict=False)
         ]
-        launch = Launch("Triton", function.name, (x, y, z), (32 * warps, 1, 1), shared, stream, time.monotonic_ns())
+        launch = LaunchRequest(
+            "Triton", function.name, (x, y, z), (32 * warps, 1, 1), shared, stream, time.monotonic_ns()
+        )
         with self._scratch(function.parameters[len(values) :], x * y * z) as scratch:
             for hook in filter(None, [enter]):
                 hook(launch_metadata)
@@ -225,7 +227,7 @@ class _Launcher:
                 hook(launch_metadata)
 
     @contextmanager
-    def _scratch(self, parameters: Sequence[Parameter], blocks: int) -> Iterator[list[int]]:
+    def _scratch(self, parameters: Sequence[EntryParameter], blocks: int) -> Iterator[list[int]]:
         """Allocate memory for Triton's own parameters, after the user's: global scratch, then profile scratch."""
         sizes = [getattr(self.metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile")]
         addresses = [self.device.allocate(size * blocks) if size else 0 for size in sizes]
@@ -245,7 +247,7 @@ def _flat(kinds: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[str, An
             yield kind, value
 
 
-def _packed(kind: str, value: Any, parameter: Parameter) -> bytes:
+def _packed(kind: str, value: Any, parameter: EntryParameter) -> bytes:
     """Return the bytes of one argument in the size of the kernel's parameter."""
     if kind.startswith(("tensordesc", "nvTmaDesc")):
         raise ProbeError(

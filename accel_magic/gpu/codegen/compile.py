@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.codegen import bitcode
-from accel_magic.gpu.codegen.lowering import Target, lower
+from accel_magic.gpu.codegen.lowering import BackendTarget, lower
 from accel_magic.gpu.inject.template import ProbeCode
-from accel_magic.gpu.maps import layout as maps
+from accel_magic.gpu.maps import map_layout
 from accel_magic.ptx import llvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.maps.layout import Placement
+    from accel_magic.gpu.maps.map_layout import Placement
+    from accel_magic.gpu.program.program_source import GpuProgram, GpuSource
     from accel_magic.gpu.program.sections import Attach
-    from accel_magic.gpu.program.source import GpuProgram, Source
 
 
 PTX_VERSIONS: Final[Mapping[int, int]] = {
@@ -89,7 +89,7 @@ def _base(arch: str) -> int:
 
 @cache
 def _nvptx(architecture: int) -> Any:
-    target = llvm.binding().Target.from_triple(Target.NVPTX.value.triple)
+    target = llvm.binding().Target.from_triple(BackendTarget.NVPTX.value.triple)
     return target.create_target_machine(
         cpu=f"sm_{architecture}", features=f"+ptx{PTX_VERSIONS[architecture]}", opt=_LEVEL
     )
@@ -99,7 +99,7 @@ _SHOWN_THREADS: Final = 1024
 _SHOWN_BASES: Final = (0x7000_0000_0000, 0x7800_0000_0000)
 
 
-def compile_probes(sources: Sequence[tuple[Source, Placement]], arch: str) -> tuple[tuple[Attach, ProbeCode], ...]:
+def compile_probes(sources: Sequence[tuple[GpuSource, Placement]], arch: str) -> tuple[tuple[Attach, ProbeCode], ...]:
     """Compile all GPU programs of some sources.
 
     Args:
@@ -114,24 +114,24 @@ def compile_probes(sources: Sequence[tuple[Source, Placement]], arch: str) -> tu
     )
 
 
-def code_of(sources: Sequence[Source], arch: str) -> dict[str, tuple[str, str]]:
+def code_of(sources: Sequence[GpuSource], arch: str) -> dict[str, tuple[str, str]]:
     """Compile programs for display: LLVM IR and PTX by program, with placeholder addresses for the maps."""
     found = {}
     for source in sources:
-        plan = maps.plan_memory(source.object.maps, _SHOWN_THREADS, limit=1 << 40)
-        placement = maps.placement(plan, *_SHOWN_BASES)
+        plan = map_layout.plan_memory(source.object.maps, _SHOWN_THREADS, limit=1 << 40)
+        placement = map_layout.placement(plan, *_SHOWN_BASES)
         for each in source.gpu:
             ir = _ir(source, each, placement)
             found[each.program.name] = (ir, to_ptx(ir, arch).text)
     return found
 
 
-def _ir(source: Source, each: GpuProgram, placement: Placement) -> str:
+def _ir(source: GpuSource, each: GpuProgram, placement: Placement) -> str:
     return lower(
         each.program,
         source.object.maps,
         placement,
-        target=Target.NVPTX,
+        target=BackendTarget.NVPTX,
         per=each.per,
         promoted=each.verdict.promoted,
         pointers=each.verdict.pointers,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProbeError
-from accel_magic.kernel.attach.bindings import RAW_TRACEPOINT
+from accel_magic.kernel.attach.function_bindings import RAW_TRACEPOINT
 from accel_magic.probes.globs import near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from accel_magic.gpu.program.model import Program
-    from accel_magic.gpu.program.source import Source
+    from accel_magic.gpu.program.object_model import EbpfProgram
+    from accel_magic.gpu.program.program_source import GpuSource
 
 _SYSCALL: Final = "__x64_sys_"
 _FUNCTIONS: Final = ("kprobe", "kretprobe", "uprobe", "uretprobe", "usdt")
@@ -39,7 +39,7 @@ _INSTEAD: Final = {
 _EXAMPLE: Final = "uprobe:LIBRARY:FUNCTION"
 
 
-def specs_of(program: Program, bound: Sequence[str] = ()) -> tuple[str, ...]:
+def specs_of(program: EbpfProgram, bound: Sequence[str] = ()) -> tuple[str, ...]:
     """Return a program's attach points, in the probe language.
 
     Args:
@@ -64,7 +64,7 @@ def specs_of(program: Program, bound: Sequence[str] = ()) -> tuple[str, ...]:
     return (_spec(program, kind, rest),)
 
 
-def check_bindings(bindings: Mapping[str, Sequence[str]], sources: Iterable[Source]) -> None:
+def check_bindings(bindings: Mapping[str, Sequence[str]], sources: Iterable[GpuSource]) -> None:
     """Check that bindings name CPU programs.
 
     Raises:
@@ -93,7 +93,7 @@ def check_bindings(bindings: Mapping[str, Sequence[str]], sources: Iterable[Sour
         )
 
 
-def _kind(program: Program) -> tuple[str, str]:
+def _kind(program: EbpfProgram) -> tuple[str, str]:
     """Split a section into its kind in the probe language and the rest."""
     first, _, rest = program.section.partition("/")
     spelled, *suffixes = first.split(".")
@@ -105,7 +105,7 @@ def _kind(program: Program) -> tuple[str, str]:
     return kind, f"{_SYSCALL}{rest}" if spelled in ("ksyscall", "kretsyscall") and rest else rest
 
 
-def _spec(program: Program, kind: str, rest: str) -> str:
+def _spec(program: EbpfProgram, kind: str, rest: str) -> str:
     if kind == "tracepoint":
         return f"{kind}:{rest.replace('/', ':')}"
     if kind == "raw_tracepoint":
@@ -116,7 +116,7 @@ def _spec(program: Program, kind: str, rest: str) -> str:
     return f"{kind}:{name}"
 
 
-def _need_fit(program: Program, kind: str, spec: str) -> None:
+def _need_fit(program: EbpfProgram, kind: str, spec: str) -> None:
     from accel_magic.probes.grammar import KINDS
 
     named = spec.partition(":")[0]
@@ -132,7 +132,7 @@ def _need_fit(program: Program, kind: str, spec: str) -> None:
         )
 
 
-def _error(program: Program, why: str, fix: str) -> ProbeError:
+def _error(program: EbpfProgram, why: str, fix: str) -> ProbeError:
     return ProbeError(
         f'{program.name}: SEC("{program.section}") cannot be attached', why=why, fix=fix, code="gpu.bad-section"
     )

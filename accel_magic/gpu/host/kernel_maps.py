@@ -12,20 +12,20 @@ import numpy as np
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.maps import host_maps
-from accel_magic.gpu.maps.content import MapContent
 from accel_magic.gpu.maps.host_maps import RingReader
+from accel_magic.gpu.maps.map_content import MapContent
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD, MapType
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel.load import maps as map_reading
-from accel_magic.kernel.load.links import Descriptors
-from accel_magic.kernel.load.maps import power_of_two
+from accel_magic.kernel import bpf_syscalls
+from accel_magic.kernel.load import bpf_maps
+from accel_magic.kernel.load.bpf_links import Descriptors
+from accel_magic.kernel.load.bpf_maps import power_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec
 
 
 _KEY: Final = (0).to_bytes(4, "little")
@@ -83,11 +83,11 @@ class KernelMaps:
             descriptor = self._open.add(_created(spec))
             self.descriptors[spec.name.removesuffix(OWN_RING)] = descriptor
             if spec.initial is not None:
-                syscalls.map_update(descriptor, _KEY, spec.initial)
+                bpf_syscalls.map_update(descriptor, _KEY, spec.initial)
             for key, value in values.items():
-                syscalls.map_update(descriptor, key, value)
+                bpf_syscalls.map_update(descriptor, key, value)
             if spec.read_only:
-                syscalls.map_freeze(descriptor)
+                bpf_syscalls.map_freeze(descriptor)
             if spec.type == MapType.RINGBUF:
                 self._rings[spec.name] = RingReader(descriptor, _ring_bytes(spec))
         except OSError as error:
@@ -139,8 +139,8 @@ class KernelMaps:
             return np.frombuffer((spec.initial or b"").ljust(spec.stride, b"\0"), np.uint8)
         if spec.type in ARRAYS:
             return _mapped(descriptor, spec.max_entries * spec.stride)
-        described = map_reading.Described(descriptor, spec.type, spec.max_entries, spec.key_size, spec.value_size)
-        return host_maps.packed(map_reading.read(described))
+        described = bpf_maps.OpenMap(descriptor, spec.type, spec.max_entries, spec.key_size, spec.value_size)
+        return host_maps.packed(bpf_maps.read(described))
 
     def close(self) -> None:
         """Release everything; may be called again."""
@@ -152,7 +152,7 @@ class KernelMaps:
 
 
 def _readable(spec: MapSpec) -> bool:
-    return spec.type == MapType.RINGBUF or spec.type in map_reading.READABLE
+    return spec.type == MapType.RINGBUF or spec.type in bpf_maps.READABLE
 
 
 def _created(spec: MapSpec) -> int:
@@ -160,13 +160,13 @@ def _created(spec: MapSpec) -> int:
     flags, entries, value = spec.flags, spec.max_entries, spec.value_size
     kind = int(MapType.ARRAY) if spec.type in ARRAYS else spec.type
     if spec.read_only:
-        flags |= syscalls.F_RDONLY_PROG
+        flags |= bpf_syscalls.F_RDONLY_PROG
     elif kind == MapType.ARRAY:
-        flags |= syscalls.F_MMAPABLE
+        flags |= bpf_syscalls.F_MMAPABLE
     if kind == MapType.RINGBUF:
         entries, value = _ring_bytes(spec), 0
     key = 0 if kind == MapType.RINGBUF else spec.key_size
-    return syscalls.map_create(kind, key=key, value=value, entries=entries, flags=flags, name=name)
+    return bpf_syscalls.map_create(kind, key=key, value=value, entries=entries, flags=flags, name=name)
 
 
 def _ring_bytes(spec: MapSpec) -> int:
@@ -184,9 +184,9 @@ OWN_RING: Final = ".cpu"
 """Suffix of the CPU programs' own ring, if both sides write to a ring of one name."""
 _SHARED_INSTEAD = "BPF_MAP_TYPE_SHARED_ARRAY, which both sides index"
 _NOT_SERVED: Final = {
-    map_reading.PROG_ARRAY: "tail calls need a user-space program that fills it",
-    map_reading.PERF_EVENT_ARRAY: "its buffers, one per CPU, lose the order of records",
-    map_reading.CGROUP_ARRAY: "cgroup tests need a user-space program that fills it",
+    bpf_maps.PROG_ARRAY: "tail calls need a user-space program that fills it",
+    bpf_maps.PERF_EVENT_ARRAY: "its buffers, one per CPU, lose the order of records",
+    bpf_maps.CGROUP_ARRAY: "cgroup tests need a user-space program that fills it",
 }
 
 
@@ -206,7 +206,7 @@ class Sides:
     refused: Mapping[str, ProgramError]
 
 
-def used(programs: Sequence[Program]) -> frozenset[str]:
+def used(programs: Sequence[EbpfProgram]) -> frozenset[str]:
     """Names of the maps that programs refer to."""
     return frozenset(
         instruction.reference.map
@@ -217,7 +217,7 @@ def used(programs: Sequence[Program]) -> frozenset[str]:
     )
 
 
-def split(maps: Sequence[MapSpec], gpu: Sequence[Program], cpu: Sequence[Program]) -> Sides:
+def split(maps: Sequence[MapSpec], gpu: Sequence[EbpfProgram], cpu: Sequence[EbpfProgram]) -> Sides:
     """Assign each map to the device, the kernel or both.
 
     Args:

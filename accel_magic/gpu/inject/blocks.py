@@ -1,7 +1,7 @@
 """Programs for whole blocks: kernels that the simulated device calls itself, named in the kernels that they are for.
 
 A kernel's body has one directive for each of its programs, `.pragma "accel_magic PLACE ENTRY SITE KERNEL"`:
-`devices.sim.program.BlockProgram` describes the parts.
+`devices.sim.executable.BlockProgram` describes the parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from accel_magic.gpu.inject.template import Entry
     from accel_magic.gpu.program.sections import Attach
-    from accel_magic.ptx.model import Function
+    from accel_magic.ptx.ptx_model import Function
 
 
 @dataclass(frozen=True, eq=False)

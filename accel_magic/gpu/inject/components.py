@@ -6,18 +6,18 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.program.context import COMPONENTS, Type
+from accel_magic.gpu.program.context import COMPONENTS, ValueType
 from accel_magic.gpu.program.sections import Where
-from accel_magic.ptx.model import Immediate, Name, Vector
+from accel_magic.ptx.ptx_model import Immediate, Name, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from accel_magic.gpu.inject.functions import Names
-    from accel_magic.gpu.inject.sites import Found
-    from accel_magic.ptx.model import Instruction, Operand
+    from accel_magic.gpu.inject.functions import VisibleNames
+    from accel_magic.gpu.inject.sites import FoundSite
+    from accel_magic.ptx.ptx_model import Instruction, Operand
 
-_KINDS: Final = {"b": Type.BITS, "u": Type.UNSIGNED, "s": Type.SIGNED, "f": Type.FLOAT}
+_KINDS: Final = {"b": ValueType.BITS, "u": ValueType.UNSIGNED, "s": ValueType.SIGNED, "f": ValueType.FLOAT}
 _TYPE: Final = re.compile(r"([busf])(8|16|32|64)")
 _REGISTER: Final = re.compile(r"[busf](16|32|64)|(bf16|f16)(?:x2)?")
 _WORD: Final = (1 << 64) - 1
@@ -43,7 +43,7 @@ class Components:
 NOTHING: Final = Components(dict.fromkeys((*_NAMES, "values", "width", "type"), "0"))
 
 
-def components(found: Found, *, tag: str, uses: Collection[str], saved: str) -> Components:
+def components(found: FoundSite, *, tag: str, uses: Collection[str], saved: str) -> Components:
     """Return the components of the value at a place, zero-extended to 64 bits, or sign-extended if they are signed.
 
     Args:
@@ -81,7 +81,7 @@ def components(found: Found, *, tag: str, uses: Collection[str], saved: str) -> 
 class _Form:
     """The type of a component in memory, and its bits."""
 
-    kind: Type
+    kind: ValueType
     bits: int
 
 
@@ -92,7 +92,7 @@ def _operand(where: Where, instruction: Instruction) -> Operand | None:
     return instruction.operands[0] if where is Where.LOADED else None
 
 
-def _width(names: Names, item: Operand) -> int | None:
+def _width(names: VisibleNames, item: Operand) -> int | None:
     """Bits of a register; 0 for a number or an ignored component, None if the item is something else."""
     if isinstance(item, Immediate):
         return None if item.bits is None and isinstance(item.value, float) else 0
@@ -112,15 +112,15 @@ def _extended(register: str, part: str, name: str, width: int, form: _Form) -> I
     else:
         yield f"mov.b{width} {part}, {name};"
         yield f"cvt.u64.u{width} {register}, {part};"
-    if form.bits < width or (form.kind is Type.SIGNED and form.bits < 64):
+    if form.bits < width or (form.kind is ValueType.SIGNED and form.bits < 64):
         yield f"shl.b64 {register}, {register}, {64 - form.bits};"
-        yield f"shr.{'s' if form.kind is Type.SIGNED else 'u'}64 {register}, {register}, {64 - form.bits};"
+        yield f"shr.{'s' if form.kind is ValueType.SIGNED else 'u'}64 {register}, {register}, {64 - form.bits};"
 
 
 def _number(item: Immediate, form: _Form) -> int:
     """Return a number as the instruction stores it, extended to 64 bits."""
     value = (int(item.value) if item.bits is None else item.bits) & ((1 << form.bits) - 1)
-    negative = form.kind is Type.SIGNED and value >> (form.bits - 1)
+    negative = form.kind is ValueType.SIGNED and value >> (form.bits - 1)
     return (value - (1 << form.bits)) & _WORD if negative else value
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.ptx.lexer import WORD
-from accel_magic.ptx.model import (
+from accel_magic.ptx.ptx_model import (
     Address,
     Declaration,
     Function,
@@ -22,11 +22,11 @@ from accel_magic.ptx.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from accel_magic.ptx.model import Module
+    from accel_magic.ptx.ptx_model import Module
 
 
 @dataclass(frozen=True)
-class Names:
+class VisibleNames:
     """Names visible at a place, including those of enclosing scopes.
 
     Attributes:
@@ -38,11 +38,11 @@ class Names:
 
     single: Mapping[str, tuple[str, str]]
     ranges: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    outer: Names | None = None
+    outer: VisibleNames | None = None
 
     def find(self, name: str) -> tuple[str, str] | None:
         """Return (space, type) of a name; None if it is not declared."""
-        scope: Names | None = self
+        scope: VisibleNames | None = self
         while scope is not None:
             if name in scope.single:
                 return scope.single[name]
@@ -63,23 +63,25 @@ def _splits(name: str) -> Iterator[tuple[str, int]]:
             yield name[:-count], int(number)
 
 
-def of_module(module: Module) -> Names:
+def of_module(module: Module) -> VisibleNames:
     """Return the names of a module's variables."""
     return _names(module.variables, None)
 
 
-def of_function(function: Function, outer: Names) -> Names:
+def of_function(function: Function, outer: VisibleNames) -> VisibleNames:
     """Return the names of a function's parameters and results (space `param` or `reg`), inside the module's names."""
-    return Names({one.name: (one.space, one.type) for one in (*function.results, *function.parameters)}, {}, outer)
+    return VisibleNames(
+        {one.name: (one.space, one.type) for one in (*function.results, *function.parameters)}, {}, outer
+    )
 
 
-def of_scope(scope: Scope, outer: Names) -> Names:
+def of_scope(scope: Scope, outer: VisibleNames) -> VisibleNames:
     """Return the names declared directly in a scope, inside those of the enclosing scope."""
     declared = [item for item in scope.items if isinstance(item, Declaration)]
     return _names(declared, outer) if declared else outer
 
 
-def _names(declarations: Iterable[Declaration], outer: Names | None) -> Names:
+def _names(declarations: Iterable[Declaration], outer: VisibleNames | None) -> VisibleNames:
     single, ranges = {}, {}
     for one in declarations:
         for declared in one.names:
@@ -87,7 +89,7 @@ def _names(declarations: Iterable[Declaration], outer: Names | None) -> Names:
                 single[declared.name] = (one.space, one.type)
             else:
                 ranges[declared.name] = (declared.count, one.type)
-    return Names(single, ranges, outer)
+    return VisibleNames(single, ranges, outer)
 
 
 NAMING: Final = frozenset({"call", "mov", "cvta", "st"})
@@ -97,7 +99,7 @@ _OF_THE_SYSTEM: Final = frozenset({"vprintf", "malloc", "free", "__assertfail"})
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallGraph:
     """The call graph of a module.
 
     Attributes:
@@ -126,7 +128,7 @@ class Calls:
         return _closure([function], self.direct)
 
 
-def calls(module: Module) -> Calls:
+def calls(module: Module) -> CallGraph:
     """Build a module's call graph."""
     names = {function.name for function in module.functions}
     direct = {function.name: frozenset(_named(function, names)) for function in module.functions}
@@ -136,7 +138,7 @@ def calls(module: Module) -> Calls:
     texts = [module.text[one.start : one.end] for one in module.variables]
     kept = _closure((word for text in texts for word in names.intersection(WORD.findall(text))), direct)
     named = {kernel.name: _closure([kernel.name], direct) for kernel in module.kernels}
-    return Calls(direct, named, kept, frozenset(kernel for kernel, reached in named.items() if reached & blind))
+    return CallGraph(direct, named, kept, frozenset(kernel for kernel, reached in named.items() if reached & blind))
 
 
 def _named(function: Function, names: set[str]) -> set[str]:
@@ -187,7 +189,7 @@ _MATRICES: Final = {"x1": 1, "x2": 2, "x4": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryOperation:
     """A memory operation.
 
     Attributes:
@@ -207,7 +209,7 @@ class Access:
     size: int | Name
 
 
-def access(instruction: Instruction) -> Access | None:
+def access(instruction: Instruction) -> MemoryOperation | None:
     """Return the memory operation of an instruction, or None.
 
     Accesses to parameters and constants, prefetches, and barriers of asynchronous copies do not count as memory
@@ -267,40 +269,40 @@ def _addresses(instruction: Instruction) -> list[Address]:
     return [operand for operand in instruction.operands if isinstance(operand, Address)]
 
 
-def _simple(operation: Operation) -> Callable[[Instruction], Access | None]:
-    def rule(instruction: Instruction) -> Access | None:
+def _simple(operation: Operation) -> Callable[[Instruction], MemoryOperation | None]:
+    def rule(instruction: Instruction) -> MemoryOperation | None:
         space = next(iter(_spaces(instruction)), Space.GENERIC)
         if space in _NO_MEMORY:
             return None
         size = _size(instruction.operands[1]) if instruction.opcode[1:2] == ("bulk",) else _bytes(instruction)
-        return Access(operation, space, _addresses(instruction)[0], size)
+        return MemoryOperation(operation, space, _addresses(instruction)[0], size)
 
     return rule
 
 
-def _matrix(operation: Operation) -> Callable[[Instruction], Access | None]:
-    def rule(instruction: Instruction) -> Access | None:
+def _matrix(operation: Operation) -> Callable[[Instruction], MemoryOperation | None]:
+    def rule(instruction: Instruction) -> MemoryOperation | None:
         count = next((_MATRICES[part] for part in instruction.opcode if part in _MATRICES), 1)
-        return Access(operation, Space.SHARED, _addresses(instruction)[0], 4 * count)
+        return MemoryOperation(operation, Space.SHARED, _addresses(instruction)[0], 4 * count)
 
     return rule
 
 
-def _multimem(instruction: Instruction) -> Access | None:
+def _multimem(instruction: Instruction) -> MemoryOperation | None:
     kinds = {"ld_reduce": Operation.LOAD, "st": Operation.STORE, "red": Operation.ATOMIC}
     operation = kinds.get(instruction.opcode[1])
     return _simple(operation)(instruction) if operation else None
 
 
-def _copy(instruction: Instruction) -> Access | None:
+def _copy(instruction: Instruction) -> MemoryOperation | None:
     spaces, addresses = _spaces(instruction), _addresses(instruction)
     if "prefetch" in instruction.opcode or len(addresses) < 2 or len(spaces) < 2:
         return None
     if "tensor" in instruction.opcode:
         tensor = next((address for address in addresses if address.coordinates), addresses[0])
-        return Access(Operation.ASYNC_COPY, Space.GENERIC, Address(tensor.base, tensor.offset), 0)
+        return MemoryOperation(Operation.ASYNC_COPY, Space.GENERIC, Address(tensor.base, tensor.offset), 0)
     place = spaces.index(Space.GLOBAL) if Space.GLOBAL in spaces[:2] else 1
-    return Access(Operation.ASYNC_COPY, spaces[place], addresses[place], _size(instruction.operands[2]))
+    return MemoryOperation(Operation.ASYNC_COPY, spaces[place], addresses[place], _size(instruction.operands[2]))
 
 
 def _size(operand: Operand) -> int | Name:
@@ -309,7 +311,7 @@ def _size(operand: Operand) -> int | Name:
     return operand if isinstance(operand, Name) else 0
 
 
-_RULES: Final[dict[str, Callable[[Instruction], Access | None]]] = {
+_RULES: Final[dict[str, Callable[[Instruction], MemoryOperation | None]]] = {
     "ld": _simple(Operation.LOAD),
     "ldu": _simple(Operation.LOAD),
     "st": _simple(Operation.STORE),

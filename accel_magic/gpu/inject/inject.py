@@ -22,15 +22,15 @@ from accel_magic.gpu.inject.report import SEVERAL_KERNELS, Injection, KernelRepo
 from accel_magic.gpu.inject.template import Template, Values, prepare, prepare_entry, values
 from accel_magic.gpu.program.sections import OF_BLOCKS
 from accel_magic.ptx.lexer import WORD, Text
-from accel_magic.ptx.model import Directive, Function, Instruction, walk
 from accel_magic.ptx.parser import parse
+from accel_magic.ptx.ptx_model import Directive, Function, Instruction, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from accel_magic.gpu.inject.template import Entry, ProbeCode
     from accel_magic.gpu.program.sections import Attach
-    from accel_magic.ptx.model import Module
+    from accel_magic.ptx.ptx_model import Module
 
 MOST_STATEMENTS: Final = 400_000
 """Maximum number of instructions in all copies in one kernel; more would take minutes to assemble."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.demangle import means
 from accel_magic.gpu.inject.functions import calls, of_module, untraced
-from accel_magic.gpu.inject.sites import Found, find
+from accel_magic.gpu.inject.sites import FoundSite, find
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.gpu.program.sections import Attach, Where
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from accel_magic.gpu.inject.template import Template
-    from accel_magic.ptx.model import Function, Module
+    from accel_magic.ptx.ptx_model import Function, Module
 
 _IN_FUNCTIONS = frozenset({Where.FUNCTION, Where.FUNCTION_EXIT})
 
@@ -37,7 +37,7 @@ class Probe:
 class Chosen:
     """A place and its probes."""
 
-    found: Found
+    found: FoundSite
     probes: tuple[Probe, ...]
 
 
@@ -207,7 +207,7 @@ def _goes_into(attach: Attach, function: Function, kernels: Sequence[str]) -> bo
     return named and any(means(_kernels_of(attach), kernel) for kernel in kernels)
 
 
-def _goes_to(attach: Attach, found: Found) -> bool:
+def _goes_to(attach: Attach, found: FoundSite) -> bool:
     if attach.where is not found.where:
         return False
     access = found.access

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.context import Operation, Space
-from accel_magic.ptx.model import SourceLine
+from accel_magic.ptx.ptx_model import SourceLine
 
 if TYPE_CHECKING:
-    from accel_magic.gpu.inject.sites import Found
+    from accel_magic.gpu.inject.sites import FoundSite
     from accel_magic.gpu.program.sections import Where
-    from accel_magic.ptx.model import Location
+    from accel_magic.ptx.ptx_model import Location
 
 SEVERAL_KERNELS: Final = 0xFFFFFFFF
 """The kernel number that a program reads in a device function used by several traced kernels."""
@@ -93,7 +93,7 @@ class Injection:
     notes: tuple[str, ...] = ()
 
 
-def site(found: Found, number: int, kernel: int, *, text: str, line: int, programs: tuple[str, ...]) -> Site:
+def site(found: FoundSite, number: int, kernel: int, *, text: str, line: int, programs: tuple[str, ...]) -> Site:
     """Describe a place.
 
     Args:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.inject.functions import Access, Names, access, of_function, of_scope
+from accel_magic.gpu.inject.functions import MemoryOperation, VisibleNames, access, of_function, of_scope
 from accel_magic.gpu.program.sections import Where
 from accel_magic.ptx.lexer import WORD
-from accel_magic.ptx.model import Address, Declaration, Directive, Instruction, Label, Name, Scope, walk
+from accel_magic.ptx.ptx_model import Address, Declaration, Directive, Instruction, Label, Name, Scope, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from accel_magic.ptx.model import Function
+    from accel_magic.ptx.ptx_model import Function
 
 
 _BARRIERS: Final = frozenset({"bar", "barrier"})
@@ -34,7 +34,7 @@ _LEAVE: Final = frozenset({"ret", "exit"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSite:
     """A place.
 
     Attributes:
@@ -56,21 +56,21 @@ class Found:
     at: int
     put: int
     head: int
-    names: Names
+    names: VisibleNames
     instruction: Instruction | None = None
-    access: Access | None = None
+    access: MemoryOperation | None = None
     leaves: str = ""
 
 
 @dataclass(frozen=True)
-class Places:
+class FoundSites:
     """All places in a function, and the instructions that cannot be instrumented, with the reasons."""
 
-    found: tuple[Found, ...]
+    found: tuple[FoundSite, ...]
     left: tuple[str, ...]
 
 
-def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Places:
+def find(function: Function, variables: VisibleNames, kinds: frozenset[Where]) -> FoundSites:
     """Find places in a function, in the order of the text.
 
     Args:
@@ -81,16 +81,16 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
     """
     body = function.body
     if body is None:
-        return Places((), ())
+        return FoundSites((), ())
     names = of_scope(body, of_function(function, variables))
     later = moved(body) if kinds & _WITHIN else {}
-    found: list[Found] = []
+    found: list[FoundSite] = []
     left: list[str] = []
     head = body.start + 1
     entry, end = _kinds_of(function)
     if entry in kinds:
         at = first_code(body)
-        found.append(Found(entry, function, at, at, head, names))
+        found.append(FoundSite(entry, function, at, at, head, names))
     ways_out = _ways_out(body) if function.entry and Where.EXIT in kinds else {}
     for instruction, known in _instructions(body, names):
         try:
@@ -100,23 +100,23 @@ def find(function: Function, variables: Names, kinds: frozenset[Where]) -> Place
             continue
         if kind in kinds and kind is not None:
             put = later.get(instruction.start, instruction.start)
-            found.append(Found(kind, function, instruction.start, put, head, known, instruction, what))
+            found.append(FoundSite(kind, function, instruction.start, put, head, known, instruction, what))
         if Where.LOADED in kinds and what is not None and instruction.opcode[0] in _LOADS:
             at, put = instruction.start, max(later.get(instruction.start, 0), instruction.end)
-            found.append(Found(Where.LOADED, function, at, put, head, known, instruction, what))
+            found.append(FoundSite(Where.LOADED, function, at, put, head, known, instruction, what))
         if instruction.opcode[0] == "bra" and (leaves := ways_out.get(instruction.operand_text.strip())):
             at = instruction.start
-            found.append(Found(Where.EXIT, function, at, at, head, known, instruction, leaves=leaves))
+            found.append(FoundSite(Where.EXIT, function, at, at, head, known, instruction, leaves=leaves))
     if end in kinds and _falls_through(body):
-        found.append(Found(end, function, body.end - 1, body.end - 1, head, names))
-    return Places(tuple(found), tuple(left))
+        found.append(FoundSite(end, function, body.end - 1, body.end - 1, head, names))
+    return FoundSites(tuple(found), tuple(left))
 
 
 def _kinds_of(function: Function) -> tuple[Where, Where]:
     return (Where.ENTRY, Where.EXIT) if function.entry else (Where.FUNCTION, Where.FUNCTION_EXIT)
 
 
-def _instructions(scope: Scope, names: Names) -> Iterator[tuple[Instruction, Names]]:
+def _instructions(scope: Scope, names: VisibleNames) -> Iterator[tuple[Instruction, VisibleNames]]:
     for item in scope.items:
         if isinstance(item, Instruction):
             yield item, names
@@ -138,7 +138,7 @@ def _ways_out(body: Scope) -> dict[str, str]:
     return found
 
 
-def _kind(instruction: Instruction, function: Function) -> tuple[Where | None, Access | None]:
+def _kind(instruction: Instruction, function: Function) -> tuple[Where | None, MemoryOperation | None]:
     opcode = instruction.opcode
     if opcode[0] == "ret":
         return _kinds_of(function)[1], None

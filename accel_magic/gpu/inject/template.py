@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.inject.components import components, member_mask
-from accel_magic.gpu.inject.functions import SPACES, Names, of_function, of_module, of_scope
+from accel_magic.gpu.inject.functions import SPACES, VisibleNames, of_function, of_module, of_scope
 from accel_magic.gpu.program import context
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.gpu.program.sections import Where
 from accel_magic.ptx.lexer import without_comments
-from accel_magic.ptx.model import (
+from accel_magic.ptx.parser import parse
+from accel_magic.ptx.ptx_model import (
     Address,
     Declaration,
     Directive,
@@ -25,13 +26,12 @@ from accel_magic.ptx.model import (
     Name,
     Scope,
 )
-from accel_magic.ptx.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.inject.sites import Found
-    from accel_magic.ptx.model import Declared, Operand, Statement
+    from accel_magic.gpu.inject.sites import FoundSite
+    from accel_magic.ptx.ptx_model import Declared, Operand, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class _Writer:
         for number in range(one.count or 0):
             yield f"{one.name}{number}", f"{new}{number}"
 
-    def _scope(self, scope: Scope, names: Mapping[str, str], around: Names) -> Iterator[str]:
+    def _scope(self, scope: Scope, names: Mapping[str, str], around: VisibleNames) -> Iterator[str]:
         known = of_scope(scope, around)
         for item in scope.items:
             if isinstance(item, Scope):
@@ -223,7 +223,7 @@ class _Writer:
             else:
                 yield from self._statement(item, names, known)
 
-    def _statement(self, item: Statement, names: Mapping[str, str], known: Names) -> Sequence[str]:
+    def _statement(self, item: Statement, names: Mapping[str, str], known: VisibleNames) -> Sequence[str]:
         if isinstance(item, Instruction):
             self._statements += 1
             return self._instruction(item, names, known)
@@ -238,7 +238,7 @@ class _Writer:
     def _text(self, start: int, end: int) -> str:
         return without_comments(self._module.text[start:end])
 
-    def _instruction(self, item: Instruction, names: Mapping[str, str], known: Names) -> Sequence[str]:
+    def _instruction(self, item: Instruction, names: Mapping[str, str], known: VisibleNames) -> Sequence[str]:
         if item.opcode[0] == "ret":
             last = item is self._body.items[-1] and item.predicate is None
             return () if last else (f"{self._guard(item, names)}bra ${self._tag}_{_COPY}_end;",)
@@ -259,7 +259,9 @@ class _Writer:
             return ""
         return f"@{'!' * item.predicate.negated}{names.get(item.predicate.name, item.predicate.name)} "
 
-    def _parameter(self, item: Instruction, address: Address, names: Mapping[str, str], known: Names) -> Sequence[str]:
+    def _parameter(
+        self, item: Instruction, address: Address, names: Mapping[str, str], known: VisibleNames
+    ) -> Sequence[str]:
         """Replace a load of a parameter, or of part of it, by code that uses the kernel's operand."""
         result, (name, size) = item.operands[0], self._parameters[str(getattr(address.base, "text", ""))]
         kind = item.opcode[-1]
@@ -334,7 +336,7 @@ class Values:
     guard: str
 
 
-def values(found: Found, site: int, kernel: int, *, tag: str, uses: Collection[str], saved: str = "") -> Values:
+def values(found: FoundSite, site: int, kernel: int, *, tag: str, uses: Collection[str], saved: str = "") -> Values:
     """Return the values of the parameters at a place.
 
     At a branch, `address` is 1 in the lanes that take it and 0 in the others; at an indexed branch, it is the index.
@@ -385,7 +387,7 @@ def values(found: Found, site: int, kernel: int, *, tag: str, uses: Collection[s
 class _Maker:
     """Collects code and the registers that it needs."""
 
-    def __init__(self, names: Names, tag: str, saved: str) -> None:
+    def __init__(self, names: VisibleNames, tag: str, saved: str) -> None:
         self.code: list[str] = []
         self.registers: list[tuple[str, str]] = []
         self._names, self._tag, self._saved = names, tag, saved
@@ -442,7 +444,7 @@ class _Maker:
             return self.number("mask", operand, 32)
         return str(int(operand.value) & _LANES) if isinstance(operand, Immediate) else "0"
 
-    def taken(self, found: Found) -> str:
+    def taken(self, found: FoundSite) -> str:
         instruction = found.instruction
         if instruction is None:
             return "0"
@@ -456,7 +458,7 @@ class _Maker:
             self.code.append(f"selp.b64 {register}, {chosen}, {predicate.name};")
         return register
 
-    def guard(self, found: Found) -> str:
+    def guard(self, found: FoundSite) -> str:
         instruction = found.instruction
         # All lanes execute a conditional branch, including those that do not take it.
         if instruction is None or instruction.predicate is None:

@@ -10,14 +10,14 @@ import pandas as pd
 
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.maps.host_maps import guessed
-from accel_magic.gpu.maps.views import cell_bytes, entries_at, key_count
+from accel_magic.gpu.maps.map_access import cell_bytes, entries_at, key_count
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES, PER_THREAD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.program.model import MapSpec
-    from accel_magic.kernel.records.c_layout import CLayout, Field
+    from accel_magic.gpu.program.object_model import MapSpec
+    from accel_magic.kernel.records.c_layout import CField, CLayout
 
 _FILLABLE: Final = HASHES | ARRAYS | PER_THREAD
 _NUMBERS: Final = ("integer", "boolean", "float")
@@ -32,7 +32,7 @@ def content_of(spec: MapSpec, given: object) -> dict[bytes, bytes]:
     Args:
         spec: The map's declaration.
         given: A sequence or one-dimensional array (entry i gets item i), a mapping of keys to values, or a data frame
-            with the columns of `accel_magic.gpu.maps.views.frame`. In a per-thread map, all threads get the value.
+            with the columns of `accel_magic.gpu.maps.map_access.frame`. In a per-thread map, all threads get the value.
 
     Returns:
         Values by key, as many bytes as the map's.
@@ -107,7 +107,7 @@ def _rows(spec: MapSpec, table: pd.DataFrame, layout: CLayout | None, size: int)
     return [row.tobytes() for row in cells]
 
 
-def _encoded(spec: MapSpec, field: Field, column: pd.Series[Any]) -> NDArray[np.uint8]:
+def _encoded(spec: MapSpec, field: CField, column: pd.Series[Any]) -> NDArray[np.uint8]:
     """Encode one column: (rows, field.size) uint8."""
     values = column.tolist()
     if field.kind not in _NUMBERS:
@@ -129,7 +129,7 @@ def _encoded(spec: MapSpec, field: Field, column: pd.Series[Any]) -> NDArray[np.
     return placed.view(np.uint8).reshape(len(values), 8)[:, : field.size]
 
 
-def _text(spec: MapSpec, field: Field, value: object) -> bytes:
+def _text(spec: MapSpec, field: CField, value: object) -> bytes:
     encoded = value.encode() if isinstance(value, str) else value
     if field.kind == "text" and isinstance(encoded, bytes) and len(encoded) < field.size:
         return encoded.ljust(field.size, b"\0")

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.kernel.mapped import map_file
-from accel_magic.kernel.records.c_layout import CLayout, Field, raw_layout
-from accel_magic.kernel.records.decode import RAW, map_frame, records_frame
+from accel_magic.kernel.mapped_memory import map_file
+from accel_magic.kernel.records.c_layout import CField, CLayout, raw_layout
+from accel_magic.kernel.records.map_frames import RAW, map_frame, records_frame
 from accel_magic.kernel.records.rings import MixedRing
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.program.model import MapSpec
-    from accel_magic.kernel.load.maps import MapContent
+    from accel_magic.gpu.program.object_model import MapSpec
+    from accel_magic.kernel.load.bpf_maps import MapElements
 
 
 MOST_BYTES: Final = 1 << 30
@@ -77,7 +77,7 @@ class RingReader:
 _HEAD = 16
 
 
-def packed(content: MapContent) -> NDArray[np.uint8]:
+def packed(content: MapElements) -> NDArray[np.uint8]:
     """Serialize a table: (bytes,) uint8: u64 rows, u64 CPUs, keys, values."""
     rows, cpus = content.values.shape[:2]
     head = np.array([rows, cpus], np.uint64).view(np.uint8)
@@ -115,5 +115,5 @@ _NUMBERS = frozenset({1, 2, 4, 8})
 def guessed(size: int, name: str) -> CLayout:
     """Return columns for data without a declared type: an integer if the size is 1, 2, 4 or 8, else raw bytes."""
     if size in _NUMBERS:
-        return CLayout((Field(name, "integer", f"u{size}", 0, size),), size)
+        return CLayout((CField(name, "integer", f"u{size}", 0, size),), size)
     return raw_layout(size, name)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.maps.layout import PRINT_BYTES
+from accel_magic.gpu.maps.map_layout import PRINT_BYTES
 from accel_magic.gpu.maps.rings import drain_shared, records
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class _Conversion:
 
 
 @dataclass(frozen=True)
-class Format:
+class PrintFormat:
     """A format in Python's syntax, and its conversions."""
 
     python: str
@@ -87,7 +87,7 @@ def check_format(text: str) -> int:
 
 
 @cache
-def compiled(text: str) -> Format:
+def compiled(text: str) -> PrintFormat:
     """Translate a format; conversions that `check_format` rejects print the argument in hexadecimal."""
     parts, conversions, end = [], [], 0
     for match in _CONVERSION.finditer(text):
@@ -99,7 +99,7 @@ def compiled(text: str) -> Format:
         conversion = _conversion(match)
         parts.append(conversion.python)
         conversions.append(conversion)
-    return Format("".join([*parts, text[end:].replace("%", "%%")]), tuple(conversions))
+    return PrintFormat("".join([*parts, text[end:].replace("%", "%%")]), tuple(conversions))
 
 
 def _conversion(match: re.Match[str]) -> _Conversion:

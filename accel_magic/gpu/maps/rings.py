@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.gpu.maps.layout import (
+from accel_magic.gpu.maps.map_layout import (
     HEAD,
     OWN_HEAD,
     OWN_RECORD_HEAD,
@@ -21,8 +21,8 @@ from accel_magic.gpu.maps.layout import (
     ring_size,
 )
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.kernel.records.c_layout import CLayout, Field, columns, raw_layout
-from accel_magic.kernel.records.decode import RAW
+from accel_magic.kernel.records.c_layout import CField, CLayout, columns, raw_layout
+from accel_magic.kernel.records.map_frames import RAW
 from accel_magic.kernel.records.rings import discarded, record_starts, sizes
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.gpu.program.model import MapSpec
+    from accel_magic.gpu.program.object_model import MapSpec
 
-_PREFIX: Final = (Field("thread", "integer", "u8", 8, 8), Field("launch", "integer", "u8", 16, 8))
+_PREFIX: Final = (CField("thread", "integer", "u8", 8, 8), CField("launch", "integer", "u8", 16, 8))
 _LENGTH_HEAD = 8
 _PREFIX_BYTES = RECORD_HEAD - _LENGTH_HEAD
 _READY = np.uint32(1 << 31)
@@ -166,7 +166,7 @@ def records(data: NDArray[np.uint8], layout: CLayout | None = None) -> pd.DataFr
         known = layout is not None and layout.size == length
         inner = layout if layout is not None and known else raw_layout(length, RAW)
         fields = tuple(
-            Field(_apart(each.name), each.kind, each.type, each.offset + RECORD_HEAD, each.size, each.shift, each.bits)
+            CField(_apart(each.name), each.kind, each.type, each.offset + RECORD_HEAD, each.size, each.shift, each.bits)
             for each in inner.fields
         )
         part = pd.DataFrame(dict(columns(cells, CLayout((*_PREFIX, *fields), RECORD_HEAD + length))))

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native.wire import Kept, Kind, Message
+from accel_magic.gpu.native.native_protocol import Kept, MessageKind, NativeMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from accel_magic.devices.device import Clock, Memory
+    from accel_magic.devices.device import DeviceClock, DeviceMemory
     from accel_magic.devices.device import MemoryKind as Where
-    from accel_magic.devices.launches import Launch
+    from accel_magic.devices.launches import LaunchRequest
 
 _PIECE: Final = 4 << 20
 _KINDS: Final = {"device": 0, "host": 1}
@@ -41,7 +41,9 @@ class ChildMemory:
 
     """
 
-    def __init__(self, ask: Callable[[Message], Message], tell: Callable[[Message], None], device: Memory) -> None:
+    def __init__(
+        self, ask: Callable[[NativeMessage], NativeMessage], tell: Callable[[NativeMessage], None], device: DeviceMemory
+    ) -> None:
         self._ask, self._tell, self._device = ask, tell, device
         self._blocks: dict[int, _Block] = {}
 
@@ -76,16 +78,16 @@ class ChildMemory:
                 piece = content[at : at + _PIECE]
                 if piece.any():  # pages that are never written use no memory
                     mapped[at : at + len(piece)] = piece
-            return self._placed(Message(Kind.ALLOCATE, _KINDS[kind], size, descriptor=file), mapped)
+            return self._placed(NativeMessage(MessageKind.ALLOCATE, _KINDS[kind], size, descriptor=file), mapped)
         finally:
             os.close(file)
 
     def share(self, descriptor: int, size: int) -> int:
         """Map a file for kernels of the process; returns its address. Raises MachineError if this is not possible."""
         mapped = np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
-        return self._placed(Message(Kind.SHARE, 0, size, descriptor=descriptor), mapped)
+        return self._placed(NativeMessage(MessageKind.SHARE, 0, size, descriptor=descriptor), mapped)
 
-    def _placed(self, message: Message, mapped: NDArray[np.uint8]) -> int:
+    def _placed(self, message: NativeMessage, mapped: NDArray[np.uint8]) -> int:
         answer = self._ask(message)
         if not answer.a:
             raise MachineError(
@@ -113,13 +115,13 @@ class ChildMemory:
     def free(self, address: int) -> None:
         """Free memory of the process."""
         del self._blocks[address]
-        self._tell(Message(Kind.FREE, a=address))
+        self._tell(NativeMessage(MessageKind.FREE, a=address))
 
     def release(self) -> None:
         """Release all files; they cannot be read afterwards. The process keeps its memory."""
         self._blocks.clear()
 
-    def launching(self, launch: Launch) -> None:
+    def launching(self, launch: LaunchRequest) -> None:
         """Do nothing: launches are reported afterwards."""
 
     def finish(self, stream: int) -> None:
@@ -129,7 +131,7 @@ class ChildMemory:
         """Return at once."""
         return True
 
-    def clock(self) -> Clock:
+    def clock(self) -> DeviceClock:
         """Return the device's clock, which is the same for all processes."""
         return self._device.clock()
 

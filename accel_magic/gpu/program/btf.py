@@ -12,10 +12,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.program.model import KernelField, MapSpec
-from accel_magic.kernel.records.c_layout import MOST_ITEMS, CLayout, Field
+from accel_magic.gpu.program.object_model import KernelField, MapSpec
+from accel_magic.kernel.records.c_layout import MOST_ITEMS, CField, CLayout
 from accel_magic.probes.globs import suggestion
-from accel_magic.ptx.model import SourceLine
+from accel_magic.ptx.ptx_model import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ _HEAD = 24
 _LARGEST = (1 << 32) - 1
 
 
-class Kind(IntEnum):
+class BtfKind(IntEnum):
     """The kind of a type; numbers from the kernel's Documentation/bpf/btf.rst."""
 
     VOID = 0
@@ -56,27 +56,27 @@ class Kind(IntEnum):
 
 
 FIXED_WORDS: Final[Mapping[int, int]] = {
-    Kind.INT: 1,
-    Kind.ARRAY: 3,
-    Kind.VAR: 1,
-    Kind.DECL_TAG: 1,
+    BtfKind.INT: 1,
+    BtfKind.ARRAY: 3,
+    BtfKind.VAR: 1,
+    BtfKind.DECL_TAG: 1,
 }
 """Number of 32-bit words that follow a type's head."""
 MEMBER_WORDS: Final[Mapping[int, int]] = {
-    Kind.STRUCT: 3,
-    Kind.UNION: 3,
-    Kind.ENUM: 2,
-    Kind.FUNC_PROTO: 2,
-    Kind.DATASEC: 3,
-    Kind.ENUM64: 3,
+    BtfKind.STRUCT: 3,
+    BtfKind.UNION: 3,
+    BtfKind.ENUM: 2,
+    BtfKind.FUNC_PROTO: 2,
+    BtfKind.DATASEC: 3,
+    BtfKind.ENUM64: 3,
 }
 """Number of 32-bit words of each of its members."""
-_NAMED = {Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG}  # other names of a type
-_SIZED = {Kind.INT, Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.FLOAT, Kind.DATASEC}
+_NAMED = {BtfKind.TYPEDEF, BtfKind.VOLATILE, BtfKind.CONST, BtfKind.RESTRICT, BtfKind.TYPE_TAG}  # other names of a type
+_SIZED = {BtfKind.INT, BtfKind.STRUCT, BtfKind.UNION, BtfKind.ENUM, BtfKind.ENUM64, BtfKind.FLOAT, BtfKind.DATASEC}
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class BtfType:
     """One type, in its encoded form.
 
     Attributes:
@@ -88,7 +88,7 @@ class Type:
 
     """
 
-    kind: Kind
+    kind: BtfKind
     name: str
     flag: bool
     number: int
@@ -121,20 +121,20 @@ class Btf:
     """
 
     source: str
-    types: tuple[Type, ...]
+    types: tuple[BtfType, ...]
     lines: Mapping[str, tuple[tuple[int, SourceLine], ...]]
     functions: Mapping[str, tuple[tuple[int, str], ...]]
     kernel_types: Mapping[str, tuple[tuple[int, KernelType], ...]]
     text: Callable[[int], str] = field(repr=False)
-    known: dict[int, tuple[Field, ...]] = field(default_factory=dict, repr=False, compare=False)
+    known: dict[int, tuple[CField, ...]] = field(default_factory=dict, repr=False, compare=False)
 
-    def type(self, number: int) -> Type:
+    def type(self, number: int) -> BtfType:
         """Return a type. Raises ProgramError if there is none with this number."""
         if number < len(self.types):
             return self.types[number]
         raise damaged(self.source, f"there is no type {number}")
 
-    def resolved(self, number: int) -> Type:
+    def resolved(self, number: int) -> BtfType:
         """Return a type without typedefs, const, volatile and tags."""
         for _ in self.types:
             found = self.type(number)
@@ -149,16 +149,16 @@ class Btf:
         root = found.name or self.type(wanted.number).name
         try:
             first, *indexes = [int(index) for index in wanted.path.split(":")]
-            if found.kind in (Kind.ENUM, Kind.ENUM64):
-                width = 2 if found.kind is Kind.ENUM else 3
+            if found.kind in (BtfKind.ENUM, BtfKind.ENUM64):
+                width = 2 if found.kind is BtfKind.ENUM else 3
                 steps.append(self.text(found.words[width * first]))
             elif first:
                 steps.append(first)
             for index in indexes:
                 name, number = ("", found.words[0])
-                if found.kind is not Kind.ARRAY:
+                if found.kind is not BtfKind.ARRAY:
                     name, number = self.text(found.words[3 * index]), found.words[3 * index + 1]
-                steps += [index] if found.kind is Kind.ARRAY else [name] if name else []
+                steps += [index] if found.kind is BtfKind.ARRAY else [name] if name else []
                 found = self.resolved(number)
         except (ValueError, IndexError):
             raise damaged(self.source, f"there is no {wanted.path} in type {wanted.number}") from None
@@ -169,13 +169,13 @@ class Btf:
         count = 1
         for _ in self.types:
             found = self.resolved(number)
-            if found.kind is not Kind.ARRAY:
+            if found.kind is not BtfKind.ARRAY:
                 break
             number, _, items = found.words
             count = min(count * items, _LARGEST + 1)
-        if found.kind not in _SIZED and found.kind is not Kind.PTR:
+        if found.kind not in _SIZED and found.kind is not BtfKind.PTR:
             raise damaged(self.source, f"type {number} ({found.kind.name.lower()}) has no size")
-        size = count * (POINTER if found.kind is Kind.PTR else found.number)
+        size = count * (POINTER if found.kind is BtfKind.PTR else found.number)
         if size > _LARGEST:
             raise damaged(self.source, f"type {number} has {size} bytes")
         return size
@@ -281,18 +281,18 @@ def _strings(texts: bytes, source: str) -> Callable[[int], str]:
     return at
 
 
-def _types(data: bytes, at: Callable[[int], str]) -> Iterator[Type]:
-    yield Type(Kind.VOID, "void", flag=False, number=0, words=())
+def _types(data: bytes, at: Callable[[int], str]) -> Iterator[BtfType]:
+    yield BtfType(BtfKind.VOID, "void", flag=False, number=0, words=())
     position = 0
     while position < len(data):
         name, info, number = struct.unpack_from("<III", data, position)
         code, members = info >> 24 & 0x1F, info & 0xFFFF
-        if not Kind.INT <= code <= Kind.ENUM64:
+        if not BtfKind.INT <= code <= BtfKind.ENUM64:
             raise _DamageError(f"kind {code} of types is not known")
         count = FIXED_WORDS.get(code, 0) + MEMBER_WORDS.get(code, 0) * members
         words = struct.unpack_from(f"<{count}I", data, position + 12)
         position += 12 + 4 * count
-        yield Type(Kind(code), at(name), bool(info >> 31), number, words)
+        yield BtfType(BtfKind(code), at(name), bool(info >> 31), number, words)
 
 
 def _records(area: bytes, words: int, at: Callable[[int], str]) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -327,7 +327,7 @@ def _source_line(words: tuple[int, ...], at: Callable[[int], str]) -> SourceLine
     return SourceLine(posixpath.normpath(at(file)), place >> 10, place & 0x3FF, at(text))
 
 
-def _name(types: tuple[Type, ...], number: int) -> str:
+def _name(types: tuple[BtfType, ...], number: int) -> str:
     if number >= len(types):
         raise _DamageError(f"there is no type {number}")
     return types[number].name
@@ -351,7 +351,7 @@ def layout(btf: Btf, number: int, name: str) -> CLayout:
         structs with more than 1024 columns become bytes, arrays of char text, pointers and enums integers.
 
     """
-    prefix = "" if btf.resolved(number).kind is Kind.STRUCT else name
+    prefix = "" if btf.resolved(number).kind is BtfKind.STRUCT else name
     return CLayout(_renamed(_fields(btf, number), prefix, name), btf.size(number))
 
 
@@ -367,7 +367,7 @@ def variables(btf: Btf, section: str, size: int) -> CLayout | None:
         None if the section has no described variables (string literals), or more than MOST_COLUMNS columns.
 
     """
-    columns: list[Field] = []
+    columns: list[CField] = []
     for variable, offset, _ in _sections(btf, section):
         found = btf.type(variable)
         if offset + btf.size(found.number) > size:
@@ -382,7 +382,7 @@ def _sections(btf: Btf, name: str) -> Iterator[tuple[int, int, int]]:
     """Yield the variables of sections with this name, sorted by offset: (number, offset, size)."""
     found: list[tuple[int, int, int]] = []
     for one in btf.types:
-        if one.kind is Kind.DATASEC and one.name == name:
+        if one.kind is BtfKind.DATASEC and one.name == name:
             found += zip(one.words[::3], one.words[1::3], one.words[2::3], strict=True)
     yield from sorted(found, key=lambda entry: entry[1])
 
@@ -391,11 +391,11 @@ def _joined(prefix: str, name: str) -> str:
     return "_".join(filter(None, [prefix, name]))
 
 
-def _moved(fields: tuple[Field, ...], prefix: str, by: int) -> list[Field]:
+def _moved(fields: tuple[CField, ...], prefix: str, by: int) -> list[CField]:
     return [replace(one, name=_joined(prefix, one.name), offset=one.offset + by) for one in fields]
 
 
-def _renamed(fields: Iterable[Field], prefix: str, name: str) -> tuple[Field, ...]:
+def _renamed(fields: Iterable[CField], prefix: str, name: str) -> tuple[CField, ...]:
     """Return columns with full names; equal names, of unnamed unions, get numbers."""
     seen: Counter[str] = Counter()
     renamed = []
@@ -406,7 +406,7 @@ def _renamed(fields: Iterable[Field], prefix: str, name: str) -> tuple[Field, ..
     return tuple(renamed)
 
 
-def _fields(btf: Btf, number: int, depth: int = 0) -> tuple[Field, ...]:
+def _fields(btf: Btf, number: int, depth: int = 0) -> tuple[CField, ...]:
     """Return the columns of a type, with names and offsets within it; a scalar's column has no name."""
     if depth > _DEEPEST:
         raise damaged(btf.source, f"type {number} has more than {_DEEPEST} levels of nested types")
@@ -418,57 +418,57 @@ def _fields(btf: Btf, number: int, depth: int = 0) -> tuple[Field, ...]:
     return btf.known[number]
 
 
-def _bytes(size: int) -> tuple[Field, ...]:
-    return (Field("", "bytes", f"V{size}", 0, size),) if size else ()
+def _bytes(size: int) -> tuple[CField, ...]:
+    return (CField("", "bytes", f"V{size}", 0, size),) if size else ()
 
 
-def _integer(btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+def _integer(btf: Btf, found: BtfType, _depth: int) -> tuple[CField, ...]:
     (word,) = found.words
     size, bits = found.number, word & 0xFF
     if size not in {1, 2, 4, 8, 16} or not 0 < bits <= 8 * size:
         raise damaged(btf.source, f"integer {found.name} has {bits} bits in {size} bytes")
     signed, boolean = word >> 24 & 1, word >> 24 & 4
     if size == 16:
-        return (Field("", "wide", "i16" if signed else "u16", 0, size),)
-    return (Field("", "boolean" if boolean else "integer", f"{'i' if signed else 'u'}{size}", 0, size),)
+        return (CField("", "wide", "i16" if signed else "u16", 0, size),)
+    return (CField("", "boolean" if boolean else "integer", f"{'i' if signed else 'u'}{size}", 0, size),)
 
 
-def _enum(btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+def _enum(btf: Btf, found: BtfType, _depth: int) -> tuple[CField, ...]:
     if found.number not in {1, 2, 4, 8}:
         raise damaged(btf.source, f"enum {found.name} has {found.number} bytes")
-    return (Field("", "integer", f"{'i' if found.flag else 'u'}{found.number}", 0, found.number),)
+    return (CField("", "integer", f"{'i' if found.flag else 'u'}{found.number}", 0, found.number),)
 
 
-def _float(_btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+def _float(_btf: Btf, found: BtfType, _depth: int) -> tuple[CField, ...]:
     # Two bytes may be IEEE half or bfloat16, sixteen any machine's long double.
     if found.number not in {4, 8}:
         return _bytes(found.number)
-    return (Field("", "float", f"f{found.number}", 0, found.number),)
+    return (CField("", "float", f"f{found.number}", 0, found.number),)
 
 
-def _pointer(_btf: Btf, _found: Type, _depth: int) -> tuple[Field, ...]:
-    return (Field("", "integer", "u8", 0, POINTER),)
+def _pointer(_btf: Btf, _found: BtfType, _depth: int) -> tuple[CField, ...]:
+    return (CField("", "integer", "u8", 0, POINTER),)
 
 
-def _union(_btf: Btf, found: Type, _depth: int) -> tuple[Field, ...]:
+def _union(_btf: Btf, found: BtfType, _depth: int) -> tuple[CField, ...]:
     return _bytes(found.number)
 
 
-def _array(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
+def _array(btf: Btf, found: BtfType, depth: int) -> tuple[CField, ...]:
     number, _, count = found.words
     item, size = _fields(btf, number, depth), btf.size(number)
     if not item or not count:
         return ()
     single_bytes = size == 1 and item[0].kind == "integer"
     if single_bytes and item[0].type == "i1":
-        return (Field("", "text", f"S{count}", 0, count),)
+        return (CField("", "text", f"S{count}", 0, count),)
     if single_bytes or count * len(item) > MOST_ITEMS:
         return _bytes(count * size)
     return tuple(one for index in range(count) for one in _moved(item, str(index), index * size))
 
 
-def _struct(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
-    columns: list[Field] = []
+def _struct(btf: Btf, found: BtfType, depth: int) -> tuple[CField, ...]:
+    columns: list[CField] = []
     for name_offset, number, place in zip(found.words[::3], found.words[1::3], found.words[2::3], strict=True):
         name, inner = btf.text(name_offset), _fields(btf, number, depth)
         bits, bit = (place >> 24, place & 0xFFFFFF) if found.flag else (0, place)
@@ -483,14 +483,14 @@ def _struct(btf: Btf, found: Type, depth: int) -> tuple[Field, ...]:
         elif bit % 8:
             raise damaged(btf.source, f"{name or 'a member'} of struct {found.name} begins within a byte")
         else:
-            union = btf.resolved(number).kind is Kind.UNION
+            union = btf.resolved(number).kind is BtfKind.UNION
             columns += _moved(inner, name or ("union" if union else ""), bit // 8)
         if len(columns) > MOST_COLUMNS:
             return _bytes(found.number)
     return tuple(columns)
 
 
-def _bit_field(btf: Btf, unit: Field, bit: int, bits: int, size: int) -> Field:
+def _bit_field(btf: Btf, unit: CField, bit: int, bits: int, size: int) -> CField:
     """Place a bit field in an integer: of its own type if possible, or else the smallest that fits, or else in bytes.
 
     Args:
@@ -510,18 +510,18 @@ def _bit_field(btf: Btf, unit: Field, bit: int, bits: int, size: int) -> Field:
         if shift + bits <= 8 * width and start + width <= size:
             return replace(unit, type=f"{unit.type[0]}{width}", offset=start, size=width, shift=shift, bits=bits)
     covered = -(-(bit + bits) // 8) - bit // 8
-    return Field(unit.name, "bytes", f"V{covered}", bit // 8, covered)
+    return CField(unit.name, "bytes", f"V{covered}", bit // 8, covered)
 
 
-_COLUMNS: dict[Kind, Callable[[Btf, Type, int], tuple[Field, ...]]] = {
-    Kind.INT: _integer,
-    Kind.ENUM: _enum,
-    Kind.ENUM64: _enum,
-    Kind.FLOAT: _float,
-    Kind.PTR: _pointer,
-    Kind.ARRAY: _array,
-    Kind.STRUCT: _struct,
-    Kind.UNION: _union,
+_COLUMNS: dict[BtfKind, Callable[[Btf, BtfType, int], tuple[CField, ...]]] = {
+    BtfKind.INT: _integer,
+    BtfKind.ENUM: _enum,
+    BtfKind.ENUM64: _enum,
+    BtfKind.FLOAT: _float,
+    BtfKind.PTR: _pointer,
+    BtfKind.ARRAY: _array,
+    BtfKind.STRUCT: _struct,
+    BtfKind.UNION: _union,
 }
 
 _NUMBERS = {name: name for name in ("type", "key_size", "value_size", "max_entries")} | {"map_flags": "flags"}
@@ -545,7 +545,7 @@ def declared_maps(btf: Btf) -> tuple[tuple[int, MapSpec], ...]:
 def _map(btf: Btf, variable: int) -> MapSpec:
     name = btf.type(variable).name
     declared = btf.resolved(btf.type(variable).number)
-    if declared.kind is not Kind.STRUCT:
+    if declared.kind is not BtfKind.STRUCT:
         raise _map_error(name, "it is not a struct")
     numbers: dict[str, int] = {}
     layouts: dict[str, CLayout] = {}
@@ -555,7 +555,7 @@ def _map(btf: Btf, variable: int) -> MapSpec:
         if attribute in _NUMBERS:
             numbers[_NUMBERS[attribute]] = _number(btf, name, attribute, target)
         elif attribute in _TYPES:
-            if target.kind is not Kind.PTR:
+            if target.kind is not BtfKind.PTR:
                 raise _map_error(name, f"{attribute} is not declared with __type")
             layouts[attribute] = layout(btf, target.number, attribute)
         elif attribute not in _IGNORED:
@@ -578,10 +578,10 @@ def _map(btf: Btf, variable: int) -> MapSpec:
     )
 
 
-def _number(btf: Btf, name: str, attribute: str, target: Type) -> int:
+def _number(btf: Btf, name: str, attribute: str, target: BtfType) -> int:
     """Read a number declared with __uint: a pointer to an array with that many items."""
-    array = btf.resolved(target.number) if target.kind is Kind.PTR else target
-    if target.kind is not Kind.PTR or array.kind is not Kind.ARRAY:
+    array = btf.resolved(target.number) if target.kind is BtfKind.PTR else target
+    if target.kind is not BtfKind.PTR or array.kind is not BtfKind.ARRAY:
         raise _map_error(name, f"{attribute} is not declared with __uint")
     return array.words[2]
 

@@ -28,7 +28,7 @@ class Operation(IntEnum):
     ASYNC_COPY = 4
 
 
-class Type(IntEnum):
+class ValueType(IntEnum):
     """How a load or store interprets a value, as far as the instruction says."""
 
     BITS = 0
@@ -42,7 +42,7 @@ COMPONENTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ContextField:
     """One field of the context: its position, and the origin of its value.
 
     `injected` fields are arguments of the program's function at each injected copy, in the order of the table; the
@@ -56,21 +56,21 @@ class Field:
 
 
 FIELDS: Final = (
-    Field("address", 0, 8, injected=True),  # of the access, in the window of its space (generic for GENERIC)
-    Field("size", 8, 4, injected=True),  # bytes that one lane accesses
-    Field("space", 12, 4, injected=True),  # Space
-    Field("operation", 16, 4, injected=True),  # Operation
-    Field("site", 20, 4, injected=True),  # number of the site within the traced cell
-    Field("kernel", 24, 4, injected=True),  # number of the kernel within the traced cell
-    Field("active", 28, 4, injected=False),  # mask of the warp's lanes that are at the probe
-    Field("launch", 32, 8, injected=False),  # the launch's number on the device (%gridid)
+    ContextField("address", 0, 8, injected=True),  # of the access, in the window of its space (generic for GENERIC)
+    ContextField("size", 8, 4, injected=True),  # bytes that one lane accesses
+    ContextField("space", 12, 4, injected=True),  # Space
+    ContextField("operation", 16, 4, injected=True),  # Operation
+    ContextField("site", 20, 4, injected=True),  # number of the site within the traced cell
+    ContextField("kernel", 24, 4, injected=True),  # number of the kernel within the traced cell
+    ContextField("active", 28, 4, injected=False),  # mask of the warp's lanes that are at the probe
+    ContextField("launch", 32, 8, injected=False),  # the launch's number on the device (%gridid)
     *(
-        Field(f"value{at}", 40 + 8 * at, 8, injected=True) for at in range(COMPONENTS)
+        ContextField(f"value{at}", 40 + 8 * at, 8, injected=True) for at in range(COMPONENTS)
     ),  # of a load or store, zero-extended
-    Field("values", 104, 4, injected=True),  # number of components; 0: unknown
-    Field("width", 108, 4, injected=True),  # bytes of a component
-    Field("type", 112, 4, injected=True),  # Type
-    Field("mask", 116, 4, injected=True),  # lanes that a synchronizing instruction of a warp names
+    ContextField("values", 104, 4, injected=True),  # number of components; 0: unknown
+    ContextField("width", 108, 4, injected=True),  # bytes of a component
+    ContextField("type", 112, 4, injected=True),  # Type
+    ContextField("mask", 116, 4, injected=True),  # lanes that a synchronizing instruction of a warp names
 )
 """Fields of `struct gpu_ctx` in bpf/gpu/accel_gpu.h; read-only. Each field must be read with its own size."""
 
@@ -81,17 +81,17 @@ PARAMETERS: Final = tuple((field.name, field.size) for field in FIELDS if field.
 """(name, bytes) of the parameters of a compiled probe, in order."""
 
 BLOCK_FIELDS: Final = (
-    Field("block", 0, 8, injected=True),  # row-major over the grid
-    Field("time_ns", 8, 8, injected=True),  # the device's clock (%globaltimer)
-    Field("launch", 16, 8, injected=True),  # as in FIELDS
-    Field("worker", 24, 4, injected=True),  # the slot that runs blocks one after the other
-    Field("kernel", 28, 4, injected=True),  # as in FIELDS
-    Field("site", 32, 4, injected=True),  # as in FIELDS
-    Field("executed", 36, 4, injected=True),  # blocks of the launch that the worker has finished
-    Field("stolen", 40, 4, injected=True),  # how many of the blocks that it has begun were others'
-    Field("left", 44, 4, injected=True),  # blocks of the launch that have not begun
-    Field("victim", 48, 4, injected=True),  # the worker to take from; only at should_try_steal
-    Field("victim_left", 52, 4, injected=True),  # how many of its blocks have not begun
+    ContextField("block", 0, 8, injected=True),  # row-major over the grid
+    ContextField("time_ns", 8, 8, injected=True),  # the device's clock (%globaltimer)
+    ContextField("launch", 16, 8, injected=True),  # as in FIELDS
+    ContextField("worker", 24, 4, injected=True),  # the slot that runs blocks one after the other
+    ContextField("kernel", 28, 4, injected=True),  # as in FIELDS
+    ContextField("site", 32, 4, injected=True),  # as in FIELDS
+    ContextField("executed", 36, 4, injected=True),  # blocks of the launch that the worker has finished
+    ContextField("stolen", 40, 4, injected=True),  # how many of the blocks that it has begun were others'
+    ContextField("left", 44, 4, injected=True),  # blocks of the launch that have not begun
+    ContextField("victim", 48, 4, injected=True),  # the worker to take from; only at should_try_steal
+    ContextField("victim_left", 52, 4, injected=True),  # how many of its blocks have not begun
 )
 """Fields of `struct gpu_block_ctx`, the context of programs that run once for each block; otherwise as FIELDS."""
 
@@ -108,10 +108,10 @@ class Struct:
     """
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[ContextField, ...]
     size: int
 
-    def field(self, offset: int) -> Field:
+    def field(self, offset: int) -> ContextField:
         """Return the field at an offset within the struct, which has no padding."""
         return next(field for field in self.fields if field.offset <= offset < field.offset + field.size)
 

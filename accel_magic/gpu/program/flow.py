@@ -9,8 +9,8 @@ from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import isa
 
 if TYPE_CHECKING:
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import Function
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfFunction
 
 _JUMPS = frozenset({isa.JMP, isa.JMP32})
 _WRITE_FIRST = frozenset({isa.LD, isa.LDX, isa.ALU, isa.ALU64})
@@ -32,17 +32,17 @@ class Flow:
     leaders: frozenset[int]
 
 
-def is_jump(instruction: Instruction) -> bool:
+def is_jump(instruction: EbpfInstruction) -> bool:
     """Whether it is a jump, conditional or not; calls and exit are not jumps."""
     return instruction.kind in _JUMPS and instruction.opcode not in _NO_JUMPS
 
 
-def is_unconditional(instruction: Instruction) -> bool:
+def is_unconditional(instruction: EbpfInstruction) -> bool:
     """Whether a jump is always taken."""
     return instruction.opcode in (isa.JA, isa.JA32)
 
 
-def instruction_at(function: Function, slot: int) -> Instruction:
+def instruction_at(function: EbpfFunction, slot: int) -> EbpfInstruction:
     """Return the instruction in a slot.
 
     Raises:
@@ -61,7 +61,7 @@ def instruction_at(function: Function, slot: int) -> Instruction:
     return instruction
 
 
-def flow_of(function: Function) -> Flow:
+def flow_of(function: EbpfFunction) -> Flow:
     """Follow control from the first slot.
 
     Raises:
@@ -84,7 +84,7 @@ def flow_of(function: Function) -> Flow:
     return Flow(found, frozenset(leaders))
 
 
-def _check_registers(function: Function, slot: int, instruction: Instruction) -> None:
+def _check_registers(function: EbpfFunction, slot: int, instruction: EbpfInstruction) -> None:
     if max(instruction.dst, instruction.src) > _FRAME or _FRAME in _written(instruction):
         raise ProgramError(
             f"{function.name}: slot {slot} uses r{max(instruction.dst, instruction.src)} in an invalid way",
@@ -94,14 +94,14 @@ def _check_registers(function: Function, slot: int, instruction: Instruction) ->
         )
 
 
-def _written(instruction: Instruction) -> tuple[int, ...]:
+def _written(instruction: EbpfInstruction) -> tuple[int, ...]:
     if instruction.kind in _WRITE_FIRST:
         return (instruction.dst,)
     fetches = instruction.kind == isa.STX and instruction.mode == isa.MODE_ATOMIC and instruction.imm & isa.FETCH
     return (instruction.src,) if fetches else ()
 
 
-def _successors(slot: int, instruction: Instruction) -> tuple[int, ...]:
+def _successors(slot: int, instruction: EbpfInstruction) -> tuple[int, ...]:
     if instruction.opcode == isa.EXIT:
         return ()
     following = slot + 1 + instruction.wide

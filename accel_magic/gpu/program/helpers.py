@@ -59,7 +59,7 @@ class Arg(Enum):
     POINTER = "any address: it is not read"
 
 
-class Result(Enum):
+class HelperResult(Enum):
     """The result in r0."""
 
     NUMBER = "a number"
@@ -95,7 +95,7 @@ class Helper:
     id: int
     name: str
     arguments: tuple[Arg, ...]
-    result: Result
+    result: HelperResult
     lanes: Lanes
     effect: str = ""
     converges: bool = False
@@ -106,34 +106,36 @@ _FIRST_KFUNC: Final = 10_000
 """Kernel functions have names instead of numbers: policies call them by these, which nothing else has."""
 _XYZ = (Arg.OUT8, Arg.OUT8, Arg.OUT8)
 _TABLE = (
-    Helper(1, "bpf_map_lookup_elem", (Arg.MAP, Arg.KEY), Result.VALUE_OR_NULL, Lanes.UNIFORM, user="both"),
+    Helper(1, "bpf_map_lookup_elem", (Arg.MAP, Arg.KEY), HelperResult.VALUE_OR_NULL, Lanes.UNIFORM, user="both"),
     Helper(
         2,
         "bpf_map_update_elem",
         (Arg.MAP, Arg.KEY, Arg.VALUE, Arg.ANY),
-        Result.NUMBER,
+        HelperResult.NUMBER,
         Lanes.UNIFORM,
         effect="update",
         user="both",
     ),
-    Helper(3, "bpf_map_delete_elem", (Arg.MAP, Arg.KEY), Result.NUMBER, Lanes.UNIFORM, effect="delete", user="both"),
-    Helper(5, "bpf_ktime_get_ns", (), Result.NUMBER, Lanes.VARYING, user="both"),
+    Helper(
+        3, "bpf_map_delete_elem", (Arg.MAP, Arg.KEY), HelperResult.NUMBER, Lanes.UNIFORM, effect="delete", user="both"
+    ),
+    Helper(5, "bpf_ktime_get_ns", (), HelperResult.NUMBER, Lanes.VARYING, user="both"),
     Helper(
         6,
         "bpf_trace_printk",
         (Arg.MEMORY, Arg.SIZE, Arg.ANY, Arg.ANY, Arg.ANY),
-        Result.NUMBER,
+        HelperResult.NUMBER,
         Lanes.UNIFORM,
         effect="print",
         user="both",
     ),
-    Helper(8, "bpf_get_smp_processor_id", (), Result.NUMBER, Lanes.UNIFORM, user="both"),
-    Helper(14, "bpf_get_current_pid_tgid", (), Result.NUMBER, Lanes.UNIFORM, user="both"),
+    Helper(8, "bpf_get_smp_processor_id", (), HelperResult.NUMBER, Lanes.UNIFORM, user="both"),
+    Helper(14, "bpf_get_current_pid_tgid", (), HelperResult.NUMBER, Lanes.UNIFORM, user="both"),
     Helper(
         25,
         "bpf_perf_event_output",
         (Arg.CONTEXT, Arg.MAP, Arg.ANY, Arg.MEMORY, Arg.SIZE),
-        Result.NUMBER,
+        HelperResult.NUMBER,
         Lanes.UNIFORM,
         effect="output",
     ),
@@ -141,7 +143,7 @@ _TABLE = (
         130,
         "bpf_ringbuf_output",
         (Arg.MAP, Arg.MEMORY, Arg.SIZE, Arg.ANY),
-        Result.NUMBER,
+        HelperResult.NUMBER,
         Lanes.UNIFORM,
         effect="output",
         user="both",
@@ -150,50 +152,60 @@ _TABLE = (
         131,
         "bpf_ringbuf_reserve",
         (Arg.MAP, Arg.SIZE_CONST, Arg.ANY),
-        Result.RECORD_OR_NULL,
+        HelperResult.RECORD_OR_NULL,
         Lanes.VARYING,
         user="both",
     ),
     Helper(
-        132, "bpf_ringbuf_submit", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM, effect="output", user="both"
+        132,
+        "bpf_ringbuf_submit",
+        (Arg.RECORD, Arg.ANY),
+        HelperResult.NOTHING,
+        Lanes.UNIFORM,
+        effect="output",
+        user="both",
     ),
-    Helper(133, "bpf_ringbuf_discard", (Arg.RECORD, Arg.ANY), Result.NOTHING, Lanes.UNIFORM, user="both"),
-    Helper(501, "gpu_puts", (Arg.TEXT,), Result.NUMBER, Lanes.UNIFORM, effect="print"),
-    Helper(502, "gpu_globaltimer", (), Result.NUMBER, Lanes.VARYING),
-    Helper(503, "gpu_block_idx", _XYZ, Result.NUMBER, Lanes.UNIFORM),
-    Helper(504, "gpu_block_dim", _XYZ, Result.NUMBER, Lanes.UNIFORM),
-    Helper(505, "gpu_thread_idx", _XYZ, Result.NUMBER, Lanes.VARYING),
-    Helper(506, "gpu_membar", (), Result.NUMBER, Lanes.UNIFORM),
-    Helper(507, "gpu_exit", (), Result.NEVER, Lanes.UNIFORM, effect="exit"),
-    Helper(508, "gpu_grid_dim", _XYZ, Result.NUMBER, Lanes.UNIFORM),
-    Helper(509, "gpu_sm_id", (), Result.NUMBER, Lanes.UNIFORM),
-    Helper(510, "gpu_warp_id", (), Result.NUMBER, Lanes.UNIFORM),
-    Helper(511, "gpu_lane_id", (), Result.NUMBER, Lanes.VARYING),
+    Helper(133, "bpf_ringbuf_discard", (Arg.RECORD, Arg.ANY), HelperResult.NOTHING, Lanes.UNIFORM, user="both"),
+    Helper(501, "gpu_puts", (Arg.TEXT,), HelperResult.NUMBER, Lanes.UNIFORM, effect="print"),
+    Helper(502, "gpu_globaltimer", (), HelperResult.NUMBER, Lanes.VARYING),
+    Helper(503, "gpu_block_idx", _XYZ, HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(504, "gpu_block_dim", _XYZ, HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(505, "gpu_thread_idx", _XYZ, HelperResult.NUMBER, Lanes.VARYING),
+    Helper(506, "gpu_membar", (), HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(507, "gpu_exit", (), HelperResult.NEVER, Lanes.UNIFORM, effect="exit"),
+    Helper(508, "gpu_grid_dim", _XYZ, HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(509, "gpu_sm_id", (), HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(510, "gpu_warp_id", (), HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(511, "gpu_lane_id", (), HelperResult.NUMBER, Lanes.VARYING),
     # Helpers of accel_magic.
-    Helper(600, "gpu_active_mask", (), Result.NUMBER, Lanes.UNIFORM),
-    Helper(601, "gpu_is_leader", (), Result.NUMBER, Lanes.VARYING),  # 1 in the lowest active lane
-    Helper(602, "gpu_ballot", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),
-    Helper(603, "gpu_any", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),
-    Helper(604, "gpu_all", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),
-    Helper(605, "gpu_prefetch", (Arg.POINTER,), Result.NUMBER, Lanes.UNIFORM),
-    Helper(606, "gpu_clock", (), Result.NUMBER, Lanes.VARYING),
-    Helper(607, "gpu_thread_number", (), Result.NUMBER, Lanes.VARYING),  # row-major over the whole grid
-    Helper(608, "gpu_block_number", (), Result.NUMBER, Lanes.UNIFORM),  # row-major over the grid
-    Helper(609, "gpu_barrier", (), Result.NUMBER, Lanes.UNIFORM, converges=True),  # all threads of the block
-    Helper(610, "gpu_distinct", (Arg.ANY,), Result.NUMBER, Lanes.UNIFORM, converges=True),  # values in active lanes
+    Helper(600, "gpu_active_mask", (), HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(601, "gpu_is_leader", (), HelperResult.NUMBER, Lanes.VARYING),  # 1 in the lowest active lane
+    Helper(602, "gpu_ballot", (Arg.ANY,), HelperResult.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(603, "gpu_any", (Arg.ANY,), HelperResult.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(604, "gpu_all", (Arg.ANY,), HelperResult.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(605, "gpu_prefetch", (Arg.POINTER,), HelperResult.NUMBER, Lanes.UNIFORM),
+    Helper(606, "gpu_clock", (), HelperResult.NUMBER, Lanes.VARYING),
+    Helper(607, "gpu_thread_number", (), HelperResult.NUMBER, Lanes.VARYING),  # row-major over the whole grid
+    Helper(608, "gpu_block_number", (), HelperResult.NUMBER, Lanes.UNIFORM),  # row-major over the grid
+    Helper(609, "gpu_barrier", (), HelperResult.NUMBER, Lanes.UNIFORM, converges=True),  # all threads of the block
+    Helper(
+        610, "gpu_distinct", (Arg.ANY,), HelperResult.NUMBER, Lanes.UNIFORM, converges=True
+    ),  # values in active lanes
     # Passes through the banks of shared memory for (address, size) of the active lanes.
-    Helper(611, "gpu_bank_passes", (Arg.ANY, Arg.ANY), Result.NUMBER, Lanes.UNIFORM, converges=True),
-    Helper(612, "gpu_is_first", (Arg.ANY,), Result.NUMBER, Lanes.VARYING, converges=True),  # lowest lane with the value
+    Helper(611, "gpu_bank_passes", (Arg.ANY, Arg.ANY), HelperResult.NUMBER, Lanes.UNIFORM, converges=True),
+    Helper(
+        612, "gpu_is_first", (Arg.ANY,), HelperResult.NUMBER, Lanes.VARYING, converges=True
+    ),  # lowest lane with the value
 )
 
 _POLICY_TABLE = (
-    Helper(7, "bpf_get_prandom_u32", (), Result.NUMBER, Lanes.VARYING, user="policy"),
-    Helper(16, "bpf_get_current_comm", (Arg.INTO, Arg.INTO_SIZE), Result.NUMBER, Lanes.UNIFORM, user="policy"),
+    Helper(7, "bpf_get_prandom_u32", (), HelperResult.NUMBER, Lanes.VARYING, user="policy"),
+    Helper(16, "bpf_get_current_comm", (Arg.INTO, Arg.INTO_SIZE), HelperResult.NUMBER, Lanes.UNIFORM, user="policy"),
     Helper(
         113,
         "bpf_probe_read_kernel",
         (Arg.INTO, Arg.INTO_SIZE, Arg.POINTER),
-        Result.NUMBER,
+        HelperResult.NUMBER,
         Lanes.UNIFORM,
         user="policy",
     ),
@@ -201,7 +213,7 @@ _POLICY_TABLE = (
         177,
         "bpf_trace_vprintk",
         (Arg.MEMORY, Arg.SIZE, Arg.MEMORY, Arg.SIZE),
-        Result.NUMBER,
+        HelperResult.NUMBER,
         Lanes.UNIFORM,
         effect="print",
         user="policy",
@@ -210,13 +222,13 @@ _POLICY_TABLE = (
         Helper(_FIRST_KFUNC + at, name, arguments, result, Lanes.UNIFORM, user="policy")
         for at, (name, arguments, result) in enumerate(
             (
-                ("bpf_gpu_set_prefetch_region", (Arg.PREFETCH, Arg.ANY, Arg.ANY), Result.NUMBER),
-                ("bpf_gpu_request_reorder", (Arg.EVICTION, Arg.ANY, Arg.ANY), Result.NUMBER),
-                ("bpf_nv_gpu_set_timeslice", (Arg.TASK, Arg.ANY), Result.NUMBER),
-                ("bpf_nv_gpu_set_interleave", (Arg.TASK, Arg.ANY), Result.NUMBER),
-                ("bpf_nv_gpu_reject_bind", (Arg.BIND,), Result.NOTHING),
-                ("bpf_nv_gpu_override_timeslice", (Arg.CONTROL, Arg.ANY), Result.NUMBER),
-                ("bpf_nv_gpu_preempt_tsg", (Arg.ANY, Arg.ANY), Result.NUMBER),
+                ("bpf_gpu_set_prefetch_region", (Arg.PREFETCH, Arg.ANY, Arg.ANY), HelperResult.NUMBER),
+                ("bpf_gpu_request_reorder", (Arg.EVICTION, Arg.ANY, Arg.ANY), HelperResult.NUMBER),
+                ("bpf_nv_gpu_set_timeslice", (Arg.TASK, Arg.ANY), HelperResult.NUMBER),
+                ("bpf_nv_gpu_set_interleave", (Arg.TASK, Arg.ANY), HelperResult.NUMBER),
+                ("bpf_nv_gpu_reject_bind", (Arg.BIND,), HelperResult.NOTHING),
+                ("bpf_nv_gpu_override_timeslice", (Arg.CONTROL, Arg.ANY), HelperResult.NUMBER),
+                ("bpf_nv_gpu_preempt_tsg", (Arg.ANY, Arg.ANY), HelperResult.NUMBER),
             )
         )
     ),

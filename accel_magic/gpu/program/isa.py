@@ -107,7 +107,7 @@ class DataReference:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class EbpfInstruction:
     """One instruction.
 
     Attributes:
@@ -163,7 +163,7 @@ class Instruction:
         return self.imm if self.opcode == JA32 else self.offset
 
 
-Code = tuple[Instruction | None, ...]
+Code = tuple[EbpfInstruction | None, ...]
 """Instructions by slot; None is the second slot of a wide one."""
 
 
@@ -177,24 +177,24 @@ def decode(data: bytes) -> Code:
     if len(data) % SLOT:
         message = f"{len(data)} bytes are not a whole number of 8-byte instructions"
         raise ValueError(message)
-    code: list[Instruction | None] = []
+    code: list[EbpfInstruction | None] = []
     at = 0
     while at < len(data):
         opcode, registers, offset, imm = struct.unpack_from("<BBhi", data, at)
         at += SLOT
         if opcode != LD_IMM64:
-            code.append(Instruction(opcode, registers & 15, registers >> 4, offset, imm))
+            code.append(EbpfInstruction(opcode, registers & 15, registers >> 4, offset, imm))
             continue
         if at >= len(data):
             message = "the last instruction is the first half of a wide one"
             raise ValueError(message)
         (high,) = struct.unpack_from("<I", data, at + 4)
         at += SLOT
-        code += [Instruction(opcode, registers & 15, registers >> 4, offset, (imm & 0xFFFFFFFF) | high << 32), None]
+        code += [EbpfInstruction(opcode, registers & 15, registers >> 4, offset, (imm & 0xFFFFFFFF) | high << 32), None]
     return tuple(code)
 
 
-def encode(code: Iterable[Instruction | None]) -> bytes:
+def encode(code: Iterable[EbpfInstruction | None]) -> bytes:
     """Encode instructions, the inverse of `decode`; references are written as zero."""
     parts = []
     for instruction in code:

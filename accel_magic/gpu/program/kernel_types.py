@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import isa
-from accel_magic.gpu.program.btf import FIXED_WORDS, MEMBER_WORDS, POINTER, Kind
+from accel_magic.gpu.program.btf import FIXED_WORDS, MEMBER_WORDS, POINTER, BtfKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import KernelField
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import KernelField
 
 _DEEPEST: Final = 32
-_ALIASES: Final = (Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG)
-_ROOTS: Final = (Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.TYPEDEF)
+_ALIASES: Final = (BtfKind.TYPEDEF, BtfKind.VOLATILE, BtfKind.CONST, BtfKind.RESTRICT, BtfKind.TYPE_TAG)
+_ROOTS: Final = (BtfKind.STRUCT, BtfKind.UNION, BtfKind.ENUM, BtfKind.ENUM64, BtfKind.TYPEDEF)
 
 
-class Asked(IntEnum):
+class RelocationKind(IntEnum):
     """The supported values of the kernel's enum bpf_core_relo_kind."""
 
     OFFSET = 0
@@ -36,7 +36,7 @@ class Asked(IntEnum):
 
 @dataclass(frozen=True)
 class _Type:
-    kind: Kind
+    kind: BtfKind
     name: int
     flag: bool
     number: int
@@ -68,7 +68,7 @@ class KernelTypes:
             ProgramError: The kernel has no such type or member, or the kind of relocation is not supported.
 
         """
-        asked = next((known for known in Asked if known == field.asked), None)
+        asked = next((known for known in RelocationKind if known == field.asked), None)
         if asked is None:
             raise ProgramError(
                 f"the type relocation of {field} is not supported",
@@ -79,7 +79,7 @@ class KernelTypes:
         try:
             return self._answered(field, asked)
         except _AbsentError as error:
-            if asked in (Asked.EXISTS, Asked.TYPE_EXISTS, Asked.ENUMERATOR_EXISTS):
+            if asked in (RelocationKind.EXISTS, RelocationKind.TYPE_EXISTS, RelocationKind.ENUMERATOR_EXISTS):
                 return 0
             raise ProgramError(
                 f"this kernel has no {field}",
@@ -112,18 +112,18 @@ class KernelTypes:
 
     def _read(self, number: int, offset: int, size: int) -> str:
         found = self._resolved(number)
-        if found.kind is Kind.ARRAY:
+        if found.kind is BtfKind.ARRAY:
             step = self._size(found.words[0])
             inner = self._resolved(found.words[0])
-            if inner.kind in (Kind.STRUCT, Kind.UNION, Kind.ARRAY, Kind.PTR):
+            if inner.kind in (BtfKind.STRUCT, BtfKind.UNION, BtfKind.ARRAY, BtfKind.PTR):
                 return self._read(found.words[0], offset % step, size)
             return ""
-        if found.kind is Kind.PTR:
+        if found.kind is BtfKind.PTR:
             if offset or size != POINTER:
                 raise LookupError("it would read a part of a pointer")
             pointee = self._resolved(found.number)
-            return self._text(pointee.name) if pointee.kind in (Kind.STRUCT, Kind.UNION) else ""
-        if found.kind not in (Kind.STRUCT, Kind.UNION):
+            return self._text(pointee.name) if pointee.kind in (BtfKind.STRUCT, BtfKind.UNION) else ""
+        if found.kind not in (BtfKind.STRUCT, BtfKind.UNION):
             return ""
         for text, member, place in zip(found.words[::3], found.words[1::3], found.words[2::3], strict=True):
             at = (place & 0xFFFFFF if found.flag else place) // 8
@@ -133,7 +133,7 @@ class KernelTypes:
                 return self._read(member, offset - at, size)
         raise LookupError("there is no member")
 
-    def _answered(self, field: KernelField, asked: Asked) -> int:
+    def _answered(self, field: KernelField, asked: RelocationKind) -> int:
         absent = _AbsentError(f"{field.type} is not in the kernel's BTF")
         for root in self._named(field.type):
             try:
@@ -142,14 +142,14 @@ class KernelTypes:
                 absent = error
         raise absent
 
-    def _of(self, root: int, field: KernelField, asked: Asked) -> int:
-        if asked in (Asked.ENUMERATOR, Asked.ENUMERATOR_EXISTS):
+    def _of(self, root: int, field: KernelField, asked: RelocationKind) -> int:
+        if asked in (RelocationKind.ENUMERATOR, RelocationKind.ENUMERATOR_EXISTS):
             value = self._enumerator(root, str(field.steps[0]))
-            return value if asked is Asked.ENUMERATOR else 1
+            return value if asked is RelocationKind.ENUMERATOR else 1
         offset, found = self._walked(root, field.steps)
-        if asked is Asked.OFFSET:
+        if asked is RelocationKind.OFFSET:
             return offset
-        return self._size(found) if asked in (Asked.SIZE, Asked.TYPE_SIZE) else 1
+        return self._size(found) if asked in (RelocationKind.SIZE, RelocationKind.TYPE_SIZE) else 1
 
     def _walked(self, root: int, steps: tuple[str | int, ...]) -> tuple[int, int]:
         """Follow the steps to a member: its offset in bytes, and its type's number."""
@@ -157,7 +157,7 @@ class KernelTypes:
         for place, step in enumerate(steps):
             if isinstance(step, int):
                 found = self._resolved(number)
-                number = found.words[0] if found.kind is Kind.ARRAY and place else number
+                number = found.words[0] if found.kind is BtfKind.ARRAY and place else number
                 offset += step * self._size(number)
             else:
                 bits, number = self._member(number, step)
@@ -169,7 +169,7 @@ class KernelTypes:
     def _member(self, number: int, name: str, depth: int = 0) -> tuple[int, int]:
         """Find a member, also within unnamed members: offset in bits, and type."""
         found = self._resolved(number)
-        if found.kind in (Kind.STRUCT, Kind.UNION) and depth < _DEEPEST:
+        if found.kind in (BtfKind.STRUCT, BtfKind.UNION) and depth < _DEEPEST:
             members = list(zip(found.words[::3], found.words[1::3], found.words[2::3], strict=True))
             for text, inner, place in members:
                 bits = place & 0xFFFFFF if found.flag else place
@@ -185,7 +185,7 @@ class KernelTypes:
 
     def _enumerator(self, number: int, name: str) -> int:
         found = self._resolved(number)
-        width = {Kind.ENUM: 2, Kind.ENUM64: 3}.get(found.kind)
+        width = {BtfKind.ENUM: 2, BtfKind.ENUM64: 3}.get(found.kind)
         for at in range(0, len(found.words) if width else 0, width or 1):
             if self._text(found.words[at]) == name:
                 high = found.words[at + 2] if width == 3 else 0
@@ -194,9 +194,9 @@ class KernelTypes:
 
     def _size(self, number: int) -> int:
         found = self._resolved(number)
-        if found.kind is Kind.ARRAY:
+        if found.kind is BtfKind.ARRAY:
             return found.words[2] * self._size(found.words[0])
-        return POINTER if found.kind is Kind.PTR else found.number
+        return POINTER if found.kind is BtfKind.PTR else found.number
 
     def _resolved(self, number: int) -> _Type:
         for _ in range(_DEEPEST):
@@ -208,10 +208,10 @@ class KernelTypes:
 
     def _type(self, number: int) -> _Type:
         if not 0 < number < len(self._places):
-            return _Type(Kind.VOID, 0, flag=False, number=0, words=())
+            return _Type(BtfKind.VOID, 0, flag=False, number=0, words=())
         place = self._places[number]
         name, info, size = struct.unpack_from("<III", self._data, place)
-        kind = Kind(info >> 24 & 0x1F)
+        kind = BtfKind(info >> 24 & 0x1F)
         count = FIXED_WORDS.get(kind, 0) + MEMBER_WORDS.get(kind, 0) * (info & 0xFFFF)
         return _Type(kind, name, bool(info >> 31), size, struct.unpack_from(f"<{count}I", self._data, place + 12))
 
@@ -238,7 +238,7 @@ def _places(data: bytes, start: int, end: int) -> Iterator[int]:
         start += 12 + 4 * (FIXED_WORDS.get(kind, 0) + MEMBER_WORDS.get(kind, 0) * (info & 0xFFFF))
 
 
-def adapted(instruction: Instruction, answer: int) -> Instruction:
+def adapted(instruction: EbpfInstruction, answer: int) -> EbpfInstruction:
     """Replace the compiler's value in an instruction: its displacement, or its immediate."""
     if instruction.kind in (isa.LDX, isa.ST, isa.STX):
         return replace(instruction, offset=answer)

@@ -14,15 +14,15 @@ from accel_magic.gpu.program import btf, clang, elf, sections
 from accel_magic.gpu.program import btf as btf_layouts
 from accel_magic.gpu.program.helpers import KFUNCS, MapType
 from accel_magic.gpu.program.isa import CALL, CALL_HELPER, CALL_LOCAL, SLOT, DataReference, MapReference, decode
-from accel_magic.gpu.program.model import BpfObject, Function, MapSpec, Program
+from accel_magic.gpu.program.object_model import BpfObject, EbpfFunction, EbpfProgram, MapSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from accel_magic.gpu.program.btf import Btf
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import KernelField
-    from accel_magic.ptx.model import SourceLine
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import KernelField
+    from accel_magic.ptx.ptx_model import SourceLine
 
 
 _SUBPROGRAMS = ".text"
@@ -146,7 +146,7 @@ def _license(file: elf.Elf) -> str:
     return text.partition(b"\0")[0].decode(errors="replace")
 
 
-def _programs(unit: Unit, gpu_names: str) -> Iterator[Program]:
+def _programs(unit: Unit, gpu_names: str) -> Iterator[EbpfProgram]:
     """Yield the programs, in the order of the file."""
     linked = {place: link(unit, place) for place in unit.functions}
     called = {callee for function in linked.values() for callee in function.callees.values()}
@@ -161,10 +161,10 @@ def _programs(unit: Unit, gpu_names: str) -> Iterator[Program]:
                 fix="remove `static`",
                 code="gpu.static-program",
             )
-        yield _program(Program(symbol.name, section, ()), place, linked, gpu_names)
+        yield _program(EbpfProgram(symbol.name, section, ()), place, linked, gpu_names)
 
 
-def _program(program: Program, entry: Place, linked: Mapping[Place, Linked], gpu_names: str) -> Program:
+def _program(program: EbpfProgram, entry: Place, linked: Mapping[Place, Linked], gpu_names: str) -> EbpfProgram:
     """Add a program's functions: its own, then all that it calls, directly or not."""
     places = [entry]
     for place in places:  # grows during the loop
@@ -195,14 +195,14 @@ def _recursion(program: str, chain: Sequence[Linked]) -> ProgramError:
     )
 
 
-def _for_cpu(program: Program, gpu_names: str) -> bool:
+def _for_cpu(program: EbpfProgram, gpu_names: str) -> bool:
     try:
         return sections.is_policy(program) or not sections.is_gpu(program, gpu_names=gpu_names)
     except ProgramError:  # raised again when the program is attached
         return False
 
 
-def _numbered(linked: Linked, numbers: Mapping[Place, int]) -> Function:
+def _numbered(linked: Linked, numbers: Mapping[Place, int]) -> EbpfFunction:
     """Set the immediates of local calls to the functions' indexes in the program."""
     code = list(linked.function.code)
     for slot, callee in linked.callees.items():
@@ -250,7 +250,7 @@ class Linked:
 
     """
 
-    function: Function
+    function: EbpfFunction
     callees: Mapping[int, Place]
     names: Mapping[int, str]
     problems: tuple[ProgramError, ...]
@@ -294,7 +294,7 @@ def link(unit: Unit, place: Place) -> Linked:
             missing.append(problems[-1].why)
     if relocations:
         raise _unknown(unit, next(iter(relocations.values())))
-    function = Function(symbol.name, tuple(code), lines, tuple(fields.items()), tuple(missing))
+    function = EbpfFunction(symbol.name, tuple(code), lines, tuple(fields.items()), tuple(missing))
     names = {slot: unit.functions[callee].name for slot, callee in callees.items()}
     return Linked(function, callees, names, tuple(problems))
 
@@ -348,7 +348,7 @@ def _kernel_type(unit: Unit, function: str, line: SourceLine | None, field: Kern
     return _problem(unit, function, line, _MissingError(missing, fix))
 
 
-def _callee(unit: Unit, call: Place, instruction: Instruction, relocation: elf.Relocation | None) -> Place:
+def _callee(unit: Unit, call: Place, instruction: EbpfInstruction, relocation: elf.Relocation | None) -> Place:
     """Return the callee of a call."""
     number, at = call
     target = (number, at + SLOT * (instruction.imm + 1))
@@ -376,7 +376,7 @@ def _no_function(name: str) -> _MissingError:
     )
 
 
-def _referring(unit: Unit, instruction: Instruction | None, relocation: elf.Relocation) -> Instruction:
+def _referring(unit: Unit, instruction: EbpfInstruction | None, relocation: elf.Relocation) -> EbpfInstruction:
     """Set the reference of a wide load."""
     symbol = relocation.symbol
     if instruction is None or not instruction.wide or relocation.type != elf.OF_ADDRESS:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from accel_magic.gpu.program.context import Struct
-    from accel_magic.gpu.program.model import Per, Program
+    from accel_magic.gpu.program.object_model import EbpfProgram, Per
 
 
 EVERY_OPERATION = frozenset({Operation.LOAD, Operation.STORE, Operation.ATOMIC, Operation.ASYNC_COPY})
@@ -104,12 +104,12 @@ _ON_CPU = frozenset(
 )
 
 
-def is_policy(program: Program) -> bool:
+def is_policy(program: EbpfProgram) -> bool:
     """Whether a program is a policy's: a hook in a table of functions of a driver (struct_ops)."""
     return program.section.partition("/")[0] in ("struct_ops", "struct_ops.s")
 
 
-def attach_of(program: Program, *, gpu_names: str = "") -> Attach | None:
+def attach_of(program: EbpfProgram, *, gpu_names: str = "") -> Attach | None:
     """Parse the attach points in a program's section.
 
     Sections of accel_magic are `gpu/PLACE`, `gpu/PLACE/KERNEL_GLOB`, `gpu/function/NAME` and
@@ -146,12 +146,12 @@ def attach_of(program: Program, *, gpu_names: str = "") -> Attach | None:
     raise _error(program, _nearest(kind, [*_PER, *sorted(_ON_CPU)]) or why, _known())
 
 
-def is_gpu(program: Program, *, gpu_names: str = "") -> bool:
+def is_gpu(program: EbpfProgram, *, gpu_names: str = "") -> bool:
     """Whether a program runs on the GPU; arguments and errors as in `attach_of`."""
     return attach_of(program, gpu_names=gpu_names) is not None
 
 
-def context_of(program: Program) -> Struct:
+def context_of(program: EbpfProgram) -> Struct:
     """Return the struct that a program's first argument points to."""
     kind, _, rest = program.section.partition("/")
     found = _OURS.get(f"gpu/{rest.partition('/')[0]}") if kind in _PER else None
@@ -165,7 +165,7 @@ def _kernel_name(name: str, gpu_names: str) -> str:
     return plain if on_gpu or (gpu_names and matcher(gpu_names)(name)) else ""
 
 
-def _ours(program: Program, kind: str, rest: str) -> Attach:
+def _ours(program: EbpfProgram, kind: str, rest: str) -> Attach:
     place, _, name = rest.partition("/")
     found = _OURS.get(f"gpu/{place}")
     if found is None:
@@ -198,7 +198,7 @@ def _known() -> str:
     )
 
 
-def _error(program: Program, why: str, fix: str) -> ProgramError:
+def _error(program: EbpfProgram, why: str, fix: str) -> ProgramError:
     return ProgramError(
         f'{program.name}: SEC("{program.section}") cannot be attached', why=why, fix=fix, code="gpu.bad-section"
     )

@@ -13,7 +13,7 @@ from accel_magic.gpu.program.helpers import HASHES, RINGS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from accel_magic.gpu.program.model import BpfObject, MapSpec
+    from accel_magic.gpu.program.object_model import BpfObject, MapSpec
 
 _SETTING: Final = re.compile(r"([A-Za-z_]\w*(?:\.[\w-]+)?)=(-?(?:0x[0-9a-fA-F]+|\d+))")
 _INITIALISED: Final = (".rodata", ".data")

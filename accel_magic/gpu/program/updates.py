@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.gpu.program.flow import Flow
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import Function
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfFunction
 
 
 OPERATIONS: Final[Mapping[int, str]] = {Alu.ADD: "add", Alu.SUB: "sub", Alu.OR: "or", Alu.AND: "and", Alu.XOR: "xor"}
@@ -50,7 +50,7 @@ class Update:
     swapped: bool = False
 
 
-def find(function: Function, flow: Flow, load: int) -> Update | None:
+def find(function: EbpfFunction, flow: Flow, load: int) -> Update | None:
     """Find the update that begins with the load in a slot; None if it cannot become one atomic operation."""
     first = function.code[load]
     if first is None or first.kind != isa.LDX or first.mode != isa.MODE_MEM or first.size not in _SIZES:
@@ -68,7 +68,7 @@ def find(function: Function, flow: Flow, load: int) -> Update | None:
     return None
 
 
-def _stores_back(update: Update, instruction: Instruction) -> bool:
+def _stores_back(update: Update, instruction: EbpfInstruction) -> bool:
     return (
         instruction.kind == isa.STX
         and instruction.mode == isa.MODE_MEM
@@ -77,7 +77,7 @@ def _stores_back(update: Update, instruction: Instruction) -> bool:
     )
 
 
-def _step(update: Update, slot: int, instruction: Instruction) -> Update | None:
+def _step(update: Update, slot: int, instruction: EbpfInstruction) -> Update | None:
     """Account for one instruction between load and store; None if it makes promotion impossible."""
     if instruction.kind not in (isa.ALU, isa.ALU64) and not instruction.wide:
         return None
@@ -95,12 +95,12 @@ def _step(update: Update, slot: int, instruction: Instruction) -> Update | None:
     return replace(update, read=update.read - {target})
 
 
-def _is_move(update: Update, instruction: Instruction) -> bool:
+def _is_move(update: Update, instruction: EbpfInstruction) -> bool:
     whole = instruction.kind == isa.ALU64 or update.size == 4
     return whole and not instruction.wide and instruction.operation == Alu.MOV and not instruction.offset
 
 
-def _is_change(update: Update, instruction: Instruction) -> bool:
+def _is_change(update: Update, instruction: EbpfInstruction) -> bool:
     return (
         not instruction.wide
         and instruction.operation in OPERATIONS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.ptx.model import SourceLine
+    from accel_magic.ptx.ptx_model import SourceLine
 
 
 Severity = Literal["error", "warning", "note"]

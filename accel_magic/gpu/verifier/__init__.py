@@ -13,13 +13,13 @@ from accel_magic.gpu.verifier.findings import judged, ordered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from accel_magic.gpu.program.model import MapSpec, Per, Program
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec, Per
     from accel_magic.gpu.program.verdict import VerifierFinding
 
 Mode = Literal["strict", "warn", "off"]
 
 
-def verify(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", per: Per = "thread") -> Verdict:
+def verify(program: EbpfProgram, maps: Sequence[MapSpec], *, mode: Mode = "strict", per: Per = "thread") -> Verdict:
     """Verify one program.
 
     Args:
@@ -41,7 +41,7 @@ def verify(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", 
     return verdict
 
 
-def judge(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", per: Per = "thread") -> Verdict:
+def judge(program: EbpfProgram, maps: Sequence[MapSpec], *, mode: Mode = "strict", per: Per = "thread") -> Verdict:
     """Return all findings without rejecting the program, for reports. Takes the same arguments as `verify`.
 
     If the memory analysis reports errors, the SIMT rules are not checked.
@@ -59,7 +59,7 @@ def judge(program: Program, maps: Sequence[MapSpec], *, mode: Mode = "strict", p
     return replace(known, findings=ordered(program, found), promoted=loads)
 
 
-def refusal(program: Program, findings: Sequence[VerifierFinding]) -> ProgramError:
+def refusal(program: EbpfProgram, findings: Sequence[VerifierFinding]) -> ProgramError:
     """Make an error from the findings that reject a program: the first with its fix, the others with their places."""
     first, *others = findings
     text = f" `{first.line.text.strip()}`" if first.line is not None and first.line.text.strip() else ""
@@ -72,5 +72,5 @@ def refusal(program: Program, findings: Sequence[VerifierFinding]) -> ProgramErr
     )
 
 
-def _instructions(program: Program) -> int:
+def _instructions(program: EbpfProgram) -> int:
     return sum(instruction is not None for function in program.functions for instruction in function.code)

@@ -12,17 +12,17 @@ from accel_magic.gpu.program.sections import context_of
 from accel_magic.gpu.verifier import stack
 from accel_magic.gpu.verifier.domain import UNKNOWN, constant, sign_extended, unsigned_below
 from accel_magic.gpu.verifier.findings import Breach
-from accel_magic.gpu.verifier.values import NAMES, OR_NULL, Value, number
+from accel_magic.gpu.verifier.register_values import NAMES, OR_NULL, RegisterValue, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.gpu.program.context import Struct
-    from accel_magic.gpu.program.model import MapSpec
+    from accel_magic.gpu.program.object_model import MapSpec
     from accel_magic.gpu.program.verdict import Place, PointerKind
+    from accel_magic.gpu.verifier.analysis_pass import AnalysisPass
     from accel_magic.gpu.verifier.domain import Scalar
-    from accel_magic.gpu.verifier.run import Run
-    from accel_magic.gpu.verifier.state import State
+    from accel_magic.gpu.verifier.program_state import ProgramState
 
 _MEMORY: Final[Mapping[str, PointerKind]] = {
     "stack": "stack",
@@ -38,7 +38,9 @@ _PARTS: Final[Mapping[str, str]] = {"value": "a value", "record": "a record", "d
 """How messages name memory that belongs to a map."""
 
 
-def load(run: Run, state: State, place: Place, base: Value, instruction: isa.Instruction) -> Value:
+def load(
+    run: AnalysisPass, state: ProgramState, place: Place, base: RegisterValue, instruction: isa.EbpfInstruction
+) -> RegisterValue:
     """Return the value that a load reads.
 
     Raises:
@@ -61,7 +63,16 @@ def load(run: Run, state: State, place: Place, base: Value, instruction: isa.Ins
     return number(sign_extended(found.number, 8 * size))
 
 
-def store(run: Run, state: State, place: Place, base: Value, value: Value, *, offset: int, size: int) -> None:
+def store(
+    run: AnalysisPass,
+    state: ProgramState,
+    place: Place,
+    base: RegisterValue,
+    value: RegisterValue,
+    *,
+    offset: int,
+    size: int,
+) -> None:
     """Write a register or an immediate.
 
     Raises:
@@ -87,7 +98,9 @@ def store(run: Run, state: State, place: Place, base: Value, value: Value, *, of
         stack.blur(frame, low, high + size)
 
 
-def atomic(run: Run, state: State, place: Place, base: Value, instruction: isa.Instruction) -> Value:
+def atomic(
+    run: AnalysisPass, state: ProgramState, place: Place, base: RegisterValue, instruction: isa.EbpfInstruction
+) -> RegisterValue:
     """Change memory atomically and return its old value.
 
     Raises:
@@ -114,7 +127,14 @@ def atomic(run: Run, state: State, place: Place, base: Value, instruction: isa.I
 
 
 def require_readable(
-    run: Run, state: State, base: Value, size: int, *, rule: str = "", what: str, addresses: bool = False
+    run: AnalysisPass,
+    state: ProgramState,
+    base: RegisterValue,
+    size: int,
+    *,
+    rule: str = "",
+    what: str,
+    addresses: bool = False,
 ) -> None:
     """Require that a helper may read bytes at an address.
 
@@ -141,7 +161,7 @@ def require_readable(
         _require_inside(run, base, 0, size, doing=f"passes, as {what},", rule=rule)
 
 
-def require_writable(run: Run, state: State, base: Value, size: int, *, what: str) -> None:
+def require_writable(run: AnalysisPass, state: ProgramState, base: RegisterValue, size: int, *, what: str) -> None:
     """Require that a helper may write bytes at an address aligned to their size, and record the write.
 
     Raises:
@@ -164,7 +184,9 @@ def require_writable(run: Run, state: State, base: Value, size: int, *, what: st
         stack.blur(state.frames[base.frame], low, high + size)
 
 
-def require_filled(run: Run, state: State, base: Value, least: int, most: int, *, what: str) -> None:
+def require_filled(
+    run: AnalysisPass, state: ProgramState, base: RegisterValue, least: int, most: int, *, what: str
+) -> None:
     """Require that a helper may write up to `most` bytes at an address, of which it writes at least `least`.
 
     Raises:
@@ -187,7 +209,7 @@ def require_filled(run: Run, state: State, base: Value, least: int, most: int, *
         stack.blur(state.frames[base.frame], low, high + most)
 
 
-def peek(run: Run, state: State, base: Value, at: int) -> Scalar:
+def peek(run: AnalysisPass, state: ProgramState, base: RegisterValue, at: int) -> Scalar:
     """Return the byte at an offset from an address, as far as it is known.
 
     Raises:
@@ -200,7 +222,7 @@ def peek(run: Run, state: State, base: Value, at: int) -> Scalar:
     return _load_value(run, base, at, 1).number
 
 
-def _note(run: Run, place: Place, base: Value) -> None:
+def _note(run: AnalysisPass, place: Place, base: RegisterValue) -> None:
     """Require that an address can be used, and record what it points to."""
     if base.kind in OR_NULL:
         raise Breach("null-not-checked", f"{NAMES[base.kind]} is used as an address; it may be null here")
@@ -211,14 +233,14 @@ def _note(run: Run, place: Place, base: Value) -> None:
     run.pointers.setdefault(place, set()).add(_MEMORY[base.kind])
 
 
-def _require_memory(base: Value, what: str) -> None:
+def _require_memory(base: RegisterValue, what: str) -> None:
     if base.kind in OR_NULL:
         raise Breach("null-not-checked", f"{what} is {NAMES[base.kind]}; it may be null here")
     if base.kind not in _MEMORY or base.kind in ("context", "object"):
         raise Breach("wrong-argument", f"{what} is {NAMES[base.kind]}; it must point to stack or map memory")
 
 
-def _require_writable(run: Run, base: Value) -> None:
+def _require_writable(run: AnalysisPass, base: RegisterValue) -> None:
     if base.kind == "context":
         raise Breach("write-to-context", "this writes to the context")
     if base.kind == "object":
@@ -227,7 +249,7 @@ def _require_writable(run: Run, base: Value) -> None:
         raise Breach("write-to-read-only", f"this writes to `{base.map}`, which holds constants")
 
 
-def _load_argument(run: Run, base: Value, offset: int, size: int) -> Value:
+def _load_argument(run: AnalysisPass, base: RegisterValue, offset: int, size: int) -> RegisterValue:
     """Read the context: in a GPU program a field of its struct, in a policy an argument of its hook."""
     if run.hook is None:
         _require_field(context_of(run.program), base, offset, size)
@@ -241,10 +263,10 @@ def _load_argument(run: Run, base: Value, offset: int, size: int) -> Value:
             fix="take the arguments through BPF_PROG, as many as the hook has",
         )
     struct = arguments[at // 8]
-    return Value("object", map=struct, frame=1) if struct else number(UNKNOWN)
+    return RegisterValue("object", map=struct, frame=1) if struct else number(UNKNOWN)
 
 
-def _load_object(run: Run, base: Value, offset: int, size: int) -> Value:
+def _load_object(run: AnalysisPass, base: RegisterValue, offset: int, size: int) -> RegisterValue:
     """Read an object of the driver; a null or damaged pointer reads zeros, as in the kernel."""
     if run.hook is None or not base.number.known:
         raise Breach("out-of-bounds-object", f"this reads {base.map} at an offset that is not constant")
@@ -253,10 +275,10 @@ def _load_object(run: Run, base: Value, offset: int, size: int) -> Value:
     except LookupError as error:
         at = base.number.wide.smin + offset
         raise Breach("out-of-bounds-object", f"this reads {size} bytes at offset {at} of {base.map}: {error}") from None
-    return Value("object", map=struct) if struct else number(unsigned_below(size))
+    return RegisterValue("object", map=struct) if struct else number(unsigned_below(size))
 
 
-def _require_field(context: Struct, base: Value, offset: int, size: int) -> None:
+def _require_field(context: Struct, base: RegisterValue, offset: int, size: int) -> None:
     """Require that one field of the context is read whole."""
     fix = "" if context is PROBE else f"read a field of struct {context.name} by name"
     if not base.number.known:
@@ -274,7 +296,7 @@ def _require_field(context: Struct, base: Value, offset: int, size: int) -> None
     )
 
 
-def _load_stack(run: Run, state: State, base: Value, offset: int, size: int) -> Value:
+def _load_stack(run: AnalysisPass, state: ProgramState, base: RegisterValue, offset: int, size: int) -> RegisterValue:
     low, high = _stack_reach(run, state, base, offset, size, doing="reads")
     frame = state.frames[base.frame]
     if low == high:
@@ -283,7 +305,7 @@ def _load_stack(run: Run, state: State, base: Value, offset: int, size: int) -> 
     return number(unsigned_below(size))
 
 
-def _load_value(run: Run, base: Value, offset: int, size: int) -> Value:
+def _load_value(run: AnalysisPass, base: RegisterValue, offset: int, size: int) -> RegisterValue:
     """Return what a read of a map value, a record or a global variable gives; the contents of constants are known."""
     spec = run.maps[base.map]
     if base.kind == "data" and spec.read_only and base.number.known:
@@ -294,7 +316,7 @@ def _load_value(run: Run, base: Value, offset: int, size: int) -> Value:
 
 
 def _stack_reach(
-    run: Run, state: State, base: Value, offset: int, size: int, *, doing: str, rule: str = ""
+    run: AnalysisPass, state: ProgramState, base: RegisterValue, offset: int, size: int, *, doing: str, rule: str = ""
 ) -> tuple[int, int]:
     """Return the lowest and highest offset at which a stack access can begin."""
     low, high = base.number.wide.smin + offset, base.number.wide.smax + offset
@@ -308,7 +330,9 @@ def _stack_reach(
     return low, high
 
 
-def _require_inside(run: Run, base: Value, offset: int, size: int, *, doing: str, rule: str = "") -> None:
+def _require_inside(
+    run: AnalysisPass, base: RegisterValue, offset: int, size: int, *, doing: str, rule: str = ""
+) -> None:
     """Require that an access stays inside a map value, a record or global data."""
     low, high = base.number.wide.smin + offset, base.number.wide.smax + offset
     limit = base.size if base.kind == "record" else run.maps[base.map].value_size
@@ -319,7 +343,7 @@ def _require_inside(run: Run, base: Value, offset: int, size: int, *, doing: str
         )
 
 
-def _aligned(run: Run, base: Value, offset: int, size: int) -> bool:
+def _aligned(run: AnalysisPass, base: RegisterValue, offset: int, size: int) -> bool:
     below = size - 1
     if base.number.bits.mask & below or (base.number.bits.value + offset) & below:
         return False
@@ -335,7 +359,7 @@ def value_alignment(spec: MapSpec) -> int:
     return 8 if spec.type in HASHES else min(8, spec.stride & -spec.stride)
 
 
-def _name(base: Value) -> str:
+def _name(base: RegisterValue) -> str:
     return "the stack" if base.kind == "stack" else f"{_PARTS[base.kind]} of `{base.map}`"
 
 

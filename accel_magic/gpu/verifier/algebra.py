@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu, Jump
-from accel_magic.gpu.verifier.lanes import BITS, Value, Version, mix, number, plain
-from accel_magic.gpu.verifier.world import VALUES
+from accel_magic.gpu.verifier.analysis_input import VALUES
+from accel_magic.gpu.verifier.lane_values import BITS, LaneValue, Version, mix, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.isa import EbpfInstruction
     from accel_magic.gpu.program.verdict import Place
-    from accel_magic.gpu.verifier.lanes import State
-    from accel_magic.gpu.verifier.world import World
+    from accel_magic.gpu.verifier.analysis_input import AnalysisInput
+    from accel_magic.gpu.verifier.lane_values import LaneState
 
 FOLLOWER: Final = "follower"
 """Part of a value that is zero only in the warp's leader."""
@@ -27,7 +27,7 @@ MISSING: Final = "missing "
 """Prefix of the pin of a map in which a lookup found nothing."""
 
 
-def narrowed(value: Value, size: int, version: Version) -> Value:
+def narrowed(value: LaneValue, size: int, version: Version) -> LaneValue:
     """Value of the lowest `size` bytes. Indices are below 2^32, so four bytes hold them."""
     if value.constant is not None:
         return number(value.constant & ((1 << 8 * size) - 1), version)
@@ -36,7 +36,7 @@ def narrowed(value: Value, size: int, version: Version) -> Value:
     return replace(plain(value.level, version, value.reads), zeros=value.zeros)
 
 
-def computed(world: World, place: Place, state: State, instruction: Instruction) -> Value:
+def computed(world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction) -> LaneValue:
     """Value of an arithmetic instruction's destination."""
     version = (place[1], instruction.dst)
     narrow = instruction.kind == isa.ALU
@@ -54,7 +54,7 @@ def computed(world: World, place: Place, state: State, instruction: Instruction)
     return value
 
 
-def _moved(value: Value, instruction: Instruction, version: Version, *, narrow: bool) -> Value:
+def _moved(value: LaneValue, instruction: EbpfInstruction, version: Version, *, narrow: bool) -> LaneValue:
     if instruction.offset:
         return plain(value.level, version, value.reads)
     return narrowed(value, 4, version) if narrow else value
@@ -70,7 +70,7 @@ _FOLD: Final[Mapping[int, Callable[[int, int], int]]] = MappingProxyType(
         Alu.XOR: lambda a, b: a ^ b,
     }
 )
-_ALIGN: Final[Mapping[int, Callable[[Value, Value], int]]] = MappingProxyType(
+_ALIGN: Final[Mapping[int, Callable[[LaneValue, LaneValue], int]]] = MappingProxyType(
     {
         Alu.ADD: lambda a, b: min(a.zeros, b.zeros),
         Alu.SUB: lambda a, b: min(a.zeros, b.zeros),
@@ -83,7 +83,9 @@ _ALIGN: Final[Mapping[int, Callable[[Value, Value], int]]] = MappingProxyType(
 )
 
 
-def _combined(instruction: Instruction, one: Value, two: Value, version: Version, *, narrow: bool) -> Value:
+def _combined(
+    instruction: EbpfInstruction, one: LaneValue, two: LaneValue, version: Version, *, narrow: bool
+) -> LaneValue:
     fold = _FOLD.get(instruction.operation)
     mask = (1 << (32 if narrow else BITS)) - 1
     if fold is not None and one.constant is not None and two.constant is not None:
@@ -97,7 +99,7 @@ def _combined(instruction: Instruction, one: Value, two: Value, version: Version
     )
 
 
-def _parts(operation: int, one: Value, two: Value) -> frozenset[str]:
+def _parts(operation: int, one: LaneValue, two: LaneValue) -> frozenset[str]:
     """Indices whose sum is the result. A bitwise or is zero in the same cases as a sum, so it counts as one."""
     if operation in (Alu.ADD, Alu.OR) and one.negative == two.negative:
         if one.parts and two.parts:
@@ -108,7 +110,9 @@ def _parts(operation: int, one: Value, two: Value) -> frozenset[str]:
     return frozenset()
 
 
-def _pointer_of(world: World, place: Place, instruction: Instruction, state: State, value: Value) -> Value:
+def _pointer_of(
+    world: AnalysisInput, place: Place, instruction: EbpfInstruction, state: LaneState, value: LaneValue
+) -> LaneValue:
     """Keep the owner of a map value when a pointer moves within it."""
     if instruction.operation not in (Alu.ADD, Alu.SUB):
         return value
@@ -122,7 +126,9 @@ _EQUAL_TAKEN: Final = frozenset({Jump.JEQ})
 _EQUAL_NOT_TAKEN: Final = frozenset({Jump.JNE})
 
 
-def pins(world: World, place: Place, state: State, instruction: Instruction, *, taken: bool) -> frozenset[str]:
+def pins(
+    world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction, *, taken: bool
+) -> frozenset[str]:
     """Pins that a conditional jump adds on one of its branches."""
     operation = instruction.operation
     equal = operation in (_EQUAL_TAKEN if taken else _EQUAL_NOT_TAKEN)
@@ -145,7 +151,7 @@ def pins(world: World, place: Place, state: State, instruction: Instruction, *, 
     return _pinned_by_number(one, two)
 
 
-def _pinned_by_number(one: Value, two: Value) -> frozenset[str]:
+def _pinned_by_number(one: LaneValue, two: LaneValue) -> frozenset[str]:
     if two.constant is None or len(one.parts) != 1 or one.negative:
         return frozenset()
     return frozenset({LEADER}) if one.parts == {FOLLOWER} else one.parts

@@ -14,7 +14,7 @@ from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.gpu.verifier.findings import VerifierRule, finding
 
 if TYPE_CHECKING:
-    from accel_magic.gpu.program.model import Program
+    from accel_magic.gpu.program.object_model import EbpfProgram
     from accel_magic.gpu.program.verdict import VerifierFinding
 
 THREAD_HELPER: Final = VerifierRule(
@@ -27,7 +27,7 @@ _OF_THREADS: Final = MappingProxyType({507: "it would only end this program", 60
 """Helpers that act on threads of the kernel, and what they would do here."""
 
 
-def findings(program: Program) -> list[VerifierFinding]:
+def findings(program: EbpfProgram) -> list[VerifierFinding]:
     """Find calls of helpers that need a thread of the kernel."""
     return [
         finding(THREAD_HELPER, program, (place, slot), f"{HELPERS[one.imm].name}(): {_OF_THREADS[one.imm]}")

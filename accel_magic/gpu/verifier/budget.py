@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.maps.layout import layout_of
+from accel_magic.gpu.maps.map_layout import layout_of
 from accel_magic.gpu.verifier.findings import VerifierRule, finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec
     from accel_magic.gpu.program.verdict import Verdict, VerifierFinding
 
 MIB: Final = 1 << 20
@@ -22,7 +22,7 @@ _START: Final = (0, 0)
 
 
 @dataclass(frozen=True)
-class Limits:
+class VerifierLimits:
     """Limits for one program.
 
     Attributes:
@@ -75,7 +75,12 @@ def map_bytes(maps: Sequence[MapSpec], threads: int) -> Mapping[str, int]:
 
 
 def findings(
-    program: Program, maps: Sequence[MapSpec], verdict: Verdict, *, threads: int, limits: Limits | None = None
+    program: EbpfProgram,
+    maps: Sequence[MapSpec],
+    verdict: Verdict,
+    *,
+    threads: int,
+    limits: VerifierLimits | None = None,
 ) -> list[VerifierFinding]:
     """Compare a program's resources with the limits; each finding has the amount and the limit.
 
@@ -90,7 +95,7 @@ def findings(
         ProgramError: GPU programs cannot use a map.
 
     """
-    most = limits or Limits()
+    most = limits or VerifierLimits()
     sizes = map_bytes(maps, threads)
     total = sum(sizes.values())
     found = []

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, MapType, Result
+from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, RINGS, Arg, HelperResult, MapType
 from accel_magic.gpu.verifier import accesses, prints
+from accel_magic.gpu.verifier.analysis_pass import DONE, read, require_scalar
 from accel_magic.gpu.verifier.findings import MOST_FRAMES, Breach
-from accel_magic.gpu.verifier.run import DONE, read, require_scalar
-from accel_magic.gpu.verifier.state import entered
-from accel_magic.gpu.verifier.values import ANYTHING, NAMES, UNSET, Value
+from accel_magic.gpu.verifier.program_state import entered
+from accel_magic.gpu.verifier.register_values import ANYTHING, NAMES, UNSET, RegisterValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.gpu.program.helpers import Helper
-    from accel_magic.gpu.program.model import MapSpec
+    from accel_magic.gpu.program.object_model import MapSpec
     from accel_magic.gpu.program.verdict import Place
-    from accel_magic.gpu.verifier.run import Run
-    from accel_magic.gpu.verifier.state import State
+    from accel_magic.gpu.verifier.analysis_pass import AnalysisPass
+    from accel_magic.gpu.verifier.program_state import ProgramState
 
 _TABLES: Final = HASHES | ARRAYS | PER_THREAD
 MAPS_OF: Final[Mapping[int, frozenset[MapType]]] = {
@@ -50,19 +50,19 @@ class _Call:
 
     """
 
-    run: Run
-    state: State
+    run: AnalysisPass
+    state: ProgramState
     helper: Helper
     map: MapSpec | None = None
     size: int = 0
-    memory: Value = UNSET
+    memory: RegisterValue = UNSET
 
     def named(self, register: int) -> str:
         """Name an argument in a message."""
         return f"argument {register} of {self.helper.name}"
 
 
-def helper(run: Run, state: State, place: Place, number: int) -> int:
+def helper(run: AnalysisPass, state: ProgramState, place: Place, number: int) -> int:
     """Call a helper.
 
     Raises:
@@ -81,13 +81,13 @@ def helper(run: Run, state: State, place: Place, number: int) -> int:
     registers[0] = _RESULTS[called.result](call, place)
     for register in _CLEARED:
         registers[register] = UNSET
-    if called.result is Result.NEVER:
+    if called.result is HelperResult.NEVER:
         require_no_records(state, "the thread ends")
         return DONE
     return place[1] + 1
 
 
-def local(state: State, place: Place, function: int) -> int:
+def local(state: ProgramState, place: Place, function: int) -> int:
     """Enter a function of the program.
 
     Raises:
@@ -104,7 +104,7 @@ def local(state: State, place: Place, function: int) -> int:
     return 0
 
 
-def leave(state: State) -> int:
+def leave(state: ProgramState) -> int:
     """Return from a function.
 
     Raises:
@@ -126,7 +126,7 @@ def leave(state: State) -> int:
     return back
 
 
-def require_no_records(state: State, when: str) -> None:
+def require_no_records(state: ProgramState, when: str) -> None:
     """Require that all reserved records have been submitted or discarded.
 
     Raises:
@@ -137,7 +137,7 @@ def require_no_records(state: State, when: str) -> None:
         raise Breach("record-leak", f"the record reserved here is still held when {when}", place=place)
 
 
-def _map(call: _Call, register: int, value: Value) -> None:
+def _map(call: _Call, register: int, value: RegisterValue) -> None:
     if value.kind != "map":
         raise Breach("wrong-argument", f"{call.named(register)} is {NAMES[value.kind]}; it must be a map")
     spec = call.run.maps[value.map]
@@ -154,40 +154,40 @@ def _map(call: _Call, register: int, value: Value) -> None:
     call.map = spec
 
 
-def _key(call: _Call, _register: int, value: Value) -> None:
+def _key(call: _Call, _register: int, value: RegisterValue) -> None:
     spec = call.map
     if spec is not None:
         what = f"the key of map `{spec.name}`"
         accesses.require_readable(call.run, call.state, value, spec.key_size, rule="out-of-bounds-key", what=what)
 
 
-def _value(call: _Call, _register: int, value: Value) -> None:
+def _value(call: _Call, _register: int, value: RegisterValue) -> None:
     spec = call.map
     if spec is not None:
         what = f"the value of map `{spec.name}`"
         accesses.require_readable(call.run, call.state, value, spec.value_size, rule="out-of-bounds-key", what=what)
 
 
-def _number(call: _Call, register: int, value: Value) -> None:
+def _number(call: _Call, register: int, value: RegisterValue) -> None:
     if call.run.hook and call.helper.effect == "print":
         return  # the kernel lets programs of the administrator print what they like, texts too
     require_scalar(value, call.named(register))
 
 
-def _out8(call: _Call, register: int, value: Value) -> None:
+def _out8(call: _Call, register: int, value: RegisterValue) -> None:
     accesses.require_writable(call.run, call.state, value, 8, what=call.named(register))
 
 
-def _memory(call: _Call, register: int, value: Value) -> None:
+def _memory(call: _Call, register: int, value: RegisterValue) -> None:
     accesses.require_readable(call.run, call.state, value, 0, what=call.named(register))
     call.memory = value
 
 
-def _into(call: _Call, _register: int, value: Value) -> None:
+def _into(call: _Call, _register: int, value: RegisterValue) -> None:
     call.memory = value
 
 
-def _size(call: _Call, register: int, value: Value) -> None:
+def _size(call: _Call, register: int, value: RegisterValue) -> None:
     known = _sized(call, register, value).number.wide
     if known.smin < 0:
         raise Breach("wrong-argument", f"{call.named(register)} is a size and may be negative")
@@ -195,20 +195,20 @@ def _size(call: _Call, register: int, value: Value) -> None:
     accesses.require_readable(call.run, call.state, call.memory, known.umax, what=what, addresses=printed)
 
 
-def _size_const(call: _Call, register: int, value: Value) -> None:
+def _size_const(call: _Call, register: int, value: RegisterValue) -> None:
     known = _sized(call, register, value).number
     if not known.known:
         raise Breach("wrong-argument", f"{call.named(register)} must be a constant")
     call.size = known.value
 
 
-def _sized(call: _Call, register: int, value: Value) -> Value:
+def _sized(call: _Call, register: int, value: RegisterValue) -> RegisterValue:
     if value.kind != "scalar":
         raise Breach("wrong-argument", f"{call.named(register)} is {NAMES[value.kind]}; it must be a size")
     return value
 
 
-def _record(call: _Call, register: int, value: Value) -> None:
+def _record(call: _Call, register: int, value: RegisterValue) -> None:
     if value.kind == "record_or_null":
         raise Breach("null-not-checked", f"{call.named(register)} may be null here")
     if value.kind != "record" or not value.number.known or value.number.value:
@@ -219,15 +219,15 @@ def _record(call: _Call, register: int, value: Value) -> None:
     call.state.release(value.id)
 
 
-def _into_size(call: _Call, register: int, value: Value) -> None:
+def _into_size(call: _Call, register: int, value: RegisterValue) -> None:
     known = _sized(call, register, value).number.wide
     if known.smin < 0:
         raise Breach("wrong-argument", f"{call.named(register)} is a size and may be negative")
     accesses.require_filled(call.run, call.state, call.memory, known.umin, known.umax, what=call.named(register - 1))
 
 
-def _object(struct: str) -> Callable[[_Call, int, Value], None]:
-    def check(call: _Call, register: int, value: Value) -> None:
+def _object(struct: str) -> Callable[[_Call, int, RegisterValue], None]:
+    def check(call: _Call, register: int, value: RegisterValue) -> None:
         unmoved = value.number.known and not value.number.value
         if value.kind != "object" or value.map != struct or not value.frame or not unmoved:
             raise Breach(
@@ -239,7 +239,7 @@ def _object(struct: str) -> Callable[[_Call, int, Value], None]:
     return check
 
 
-def _text(call: _Call, register: int, value: Value) -> None:
+def _text(call: _Call, register: int, value: RegisterValue) -> None:
     """Read a text to its end; each byte must be a constant."""
     what = call.named(register)
     accesses.require_readable(call.run, call.state, value, 0, what=what)
@@ -255,11 +255,11 @@ def _text(call: _Call, register: int, value: Value) -> None:
     raise Breach("text-not-terminated", f"{what} is not a constant, zero-terminated text")
 
 
-def _anything(_call: _Call, _register: int, _value: Value) -> None:
+def _anything(_call: _Call, _register: int, _value: RegisterValue) -> None:
     """Accept every value; the caller has checked that it is set."""
 
 
-_CHECKS: Final[Mapping[Arg, Callable[[_Call, int, Value], None]]] = {
+_CHECKS: Final[Mapping[Arg, Callable[[_Call, int, RegisterValue], None]]] = {
     Arg.ANY: _number,
     Arg.MAP: _map,
     Arg.KEY: _key,
@@ -282,28 +282,28 @@ _CHECKS: Final[Mapping[Arg, Callable[[_Call, int, Value], None]]] = {
 }
 
 
-def _any_number(_call: _Call, _place: Place) -> Value:
+def _any_number(_call: _Call, _place: Place) -> RegisterValue:
     return ANYTHING
 
 
-def _nothing(_call: _Call, _place: Place) -> Value:
+def _nothing(_call: _Call, _place: Place) -> RegisterValue:
     return UNSET
 
 
-def _value_or_null(call: _Call, _place: Place) -> Value:
-    return Value("value_or_null", map=call.map.name if call.map else "", id=next(call.run.ids))
+def _value_or_null(call: _Call, _place: Place) -> RegisterValue:
+    return RegisterValue("value_or_null", map=call.map.name if call.map else "", id=next(call.run.ids))
 
 
-def _record_or_null(call: _Call, place: Place) -> Value:
+def _record_or_null(call: _Call, place: Place) -> RegisterValue:
     identity = next(call.run.ids)
     call.state.records = {**call.state.records, identity: place}
-    return Value("record_or_null", map=call.map.name if call.map else "", id=identity, size=call.size)
+    return RegisterValue("record_or_null", map=call.map.name if call.map else "", id=identity, size=call.size)
 
 
-_RESULTS: Final[Mapping[Result, Callable[[_Call, Place], Value]]] = {
-    Result.NUMBER: _any_number,
-    Result.VALUE_OR_NULL: _value_or_null,
-    Result.RECORD_OR_NULL: _record_or_null,
-    Result.NOTHING: _nothing,
-    Result.NEVER: _any_number,
+_RESULTS: Final[Mapping[HelperResult, Callable[[_Call, Place], RegisterValue]]] = {
+    HelperResult.NUMBER: _any_number,
+    HelperResult.VALUE_OR_NULL: _value_or_null,
+    HelperResult.RECORD_OR_NULL: _record_or_null,
+    HelperResult.NOTHING: _nothing,
+    HelperResult.NEVER: _any_number,
 }

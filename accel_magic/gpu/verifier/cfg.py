@@ -11,7 +11,7 @@ from accel_magic.gpu.program import isa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.program.model import Function
+    from accel_magic.gpu.program.object_model import EbpfFunction
 
 END: Final = -1
 """Successor of every `exit`: the post-dominator of every slot that reaches a return."""
@@ -145,7 +145,7 @@ class Cfg:
         return frozenset(loop.head for loop in self.loops)
 
 
-def build(function: Function) -> Cfg:
+def build(function: EbpfFunction) -> Cfg:
     """Find a function's edges. Opcodes are not checked."""
     successors: dict[int, tuple[int, ...]] = {}
     faults: list[Fault] = []
@@ -166,14 +166,14 @@ def build(function: Function) -> Cfg:
     return Cfg(function.code, successors, tuple(faults))
 
 
-def calls(function: Function) -> Iterator[tuple[int, int]]:
+def calls(function: EbpfFunction) -> Iterator[tuple[int, int]]:
     """Local calls: the slot, and the index of the called function."""
     for slot, instruction in enumerate(function.code):
         if instruction is not None and instruction.opcode == isa.CALL and instruction.src == isa.CALL_LOCAL:
             yield slot, instruction.imm
 
 
-def _ways(slot: int, instruction: isa.Instruction) -> tuple[int, ...]:
+def _ways(slot: int, instruction: isa.EbpfInstruction) -> tuple[int, ...]:
     """Return the slots after an instruction, even if they do not exist."""
     after = slot + (2 if instruction.wide else 1)
     if instruction.kind not in (isa.JMP, isa.JMP32) or instruction.opcode in (isa.CALL, isa.CALLX):

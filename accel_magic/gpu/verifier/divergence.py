@@ -8,13 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from accel_magic.gpu.verifier.cfg import END
-from accel_magic.gpu.verifier.lanes import TOGETHER, Byte, Level, Split, State
+from accel_magic.gpu.verifier.lane_values import TOGETHER, Byte, LaneState, Level, Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from accel_magic.gpu.verifier.cfg import Cfg, Loop
-    from accel_magic.gpu.verifier.lanes import Value
+    from accel_magic.gpu.verifier.lane_values import LaneValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _exit_split(shape: Shape, loop: Loop, branches: Mapping[int, Branch]) -> Spl
     return split
 
 
-def left(shape: Shape, divergence: Divergence, source: int, to: int, state: State) -> State:
+def left(shape: Shape, divergence: Divergence, source: int, to: int, state: LaneState) -> LaneState:
     """State after an edge: if threads leave a loop in different iterations, values made in it differ accordingly."""
     for at in shape.around[source]:
         body = shape.cfg.loops[at].body
@@ -169,11 +169,11 @@ def left(shape: Shape, divergence: Divergence, source: int, to: int, state: Stat
     return state
 
 
-def _aged(state: State, body: frozenset[int], split: Split) -> State:
-    def aged(value: Value) -> Value:
+def _aged(state: LaneState, body: frozenset[int], split: Split) -> LaneState:
+    def aged(value: LaneValue) -> LaneValue:
         made = value.version[0]
         return value.raised(split.level, split.reads) if (made if made >= 0 else -1 - made) in body else value
 
     registers = tuple(aged(value) for value in state.registers)
     stack = {at: Byte(aged(cell.value), cell.index, cell.of) for at, cell in state.stack.items()}
-    return State(registers, stack, state.pins)
+    return LaneState(registers, stack, state.pins)

@@ -7,27 +7,26 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.gpu.verifier import liveness, stack
-from accel_magic.gpu.verifier import state as merging
+from accel_magic.gpu.verifier import liveness, program_state, stack
+from accel_magic.gpu.verifier.analysis_pass import DONE, AnalysisPass
 from accel_magic.gpu.verifier.cfg import calls
 from accel_magic.gpu.verifier.findings import MOST_STEPS, Breach
-from accel_magic.gpu.verifier.run import DONE, Run
-from accel_magic.gpu.verifier.state import at_start
-from accel_magic.gpu.verifier.steps import step_of
-from accel_magic.gpu.verifier.values import ANYTHING
+from accel_magic.gpu.verifier.instruction_effects import step_of
+from accel_magic.gpu.verifier.program_state import at_start
+from accel_magic.gpu.verifier.register_values import ANYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec
     from accel_magic.gpu.program.verdict import Place
+    from accel_magic.gpu.verifier.analysis_pass import Hook
     from accel_magic.gpu.verifier.cfg import Cfg, Loop
-    from accel_magic.gpu.verifier.run import Hook
+    from accel_magic.gpu.verifier.instruction_effects import Step
+    from accel_magic.gpu.verifier.program_state import Chain, ProgramState
+    from accel_magic.gpu.verifier.register_values import RegisterValue
     from accel_magic.gpu.verifier.stack import Cells
-    from accel_magic.gpu.verifier.state import Chain, State
-    from accel_magic.gpu.verifier.steps import Step
-    from accel_magic.gpu.verifier.values import Value
 
 _MOST_BREACHES: Final = 20
 _JOIN_AFTER: Final = 8
@@ -70,7 +69,7 @@ class Visit:
 
     """
 
-    state: State
+    state: ProgramState
     slot: int
     before: Visit | None
     depth: int
@@ -79,7 +78,7 @@ class Visit:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProgramFacts:
     """What is known about a program before its paths are followed.
 
     Attributes:
@@ -95,10 +94,10 @@ class Plan:
 
     """
 
-    program: Program
+    program: EbpfProgram
     maps: Mapping[str, MapSpec]
     graphs: Sequence[Cfg]
-    steps: Sequence[Sequence[tuple[Step, Instruction] | None]]
+    steps: Sequence[Sequence[tuple[Step, EbpfInstruction] | None]]
     meeting: Sequence[frozenset[int]]
     live: Sequence[Mapping[int, int]]
     decisive: Sequence[Mapping[int, int]]
@@ -106,9 +105,9 @@ class Plan:
     hook: Hook | None
 
 
-def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg], hook: Hook | None) -> Plan:
+def plan(program: EbpfProgram, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg], hook: Hook | None) -> ProgramFacts:
     """Prepare a program in which `shape` found no faults."""
-    return Plan(
+    return ProgramFacts(
         program,
         maps,
         graphs,
@@ -127,7 +126,7 @@ def plan(program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg], h
     )
 
 
-Seen = tuple[tuple["Value", ...], "Cells", tuple[int, ...]]
+Seen = tuple[tuple["RegisterValue", ...], "Cells", tuple[int, ...]]
 """Registers and stack of the running function before an instruction, and the indices of all active functions."""
 
 
@@ -149,11 +148,11 @@ class Exploration:
 
     """
 
-    plan: Plan
+    plan: ProgramFacts
     forgetful: bool
     widened: frozenset[Place]
     trusted: frozenset[Place]
-    run: Run = field(init=False)
+    run: AnalysisPass = field(init=False)
     breaches: dict[tuple[Place, str], Breach] = field(default_factory=dict)
     history: dict[Place, list[Seen]] = field(default_factory=dict)
     forgot: bool = False
@@ -162,7 +161,7 @@ class Exploration:
     _alike: dict[tuple[Chain, Place, tuple[int, ...]], list[Visit]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.run = Run(self.plan.program, self.plan.maps, hook=self.plan.hook)
+        self.run = AnalysisPass(self.plan.program, self.plan.maps, hook=self.plan.hook)
 
     def follow_all(self) -> None:
         """Follow every path.
@@ -171,7 +170,7 @@ class Exploration:
             StuckError: A loop does not end within `MOST_STEPS` steps, or is suspected not to.
 
         """
-        waiting: list[tuple[State, int, Visit | None]] = [(at_start(), 0, None)]
+        waiting: list[tuple[ProgramState, int, Visit | None]] = [(at_start(), 0, None)]
         steps = 0
         while waiting and len(self.breaches) < _MOST_BREACHES:
             state, slot, visit = waiting.pop()
@@ -197,7 +196,7 @@ class Exploration:
                 self.run.branches.clear()
             _finish(visit)
 
-    def _step(self, state: State, place: Place) -> int:
+    def _step(self, state: ProgramState, place: Place) -> int:
         frame = state.frame
         seen = (tuple(frame.registers), frame.cells, tuple(one.function for one in state.frames))
         self.history.setdefault(place, []).append(seen)
@@ -210,7 +209,7 @@ class Exploration:
             self.breaches.setdefault((breach.place or place, breach.rule), breach)
             return DONE
 
-    def _meet(self, state: State, slot: int, before: Visit | None) -> Visit | None:
+    def _meet(self, state: ProgramState, slot: int, before: Visit | None) -> Visit | None:
         """Compare a state with earlier ones at its slot; return the visit to continue from, None if one covers it."""
         place = (state.frame.function, slot)
         live = [
@@ -223,11 +222,11 @@ class Exploration:
         alike = self._alike.setdefault((state.chain, place, _signature(state, live[-1])), [])
         soft = self._within_widened(state, slot)
         for visit in (*_latest(alike), *_latest(here if soft else finished)):
-            if not merging.covers(visit.state, state, live):
+            if not program_state.covers(visit.state, state, live):
                 continue
             if not visit.pending or soft:
                 return None
-            if merging.covers(state, visit.state, live):
+            if program_state.covers(state, visit.state, live):
                 raise StuckError(self._loop_around(state, slot))
         rounds = [visit for visit in here if visit.pending] if place in self.widened else []
         state = _widened(rounds[-1].state, state, live) if rounds else self._blended(state, live, finished, alike)
@@ -238,13 +237,13 @@ class Exploration:
             self._suspect(here, place)
         return visit
 
-    def _within_widened(self, state: State, slot: int) -> bool:
+    def _within_widened(self, state: ProgramState, slot: int) -> bool:
         """Whether a loop around an instruction is in `widened`: its iterations may then cover each other."""
         return bool(self.widened) and any(
             (function, loop.head) in self.widened for _, function, loop in self._loops_around(state, slot)
         )
 
-    def _forget(self, state: State, place: Place) -> None:
+    def _forget(self, state: ProgramState, place: Place) -> None:
         """Drop the values of registers that are no longer decisive, and the stack that is not read later."""
         frame = state.frame
         kept = self.plan.stack[place[0]][place[1]]
@@ -262,7 +261,9 @@ class Exploration:
                 registers[register] = ANYTHING
                 self.forgot = True
 
-    def _blended(self, state: State, live: Sequence[int], finished: list[Visit], alike: list[Visit]) -> State:
+    def _blended(
+        self, state: ProgramState, live: Sequence[int], finished: list[Visit], alike: list[Visit]
+    ) -> ProgramState:
         """Return the state to continue with: the given one, or if there were many, its join with an earlier one."""
         if not self.forgetful:
             return state
@@ -271,7 +272,7 @@ class Exploration:
             others = finished[-_WIDEN_AFTER:]
         if len(others) < _JOIN_AFTER:
             return state
-        both = merging.joined(others[-1].state, state, live, widening=len(others) >= _WIDEN_AFTER)
+        both = program_state.joined(others[-1].state, state, live, widening=len(others) >= _WIDEN_AFTER)
         if both is None:
             return state
         self.blended = True
@@ -295,7 +296,7 @@ class Exploration:
         _, function, loop = max(around, key=lambda found: _rounds(found[0], found[2], last))
         return function, loop.head
 
-    def _loop_around(self, state: State, slot: int) -> Place | None:
+    def _loop_around(self, state: ProgramState, slot: int) -> Place | None:
         """Find the innermost loop around an instruction, including loops around the calls that led to it."""
         around = self._loops_around(state, slot)
         if not around:
@@ -303,7 +304,7 @@ class Exploration:
         _, function, loop = max(around, key=lambda found: (len(found[0]), -len(found[2].body)))
         return function, loop.head
 
-    def _loops_around(self, state: State, slot: int) -> list[tuple[Chain, int, Loop]]:
+    def _loops_around(self, state: ProgramState, slot: int) -> list[tuple[Chain, int, Loop]]:
         """Find the loops around an instruction and the calls that led to it, each with its call chain and function."""
         at = [*((function, back - 1) for function, back in state.chain), (state.frame.function, slot)]
         return [
@@ -324,8 +325,8 @@ def _finish(visit: Visit | None) -> None:
         visit = visit.before
 
 
-def _widened(old: State, new: State, live: Sequence[int]) -> State:
-    both = merging.joined(old, new, live, widening=True)
+def _widened(old: ProgramState, new: ProgramState, live: Sequence[int]) -> ProgramState:
+    both = program_state.joined(old, new, live, widening=True)
     if both is None:
         places = [place for place in new.records.values() if place not in old.records.values()]
         raise Breach(
@@ -352,7 +353,7 @@ def _latest(visits: list[Visit]) -> Iterator[Visit]:
     return islice(reversed(visits), _LOOK_BACK)
 
 
-def _signature(state: State, mask: int) -> tuple[int, ...]:
+def _signature(state: ProgramState, mask: int) -> tuple[int, ...]:
     """Return the constants in registers, -1 for others: states that cover each other mostly have the same ones."""
     values = [state.frame.registers[register] for register in _bits(mask)]
     return tuple(value.number.value if value.kind == "scalar" and value.number.known else -1 for value in values)

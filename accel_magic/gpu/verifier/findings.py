@@ -11,7 +11,7 @@ from accel_magic.gpu.program.verdict import Place, Severity, Verdict, VerifierFi
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.program.model import Program
+    from accel_magic.gpu.program.object_model import EbpfProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ RULES: Final[Mapping[str, VerifierRule]] = MappingProxyType({rule.id: rule for r
 """Memory safety rules by id. SIMT safety rules are in `simt`."""
 
 
-def finding(rule: VerifierRule, program: Program, place: Place, message: str, *, fix: str = "") -> VerifierFinding:
+def finding(rule: VerifierRule, program: EbpfProgram, place: Place, message: str, *, fix: str = "") -> VerifierFinding:
     """Make a finding for an instruction, with its source line and, unless `fix` is given, the rule's fix."""
     function = program.functions[place[0]]
     line = function.lines[place[1]] if 0 <= place[1] < len(function.lines) else None
@@ -227,7 +227,7 @@ def finding(rule: VerifierRule, program: Program, place: Place, message: str, *,
     )
 
 
-def ordered(program: Program, findings: Iterable[VerifierFinding]) -> tuple[VerifierFinding, ...]:
+def ordered(program: EbpfProgram, findings: Iterable[VerifierFinding]) -> tuple[VerifierFinding, ...]:
     """Sort findings by place in the program and drop duplicates."""
     places = {function.name: place for place, function in enumerate(program.functions)}
     return tuple(sorted(dict.fromkeys(findings), key=lambda found: (places[found.function], found.slot, found.rule)))
@@ -250,7 +250,7 @@ def _hard(found: VerifierFinding) -> bool:
 _ORDER: Final = ("error", "warning", "note")
 
 
-def render(program: Program, verdict: Verdict, *, map_bytes: Mapping[str, int] | None = None) -> str:
+def render(program: EbpfProgram, verdict: Verdict, *, map_bytes: Mapping[str, int] | None = None) -> str:
     """Render a verdict as text.
 
     Args:
@@ -267,7 +267,7 @@ def render(program: Program, verdict: Verdict, *, map_bytes: Mapping[str, int] |
     )
 
 
-def _summary(program: Program, verdict: Verdict, map_bytes: Mapping[str, int] | None) -> Iterator[str]:
+def _summary(program: EbpfProgram, verdict: Verdict, map_bytes: Mapping[str, int] | None) -> Iterator[str]:
     yield f"{program.name} ({program.section}): {_counted(verdict.findings)}"
     yield f"  {_number(verdict.instructions, 'instruction')}, {_number(verdict.stack_bytes, 'byte')} of stack"
     if map_bytes is not None:

@@ -7,40 +7,40 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program import context, isa
-from accel_magic.gpu.program.helpers import HASHES, HELPERS, PER_THREAD, Lanes, Result
+from accel_magic.gpu.program.helpers import HASHES, HELPERS, PER_THREAD, HelperResult, Lanes
 from accel_magic.gpu.program.isa import MapReference
 from accel_magic.gpu.verifier.algebra import FOLLOWER, computed, narrowed
-from accel_magic.gpu.verifier.lanes import (
-    NOTHING,
-    Byte,
-    Level,
-    Own,
-    State,
-    Value,
-    Version,
-    mix,
-    number,
-    plain,
-    trailing_zeros,
-)
-from accel_magic.gpu.verifier.world import (
+from accel_magic.gpu.verifier.analysis_input import (
     ACTIVE_MASK,
     BLOCK_NUMBER,
     IS_LEADER,
     LOOKUP,
     THREAD_NUMBER,
     VALUES,
-    World,
+    AnalysisInput,
     written_arguments,
+)
+from accel_magic.gpu.verifier.lane_values import (
+    NOTHING,
+    Byte,
+    LaneState,
+    LaneValue,
+    Level,
+    Own,
+    Version,
+    mix,
+    number,
+    plain,
+    trailing_zeros,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from accel_magic.gpu.program.helpers import Helper
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.isa import EbpfInstruction
     from accel_magic.gpu.program.verdict import Place
-    from accel_magic.gpu.verifier.facts import RegisterFact
+    from accel_magic.gpu.verifier.memory_facts import RegisterFact
 
 _RESULTS: Final = MappingProxyType(
     # Uniform in larger groups than the warp that `Lanes.UNIFORM` guarantees.
@@ -59,14 +59,14 @@ _FIELDS: Final = MappingProxyType({(field.offset, field.size): field for field i
 _CALLER_SAVED: Final = range(1, 6)
 
 
-def with_register(state: State, register: int, value: Value) -> State:
+def with_register(state: LaneState, register: int, value: LaneValue) -> LaneState:
     """Return the state with a register set."""
     registers = list(state.registers)
     registers[register] = value
     return replace(state, registers=tuple(registers))
 
 
-def read_stack(world: World, state: State, offset: int, size: int, version: Version) -> Value:
+def read_stack(world: AnalysisInput, state: LaneState, offset: int, size: int, version: Version) -> LaneValue:
     """Value of bytes of the function's own stack, `offset` from r10."""
     found = [state.stack.get(offset + at) for at in range(size)]
     cells = [cell for cell in found if cell is not None]
@@ -81,7 +81,7 @@ def read_stack(world: World, state: State, offset: int, size: int, version: Vers
     return mix((cell.value for cell in cells), version)
 
 
-def memory(world: World, place: Place, state: State, register: int, size: int) -> tuple[Value, ...]:
+def memory(world: AnalysisInput, place: Place, state: LaneState, register: int, size: int) -> tuple[LaneValue, ...]:
     """Pieces of the memory that a helper's argument points to: one value for each piece written by one store."""
     fact = world.fact(place, register)
     if fact.kind != "stack" or fact.depth or fact.constant is None:
@@ -111,16 +111,16 @@ def _follows(cell: Byte, last: Byte) -> bool:
     return (cell.value.version, cell.of, cell.index) == (last.value.version, last.of, last.index + 1)
 
 
-def _loose(cells: Sequence[Byte]) -> Value:
+def _loose(cells: Sequence[Byte]) -> LaneValue:
     mixed = mix((cell.value for cell in cells), cells[0].value.version)
     return replace(mixed, constant=0) if all(cell.constant == 0 for cell in cells) else mixed
 
 
-def _alu(world: World, place: Place, state: State, instruction: Instruction) -> State:
+def _alu(world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction) -> LaneState:
     return with_register(state, instruction.dst, computed(world, place, state, instruction))
 
 
-def _wide(_world: World, place: Place, state: State, instruction: Instruction) -> State:
+def _wide(_world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction) -> LaneState:
     version = (place[1], instruction.dst)
     value = number(instruction.imm, version)
     if isinstance(instruction.reference, MapReference):
@@ -130,7 +130,7 @@ def _wide(_world: World, place: Place, state: State, instruction: Instruction) -
     return with_register(state, instruction.dst, value)
 
 
-def _load(world: World, place: Place, state: State, instruction: Instruction) -> State:
+def _load(world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction) -> LaneState:
     version = (place[1], instruction.dst)
     fact = world.fact(place, instruction.src)
     pointer = state.registers[instruction.src]
@@ -151,7 +151,7 @@ def _load(world: World, place: Place, state: State, instruction: Instruction) ->
     return with_register(state, instruction.dst, value)
 
 
-def _loaded(world: World, place: Place, fact: RegisterFact, pointer: Value, version: Version) -> Value:
+def _loaded(world: AnalysisInput, place: Place, fact: RegisterFact, pointer: LaneValue, version: Version) -> LaneValue:
     """Value read from a map.
 
     In maps that the program only reads, equal addresses give equal values. In maps that it writes, a value may change
@@ -164,19 +164,21 @@ def _loaded(world: World, place: Place, fact: RegisterFact, pointer: Value, vers
     return plain(pointer.level, version, pointer.reads)
 
 
-def _bytes_between(world: World, state: State, fact: RegisterFact, instruction: Instruction) -> Iterable[Value]:
+def _bytes_between(
+    world: AnalysisInput, state: LaneState, fact: RegisterFact, instruction: EbpfInstruction
+) -> Iterable[LaneValue]:
     """Values of all stack bytes that a variable offset may reach."""
     for at in _reach(fact, instruction):
         cell = state.stack.get(at)
         yield world.unknown((0, 0)) if cell is None else cell.value
 
 
-def _reach(fact: RegisterFact, instruction: Instruction) -> range:
+def _reach(fact: RegisterFact, instruction: EbpfInstruction) -> range:
     low = max(fact.low + instruction.offset, -isa.STACK_SIZE)
     return range(low, min(fact.high + instruction.offset + instruction.size, 0))
 
 
-def _store(world: World, place: Place, state: State, instruction: Instruction) -> State:
+def _store(world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction) -> LaneState:
     if instruction.mode == isa.MODE_ATOMIC:
         return _atomic(world, place, state, instruction)
     fact = world.fact(place, instruction.dst)
@@ -189,12 +191,14 @@ def _store(world: World, place: Place, state: State, instruction: Instruction) -
     return state
 
 
-def blurred(world: World, place: Place, state: State) -> State:
+def blurred(world: AnalysisInput, place: Place, state: LaneState) -> LaneState:
     """State after a write that may have changed any byte of the function's stack."""
     return replace(state, stack={at: Byte(world.unknown((place[1], at)), 0, 1) for at in state.stack})
 
 
-def _stored(slot: int, state: State, fact: RegisterFact, instruction: Instruction, value: Value) -> Mapping[int, Byte]:
+def _stored(
+    slot: int, state: LaneState, fact: RegisterFact, instruction: EbpfInstruction, value: LaneValue
+) -> Mapping[int, Byte]:
     stack = dict(state.stack)
     if fact.constant is not None:
         start = fact.constant + instruction.offset
@@ -208,7 +212,7 @@ def _stored(slot: int, state: State, fact: RegisterFact, instruction: Instructio
     return stack
 
 
-def _atomic(world: World, place: Place, state: State, instruction: Instruction) -> State:
+def _atomic(world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction) -> LaneState:
     fact = world.fact(place, instruction.dst)
     if fact.kind == "stack" and fact.depth == 0:
         unknown = world.unknown((place[1], -1))
@@ -224,7 +228,7 @@ def _atomic(world: World, place: Place, state: State, instruction: Instruction) 
     return with_register(state, register, value)
 
 
-def called(world: World, place: Place, state: State, returned: Value) -> State:
+def called(world: AnalysisInput, place: Place, state: LaneState, returned: LaneValue) -> LaneState:
     """State after a call: r0 holds the result, r1 to r5 are unknown."""
     slot = place[1]
     registers = list(state.registers)
@@ -235,8 +239,8 @@ def called(world: World, place: Place, state: State, returned: Value) -> State:
 
 
 def call_helper(
-    world: World, place: Place, state: State, instruction: Instruction, *, apart: bool, scattered: bool
-) -> State:
+    world: AnalysisInput, place: Place, state: LaneState, instruction: EbpfInstruction, *, apart: bool, scattered: bool
+) -> LaneState:
     """State after a helper call.
 
     Args:
@@ -271,12 +275,12 @@ def call_helper(
 
 
 def _result_level(helper: Helper) -> Level:
-    if helper.lanes is Lanes.VARYING or helper.effect or helper.result is not Result.NUMBER:
+    if helper.lanes is Lanes.VARYING or helper.effect or helper.result is not HelperResult.NUMBER:
         return Level.LANE
     return _RESULTS.get(helper.id, Level.WARP)
 
 
-def _written(world: World, place: Place, state: State, register: int, value: Value) -> State:
+def _written(world: AnalysisInput, place: Place, state: LaneState, register: int, value: LaneValue) -> LaneState:
     fact = world.fact(place, register)
     if fact.kind == "unset":
         return blurred(world, place, state)
@@ -291,7 +295,7 @@ def _written(world: World, place: Place, state: State, register: int, value: Val
     return replace(state, stack=stack)
 
 
-def _found(world: World, place: Place, state: State) -> Value:
+def _found(world: AnalysisInput, place: Place, state: LaneState) -> LaneValue:
     """Pointer that a lookup returns."""
     name = world.fact(place, 1).map
     version = (place[1], 0)
@@ -307,10 +311,10 @@ def _found(world: World, place: Place, state: State) -> Value:
     level = world.cap(Level.LANE) if changes else key.level
     reads = key.reads | {place} if changes else key.reads
     own = max(piece.own for piece in pieces)
-    return Value(level, version, reads, own=own, place=key.level, zeros=zeros)
+    return LaneValue(level, version, reads, own=own, place=key.level, zeros=zeros)
 
 
-STEPS: Final[Mapping[int, Callable[[World, Place, State, Instruction], State]]] = MappingProxyType(
+STEPS: Final[Mapping[int, Callable[[AnalysisInput, Place, LaneState, EbpfInstruction], LaneState]]] = MappingProxyType(
     {
         isa.ALU: _alu,
         isa.ALU64: _alu,

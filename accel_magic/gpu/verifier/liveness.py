@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from accel_magic.gpu.program import isa
-from accel_magic.gpu.program.helpers import HELPERS, Arg, Result
+from accel_magic.gpu.program.helpers import HELPERS, Arg, HelperResult
 from accel_magic.gpu.verifier.cfg import END
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _addressed(cfg: Cfg) -> int:
     return found
 
 
-def _stack_before(instruction: isa.Instruction, after: int) -> int:
+def _stack_before(instruction: isa.EbpfInstruction, after: int) -> int:
     if instruction.kind == isa.LDX and instruction.src == _FRAME:
         return after | _bytes(instruction.offset, instruction.size)
     if instruction.kind in (isa.ST, isa.STX) and instruction.dst == _FRAME:
@@ -83,7 +83,7 @@ def _stack_before(instruction: isa.Instruction, after: int) -> int:
     return after
 
 
-def _takes_address(instruction: isa.Instruction) -> bool:
+def _takes_address(instruction: isa.EbpfInstruction) -> bool:
     return (
         instruction.kind == isa.ALU64
         and instruction.operation == isa.Alu.MOV
@@ -111,7 +111,7 @@ def _bytes(offset: int, size: int) -> int:
     return ((1 << size) - 1) << (offset + isa.STACK_SIZE) & _WHOLE
 
 
-def _backwards(cfg: Cfg, before_of: Callable[[isa.Instruction, int], int]) -> dict[int, int]:
+def _backwards(cfg: Cfg, before_of: Callable[[isa.EbpfInstruction, int], int]) -> dict[int, int]:
     """Propagate sets backwards until nothing changes."""
     found = dict.fromkeys(cfg.reachable, 0)
     work = deque(reversed(cfg.order))
@@ -134,12 +134,12 @@ def _backwards(cfg: Cfg, before_of: Callable[[isa.Instruction, int], int]) -> di
     return found
 
 
-def _read_before(instruction: isa.Instruction, after: int) -> int:
+def _read_before(instruction: isa.EbpfInstruction, after: int) -> int:
     reads, writes = _effects(instruction)
     return (after & ~writes) | reads
 
 
-def _decides_before(instruction: isa.Instruction, after: int, at_exit: int) -> int:
+def _decides_before(instruction: isa.EbpfInstruction, after: int, at_exit: int) -> int:
     reads, writes = _effects(instruction)
     if instruction.kind in (isa.ALU, isa.ALU64):
         return (after & ~writes) | reads if after & writes else after
@@ -150,7 +150,7 @@ def _decides_before(instruction: isa.Instruction, after: int, at_exit: int) -> i
     return (after & ~writes) | (reads & ~_numbers(instruction))
 
 
-def _numbers(instruction: isa.Instruction) -> int:
+def _numbers(instruction: isa.EbpfInstruction) -> int:
     """Helper arguments that may be any number."""
     if instruction.opcode != isa.CALL or instruction.src != isa.CALL_HELPER or instruction.imm not in HELPERS:
         return 0
@@ -158,24 +158,24 @@ def _numbers(instruction: isa.Instruction) -> int:
     return sum(1 << at for at, argument in enumerate(arguments, 1) if argument is Arg.ANY)
 
 
-def _effects(instruction: isa.Instruction) -> tuple[int, int]:
+def _effects(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     """Return the registers that an instruction reads and writes, as bits."""
     return _EFFECTS[instruction.kind](instruction)
 
 
-def _load(instruction: isa.Instruction) -> tuple[int, int]:
+def _load(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     return 1 << instruction.src, 1 << instruction.dst
 
 
-def _wide(instruction: isa.Instruction) -> tuple[int, int]:
+def _wide(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     return 0, 1 << instruction.dst
 
 
-def _store(instruction: isa.Instruction) -> tuple[int, int]:
+def _store(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     return 1 << instruction.dst, 0
 
 
-def _store_register(instruction: isa.Instruction) -> tuple[int, int]:
+def _store_register(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     reads = 1 << instruction.dst | 1 << instruction.src
     if instruction.mode != isa.MODE_ATOMIC:
         return reads, 0
@@ -184,14 +184,14 @@ def _store_register(instruction: isa.Instruction) -> tuple[int, int]:
     return reads, 1 << instruction.src if instruction.imm & isa.FETCH else 0
 
 
-def _arithmetic(instruction: isa.Instruction) -> tuple[int, int]:
+def _arithmetic(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     reads = 1 << instruction.src if instruction.from_register and instruction.operation != isa.Alu.END else 0
     if instruction.operation != isa.Alu.MOV:
         reads |= 1 << instruction.dst
     return reads, 1 << instruction.dst
 
 
-def _jump(instruction: isa.Instruction) -> tuple[int, int]:
+def _jump(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     if instruction.opcode == isa.CALL:
         return _call(instruction)
     if instruction.opcode == isa.EXIT:
@@ -201,12 +201,12 @@ def _jump(instruction: isa.Instruction) -> tuple[int, int]:
     return 1 << instruction.dst | (1 << instruction.src if instruction.from_register else 0), 0
 
 
-def _call(instruction: isa.Instruction) -> tuple[int, int]:
+def _call(instruction: isa.EbpfInstruction) -> tuple[int, int]:
     helper = HELPERS.get(instruction.imm) if instruction.src == isa.CALL_HELPER else None
     if helper is None:
         return _ARGUMENTS, _AFTER_CALL
     reads = ((1 << len(helper.arguments)) - 1) << 1
-    return reads, 0x3FF if helper.result is Result.NEVER else _AFTER_CALL
+    return reads, 0x3FF if helper.result is HelperResult.NEVER else _AFTER_CALL
 
 
 _EFFECTS = {

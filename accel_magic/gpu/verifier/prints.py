@@ -11,9 +11,9 @@ from accel_magic.gpu.verifier.findings import Breach
 
 if TYPE_CHECKING:
     from accel_magic.gpu.program.verdict import Place
-    from accel_magic.gpu.verifier.run import Run
-    from accel_magic.gpu.verifier.state import State
-    from accel_magic.gpu.verifier.values import Value
+    from accel_magic.gpu.verifier.analysis_pass import AnalysisPass
+    from accel_magic.gpu.verifier.program_state import ProgramState
+    from accel_magic.gpu.verifier.register_values import RegisterValue
 
 NUMBER: Final = 6
 """Number of the helper."""
@@ -21,7 +21,7 @@ _FIRST: Final = 3
 """Register of the first number to print."""
 
 
-def look(run: Run, state: State, place: Place) -> None:
+def look(run: AnalysisPass, state: ProgramState, place: Place) -> None:
     """Record problems with a call's format in `Run.prints`; unknown formats are accepted.
 
     The path continues in any case, because printing cannot violate memory safety.
@@ -47,7 +47,7 @@ def look(run: Run, state: State, place: Place) -> None:
         run.prints.setdefault(place, (message, "pass one number for each conversion"))
 
 
-def _text(run: Run, state: State, address: Value, size: int) -> bytes | None:
+def _text(run: AnalysisPass, state: ProgramState, address: RegisterValue, size: int) -> bytes | None:
     """Read a text up to its end or the maximum length; None if a byte is unknown."""
     found = bytearray()
     for at in range(min(size, MOST_TEXT)):

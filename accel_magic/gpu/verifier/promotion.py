@@ -19,10 +19,10 @@ from accel_magic.gpu.verifier.simt import PROMOTED, alone, shared
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.isa import EbpfInstruction
     from accel_magic.gpu.program.updates import Update
     from accel_magic.gpu.program.verdict import Place, VerifierFinding
-    from accel_magic.gpu.verifier.lanes import Value
+    from accel_magic.gpu.verifier.lane_values import LaneValue
     from accel_magic.gpu.verifier.uniformity import Uniformity
 
 
@@ -71,11 +71,11 @@ def _is_one_place(uniformity: Uniformity, load: Place, store: Place) -> bool:
     )
 
 
-def _is_aligned(pointer: Value, instruction: Instruction) -> bool:
+def _is_aligned(pointer: LaneValue, instruction: EbpfInstruction) -> bool:
     return instruction.offset % instruction.size == 0 and (1 << pointer.zeros) % instruction.size == 0
 
 
-def _instruction(uniformity: Uniformity, place: Place) -> Instruction:
+def _instruction(uniformity: Uniformity, place: Place) -> EbpfInstruction:
     instruction = uniformity.world.program.functions[place[0]].code[place[1]]
     if instruction is None:
         raise AssertionError(place)

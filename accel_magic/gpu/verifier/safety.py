@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.verifier import cfg, shape
 from accel_magic.gpu.verifier.explore import Exploration, StuckError, plan
-from accel_magic.gpu.verifier.facts import Facts, collect
 from accel_magic.gpu.verifier.findings import MOST_STEPS, RULES, finding, ordered
+from accel_magic.gpu.verifier.memory_facts import Facts, collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import MapSpec, Program
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec
     from accel_magic.gpu.program.verdict import Place, Severity, VerifierFinding
+    from accel_magic.gpu.verifier.analysis_pass import Hook
     from accel_magic.gpu.verifier.cfg import Cfg
-    from accel_magic.gpu.verifier.explore import Plan, Seen
-    from accel_magic.gpu.verifier.run import Hook
+    from accel_magic.gpu.verifier.explore import ProgramFacts, Seen
 
 _MOST_LOOPS = 8
 """Unbounded loops that are reported before the analysis gives up."""
@@ -42,7 +42,7 @@ class Safety:
     facts: Facts
 
 
-def analyse(program: Program, maps: Sequence[MapSpec], hook: Hook | None = None) -> Safety:
+def analyse(program: EbpfProgram, maps: Sequence[MapSpec], hook: Hook | None = None) -> Safety:
     """Check a program's code, then follow all its paths; `hook` calls it if it is a policy."""
     graphs = tuple(cfg.build(function) for function in program.functions)
     by_name = {spec.name: spec for spec in maps}
@@ -66,7 +66,7 @@ def analyse(program: Program, maps: Sequence[MapSpec], hook: Hook | None = None)
     return Safety(ordered(program, found), graphs, collect(program, exploration))
 
 
-def _explore(prepared: Plan) -> tuple[Exploration, list[VerifierFinding]]:
+def _explore(prepared: ProgramFacts) -> tuple[Exploration, list[VerifierFinding]]:
     """Follow all paths; each time a loop does not end, report it and start again with that loop widened."""
     found: list[VerifierFinding] = []
     widened: frozenset[Place] = frozenset()
@@ -86,7 +86,9 @@ def _explore(prepared: Plan) -> tuple[Exploration, list[VerifierFinding]]:
         widened |= {stuck.loop}
 
 
-def _try(prepared: Plan, widened: frozenset[Place], trusted: frozenset[Place]) -> tuple[Exploration, StuckError | None]:
+def _try(
+    prepared: ProgramFacts, widened: frozenset[Place], trusted: frozenset[Place]
+) -> tuple[Exploration, StuckError | None]:
     """Follow all paths fast, then precisely if that finds a breach; also return the error if a loop may not end."""
     quick = Exploration(prepared, forgetful=True, widened=widened, trusted=trusted)
     stuck = _stuck_in(quick)
@@ -101,7 +103,7 @@ def _try(prepared: Plan, widened: frozenset[Place], trusted: frozenset[Place]) -
     return precise, again
 
 
-def _may_end(prepared: Plan, place: Place, widened: frozenset[Place], trusted: frozenset[Place]) -> bool:
+def _may_end(prepared: ProgramFacts, place: Place, widened: frozenset[Place], trusted: frozenset[Place]) -> bool:
     """Whether some exit of a loop depends on a bounded number, whatever happens in the loop."""
     function, head = place
     quick = Exploration(prepared, forgetful=True, widened=widened | {place}, trusted=trusted)
@@ -114,7 +116,7 @@ def _may_end(prepared: Plan, place: Place, widened: frozenset[Place], trusted: f
     )
 
 
-def _limited(instruction: Instruction | None, seen: Sequence[Seen]) -> bool:
+def _limited(instruction: EbpfInstruction | None, seen: Sequence[Seen]) -> bool:
     """Whether a jump out of a loop compares with a constant, or with a number that has a small upper bound."""
     if instruction is None or not instruction.from_register or instruction.opcode in (isa.CALL, isa.EXIT):
         return True
@@ -133,7 +135,7 @@ def _stuck_in(exploration: Exploration) -> StuckError | None:
     return None
 
 
-def _endless(prepared: Plan, loop: Place) -> VerifierFinding:
+def _endless(prepared: ProgramFacts, loop: Place) -> VerifierFinding:
     place, head = loop
     body = next(one.body for one in prepared.graphs[place].loops if one.head == head)
     # The jump back usually has the line of the loop's condition or increment.
@@ -142,7 +144,7 @@ def _endless(prepared: Plan, loop: Place) -> VerifierFinding:
     return finding(RULES["unbounded-loop"], prepared.program, (place, back), message)
 
 
-def _mixed(program: Program, exploration: Exploration) -> Iterator[VerifierFinding]:
+def _mixed(program: EbpfProgram, exploration: Exploration) -> Iterator[VerifierFinding]:
     for place, kinds in exploration.run.pointers.items():
         if len(kinds) > 1 and (special := kinds & {"context", "object"}):
             what = "the context" if "context" in special else "an object of the driver"
@@ -150,7 +152,7 @@ def _mixed(program: Program, exploration: Exploration) -> Iterator[VerifierFindi
             yield finding(RULES["mixed-pointers"], program, place, message)
 
 
-def _unreachable(program: Program, graphs: Sequence[Cfg], severity: Severity) -> Iterator[VerifierFinding]:
+def _unreachable(program: EbpfProgram, graphs: Sequence[Cfg], severity: Severity) -> Iterator[VerifierFinding]:
     """Code that no path reaches, which the kernel refuses."""
     for place, graph in enumerate(graphs):
         for stretch in graph.unreachable:

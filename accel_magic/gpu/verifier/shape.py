@@ -13,7 +13,7 @@ from accel_magic.gpu.verifier.findings import MOST_INSTRUCTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.program.model import Function, MapSpec, Program
+    from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
     from accel_magic.gpu.verifier.cfg import Cfg
 
 _ATOMICS: Final = frozenset(
@@ -29,7 +29,7 @@ Located = tuple[int, Fault]
 
 
 def faults(
-    program: Program, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg], *, policy: bool = False
+    program: EbpfProgram, maps: Mapping[str, MapSpec], graphs: Sequence[Cfg], *, policy: bool = False
 ) -> Iterator[Located]:
     """Find faults that make a program impossible to follow.
 
@@ -49,7 +49,7 @@ def faults(
     yield from _recursion(program)
 
 
-def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int, policy: bool) -> Iterator[Fault]:
+def _of_function(function: EbpfFunction, maps: Mapping[str, MapSpec], functions: int, policy: bool) -> Iterator[Fault]:
     for slot, instruction in enumerate(function.code):
         if instruction is None:
             continue
@@ -68,21 +68,21 @@ def _of_function(function: Function, maps: Mapping[str, MapSpec], functions: int
                 yield Fault("unknown-helper", slot, f"{'a policy' if policy else 'the GPU'} has no {name}")
 
 
-def _shifts_too_far(instruction: isa.Instruction) -> bool:
+def _shifts_too_far(instruction: isa.EbpfInstruction) -> bool:
     if instruction.kind not in (isa.ALU, isa.ALU64) or instruction.from_register:
         return False
     width = 64 if instruction.kind == isa.ALU64 else 32
     return instruction.operation in (isa.Alu.LSH, isa.Alu.RSH, isa.Alu.ARSH) and not 0 <= instruction.imm < width
 
 
-def _unknown(instruction: isa.Instruction) -> str:
+def _unknown(instruction: isa.EbpfInstruction) -> str:
     if instruction.opcode == isa.CALLX:
         return "a function is called through a pointer, so it is unknown which one"
     return f"no instruction has opcode {instruction.opcode:#04x}, offset {instruction.offset} and these operands"
 
 
 def _unknown_names(
-    instruction: isa.Instruction, slot: int, maps: Mapping[str, MapSpec], functions: int
+    instruction: isa.EbpfInstruction, slot: int, maps: Mapping[str, MapSpec], functions: int
 ) -> Iterator[Fault]:
     reference = instruction.reference
     if reference is not None and reference.map not in maps:
@@ -95,37 +95,37 @@ def _unknown_names(
         yield Fault("bad-jump", slot, f"the call goes to function {instruction.imm}; the program has {functions}")
 
 
-def _writes(instruction: isa.Instruction) -> bool:
+def _writes(instruction: isa.EbpfInstruction) -> bool:
     return instruction.kind in (isa.LD, isa.LDX, isa.ALU, isa.ALU64)
 
 
-def _exists(instruction: isa.Instruction) -> bool:
+def _exists(instruction: isa.EbpfInstruction) -> bool:
     return _EXISTS[instruction.kind](instruction)
 
 
-def _wide_load(instruction: isa.Instruction) -> bool:
+def _wide_load(instruction: isa.EbpfInstruction) -> bool:
     plain = instruction.src == 0 and instruction.offset == 0
     return instruction.opcode == isa.LD_IMM64 and (
         plain or isinstance(instruction.reference, (MapReference, DataReference))
     )
 
 
-def _load(instruction: isa.Instruction) -> bool:
+def _load(instruction: isa.EbpfInstruction) -> bool:
     modes = (isa.MODE_MEM,) if instruction.size == 8 else (isa.MODE_MEM, isa.MODE_MEMSX)
     return instruction.mode in modes and instruction.imm == 0
 
 
-def _store(instruction: isa.Instruction) -> bool:
+def _store(instruction: isa.EbpfInstruction) -> bool:
     return instruction.mode == isa.MODE_MEM and instruction.src == 0
 
 
-def _store_register(instruction: isa.Instruction) -> bool:
+def _store_register(instruction: isa.EbpfInstruction) -> bool:
     if instruction.mode == isa.MODE_ATOMIC:
         return instruction.size in (4, 8) and instruction.imm in _ATOMICS
     return instruction.mode == isa.MODE_MEM and instruction.imm == 0
 
 
-def _arithmetic(instruction: isa.Instruction) -> bool:
+def _arithmetic(instruction: isa.EbpfInstruction) -> bool:
     try:
         operation = Alu(instruction.operation)
     except ValueError:
@@ -139,7 +139,7 @@ def _arithmetic(instruction: isa.Instruction) -> bool:
     return unused == 0 and instruction.offset in _variants(operation, instruction)
 
 
-def _variants(operation: Alu, instruction: isa.Instruction) -> tuple[int, ...]:
+def _variants(operation: Alu, instruction: isa.EbpfInstruction) -> tuple[int, ...]:
     """Offsets that an arithmetic instruction may have."""
     if operation in (Alu.DIV, Alu.MOD):
         return (0, 1)
@@ -148,7 +148,7 @@ def _variants(operation: Alu, instruction: isa.Instruction) -> tuple[int, ...]:
     return (0,)
 
 
-def _jump(instruction: isa.Instruction) -> bool:
+def _jump(instruction: isa.EbpfInstruction) -> bool:
     if instruction.opcode in (isa.JA, isa.JA32):
         unused = instruction.imm if instruction.opcode == isa.JA else instruction.offset
         return instruction.dst == instruction.src == unused == 0
@@ -160,7 +160,7 @@ def _jump(instruction: isa.Instruction) -> bool:
     return instruction.operation in _CONDITIONS and unused == 0
 
 
-_EXISTS: Final[Mapping[int, Callable[[isa.Instruction], bool]]] = {
+_EXISTS: Final[Mapping[int, Callable[[isa.EbpfInstruction], bool]]] = {
     isa.LD: _wide_load,
     isa.LDX: _load,
     isa.ST: _store,
@@ -172,7 +172,7 @@ _EXISTS: Final[Mapping[int, Callable[[isa.Instruction], bool]]] = {
 }
 
 
-def _recursion(program: Program) -> Iterator[Located]:
+def _recursion(program: EbpfProgram) -> Iterator[Located]:
     """Find calls that lead back to the calling function."""
     known = range(len(program.functions))
     edges = [[(slot, to) for slot, to in calls(function) if to in known] for function in program.functions]

@@ -22,22 +22,22 @@ from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import ARRAYS, HASHES
 from accel_magic.gpu.program.sections import Where, attach_of
 from accel_magic.gpu.verifier.algebra import LEADER, MISSING
+from accel_magic.gpu.verifier.analysis_input import LOOKUP, VALUES, helper_of, written_arguments
 from accel_magic.gpu.verifier.findings import VerifierRule, finding
 from accel_magic.gpu.verifier.flow import memory
-from accel_magic.gpu.verifier.lanes import Level, Own, mix, number, plain
-from accel_magic.gpu.verifier.world import LOOKUP, VALUES, helper_of, written_arguments
+from accel_magic.gpu.verifier.lane_values import Level, Own, mix, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from accel_magic.gpu.program.helpers import Helper
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.isa import EbpfInstruction
     from accel_magic.gpu.program.verdict import Place, VerifierFinding
+    from accel_magic.gpu.verifier.analysis_input import AnalysisInput
     from accel_magic.gpu.verifier.cfg import Loop
-    from accel_magic.gpu.verifier.facts import RegisterFact
-    from accel_magic.gpu.verifier.lanes import State, Value
+    from accel_magic.gpu.verifier.lane_values import LaneState, LaneValue
+    from accel_magic.gpu.verifier.memory_facts import RegisterFact
     from accel_magic.gpu.verifier.uniformity import Uniformity
-    from accel_magic.gpu.verifier.world import World
 
 
 _BARRIER: Final = 609
@@ -201,7 +201,7 @@ def _vote(uniformity: Uniformity, place: Place, helper: Helper) -> Iterator[_Rep
         yield "divergent-vote", f"not all lanes of a warp reach {helper.name}: {_reason(uniformity, place)}", "", ""
 
 
-def _is_for_whole_blocks(world: World) -> bool:
+def _is_for_whole_blocks(world: AnalysisInput) -> bool:
     try:
         attach = attach_of(world.program)
     except ProgramError:
@@ -273,13 +273,15 @@ _EFFECTS: Final[Mapping[str, Callable[[Uniformity, Place, Helper], Iterable[_Rep
 # Stores.
 
 
-def _store(uniformity: Uniformity, place: Place, instruction: Instruction) -> Iterator[_Report]:
+def _store(uniformity: Uniformity, place: Place, instruction: EbpfInstruction) -> Iterator[_Report]:
     registers = uniformity.states[place].registers
     value = registers[instruction.src] if instruction.kind == isa.STX else number(instruction.imm, (place[1], -1))
     yield from _written(uniformity, place, instruction.dst, value, fix="" if instruction.size >= 4 else _SIZE_FIX)
 
 
-def _written(uniformity: Uniformity, place: Place, register: int, value: Value, *, fix: str = "") -> Iterator[_Report]:
+def _written(
+    uniformity: Uniformity, place: Place, register: int, value: LaneValue, *, fix: str = ""
+) -> Iterator[_Report]:
     """Judge a store of a value through a register; `fix` is how to make it atomic, if it differs from the rule's."""
     world, state = uniformity.world, uniformity.states[place]
     fact = world.fact(place, register)
@@ -298,7 +300,7 @@ def _written(uniformity: Uniformity, place: Place, register: int, value: Value, 
         yield "racy-update", f"{_who(state)} store different values to {name}", "", severity
 
 
-def _who(state: State) -> str:
+def _who(state: LaneState) -> str:
     names = {
         Runners.ALL: "threads that reach this place",
         Runners.ONE_OF_WARP: "lanes of different warps",
@@ -307,7 +309,7 @@ def _who(state: State) -> str:
     return names[runners(state.pins)]
 
 
-def _reads(world: World, value: Value, name: str) -> bool:
+def _reads(world: AnalysisInput, value: LaneValue, name: str) -> bool:
     """Whether a value depends on a read of a map."""
     return any(world.map_of(place) == name for place in value.reads)
 
@@ -341,7 +343,7 @@ def alone(pins: frozenset[str], own: Own) -> bool:
     return who is Runners.ONE or own is Own.THREAD or (own is Own.BLOCK and who is Runners.ONE_OF_BLOCK)
 
 
-def shared(world: World, fact: RegisterFact) -> bool:
+def shared(world: AnalysisInput, fact: RegisterFact) -> bool:
     """Whether a pointer points to memory that all threads share."""
     return fact.kind in VALUES and not world.is_per_thread(fact.map)
 
@@ -393,7 +395,7 @@ def _exchanged(uniformity: Uniformity, at: int, loop: Loop) -> frozenset[str]:
     return frozenset(found)
 
 
-def _is_exchange(instruction: Instruction) -> bool:
+def _is_exchange(instruction: EbpfInstruction) -> bool:
     return instruction.kind == isa.STX and instruction.mode == isa.MODE_ATOMIC and instruction.imm == isa.CMPXCHG
 
 
@@ -408,7 +410,7 @@ def _is_fixed(uniformity: Uniformity, place: Place, loop: Loop) -> bool:
     return not _changes(uniformity, place[0], uniformity.states[place].registers[register], loop)
 
 
-def _changes(uniformity: Uniformity, at: int, value: Value, loop: Loop) -> bool:
+def _changes(uniformity: Uniformity, at: int, value: LaneValue, loop: Loop) -> bool:
     """Whether a value may differ between iterations; lookups of one key give the same place."""
     slot = value.version[0] if value.version[0] >= 0 else -1 - value.version[0]
     if value.constant is not None or slot not in loop.body:
@@ -420,7 +422,7 @@ def _changes(uniformity: Uniformity, at: int, value: Value, loop: Loop) -> bool:
     return any(_changes(uniformity, at, key, loop) for key in _key(uniformity, (at, slot)))
 
 
-def _key(uniformity: Uniformity, place: Place) -> tuple[Value, ...]:
+def _key(uniformity: Uniformity, place: Place) -> tuple[LaneValue, ...]:
     """Pieces of a lookup's key."""
     spec = uniformity.world.maps.get(uniformity.world.fact(place, 1).map)
     if spec is None:

@@ -9,26 +9,26 @@ from accel_magic.gpu.program.isa import STACK_SIZE, Alu
 from accel_magic.gpu.verifier.arithmetic import compute
 from accel_magic.gpu.verifier.domain import Scalar, constant, truncated, unsigned_below
 from accel_magic.gpu.verifier.findings import Breach
-from accel_magic.gpu.verifier.values import UNSET, Value, number
+from accel_magic.gpu.verifier.register_values import UNSET, RegisterValue, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Cell(NamedTuple):
+class StackCell(NamedTuple):
     """A piece of the stack written by one store."""
 
     size: int
-    value: Value
+    value: RegisterValue
 
 
-Cells = dict[int, Cell]
+Cells = dict[int, StackCell]
 """Cells by the offset of the first byte from the frame's end, -512 to -1; they do not overlap. States share the dict,
 so every change makes a new one."""
 
 
 @dataclass(slots=True)
-class Frame:
+class StackFrame:
     """One active function.
 
     Attributes:
@@ -40,7 +40,7 @@ class Frame:
     """
 
     function: int
-    registers: list[Value]
+    registers: list[RegisterValue]
     cells: Cells
     written: int = 0
 
@@ -50,13 +50,13 @@ def bytes_mask(at: int, size: int) -> int:
     return ((1 << size) - 1) << (at + STACK_SIZE)
 
 
-def _overlapping(cells: Cells, at: int, size: int) -> Iterator[tuple[int, Cell]]:
+def _overlapping(cells: Cells, at: int, size: int) -> Iterator[tuple[int, StackCell]]:
     for start, cell in cells.items():
         if start < at + size and at < start + cell.size:
             yield start, cell
 
 
-def peek(frame: Frame, at: int, size: int) -> Value:
+def peek(frame: StackFrame, at: int, size: int) -> RegisterValue:
     """Return the value of bytes; 'unset' if they are not all written, or include part of a pointer."""
     mask = bytes_mask(at, size)
     if mask & ~frame.written:
@@ -74,7 +74,7 @@ def peek(frame: Frame, at: int, size: int) -> Value:
     return number(_assembled(pieces, at, size))
 
 
-def _assembled(pieces: list[tuple[int, Cell]], at: int, size: int) -> Scalar:
+def _assembled(pieces: list[tuple[int, StackCell]], at: int, size: int) -> Scalar:
     """Assemble constants; if not all bytes are known, return any number of that size."""
     total = known = 0
     for start, piece in pieces:
@@ -92,7 +92,7 @@ def _shifted(bits: int, by: int) -> int:
     return bits << by if by >= 0 else bits >> -by
 
 
-def load(frame: Frame, at: int, size: int) -> Value:
+def load(frame: StackFrame, at: int, size: int) -> RegisterValue:
     """Read bytes as one value.
 
     Raises:
@@ -105,7 +105,7 @@ def load(frame: Frame, at: int, size: int) -> Value:
     return value
 
 
-def require_plain(frame: Frame, at: int, size: int, *, addresses: bool = False) -> None:
+def require_plain(frame: StackFrame, at: int, size: int, *, addresses: bool = False) -> None:
     """Require that bytes are written and, without `addresses`, hold no pointer.
 
     Raises:
@@ -124,26 +124,26 @@ def require_plain(frame: Frame, at: int, size: int, *, addresses: bool = False) 
             raise Breach("pointer-leak", f"the stack at r10{start:+d} holds an address but is read as plain bytes")
 
 
-def store(frame: Frame, at: int, size: int, value: Value) -> None:
+def store(frame: StackFrame, at: int, size: int, value: RegisterValue) -> None:
     """Write bytes as one value."""
     mask = bytes_mask(at, size)
     _drop(frame, at, size)
-    frame.cells = {**frame.cells, at: Cell(size, value)}
+    frame.cells = {**frame.cells, at: StackCell(size, value)}
     frame.written |= mask
 
 
-def overwrite(frame: Frame, at: int, size: int) -> None:
+def overwrite(frame: StackFrame, at: int, size: int) -> None:
     """Write unknown bytes."""
     _drop(frame, at, size)
     frame.written |= bytes_mask(at, size)
 
 
-def blur(frame: Frame, low: int, high: int) -> None:
+def blur(frame: StackFrame, low: int, high: int) -> None:
     """Forget the contents of a range in which some bytes may have been overwritten."""
     _drop(frame, low, high - low)
 
 
-def _drop(frame: Frame, at: int, size: int) -> None:
+def _drop(frame: StackFrame, at: int, size: int) -> None:
     """Forget pieces that overlap a range. All bytes of a forgotten pointer count as not written."""
     gone = dict(_overlapping(frame.cells, at, size))
     if not gone:

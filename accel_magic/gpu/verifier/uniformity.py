@@ -17,20 +17,31 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Jump
 from accel_magic.gpu.verifier.algebra import LEADER, pins
+from accel_magic.gpu.verifier.analysis_input import AnalysisInput
 from accel_magic.gpu.verifier.cfg import END
 from accel_magic.gpu.verifier.divergence import Branch, Divergence, Shape, diverge, left
 from accel_magic.gpu.verifier.flow import STEPS, blurred, call_helper, called
-from accel_magic.gpu.verifier.lanes import TOGETHER, Level, Split, State, Value, meet, merge, mix, number, plain
-from accel_magic.gpu.verifier.world import World
+from accel_magic.gpu.verifier.lane_values import (
+    TOGETHER,
+    LaneState,
+    LaneValue,
+    Level,
+    Split,
+    meet,
+    merge,
+    mix,
+    number,
+    plain,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import MapSpec, Per, Program
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec, Per
     from accel_magic.gpu.program.verdict import Place
     from accel_magic.gpu.verifier.cfg import Cfg
-    from accel_magic.gpu.verifier.facts import Facts
+    from accel_magic.gpu.verifier.memory_facts import Facts
 
 _ENTRY: Final = 1 << 30
 """Slot in the versions of values at a function's entry."""
@@ -53,9 +64,9 @@ class Uniformity:
 
     """
 
-    world: World
+    world: AnalysisInput
     cfgs: Sequence[Cfg]
-    states: Mapping[Place, State]
+    states: Mapping[Place, LaneState]
     branches: Mapping[Place, Level]
     control: Mapping[Place, Split]
     lenient: Mapping[Place, Level]
@@ -99,7 +110,7 @@ class Uniformity:
 
 
 def analyse(
-    program: Program, maps: Sequence[MapSpec], cfgs: Sequence[Cfg], facts: Facts, per: Per = "thread"
+    program: EbpfProgram, maps: Sequence[MapSpec], cfgs: Sequence[Cfg], facts: Facts, per: Per = "thread"
 ) -> Uniformity:
     """Find in which groups of threads values and control flow are the same.
 
@@ -111,7 +122,7 @@ def analyse(
         per: "warp" if only the leader of each warp runs it.
 
     """
-    world = World(program, {spec.name: spec for spec in maps}, facts, warp=per == "warp")
+    world = AnalysisInput(program, {spec.name: spec for spec in maps}, facts, warp=per == "warp")
     functions = tuple(_Function(world, place, cfg) for place, cfg in enumerate(cfgs))
     functions[0].entries[(0, -1)] = (_first_state(world), TOGETHER, Level.GRID)
     settled = any(_pass(functions) for _ in range(_ROUNDS))
@@ -128,11 +139,11 @@ def analyse(
     )
 
 
-def _first_state(world: World) -> State:
+def _first_state(world: AnalysisInput) -> LaneState:
     registers = [world.unknown((_ENTRY, at)) for at in range(11)]
     registers[1] = plain(Level.GRID, (_ENTRY, 1))
     registers[10] = plain(Level.GRID, (_ENTRY, 10))
-    return State(tuple(registers), {}, frozenset({LEADER}) if world.warp else frozenset())
+    return LaneState(tuple(registers), {}, frozenset({LEADER}) if world.warp else frozenset())
 
 
 def _pass(functions: Sequence[_Function]) -> bool:
@@ -145,16 +156,16 @@ def _pass(functions: Sequence[_Function]) -> bool:
 class _Function:
     """What is known so far about one function; it grows with each pass."""
 
-    world: World
+    world: AnalysisInput
     place: int
     cfg: Cfg
-    states: dict[int, State] = field(default_factory=dict)
-    entering: dict[int, State] = field(default_factory=dict)
-    edges: dict[tuple[int, int], State] = field(default_factory=dict)
+    states: dict[int, LaneState] = field(default_factory=dict)
+    entering: dict[int, LaneState] = field(default_factory=dict)
+    edges: dict[tuple[int, int], LaneState] = field(default_factory=dict)
     branches: dict[int, Branch] = field(default_factory=dict)
     divergence: Divergence = field(default_factory=Divergence)
-    entries: dict[Place, tuple[State, Split, Level]] = field(default_factory=dict)
-    returned: Value | None = None
+    entries: dict[Place, tuple[LaneState, Split, Level]] = field(default_factory=dict)
+    returned: LaneValue | None = None
     moved: bool = False
 
     def __post_init__(self) -> None:
@@ -196,11 +207,11 @@ class _Function:
         apart = Split(self.world.cap(Level.LANE))
         for slot, state in self.states.items():
             unknown = tuple(self.world.unknown((_ENTRY, at)) for at in range(11))
-            self.states[slot] = State(unknown, {}, frozenset())
+            self.states[slot] = LaneState(unknown, {}, frozenset())
             self.entries[(self.place, slot)] = (state, apart, apart.level)
         self.branches = {slot: Branch(apart, apart.level) for slot in self.cfg.branches}
 
-    def _state_before(self, slot: int) -> State | None:
+    def _state_before(self, slot: int) -> LaneState | None:
         """State before an instruction; None while no path reaches it.
 
         The states at a loop's back edges are merged into the state at its entry only once that has settled, so values
@@ -221,7 +232,7 @@ class _Function:
             return entering
         return meet([entering, *around, self.states[slot]], slot, split)
 
-    def _step(self, slot: int, state: State, functions: Sequence[_Function]) -> bool:
+    def _step(self, slot: int, state: LaneState, functions: Sequence[_Function]) -> bool:
         """Set the states on an instruction's edges; return whether it calls a function with a new entry state."""
         instruction = self.cfg.code[slot]
         if instruction is None:
@@ -242,7 +253,7 @@ class _Function:
             self.edges[slot, to] = left(self.shape, self.divergence, slot, to, self._refined(slot, to, after))
         return changed
 
-    def _after(self, slot: int, state: State, instruction: Instruction) -> State:
+    def _after(self, slot: int, state: LaneState, instruction: EbpfInstruction) -> LaneState:
         if instruction.opcode == isa.CALL:
             split = self.divergence.control.get(slot, TOGETHER).with_(self.entry_split())
             return call_helper(
@@ -256,7 +267,7 @@ class _Function:
         step = STEPS.get(instruction.kind)
         return state if step is None else step(self.world, (self.place, slot), state, instruction)
 
-    def _refined(self, slot: int, to: int, state: State) -> State:
+    def _refined(self, slot: int, to: int, state: LaneState) -> LaneState:
         """State on one edge of a branch."""
         instruction = self.cfg.code[slot]
         if slot not in self.cfg.branches or instruction is None:
@@ -265,13 +276,13 @@ class _Function:
         new = pins(self.world, (self.place, slot), state, instruction, taken=taken)
         return replace(state, pins=state.pins | new) if new - state.pins else state
 
-    def _enter(self, slot: int, state: State, callee: _Function) -> bool:
+    def _enter(self, slot: int, state: LaneState, callee: _Function) -> bool:
         registers = [self.world.unknown((_ENTRY, at)) for at in range(11)]
         for at in range(1, 6):
             registers[at] = replace(state.registers[at], version=(_ENTRY, at))
         registers[10] = plain(Level.GRID, (_ENTRY, 10))
         split = self.divergence.control.get(slot, TOGETHER).with_(self.entry_split())
-        entry = (State(tuple(registers), {}, state.pins), split, self.lenient(slot))
+        entry = (LaneState(tuple(registers), {}, state.pins), split, self.lenient(slot))
         changed = callee.entries.get((self.place, slot)) != entry
         callee.entries[self.place, slot] = entry
         return changed
@@ -301,7 +312,9 @@ class _Function:
         split = Split(condition.level, condition.reads)
         return Branch(split, self._lenient_level(slot, instruction, one, two, condition.level))
 
-    def _lenient_level(self, slot: int, instruction: Instruction, one: Value, two: Value, level: Level) -> Level:
+    def _lenient_level(
+        self, slot: int, instruction: EbpfInstruction, one: LaneValue, two: LaneValue, level: Level
+    ) -> Level:
         fact = self.world.fact((self.place, slot), instruction.dst)
         if fact.kind not in _NULLABLE or two.constant != 0 or instruction.operation not in (Jump.JEQ, Jump.JNE):
             return level

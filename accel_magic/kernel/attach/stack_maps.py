@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import features, own_threads, scope
-from accel_magic.kernel.load import maps as map_reading
-from accel_magic.kernel.load.maps import possible_cpus, power_of_two
-from accel_magic.kernel.stacks.choice import most_frames
-from accel_magic.kernel.stacks.table import USER, RawStacks, joined
+from accel_magic.kernel import bpf_syscalls, features, own_threads, scope
+from accel_magic.kernel.load import bpf_maps
+from accel_magic.kernel.load.bpf_maps import possible_cpus, power_of_two
+from accel_magic.kernel.stacks.stack_choice import most_frames
+from accel_magic.kernel.stacks.stack_table import USER, RawStacks, joined
 from accel_magic.kernel.symbols import Processes, notes, resolve, without_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from accel_magic.kernel.load.links import Descriptors
+    from accel_magic.kernel.load.bpf_links import Descriptors
     from accel_magic.kernel.stacks.python_names import PythonNames
-    from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.kernel.stacks.stack_table import StackTable
     from accel_magic.kernel.symbols.mapping_events import MappingEvents
 
 
@@ -57,16 +56,16 @@ def defines(frames: int) -> list[str]:
 def create(keep: Descriptors, frames: int) -> tuple[int, int]:
     """Create the table and the scratch memory for native stacks of up to `frames` frames; return their descriptors."""
     size = _stack(frames).itemsize
-    table = keep.add(map_reading.create_table("am_stacks", key=8, value=size, entries=_entries(frames)))
+    table = keep.add(bpf_maps.create_table("am_stacks", key=8, value=size, entries=_entries(frames)))
     slots = 3 * power_of_two(possible_cpus()) + USER_SLOTS
-    scratch = syscalls.map_create(syscalls.MAP_ARRAY, key=4, value=size, entries=slots, name="am_scratch")
+    scratch = bpf_syscalls.map_create(bpf_syscalls.MAP_ARRAY, key=4, value=size, entries=slots, name="am_scratch")
     return table, keep.add(scratch)
 
 
 def read(table: int, frames: int) -> RawStacks:
     """Read every stack of a table made for `frames` frames. Raises OSError if the kernel rejects the call."""
     dtype, most = _stack(frames), _words(frames)
-    content = map_reading.read(map_reading.Described(table, map_reading.HASH, _entries(frames), 8, dtype.itemsize))
+    content = bpf_maps.read(bpf_maps.OpenMap(table, bpf_maps.HASH, _entries(frames), 8, dtype.itemsize))
     keys = np.ascontiguousarray(content.keys).view(np.uint64).ravel()
     stacks = np.ascontiguousarray(content.values[:, 0]).view(dtype).ravel()
     words = np.minimum(stacks["words"], most).astype(np.int64)

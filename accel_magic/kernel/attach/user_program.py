@@ -9,25 +9,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.kernel.attach.bindings import (
+from accel_magic.kernel.attach.function_bindings import (
     RAW_TRACEPOINT,
-    Place,
+    FunctionBinding,
     attach_place,
     find_place,
     load_place,
     no_raw_tracepoint,
 )
-from accel_magic.kernel.attach.engine import attach_error
+from accel_magic.kernel.attach.kernel_engine import attach_error
 from accel_magic.kernel.bcc import compiler
-from accel_magic.kernel.load import maps as map_reading
-from accel_magic.kernel.load.links import Descriptors, Linker
+from accel_magic.kernel.load import bpf_maps
+from accel_magic.kernel.load.bpf_links import Descriptors, Linker
 from accel_magic.probes.globs import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from accel_magic.kernel.bcc.compiler import Compiled, ProgramMap
+    from accel_magic.kernel.bcc.compiler import CompiledPrograms, ProgramMap
     from accel_magic.probes.plan import Skipped
 
 _SYSCALL_ENTRY = "__x64_sys_"
@@ -46,8 +46,8 @@ class UserProgram:
     """A compiled program and the places of its functions; its maps are open until `close`."""
 
     name: str
-    compiled: Compiled
-    places: tuple[Place, ...]
+    compiled: CompiledPrograms
+    places: tuple[FunctionBinding, ...]
     notes: tuple[str, ...]
     histograms: frozenset[str]
     log2: bool
@@ -57,7 +57,7 @@ class UserProgram:
     @property
     def rings(self) -> tuple[ProgramMap, ...]:
         """Its ring buffers."""
-        return tuple(map_ for map_ in self.compiled.maps if map_.type == map_reading.RINGBUF)
+        return tuple(map_ for map_ in self.compiled.maps if map_.type == bpf_maps.RINGBUF)
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
@@ -174,14 +174,14 @@ def _without_comments(text: str) -> str:
 
 def _check_maps(maps: Sequence[ProgramMap], file: str, code: str) -> None:
     for map_ in maps:
-        if map_.type == map_reading.PERF_EVENT_ARRAY and not re.search(rf"\bBPF_PERF_ARRAY\s*\(\s*{map_.name}\b", code):
+        if map_.type == bpf_maps.PERF_EVENT_ARRAY and not re.search(rf"\bBPF_PERF_ARRAY\s*\(\s*{map_.name}\b", code):
             raise ProgramError(
                 f"{file}: {map_.name} is a BPF_PERF_OUTPUT, which is not supported",
                 why="its per-CPU buffers lose the order of events and need a wakeup each",
                 fix=f"use BPF_RINGBUF_OUTPUT({map_.name}, 64); and {map_.name}.ringbuf_output(&data, sizeof(data), 0)",
                 code="program.perf-output",
             )
-        if map_.type in (map_reading.PERF_EVENT_ARRAY, map_reading.PROG_ARRAY, map_reading.CGROUP_ARRAY):
+        if map_.type in (bpf_maps.PERF_EVENT_ARRAY, bpf_maps.PROG_ARRAY, bpf_maps.CGROUP_ARRAY):
             raise ProgramError(
                 f"{file}: the map {map_.name} is not supported",
                 why="maps for tail calls, perf counters and cgroup tests must be filled by a user-space program",
@@ -190,7 +190,9 @@ def _check_maps(maps: Sequence[ProgramMap], file: str, code: str) -> None:
             )
 
 
-def _places(file: str, functions: Sequence[str], bindings: dict[str, list[str]]) -> tuple[tuple[Place, ...], list[str]]:
+def _places(
+    file: str, functions: Sequence[str], bindings: dict[str, list[str]]
+) -> tuple[tuple[FunctionBinding, ...], list[str]]:
     for name in bindings:
         if name not in functions:
             near = suggestion(name, functions)
@@ -207,7 +209,7 @@ def _places(file: str, functions: Sequence[str], bindings: dict[str, list[str]])
             fix="add one, e.g. TRACEPOINT_PROBE(syscalls, sys_enter_openat) { ... }",
             code="program.nothing-to-attach",
         )
-    places: list[Place] = []
+    places: list[FunctionBinding] = []
     notes: list[str] = []
     for name in functions:
         specs = bindings.get(name) or own_place(name)

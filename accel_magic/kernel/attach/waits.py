@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel.load import maps as map_reading
+from accel_magic.kernel.load import bpf_maps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.kernel.attachment import Attachment, Layout
-    from accel_magic.kernel.load.links import Descriptors
+    from accel_magic.kernel.attachment import Attachment, RecordLayout
+    from accel_magic.kernel.load.bpf_links import Descriptors
     from accel_magic.probes.plan import ProbePoint
 
 MOST_WAITS: Final = 16384
@@ -43,12 +43,12 @@ VALUES: Final = (
 
 def create(keep: Descriptors) -> int:
     """Create the map, to which only programs can write; return its descriptor."""
-    return keep.add(map_reading.create_table("am_waits", key=4, value=WAIT.itemsize, entries=MOST_WAITS))
+    return keep.add(bpf_maps.create_table("am_waits", key=4, value=WAIT.itemsize, entries=MOST_WAITS))
 
 
 def under_way(table: int) -> NDArray[np.void]:
     """Read the waits that have not ended, as `WAIT`. Raises OSError if the kernel rejects the call."""
-    content = map_reading.read(map_reading.Described(table, map_reading.HASH, MOST_WAITS, 4, WAIT.itemsize))
+    content = bpf_maps.read(bpf_maps.OpenMap(table, bpf_maps.HASH, MOST_WAITS, 4, WAIT.itemsize))
     return np.ascontiguousarray(content.values[:, 0]).view(WAIT).ravel()
 
 
@@ -77,7 +77,7 @@ def completed(
     return (*rings[:ring], joined, *rings[ring + 1 :]), len(added)
 
 
-def records(waits: NDArray[np.void], point: ProbePoint, layout: Layout, end_ns: int) -> NDArray[np.void]:
+def records(waits: NDArray[np.void], point: ProbePoint, layout: RecordLayout, end_ns: int) -> NDArray[np.void]:
     """Make ring records of waits, as if they had ended at `end_ns`.
 
     Waits shorter than the point's minimum are omitted. If a filter tests the duration, all are omitted, because their

@@ -20,7 +20,7 @@ from typing import Any
 
 from accel_magic import channel
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.kernel.bcc.find import find_bcc
+from accel_magic.kernel.bcc.bcc_location import find_bcc
 
 _SERVER = Path(__file__).with_name("server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
@@ -48,7 +48,7 @@ class ProgramMap:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledPrograms:
     """Bytecode by function name, and its maps; `map_fds` translates descriptors in the code to this process's."""
 
     functions: dict[str, bytes]
@@ -65,7 +65,7 @@ class _Server:
     """A compiler process and the socket to it; `process` is None for one on another machine."""
 
     connection: socket.socket
-    process: channel.Helper | None
+    process: channel.HelperProcess | None
     where: str
     fix: str
     greeted: bool = False
@@ -234,7 +234,7 @@ def _ask(which: str, request: dict[str, str]) -> tuple[dict[str, Any], list[int]
 
 
 @lru_cache(maxsize=64)
-def compile_own(text: str) -> Compiled:
+def compile_own(text: str) -> CompiledPrograms:
     """Compile one of the engine's own programs; cached for the life of the process.
 
     Raises:
@@ -250,7 +250,7 @@ def compile_own(text: str) -> Compiled:
             fix=_FIXES.get(answer.get("code", ""), "this is a bug in accel_magic: please report it with --dry-run"),
             code=str(answer.get("code") or "compiler.own-program"),
         )
-    return Compiled({name: base64.b64decode(code) for name, code in answer["functions"].items()})
+    return CompiledPrograms({name: base64.b64decode(code) for name, code in answer["functions"].items()})
 
 
 _FIXES = {
@@ -281,7 +281,7 @@ def _with_true_lines(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def compile_user(text: str, name: str) -> Compiled:
+def compile_user(text: str, name: str) -> CompiledPrograms:
     """Compile a user's BCC program, with the running kernel's headers if installed, else with the stubs.
 
     Every call creates new maps; the caller closes their descriptors.
@@ -299,7 +299,7 @@ def compile_user(text: str, name: str) -> Compiled:
         ProgramMap(**{**description, "fd": fd, "event": tuple((field, kind) for field, kind in description["event"])})
         for description, fd in zip(answer["maps"], descriptors, strict=True)
     )
-    return Compiled(
+    return CompiledPrograms(
         {function: base64.b64decode(code) for function, code in answer["functions"].items()},
         maps,
         tuple((description["fd"], map_.fd) for description, map_ in zip(answer["maps"], maps, strict=True)),

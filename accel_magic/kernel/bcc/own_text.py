@@ -1,4 +1,4 @@
-"""Recognize texts written by `kernel/attach/source.py`: the compiler process accepts no others.
+"""Recognize texts written by `kernel/attach/plan_source.py`: the compiler process accepts no others.
 
 Uses only the standard library, because it runs under the Python that BCC was packaged for.
 

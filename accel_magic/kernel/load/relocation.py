@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProgramError
-from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import bpf_syscalls
 from accel_magic.kernel.load import shared_functions
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def load(
     joined = replace(joined, code=relocate(joined.code, descriptors))
     try:
         return shared_functions.load(kind, joined, attach_type=attach_type, name=name, licence=licence)
-    except syscalls.VerifierError as error:
+    except bpf_syscalls.VerifierError as error:
         raise ProgramError(
             f"the kernel rejected the program {name}: {error.strerror}",
             why=verdict(error.log) or "the verifier left no log",

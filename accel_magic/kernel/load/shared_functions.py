@@ -9,7 +9,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import bpf_syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,11 +91,11 @@ def load(
     Its functions are described to the kernel in BTF, which is required for loop steps.
     """
     if len(joined.starts) == 1:
-        return syscalls.prog_load(kind, joined.code, attach_type=attach_type, name=name, licence=licence)
-    types = syscalls.btf_load(description([*joined.starts]))
+        return bpf_syscalls.prog_load(kind, joined.code, attach_type=attach_type, name=name, licence=licence)
+    types = bpf_syscalls.btf_load(description([*joined.starts]))
     try:
         functions = tuple((start, _FIRST_FUNCTION + at) for at, start in enumerate(joined.starts.values()))
-        return syscalls.prog_load(
+        return bpf_syscalls.prog_load(
             kind,
             joined.code,
             attach_type=attach_type,
@@ -159,9 +159,9 @@ def has_loops() -> bool:
     """
     program = Joined(_HAS_LOOPS, {"am_loop": 0, "am_step": 8})
     try:
-        os.close(load(syscalls.PROG_KPROBE, program))
+        os.close(load(bpf_syscalls.PROG_KPROBE, program))
     except OSError as error:
-        if error.errno in syscalls.SHORTAGES:
+        if error.errno in bpf_syscalls.SHORTAGES:
             raise
         return False
     return True

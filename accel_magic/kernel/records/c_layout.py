@@ -60,7 +60,7 @@ MOST_ITEMS = 64
 
 
 @dataclass(frozen=True)
-class Field:
+class CField:
     """One column: `size` bytes at `offset`; a bit field has `bits` bits from bit `shift`."""
 
     name: str
@@ -76,7 +76,7 @@ class Field:
 class CLayout:
     """Columns of a C value of `size` bytes."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[CField, ...]
     size: int
 
     def renamed(self, names: Iterable[str]) -> CLayout:
@@ -92,7 +92,7 @@ class UnknownTypeError(ValueError):
 
 @dataclass(frozen=True)
 class _Placed:
-    fields: tuple[Field, ...]
+    fields: tuple[CField, ...]
     size: int
     alignment: int
 
@@ -119,7 +119,7 @@ def value_layout(description: Any, size: int, name: str) -> CLayout:
 
 def raw_layout(size: int, name: str) -> CLayout:
     """One column of bytes."""
-    return CLayout((Field(name, "bytes", f"V{size}", 0, size),), size)
+    return CLayout((CField(name, "bytes", f"V{size}", 0, size),), size)
 
 
 def event_layout(members: Iterable[tuple[str, str]], size: int) -> CLayout | None:
@@ -168,7 +168,7 @@ def _placed(description: Any, name: str) -> _Placed:
         return _scalar(description, name)
     _, members, form = description
     packed, union = form == "struct_packed", form == "union"
-    fields: list[Field] = []
+    fields: list[CField] = []
     bit = end = 0
     alignment = 1
     for member_name, member_type, *extra in members:
@@ -198,10 +198,10 @@ def _scalar(c_type: str, name: str) -> _Placed:
         raise UnknownTypeError(c_type)
     kind, code = _SCALARS[known]
     size = int(code[1:])
-    return _Placed((Field(name, kind, code, 0, size),), size, size)  # type: ignore[arg-type]
+    return _Placed((CField(name, kind, code, 0, size),), size, size)  # type: ignore[arg-type]
 
 
-def _bit_field(unit: Field, bit: int, bits: int) -> tuple[int, Field]:
+def _bit_field(unit: CField, bit: int, bits: int) -> tuple[int, CField]:
     """Place a bit field as on x86-64: it never crosses a boundary of its type."""
     width = 8 * unit.size
     if bit % width + bits > width:
@@ -215,10 +215,10 @@ def _array(one: _Placed, name: str, dimensions: list[int]) -> _Placed:
     size = count * one.size
     scalar = one.fields[0] if len(one.fields) == 1 and one.fields[0].offset == 0 else None
     if scalar is not None and scalar.kind == "integer" and scalar.type == "i1" and len(dimensions) == 1:
-        return _Placed((Field(name, "text", f"S{count}", 0, count),), size, one.alignment)
+        return _Placed((CField(name, "text", f"S{count}", 0, count),), size, one.alignment)
     too_long = count * len(one.fields) > MOST_ITEMS
     if too_long or (scalar is not None and scalar.kind == "integer" and scalar.size == 1):
-        return _Placed((Field(name, "bytes", f"V{size}", 0, size),), size, one.alignment)
+        return _Placed((CField(name, "bytes", f"V{size}", 0, size),), size, one.alignment)
     fields = []
     for number, index in enumerate(np.ndindex(*dimensions)):
         suffix = "_".join(map(str, index))
@@ -244,7 +244,7 @@ def columns(table: NDArray[np.uint8], layout: CLayout) -> Iterator[tuple[str, pd
         yield field.name, pd.Series(_decode(table[:, field.offset : field.offset + field.size], field))
 
 
-def _decode(cells: NDArray[np.uint8], field: Field) -> Any:
+def _decode(cells: NDArray[np.uint8], field: CField) -> Any:
     cells = np.ascontiguousarray(cells)
     rows = len(cells)
     if field.kind == "text":

@@ -18,7 +18,7 @@ _BUSY_BIT = np.uint32(1 << 31)
 _STRETCH = 16384
 
 
-class Ring:
+class RecordRing:
     """One BPF ring buffer whose records all have the same size.
 
     Args:
@@ -78,7 +78,7 @@ _WINDOW = 1024
 _HOP_WORDS = 1 << 15
 
 
-class MixedRing(Ring):
+class MixedRing(RecordRing):
     """One ring buffer of a user's program; `drain` copies its records with the ring buffer's headers."""
 
     def __init__(self, fd: int, size: int) -> None:

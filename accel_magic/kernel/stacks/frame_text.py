@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 
 PYTHON: Final = "py::"
 
@@ -18,20 +18,20 @@ INLINED: Final = "[inlined]"
 
 
 _SUFFIXES: Final = {
-    "_[k]": (Kind.KERNEL, ""),
-    "_[j]": (Kind.NATIVE, JIT),
-    "_[i]": (Kind.NATIVE, INLINED),
-    "_[G]": (Kind.GPU_SOURCE, ""),
-    "_[g]": (Kind.GPU_INSTRUCTION, ""),
+    "_[k]": (FrameKind.KERNEL, ""),
+    "_[j]": (FrameKind.NATIVE, JIT),
+    "_[i]": (FrameKind.NATIVE, INLINED),
+    "_[G]": (FrameKind.GPU_SOURCE, ""),
+    "_[g]": (FrameKind.GPU_INSTRUCTION, ""),
 }
 
 
 _MARKS: Final = {
-    Kind.KERNEL: "_[k]",
-    Kind.GPU_SOURCE: "_[G]",
-    Kind.GPU_KERNEL: "_[G]",
-    Kind.GPU_INSTRUCTION: "_[g]",
-    Kind.STALL: "_[g]",
+    FrameKind.KERNEL: "_[k]",
+    FrameKind.GPU_SOURCE: "_[G]",
+    FrameKind.GPU_KERNEL: "_[G]",
+    FrameKind.GPU_INSTRUCTION: "_[g]",
+    FrameKind.STALL: "_[g]",
 }
 
 
@@ -54,25 +54,25 @@ _LINE_NUMBER: Final = re.compile(r":([0-9]{1,9})\)\Z")
 def text_of(frame: Frame) -> str:
     """Format a frame for a folded stack."""
     name = frame.name
-    if frame.kind == Kind.PYTHON:
+    if frame.kind == FrameKind.PYTHON:
         place = f"{frame.module}:{frame.line}" if frame.line else frame.module
         name = f"{PYTHON}{name} ({place})" if place else f"{PYTHON}{name}"
-    mark = _MARKS.get(frame.kind) or (MODULE_MARKS.get(frame.module, "") if frame.kind == Kind.NATIVE else "")
+    mark = _MARKS.get(frame.kind) or (MODULE_MARKS.get(frame.module, "") if frame.kind == FrameKind.NATIVE else "")
     return escaped(name) + mark
 
 
 def frame_of(text: str) -> Frame:
     """Parse a frame of a folded stack."""
     if text == "-":
-        return Frame("-", Kind.SEPARATOR)
-    kind, module = _SUFFIXES.get(text[-4:], (Kind.NATIVE, ""))
+        return Frame("-", FrameKind.SEPARATOR)
+    kind, module = _SUFFIXES.get(text[-4:], (FrameKind.NATIVE, ""))
     name = unescaped(text[:-4] if text[-4:] in _SUFFIXES else text)
     if text[-4:] in _SUFFIXES:
         return Frame(name, kind, module)
     if name.startswith(PYTHON):
         return _python(name.removeprefix(PYTHON))
     placed = _placed(name)
-    return placed if placed is not None and placed.module.endswith(".py") else Frame(name, Kind.NATIVE)
+    return placed if placed is not None and placed.module.endswith(".py") else Frame(name, FrameKind.NATIVE)
 
 
 def _python(text: str) -> Frame:
@@ -80,8 +80,8 @@ def _python(text: str) -> Frame:
         return placed
     start = text.find(" (")
     if 0 <= start < len(text) - 3 and text.endswith(")"):
-        return Frame(text[:start], Kind.PYTHON, text[start + 2 : -1])
-    return Frame(text, Kind.PYTHON)
+        return Frame(text[:start], FrameKind.PYTHON, text[start + 2 : -1])
+    return Frame(text, FrameKind.PYTHON)
 
 
 def _placed(text: str) -> Frame | None:
@@ -89,7 +89,7 @@ def _placed(text: str) -> Frame | None:
     start, found = text.find(" ("), _LINE_NUMBER.search(text)
     if found is None or not 0 <= start < found.start() - 2:
         return None
-    return Frame(text[:start], Kind.PYTHON, text[start + 2 : found.start()], int(found[1]))
+    return Frame(text[:start], FrameKind.PYTHON, text[start + 2 : found.start()], int(found[1]))
 
 
 def escaped(name: str) -> str:

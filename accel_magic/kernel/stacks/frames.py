@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Kind of a frame, which determines its color in figures."""
 
     OTHER = 0
@@ -34,9 +34,9 @@ class Kind(IntEnum):
     """A task that a library or Python code marked; contains what happened during it."""
 
 
-def kind_of_call(probe: str) -> Kind:
+def kind_of_call(probe: str) -> FrameKind:
     """Kind of the frame of a call that is measured by a probe of a kind, such as "uprobe"."""
-    return Kind.TASK if probe == "itt" else Kind.DRIVER
+    return FrameKind.TASK if probe == "itt" else FrameKind.DRIVER
 
 
 class Frame(NamedTuple):
@@ -51,7 +51,7 @@ class Frame(NamedTuple):
     """
 
     name: str
-    kind: Kind = Kind.OTHER
+    kind: FrameKind = FrameKind.OTHER
     module: str = ""
     line: int = 0
 

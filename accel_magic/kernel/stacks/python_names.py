@@ -20,21 +20,21 @@ import numpy as np
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import own_memory
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.stacks.python_layout import MOST_FRAMES, layout
-from accel_magic.kernel.stacks.table import PYTHON, RawStacks
+from accel_magic.kernel.stacks.stack_table import PYTHON, RawStacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-GONE: Final = Frame("[code object gone]", Kind.PYTHON)
+GONE: Final = Frame("[code object gone]", FrameKind.PYTHON)
 """A function whose code was freed before its name was read."""
 _CUTS = {
-    1: Frame(f"[callers beyond {MOST_FRAMES} frames]", Kind.PYTHON),
-    2: Frame("[callers in memory that cannot be read]", Kind.PYTHON),
-    3: Frame("[callers not known at this moment]", Kind.PYTHON),
+    1: Frame(f"[callers beyond {MOST_FRAMES} frames]", FrameKind.PYTHON),
+    2: Frame("[callers in memory that cannot be read]", FrameKind.PYTHON),
+    3: Frame("[callers not known at this moment]", FrameKind.PYTHON),
 }
 """Why a stack is incomplete: AM_PY_CUT_* of bpf/kernel/python_walk.h."""
 _LENGTH_AT, _STATE_AT = 16, 32
@@ -239,7 +239,7 @@ class PythonNames:
             return GONE
         instruction = second & 0xFFFFFFFF
         line = code.line(instruction - (instruction >> 31 << 32))
-        return Frame(code.name, Kind.PYTHON, code.filename, line)
+        return Frame(code.name, FrameKind.PYTHON, code.filename, line)
 
     def _code(self, address: int, first_line: int) -> _Code | None:
         code = self._codes.get((address, first_line))

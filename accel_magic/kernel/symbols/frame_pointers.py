@@ -14,13 +14,13 @@ import numpy as np
 from accel_magic import foreign_files
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.stacks.interleave import is_interpreter
-from accel_magic.kernel.stacks.table import USER
+from accel_magic.kernel.stacks.stack_table import USER
 from accel_magic.kernel.symbols import functions, mappings
 from accel_magic.kernel.symbols.lookup import ROOTS
 from accel_magic.probes.elf import identity
 
 if TYPE_CHECKING:
-    from accel_magic.kernel.stacks.table import StackTable
+    from accel_magic.kernel.stacks.stack_table import StackTable
 
 _OPTION: Final = "-fno-omit-frame-pointer"
 _SET: Final = np.frombuffer(b"\x48\x89\xe5", np.uint8)

@@ -23,7 +23,7 @@ _LAST: Final = 2**64 - 1
 
 
 @dataclass(frozen=True)
-class KernelFunctions:
+class KernelSymbols:
     """F functions sorted by address.
 
     Attributes:
@@ -48,7 +48,7 @@ class KernelFunctions:
         return self.lines[function].split()[2].decode(errors="replace"), self.modules[function].decode()
 
 
-def functions(root: Path = _ROOT) -> KernelFunctions:
+def functions(root: Path = _ROOT) -> KernelSymbols:
     """Functions of the kernel; cached until a module is loaded or removed. Empty if the kernel hides their addresses.
 
     Args:
@@ -61,7 +61,7 @@ def functions(root: Path = _ROOT) -> KernelFunctions:
 
 
 @lru_cache(maxsize=2)
-def _functions(root: Path, _boot: bytes, _loaded: tuple[bytes, ...]) -> KernelFunctions:
+def _functions(root: Path, _boot: bytes, _loaded: tuple[bytes, ...]) -> KernelSymbols:
     lines = [line for line in _read(root / "proc/kallsyms").splitlines() if line[17:18] in _CODE]
     addresses = np.frombuffer(bytes.fromhex("".join(line[:16].decode() for line in lines)), ">u8").astype(np.uint64)
     modules = [line[line.rindex(b"[") + 1 : -1] if line.endswith(b"]") else b"" for line in lines]
@@ -76,7 +76,7 @@ def _functions(root: Path, _boot: bytes, _loaded: tuple[bytes, ...]) -> KernelFu
     # A function ends at the next one, but at the latest at the end of its module.
     bounds = np.array([limits.get(module, 0) for module in own], np.uint64)
     following = np.append(starts[1:], np.uint64(_LAST))[: len(starts)]
-    return KernelFunctions(starts, np.minimum(following, bounds), tuple(lines[at] for at in chosen), own)
+    return KernelSymbols(starts, np.minimum(following, bounds), tuple(lines[at] for at in chosen), own)
 
 
 def _read(path: Path) -> bytes:

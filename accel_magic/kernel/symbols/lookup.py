@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.symbols import functions, kallsyms
 from accel_magic.kernel.symbols import mappings as jit
 from accel_magic.kernel.symbols.mappings import DELETED
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from accel_magic.kernel.symbols.mappings import Compiled, Mappings
 
 
-HIDDEN: Final = Frame("[kernel]", Kind.KERNEL)
+HIDDEN: Final = Frame("[kernel]", FrameKind.KERNEL)
 """A function of a kernel that hides its functions' addresses."""
-UNKNOWN: Final = Frame("[unknown code]", Kind.NATIVE)
+UNKNOWN: Final = Frame("[unknown code]", FrameKind.NATIVE)
 """Code that was unmapped before the end of the trace, or not code."""
-COMPILED: Final = Frame("[compiled code]", Kind.NATIVE)
+COMPILED: Final = Frame("[compiled code]", FrameKind.NATIVE)
 """Code generated at run time by a compiler that does not write a perf map."""
 ROOTS: Final = frozenset(
     {
@@ -73,9 +73,9 @@ def kernel_frames(addresses: NDArray[np.uint64], frames: Frames) -> NDArray[np.i
 
     def frame(function: int, address: int) -> Frame:
         if function < 0:
-            return Frame(f"{address:#x}", Kind.KERNEL) if len(known.starts) else HIDDEN
+            return Frame(f"{address:#x}", FrameKind.KERNEL) if len(known.starts) else HIDDEN
         name, module = known.name(function)
-        return Frame(name, Kind.KERNEL, module)
+        return Frame(name, FrameKind.KERNEL, module)
 
     return _numbered(known.at(addresses), addresses, lambda *place: frames.number(frame(*place)))
 
@@ -112,7 +112,7 @@ def _in_mapping(
 
     def number(function: int, address: int) -> int:
         text = known.name(function) if function >= 0 else _offset_text(module, address)
-        return frames.number(Frame(text, Kind.NATIVE, module))
+        return frames.number(Frame(text, FrameKind.NATIVE, module))
 
     return _numbered(known.at(places), labels, number)
 
@@ -125,8 +125,8 @@ def _without_file(
 
     def number(function: int, offset: int) -> int:
         if function >= 0:
-            return frames.number(Frame(known.name(function), Kind.NATIVE))
-        return frames.number(Frame(_offset_text(module, offset), Kind.NATIVE, module) if in_file else COMPILED)
+            return frames.number(Frame(known.name(function), FrameKind.NATIVE))
+        return frames.number(Frame(_offset_text(module, offset), FrameKind.NATIVE, module) if in_file else COMPILED)
 
     return _numbered(known.at(addresses), offsets if in_file else np.zeros_like(offsets), number)
 

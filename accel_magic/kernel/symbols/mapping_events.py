@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from accel_magic.errors import ProbeError
-from accel_magic.kernel import bpf as syscalls
-from accel_magic.kernel import scope
-from accel_magic.kernel.load.links import Descriptors
-from accel_magic.kernel.load.maps import online_cpus
+from accel_magic.kernel import bpf_syscalls, scope
+from accel_magic.kernel.load.bpf_links import Descriptors
+from accel_magic.kernel.load.bpf_maps import online_cpus
 from accel_magic.kernel.symbols import mappings
 from accel_magic.kernel.symbols.mappings import Mappings
 
@@ -147,7 +146,7 @@ class MappingEvents:
         cpus = online_cpus()
         size = max(min(_ALL_RINGS // len(cpus), _LARGEST_RING), mmap.PAGESIZE)
         for cpu in sorted(cpus):
-            descriptor = self._descriptors.add(syscalls.perf_mappings(cpu, pid))
+            descriptor = self._descriptors.add(bpf_syscalls.perf_mappings(cpu, pid))
             self._rings.append(_Ring(descriptor, 1 << size.bit_length() - 1))
 
     def drain(self) -> None:

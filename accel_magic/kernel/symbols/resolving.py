@@ -11,9 +11,9 @@ import numpy as np
 
 from accel_magic.demangle import function_name, learn
 from accel_magic.kernel import scope
-from accel_magic.kernel.stacks.choice import most_frames
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, StackTable
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.kernel.stacks.stack_choice import most_frames
+from accel_magic.kernel.stacks.stack_table import KERNEL, PYTHON, USER, StackTable
 from accel_magic.kernel.symbols.lookup import (
     COMPILED,
     DROPPED,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.kernel.stacks.table import RawStacks
+    from accel_magic.kernel.stacks.stack_table import RawStacks
 
-GONE: Final = Frame("[process gone]", Kind.NATIVE)
-_NAMELESS: Final = Frame("[Python]", Kind.PYTHON)
+GONE: Final = Frame("[process gone]", FrameKind.NATIVE)
+_NAMELESS: Final = Frame("[Python]", FrameKind.PYTHON)
 _MACHINERY: Final = re.compile(
     r"(bpf_prog_\w+|_*bpf_trace_run\w*|__bpf_trace_\w+|__traceiter_\w+|_*bpf_get_stack\w*|_*bpf_prog_\w*|trace_call_bpf"
     r"|perf_(trace|tp|syscall|call|swevent|event|fetch|bp|ftrace)_\w+|_*perf_event_\w+|_*perf_sw_event\w*"
@@ -46,7 +46,7 @@ _MACHINERY: Final = re.compile(
 """Functions between the probed code and the BPF program."""
 _MACHINERY_DEPTH: Final = 16
 _WORDS_OF_PYTHON: Final = 2
-_SHOWN: Final = {KERNEL: Kind.KERNEL, USER: Kind.NATIVE}
+_SHOWN: Final = {KERNEL: FrameKind.KERNEL, USER: FrameKind.NATIVE}
 _KERNEL_ROOTS: Final = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "entry_SYSCALL_64", "ret_from_fork", "ret_from_fork_asm", "common_startup_64"}
 )
@@ -218,11 +218,11 @@ def _cut(
 
 def _named(numbers: NDArray[np.int64], frames: Sequence[Frame]) -> tuple[NDArray[np.int64], Sequence[Frame]]:
     """Replace native symbols by function names, in bulk; several symbols may have the same name."""
-    learn(frame.name for frame in frames if frame.kind == Kind.NATIVE)
+    learn(frame.name for frame in frames if frame.kind == FrameKind.NATIVE)
     named = Frames()
     renumbered = np.array(
         [
-            named.number(frame._replace(name=function_name(frame.name)) if frame.kind == Kind.NATIVE else frame)
+            named.number(frame._replace(name=function_name(frame.name)) if frame.kind == FrameKind.NATIVE else frame)
             for frame in frames
         ],
         np.int64,

@@ -261,7 +261,7 @@ class Accelerator(Closing):
         self._call(uapi.TIMESLICE, asked)
         return int(asked.timeslice_us)
 
-    def _take(self, call: uapi.Call, dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
+    def _take(self, call: uapi.AcceleratorIoctl, dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
         parts: list[NDArray[Any]] = []
         lost = 0
         while not parts or len(parts[-1]):
@@ -272,7 +272,7 @@ class Accelerator(Closing):
             lost = int(asked.lost)
         return np.concatenate(parts), lost
 
-    def _call(self, call: uapi.Call, argument: ctypes.Structure) -> None:
+    def _call(self, call: uapi.AcceleratorIoctl, argument: ctypes.Structure) -> None:
         while _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)):
             error = ctypes.get_errno()
             if error == errno.EINTR:

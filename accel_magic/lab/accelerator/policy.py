@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from accel_magic.closing import Closing
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.lab.accelerator.programs import NAME
+from accel_magic.lab.accelerator.accelerator_programs import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -183,13 +183,13 @@ def attached(
         values: By map: key -> value, set before it is attached.
 
     """
-    from accel_magic.kernel import bpf
+    from accel_magic.kernel import bpf_syscalls
 
     policy = AttachedPolicy(content, name)
     try:
         for table, entries in (values or {}).items():
             for key, value in entries.items():
-                bpf.map_update(policy.maps[table], key, value)
+                bpf_syscalls.map_update(policy.maps[table], key, value)
         policy.attach()
     except BaseException:
         policy.close()

@@ -15,8 +15,8 @@ import numpy as np
 from accel_magic.closing import Closing
 from accel_magic.errors import MachineError
 from accel_magic.lab.accelerator import uapi
+from accel_magic.lab.accelerator.accelerator_programs import TENANT
 from accel_magic.lab.accelerator.device import find
-from accel_magic.lab.accelerator.programs import TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ _TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True)
-class Work:
+class TenantWork:
     """What a tenant does in a run.
 
     Attributes:
@@ -98,7 +98,7 @@ class TenantProcess(Closing):
             if stream:
                 stream.close()
 
-    def begin(self, work: Work, start_ns: int, duration_ns: int) -> None:
+    def begin(self, work: TenantWork, start_ns: int, duration_ns: int) -> None:
         """Tell it what to do; times are those of CLOCK_MONOTONIC."""
         times = np.ascontiguousarray(work.times_ns + start_ns, np.uint64)
         request = _REQUEST.pack(start_ns + duration_ns, work.work_us, int(work.again), len(times))
@@ -126,7 +126,9 @@ class TenantProcess(Closing):
         )
 
 
-def run(tenants: Sequence[TenantProcess], work: Sequence[Work], duration_ns: int) -> tuple[int, list[NDArray[Any]]]:
+def run(
+    tenants: Sequence[TenantProcess], work: Sequence[TenantWork], duration_ns: int
+) -> tuple[int, list[NDArray[Any]]]:
     """Have tenants work at the same time.
 
     Returns:

@@ -136,15 +136,15 @@ class Wait(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Call:
+class AcceleratorIoctl:
     """An ioctl: its name and its request number."""
 
     name: str
     request: int
 
 
-def _call(name: str, number: int, argument: type[ctypes.Structure], *, reads: bool, writes: bool) -> Call:
-    return Call(name, (2 * writes + reads) << 30 | ctypes.sizeof(argument) << 16 | ord("d") << 8 | number)
+def _call(name: str, number: int, argument: type[ctypes.Structure], *, reads: bool, writes: bool) -> AcceleratorIoctl:
+    return AcceleratorIoctl(name, (2 * writes + reads) << 30 | ctypes.sizeof(argument) << 16 | ord("d") << 8 | number)
 
 
 MEMORY = _call("MEMORY", 0x40, NewMemory, reads=True, writes=False)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TextIO
 
 from accel_magic.errors import AccelMagicError, MachineError
-from accel_magic.lab.device.faults import Faults
+from accel_magic.lab.device.fault_injection import Faults
 from accel_magic.lab.device.log import Log
-from accel_magic.lab.device.npu import JOB_US, Npu
+from accel_magic.lab.device.npu_device import JOB_US, EmulatedNpu
 from accel_magic.lab.device.statistics import Statistics
-from accel_magic.lab.device.vfio_user import PATIENCE_S, Server
+from accel_magic.lab.device.vfio_user import PATIENCE_S, DeviceServer
 
 PR_SET_PDEATHSIG = 1
 
@@ -96,7 +96,7 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def serve(listener: socket.socket, server: Server, stop: int) -> None:
+def serve(listener: socket.socket, server: DeviceServer, stop: int) -> None:
     """Serve one client until it disconnects, or until the descriptor `stop` becomes readable.
 
     A connection that closes without sending anything was only a check for a listener, and does not count as a client.
@@ -111,7 +111,7 @@ def serve(listener: socket.socket, server: Server, stop: int) -> None:
             served = _serve_connection(connection, server, stop)
 
 
-def _serve_connection(connection: socket.socket, server: Server, stop: int) -> bool:
+def _serve_connection(connection: socket.socket, server: DeviceServer, stop: int) -> bool:
     timers, models = server.npu.timers, server.npu.models
     served = False
     while True:
@@ -164,8 +164,10 @@ def run(parsed: argparse.Namespace) -> None:
         listener = stack.enter_context(listen(parsed.socket))
         stack.callback(lambda: Path(parsed.socket).unlink(missing_ok=True))
         die_with_parent()
-        server = Server(
-            lambda interrupt: Npu(interrupt, job_us=parsed.job_us, faults=faults, statistics=statistics, log=events),
+        server = DeviceServer(
+            lambda interrupt: EmulatedNpu(
+                interrupt, job_us=parsed.job_us, faults=faults, statistics=statistics, log=events
+            ),
             events,
         )
         try:

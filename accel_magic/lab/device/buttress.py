@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import registers as reg
+from accel_magic.lab.device import npu_registers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,28 +17,36 @@ if TYPE_CHECKING:
 MIN_RATIO, EFFICIENT_RATIO, MAX_RATIO = 0x0E, 0x14, 0x2A
 
 _FUSES = {
-    reg.FMIN_FUSE: MIN_RATIO | EFFICIENT_RATIO << 8,
-    reg.FMAX_FUSE: MAX_RATIO,
-    reg.TILE_FUSE: 1,
+    npu_registers.FMIN_FUSE: MIN_RATIO | EFFICIENT_RATIO << 8,
+    npu_registers.FMAX_FUSE: MAX_RATIO,
+    npu_registers.TILE_FUSE: 1,
 }
-_PLAIN = frozenset({reg.WP_REQ_PAYLOAD0, reg.WP_REQ_PAYLOAD1, reg.WP_REQ_PAYLOAD2, reg.LOCAL_INT_MASK, reg.PLL_ENABLE})
+_PLAIN = frozenset(
+    {
+        npu_registers.WP_REQ_PAYLOAD0,
+        npu_registers.WP_REQ_PAYLOAD1,
+        npu_registers.WP_REQ_PAYLOAD2,
+        npu_registers.LOCAL_INT_MASK,
+        npu_registers.PLL_ENABLE,
+    }
+)
 # Errors are never reported, so these registers, which the driver reads and clears, are always zero.
 _ZERO = frozenset(
     {
-        reg.INTERRUPT_TYPE,
-        reg.INTERRUPT_STAT,
-        reg.WP_REQ_CMD,
-        reg.WP_DOWNLOAD,
-        reg.VPU_IP_RESET,
-        reg.VPU_TELEMETRY_OFFSET,
-        reg.VPU_TELEMETRY_SIZE,
-        reg.VPU_TELEMETRY_ENABLE,
-        reg.ATS_ERR_LOG_0,
-        reg.ATS_ERR_LOG_1,
-        reg.ATS_ERR_CLEAR,
-        reg.UFI_ERR_LOG,
-        reg.UFI_ERR_CLEAR,
-        reg.LNL_VPU_STATUS,
+        npu_registers.INTERRUPT_TYPE,
+        npu_registers.INTERRUPT_STAT,
+        npu_registers.WP_REQ_CMD,
+        npu_registers.WP_DOWNLOAD,
+        npu_registers.VPU_IP_RESET,
+        npu_registers.VPU_TELEMETRY_OFFSET,
+        npu_registers.VPU_TELEMETRY_SIZE,
+        npu_registers.VPU_TELEMETRY_ENABLE,
+        npu_registers.ATS_ERR_LOG_0,
+        npu_registers.ATS_ERR_LOG_1,
+        npu_registers.ATS_ERR_CLEAR,
+        npu_registers.UFI_ERR_LOG,
+        npu_registers.UFI_ERR_CLEAR,
+        npu_registers.LNL_VPU_STATUS,
     }
 )
 
@@ -69,18 +77,19 @@ class Buttress:
         self.ratio = 0
         self.masked = True
         self._computed: dict[int, Callable[[], int]] = {
-            reg.CURRENT_PLL: lambda: self.ratio,
-            reg.PLL_STATUS: lambda: reg.PLL_LOCKED if self.ratio else 0,
-            reg.VPU_STATUS: lambda: (
-                (reg.STATUS_READY if self.ratio else 0) | (reg.STATUS_IDLE if self._is_idle() else 0)
+            npu_registers.CURRENT_PLL: lambda: self.ratio,
+            npu_registers.PLL_STATUS: lambda: npu_registers.PLL_LOCKED if self.ratio else 0,
+            npu_registers.VPU_STATUS: lambda: (
+                (npu_registers.STATUS_READY if self.ratio else 0)
+                | (npu_registers.STATUS_IDLE if self._is_idle() else 0)
             ),
-            reg.GLOBAL_INT_MASK: lambda: int(self.masked),
+            npu_registers.GLOBAL_INT_MASK: lambda: int(self.masked),
         }
         self.reset()
 
     def reset(self) -> None:
         """Restore the power-on state: no clock, interrupts masked."""
-        self._registers = {reg.LOCAL_INT_MASK: 0xFFFFFFFF, reg.VPU_D0I3_CONTROL: 0}
+        self._registers = {npu_registers.LOCAL_INT_MASK: 0xFFFFFFFF, npu_registers.VPU_D0I3_CONTROL: 0}
         self.ratio = 0
         self.masked = True
 
@@ -88,7 +97,7 @@ class Buttress:
         """Read a 32-bit register."""
         if offset in self._computed:
             return self._computed[offset]()
-        if offset in _PLAIN or offset == reg.VPU_D0I3_CONTROL:
+        if offset in _PLAIN or offset == npu_registers.VPU_D0I3_CONTROL:
             return self._registers.get(offset, 0)
         if offset not in _ZERO and offset not in _FUSES:
             self._on_unknown(offset)
@@ -96,19 +105,19 @@ class Buttress:
 
     def write(self, offset: int, value: int) -> None:
         """Write a 32-bit register."""
-        if offset == reg.WP_REQ_CMD:
-            if value & reg.WP_SEND:
+        if offset == npu_registers.WP_REQ_CMD:
+            if value & npu_registers.WP_SEND:
                 # The work point is the requested frequency; 0 turns the NPU's clock off.
-                self.ratio = self._registers.get(reg.WP_REQ_PAYLOAD1, 0) & reg.RATIO_MASK
-        elif offset == reg.VPU_IP_RESET:
-            if value & reg.IP_RESET_TRIGGER:
+                self.ratio = self._registers.get(npu_registers.WP_REQ_PAYLOAD1, 0) & npu_registers.RATIO_MASK
+        elif offset == npu_registers.VPU_IP_RESET:
+            if value & npu_registers.IP_RESET_TRIGGER:
                 self._on_ip_reset()
-        elif offset == reg.GLOBAL_INT_MASK:
+        elif offset == npu_registers.GLOBAL_INT_MASK:
             self.masked = bool(value & 1)
             if not self.masked:
                 self._on_unmask()
-        elif offset == reg.VPU_D0I3_CONTROL:
-            self._registers[offset] = value & ~reg.D0I3_IN_PROGRESS
+        elif offset == npu_registers.VPU_D0I3_CONTROL:
+            self._registers[offset] = value & ~npu_registers.D0I3_IN_PROGRESS
         elif offset in _PLAIN:
             self._registers[offset] = value
         elif offset not in _ZERO and offset not in _FUSES and offset not in self._computed:

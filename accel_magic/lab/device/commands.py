@@ -12,10 +12,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.lab.device import messages as jsm
+from accel_magic.lab.device import jsm_messages
 from accel_magic.lab.device.guest_fault import GuestFault
 from accel_magic.lab.device.models import LARGEST as LARGEST_MODEL
-from accel_magic.lab.device.models import MOST_MODELS, Models, Request
+from accel_magic.lab.device.models import MOST_MODELS, ModelRequest, Models
 from accel_magic.lab.models import protocol
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Command:
 
 
 @dataclass
-class Work:
+class JobWork:
     """The commands of a job that are still to be executed.
 
     Attributes:
@@ -204,7 +204,7 @@ class Commands:
         self._guard = guard
         self._sizes: dict[int, Sizes] = {}
         self._answers: dict[int, tuple[int, bytes] | None] = {}
-        self._awaiting: list[Work] = []
+        self._awaiting: list[JobWork] = []
 
     def read(self, address: int, ssid: int) -> deque[Command] | None:
         """The commands of a command buffer; None if it has none.
@@ -215,13 +215,13 @@ class Commands:
         """
         return parse(lambda at, size: self._mmu.read(at, size, ssid), address)
 
-    def run(self, commands: deque[Command], ssid: int, done: Callable[[int], None]) -> Work:
+    def run(self, commands: deque[Command], ssid: int, done: Callable[[int], None]) -> JobWork:
         """Execute commands; calls `done` with the job's status, now or later."""
-        work = Work(ssid, commands, done)
+        work = JobWork(ssid, commands, done)
         self._go_on(work)
         return work
 
-    def give_up(self, work: Work) -> None:
+    def give_up(self, work: JobWork) -> None:
         """Execute no more of a job's commands. A model that is being executed goes on, and its outputs are dropped."""
         work.done = None
         self._stop_waiting(work)
@@ -233,23 +233,23 @@ class Commands:
 
     # One command after the other
 
-    def _go_on(self, work: Work) -> None:
+    def _go_on(self, work: JobWork) -> None:
         """Execute commands until one has to wait, the last is done, or one fails."""
         finished = [True]
         while work.done is not None and work.commands and finished == [True]:
             finished = []
             self._guard(lambda: finished.append(self._execute(work, work.commands.popleft())))  # noqa: B023
         if finished != [False]:
-            self._end(work, jsm.SUCCESS if finished else jsm.PARSING_ERROR)
+            self._end(work, jsm_messages.SUCCESS if finished else jsm_messages.PARSING_ERROR)
 
-    def _end(self, work: Work, status: int) -> None:
+    def _end(self, work: JobWork, status: int) -> None:
         done, work.done = work.done, None
         work.commands.clear()
         self._stop_waiting(work)
         if done is not None:
             done(status)
 
-    def _stop_waiting(self, work: Work) -> None:
+    def _stop_waiting(self, work: JobWork) -> None:
         if work.timer is not None:
             self._timers.cancel(work.timer)
             work.timer = None
@@ -257,7 +257,7 @@ class Commands:
             work.answer = None
             self._awaiting.remove(work)
 
-    def _execute(self, work: Work, command: Command) -> bool:
+    def _execute(self, work: JobWork, command: Command) -> bool:
         """Execute a command; returns whether the next one can be executed now.
 
         Raises:
@@ -285,19 +285,19 @@ class Commands:
             return self._infer(work, key, spans)
         return True
 
-    def _write_word(self, work: Work, span: Span, value: int) -> None:
+    def _write_word(self, work: JobWork, span: Span, value: int) -> None:
         if span.size != WORD:
             raise GuestFault("commands", f"a word of {span.size} bytes")
         self._mmu.write(span.address, value.to_bytes(WORD, "little"), work.ssid)
 
-    def _wait_for_event(self, work: Work, command: Command) -> bool:
+    def _wait_for_event(self, work: JobWork, command: Command) -> bool:
         if any(self._mmu.read(command.spans[0].address, WORD, work.ssid)):
             return True
         work.commands.appendleft(command)
         self._sleep(work, POLL_US, lambda: self._go_on(work))
         return False
 
-    def _sleep(self, work: Work, delay_us: int, action: Callable[[], None]) -> None:
+    def _sleep(self, work: JobWork, delay_us: int, action: Callable[[], None]) -> None:
         def wake() -> None:
             work.timer = None
             action()
@@ -306,7 +306,7 @@ class Commands:
 
     # Models
 
-    def _load(self, work: Work, kind: int, key: int, blob: Span, answer: Span) -> bool:
+    def _load(self, work: JobWork, kind: int, key: int, blob: Span, answer: Span) -> bool:
         if blob.size > LARGEST_MODEL:
             raise GuestFault("commands", f"a model of {blob.size} bytes")
         content = self._mmu.read(blob.address, blob.size, work.ssid)  # now: later the NPU may be asleep
@@ -314,7 +314,7 @@ class Commands:
         while len(self._answers) >= MOST_MODELS:
             self._answers.pop(next(iter(self._answers)))
         self._answers[key] = None
-        request = Request(
+        request = ModelRequest(
             protocol.LOAD if kind == LOAD else protocol.QUERY,
             key,
             content,
@@ -340,7 +340,7 @@ class Commands:
             self._stop_waiting(work)
             self._continue(work, lambda work=work, span=span: self._await_answer(work, key, span))  # type: ignore[misc]
 
-    def _await_answer(self, work: Work, key: int, span: Span) -> bool:
+    def _await_answer(self, work: JobWork, key: int, span: Span) -> bool:
         """Write an answer to the guest; if there is none yet, wait for it for a while."""
         if self._answers.get(key, ()) is None:
             work.answer = key, span
@@ -351,22 +351,22 @@ class Commands:
         self._write_answer(work, span, status, content)
         return True
 
-    def _not_ready(self, work: Work) -> None:
+    def _not_ready(self, work: JobWork) -> None:
         if work.answer is not None:
             _, span = work.answer
             self._stop_waiting(work)
             self._continue(work, lambda: self._write_answer(work, span, NOT_READY, b""))
 
-    def _continue(self, work: Work, action: Callable[[], object]) -> None:
+    def _continue(self, work: JobWork, action: Callable[[], object]) -> None:
         """Finish a command that had to wait, then execute the next ones."""
         finished: list[object] = []
         self._guard(lambda: finished.append(action()))
         if finished:
             self._go_on(work)
         else:
-            self._end(work, jsm.PARSING_ERROR)
+            self._end(work, jsm_messages.PARSING_ERROR)
 
-    def _write_answer(self, work: Work, span: Span, status: int, content: bytes) -> None:
+    def _write_answer(self, work: JobWork, span: Span, status: int, content: bytes) -> None:
         if not ANSWER.size <= span.size <= LARGEST_ANSWER:
             raise GuestFault("commands", f"an answer of at most {span.size} bytes")
         if ANSWER.size + len(content) > span.size:
@@ -378,11 +378,11 @@ class Commands:
         self._sizes.pop(key, None)
         self._models.drop([key])
 
-    def _infer(self, work: Work, key: int, spans: Sequence[Span]) -> bool:
+    def _infer(self, work: JobWork, key: int, spans: Sequence[Span]) -> bool:
         sizes = self._sizes.get(key)
         if sizes is None or not self._models.has(key):
             self._log.warning(f"an inference of model {key:#x}, which is not loaded")
-            self._end(work, jsm.ABORTED)
+            self._end(work, jsm_messages.ABORTED)
             return False
         expected = sizes.inputs + sizes.outputs
         slot = spans[len(expected) :]
@@ -392,7 +392,7 @@ class Commands:
         ):
             raise GuestFault("commands", f"an inference with arguments of other sizes than {expected}")
         inputs, outputs = spans[: len(sizes.inputs)], spans[len(sizes.inputs) :]
-        request = Request(
+        request = ModelRequest(
             protocol.EXECUTE,
             key,
             b"".join(self._mmu.read(span.address, span.size, work.ssid) for span in inputs),
@@ -402,13 +402,13 @@ class Commands:
         self._models.request(request)
         return False
 
-    def _inferred(self, work: Work, outputs: Sequence[Span], content: memoryview, *, good: bool) -> None:
+    def _inferred(self, work: JobWork, outputs: Sequence[Span], content: memoryview, *, good: bool) -> None:
         self._counts["executed" if good else "failed"] += 1
         if work.done is None:  # the job was given up
             return
         if not good:
             self._log.warning(f"an inference failed: {bytes(content).decode(errors='replace')}")
-            self._end(work, jsm.ABORTED)
+            self._end(work, jsm_messages.ABORTED)
             return
 
         def write() -> None:

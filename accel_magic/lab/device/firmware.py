@@ -9,16 +9,16 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import messages as jsm
+from accel_magic.lab.device import jsm_messages
 from accel_magic.lab.device.guest_fault import GuestFault
 from accel_magic.lab.device.ipc import Areas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.lab.device.faults import Faults
+    from accel_magic.lab.device.fault_injection import Faults
     from accel_magic.lab.device.ipc import Ipc
-    from accel_magic.lab.device.jobs import Job, Queue
+    from accel_magic.lab.device.jobs import Job, JobQueue
     from accel_magic.lab.device.log import Log
     from accel_magic.lab.device.metrics import Metrics
     from accel_magic.lab.device.mmu import Mmu
@@ -54,7 +54,7 @@ class _Saved:
         self.entry = entry
         self.parameters = parameters
         self.areas = areas
-        self.queues: tuple[dict[tuple[int, int], Queue], dict[int, Queue]] = ({}, {})
+        self.queues: tuple[dict[tuple[int, int], JobQueue], dict[int, JobQueue]] = ({}, {})
 
 
 class Firmware:
@@ -106,19 +106,21 @@ class Firmware:
         self._saving: _Saved | None = None
         self._saved: _Saved | None = None
         self._power_level = 0
-        self._trace = jsm.TRACE_CONFIG.pack(0, 0, 0, 0)
+        self._trace = jsm_messages.TRACE_CONFIG.pack(0, 0, 0, 0)
         self._handlers: dict[str, Callable[[bytes], bytes]] = {
             "ENGINE_RESET": self._engine_reset,
             "ENGINE_PREEMPT": self._engine_preempt,
             "REGISTER_DB": self._register_db,
             "UNREGISTER_DB": self._unregister_db,
             "QUERY_ENGINE_HB": self._heartbeat,
-            "GET_POWER_LEVEL_COUNT": lambda _: jsm.POWER_LEVELS.pack(len(POWER_LEVELS), 0, *POWER_LEVELS, *[0] * 12),
-            "GET_POWER_LEVEL": lambda _: jsm.POWER_LEVEL.pack(self._power_level, 0),
+            "GET_POWER_LEVEL_COUNT": lambda _: jsm_messages.POWER_LEVELS.pack(
+                len(POWER_LEVELS), 0, *POWER_LEVELS, *[0] * 12
+            ),
+            "GET_POWER_LEVEL": lambda _: jsm_messages.POWER_LEVEL.pack(self._power_level, 0),
             "SET_POWER_LEVEL": self._set_power_level,
             "TRACE_SET_CONFIG": self._set_trace,
             "TRACE_GET_CONFIG": lambda _: self._trace,
-            "TRACE_GET_CAPABILITY": lambda _: jsm.TRACE_CAPABILITY.pack(
+            "TRACE_GET_CAPABILITY": lambda _: jsm_messages.TRACE_CAPABILITY.pack(
                 sum(TRACE_DESTINATIONS), 0, sum(1 << bit for bit in TRACE_COMPONENTS), 0
             ),
             "TRACE_GET_NAME": self._trace_name,
@@ -219,10 +221,10 @@ class Firmware:
             GuestFault: The message cannot be sent.
 
         """
-        payload = jsm.JOB_DONE_PAYLOAD.pack(
+        payload = jsm_messages.JOB_DONE_PAYLOAD.pack(
             job.queue.engine, job.doorbell, job.number, job.status, job.queue.ssid, 0, job.queue.number
         )
-        self._ipc.send(jsm.CHANNEL_JOB, jsm.JOB_DONE, 0, jsm.SUCCESS, payload)
+        self._ipc.send(jsm_messages.CHANNEL_JOB, jsm_messages.JOB_DONE, 0, jsm_messages.SUCCESS, payload)
         self._statistics.replies["JOB_DONE"] += 1
 
     def receive(self, address: int) -> None:
@@ -234,26 +236,26 @@ class Firmware:
         """
         if not self.running:
             raise GuestFault("powered-down", "message while no firmware runs")
-        header = self._mmu.read(address, jsm.IPC_HEADER.size)
-        where, _, channel, _, _, _ = jsm.IPC_HEADER.unpack(header)
-        message = self._mmu.read(where, jsm.JSM_SIZE)
-        _, number, _, request, _, _ = jsm.JSM_HEADER.unpack_from(message)
+        header = self._mmu.read(address, jsm_messages.IPC_HEADER.size)
+        where, _, channel, _, _, _ = jsm_messages.IPC_HEADER.unpack(header)
+        message = self._mmu.read(where, jsm_messages.JSM_SIZE)
+        _, number, _, request, _, _ = jsm_messages.JSM_HEADER.unpack_from(message)
         # Return header and message to the driver; it warns if they are still in use when it needs them again.
-        self._mmu.write(address + jsm.IPC_STATUS_OFFSET, bytes([jsm.IPC_FREE]))
-        self._mmu.write(where + jsm.JSM_STATUS_OFFSET, jsm.JSM_FREE.to_bytes(4, "little"))
-        name, reply, reply_name = jsm.REQUESTS.get(number, ("unknown", 0, ""))
+        self._mmu.write(address + jsm_messages.IPC_STATUS_OFFSET, bytes([jsm_messages.IPC_FREE]))
+        self._mmu.write(where + jsm_messages.JSM_STATUS_OFFSET, jsm_messages.JSM_FREE.to_bytes(4, "little"))
+        name, reply, reply_name = jsm_messages.REQUESTS.get(number, ("unknown", 0, ""))
         self._statistics.messages[name] += 1
         self._log.event(f"message {name} ({number:#x}) on channel {channel}, request {request}")
         if not reply:
             raise GuestFault("message", f"unknown type {number:#x}")
-        payload, result = message[jsm.JSM_HEADER.size :], jsm.SUCCESS
-        wanted = name != "PWR_D0I3_ENTER" or bool(jsm.D0I3_ENTER.unpack_from(payload)[0])
+        payload, result = message[jsm_messages.JSM_HEADER.size :], jsm_messages.SUCCESS
+        wanted = name != "PWR_D0I3_ENTER" or bool(jsm_messages.D0I3_ENTER.unpack_from(payload)[0])
         try:
             if name in self._handlers:
                 payload = self._handlers[name](payload)
         except GuestFault as fault:
             self._on_fault(fault)
-            result = jsm.PROCESSING_ERROR
+            result = jsm_messages.PROCESSING_ERROR
         if wanted:
             self._reply(reply_name, lambda: self._ipc.send(channel, reply, request, result, payload))
 
@@ -267,85 +269,87 @@ class Firmware:
             self._statistics.replies[name] += 1
 
     def _engine_reset(self, payload: bytes) -> bytes:
-        engine = jsm.ENGINE.unpack_from(payload)[0]
-        impacted = self._scheduler.reset_engine(engine, stop=self._hardware_scheduling)[: jsm.MOST_RESET_CONTEXTS]
-        contexts = b"".join(jsm.RESET_CONTEXT.pack(ssid, 0, queue, 0) for ssid, queue in impacted)
-        return jsm.RESET_DONE.pack(engine, len(impacted)) + contexts
+        engine = jsm_messages.ENGINE.unpack_from(payload)[0]
+        impacted = self._scheduler.reset_engine(engine, stop=self._hardware_scheduling)[
+            : jsm_messages.MOST_RESET_CONTEXTS
+        ]
+        contexts = b"".join(jsm_messages.RESET_CONTEXT.pack(ssid, 0, queue, 0) for ssid, queue in impacted)
+        return jsm_messages.RESET_DONE.pack(engine, len(impacted)) + contexts
 
     def _engine_preempt(self, payload: bytes) -> bytes:
-        self._scheduler.engine(jsm.ENGINE.unpack_from(payload)[0])
+        self._scheduler.engine(jsm_messages.ENGINE.unpack_from(payload)[0])
         return payload
 
     def _engine_resume(self, payload: bytes) -> bytes:
-        self._scheduler.resume_engine(jsm.ENGINE.unpack_from(payload)[0])
+        self._scheduler.resume_engine(jsm_messages.ENGINE.unpack_from(payload)[0])
         return payload
 
     def _heartbeat(self, payload: bytes) -> bytes:
-        engine = jsm.ENGINE.unpack_from(payload)[0]
-        return jsm.HEARTBEAT_DONE.pack(engine, 0, self._scheduler.engine(engine).heartbeat)
+        engine = jsm_messages.ENGINE.unpack_from(payload)[0]
+        return jsm_messages.HEARTBEAT_DONE.pack(engine, 0, self._scheduler.engine(engine).heartbeat)
 
     def _register_db(self, payload: bytes) -> bytes:
-        doorbell, _, base, size, ssid = jsm.REGISTER_DB.unpack_from(payload)
+        doorbell, _, base, size, ssid = jsm_messages.REGISTER_DB.unpack_from(payload)
         self._scheduler.register_doorbell(doorbell, ssid, base, size)
-        return jsm.UNREGISTER_DB.pack(doorbell, 0)
+        return jsm_messages.UNREGISTER_DB.pack(doorbell, 0)
 
     def _hws_register_db(self, payload: bytes) -> bytes:
-        doorbell, ssid, queue, _, _ = jsm.HWS_REGISTER_DB.unpack_from(payload)
+        doorbell, ssid, queue, _, _ = jsm_messages.HWS_REGISTER_DB.unpack_from(payload)
         self._scheduler.register_queue_doorbell(doorbell, ssid, queue)
-        return jsm.UNREGISTER_DB.pack(doorbell, 0)
+        return jsm_messages.UNREGISTER_DB.pack(doorbell, 0)
 
     def _unregister_db(self, payload: bytes) -> bytes:
-        self._scheduler.unregister_doorbell(jsm.UNREGISTER_DB.unpack_from(payload)[0])
+        self._scheduler.unregister_doorbell(jsm_messages.UNREGISTER_DB.unpack_from(payload)[0])
         return payload
 
     def _create_queue(self, payload: bytes) -> bytes:
-        process, ssid, engine, group, queue, base, size, _ = jsm.CREATE_QUEUE.unpack_from(payload)
+        process, ssid, engine, group, queue, base, size, _ = jsm_messages.CREATE_QUEUE.unpack_from(payload)
         self._scheduler.create_queue(ssid, queue, base, size, engine)
-        return jsm.CREATE_QUEUE_DONE.pack(process, ssid, engine, group, queue)
+        return jsm_messages.CREATE_QUEUE_DONE.pack(process, ssid, engine, group, queue)
 
     def _destroy_queue(self, payload: bytes) -> bytes:
-        ssid, _, queue = jsm.QUEUE.unpack_from(payload)
+        ssid, _, queue = jsm_messages.QUEUE.unpack_from(payload)
         self._scheduler.destroy_queue(ssid, queue)
         return payload
 
     def _set_queue_properties(self, payload: bytes) -> bytes:
-        ssid, _, queue, band = jsm.QUEUE_PROPERTIES.unpack_from(payload)
-        if band >= len(jsm.BANDS):
+        ssid, _, queue, band = jsm_messages.QUEUE_PROPERTIES.unpack_from(payload)
+        if band >= len(jsm_messages.BANDS):
             raise GuestFault("message", f"invalid priority band {band}")
         self._scheduler.queue(ssid, queue).band = band
         return payload
 
     def _suspend_queue(self, payload: bytes) -> bytes:
-        ssid, _, queue = jsm.QUEUE.unpack_from(payload)
+        ssid, _, queue = jsm_messages.QUEUE.unpack_from(payload)
         self._scheduler.queue(ssid, queue).suspended = True
         return payload
 
     def _resume_queue(self, payload: bytes) -> bytes:
-        ssid, _, queue = jsm.QUEUE.unpack_from(payload)
+        ssid, _, queue = jsm_messages.QUEUE.unpack_from(payload)
         self._scheduler.resume_queue(ssid, queue)
         return payload
 
     def _ssid_release(self, payload: bytes) -> bytes:
-        self._scheduler.release(jsm.SSID_RELEASE.unpack_from(payload)[0])
+        self._scheduler.release(jsm_messages.SSID_RELEASE.unpack_from(payload)[0])
         return payload
 
     def _set_power_level(self, payload: bytes) -> bytes:
-        level = jsm.POWER_LEVEL.unpack_from(payload)[0]
+        level = jsm_messages.POWER_LEVEL.unpack_from(payload)[0]
         if level >= len(POWER_LEVELS):
             raise GuestFault("message", f"invalid power level {level}")
         self._power_level = level
         return payload
 
     def _set_trace(self, payload: bytes) -> bytes:
-        self._trace = payload[: jsm.TRACE_CONFIG.size]
+        self._trace = payload[: jsm_messages.TRACE_CONFIG.size]
         return self._trace
 
     def _trace_name(self, payload: bytes) -> bytes:
-        kind, _, entity = jsm.TRACE_GET_NAME.unpack_from(payload)
+        kind, _, entity = jsm_messages.TRACE_GET_NAME.unpack_from(payload)
         names = {TRACE_DESTINATION: TRACE_DESTINATIONS, TRACE_COMPONENT: TRACE_COMPONENTS}.get(kind, {})
         if entity not in names:
             raise GuestFault("message", f"no name for entity {entity} of kind {kind}")
-        return jsm.TRACE_NAME.pack(kind, 0, entity, 0, names[entity].encode())
+        return jsm_messages.TRACE_NAME.pack(kind, 0, entity, 0, names[entity].encode())
 
     def _d0i3_enter(self, payload: bytes) -> bytes:
         areas = self._ipc.areas

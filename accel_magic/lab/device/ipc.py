@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import messages as jsm
+from accel_magic.lab.device import jsm_messages
 from accel_magic.lab.device.guest_fault import GuestFault
 
 if TYPE_CHECKING:
@@ -48,9 +48,14 @@ class Areas:
             GuestFault: They are too small for a message, or misaligned, or exceed the FIFO's 32-bit addresses.
 
         """
-        slots = min(headers_size // jsm.IPC_HEADER_SIZE, payloads_size // jsm.JSM_SIZE, MOST_SLOTS)
+        slots = min(headers_size // jsm_messages.IPC_HEADER_SIZE, payloads_size // jsm_messages.JSM_SIZE, MOST_SLOTS)
         ends = headers + headers_size, payloads + payloads_size
-        if slots < 1 or headers % jsm.IPC_HEADER_SIZE or payloads % jsm.IPC_HEADER_SIZE or max(ends) > 1 << 32:
+        if (
+            slots < 1
+            or headers % jsm_messages.IPC_HEADER_SIZE
+            or payloads % jsm_messages.IPC_HEADER_SIZE
+            or max(ends) > 1 << 32
+        ):
             raise GuestFault("boot", f"IPC areas {headers:#x}+{headers_size:#x} and {payloads:#x}+{payloads_size:#x}")
         return cls(headers, payloads, slots)
 
@@ -111,7 +116,7 @@ class Ipc:
             GuestFault: The header's slot is not in guest memory.
 
         """
-        self._put(jsm.CHANNEL_BOOT, b"")
+        self._put(jsm_messages.CHANNEL_BOOT, b"")
 
     def send(self, channel: int, kind: int, request: int, result: int, payload: bytes) -> None:
         """Send a JSM message.
@@ -120,8 +125,8 @@ class Ipc:
             GuestFault: Its slot is not in guest memory, or too many messages wait for the driver.
 
         """
-        head = jsm.JSM_HEADER.pack(0, kind, jsm.JSM_ALLOCATED, request, result, 0)
-        self._put(channel, head + payload[: jsm.JSM_PAYLOAD_SIZE].ljust(jsm.JSM_PAYLOAD_SIZE, b"\0"))
+        head = jsm_messages.JSM_HEADER.pack(0, kind, jsm_messages.JSM_ALLOCATED, request, result, 0)
+        self._put(channel, head + payload[: jsm_messages.JSM_PAYLOAD_SIZE].ljust(jsm_messages.JSM_PAYLOAD_SIZE, b"\0"))
 
     def _put(self, channel: int, message: bytes) -> None:
         if self.areas is None:
@@ -140,14 +145,16 @@ class Ipc:
                 self._try_again()
                 return
             channel, message = self._waiting.popleft()
-            header = areas.headers + slot * jsm.IPC_HEADER_SIZE
-            where, size = jsm.BOOT_DATA_ADDRESS, 0
-            if channel != jsm.CHANNEL_BOOT:
-                where, size = areas.payloads + slot * jsm.JSM_SIZE, len(message)
+            header = areas.headers + slot * jsm_messages.IPC_HEADER_SIZE
+            where, size = jsm_messages.BOOT_DATA_ADDRESS, 0
+            if channel != jsm_messages.CHANNEL_BOOT:
+                where, size = areas.payloads + slot * jsm_messages.JSM_SIZE, len(message)
                 self._mmu.write(where, message)
             self._mmu.write(
                 header,
-                jsm.IPC_HEADER.pack(where, size, channel, jsm.NPU_NODE, jsm.HOST_NODE, jsm.IPC_ALLOCATED),
+                jsm_messages.IPC_HEADER.pack(
+                    where, size, channel, jsm_messages.NPU_NODE, jsm_messages.HOST_NODE, jsm_messages.IPC_ALLOCATED
+                ),
             )
             self._next_slot = slot + 1
             self._fifo.append(header)
@@ -156,8 +163,8 @@ class Ipc:
     def _free_slot(self, areas: Areas) -> int | None:
         for step in range(areas.slots):
             slot = (self._next_slot + step) % areas.slots
-            status = areas.headers + slot * jsm.IPC_HEADER_SIZE + jsm.IPC_STATUS_OFFSET
-            if self._mmu.read(status, 1)[0] == jsm.IPC_FREE:
+            status = areas.headers + slot * jsm_messages.IPC_HEADER_SIZE + jsm_messages.IPC_STATUS_OFFSET
+            if self._mmu.read(status, 1)[0] == jsm_messages.IPC_FREE:
                 return slot
         return None
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import messages as jsm
+from accel_magic.lab.device import jsm_messages
 from accel_magic.lab.device.guest_fault import GuestFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.lab.device.commands import Work
-    from accel_magic.lab.device.faults import JobFault
+    from accel_magic.lab.device.commands import JobWork
+    from accel_magic.lab.device.fault_injection import JobFault
     from accel_magic.lab.device.timers import Timer
 
 LARGEST_QUEUE = 1 << 20
-NORMAL_BAND = jsm.BANDS.index("normal")
+NORMAL_BAND = jsm_messages.BANDS.index("normal")
 
 
-class Queue:
+class JobQueue:
     """A job queue in guest memory.
 
     Attributes:
@@ -43,8 +43,8 @@ class Queue:
     __slots__ = ("band", "base", "doorbell", "engine", "number", "rung", "served", "size", "ssid", "suspended")
 
     def __init__(self, ssid: int, number: int, base: int, size: int, engine: int) -> None:
-        slots = (size - jsm.JOB_QUEUE_HEADER_SIZE) // jsm.JOB_SLOT_SIZE
-        if slots < 1 or size > LARGEST_QUEUE or engine >= len(jsm.ENGINES):
+        slots = (size - jsm_messages.JOB_QUEUE_HEADER_SIZE) // jsm_messages.JOB_SLOT_SIZE
+        if slots < 1 or size > LARGEST_QUEUE or engine >= len(jsm_messages.ENGINES):
             raise GuestFault("job-queue", f"{size} bytes at {base:#x} for engine {engine}")
         self.ssid = ssid
         self.number = number
@@ -60,7 +60,7 @@ class Queue:
     @property
     def slots(self) -> int:
         """Number of slots: one more than the jobs that fit."""
-        return (self.size - jsm.JOB_QUEUE_HEADER_SIZE) // jsm.JOB_SLOT_SIZE
+        return (self.size - jsm_messages.JOB_QUEUE_HEADER_SIZE) // jsm_messages.JOB_SLOT_SIZE
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Job:
 
     serial: int
     number: int
-    queue: Queue
+    queue: JobQueue
     doorbell: int
     fault: JobFault
     status: int
@@ -99,7 +99,7 @@ class Engine:
         self._clock = clock
         self.job: Job | None = None
         self.timer: Timer | None = None
-        self.work: Work | None = None
+        self.work: JobWork | None = None
         self.stopped = False
         # Starts at 1: the driver considers an engine stuck unless the heartbeat exceeds the last value, initially 0.
         self._beats = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import messages as jsm
+from accel_magic.lab.device import jsm_messages
 from accel_magic.lab.device.guest_fault import GuestFault
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ class Metrics:
             GuestFault: Unknown groups, or a buffer that cannot be written.
 
         """
-        groups, _, _, _, buffer, size, _, _ = jsm.METRICS_START.unpack_from(payload)
+        groups, _, _, _, buffer, size, _, _ = jsm_messages.METRICS_START.unpack_from(payload)
         self._check(groups, size)
         text = description()
         if buffer and size >= len(text):
             self._mmu.write(buffer, text)
-        return jsm.METRICS_DONE.pack(groups, SAMPLE.size, 0, 0, 0, buffer, len(text))
+        return jsm_messages.METRICS_DONE.pack(groups, SAMPLE.size, 0, 0, 0, buffer, len(text))
 
     def start(self, payload: bytes) -> bytes:
         """Start sampling.
@@ -120,7 +120,7 @@ class Metrics:
             GuestFault: Unknown groups, no buffer, or a stream is already running.
 
         """
-        groups, period_ns, _, _, buffer, size, _, _ = jsm.METRICS_START.unpack_from(payload)
+        groups, period_ns, _, _, buffer, size, _, _ = jsm_messages.METRICS_START.unpack_from(payload)
         self._check(groups, size)
         if self._timer is not None or not buffer or size < SAMPLE.size:
             raise GuestFault("metrics", f"{size} bytes at {buffer:#x} for a stream, or a second stream")
@@ -136,7 +136,7 @@ class Metrics:
             GuestFault: Unknown groups, or a buffer that is too large.
 
         """
-        groups, buffer, size, _, _ = jsm.METRICS_UPDATE.unpack_from(payload)
+        groups, buffer, size, _, _ = jsm_messages.METRICS_UPDATE.unpack_from(payload)
         self._check(groups, size)
         reply = self._done(groups)
         if buffer and buffer != self._buffer:
@@ -150,7 +150,7 @@ class Metrics:
             GuestFault: Unknown groups.
 
         """
-        groups = jsm.METRICS_UPDATE.unpack_from(payload)[0]
+        groups = jsm_messages.METRICS_UPDATE.unpack_from(payload)[0]
         self._check(groups, 0)
         reply = self._done(groups)
         self.reset()
@@ -161,7 +161,7 @@ class Metrics:
             raise GuestFault("metrics", f"groups {groups:#x} and {size} bytes")
 
     def _done(self, groups: int) -> bytes:
-        return jsm.METRICS_DONE.pack(
+        return jsm_messages.METRICS_DONE.pack(
             groups,
             SAMPLE.size,
             0,

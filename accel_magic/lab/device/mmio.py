@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from accel_magic.lab.device import registers as reg
+from accel_magic.lab.device import npu_registers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,31 +63,34 @@ class HostInterface:
     def reset(self) -> None:
         """Restore the state after a reset of the NPU."""
         self.registers.clear()
-        self.registers.update(reg.MMU_RESET)
+        self.registers.update(npu_registers.MMU_RESET)
 
     def signal(self) -> None:
         """Signal a new entry in the IPC FIFO."""
-        self.registers[reg.ICB_STATUS_0] = self.registers.get(reg.ICB_STATUS_0, 0) | reg.ICB_IPC_FIFO
+        self.registers[npu_registers.ICB_STATUS_0] = (
+            self.registers.get(npu_registers.ICB_STATUS_0, 0) | npu_registers.ICB_IPC_FIFO
+        )
 
     @property
     def pending(self) -> bool:
         """Whether an interrupt is signaled and enabled."""
         get = self.registers.get
         return bool(
-            get(reg.ICB_STATUS_0, 0) & get(reg.ICB_ENABLE_0, 0) | get(reg.ICB_STATUS_1, 0) & get(reg.ICB_ENABLE_1, 0)
+            get(npu_registers.ICB_STATUS_0, 0) & get(npu_registers.ICB_ENABLE_0, 0)
+            | get(npu_registers.ICB_STATUS_1, 0) & get(npu_registers.ICB_ENABLE_1, 0)
         )
 
     def read(self, offset: int, behind: Behind) -> int:
         """Read a 32-bit register; one that does not exist reads as zero."""
-        if offset == reg.IPC_FIFO_STAT:
-            return min(behind.fifo_level(), 0xFF) << reg.FIFO_LEVEL_SHIFT
-        if offset == reg.IPC_FIFO_ATM:
+        if offset == npu_registers.IPC_FIFO_STAT:
+            return min(behind.fifo_level(), 0xFF) << npu_registers.FIFO_LEVEL_SHIFT
+        if offset == npu_registers.IPC_FIFO_ATM:
             return behind.fifo_pop()
-        if offset == reg.PERF_FREE_CNT:
+        if offset == npu_registers.PERF_FREE_CNT:
             # Reading the lower half latches the upper half.
             self._counter = self._clock() * PERF_TICKS_IN_10_US // 10
             return self._counter & 0xFFFFFFFF
-        if offset == reg.PERF_FREE_CNT + 4:
+        if offset == npu_registers.PERF_FREE_CNT + 4:
             return self._counter >> 32 & 0xFFFFFFFF
         if offset not in _KNOWN and not _is_doorbell(offset):
             behind.unknown_register(offset)
@@ -102,8 +105,8 @@ class HostInterface:
         """
         if _is_doorbell(offset):
             if value & 1:
-                behind.doorbell((offset - reg.DOORBELL_0) // reg.DOORBELL_STRIDE)
-        elif offset == reg.TIM_IPC_FIFO:
+                behind.doorbell((offset - npu_registers.DOORBELL_0) // npu_registers.DOORBELL_STRIDE)
+        elif offset == npu_registers.TIM_IPC_FIFO:
             behind.ipc_receive(value)
         elif offset in _CLEARS:
             status = _CLEARS[offset]
@@ -115,43 +118,43 @@ class HostInterface:
 
     def _store(self, offset: int, value: int, behind: Behind) -> None:
         self.registers[offset] = value
-        if offset in reg.FOLLOWERS:
-            self.registers[reg.FOLLOWERS[offset]] = value
-        if offset in {reg.ICB_ENABLE_0, reg.ICB_ENABLE_1}:
+        if offset in npu_registers.FOLLOWERS:
+            self.registers[npu_registers.FOLLOWERS[offset]] = value
+        if offset in {npu_registers.ICB_ENABLE_0, npu_registers.ICB_ENABLE_1}:
             behind.interrupts_changed()
-        elif offset in {reg.MMU_CR0, reg.MMU_CMDQ_PROD}:
+        elif offset in {npu_registers.MMU_CR0, npu_registers.MMU_CMDQ_PROD}:
             behind.mmu_commands()
-        elif offset == reg.LOADING_ADDRESS_LO and value & reg.LOADING_DONE:
-            behind.boot((value & reg.LOADING_LOCATION) << reg.LOADING_SHIFT)
+        elif offset == npu_registers.LOADING_ADDRESS_LO and value & npu_registers.LOADING_DONE:
+            behind.boot((value & npu_registers.LOADING_LOCATION) << npu_registers.LOADING_SHIFT)
 
 
 def _is_doorbell(offset: int) -> bool:
-    index, rest = divmod(offset - reg.DOORBELL_0, reg.DOORBELL_STRIDE)
-    return rest == 0 and 0 <= index < reg.DOORBELLS
+    index, rest = divmod(offset - npu_registers.DOORBELL_0, npu_registers.DOORBELL_STRIDE)
+    return rest == 0 and 0 <= index < npu_registers.DOORBELLS
 
 
-_CLEARS = {reg.ICB_CLEAR_0: reg.ICB_STATUS_0, reg.ICB_CLEAR_1: reg.ICB_STATUS_1}
-_HOLDS = reg.PLAIN | {
-    reg.ICB_ENABLE_0,
-    reg.ICB_ENABLE_1,
-    reg.LOADING_ADDRESS_LO,
-    reg.MMU_CR0,
-    reg.MMU_CMDQ_PROD,
-    reg.MMU_CMDQ_CONS,
+_CLEARS = {npu_registers.ICB_CLEAR_0: npu_registers.ICB_STATUS_0, npu_registers.ICB_CLEAR_1: npu_registers.ICB_STATUS_1}
+_HOLDS = npu_registers.PLAIN | {
+    npu_registers.ICB_ENABLE_0,
+    npu_registers.ICB_ENABLE_1,
+    npu_registers.LOADING_ADDRESS_LO,
+    npu_registers.MMU_CR0,
+    npu_registers.MMU_CMDQ_PROD,
+    npu_registers.MMU_CMDQ_CONS,
 }
 _KNOWN = (
     _HOLDS
-    | reg.READ_ONLY
+    | npu_registers.READ_ONLY
     | {
-        reg.CPR_RST_CLR,
-        reg.ICB_STATUS_0,
-        reg.ICB_STATUS_1,
-        reg.ICB_CLEAR_0,
-        reg.ICB_CLEAR_1,
-        reg.IPC_FIFO_ATM,
-        reg.IPC_FIFO_STAT,
-        reg.TIM_IPC_FIFO,
-        reg.PERF_FREE_CNT,
-        reg.PERF_FREE_CNT + 4,
+        npu_registers.CPR_RST_CLR,
+        npu_registers.ICB_STATUS_0,
+        npu_registers.ICB_STATUS_1,
+        npu_registers.ICB_CLEAR_0,
+        npu_registers.ICB_CLEAR_1,
+        npu_registers.IPC_FIFO_ATM,
+        npu_registers.IPC_FIFO_STAT,
+        npu_registers.TIM_IPC_FIFO,
+        npu_registers.PERF_FREE_CNT,
+        npu_registers.PERF_FREE_CNT + 4,
     }
 )

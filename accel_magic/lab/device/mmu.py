@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import registers as reg
+from accel_magic.lab.device import npu_registers
 from accel_magic.lab.device.guest_fault import GuestFault
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ class Mmu:
 
     def _context(self, ssid: int) -> int:
         """Address of the root of a context's translation tables."""
-        if not self._registers.get(reg.MMU_CR0, 0) & CR0_SMMUEN:
+        if not self._registers.get(npu_registers.MMU_CR0, 0) & CR0_SMMUEN:
             raise GuestFault("translation", "the MMU is off")
-        entry = self._memory.read_u64(self._register64(reg.MMU_STRTAB_BASE) & STRTAB_ADDRESS)
+        entry = self._memory.read_u64(self._register64(npu_registers.MMU_STRTAB_BASE) & STRTAB_ADDRESS)
         if not entry & STE_VALID or entry & STE_CONFIG != STE_STAGE_1 or entry & STE_FORMAT:
             raise GuestFault("translation", f"stream table entry {entry:#x}")
         if ssid >> min(entry >> STE_CONTEXTS_LOG2_SHIFT, 20):
@@ -176,12 +176,12 @@ class Mmu:
                 then holds the error, as the architecture specifies.
 
         """
-        if not self._registers.get(reg.MMU_CR0, 0) & CR0_CMDQEN:
+        if not self._registers.get(npu_registers.MMU_CR0, 0) & CR0_CMDQEN:
             return
-        base = self._register64(reg.MMU_CMDQ_BASE)
+        base = self._register64(npu_registers.MMU_CMDQ_BASE)
         log2 = base & QUEUE_LOG2
-        producer = self._registers.get(reg.MMU_CMDQ_PROD, 0) & CONS_INDEX
-        consumer = self._registers.get(reg.MMU_CMDQ_CONS, 0) & CONS_INDEX
+        producer = self._registers.get(npu_registers.MMU_CMDQ_PROD, 0) & CONS_INDEX
+        consumer = self._registers.get(npu_registers.MMU_CMDQ_CONS, 0) & CONS_INDEX
         if log2 > LARGEST_QUEUE_LOG2:
             raise GuestFault("mmu-queue", f"a command queue of 2**{log2} entries")
         wrap = (2 << log2) - 1
@@ -198,10 +198,10 @@ class Mmu:
                 self._fail(consumer, ERROR_ILLEGAL)
                 raise GuestFault("mmu-queue", f"command {command:#x}")
             consumer = consumer + 1 & wrap
-            self._registers[reg.MMU_CMDQ_CONS] = consumer
+            self._registers[npu_registers.MMU_CMDQ_CONS] = consumer
 
     def _fail(self, consumer: int, error: int) -> None:
-        self._registers[reg.MMU_CMDQ_CONS] = consumer | error << CONS_ERROR_SHIFT
+        self._registers[npu_registers.MMU_CMDQ_CONS] = consumer | error << CONS_ERROR_SHIFT
         # The error is active while the two registers differ; the driver acknowledges it by making them equal.
-        acknowledged = self._registers.get(reg.MMU_GERRORN, 0)
-        self._registers[reg.MMU_GERROR] = acknowledged ^ GERROR_CMDQ
+        acknowledged = self._registers.get(npu_registers.MMU_GERRORN, 0)
+        self._registers[npu_registers.MMU_GERROR] = acknowledged ^ GERROR_CMDQ

@@ -42,7 +42,7 @@ _DIED: Final = (
 
 
 @dataclass
-class Request:
+class ModelRequest:
     """A request and what to do with its answer.
 
     Attributes:
@@ -73,8 +73,8 @@ class Models:
     def __init__(self, timers: Timers, log: Log) -> None:
         self._timers = timers
         self._log = log
-        self._waiting: deque[Request] = deque()
-        self._current: Request | None = None
+        self._waiting: deque[ModelRequest] = deque()
+        self._current: ModelRequest | None = None
         self._given = 0
         self._limit: Timer | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,7 +92,7 @@ class Models:
         """Whether a model is loaded."""
         return key in self._loaded
 
-    def request(self, request: Request) -> None:
+    def request(self, request: ModelRequest) -> None:
         """Send a request, after those before it. A process is started to load or query a model."""
         if request.size > LARGEST:
             self._finish(request, False, f"{request.size} bytes: at most {LARGEST} are possible".encode())
@@ -104,7 +104,7 @@ class Models:
         """Forget models."""
         for key in keys:
             if self._loaded.pop(key, self) is None:
-                self.request(Request(protocol.DROP, key, b"", 0, None))
+                self.request(ModelRequest(protocol.DROP, key, b"", 0, None))
 
     def receive(self) -> None:
         """Take an answer, or notice that the process ended."""
@@ -141,7 +141,7 @@ class Models:
                 return
             self._send(self._waiting.popleft())
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: ModelRequest) -> None:
         memory = self._shared(request.size)
         memory[: len(request.content)] = request.content
         self._given = len(request.content)
@@ -173,7 +173,7 @@ class Models:
         self._current = None  # only now: the next request may need larger shared memory
         self._go_on()
 
-    def _finish(self, request: Request, done: bool, content: bytes | memoryview) -> None:
+    def _finish(self, request: ModelRequest, done: bool, content: bytes | memoryview) -> None:
         if request.done is not None:
             request.done(done, memoryview(content))
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import faults as fault_names
-from accel_magic.lab.device import registers as reg
+from accel_magic.lab.device import fault_injection, npu_registers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +47,8 @@ class ConfigSpace:
             (0x04, 2, _COMMAND_BITS),
             (0x0C, 1, 0xFF),  # cache line size
             (0x0D, 1, 0xFF),  # latency timer
-            (0x10, 8, (1 << 64) - reg.BAR0_SIZE),
-            (0x20, 8, (1 << 64) - reg.BAR4_SIZE),
+            (0x10, 8, (1 << 64) - npu_registers.BAR0_SIZE),
+            (0x20, 8, (1 << 64) - npu_registers.BAR4_SIZE),
             (0x3C, 1, 0xFF),  # interrupt line
             (MSI_AT + 2, 2, 0x0001),
             (MSI_AT + 4, 10, ((1 << 80) - 1) & ~0x3),  # address and data
@@ -71,7 +70,7 @@ class ConfigSpace:
         struct.pack_into("<BBH", self._bytes, MSI_AT, CAP_MSI, POWER_AT, _MSI_64BIT)
         struct.pack_into("<BBHH", self._bytes, POWER_AT, CAP_POWER, FAULT_AT, 0x0003, _NO_SOFT_RESET)
         struct.pack_into(
-            "<BBBBI", self._bytes, FAULT_AT, CAP_VENDOR, 0, FAULT_CAP_SIZE, FAULT_CAP_VERSION, fault_names.MAGIC
+            "<BBBBI", self._bytes, FAULT_AT, CAP_VENDOR, 0, FAULT_CAP_SIZE, FAULT_CAP_VERSION, fault_injection.MAGIC
         )
         self._bytes[FAULT_AT + 8 : FAULT_AT + 16] = kept
 

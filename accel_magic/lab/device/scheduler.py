@@ -9,19 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel_magic.lab.device import faults as fault_names
-from accel_magic.lab.device import messages as jsm
-from accel_magic.lab.device.faults import JobFault
+from accel_magic.lab.device import fault_injection, jsm_messages
+from accel_magic.lab.device.fault_injection import JobFault
 from accel_magic.lab.device.guest_fault import GuestFault
-from accel_magic.lab.device.jobs import Engine, Job, Queue
-from accel_magic.lab.device.registers import DOORBELLS
+from accel_magic.lab.device.jobs import Engine, Job, JobQueue
+from accel_magic.lab.device.npu_registers import DOORBELLS
 
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
     from accel_magic.lab.device.commands import Command, Commands
-    from accel_magic.lab.device.faults import Faults
+    from accel_magic.lab.device.fault_injection import Faults
     from accel_magic.lab.device.log import Log
     from accel_magic.lab.device.mmu import Mmu
     from accel_magic.lab.device.statistics import Statistics
@@ -68,9 +67,9 @@ class Scheduler:
         self._job_us = job_us
         self._on_done = on_done
         self._guard = guard
-        self.engines = [Engine(index, timers.clock) for index in range(len(jsm.ENGINES))]
-        self._queues: dict[tuple[int, int], Queue] = {}
-        self._doorbells: dict[int, Queue] = {}
+        self.engines = [Engine(index, timers.clock) for index in range(len(jsm_messages.ENGINES))]
+        self._queues: dict[tuple[int, int], JobQueue] = {}
+        self._doorbells: dict[int, JobQueue] = {}
 
     # Requests in the driver's messages
 
@@ -81,14 +80,14 @@ class Scheduler:
             GuestFault: The queue is invalid, or there are too many.
 
         """
-        queue = Queue(ssid, number, base, size, engine)
+        queue = JobQueue(ssid, number, base, size, engine)
         if (ssid, number) in self._queues:
             self.destroy_queue(ssid, number)
         if len(self._queues) >= MOST_QUEUES:
             raise GuestFault("job-queue", f"too many queues for queue {number} of SSID {ssid}")
         self._queues[ssid, number] = queue
 
-    def queue(self, ssid: int, number: int) -> Queue:
+    def queue(self, ssid: int, number: int) -> JobQueue:
         """Find a queue of HW mode.
 
         Raises:
@@ -120,7 +119,7 @@ class Scheduler:
             GuestFault: There is no such doorbell, or the queue is invalid.
 
         """
-        self._connect(doorbell, Queue(ssid, 0, base, size, 0))
+        self._connect(doorbell, JobQueue(ssid, 0, base, size, 0))
 
     def register_queue_doorbell(self, doorbell: int, ssid: int, number: int) -> None:
         """Assign a queue of HW mode to a doorbell.
@@ -131,7 +130,7 @@ class Scheduler:
         """
         self._connect(doorbell, self.queue(ssid, number))
 
-    def _connect(self, doorbell: int, queue: Queue) -> None:
+    def _connect(self, doorbell: int, queue: JobQueue) -> None:
         """Connect a doorbell and a queue; earlier connections of either are removed."""
         if doorbell >= DOORBELLS:
             raise GuestFault("doorbell", f"there is no doorbell {doorbell}")
@@ -230,14 +229,16 @@ class Scheduler:
         if queue is None or queue.doorbell is None:
             raise GuestFault("doorbell", f"doorbell {doorbell} has no queue")
         if not queue.number:
-            engine = jsm.JOB_QUEUE_HEADER.unpack(self._mmu.read(queue.base, jsm.JOB_QUEUE_HEADER.size))[0]
+            engine = jsm_messages.JOB_QUEUE_HEADER.unpack(
+                self._mmu.read(queue.base, jsm_messages.JOB_QUEUE_HEADER.size)
+            )[0]
             if engine >= len(self.engines):
                 raise GuestFault("job-queue", f"doorbell {doorbell} names engine {engine}")
             queue.engine = engine
         queue.rung = True
         self._work(queue.engine)
 
-    def reset(self) -> tuple[dict[tuple[int, int], Queue], dict[int, Queue]]:
+    def reset(self) -> tuple[dict[tuple[int, int], JobQueue], dict[int, JobQueue]]:
         """Reset the state; returns the queues and doorbells for `restore`."""
         for engine in self.engines:
             self._give_up(engine)
@@ -246,7 +247,7 @@ class Scheduler:
         self._queues, self._doorbells = {}, {}
         return kept
 
-    def restore(self, kept: tuple[dict[tuple[int, int], Queue], dict[int, Queue]]) -> None:
+    def restore(self, kept: tuple[dict[tuple[int, int], JobQueue], dict[int, JobQueue]]) -> None:
         """Restore the queues and doorbells from before a `reset`, as after a warm boot."""
         self._queues, self._doorbells = kept
         for engine in self.engines:
@@ -259,7 +260,7 @@ class Scheduler:
 
     # Running jobs
 
-    def _drop(self, queue: Queue) -> None:
+    def _drop(self, queue: JobQueue) -> None:
         queue.rung = False
         queue.doorbell = None
         engine = self.engines[queue.engine]
@@ -295,33 +296,35 @@ class Scheduler:
             queue.rung = False
             self._guard(lambda queue=queue: self._take(engine, queue))  # type: ignore[misc]
 
-    def _take(self, engine: Engine, queue: Queue) -> None:
-        head, tail = jsm.JOB_QUEUE_HEADER.unpack(self._mmu.read(queue.base, jsm.JOB_QUEUE_HEADER.size))[1:]
+    def _take(self, engine: Engine, queue: JobQueue) -> None:
+        head, tail = jsm_messages.JOB_QUEUE_HEADER.unpack(
+            self._mmu.read(queue.base, jsm_messages.JOB_QUEUE_HEADER.size)
+        )[1:]
         slots = queue.slots
         if head >= slots or tail >= slots:
             raise GuestFault("job-queue", f"head {head} and tail {tail} of {slots} slots")
         if head == tail or queue.doorbell is None:
             return
-        slot = queue.base + jsm.JOB_QUEUE_HEADER_SIZE + head * jsm.JOB_SLOT_SIZE
-        commands, number, flags = jsm.JOB_SLOT.unpack(self._mmu.read(slot, jsm.JOB_SLOT.size))
+        slot = queue.base + jsm_messages.JOB_QUEUE_HEADER_SIZE + head * jsm_messages.JOB_SLOT_SIZE
+        commands, number, flags = jsm_messages.JOB_SLOT.unpack(self._mmu.read(slot, jsm_messages.JOB_SLOT.size))
         following = (head + 1) % slots
-        self._mmu.write(queue.base + jsm.JOB_QUEUE_HEAD_OFFSET, following.to_bytes(4, "little"))
+        self._mmu.write(queue.base + jsm_messages.JOB_QUEUE_HEAD_OFFSET, following.to_bytes(4, "little"))
         queue.rung = following != tail
         self._statistics.jobs["taken"] += 1
         serial = queue.served = self._statistics.jobs["taken"]
-        fault, status = self._faults.of_job(serial), jsm.SUCCESS
+        fault, status = self._faults.of_job(serial), jsm_messages.SUCCESS
         work: deque[Command] | None = None
-        if not flags & jsm.JOB_NULL:
+        if not flags & jsm_messages.JOB_NULL:
             requested, status = self._read_request(commands, queue.ssid)
             fault = fault if fault.kind else requested
-            if status == jsm.SUCCESS:
+            if status == jsm_messages.SUCCESS:
                 work, status = self._read_commands(commands, queue.ssid)
         job = Job(serial, number, queue, queue.doorbell, fault, status)
         engine.take(job)
         self._log.event(
             f"job {number:#x} (no. {serial}) from doorbell {job.doorbell}, commands {commands:#x}, fault {fault.kind}"
         )
-        self._start(engine, job, 0 if flags & jsm.JOB_NULL else self._job_us, work)
+        self._start(engine, job, 0 if flags & jsm_messages.JOB_NULL else self._job_us, work)
 
     def _read_request(self, commands: int, ssid: int) -> tuple[JobFault, int]:
         """Read the fault request in a job's commands; returns the fault and the job's status."""
@@ -330,30 +333,30 @@ class Scheduler:
 
         def read() -> None:
             try:
-                start.append(self._mmu.read(commands, fault_names.JOB_REQUEST.size, ssid))
+                start.append(self._mmu.read(commands, fault_injection.JOB_REQUEST.size, ssid))
             except GuestFault as fault:
                 raise GuestFault("batch", f"commands at {commands:#x} of SSID {ssid}: {fault.detail}") from None
 
         self._guard(read)
         if not start:
-            return JobFault(), jsm.PARSING_ERROR
+            return JobFault(), jsm_messages.PARSING_ERROR
         # An invalid request does not fail the job.
-        self._guard(lambda: requested.append(fault_names.in_commands(start[0])))
-        return (requested[0] if requested else JobFault()), jsm.SUCCESS
+        self._guard(lambda: requested.append(fault_injection.in_commands(start[0])))
+        return (requested[0] if requested else JobFault()), jsm_messages.SUCCESS
 
     def _read_commands(self, commands: int, ssid: int) -> tuple[deque[Command] | None, int]:
         """Read a job's commands, if it has any; returns them and the job's status."""
         found: list[deque[Command] | None] = []
         self._guard(lambda: found.append(self._commands.read(commands, ssid)))
-        return (found[0], jsm.SUCCESS) if found else (None, jsm.PARSING_ERROR)
+        return (found[0], jsm_messages.SUCCESS) if found else (None, jsm_messages.PARSING_ERROR)
 
     def _start(self, engine: Engine, job: Job, duration_us: int, commands: deque[Command] | None) -> None:
-        if job.fault.kind == fault_names.HANG:
+        if job.fault.kind == fault_injection.HANG:
             self._statistics.jobs["hung"] += 1
             self._log.warning(f"job {job.number:#x} (no. {job.serial}) hangs, as requested")
             engine.hang()
             return
-        if job.fault.kind == fault_names.SLOW:
+        if job.fault.kind == fault_injection.SLOW:
             self._statistics.jobs["slow"] += 1
             duration_us = job.fault.argument
         if not commands:
@@ -373,13 +376,13 @@ class Scheduler:
     def _end(self, engine: Engine, job: Job) -> None:
         engine.free()
         counts = self._statistics.jobs
-        if job.status == jsm.SUCCESS:
+        if job.status == jsm_messages.SUCCESS:
             counts["done"] += 1
             self._statistics.done_by_doorbell[job.doorbell] += 1
             self._statistics.done_by_engine[engine.index] += 1
         else:
             counts["failed"] += 1
-        copies = {fault_names.LOSE: 0, fault_names.DUPLICATE: 2}.get(job.fault.kind, 1)
+        copies = {fault_injection.LOSE: 0, fault_injection.DUPLICATE: 2}.get(job.fault.kind, 1)
         if copies != 1:
             counts["duplicated" if copies else "lost"] += 1
             self._log.warning(

@@ -15,13 +15,13 @@ import struct
 from typing import TYPE_CHECKING
 
 from accel_magic.lab.device import pci
-from accel_magic.lab.device.npu import BAR_SIZES
+from accel_magic.lab.device.npu_device import BAR_SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.lab.device.log import Log
-    from accel_magic.lab.device.npu import Npu
+    from accel_magic.lab.device.npu_device import EmulatedNpu
 
 HEADER = struct.Struct("<HHIII")  # message, command, size with header, flags, errno
 FLAG_REPLY, FLAG_NO_REPLY, FLAG_ERROR = 0x1, 0x10, 0x20
@@ -56,7 +56,7 @@ DATA_NONE, DATA_BOOL, DATA_EVENTFD = 1, 2, 4
 ACTION_TRIGGER = 1 << 5
 
 
-class Server:
+class DeviceServer:
     """One device for one client.
 
     Args:
@@ -68,7 +68,7 @@ class Server:
 
     """
 
-    def __init__(self, npu_for: Callable[[Callable[[], None]], Npu], log: Log) -> None:
+    def __init__(self, npu_for: Callable[[Callable[[], None]], EmulatedNpu], log: Log) -> None:
         self._log = log
         self._msi: int | None = None
         self.npu = npu_for(self.raise_interrupt)

@@ -3,7 +3,7 @@
 from accel_magic.lab.image.accelerator import AcceleratorFiles
 from accel_magic.lab.image.accelerator import find as find_accelerator
 from accel_magic.lab.image.builder import (
-    Image,
+    LabImage,
     build,
     build_accelerator,
     build_all,
@@ -21,7 +21,7 @@ from accel_magic.lab.image.store import cache
 __all__ = [
     "KERNELS",
     "AcceleratorFiles",
-    "Image",
+    "LabImage",
     "Progress",
     "build",
     "build_accelerator",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from accel_magic.lab.image.fetch import Deb
     from accel_magic.lab.image.progress import Report
-    from accel_magic.lab.image.unpack import Link
+    from accel_magic.lab.image.unpack import PackageLink
 
 SOURCES: Final = Path(__file__).parents[1] / "module"
 MODULE: Final = "accel_lab.ko"
@@ -154,7 +154,7 @@ def compile_part(kernel: str, release: str, debs: Sequence[Deb], report: Report)
 
 
 def _unpack(debs: Sequence[Deb], root: Path, progress: Callable[[int], None]) -> None:
-    links: list[Link] = []
+    links: list[PackageLink] = []
     for deb in debs:
         links += extract(deb.file, lambda path: _inside(root, path), progress)[1]
     for link in links:

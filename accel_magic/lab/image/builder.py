@@ -27,7 +27,7 @@ _INITRAMFS_SOURCES = ("assemble.py", "firmware.py", "initramfs.py")
 
 
 @dataclass(frozen=True)
-class Image:
+class LabImage:
     """The files and commands from which a lab is started.
 
     Attributes:
@@ -52,7 +52,7 @@ class Image:
     notes: tuple[str, ...] = ()
 
 
-def build(kernel: str = "6.12", *, debs: Path | None = None, report: Report | None = None) -> Image:
+def build(kernel: str = "6.12", *, debs: Path | None = None, report: Report | None = None) -> LabImage:
     """Build the image of a kernel; parts that exist are reused.
 
     Args:
@@ -67,7 +67,7 @@ def build(kernel: str = "6.12", *, debs: Path | None = None, report: Report | No
     return build_all((kernel,), debs=debs, report=report)[0]
 
 
-def build_all(kernels: Sequence[str], *, debs: Path | None = None, report: Report | None = None) -> list[Image]:
+def build_all(kernels: Sequence[str], *, debs: Path | None = None, report: Report | None = None) -> list[LabImage]:
     """Build several images with the package lists fetched once; arguments and errors are those of `build`."""
     _check(kernels)
     report = report or silent
@@ -146,7 +146,7 @@ def find_level_zero() -> Path:
     return store.part(_part_name(LEVEL_ZERO)) / LOADER
 
 
-def find(kernel: str = "6.12") -> Image:
+def find(kernel: str = "6.12") -> LabImage:
     """Return the image of a kernel; its initramfs is rebuilt if its inputs have changed.
 
     Raises:
@@ -168,7 +168,7 @@ def find(kernel: str = "6.12") -> Image:
     )
 
 
-def built() -> list[Image]:
+def built() -> list[LabImage]:
     """Return every image that is built."""
     return [find(kernel) for kernel in KERNELS if not _lacking((kernel,))]
 
@@ -261,14 +261,14 @@ def _lacking(kernels: Sequence[str]) -> list[str]:
     return [group for group in _groups(kernels) if store.manifest(_part_name(group)) is None]
 
 
-def _ready(kernel: str) -> Image | None:
+def _ready(kernel: str) -> LabImage | None:
     file = _image_file(kernel)
     if file is None or _lacking((kernel,)):
         return None
     return _image(kernel, file)
 
 
-def _image(kernel: str, file: Path) -> Image:
+def _image(kernel: str, file: Path) -> LabImage:
     manifests: dict[str, dict[str, Any]] = {
         group: store.manifest(_part_name(group)) or {} for group in _groups((kernel,))
     }
@@ -277,7 +277,7 @@ def _image(kernel: str, file: Path) -> Image:
         command, version = qemu.command_in(store.part(_part_name("qemu"))), manifests["qemu"]["version"]
     else:
         command, version = (own.path,), own.version
-    return Image(
+    return LabImage(
         kernel=kernel,
         release=manifests[kernel]["release"],
         vmlinuz=store.part(_part_name(kernel)) / "vmlinuz",
@@ -359,7 +359,7 @@ def _versions(debs: Sequence[Deb]) -> dict[str, str]:
     return {deb.name: deb.version for deb in debs}
 
 
-def _assembled(kernel: str, report: Report) -> Image:
+def _assembled(kernel: str, report: Report) -> LabImage:
     """Write the initramfs if it does not exist, and remove outdated ones of this kernel."""
     file = _image_file(kernel)
     if file is None:

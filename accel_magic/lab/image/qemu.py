@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from accel_magic.lab.image.fetch import Deb
-    from accel_magic.lab.image.unpack import Link
+    from accel_magic.lab.image.unpack import PackageLink
 
 BINARY = "qemu-system-x86_64"
 DEVICE = "vfio-user-pci"
@@ -188,7 +188,7 @@ def unpack(debs: Sequence[Deb], part: Path, progress: Callable[[int], None]) -> 
     return {deb.name: deb.version for deb in debs if deb in owner.values()}
 
 
-def _link(link: Link, part: Path) -> None:
+def _link(link: PackageLink, part: Path) -> None:
     """Create the symlink of a library; its target is in the same folder."""
     place = _target(link.path, part)
     if place and place.parent.name == "lib":

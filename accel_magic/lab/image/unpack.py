@@ -23,7 +23,7 @@ _READ = 1 << 18  # also the interval of progress reports
 
 
 @dataclass(frozen=True)
-class Link:
+class PackageLink:
     """A link in a package: its path and its target, both as written in the package."""
 
     path: str
@@ -32,7 +32,7 @@ class Link:
 
 def extract(
     deb: Path, choose: Callable[[str], Path | None], progress: Callable[[int], None] | None = None
-) -> tuple[list[str], list[Link]]:
+) -> tuple[list[str], list[PackageLink]]:
     """Extract the chosen files of a package.
 
     Args:
@@ -49,13 +49,13 @@ def extract(
 
     """
     written: list[str] = []
-    links: list[Link] = []
+    links: list[PackageLink] = []
     try:
         with deb.open("rb") as raw:
             for member in _members(raw, deb, progress):
                 path = member.info.name.removeprefix("./").lstrip("/")
                 if member.info.islnk() or member.info.issym():
-                    links.append(Link(path, member.info.linkname))
+                    links.append(PackageLink(path, member.info.linkname))
                 elif member.info.isfile() and (target := choose(path)) is not None:
                     _write(member, target)
                     written.append(path)

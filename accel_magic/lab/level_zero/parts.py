@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic import cache
-from accel_magic.c_programs import Program, compile_program
+from accel_magic.c_programs import CProgram, compile_program
 from accel_magic.errors import MachineError
-from accel_magic.lab import programs as program
+from accel_magic.lab import program_folder
 from accel_magic.lab.image import find_level_zero
-from accel_magic.lab.level_zero import loader as loaders
+from accel_magic.lab.level_zero import loader
 from accel_magic.npu_interface import level_zero
 
 if TYPE_CHECKING:
@@ -26,29 +26,29 @@ _PATHS = "LD_LIBRARY_PATH"
 
 
 def _files(*names: str) -> tuple[Path, ...]:
-    return program.files(*(f"level_zero/{name}" for name in names))
+    return program_folder.files(*(f"level_zero/{name}" for name in names))
 
 
 _DRIVER_SOURCES = ("device", "memory", "list", "event", "queue", "graph", "arguments", "profiling", "tables")
 _DRIVER_HEADERS = ("lab_driver.h", "ze_api.h", "npu_api.h", "job_format.h")
 
-LOAD = Program(
+LOAD = CProgram(
     "ze_load",
     sources=_files("ze_load.c", "ze_jobs.c", "ze_report.c"),
-    headers=(*_files("ze_load.h", *_DRIVER_HEADERS), *program.files("npu/npu_uapi.h")),
+    headers=(*_files("ze_load.h", *_DRIVER_HEADERS), *program_folder.files("npu/npu_uapi.h")),
     flags=("-g1",),
     libraries=("-ldl",),
 )
-DRIVER = Program(
+DRIVER = CProgram(
     "libze_lab_npu",
     sources=_files(*(f"lab_{name}.c" for name in _DRIVER_SOURCES)),
-    headers=(*_files(*_DRIVER_HEADERS), *program.files("npu/npu_uapi.h")),
+    headers=(*_files(*_DRIVER_HEADERS), *program_folder.files("npu/npu_uapi.h")),
     flags=("-g1", "-fPIC", "-shared", "-fvisibility=hidden"),
     suffix=f"/{level_zero.LAB_DRIVER}",
 )
 
 
-NEWER = Program(
+NEWER = CProgram(
     "libze_newer",
     sources=_files("ze_newer.c"),
     headers=_files("ze_api.h"),
@@ -90,7 +90,7 @@ def find() -> LevelZero:
         MachineError: The loader is not built, or there is no C compiler.
 
     """
-    folder = program.folder()
+    folder = program_folder.folder()
     loader = _complete(find_level_zero(), folder)
     return LevelZero(loader, compile_program(DRIVER, folder), compile_program(LOAD, folder))
 
@@ -98,7 +98,7 @@ def find() -> LevelZero:
 def _complete(original: Path, folder: Path) -> Path:
     """Return a loader that OpenVINO accepts: the original, or a copy that needs the library with what it lacks."""
     content = original.read_bytes()
-    if not loaders.lacks_function(content):
+    if not loader.lacks_function(content):
         return original
     newer, file = compile_program(NEWER, folder), f"/{original.name}"
     name = f"ze_loader-{cache.sha256_of(original)[:32]}-{cache.sha256_of(newer)[:32]}"
@@ -106,7 +106,7 @@ def _complete(original: Path, folder: Path) -> Path:
         return kept
     with tempfile.TemporaryDirectory(dir=folder, prefix=".ze_loader-") as scratch:
         made = Path(scratch) / original.name
-        made.write_bytes(loaders.with_needed(content, f"$ORIGIN/../{newer.name}"))
+        made.write_bytes(loader.with_needed(content, f"$ORIGIN/../{newer.name}"))
         return cache.keep(made, folder, name, file)
 
 

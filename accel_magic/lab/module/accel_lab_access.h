@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
-/* What accesses of device memory did. In Python: accel_magic/lab/accelerator/uapi.py and accel_magic/policies/engine.py. */
+/* What accesses of device memory did. In Python: accel_magic/lab/accelerator/uapi.py and accel_magic/policies/model_engine.py. */
 #ifndef ACCEL_LAB_ACCESS_H
 #define ACCEL_LAB_ACCESS_H
 

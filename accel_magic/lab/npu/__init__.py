@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from accel_magic.lab.npu.level_zero_load import ZeLoad, ze_load
     from accel_magic.lab.npu.loads import Latency, Load, load
     from accel_magic.lab.npu.uapi import BufferFlags
-    from accel_magic.lab.programs import compile_load
+    from accel_magic.lab.program_folder import compile_load
 
 __all__ = [
     "Buffer",

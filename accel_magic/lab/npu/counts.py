@@ -6,7 +6,7 @@ import ctypes
 import errno
 import threading
 
-from accel_magic.lab.npu.uapi import CALLS, Call
+from accel_magic.lab.npu.uapi import CALLS, NpuIoctl
 
 ERRNOS = 134  # Linux's largest errno + 1; index 0 counts successes
 
@@ -19,7 +19,7 @@ def errno_name(number: int) -> str:
     return "EDEADLK" if number == errno.EDEADLK else errno.errorcode.get(number, f"E{number}")
 
 
-class Counts:
+class IoctlCounts:
     """Counts of ioctls by kind and result.
 
     Args:
@@ -31,7 +31,7 @@ class Counts:
         self._table = CountTable() if table is None else table
         self._lock = threading.Lock()  # adding is not atomic, and threads share a device
 
-    def add(self, call: Call, error: int) -> None:
+    def add(self, call: NpuIoctl, error: int) -> None:
         """Count one call that returned this errno; 0 for success."""
         with self._lock:
             self._table[call.number][min(error, ERRNOS - 1)] += 1
@@ -41,7 +41,7 @@ class Counts:
         with self._lock:
             ctypes.memset(ctypes.byref(self._table), 0, ctypes.sizeof(self._table))
 
-    def merge(self, other: Counts) -> None:
+    def merge(self, other: IoctlCounts) -> None:
         """Add the other's counts to these."""
         with self._lock:
             for row, others in zip(self._table, other._table, strict=True):

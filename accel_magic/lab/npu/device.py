@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from accel_magic.closing import Closing
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab.npu import uapi
-from accel_magic.lab.npu.counts import Counts, errno_name
+from accel_magic.lab.npu.counts import IoctlCounts, errno_name
 from accel_magic.lab.npu.faults import request_fault
 from accel_magic.lab.npu.uapi import DRIVER, NODE, BufferFlags, Priority
 
@@ -55,7 +55,7 @@ class IoctlError(MachineError):
 
     """
 
-    def __init__(self, call: uapi.Call, error: int) -> None:
+    def __init__(self, call: uapi.NpuIoctl, error: int) -> None:
         why, fix = _WHY.get((call, error)) or _WHY_ANY.get(error, ("", ""))
         super().__init__(
             f"{call.name} failed: {os.strerror(error)} ({errno_name(error)})", why=why, fix=fix, code="npu.call-failed"
@@ -76,9 +76,9 @@ class Device(Closing):
 
     """
 
-    def __init__(self, path: str | os.PathLike[str] = uapi.NODE, *, counts: Counts | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str] = uapi.NODE, *, counts: IoctlCounts | None = None) -> None:
         self.path = os.fspath(path)
-        self.counts = Counts() if counts is None else counts
+        self.counts = IoctlCounts() if counts is None else counts
         self._fd = _open(self.path)
         try:
             self._check_driver()
@@ -155,13 +155,13 @@ class Device(Closing):
         wait = uapi.BoWait(handle=buffer.handle, deadline_ns=deadline_ns)
         return self.try_call(uapi.BO_WAIT, wait), wait.job_status
 
-    def call(self, call: uapi.Call, argument: ctypes.Structure) -> None:
+    def call(self, call: uapi.NpuIoctl, argument: ctypes.Structure) -> None:
         """Make one ioctl; IoctlError if it fails."""
         error = self.try_call(call, argument)
         if error:
             raise IoctlError(call, error)
 
-    def try_call(self, call: uapi.Call, argument: ctypes.Structure) -> int:
+    def try_call(self, call: uapi.NpuIoctl, argument: ctypes.Structure) -> int:
         """Make one ioctl and count it; returns 0 or its errno. Releases the GIL during the call."""
         # fcntl.ioctl repeats the call after a signal since Python 3.14; the repeated calls would not be counted.
         failed = _libc.ioctl(self._fd, ctypes.c_ulong(call.request), ctypes.byref(argument)) < 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from accel_magic import terminal
 from accel_magic.c_programs import compile_program
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab import programs as program
+from accel_magic.lab import program_folder
 from accel_magic.lab.level_zero import parts
 from accel_magic.lab.npu.loads import Latency
 
@@ -179,7 +179,7 @@ def ze_load(
 
 def _program() -> Sequence[str]:
     if "ACCEL_MAGIC_LAB" not in os.environ:
-        return [str(compile_program(parts.LOAD, program.folder()))]
+        return [str(compile_program(parts.LOAD, program_folder.folder()))]
     found = parts.find()
     return [
         str(found.program),

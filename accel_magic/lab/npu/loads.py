@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from accel_magic import own_python, terminal
 from accel_magic.errors import MachineError
 from accel_magic.lab.npu import uapi
-from accel_magic.lab.npu.counts import Counts, CountTable
+from accel_magic.lab.npu.counts import CountTable, IoctlCounts
 from accel_magic.lab.npu.device import Buffer, Device, IoctlError, Queue
 from accel_magic.lab.npu.faults import job_fault
-from accel_magic.lab.npu.options import Options, parse_fault
+from accel_magic.lab.npu.options import LoadOptions, parse_fault
 from accel_magic.lab.npu.uapi import CALLS, NODE, BufferFlags
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def load(
 
     """
     name, argument = parse_fault(fault)
-    options = Options(
+    options = LoadOptions(
         jobs=jobs,
         processes=processes,
         threads=threads,
@@ -255,7 +255,7 @@ def load(
     return done
 
 
-def _run_in_children(options: Options) -> Load:
+def _run_in_children(options: LoadOptions) -> Load:
     """Start a fresh interpreter that forks the processes: this one must not fork because it may have threads."""
     helper = subprocess.Popen(
         own_python.command("accel_magic.lab.npu.loads", json.dumps(asdict(options))),
@@ -316,7 +316,7 @@ class _Process(ctypes.Structure):
 class _Tally:
     """Shared memory that all processes update as they go, so that it survives an interrupt or a killed process."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: LoadOptions) -> None:
         class Shared(ctypes.Structure):
             _fields_: ClassVar = [
                 ("params", _Param * len(uapi.PARAMS)),
@@ -358,12 +358,12 @@ class Stop:
 class _Run:
     """State shared by a load's workers."""
 
-    options: Options
+    options: LoadOptions
     tally: _Tally
     stop: Stop
 
 
-def run(options: Options, *, stop: Stop | None = None) -> Load:
+def run(options: LoadOptions, *, stop: Stop | None = None) -> Load:
     """Run a load. With more than one process this forks, so the caller must be the only thread.
 
     In the main thread, SIGINT ends the load early: completed jobs count, and `interrupted` is set.
@@ -440,7 +440,7 @@ def _run_process(run: _Run, number: int) -> None:
     options, tally = run.options, run.tally
     mine = tally.processes[number]
     try:
-        with Device(options.device, counts=Counts(mine.counts)) as device:
+        with Device(options.device, counts=IoctlCounts(mine.counts)) as device:
             params = device.params()
             if number == 0:
                 for place, value in zip(tally.params, params.values(), strict=True):
@@ -527,7 +527,7 @@ _FLAGS = (BufferFlags.MAPPABLE, BufferFlags.MAPPABLE | BufferFlags.SHAVE_MEM)
 """For a command buffer, and for other buffers."""
 
 
-def _fill(buffer: Buffer, options: Options, *, faulty: bool) -> None:
+def _fill(buffer: Buffer, options: LoadOptions, *, faulty: bool) -> None:
     """Fill the buffer with zeros, and write the fault request to its start if `faulty`."""
     if buffer.memory is None:
         return
@@ -546,11 +546,11 @@ def _report(process: _Process, error: MachineError) -> None:
     process.problem = (text if len(text) < 1024 else short).encode()
 
 
-def _summary(options: Options, tally: _Tally, stop: Stop, *, killed: int, duration_ns: int) -> Load:
+def _summary(options: LoadOptions, tally: _Tally, stop: Stop, *, killed: int, duration_ns: int) -> Load:
     states = Counter(int(job.state) for job in tally.jobs)
-    counts = Counts()
+    counts = IoctlCounts()
     for process in tally.processes:
-        counts.merge(Counts(process.counts))
+        counts.merge(IoctlCounts(process.counts))
     params = {
         name: int(place.value) if place.known else None for name, place in zip(uapi.PARAMS, tally.params, strict=True)
     }
@@ -583,7 +583,7 @@ def _latency(values: list[int]) -> Latency | None:
 def main(arguments: list[str]) -> int:
     """Run the load of `load()` in a separate process; always prints one JSON object."""
     try:
-        print(run(Options(**json.loads(arguments[0]))).to_json())
+        print(run(LoadOptions(**json.loads(arguments[0]))).to_json())
     except MachineError as error:
         print(json.dumps({"error": {"what": error.what, "why": error.why, "fix": error.fix, "code": error.code}}))
     return 0

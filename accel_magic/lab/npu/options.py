@@ -20,7 +20,7 @@ _MOST_BUFFERS = 65_535  # the driver's own limit
 
 
 @dataclass(frozen=True)
-class Options:
+class LoadOptions:
     """A load. Job j (from 1) runs on worker j modulo (processes * threads), so faults do not depend on timing.
 
     Attributes:
@@ -120,7 +120,7 @@ def parse_fault(text: str | None) -> tuple[str, int]:
     return name, int(argument) if slow else 0
 
 
-def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
+def parse(arguments: Sequence[str] | None = None) -> tuple[LoadOptions, bool]:
     """Parse the command line; returns the options and whether to print JSON. Exits with status 2 on bad arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m accel_magic.lab.npu",
@@ -145,6 +145,6 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
     as_json = values.pop("json")
     try:
         values["fault"], values["fault_argument"] = parse_fault(values["fault"])
-        return Options(**values), as_json
+        return LoadOptions(**values), as_json
     except ProbeError as error:
         parser.error(str(error))

@@ -131,7 +131,7 @@ _WRITE, _BOTH = 1, 3
 
 
 @dataclass(frozen=True)
-class Call:
+class NpuIoctl:
     """One ioctl.
 
     Attributes:
@@ -148,10 +148,10 @@ class Call:
     function: str
 
 
-def _calls(*rows: tuple[str, int, int, type[_Structure], str]) -> tuple[Call, ...]:
+def _calls(*rows: tuple[str, int, int, type[_Structure], str]) -> tuple[NpuIoctl, ...]:
     """Compute request numbers like _IOC() with DRM's type 'd'."""
     return tuple(
-        Call(name, number, direction << 30 | ctypes.sizeof(argument) << 16 | ord("d") << 8 | command, function)
+        NpuIoctl(name, number, direction << 30 | ctypes.sizeof(argument) << 16 | ord("d") << 8 | command, function)
         for number, (name, command, direction, argument, function) in enumerate(rows)
     )
 

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accel_magic.lab.guest.frames import Kind, Unpacker, pack
+from accel_magic.lab.guest.guest_frames import GuestFrameKind, Unpacker, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class GuestProcess:
     """One command in the guest."""
 
     def __init__(
-        self, connection: Connection, number: int, command: Sequence[str], on_output: Callable[[int, bytes], None]
+        self, connection: GuestConnection, number: int, command: Sequence[str], on_output: Callable[[int, bytes], None]
     ) -> None:
         self._connection = connection
         self.command = tuple(command)
@@ -97,20 +97,20 @@ class GuestProcess:
     def write(self, data: bytes) -> None:
         """Send bytes to its standard input."""
         for start in range(0, len(data), _PIECE):
-            self._connection.send(Kind.INPUT, self._number, data[start : start + _PIECE])
+            self._connection.send(GuestFrameKind.INPUT, self._number, data[start : start + _PIECE])
 
     def close_input(self) -> None:
         """Close its standard input."""
-        self._connection.send(Kind.INPUT, self._number)
+        self._connection.send(GuestFrameKind.INPUT, self._number)
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the command and its child processes."""
         if self._status is None:
-            self._connection.send(Kind.SIGNAL, self._number, json.dumps({"signal": int(number)}).encode())
+            self._connection.send(GuestFrameKind.SIGNAL, self._number, json.dumps({"signal": int(number)}).encode())
 
     def resize(self, rows: int, columns: int) -> None:
         """Resize its terminal."""
-        self._connection.send(Kind.RESIZE, self._number, json.dumps({"terminal": [rows, columns]}).encode())
+        self._connection.send(GuestFrameKind.RESIZE, self._number, json.dumps({"terminal": [rows, columns]}).encode())
 
     def end(self, status: int | None, failure: str = "") -> None:
         """Record that it ended; called by the connection's thread."""
@@ -118,7 +118,7 @@ class GuestProcess:
         self._ended.set()
 
 
-class Connection:
+class GuestConnection:
     """The stream to one guest's agent, read by a dedicated thread.
 
     Args:
@@ -171,10 +171,10 @@ class Connection:
                 raise GuestGoneError(self.reason)
             number = next(self._numbers)
             process = self._processes[number] = GuestProcess(self, number, command, on_output)
-        self.send(Kind.START, number, json.dumps(request).encode())
+        self.send(GuestFrameKind.START, number, json.dumps(request).encode())
         return process
 
-    def send(self, kind: Kind, process: int = 0, payload: bytes = b"") -> None:
+    def send(self, kind: GuestFrameKind, process: int = 0, payload: bytes = b"") -> None:
         """Send one frame. Raises GuestGoneError if the guest has ended."""
         try:
             with self._sending:
@@ -185,7 +185,7 @@ class Connection:
     def close(self) -> None:
         """Ask the guest to power off and close the stream."""
         with contextlib.suppress(GuestGoneError):
-            self.send(Kind.SHUTDOWN)
+            self.send(GuestFrameKind.SHUTDOWN)
 
     def _read(self) -> None:
         frames = Unpacker()
@@ -204,17 +204,17 @@ class Connection:
             for process in left:
                 process.end(None)
 
-    def _take(self, kind: Kind, number: int, payload: bytes) -> None:
-        if kind is Kind.READY:
+    def _take(self, kind: GuestFrameKind, number: int, payload: bytes) -> None:
+        if kind is GuestFrameKind.READY:
             self.guest = {"release": _value(payload, "release", str), "uptime_s": _value(payload, "uptime_s", float)}
             self.ready.set()
         elif process := self._processes.get(number):
-            if kind in (Kind.OUTPUT, Kind.ERROR):
-                process.on_output(1 if kind is Kind.OUTPUT else 2, payload)
-            elif kind is Kind.EXIT:
+            if kind in (GuestFrameKind.OUTPUT, GuestFrameKind.ERROR):
+                process.on_output(1 if kind is GuestFrameKind.OUTPUT else 2, payload)
+            elif kind is GuestFrameKind.EXIT:
                 process.end(_value(payload, "status", int))
                 del self._processes[number]  # after the payload was understood: whoever waits must learn of its end
-            elif kind is Kind.REFUSED:
+            elif kind is GuestFrameKind.REFUSED:
                 process.end(None, _value(payload, "why", str))
                 del self._processes[number]
 

@@ -19,15 +19,11 @@ from typing import TYPE_CHECKING, Any, Self
 from accel_magic import cache, scratch
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
-from accel_magic.lab import image
-from accel_magic.lab import programs as program
+from accel_magic.lab import image, program_folder
 from accel_magic.lab.image import initramfs
-from accel_magic.lab.vm import logs as runs
-from accel_magic.lab.vm import ordinary
-from accel_magic.lab.vm import qemu as command_line
-from accel_magic.lab.vm import settings as tools
-from accel_magic.lab.vm.connection import Completed, Connection, GuestGoneError, GuestProcess, listen
-from accel_magic.lab.vm.settings import Settings, hypervisor
+from accel_magic.lab.vm import lab_settings, log_folders, ordinary_user, qemu_command
+from accel_magic.lab.vm.connection import Completed, GuestConnection, GuestGoneError, GuestProcess, listen
+from accel_magic.lab.vm.lab_settings import Settings, hypervisor
 
 if TYPE_CHECKING:
     import socket
@@ -67,7 +63,7 @@ class Lab:
         """Folder writable by both host and guest for exchanging files; removed when the lab ends."""
         self._report = report or (lambda _: None)
         self._keeper: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
+        self._connection: GuestConnection | None = None
         self._ended: dict[str, Any] | None = None
         self._ending = threading.Lock()
         self._killed_for_memory = 0
@@ -101,7 +97,7 @@ class Lab:
             )
         built = image.find(self.settings.kernel)
         chosen = hypervisor(self.settings.hypervisor)
-        self.logs = runs.new_folder()
+        self.logs = log_folders.new_folder()
         self._scratch = scratch.make("lab")
         try:
             self._spawn(built, chosen, self._scratch)
@@ -110,26 +106,26 @@ class Lab:
             raise
         return self
 
-    def _spawn(self, built: image.Image, chosen: str, made: scratch.Scratch) -> None:
+    def _spawn(self, built: image.LabImage, chosen: str, made: scratch.Scratch) -> None:
         assert self.logs is not None  # noqa: S101 - start made it
         folder = made.path
         boot, npu, agent = folder / "initramfs", folder / "npu", folder / "agent"
         self.exchange = folder / "exchange"
         self.exchange.mkdir()
-        self._level_zero = tools.install(self.exchange / "bin")
+        self._level_zero = lab_settings.install(self.exchange / "bin")
         files = image.find_accelerator(self.settings.kernel) if self.settings.accelerator else None
         if files:
-            from accel_magic.lab.accelerator import programs as accelerator  # imports numpy
+            from accel_magic.lab.accelerator import accelerator_programs  # imports numpy
 
-            accelerator.install(self.exchange / "bin", files)
+            accelerator_programs.install(self.exchange / "bin", files)
         shares = (self.exchange, *_folders(self.settings.share))
         _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares, files.module if files else None))
         with listen(str(agent)) as listener:
             request = {
-                "device": command_line.device(
+                "device": qemu_command.device(
                     self.settings, socket=npu, log=self.logs / "device.log", statistics=self.logs / "device.json"
                 ),
-                "qemu": command_line.qemu(
+                "qemu": qemu_command.qemu(
                     built,
                     self.settings,
                     hypervisor=chosen,
@@ -157,7 +153,7 @@ class Lab:
             assert self._keeper.stdin is not None  # noqa: S101 - a pipe
             self._keeper.stdin.write(json.dumps(request).encode() + b"\n")
             self._keeper.stdin.flush()
-            self._connection = Connection(self._accept(listener), self._reason)
+            self._connection = GuestConnection(self._accept(listener), self._reason)
         self._report("booting the kernel and loading intel_vpu")
         self._wait_until_ready()
         if files and self.run(["test", "-d", "/sys/module/accel_lab"], cwd=Path("/")).status:
@@ -187,8 +183,8 @@ class Lab:
     def _admit_user(self, folders: Sequence[Path]) -> None:
         """Start the broker; commands then run as a user without privilege."""
         self._report("starting the broker")
-        ordinary.own(*(folder for folder in folders if folder == self.exchange))
-        done = self.run(ordinary.preparation(folders), cwd=Path("/"))
+        ordinary_user.own(*(folder for folder in folders if folder == self.exchange))
+        done = self.run(ordinary_user.preparation(folders), cwd=Path("/"))
         if done.status:
             raise MachineError(
                 "the lab's broker did not start",
@@ -196,7 +192,7 @@ class Lab:
                 fix=f"see the logs in {self.logs}",
                 code="lab.no-broker",
             )
-        self._user = ordinary.ids()
+        self._user = ordinary_user.ids()
 
     def popen(
         self,
@@ -363,7 +359,7 @@ class Lab:
             return ""
         return (self.logs / "console.log").read_text(errors="replace").replace("\r", "")
 
-    def _alive(self) -> Connection:
+    def _alive(self) -> GuestConnection:
         if self._connection is None:
             raise TraceStateError(
                 "the lab is not running", fix="use it in a with block, or call start()", code="lab.not-running"
@@ -373,13 +369,13 @@ class Lab:
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
         return {
             **given,
-            **(ordinary.environment() if self._user else {}),
+            **(ordinary_user.environment() if self._user else {}),
             "PATH": f"{self.exchange}/bin:{given.get('PATH', os.defpath)}",
             "ACCEL_MAGIC_LAB": self.settings.kernel,
             cache.OWNER: str(os.geteuid()),
-            program.FOLDER: str(program.folder()),
+            program_folder.FOLDER: str(program_folder.folder()),
             **(self._level_zero.environment(given) if self._level_zero else {}),
-            **({compiler.ELSEWHERE: command_line.COMPILER} if command_line.has_compiler() else {}),
+            **({compiler.ELSEWHERE: qemu_command.COMPILER} if qemu_command.has_compiler() else {}),
         }
 
     def _keeper_ended(self, timeout: float | None) -> bool:

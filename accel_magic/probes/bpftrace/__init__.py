@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes.bpftrace.places import is_kind, only_bpftrace
+from accel_magic.probes.bpftrace.probe_names import is_kind, only_bpftrace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,28 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from accel_magic.probes import presets
-from accel_magic.probes.bpftrace import results
-from accel_magic.probes.bpftrace.code import (
-    Assign,
-    Block,
-    Call,
-    Expression,
-    If,
-    Map,
-    Number,
-    Statement,
-    String,
-    Unread,
-    Variable,
-    Word,
-    read,
-)
-from accel_magic.probes.bpftrace.places import Place, place_of
-from accel_magic.probes.bpftrace.values import (
+from accel_magic.probes.bpftrace import map_expressions
+from accel_magic.probes.bpftrace.expressions import (
     BEGAN,
     CLOCKS,
-    Asked,
     LackingError,
+    RequestedColumns,
     Scene,
     as_written,
     column,
@@ -38,6 +22,22 @@ from accel_magic.probes.bpftrace.values import (
     is_stored,
     leaves,
     resolve,
+)
+from accel_magic.probes.bpftrace.probe_names import ScriptProbe, place_of
+from accel_magic.probes.bpftrace.script_parser import (
+    Assign,
+    Expression,
+    If,
+    Map,
+    ScriptBlock,
+    ScriptCall,
+    ScriptNumber,
+    ScriptVariable,
+    Statement,
+    String,
+    Unread,
+    Word,
+    read,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Advice:
 class _Group:
     """Blocks that become one probe: a single block, or those at a call's entry and return."""
 
-    places: tuple[Place, ...]
+    places: tuple[ScriptProbe, ...]
     scene: Scene
     filters: tuple[Expression | Unread, ...]
     statements: tuple[Statement, ...]
@@ -91,7 +91,7 @@ class _Group:
         return tuple(place.word for place in self.places if place.word)
 
 
-_Placed: TypeAlias = tuple[Block, tuple[Place, ...]]
+_Placed: TypeAlias = tuple[ScriptBlock, tuple[ScriptProbe, ...]]
 """A block and the equivalents of its probes."""
 
 
@@ -99,7 +99,7 @@ _Placed: TypeAlias = tuple[Block, tuple[Place, ...]]
 class _Findings:
     """Results so far; the dictionaries are ordered sets."""
 
-    asked: Asked = field(default_factory=Asked)
+    asked: RequestedColumns = field(default_factory=RequestedColumns)
     instead: dict[tuple[str, str], None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     lacking: dict[str, None] = field(default_factory=dict)
@@ -172,7 +172,7 @@ def _entries_of(returning: _Placed, blocks: Sequence[_Placed]) -> tuple[int, ...
     return tuple(found) if covered == wanted else ()
 
 
-def _scene(places: Iterable[Place], *, stored: Mapping[str, Expression] | None = None) -> Scene:
+def _scene(places: Iterable[ScriptProbe], *, stored: Mapping[str, Expression] | None = None) -> Scene:
     """Meaning of names in a block; `stored` has the maps that the call's entry filled for this return."""
     known = [place for place in places if place.word]
     return Scene(
@@ -183,18 +183,18 @@ def _scene(places: Iterable[Place], *, stored: Mapping[str, Expression] | None =
     )
 
 
-def _stored(block: Block, scene: Scene) -> dict[str, Expression]:
+def _stored(block: ScriptBlock, scene: Scene) -> dict[str, Expression]:
     """Maps that a block fills for the call's return: those keyed by thread, or without keys."""
     found: dict[str, Expression] = {}
     for statement in _all(block.statements):
         if not isinstance(statement, Assign) or statement.sign != "=":
             continue
         value = resolve(statement.value, scene)
-        if isinstance(statement.to, Variable):
+        if isinstance(statement.to, ScriptVariable):
             scene = _with(scene, statement.to.name, value)
         elif all(isinstance(key, Word) and key.name in ("tid", "pid", "cpu") for key in statement.to.keys):
             found[statement.to.name] = BEGAN if isinstance(value, Word) and value.name in CLOCKS else value
-    return {name: value for name, value in found.items() if not isinstance(value, Call) or value.name == "str"}
+    return {name: value for name, value in found.items() if not isinstance(value, ScriptCall) or value.name == "str"}
 
 
 def _with(scene: Scene, name: str, value: Expression) -> Scene:
@@ -209,7 +209,7 @@ def _all(statements: Iterable[Statement]) -> Iterator[Statement]:
             yield from _all(statement.otherwise)
 
 
-def _maps(block: Block) -> set[str]:
+def _maps(block: ScriptBlock) -> set[str]:
     """Names of the maps used in a block."""
     found = set()
     waiting: list[object] = [block.filter, *block.statements]
@@ -249,8 +249,8 @@ def _only_if(statements: Iterable[Statement]) -> If | None:
     others = [
         each
         for each in statements
-        if not (isinstance(each, Assign) and isinstance(each.to, Variable))
-        and not (isinstance(each, Call) and each.name in _SILENT)
+        if not (isinstance(each, Assign) and isinstance(each.to, ScriptVariable))
+        and not (isinstance(each, ScriptCall) and each.name in _SILENT)
     ]
     return others[0] if len(others) == 1 and isinstance(others[0], If) and not others[0].otherwise else None
 
@@ -258,7 +258,7 @@ def _only_if(statements: Iterable[Statement]) -> If | None:
 def _walk(statements: Iterable[Statement], scene: Scene, found: _Findings, only: If | None = None) -> Scene:
     for statement in statements:
         match statement:
-            case Assign(Variable(name), "=", value):
+            case Assign(ScriptVariable(name), "=", value):
                 scene = _with(scene, name, resolve(value, scene))
             case Assign(Map(), _, _):
                 _assigned(statement, scene, found)
@@ -266,7 +266,7 @@ def _walk(statements: Iterable[Statement], scene: Scene, found: _Findings, only:
                 if statement is not only and not is_stored(test, scene):
                     _about_if(test, scene, found)
                 scene = _walk(otherwise, _walk(then, scene, found), found)
-            case Call():
+            case ScriptCall():
                 _called(statement, scene, found)
             case Unread(text):
                 found.lacking[f"{_short(text)}: `--program` with BPF C"] = None
@@ -281,7 +281,7 @@ def _about_if(test: Expression, scene: Scene, found: _Findings) -> None:
     found.lacking[f"if ({as_written(test)}): a line has only one filter, for all hits; {how}"] = None
 
 
-def _called(call: Call, scene: Scene, found: _Findings) -> None:
+def _called(call: ScriptCall, scene: Scene, found: _Findings) -> None:
     if call.name in ("printf", "print"):
         _printed(call, scene, found)
     elif call.name == "exit":
@@ -290,9 +290,9 @@ def _called(call: Call, scene: Scene, found: _Findings) -> None:
         found.lacking[f"{as_written(call)}: {_OTHERS[call.name]}"] = None
 
 
-def _printed(call: Call, scene: Scene, found: _Findings) -> None:
+def _printed(call: ScriptCall, scene: Scene, found: _Findings) -> None:
     values, hints = call.arguments, ()
-    if call.name == "print" and all(isinstance(each, Map | Number) for each in values):
+    if call.name == "print" and all(isinstance(each, Map | ScriptNumber) for each in values):
         return  # results always show maps
     found.needs_events = True
     if values and isinstance(values[0], String):
@@ -300,7 +300,7 @@ def _printed(call: Call, scene: Scene, found: _Findings) -> None:
         values = values[1:]
     names: dict[str, None] = {}
     for at, value in enumerate(values):
-        hint = value.name if isinstance(value, Variable) else next(iter(hints[at : at + 1]), "")
+        hint = value.name if isinstance(value, ScriptVariable) else next(iter(hints[at : at + 1]), "")
         for leaf in leaves(resolve(value, scene)):
             try:
                 names[column(leaf, scene, found.asked, hint).name] = None
@@ -314,13 +314,13 @@ def _assigned(statement: Assign, scene: Scene, found: _Findings) -> None:
     """Find the equivalent of a map."""
     to, value = statement.to, resolve(statement.value, scene)
     assert isinstance(to, Map)  # noqa: S101 - the caller checked
-    counts = statement.sign == "+=" and value == Number(1)
+    counts = statement.sign == "+=" and value == ScriptNumber(1)
     is_time = isinstance(value, Word) and value.name in CLOCKS and statement.sign == "="
-    if is_time or (isinstance(value, Number) and not counts):
+    if is_time or (isinstance(value, ScriptNumber) and not counts):
         return  # t.events has timestamps; constants are flags and resets
     try:
         keys = [column(resolve(key, scene), scene, found.asked) for key in to.keys]
-        shown = results.of_map(statement.sign, value, keys, lambda of: column(of, scene, found.asked))
+        shown = map_expressions.of_map(statement.sign, value, keys, lambda of: column(of, scene, found.asked))
     except LackingError as error:
         found.needs_events = True
         found.lacking[str(error)] = None
@@ -330,10 +330,10 @@ def _assigned(statement: Assign, scene: Scene, found: _Findings) -> None:
     found.show(theirs, shown.text)
 
 
-def _timer(block: Block, places: Iterable[Place], found: _Findings) -> None:
+def _timer(block: ScriptBlock, places: Iterable[ScriptProbe], found: _Findings) -> None:
     """Translate a timer: it ends the script, or prints intermediate results."""
     seconds = max(place.seconds for place in places)
-    if any(isinstance(each, Call) and each.name == "exit" for each in block.statements):
+    if any(isinstance(each, ScriptCall) and each.name == "exit" for each in block.statements):
         found.duration = seconds
         return
     every = f"{seconds:g}s" if seconds >= 1 else f"{max(round(seconds * 1000), 1)}ms"
@@ -357,7 +357,7 @@ def _filters(group: _Group, found: _Findings) -> Iterator[str]:
     scene, parts = group.scene, [(part, group.scene) for part in group.filters]
     if only := _only_if(group.statements):
         for statement in group.statements:
-            if isinstance(statement, Assign) and isinstance(statement.to, Variable):
+            if isinstance(statement, Assign) and isinstance(statement.to, ScriptVariable):
                 scene = _with(scene, statement.to.name, resolve(statement.value, scene))
         parts += [(part, scene) for part in conditions(only.condition)]
     seen = set()

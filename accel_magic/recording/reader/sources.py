@@ -10,16 +10,16 @@ import numpy as np
 
 from accel_magic import codec
 from accel_magic.kernel import buckets
-from accel_magic.kernel.mapped import map_file, map_value
-from accel_magic.kernel.records.rings import MixedRing, Ring
-from accel_magic.recording.reader.messages import Playback, ProgramRings
+from accel_magic.kernel.mapped_memory import map_file, map_value
+from accel_magic.kernel.records.rings import MixedRing, RecordRing
+from accel_magic.recording.reader.reader_messages import Playback, ProgramRings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from accel_magic.recording.reader.messages import Kernel, Live, Tasks
+    from accel_magic.recording.reader.reader_messages import KernelMapsToRead, Live, Tasks
 
 
 BUSY_S = 0.01
@@ -30,7 +30,7 @@ _HIT_NS, _HIT_WITH_NATIVE_STACK_NS = 100, 500
 """Minimum time between records of a program on one CPU: at most half of the measured time."""
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Interface between the reader and a source."""
 
     ring_count: int
@@ -91,10 +91,10 @@ def quiet_s(rooms: Sequence[int], hit_ns: int) -> float:
     return min([_QUIET_S, *(max(room * hit_ns / 1e9 / cpus / 2, BUSY_S) for room in rooms)])
 
 
-class KernelSource:
+class KernelMapSource:
     """The maps of an attachment to the running kernel."""
 
-    def __init__(self, given: Kernel) -> None:
+    def __init__(self, given: KernelMapsToRead) -> None:
         layout = given.layout
         self.points, self.latencies = given.points, given.latencies
         self.ring_count = len(given.rings)
@@ -103,7 +103,9 @@ class KernelSource:
         self._control = map_value(given.control.fd, layout.control, writable=True)
         self._counters = map_value(given.counters.fd, layout.counters)
         self._histograms = None if given.histograms is None else map_value(given.histograms.fd, layout.histograms)
-        self._rings = [Ring(ring.map.fd, ring.size, layout.record(index)) for index, ring in enumerate(given.rings)]
+        self._rings = [
+            RecordRing(ring.map.fd, ring.size, layout.record(index)) for index, ring in enumerate(given.rings)
+        ]
         hit_ns = _HIT_WITH_NATIVE_STACK_NS if given.native_stacks else _HIT_NS
         self._quiet_s = quiet_s([ring.size // ring.record.itemsize for ring in self._rings], hit_ns)
 
@@ -166,11 +168,11 @@ class TaskSource:
     ring_count = 1
 
     def __init__(self, given: Tasks) -> None:
-        from accel_magic.itt import tasks  # not needed by most traces
+        from accel_magic.itt import task_records  # not needed by most traces
 
-        self._tasks = tasks
+        self._tasks = task_records
         self._descriptors = list(codec.descriptors_of(given))
-        self._rings = tasks.Rings(given.memory.fd, given.record_bytes)
+        self._rings = task_records.Rings(given.memory.fd, given.record_bytes)
         self._patterns = given.patterns
         self._room = given.most_bytes
 
@@ -225,7 +227,7 @@ class TaskSource:
 class Together:
     """The kernel's probes and ITT tasks in one trace: their rings and points, one after the other."""
 
-    def __init__(self, kernel: KernelSource, tasks_: TaskSource) -> None:
+    def __init__(self, kernel: KernelMapSource, tasks_: TaskSource) -> None:
         self._parts = (kernel, tasks_)
         self.ring_count = kernel.ring_count + tasks_.ring_count
 
@@ -279,13 +281,13 @@ class Together:
             part.close()
 
 
-def source_of(given: Live | Playback | ProgramRings) -> Source:
+def source_of(given: Live | Playback | ProgramRings) -> RecordSource:
     """Make the source of a trace."""
     if isinstance(given, Playback):
         return ReplaySource(given)
     if isinstance(given, ProgramRings):
         return ProgramSource(given)
-    kernel = None if given.kernel is None else KernelSource(given.kernel)
+    kernel = None if given.kernel is None else KernelMapSource(given.kernel)
     tasks = None if given.tasks is None else TaskSource(given.tasks)
     if kernel is not None and tasks is not None:
         return Together(kernel, tasks)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic import channel, codec
 from accel_magic.codec import Descriptor
-from accel_magic.recording.reader.messages import Records, Written
+from accel_magic.recording.reader.reader_messages import Records, Written
 
 if TYPE_CHECKING:
-    from accel_magic.recording.reader.messages import Stopped, Streamed
+    from accel_magic.recording.reader.reader_messages import Stopped, Streamed
 
 _PART_BYTES: Final = 16 << 20
 """Records that make a part by their size."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.drm.tables import DrmTables
-    from accel_magic.views.live.counters import LiveItems
+    from accel_magic.views.live.device_counters import LiveItems
 
 
 def _claims(point: ProbePoint) -> bool:
@@ -51,7 +51,7 @@ def _summary(recording: Recording, tables: Callable[[], DrmTables], findings: Ca
 
 
 def _live(plan: Plan) -> LiveItems | None:
-    from accel_magic.subsystems.drm.live import DrmHistory
+    from accel_magic.subsystems.drm.live_item import DrmHistory
 
     return DrmHistory.of(plan)
 

@@ -27,7 +27,7 @@ _BY_NUMBER = {drm.IOCTL: drm.ioctl_name, nvidia.IOCTL: nvidia.ioctl_name}
 
 
 @dataclass(frozen=True)
-class Calls:
+class DriverCallNames:
     """Names of the measured functions that count as calls.
 
     Attributes:
@@ -40,7 +40,7 @@ class Calls:
     handlers: tuple[str, ...]
 
     @classmethod
-    def of(cls, recording: Recording) -> Calls:
+    def of(cls, recording: Recording) -> DriverCallNames:
         """Find them in a recording's plan."""
         named = [(point.kind, plain_name(point.function)) for point in recording.plan.latency_points]
         return cls(

@@ -25,7 +25,7 @@ _OVERLAP: Final = 0.1
 """Share of the busy time with two rings at work below which they take turns."""
 
 
-class Analysed(Protocol):
+class DrmData(Protocol):
     """What the rules read; `accel_magic.subsystems.drm.tables.DrmTables` implements it."""
 
     @property
@@ -57,20 +57,20 @@ class Analysed(Protocol):
         """See `accel_magic.subsystems.drm.statistics.steps`."""
 
 
-def nothing_traced(drm: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def nothing_traced(drm: DrmData, _: Rule[DrmData]) -> Iterator[Evidence]:
     """No step of any job was counted."""
     if not (drm.steps["hits"].reindex(["queued", "started", "done"]).any()):
         yield Evidence({"jobs": 0})
 
 
-def events_lost(drm: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def events_lost(drm: DrmData, _: Rule[DrmData]) -> Iterator[Evidence]:
     """Steps were counted that were not recorded."""
     lost, hits = int(drm.steps["lost"].sum()), int(drm.steps["hits"].sum())
     if lost:
         yield Evidence({"lost": lost, "hits": hits})
 
 
-def jobs_timed_out(drm: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def jobs_timed_out(drm: DrmData, _: Rule[DrmData]) -> Iterator[Evidence]:
     """From the exact count: the events may be lost."""
     count = int(drm.steps["hits"]["timed out"])
     if count:
@@ -80,7 +80,7 @@ def jobs_timed_out(drm: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
         yield Evidence({"timeouts": count, "jobs": int((drm.jobs["timeouts"] > 0).sum())}, where)
 
 
-def queue_wait(drm: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def queue_wait(drm: DrmData, rule: Rule[DrmData]) -> Iterator[Evidence]:
     """Jobs waited longer in their queues than they ran, altogether."""
     known = drm.jobs[["queue_ns", "run_ns"]].dropna()
     waited, ran = int(known["queue_ns"].sum()), int(known["run_ns"].sum())
@@ -90,7 +90,7 @@ def queue_wait(drm: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence({"ratio": ratio, "jobs": len(known), "queue_ns": waited, "run_ns": ran})
 
 
-def ring_full(drm: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def ring_full(drm: DrmData, rule: Rule[DrmData]) -> Iterator[Evidence]:
     """The worst ring of all devices. A job that a dependency holds back does not make its ring full."""
     worst: dict[str, float | str] = {}
     for _, device in drm.jobs.groupby(drm.jobs["device"].astype("str").fillna("")):
@@ -107,7 +107,7 @@ def ring_full(drm: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
         yield Evidence(worst)
 
 
-def dependencies_serialise(drm: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def dependencies_serialise(drm: DrmData, rule: Rule[DrmData]) -> Iterator[Evidence]:
     """Many jobs waited for jobs on other rings, and rings hardly ever worked at the same time."""
     jobs, held = drm.jobs, drm.dependencies
     held = held[held["blocked"] & held["job"].notna() & held["on"].notna()]
@@ -124,7 +124,7 @@ def dependencies_serialise(drm: Analysed, rule: Rule[Analysed]) -> Iterator[Evid
         yield Evidence({"blocked_share": share, "blocked": len(blocked), "overlap_share": overlap})
 
 
-def fence_waits(drm: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def fence_waits(drm: DrmData, rule: Rule[DrmData]) -> Iterator[Evidence]:
     """The call, or else the ioctl, of one thread that waited longest."""
     waits = drm.waits.dropna(subset=["wait_ns"])
     names = waits["call"].astype("str").fillna(waits["ioctl"].astype("str")).fillna("a call that was not traced")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _described(root: Path, device: pci.Device) -> tuple[str, ...]:
+def _described(root: Path, device: pci.PciDevice) -> tuple[str, ...]:
     """What NVIDIA's driver reports of a GPU: its name and its firmware."""
     information = pci.read(root / "proc/driver/nvidia/gpus" / device.slot / "information") or ""
     facts = {key: value.strip() for key, _, value in (line.partition(":") for line in information.splitlines())}

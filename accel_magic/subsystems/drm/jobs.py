@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.analysis.driver_trace import DriverTrace
-    from accel_magic.subsystems.drm.calls import Calls
+    from accel_magic.subsystems.drm.calls import DriverCallNames
 
     Rows = NDArray[np.intp]
 
@@ -36,7 +36,7 @@ COLUMNS: Final = (
 )
 
 
-def jobs(trace: DriverTrace, calls: Calls) -> pd.DataFrame:
+def jobs(trace: DriverTrace, calls: DriverCallNames) -> pd.DataFrame:
     """Describe every job in the trace, in order of first appearance.
 
     Args:

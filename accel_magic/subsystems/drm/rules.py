@@ -13,9 +13,9 @@ from accel_magic.subsystems.drm import checks
 from accel_magic.subsystems.drm.presets import drm
 
 if TYPE_CHECKING:
-    from accel_magic.subsystems.drm.checks import Analysed
+    from accel_magic.subsystems.drm.checks import DrmData
 
-RULES: Final[tuple[Rule[Analysed], ...]] = (
+RULES: Final[tuple[Rule[DrmData], ...]] = (
     Rule(
         "drm.nothing-traced",
         "warning",

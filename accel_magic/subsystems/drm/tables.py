@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.analysis.driver_trace import DriverTrace
 from accel_magic.analysis.findings import diagnose
-from accel_magic.subsystems.drm.calls import Calls
+from accel_magic.subsystems.drm.calls import DriverCallNames
 from accel_magic.subsystems.drm.printed import as_recorded
 from accel_magic.views.diagnosis import Diagnosis
 
@@ -24,7 +24,7 @@ class DrmTables:
         """`events` is the DataFrame of the recording's events, as in `TraceResult.events`."""
         self.recording = recording
         self.trace = DriverTrace.of(recording, events if recording.imported is None else as_recorded(events))
-        self._calls = Calls.of(recording)
+        self._calls = DriverCallNames.of(recording)
 
     @cached_property
     def jobs(self) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from accel_magic.subsystems.drm.jobs import FENCE_BITS, category
 
 if TYPE_CHECKING:
     from accel_magic.analysis.driver_trace import DriverTrace
-    from accel_magic.subsystems.drm.calls import Calls
+    from accel_magic.subsystems.drm.calls import DriverCallNames
 
 START, END = "dma_fence_wait_start", "dma_fence_wait_end"
 COLUMNS: Final = (
@@ -21,7 +21,7 @@ COLUMNS: Final = (
 )
 
 
-def waits(trace: DriverTrace, calls: Calls, jobs: pd.DataFrame) -> pd.DataFrame:
+def waits(trace: DriverTrace, calls: DriverCallNames, jobs: pd.DataFrame) -> pd.DataFrame:
     """Describe every wait for a fence.
 
     Args:

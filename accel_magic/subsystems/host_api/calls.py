@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.analysis.frames import events_frame
-from accel_magic.recording.gpu import API
+from accel_magic.recording.gpu_data import API
 from accel_magic.subsystems.host_api.cuda import call_of, has_own_stream
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def calls_of(recording: Recording, own: Stretches, shim: str = "") -> pd.DataFra
         shim: Our library that is loaded in front of the driver in child processes; '' if none.
 
     Returns:
-        Columns as in `accel_magic.recording.gpu.API`, in order of time, with `time_ns` on CLOCK_MONOTONIC; `launch` is
-        NA everywhere.
+        Columns as in `accel_magic.recording.gpu_data.API`, in order of time, with `time_ns` on CLOCK_MONOTONIC;
+        `launch` is NA everywhere.
 
     """
     events = events_frame(recording)

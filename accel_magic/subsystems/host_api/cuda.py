@@ -20,7 +20,7 @@ INSTALL: Final = MappingProxyType({LIBRARY: "install NVIDIA's driver, which incl
 
 
 @dataclass(frozen=True)
-class ApiCall:
+class CudaCall:
     """One call of the driver API.
 
     Attributes:
@@ -71,7 +71,7 @@ _POINTER = "address=arg0[0]:u64@return"
 _FOUND = "handle=arg0[0]:u64@return,kernel=arg2:str"
 
 
-def _copies() -> tuple[ApiCall, ...]:
+def _copies() -> tuple[CudaCall, ...]:
     """One-dimensional copies. Arguments: destination and source (an array takes two arguments each), then the size."""
     calls = []
     for direction in ("HtoD", "DtoH", "DtoD", "DtoA", "AtoD", "HtoA", "AtoH", "AtoA"):
@@ -79,81 +79,81 @@ def _copies() -> tuple[ApiCall, ...]:
         size, old = f"bytes=arg{at}:u64", f"bytes=arg{at}:u32"
         stream = f",stream=arg{at + 1}:u64"
         name = f"cuMemcpy{direction}"
-        calls.append(ApiCall(name, "copy", size, "_v2", old, "_ptds", direction))
+        calls.append(CudaCall(name, "copy", size, "_v2", old, "_ptds", direction))
         if direction in ("HtoD", "DtoH", "DtoD", "HtoA", "AtoH"):
-            calls.append(ApiCall(f"{name}Async", "copy", size + stream, "_v2", old + stream, "_ptsz", direction))
+            calls.append(CudaCall(f"{name}Async", "copy", size + stream, "_v2", old + stream, "_ptsz", direction))
     return tuple(calls)
 
 
-def _memsets() -> tuple[ApiCall, ...]:
+def _memsets() -> tuple[CudaCall, ...]:
     calls = []
     for bits in (8, 16, 32):
         flat, tall = "bytes=arg2:u64", "bytes=arg3:u64,rows=arg4:u64"
         for name, size, at in ((f"cuMemsetD{bits}", flat, 3), (f"cuMemsetD2D{bits}", tall, 5)):
             old = size.replace("u64", "u32")
             calls += [
-                ApiCall(name, "memset", size, "_v2", old, "_ptds", unit=bits // 8),
-                ApiCall(f"{name}Async", "memset", f"{size},stream=arg{at}:u64", own="_ptsz", unit=bits // 8),
+                CudaCall(name, "memset", size, "_v2", old, "_ptds", unit=bits // 8),
+                CudaCall(f"{name}Async", "memset", f"{size},stream=arg{at}:u64", own="_ptsz", unit=bits // 8),
             ]
     return tuple(calls)
 
 
-CALLS: Final[tuple[ApiCall, ...]] = (
-    ApiCall("cuLaunchKernel", "launch", _LAUNCH, own="_ptsz"),
-    ApiCall("cuLaunchKernelEx", "launch", _LAUNCH_EX, own="_ptsz"),
-    ApiCall("cuLaunchCooperativeKernel", "launch", _LAUNCH, own="_ptsz"),
-    ApiCall("cuGraphLaunch", "launch", "stream=arg1:u64", own="_ptsz"),
+CALLS: Final[tuple[CudaCall, ...]] = (
+    CudaCall("cuLaunchKernel", "launch", _LAUNCH, own="_ptsz"),
+    CudaCall("cuLaunchKernelEx", "launch", _LAUNCH_EX, own="_ptsz"),
+    CudaCall("cuLaunchCooperativeKernel", "launch", _LAUNCH, own="_ptsz"),
+    CudaCall("cuGraphLaunch", "launch", "stream=arg1:u64", own="_ptsz"),
     *_copies(),
-    ApiCall("cuMemcpy", "copy", "bytes=arg2:u64", own="_ptds"),
-    ApiCall("cuMemcpyAsync", "copy", "bytes=arg2:u64,stream=arg3:u64", own="_ptsz"),
-    ApiCall("cuMemcpyPeer", "copy", "bytes=arg4:u64", own="_ptds", direction="DtoD"),
-    ApiCall("cuMemcpyPeerAsync", "copy", "bytes=arg4:u64,stream=arg5:u64", own="_ptsz", direction="DtoD"),
-    ApiCall("cuMemcpy2D", "copy", _COPY_2D, "_v2", "", "_ptds"),
-    ApiCall("cuMemcpy2DUnaligned", "copy", _COPY_2D, "_v2", "", "_ptds"),
-    ApiCall("cuMemcpy2DAsync", "copy", f"{_COPY_2D},stream=arg1:u64", "_v2", "stream=arg1:u64", "_ptsz"),
-    ApiCall("cuMemcpy3D", "copy", _COPY_3D, "_v2", "", "_ptds"),
-    ApiCall("cuMemcpy3DAsync", "copy", f"{_COPY_3D},stream=arg1:u64", "_v2", "stream=arg1:u64", "_ptsz"),
-    ApiCall("cuMemcpy3DPeer", "copy", _COPY_3D, own="_ptds"),
-    ApiCall("cuMemcpy3DPeerAsync", "copy", f"{_COPY_3D},stream=arg1:u64", own="_ptsz"),
-    ApiCall("cuMemcpyBatchAsync", "copy", "stream=arg7:u64", "_v2", "stream=arg8:u64", "_ptsz"),
-    ApiCall("cuMemPrefetchAsync", "copy", "bytes=arg1:u64,stream=arg4:u64", "_v2", "bytes=arg1:u64,stream=arg3:u64",
+    CudaCall("cuMemcpy", "copy", "bytes=arg2:u64", own="_ptds"),
+    CudaCall("cuMemcpyAsync", "copy", "bytes=arg2:u64,stream=arg3:u64", own="_ptsz"),
+    CudaCall("cuMemcpyPeer", "copy", "bytes=arg4:u64", own="_ptds", direction="DtoD"),
+    CudaCall("cuMemcpyPeerAsync", "copy", "bytes=arg4:u64,stream=arg5:u64", own="_ptsz", direction="DtoD"),
+    CudaCall("cuMemcpy2D", "copy", _COPY_2D, "_v2", "", "_ptds"),
+    CudaCall("cuMemcpy2DUnaligned", "copy", _COPY_2D, "_v2", "", "_ptds"),
+    CudaCall("cuMemcpy2DAsync", "copy", f"{_COPY_2D},stream=arg1:u64", "_v2", "stream=arg1:u64", "_ptsz"),
+    CudaCall("cuMemcpy3D", "copy", _COPY_3D, "_v2", "", "_ptds"),
+    CudaCall("cuMemcpy3DAsync", "copy", f"{_COPY_3D},stream=arg1:u64", "_v2", "stream=arg1:u64", "_ptsz"),
+    CudaCall("cuMemcpy3DPeer", "copy", _COPY_3D, own="_ptds"),
+    CudaCall("cuMemcpy3DPeerAsync", "copy", f"{_COPY_3D},stream=arg1:u64", own="_ptsz"),
+    CudaCall("cuMemcpyBatchAsync", "copy", "stream=arg7:u64", "_v2", "stream=arg8:u64", "_ptsz"),
+    CudaCall("cuMemPrefetchAsync", "copy", "bytes=arg1:u64,stream=arg4:u64", "_v2", "bytes=arg1:u64,stream=arg3:u64",
             "_ptsz"),
     *_memsets(),
-    ApiCall("cuMemAlloc", "alloc", f"{_POINTER},bytes=arg1:u64", "_v2", "bytes=arg1:u32"),
-    ApiCall("cuMemAllocPitch", "alloc", f"{_POINTER},bytes=arg1[0]:u64@return,rows=arg3:u64", "_v2", ""),
-    ApiCall("cuMemAllocManaged", "alloc", f"{_POINTER},bytes=arg1:u64"),
-    ApiCall("cuMemAllocAsync", "alloc", f"{_POINTER},bytes=arg1:u64,stream=arg2:u64", own="_ptsz"),
-    ApiCall("cuMemAllocFromPoolAsync", "alloc", f"{_POINTER},bytes=arg1:u64,stream=arg3:u64", own="_ptsz"),
-    ApiCall("cuMemAllocHost", "alloc", f"{_POINTER},bytes=arg1:u64", "_v2", "bytes=arg1:u32"),
-    ApiCall("cuMemHostAlloc", "alloc", f"{_POINTER},bytes=arg1:u64"),
-    ApiCall("cuMemHostRegister", "alloc", "address=arg0:u64,bytes=arg1:u64", "_v2", "address=arg0:u64,bytes=arg1:u64"),
-    ApiCall("cuMemCreate", "alloc", f"{_POINTER},bytes=arg1:u64"),
-    ApiCall("cuMemFree", "free", "address=arg0:u64", "_v2", "address=arg0:u32"),
-    ApiCall("cuMemFreeAsync", "free", "address=arg0:u64,stream=arg1:u64", own="_ptsz"),
-    ApiCall("cuMemFreeHost", "free", "address=arg0:u64"),
-    ApiCall("cuMemHostUnregister", "free", "address=arg0:u64"),
-    ApiCall("cuMemRelease", "free", "address=arg0:u64"),
-    ApiCall("cuCtxSynchronize", "sync", version="_v2", older=""),
-    ApiCall("cuStreamSynchronize", "sync", "stream=arg0:u64", own="_ptsz"),
-    ApiCall("cuEventSynchronize", "sync", "event=arg0:u64"),
-    ApiCall("cuEventRecord", "event", "event=arg0:u64,stream=arg1:u64", own="_ptsz"),
-    ApiCall("cuEventRecordWithFlags", "event", "event=arg0:u64,stream=arg1:u64", own="_ptsz"),
-    ApiCall("cuStreamWaitEvent", "event", "event=arg1:u64,stream=arg0:u64", own="_ptsz"),
-    ApiCall("cuEventQuery", "poll", "event=arg0:u64"),
-    ApiCall("cuStreamQuery", "poll", "stream=arg0:u64", own="_ptsz"),
-    ApiCall("cuCtxDestroy", "context", version="_v2", older=""),
-    ApiCall("cuDevicePrimaryCtxReset", "context", version="_v2", older=""),
-    ApiCall("cuModuleLoad", "module"),
-    ApiCall("cuModuleLoadData", "module"),
-    ApiCall("cuModuleLoadDataEx", "module"),
-    ApiCall("cuModuleLoadFatBinary", "module"),
-    ApiCall("cuModuleUnload", "module"),
-    ApiCall("cuModuleGetFunction", "module", _FOUND),
-    ApiCall("cuLibraryLoadData", "module"),
-    ApiCall("cuLibraryLoadFromFile", "module"),
-    ApiCall("cuLibraryUnload", "module"),
-    ApiCall("cuLibraryGetKernel", "module", _FOUND),
-    ApiCall("cuKernelGetFunction", "module", "handle=arg0[0]:u64@return,of=arg1:u64"),
+    CudaCall("cuMemAlloc", "alloc", f"{_POINTER},bytes=arg1:u64", "_v2", "bytes=arg1:u32"),
+    CudaCall("cuMemAllocPitch", "alloc", f"{_POINTER},bytes=arg1[0]:u64@return,rows=arg3:u64", "_v2", ""),
+    CudaCall("cuMemAllocManaged", "alloc", f"{_POINTER},bytes=arg1:u64"),
+    CudaCall("cuMemAllocAsync", "alloc", f"{_POINTER},bytes=arg1:u64,stream=arg2:u64", own="_ptsz"),
+    CudaCall("cuMemAllocFromPoolAsync", "alloc", f"{_POINTER},bytes=arg1:u64,stream=arg3:u64", own="_ptsz"),
+    CudaCall("cuMemAllocHost", "alloc", f"{_POINTER},bytes=arg1:u64", "_v2", "bytes=arg1:u32"),
+    CudaCall("cuMemHostAlloc", "alloc", f"{_POINTER},bytes=arg1:u64"),
+    CudaCall("cuMemHostRegister", "alloc", "address=arg0:u64,bytes=arg1:u64", "_v2", "address=arg0:u64,bytes=arg1:u64"),
+    CudaCall("cuMemCreate", "alloc", f"{_POINTER},bytes=arg1:u64"),
+    CudaCall("cuMemFree", "free", "address=arg0:u64", "_v2", "address=arg0:u32"),
+    CudaCall("cuMemFreeAsync", "free", "address=arg0:u64,stream=arg1:u64", own="_ptsz"),
+    CudaCall("cuMemFreeHost", "free", "address=arg0:u64"),
+    CudaCall("cuMemHostUnregister", "free", "address=arg0:u64"),
+    CudaCall("cuMemRelease", "free", "address=arg0:u64"),
+    CudaCall("cuCtxSynchronize", "sync", version="_v2", older=""),
+    CudaCall("cuStreamSynchronize", "sync", "stream=arg0:u64", own="_ptsz"),
+    CudaCall("cuEventSynchronize", "sync", "event=arg0:u64"),
+    CudaCall("cuEventRecord", "event", "event=arg0:u64,stream=arg1:u64", own="_ptsz"),
+    CudaCall("cuEventRecordWithFlags", "event", "event=arg0:u64,stream=arg1:u64", own="_ptsz"),
+    CudaCall("cuStreamWaitEvent", "event", "event=arg1:u64,stream=arg0:u64", own="_ptsz"),
+    CudaCall("cuEventQuery", "poll", "event=arg0:u64"),
+    CudaCall("cuStreamQuery", "poll", "stream=arg0:u64", own="_ptsz"),
+    CudaCall("cuCtxDestroy", "context", version="_v2", older=""),
+    CudaCall("cuDevicePrimaryCtxReset", "context", version="_v2", older=""),
+    CudaCall("cuModuleLoad", "module"),
+    CudaCall("cuModuleLoadData", "module"),
+    CudaCall("cuModuleLoadDataEx", "module"),
+    CudaCall("cuModuleLoadFatBinary", "module"),
+    CudaCall("cuModuleUnload", "module"),
+    CudaCall("cuModuleGetFunction", "module", _FOUND),
+    CudaCall("cuLibraryLoadData", "module"),
+    CudaCall("cuLibraryLoadFromFile", "module"),
+    CudaCall("cuLibraryUnload", "module"),
+    CudaCall("cuLibraryGetKernel", "module", _FOUND),
+    CudaCall("cuKernelGetFunction", "module", "handle=arg0[0]:u64@return,of=arg1:u64"),
 )  # fmt: skip
 """The calls, by category."""
 
@@ -162,7 +162,7 @@ _ENTRIES: Final = {symbol: call for call in CALLS for symbol, _ in call.entries}
 _OWN_STREAM = re.compile(r"_pt[ds][sz]$")
 
 
-def call_of(symbol: str) -> ApiCall:
+def call_of(symbol: str) -> CudaCall:
     """Find the API call that a library symbol implements. Raises KeyError if there is none."""
     return _ENTRIES[symbol]
 

@@ -8,15 +8,15 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from accel_magic.broker import client as broker
-from accel_magic.broker.messages import TraceRequest
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.engine import session
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.kernel import features
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
-from accel_magic.recording.gpu import NOT_WANTED
+from accel_magic.recording.gpu_data import NOT_WANTED
 from accel_magic.subsystems.host_api.cuda import INSTALL, LIBRARY, NAME
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class HostCalls:
     """The recorded driver calls.
 
     Attributes:
-        frame: Columns as in `recording.gpu.API`, times on CLOCK_MONOTONIC, not yet joined to launches; None if calls
-            were not recorded.
+        frame: Columns as in `recording.gpu_data.API`, times on CLOCK_MONOTONIC, not yet joined to launches; None if
+            calls were not recorded.
         lost: Calls whose record was lost.
         notes: Notes for the user.
         off: Why calls were not recorded; '' if they were.
@@ -74,7 +74,7 @@ def libraries(*, stand_in: bool = False) -> tuple[Path, ...]:
     # The file name has the driver's version: libcuda.so.570.86.10.
     found = [file for file in mapped_files(os.getpid()) if _FILE.fullmatch(file.name)]
     if stand_in:
-        from accel_magic.devices.standin.build import library
+        from accel_magic.devices.standin.library_build import library
 
         found.append(library().resolve())
     try:
@@ -99,9 +99,9 @@ def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
         ProbeError: There is no such file.
 
     """
-    if broker.needed():  # child processes have no breakpoints then
+    if broker_client.needed():  # child processes have no breakpoints then
         request = TraceRequest((NAME,), max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
-        return broker.plan(request, instead={LIBRARY: files})
+        return broker_client.plan(request, instead={LIBRARY: files})
     specs = [replace(spec, target=str(path)) for path in files for spec in parse_all([NAME])]
     if shim:
         specs += [replace(spec, target=shim) for spec in parse_all([f"cuda:{kind}" for kind in _WRAPPED])]
@@ -147,7 +147,7 @@ class HostTrace:
             return memory
         try:
             files = libraries(stand_in=simulated)
-            if not broker.needed():
+            if not broker_client.needed():
                 features.require_tracing()
             self._shim = _shim() if shim else ""
             attached = session.attach(plan_for(files, self._shim))
@@ -192,7 +192,7 @@ class HostTrace:
 
 def _shim() -> str:
     """Our library that wraps the driver in child processes; '' if it cannot be built, so that children have none."""
-    from accel_magic.gpu.native.build import library
+    from accel_magic.gpu.native.shim_build import library
 
     try:
         return str(library().resolve())

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from accel_magic.findings import Rule
-    from accel_magic.formats.recognise import Format
+    from accel_magic.formats.recognise import FileFormat
+    from accel_magic.subsystems.iaprof.iaprof_process import IaprofRun
     from accel_magic.subsystems.iaprof.profile import IaprofProfile
     from accel_magic.subsystems.iaprof.result import IaprofResult
-    from accel_magic.subsystems.iaprof.run import IaprofRun
 
 
 def _rules() -> Sequence[Rule[Any]]:
@@ -22,7 +22,7 @@ def _rules() -> Sequence[Rule[Any]]:
     return RULES
 
 
-def _formats() -> tuple[Format, ...]:
+def _formats() -> tuple[FileFormat, ...]:
     from accel_magic.subsystems.iaprof.file_format import FORMAT
 
     return (FORMAT,)

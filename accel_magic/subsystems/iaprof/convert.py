@@ -9,17 +9,17 @@ import numpy as np
 
 from accel_magic.errors import RecordingError
 from accel_magic.kernel.stacks.frame_text import text_of
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import NO_TIME, Profile, State
-from accel_magic.subsystems.iaprof.lines import KernelLine
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import NO_TIME, Profile, ThreadState
 from accel_magic.subsystems.iaprof.parse import Collected
 from accel_magic.subsystems.iaprof.profile import (
     _GPU,
     MOST_PID,
     REASONS,
     IaprofProfile,
-    Kernel,
+    LaunchedKernel,
 )
+from accel_magic.subsystems.iaprof.profile_lines import KernelLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ _UNWRITABLE: Final = str.maketrans(dict.fromkeys("\t\n\r", " "))
 class _Place(NamedTuple):
     """Place of a sample in an iaprof profile."""
 
-    kernel: Kernel
+    kernel: LaunchedKernel
     instruction: str
     reason: int
     offset: int
@@ -51,7 +51,7 @@ def from_profile(profile: Profile) -> IaprofProfile:
 
     """
     samples = profile.samples
-    chosen = samples.take(samples.state == State.ACCELERATOR)
+    chosen = samples.take(samples.state == ThreadState.ACCELERATOR)
     if not len(chosen):
         raise RecordingError(
             "nothing to write in iaprof's format",
@@ -81,7 +81,7 @@ def from_profile(profile: Profile) -> IaprofProfile:
 
 
 def _add_interval(collected: Collected, interval: int, samples: Sequence[tuple[_Place, int]]) -> None:
-    by_kernel: dict[Kernel, dict[tuple[int, str], list[int]]] = {}
+    by_kernel: dict[LaunchedKernel, dict[tuple[int, str], list[int]]] = {}
     for place, weight in samples:
         rows = by_kernel.setdefault(place.kernel, {})
         rows.setdefault((place.offset, place.instruction), [0] * len(REASONS))[place.reason] += weight
@@ -100,18 +100,20 @@ def _add_interval(collected: Collected, interval: int, samples: Sequence[tuple[_
 
 def _place(path: Sequence[Frame]) -> _Place:
     """Split a stack: processes at the root, accelerator frames at the leaf, launching frames in between."""
-    processes = [frame for frame in path if frame.kind == Kind.PROCESS]
+    processes = [frame for frame in path if frame.kind == FrameKind.PROCESS]
     pid = next((int(frame.name) for frame in processes if _is_pid(frame.name)), 0)
     comm = next((frame.name for frame in processes if not _is_pid(frame.name)), "")
-    between = [frame for frame in path if frame.kind not in _GPU and frame.kind not in (Kind.PROCESS, Kind.SEPARATOR)]
-    sources = [frame.name for frame in path if frame.kind == Kind.GPU_SOURCE]
-    kernels = [frame.name for frame in path if frame.kind == Kind.GPU_KERNEL] or sources[1:2]
-    stalls = [frame.name for frame in path if frame.kind == Kind.STALL and frame.name in REASONS]
-    texts = [frame.name for frame in path if frame.kind == Kind.GPU_INSTRUCTION]
+    between = [
+        frame for frame in path if frame.kind not in _GPU and frame.kind not in (FrameKind.PROCESS, FrameKind.SEPARATOR)
+    ]
+    sources = [frame.name for frame in path if frame.kind == FrameKind.GPU_SOURCE]
+    kernels = [frame.name for frame in path if frame.kind == FrameKind.GPU_KERNEL] or sources[1:2]
+    stalls = [frame.name for frame in path if frame.kind == FrameKind.STALL and frame.name in REASONS]
+    texts = [frame.name for frame in path if frame.kind == FrameKind.GPU_INSTRUCTION]
     offsets = [text for text in texts if text.startswith("0x")]
     words = [text for text in texts if not text.startswith("0x")]
     return _Place(
-        Kernel(
+        LaunchedKernel(
             address=0,
             comm=_plain(comm),
             pid=pid,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.formats.recognise import Format
+from accel_magic.formats.recognise import FileFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ def _claims(head: Head) -> NDArray[np.bool_]:
     return head.all() if _FIRST_LINE.match(head.data) else head.none()
 
 
-FORMAT: Final = Format(
+FORMAT: Final = FileFormat(
     "iaprof output",
     "stacks",
     "accel_magic.subsystems.iaprof.parse:read",

@@ -9,7 +9,7 @@ from accel_magic.errors import ProbeError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.subsystems.iaprof.run import IaprofRun
+    from accel_magic.subsystems.iaprof.iaprof_process import IaprofRun
 
 _LONGEST_INTERVAL_MS: Final = 60_000
 _LARGEST_SUBSAMPLE: Final = 1_000_000_000
@@ -41,9 +41,9 @@ def run_with(options: Mapping[str, Any]) -> IaprofRun | None:
     """Make the run that the options request; None without `xe`."""
     if not options["xe"]:
         return None
-    from accel_magic.subsystems.iaprof import run
+    from accel_magic.subsystems.iaprof import iaprof_process
 
-    return run.IaprofRun(
-        interval=options["interval"] or run.INTERVAL_MS,
-        eu_stall_subsample=options["eu_stall_subsample"] or run.SUBSAMPLE,
+    return iaprof_process.IaprofRun(
+        interval=options["interval"] or iaprof_process.INTERVAL_MS,
+        eu_stall_subsample=options["eu_stall_subsample"] or iaprof_process.SUBSAMPLE,
     )

@@ -14,20 +14,19 @@ import numpy as np
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import text_file
-from accel_magic.subsystems.iaprof import lines
-from accel_magic.subsystems.iaprof import lines as bulk
-from accel_magic.subsystems.iaprof.lines import Damage
+from accel_magic.subsystems.iaprof import profile_lines
 from accel_magic.subsystems.iaprof.profile import (
     MOST,
     REASONS,
     IaprofProfile,
     Intervals,
-    Kernel,
-    Metrics,
+    LaunchedKernel,
+    MetricLines,
     Runs,
-    Stalls,
+    StallLines,
     by_appearance,
 )
+from accel_magic.subsystems.iaprof.profile_lines import Damage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from accel_magic.subsystems.iaprof.lines import KernelLine
+    from accel_magic.subsystems.iaprof.profile_lines import KernelLine
 
 
 Errors = Literal["strict", "skip"]
@@ -155,8 +154,8 @@ class _Parser:
         if b"\r\n" in data:
             data = data.replace(b"\r\n", b"\n")
         block = np.frombuffer(data, np.uint8)
-        found = bulk.lines(block)
-        stalls = bulk.tagged(block, found)
+        found = profile_lines.lines(block)
+        stalls = profile_lines.tagged(block, found)
         others = np.flatnonzero(~stalls)
         stopped: tuple[int, Damage] | None = None
         runs = [self._run]
@@ -176,7 +175,7 @@ class _Parser:
             rows = rows[rows < stopped[0]]
         if len(rows):
             belongs = np.array(runs, np.int64)[np.searchsorted(others, rows)]
-            self._stalls(data, block, bulk.Lines(found.starts[rows], found.ends[rows]), rows, belongs)
+            self._stalls(data, block, profile_lines.Lines(found.starts[rows], found.ends[rows]), rows, belongs)
         if stopped is not None:
             self._damaged(self._line + stopped[0] + 1, stopped[1])
         self._line += len(found.ends)
@@ -189,15 +188,15 @@ class _Parser:
         record = self._records.get(fields[0])
         if record is None:
             if fields[0] == b"eustall":  # too short for bulk parsing
-                lines.stall(fields)
+                profile_lines.stall(fields)
             self._run = _KERNEL_DROPPED  # it may have been a kernel
-            if fields[0] in lines.OLDER:
+            if fields[0] in profile_lines.OLDER:
                 raise Damage("format of iaprof 0.5 or older", "only the format of iaprof 2026 and newer is supported")
             raise Damage("unknown tag", repr(fields[0][:40].decode(errors="backslashreplace")))
         record(fields, number)
 
     def _string(self, fields: list[bytes], number: int) -> None:
-        read = lines.text(fields)
+        read = profile_lines.text(fields)
         place = self._found.text(read.text)
         if self._ids.setdefault(read.id, place) != place:
             raise Damage(
@@ -208,7 +207,7 @@ class _Parser:
 
     def _begin(self, fields: list[bytes], number: int) -> None:  # noqa: ARG002 - all records take both
         self._run, self._interval_lost = _KERNEL_DROPPED, True
-        read = lines.interval(fields)
+        read = profile_lines.interval(fields)
         last = self._found.last_interval
         if last is not None and (read.number <= last[0] or read.end_ns < last[1]):
             detail = f"{read.number} at {read.end_ns} ns after {last[0]} at {last[1]} ns: two profiles in one file?"
@@ -219,7 +218,7 @@ class _Parser:
     def _kernel(self, fields: list[bytes], number: int) -> None:  # noqa: ARG002
         self._run = _KERNEL_DROPPED
         self._check_interval("kernel")
-        read = lines.kernel(fields)
+        read = profile_lines.kernel(fields)
         placed = read._replace(
             comm=self._text(read.comm),
             cpu_stack=self._text(read.cpu_stack),
@@ -231,7 +230,7 @@ class _Parser:
 
     def _metric(self, fields: list[bytes], number: int) -> None:  # noqa: ARG002
         self._check_interval("metric")
-        read = lines.metric(fields)
+        read = profile_lines.metric(fields)
         self._found.metric(self._interval, read.name, read.value)
 
     def _check_interval(self, tag: str) -> None:
@@ -246,14 +245,19 @@ class _Parser:
         return self._ids[id_]
 
     def _stalls(
-        self, data: bytes, block: NDArray[np.uint8], found: bulk.Lines, rows: NDArray[np.intp], runs: NDArray[np.int64]
+        self,
+        data: bytes,
+        block: NDArray[np.uint8],
+        found: profile_lines.Lines,
+        rows: NDArray[np.intp],
+        runs: NDArray[np.int64],
     ) -> None:
         """Add `eustall` lines: `rows` are their line indices in the block, `runs` the runs that they belong to."""
-        read = bulk.read(block, found)
+        read = profile_lines.read(block, found)
         damages: dict[int, Damage] = {}
         for place in np.flatnonzero(~read.read).tolist():
             try:
-                values = lines.stall(data[found.starts[place] : found.ends[place]].split(b"\t"))
+                values = profile_lines.stall(data[found.starts[place] : found.ends[place]].split(b"\t"))
                 read.offset[place], read.text_id[place], read.counts[place] = values
                 read.read[place] = True
             except Damage as damage:
@@ -315,7 +319,7 @@ class Collected:
         self._kernels: dict[KernelLine, int] = {}
         self._runs: list[tuple[int, int]] = []
         self._metrics: list[tuple[int, int, int]] = []
-        self._stalls: list[Stalls] = []
+        self._stalls: list[StallLines] = []
 
     @property
     def last_interval(self) -> tuple[int, int] | None:
@@ -351,7 +355,7 @@ class Collected:
         counts: NDArray[np.int64],
     ) -> None:
         """Add `eustall` lines; `instruction` is the index of a text."""
-        self._stalls.append(Stalls(run, offset, instruction, counts))
+        self._stalls.append(StallLines(run, offset, instruction, counts))
 
     def profile(self, dropped: Mapping[str, int], notes: tuple[str, ...]) -> IaprofProfile:
         """Build the profile."""
@@ -364,26 +368,26 @@ class Collected:
         return IaprofProfile(
             intervals=Intervals(intervals[:, 0].copy(), intervals[:, 1].copy()),
             kernels=tuple(
-                Kernel(address, text(comm), pid, text(stack), text(file), text(symbol))
+                LaunchedKernel(address, text(comm), pid, text(stack), text(file), text(symbol))
                 for address, comm, pid, stack, file, symbol in self._kernels
             ),
             instructions=tuple(map(text, instructions)),
             runs=Runs(runs[:, 0].copy(), runs[:, 1].copy()),
-            stalls=Stalls(stalls.run, stalls.offset, numbers, stalls.counts),
-            metrics=Metrics(metrics[:, 0].astype(np.int32), metrics[:, 1].astype(np.uint8), metrics[:, 2].copy()),
+            stalls=StallLines(stalls.run, stalls.offset, numbers, stalls.counts),
+            metrics=MetricLines(metrics[:, 0].astype(np.int32), metrics[:, 1].astype(np.uint8), metrics[:, 2].copy()),
             dropped=dropped,
             notes=notes,
         )
 
-    def _joined(self) -> Stalls:
-        none = Stalls(
+    def _joined(self) -> StallLines:
+        none = StallLines(
             np.zeros(0, np.int32),
             np.zeros(0, np.uint64),
             np.zeros(0, np.int32),
             np.zeros((0, len(REASONS)), np.int64),
         )
         parts, self._stalls = self._stalls or [none], []
-        return Stalls(
+        return StallLines(
             np.concatenate([part.run for part in parts]),
             np.concatenate([part.offset for part in parts]),
             np.concatenate([part.instruction for part in parts]),

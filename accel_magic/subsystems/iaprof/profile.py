@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from accel_magic.kernel.stacks.frame_text import frame_of
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, Samples, State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import Lost, Profile, ProfileBuilder, ProfileSamples, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ FAILED_DECODE: Final = "[failed decode]"
 """Text that iaprof writes for an instruction that it cannot disassemble."""
 
 
-class Kernel(NamedTuple):
+class LaunchedKernel(NamedTuple):
     """A GPU kernel and the process that launched it; unknown texts are ''.
 
     Attributes:
@@ -97,7 +97,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Stalls:
+class StallLines:
     """N `eustall` lines.
 
     Attributes:
@@ -119,7 +119,7 @@ class Stalls:
 
 
 @dataclass(frozen=True)
-class Metrics:
+class MetricLines:
     """M `metric` lines: `interval` (M,) int32, `name` (M,) uint8 (place in `METRICS`), `value` (M,) int64."""
 
     interval: NDArray[np.int32]
@@ -148,11 +148,11 @@ class IaprofProfile:
     """
 
     intervals: Intervals
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[LaunchedKernel, ...]
     instructions: tuple[str, ...]
     runs: Runs
-    stalls: Stalls
-    metrics: Metrics
+    stalls: StallLines
+    metrics: MetricLines
     dropped: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     notes: tuple[str, ...] = ()
     lost: tuple[Lost, ...] = ()
@@ -230,13 +230,13 @@ def between(profile: IaprofProfile, start_ns: int, end_ns: int) -> IaprofProfile
         kernels=tuple(profile.kernels[place] for place in kernels),
         instructions=tuple(profile.instructions[place] for place in texts),
         runs=Runs(_renumbered(kept)[profile.runs.interval[runs]], kernel),
-        stalls=Stalls(
+        stalls=StallLines(
             _renumbered(runs)[profile.stalls.run[stalls]],
             profile.stalls.offset[stalls],
             instruction,
             profile.stalls.counts[stalls],
         ),
-        metrics=Metrics(
+        metrics=MetricLines(
             _renumbered(kept)[profile.metrics.interval[metrics]],
             profile.metrics.name[metrics],
             profile.metrics.value[metrics],
@@ -286,10 +286,10 @@ _PYTHON: Final = re.compile(r"py::(.+):([^:]*[/.<][^:]*)")
 _TABLE: Final = 1 << 26
 
 
-_SEPARATOR: Final = Frame("-", Kind.SEPARATOR)
+_SEPARATOR: Final = Frame("-", FrameKind.SEPARATOR)
 
 
-_GPU: Final = frozenset({Kind.GPU_KERNEL, Kind.GPU_SOURCE, Kind.GPU_INSTRUCTION, Kind.STALL})
+_GPU: Final = frozenset({FrameKind.GPU_KERNEL, FrameKind.GPU_SOURCE, FrameKind.GPU_INSTRUCTION, FrameKind.STALL})
 
 
 def to_profile(iaprof: IaprofProfile) -> Profile:
@@ -303,12 +303,12 @@ def to_profile(iaprof: IaprofProfile) -> Profile:
     rows, reasons = np.nonzero(stalls.counts)
     builder = ProfileBuilder()
     builder.add_many(
-        Samples(
+        ProfileSamples(
             stack=_leaves(builder, iaprof, rows, reasons),
             weight=stalls.counts[rows, reasons],
             time_ns=iaprof.intervals.start_ns[iaprof.runs.interval[stalls.run[rows]]],
             tid=np.zeros(len(rows), np.int32),
-            state=np.full(len(rows), State.ACCELERATOR, np.uint8),
+            state=np.full(len(rows), ThreadState.ACCELERATOR, np.uint8),
         )
     )
     return builder.build(
@@ -325,22 +325,22 @@ def to_profile(iaprof: IaprofProfile) -> Profile:
     )
 
 
-def kernel_frames(kernel: Kernel) -> list[Frame]:
+def kernel_frames(kernel: LaunchedKernel) -> list[Frame]:
     """Frames of a kernel's launch and of the kernel, root first."""
     return [
-        Frame(kernel.comm, Kind.PROCESS),
-        Frame(str(kernel.pid), Kind.PROCESS),
+        Frame(kernel.comm, FrameKind.PROCESS),
+        Frame(str(kernel.pid), FrameKind.PROCESS),
         *(_cpu_frame(text) for text in kernel.cpu_stack.split(";") if text),
         _SEPARATOR,
-        Frame(kernel.file, Kind.GPU_SOURCE),
-        Frame(kernel.symbol, Kind.GPU_KERNEL, kernel.file),
+        Frame(kernel.file, FrameKind.GPU_SOURCE),
+        Frame(kernel.symbol, FrameKind.GPU_KERNEL, kernel.file),
     ]
 
 
 def _cpu_frame(text: str) -> Frame:
     """Parse one frame of a CPU stack; CPython names its functions `py::NAME:FILE` for native profilers."""
     python = _PYTHON.fullmatch(text)
-    return Frame(python[1], Kind.PYTHON, python[2]) if python else frame_of(text)
+    return Frame(python[1], FrameKind.PYTHON, python[2]) if python else frame_of(text)
 
 
 def _leaves(
@@ -365,8 +365,8 @@ def _leaves(
     offsets, places = _offsets(iaprof)
     nodes = np.array(roots, np.int32)[iaprof.runs.kernel[stalls.run[rows]]]
     for frames, numbers in (
-        ([Frame(text, Kind.GPU_INSTRUCTION) for text in iaprof.instructions], stalls.instruction[rows]),
-        ([Frame(reason, Kind.STALL) for reason in REASONS], reasons),
+        ([Frame(text, FrameKind.GPU_INSTRUCTION) for text in iaprof.instructions], stalls.instruction[rows]),
+        ([Frame(reason, FrameKind.STALL) for reason in REASONS], reasons),
         (offsets, places[rows]),
     ):
         nodes = _below(builder, nodes, _numbers(builder, frames), numbers)
@@ -383,7 +383,8 @@ def _offsets(iaprof: IaprofProfile) -> tuple[list[Frame], NDArray[np.intp]]:
     pairs, inverse = _distinct(kernels * len(offsets) + numbers)
     texts = list(map(hex, offsets.tolist()))
     frames = [
-        Frame(texts[pair % len(texts)], Kind.GPU_INSTRUCTION, symbols[pair // len(texts)]) for pair in pairs.tolist()
+        Frame(texts[pair % len(texts)], FrameKind.GPU_INSTRUCTION, symbols[pair // len(texts)])
+        for pair in pairs.tolist()
     ]
     return frames, inverse
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from bokeh.model import Model
 
-    from accel_magic.recording.profile_store import Stored
+    from accel_magic.recording.profile_store import StoredProfile
     from accel_magic.subsystems.iaprof.parse import Errors
     from accel_magic.subsystems.iaprof.profile import IaprofProfile
 
@@ -104,10 +104,10 @@ class IaprofResult(ProfileResult):
             "utilisation": lambda: figures.utilisation_figure(self.intervals, self.profile.duration_ns),
         }
 
-    def _stored(self) -> Stored:
-        from accel_magic.recording.profile_store import Stored
+    def _stored(self) -> StoredProfile:
+        from accel_magic.recording.profile_store import StoredProfile
 
-        return Stored(self.profile, NAME, {NAME: to_dict(self.iaprof)})
+        return StoredProfile(self.profile, NAME, {NAME: to_dict(self.iaprof)})
 
     def to_iaprof(self, path: str | Path) -> Path:
         """Write the profile in iaprof's own format and return the file's absolute path."""

@@ -21,10 +21,10 @@ from accel_magic.subsystems.iaprof.profile import (
     REASONS,
     IaprofProfile,
     Intervals,
-    Kernel,
-    Metrics,
+    LaunchedKernel,
+    MetricLines,
     Runs,
-    Stalls,
+    StallLines,
 )
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def from_dict(data: dict[str, Any]) -> IaprofProfile:
         kernels=tuple(map(_kernel, data["kernels"])),
         instructions=tuple(map(_text, data["instructions"])),
         runs=Runs(**columns["runs"]),
-        stalls=Stalls(**columns["stalls"]),
-        metrics=Metrics(**columns["metrics"]),
+        stalls=StallLines(**columns["stalls"]),
+        metrics=MetricLines(**columns["metrics"]),
         dropped=MappingProxyType({_text(reason): _whole(count) for reason, count in data["dropped"].items()}),
         notes=tuple(map(_text, data["notes"])),
         lost=tuple(Lost(_whole(count), _text(why), *map(kind_of_loss, kind)) for count, why, *kind in data["lost"]),
@@ -99,9 +99,9 @@ def _column(text: str, dtype: type, rows: int, width: int) -> NDArray[Any]:
     return values.reshape(rows, width) if width > 1 else values
 
 
-def _kernel(values: list[Any]) -> Kernel:
+def _kernel(values: list[Any]) -> LaunchedKernel:
     address, comm, pid, stack, file, symbol = values
-    return Kernel(
+    return LaunchedKernel(
         _whole(address, MOST_ADDRESS), _text(comm), _whole(pid, MOST_PID), _text(stack), _text(file), _text(symbol)
     )
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from accel_magic import terminal
 from accel_magic.recording.profile import UNKNOWN
 from accel_magic.views.figures.bokehjs import has_kernel
-from accel_magic.views.flame.profile import profile_html, profile_text
+from accel_magic.views.flame.profile_view import profile_html, profile_text
 from accel_magic.views.format import exact_text, share_text
-from accel_magic.views.tables import STYLE, Table, aligned, table_html
+from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
 from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TOP: Final = 10
 
 
-def tables(stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
+def tables(stalls: StallTables, limit: int) -> list[tuple[str, FormattedTable]]:
     """Tables of a profile's stalls with their titles; reasons with their meaning."""
     reasons = stalls.by_reason
     reasons = reasons[reasons["samples"] > 0].sort_values("samples", ascending=False, kind="stable")
@@ -94,20 +94,20 @@ def result_text(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> 
 def bundle(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> dict[str, str]:
     """Both representations of a result; the graph only in a notebook. Arguments as in `result_text`."""
     rows = tuple((finding.severity, finding.title, finding.id) for finding in stalls.findings)
-    found = [("Findings", Table(heads=("severity", "finding", "rule"), rows=rows, names=3))] if rows else []
+    found = [("Findings", FormattedTable(heads=("severity", "finding", "rule"), rows=rows, names=3))] if rows else []
     shown = [*found, *_shown(profile, stalls, LIMIT)]
     html = profile_html(profile, frames, tables=shown, figures=has_kernel())
     return {"text/plain": result_text(profile, frames, stalls), "text/html": html}
 
 
-def _shown(profile: Profile, stalls: StallTables, limit: int) -> list[tuple[str, Table]]:
+def _shown(profile: Profile, stalls: StallTables, limit: int) -> list[tuple[str, FormattedTable]]:
     return tables(stalls, limit) if profile.total else []
 
 
-def _table(frame: pd.DataFrame, names: Formats, numbers: Formats, limit: int) -> Table:
+def _table(frame: pd.DataFrame, names: Formats, numbers: Formats, limit: int) -> FormattedTable:
     shown = frame.head(limit)
     formats = {**names, **numbers}
-    return Table(
+    return FormattedTable(
         heads=tuple(head for head, _ in formats.values()),
         rows=tuple(
             zip(

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.errors import RecordingError
-from accel_magic.recording.files import destination, replacing
+from accel_magic.recording.result_files import destination, replacing
 from accel_magic.subsystems.iaprof.profile import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from accel_magic.subsystems.iaprof.profile import IaprofProfile, Kernel
+    from accel_magic.subsystems.iaprof.profile import IaprofProfile, LaunchedKernel
 
 _NOT_IN_TEXTS: Final = ("\t", "\n")
 _MICROSECOND: Final = 1000
@@ -87,7 +87,7 @@ class _Texts:
         id_ = self._ids[text] = str(len(self._ids))
         return (f"string\t{id_}\t{text}",), id_
 
-    def kernel(self, kernel: Kernel) -> Iterator[str]:
+    def kernel(self, kernel: LaunchedKernel) -> Iterator[str]:
         ids = []
         for text in (kernel.comm, kernel.cpu_stack, kernel.file, kernel.symbol):
             new, id_ = self.id(text)

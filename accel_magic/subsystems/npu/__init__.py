@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.npu.result import Npu
-    from accel_magic.views.live.counters import LiveItems
+    from accel_magic.views.live.device_counters import LiveItems
 
 _WITH_TRACKS: Final = ("ivpu_", "ze")
 
@@ -56,7 +56,7 @@ def _summary(recording: Recording, tables: Callable[[], Npu], findings: Callable
 
 
 def _live(plan: Plan) -> LiveItems | None:
-    from accel_magic.subsystems.npu.live import NpuHistory
+    from accel_magic.subsystems.npu.live_item import NpuHistory
 
     return NpuHistory.of(plan)
 

@@ -23,7 +23,7 @@ _NPUS: Final = {
 _FIRMWARE_HIDDEN: Final = "firmware unknown: only root can read it, in debugfs (/sys/kernel/debug/accel)"
 
 
-def _described(root: Path, device: pci.Device) -> tuple[str, ...]:
+def _described(root: Path, device: pci.PciDevice) -> tuple[str, ...]:
     """Name and version of the firmware that the driver loaded; on older kernels debugfs numbers the devices."""
     numbers = [
         accel.name.removeprefix("accel")

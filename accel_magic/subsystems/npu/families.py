@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from accel_magic.subsystems.npu import functions as of_npu
+from accel_magic.subsystems.npu import functions
 from accel_magic.subsystems.npu.functions import family_of
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ TASK, API, IOCTL, DRIVER, IPC, INTERRUPT, FENCE = range(len(LAYERS))
 LEFT_OUT: Final = -1
 
 _OF_FAMILY: Final = {
-    of_npu.API: API,
-    of_npu.IPC: IPC,
-    of_npu.JSM: IPC,
-    of_npu.INTERRUPT: INTERRUPT,
-    of_npu.FENCE: FENCE,
-    of_npu.OTHER: LEFT_OUT,
+    functions.API: API,
+    functions.IPC: IPC,
+    functions.JSM: IPC,
+    functions.INTERRUPT: INTERRUPT,
+    functions.FENCE: FENCE,
+    functions.OTHER: LEFT_OUT,
 }
 _IOCTL: Final = re.compile(r"\w+_ioctl")
 # Tracepoints call these to print themselves; they only show that something is being traced.
@@ -63,7 +63,7 @@ def layer_of(name: str) -> int:
     """Index in `LAYERS` of a plain name; -1 for other drivers' functions, and those called by tracing."""
     if _BY_TRACING.fullmatch(name):
         return LEFT_OUT
-    return IOCTL if _IOCTL.fullmatch(name) else _OF_FAMILY.get(of_npu.family_of(name), DRIVER)
+    return IOCTL if _IOCTL.fullmatch(name) else _OF_FAMILY.get(functions.family_of(name), DRIVER)
 
 
 def layer_codes(trace: DriverTrace) -> NDArray[np.int8]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.analysis.frames import events_frame
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import ThreadState
 from accel_magic.subsystems.npu.driver import DRIVER
 from accel_magic.subsystems.npu.tables import NpuTables
 
@@ -28,9 +28,9 @@ def add_jobs(builder: ProfileBuilder, recording: Recording, stacks: Stacks) -> l
     submitted = _stacks_at(recording, jobs)
     columns = (jobs[name].tolist() for name in ("tid", "engine", "begun_ns", "busy_ns"))
     for row, tid, engine, begun_ns, busy_ns in zip(submitted, *columns, strict=True):
-        frame = Frame(f"NPU job, engine {engine}" if engine >= 0 else "NPU job", Kind.GPU_KERNEL, DRIVER)
+        frame = Frame(f"NPU job, engine {engine}" if engine >= 0 else "NPU job", FrameKind.GPU_KERNEL, DRIVER)
         node = stacks.of_python(row, tid, (frame,))
-        builder.add(node, busy_ns, time_ns=begun_ns, tid=tid, state=State.ACCELERATOR)
+        builder.add(node, busy_ns, time_ns=begun_ns, tid=tid, state=ThreadState.ACCELERATOR)
     return [_NOTE] if len(jobs) else []
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Read:
+class PolledRead:
     """A function that may be part of a polling loop.
 
     Attributes:
@@ -43,23 +43,23 @@ class Read:
     answers: bool = False
 
 
-READS: Final[dict[str, Read]] = {
-    "ivpu_ipc_irq_handler": Read(),
-    "ivpu_hw_ip_ipc_rx_count_get": Read(),
-    "ivpu_ipc_receive": Read(answers=True),
-    "ivpu_hw_btrs_is_idle": Read(),
-    "ivpu_hw_reg_rd32": Read(),
-    "ivpu_hw_reg_rd64": Read(),
-    "ivpu_get_param_ioctl": Read(("file", "param", "index")),
-    "ivpu_bo_wait_ioctl": Read(("file", "handle"), answers=True),
-    "dma_fence_wait_start": Read(("context", "seqno")),
-    "dma_fence_wait_end": Read(("context", "seqno")),
-    "zeFenceQueryStatus": Read(("ze_fence",), answers=True),
-    "zeFenceHostSynchronize": Read(("ze_fence",), answers=True),
-    "zeEventQueryStatus": Read(("ze_event",), answers=True),
-    "zeEventHostSynchronize": Read(("ze_event",), answers=True),
-    "zeCommandQueueSynchronize": Read(("ze_queue",), answers=True),
-    "zeCommandListHostSynchronize": Read(("ze_list",), answers=True),
+READS: Final[dict[str, PolledRead]] = {
+    "ivpu_ipc_irq_handler": PolledRead(),
+    "ivpu_hw_ip_ipc_rx_count_get": PolledRead(),
+    "ivpu_ipc_receive": PolledRead(answers=True),
+    "ivpu_hw_btrs_is_idle": PolledRead(),
+    "ivpu_hw_reg_rd32": PolledRead(),
+    "ivpu_hw_reg_rd64": PolledRead(),
+    "ivpu_get_param_ioctl": PolledRead(("file", "param", "index")),
+    "ivpu_bo_wait_ioctl": PolledRead(("file", "handle"), answers=True),
+    "dma_fence_wait_start": PolledRead(("context", "seqno")),
+    "dma_fence_wait_end": PolledRead(("context", "seqno")),
+    "zeFenceQueryStatus": PolledRead(("ze_fence",), answers=True),
+    "zeFenceHostSynchronize": PolledRead(("ze_fence",), answers=True),
+    "zeEventQueryStatus": PolledRead(("ze_event",), answers=True),
+    "zeEventHostSynchronize": PolledRead(("ze_event",), answers=True),
+    "zeCommandQueueSynchronize": PolledRead(("ze_queue",), answers=True),
+    "zeCommandListHostSynchronize": PolledRead(("ze_list",), answers=True),
 }
 """Every call of a polling loop is to one of these functions."""
 

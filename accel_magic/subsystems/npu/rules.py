@@ -15,7 +15,7 @@ from accel_magic.subsystems.npu.checks import buffers, firmware, jobs
 from accel_magic.subsystems.npu.objects import SUBMITS
 
 if TYPE_CHECKING:
-    from accel_magic.subsystems.npu.checks.common import Analysed
+    from accel_magic.subsystems.npu.checks.common import NpuData
 
 
 EMULATION_STALL_NS: Final = 60_000_000
@@ -33,7 +33,7 @@ _NOISE = (
 )
 
 
-RULES: Final[tuple[Rule[Analysed], ...]] = (
+RULES: Final[tuple[Rule[NpuData], ...]] = (
     Rule(
         "npu.nothing-traced",
         "warning",

@@ -14,7 +14,7 @@ from accel_magic.banners import banners_of
 from accel_magic.subsystems.npu.jobs import DONE, OK, UNKNOWN
 from accel_magic.views.findings import brief_text, findings_html, findings_text
 from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
-from accel_magic.views.tables import STYLE, Table, aligned, table_html
+from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,23 +61,23 @@ def _within(findings: Findings) -> Findings:
     return replace(findings, recording=None)
 
 
-def families_table(families: pd.DataFrame) -> Table:
+def families_table(families: pd.DataFrame) -> FormattedTable:
     """Hits, share and rate of each family with hits."""
     formats = {"hits": exact_text, "share": share_text, "rate": rate_text, "functions": exact_text}
     return _table("family", families[families["hits"] > 0], formats)
 
 
-def phases_table(totals: pd.DataFrame) -> Table:
+def phases_table(totals: pd.DataFrame) -> FormattedTable:
     """Stretches, calls and total time of each phase."""
     return _table("phase", totals, {"stretches": exact_text, "calls": exact_text, "duration_ns": duration_text})
 
 
-def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., str]]) -> Table:
+def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., str]]) -> FormattedTable:
     columns = [
         [NOTHING if pd.isna(value) else text(value) for value in frame[name].tolist()] for name, text in formats.items()
     ]
     heads = (head, *("time" if name == "duration_ns" else name for name in formats))
-    return Table(heads, tuple(zip(map(str, frame.index), *columns, strict=True)), names=1)
+    return FormattedTable(heads, tuple(zip(map(str, frame.index), *columns, strict=True)), names=1)
 
 
 EVENTS_AT_ONCE = 300_000

@@ -127,7 +127,7 @@ class NpuTables:
     @cached_property
     def api(self) -> pd.DataFrame:
         """Each Level Zero call: count, duration, and where its time went."""
-        from accel_magic.subsystems.npu.api import api_summary
+        from accel_magic.subsystems.npu.level_zero_calls import api_summary
 
         return api_summary(self.trace, self.calls)
 

@@ -34,7 +34,7 @@ _CHAIN: Final = 7  # most names of a chain that are shown
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     """One row: its label, the code of its layer, its first lane and its number of lanes."""
 
     label: str
@@ -64,7 +64,7 @@ class Drawing:
 
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[TimelineRow, ...]
     bars: pd.DataFrame
     names: list[str]
     chains: list[str]
@@ -168,7 +168,7 @@ def _times(jobs: pd.DataFrame, name: str) -> NDArray[np.float64]:
     return jobs[name].to_numpy(np.float64, na_value=np.nan) if name in jobs else np.full(len(jobs), np.nan)
 
 
-def _rows(steps: _Steps, shown: Codes, job_lanes: int) -> tuple[tuple[Row, ...], Codes]:
+def _rows(steps: _Steps, shown: Codes, job_lanes: int) -> tuple[tuple[TimelineRow, ...], Codes]:
     """Rows from top to bottom, and the lane (shown,) of each step: per thread, nested calls below their callers."""
     group, labels = _groups(steps)
     key = (group * DEVICE + steps.layer)[shown]
@@ -184,11 +184,13 @@ def _rows(steps: _Steps, shown: Codes, job_lanes: int) -> tuple[tuple[Row, ...],
     of_row, first = np.unique(tracks >> 32, return_index=True)
     deepest = np.add.reduceat(deep, first) if len(first) else deep
     rows = [
-        Row(_label(labels, int(number) // DEVICE, int(number) % DEVICE), int(number) % DEVICE, int(top[at]), int(count))
+        TimelineRow(
+            _label(labels, int(number) // DEVICE, int(number) % DEVICE), int(number) % DEVICE, int(top[at]), int(count)
+        )
         for number, at, count in zip(of_row, first, deepest, strict=True)
     ]
     if job_lanes:
-        rows.append(Row("jobs on the NPU", DEVICE, int(deep.sum()), job_lanes))
+        rows.append(TimelineRow("jobs on the NPU", DEVICE, int(deep.sum()), job_lanes))
     return tuple(rows), lane
 
 
@@ -270,7 +272,9 @@ def _who(steps: pd.DataFrame) -> tuple[Codes, list[str]]:
     ]
 
 
-def _links(steps: _Steps, shown: Codes, lane: Codes, device: pd.DataFrame, rows: tuple[Row, ...]) -> pd.DataFrame:
+def _links(
+    steps: _Steps, shown: Codes, lane: Codes, device: pd.DataFrame, rows: tuple[TimelineRow, ...]
+) -> pd.DataFrame:
     """Arrows from the doorbell to the device, from there to the completion, and on to the wait that it ends."""
     place = np.full(len(steps.start) + 1, NONE)  # the last one is for index -1
     place[shown] = lane

@@ -10,7 +10,7 @@ import numpy as np
 from accel_magic.findings import Evidence, Stretch
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.requests import succeeded
-from accel_magic.subsystems.openvino.trace import CREATED, INFERENCE, LAYER, STEP
+from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from accel_magic.findings import Rule
     from accel_magic.recording.recording import Recording
-    from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 REFERENCE: Final = "ref"
 """Beginning of the names of reference implementations in the CPU plugin: `ref_any_f32`."""
@@ -32,7 +32,7 @@ _FAULT_NS: Final = 1000
 _PAGE_MIB: Final = 4 / 1024
 
 
-class Analysed(Protocol):
+class OpenVinoData(Protocol):
     """What the rules read; `accel_magic.subsystems.openvino.tables.OpenVinoTables` implements it."""
 
     @property
@@ -63,20 +63,20 @@ class Needs:
 
     names: tuple[str, ...]
 
-    def __call__(self, openvino: Analysed) -> str:
+    def __call__(self, openvino: OpenVinoData) -> str:
         """Return those that were not traced; `` if all were."""
         traced = {*openvino.trace.totals["kind"], *(point.function for point in openvino.trace.points)}
         return ", ".join(sorted({*self.names} - traced))
 
 
-def nothing_traced(openvino: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def nothing_traced(openvino: OpenVinoData, _: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """OpenVINO was asked for, and reported no task."""
     asked = any(map(preset.names_openvino, openvino.trace.points))
     if asked and not len(openvino.trace.totals):
         yield Evidence({"tasks": 0})
 
 
-def events_lost(openvino: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def events_lost(openvino: OpenVinoData, _: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Tasks were counted that were not recorded."""
     totals = openvino.trace.totals
     tasks, recorded = int(totals["count"].sum()), len(openvino.trace.tasks)
@@ -84,14 +84,14 @@ def events_lost(openvino: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
         yield Evidence({"lost": tasks - recorded, "tasks": tasks})
 
 
-def _shares(openvino: Analysed) -> pd.Series[float]:
+def _shares(openvino: OpenVinoData) -> pd.Series[float]:
     """Share of each layer in the time of a typical inference: from medians, which a busy machine hardly affects."""
     layers = openvino.layers
     typical = layers["p50_ns"] * layers["executions"]
     return typical / (typical.sum() or np.nan)
 
 
-def reorders(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def reorders(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Layers that convert layouts or precisions take a large share."""
     reorders = openvino.layers["reorder"]
     share = float(_shares(openvino)[reorders].sum())
@@ -99,7 +99,7 @@ def reorders(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
         yield Evidence({"reorders_share": share, "layers": int(reorders.sum())})
 
 
-def layer_dominates(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def layer_dominates(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """A single layer takes a large share."""
     shares = _shares(openvino).sort_values(ascending=False)
     if len(shares) < _ENOUGH or shares.iloc[0] <= rule.threshold:
@@ -107,7 +107,7 @@ def layer_dominates(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Eviden
     yield Evidence({"share": float(shares.iloc[0]), "layers": len(shares), "name": str(shares.index[0])})
 
 
-def slow_implementation(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def slow_implementation(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Layers with reference implementations take a large share."""
     slow = openvino.layers["implementation"].str.startswith(REFERENCE)
     shares = _shares(openvino)[slow].sort_values(ascending=False)
@@ -116,7 +116,7 @@ def slow_implementation(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Ev
     yield Evidence({"share": float(shares.sum()), "layers": len(shares), "name": str(shares.index[0])})
 
 
-def first_inference(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def first_inference(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Only if the model was compiled within the trace; otherwise its first inference here is not its first one."""
     requests = succeeded(openvino.requests)
     if not len(requests):
@@ -132,7 +132,7 @@ def first_inference(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Eviden
         yield Evidence({"ratio": first / later, "first_ns": first, "later_ns": later}, where)
 
 
-def _outside(openvino: Analysed) -> tuple[float, float]:
+def _outside(openvino: OpenVinoData) -> tuple[float, float]:
     """Median share of an inference's time outside of its layers, and median number of its layers."""
     requests = succeeded(openvino.requests)
     requests = requests[requests["layers"] > 0]
@@ -141,7 +141,7 @@ def _outside(openvino: Analysed) -> tuple[float, float]:
     return float((requests["outside_ns"] / requests["duration_ns"]).median()), float(requests["layers"].median())
 
 
-def small_layers(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def small_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Much of an inference passes between many layers."""
     share, layers = _outside(openvino)
     if share <= rule.threshold or layers < _MANY:
@@ -150,14 +150,14 @@ def small_layers(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]
     yield Evidence({"outside_share": share, "layers": layers, "layer_ns": median})
 
 
-def outside_layers(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def outside_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Much of an inference passes outside of layers."""
     share, _ = _outside(openvino)
     if share > rule.threshold:
         yield Evidence({"outside_share": share})
 
 
-def primitives_recreated(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def primitives_recreated(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Inferences after the first create primitives."""
     trace = openvino.trace
     inferences, created = trace.of_kind(INFERENCE), trace.of_kind(CREATED)
@@ -172,7 +172,7 @@ def primitives_recreated(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[E
     yield Evidence({"inferences": len(again), "all_inferences": later, "created_ns": spent})
 
 
-def compiled_in_trace(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def compiled_in_trace(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Compiling models takes a large share of the trace."""
     spent = openvino.trace.compiled["duration_ns"]
     share = float(spent.sum()) / max(openvino.recording.duration_ns, 1)
@@ -180,7 +180,7 @@ def compiled_in_trace(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evid
         yield Evidence({"models": len(spent), "share": share, "compile_ns": float(spent.sum())})
 
 
-def device_idle(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def device_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """From medians, which a busy machine hardly affects; overlapping inferences leave no gap."""
     requests = openvino.requests.sort_values("start_ns")
     if len(requests) < _ENOUGH:
@@ -192,7 +192,7 @@ def device_idle(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
         yield Evidence({"idle_share": share, "gap_ns": gap, "inference_ns": taken})
 
 
-def too_many_threads(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def too_many_threads(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """More threads than processors work for a large share of the time."""
     cpus = int(openvino.recording.machine.get("cpus", "0") or 0)
     if not cpus:
@@ -229,7 +229,7 @@ def _merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[n
     return start[first], reached[last]
 
 
-def first_touch(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def first_touch(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """From medians, so that the first inference, which allocates, does not count."""
     requests = succeeded(openvino.requests)
     if len(requests) < _ENOUGH:
@@ -240,7 +240,7 @@ def first_touch(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
         yield Evidence({"faults": faults, "mib": faults * _PAGE_MIB, "share": share})
 
 
-def npu_host_copies(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def npu_host_copies(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """From medians, so that the first inference, which allocates, does not count."""
     trace = openvino.trace
     steps = trace.of_kind(STEP)
@@ -264,7 +264,7 @@ def npu_host_copies(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Eviden
         yield Evidence({"copy_share": share, "copy_ns": float(np.median(spent))})
 
 
-def npu_fallback(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def npu_fallback(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Inferences run on the CPU although others run on the NPU."""
     requests = openvino.requests
     of_cpu, of_npu = ((requests["device"] == device).to_numpy() for device in ("cpu", "npu"))
@@ -275,7 +275,7 @@ def npu_fallback(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]
     yield Evidence({**counts, "share": float(spent[of_cpu].sum() / spent[of_cpu | of_npu].sum())})
 
 
-def workers_spin(openvino: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def workers_spin(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Of all threads, from the first inference to the last."""
     requests, events = openvino.requests, openvino.trace.events
     if not len(requests):

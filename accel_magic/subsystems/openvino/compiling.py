@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from accel_magic.subsystems.openvino.trace import CREATED, INFERENCE
+from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE
 
 if TYPE_CHECKING:
-    from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 
 def compiling(trace: OpenVinoTrace) -> pd.DataFrame:

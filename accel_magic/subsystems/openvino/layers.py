@@ -10,14 +10,14 @@ import pandas as pd
 from accel_magic.subsystems.openvino import versions
 from accel_magic.subsystems.openvino.compiled_models import layers_in
 from accel_magic.subsystems.openvino.requests import model_of
-from accel_magic.subsystems.openvino.trace import INFERENCE, LAYER, LOOP, PRIMITIVE, TYPE
+from accel_magic.subsystems.openvino.task_frames import INFERENCE, LAYER, LOOP, PRIMITIVE, TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 REORDER: Final = "reorder"
 _CONVERSIONS: Final = ("Reorder", "Node")

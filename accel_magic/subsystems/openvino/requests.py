@@ -9,12 +9,12 @@ import pandas as pd
 
 from accel_magic.subsystems.npu.jobs import ABORTED, DONE, ERROR, OK, REFUSED, TIMED_OUT
 from accel_magic.subsystems.openvino import preset
-from accel_magic.subsystems.openvino.trace import INFERENCE, LAYER, STEP
+from accel_magic.subsystems.openvino.task_frames import INFERENCE, LAYER, STEP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 _FAILED = (ERROR, ABORTED, REFUSED, TIMED_OUT)
 _SUCCEEDED = (OK, DONE)

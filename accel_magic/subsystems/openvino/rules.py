@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from accel_magic.findings import Rule
 from accel_magic.subsystems.openvino import checks, preset
 from accel_magic.subsystems.openvino.checks import Needs
-from accel_magic.subsystems.openvino.trace import CREATED, INFERENCE, LAYER, LOOP, STEP
+from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
 
 if TYPE_CHECKING:
-    from accel_magic.subsystems.openvino.checks import Analysed
+    from accel_magic.subsystems.openvino.checks import OpenVinoData
 
-RULES: Final[tuple[Rule[Analysed], ...]] = (
+RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.nothing-traced",
         "warning",

@@ -12,7 +12,7 @@ from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
-from accel_magic.views.tables import STYLE, Table, aligned, table_html
+from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -119,7 +119,7 @@ def _compiled(openvino: OpenVinoTables) -> str:
     return "; ".join(parts)
 
 
-def _tables(openvino: OpenVinoTables) -> list[Table]:
+def _tables(openvino: OpenVinoTables) -> list[FormattedTable]:
     made = []
     if len(openvino.layers):
         made.append(layers_table(openvino.layers))
@@ -130,7 +130,7 @@ def _tables(openvino: OpenVinoTables) -> list[Table]:
     return made
 
 
-def layers_table(layers: pd.DataFrame) -> Table:
+def layers_table(layers: pd.DataFrame) -> FormattedTable:
     """The layers with most time."""
     how = "implementation" if (layers["implementation"] != "").any() else "primitive"
     formats: Formats = {
@@ -147,7 +147,7 @@ def layers_table(layers: pd.DataFrame) -> Table:
     return _table("layer", layers, formats, heads, limit=LAYERS, names=3)
 
 
-def threads_table(threads: pd.DataFrame) -> Table:
+def threads_table(threads: pd.DataFrame) -> FormattedTable:
     """The busiest threads."""
     formats: Formats = {
         "comm": str,
@@ -163,7 +163,7 @@ def threads_table(threads: pd.DataFrame) -> Table:
     return _table("thread", threads, shown, heads, limit=THREADS, names=2)
 
 
-def compile_table(created: pd.DataFrame) -> Table:
+def compile_table(created: pd.DataFrame) -> FormattedTable:
     """The primitives whose creation took most time."""
     formats: Formats = {
         "count": exact_text,
@@ -183,12 +183,12 @@ def _table(
     *,
     limit: int,
     names: int,
-) -> Table:
+) -> FormattedTable:
     top = frame.head(limit)
     columns = [
         [NOTHING if pd.isna(value) else text(value) for value in top[name].tolist()] for name, text in formats.items()
     ]
-    return Table(
+    return FormattedTable(
         (head, *(heads.get(name, name) for name in formats)),
         tuple(zip(map(str, top.index), *columns, strict=True)),
         names=names,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel_magic.analysis.findings import diagnose
 from accel_magic.subsystems.npu.tables import NpuTables
-from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 from accel_magic.views.diagnosis import Diagnosis
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.subsystems.openvino import preset
-from accel_magic.subsystems.openvino.trace import INFERENCE
+from accel_magic.subsystems.openvino.task_frames import INFERENCE
 
 if TYPE_CHECKING:
-    from accel_magic.subsystems.openvino.trace import OpenVinoTrace
+    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 
 def threads(trace: OpenVinoTrace) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.views.format import NOTHING, duration_text, exact_text
-from accel_magic.views.tables import STYLE, Table, aligned, table_html
+from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -65,7 +65,7 @@ def _about(shown: Lateness) -> list[str]:
     return [str(shown.matched), *shown.notes]
 
 
-def _table(shown: Lateness) -> Table:
+def _table(shown: Lateness) -> FormattedTable:
     columns = {
         "mean_late_ns": "mean late",
         "p50_late_ns": "p50",
@@ -93,7 +93,7 @@ def _table(shown: Lateness) -> Table:
         )
         for row in table.head(TOP).to_dict("records")
     ]
-    return Table(heads, tuple(rows), 3, max(len(table) - TOP, 0))
+    return FormattedTable(heads, tuple(rows), 3, max(len(table) - TOP, 0))
 
 
 def _duration(ns: float) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 
 
 class Category(NamedTuple):
@@ -38,20 +38,20 @@ CATEGORIES: Final = (
 )  # fmt: skip
 """In the order of the legend."""
 _OF_KIND: Final = {
-    Kind.OTHER: OTHER,
-    Kind.PROCESS: PROCESS,
-    Kind.THREAD: PROCESS,
-    Kind.PYTHON: PYTHON,
-    Kind.NATIVE: NATIVE,
-    Kind.KERNEL: KERNEL,
-    Kind.DRIVER: DRIVER,
-    Kind.TASK: DRIVER,
-    Kind.WAIT: WAIT,
-    Kind.GPU_KERNEL: GPU_KERNEL,
-    Kind.GPU_SOURCE: GPU_SOURCE,
-    Kind.GPU_INSTRUCTION: GPU_INSTRUCTION,
-    Kind.STALL: STALL,
-    Kind.SEPARATOR: PROCESS,
+    FrameKind.OTHER: OTHER,
+    FrameKind.PROCESS: PROCESS,
+    FrameKind.THREAD: PROCESS,
+    FrameKind.PYTHON: PYTHON,
+    FrameKind.NATIVE: NATIVE,
+    FrameKind.KERNEL: KERNEL,
+    FrameKind.DRIVER: DRIVER,
+    FrameKind.TASK: DRIVER,
+    FrameKind.WAIT: WAIT,
+    FrameKind.GPU_KERNEL: GPU_KERNEL,
+    FrameKind.GPU_SOURCE: GPU_SOURCE,
+    FrameKind.GPU_INSTRUCTION: GPU_INSTRUCTION,
+    FrameKind.STALL: STALL,
+    FrameKind.SEPARATOR: PROCESS,
 }
 MODULE_COLORS: Final = (
     "#f285bd", "#efe631", "#60d7e8", "#f76d10", "#90db5c", "#b276d0", "#517df8", "#c5ae93", "#26928e", "#cc6658",
@@ -67,14 +67,14 @@ _VERSION: Final = re.compile(r"(\.cpython-[^/]*)?\.so[.\d]*$|\.pyc?$")
 
 def category(frame: Frame) -> int:
     """The frame's index into `CATEGORIES`."""
-    found = CPP if frame.kind in (Kind.NATIVE, Kind.OTHER) and "::" in frame.name else _OF_KIND[frame.kind]
+    found = CPP if frame.kind in (FrameKind.NATIVE, FrameKind.OTHER) and "::" in frame.name else _OF_KIND[frame.kind]
     return CATEGORIES.index(found)
 
 
 def module_of(frame: Frame) -> str:
     """The module of a frame: a Python package, a library without its version, or the kernel."""
     if not frame.module:
-        return "kernel" if frame.kind == Kind.KERNEL else NO_MODULE
+        return "kernel" if frame.kind == FrameKind.KERNEL else NO_MODULE
     found = _PACKAGE.match(frame.module)
     name = found[1] if found else frame.module.rpartition("/")[2]
     return _VERSION.sub("", name) or name

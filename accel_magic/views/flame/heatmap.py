@@ -31,9 +31,9 @@ from bokeh.models.dom import HTML
 from bokeh.models.ui import Pane
 
 from accel_magic.errors import ResultError
-from accel_magic.recording.profile import NO_TIME, Profile, State, Unit
+from accel_magic.recording.profile import NO_TIME, Profile, ThreadState, Unit
 from accel_magic.views.figures.plotting import GREY, PALETTE, displayed, label, linear_ticks, log_ticks, new_plot
-from accel_magic.views.flame.cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
+from accel_magic.views.flame.heatmap_cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
 from accel_magic.views.format import BYTES, DURATIONS, bytes_text, count_text, duration_text
 from accel_magic.views.scripts import page_script
 
@@ -73,9 +73,9 @@ LABEL_PX: Final = 16
 _SCRIPT: Final = page_script(Path(__file__).with_name("heatmap.js"), "__accel_magic_heatmap")
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 WHAT: Final = {
-    State.CPU: "time on CPUs",
-    State.OFF_CPU: "waits",
-    State.ACCELERATOR: "accelerator time",
+    ThreadState.CPU: "time on CPUs",
+    ThreadState.OFF_CPU: "waits",
+    ThreadState.ACCELERATOR: "accelerator time",
 }
 """The name of each state's weight in a profile in ns."""
 
@@ -165,7 +165,7 @@ def heatmap(profile: Profile, selection: ColumnDataSource, rows: int = ROWS, ste
     return displayed(Column(children=[*_banners(profile), plot, pane], sizing_mode="stretch_width"))
 
 
-def _page_data(profile: Profile, summed: Sums, scales: dict[tuple[State, ...], Scale]) -> dict[str, Any]:
+def _page_data(profile: Profile, summed: Sums, scales: dict[tuple[ThreadState, ...], Scale]) -> dict[str, Any]:
     """The script's data: the cells' weights by state, and titles and scales for each combination of states."""
     grid = summed.grid
     return {
@@ -194,12 +194,12 @@ def _banners(profile: Profile) -> list[Any]:
     return [Pane(elements=[HTML(html=html)], stylesheets=[_STYLE], styles={"width": "100%"})] if html else []
 
 
-def _choices(states: tuple[State, ...]) -> list[tuple[State, ...]]:
+def _choices(states: tuple[ThreadState, ...]) -> list[tuple[ThreadState, ...]]:
     """Every nonempty combination of the states."""
     return [chosen for count in range(1, len(states) + 1) for chosen in combinations(states, count)]
 
 
-def _shown(summed: Sums, states: tuple[State, ...]) -> NDArray[np.int64]:
+def _shown(summed: Sums, states: tuple[ThreadState, ...]) -> NDArray[np.int64]:
     """Weight of each cell in these states, (cells,)."""
     weight: NDArray[np.int64] = summed.weight[[state in states for state in summed.states]].sum(axis=0)
     return weight
@@ -332,7 +332,7 @@ def _hover(plot: Any, cells: Any, unit: Unit) -> None:
     plot.add_tools(HoverTool(renderers=[cells], tooltips=tips, formatters=fields))
 
 
-def _title(grid: Grid, states: tuple[State, ...], unit: Unit, scale: Scale) -> str:
+def _title(grid: Grid, states: tuple[ThreadState, ...], unit: Unit, scale: Scale) -> str:
     what = " and ".join(WHAT[state] for state in states) if unit == "ns" else unit
     cell = f", {duration_text(grid.cell_ns)} per cell" if grid.rows > 1 else ""
     heaviest = f"; heaviest cell: {_text(unit)(scale.heaviest)}" if scale.heaviest else ""

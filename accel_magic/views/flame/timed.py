@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.views.flame.cells import Grid, stretches_of
-from accel_magic.views.flame.data import Timed, size, timed_data
+from accel_magic.views.flame.heatmap_cells import Grid, stretches_of
+from accel_magic.views.flame.page_data import Timed, size, timed_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.recording.profile import Profile
-    from accel_magic.views.flame.layout import Tree
+    from accel_magic.views.flame.flame_layout import Tree
 
 LIGHT: Final = 0.001
 """A frame with less than this share of every column is light: below one pixel in a thousand in any second."""

@@ -264,13 +264,13 @@ def repeated(core):
 
 def faults(core):
     """An inference whose job hangs, and one after it in a new context."""
-    from accel_magic.lab import npu as lab
+    from accel_magic.lab import npu
 
     model = several()
     request, data = core.compile_model(model, "NPU").create_infer_request(), data_for(model)
     request.infer(data)
     try:
-        with lab.faulty_jobs("hang"):
+        with npu.faulty_jobs("hang"):
             request.infer(data)
         failed = ""
     except RuntimeError as error:

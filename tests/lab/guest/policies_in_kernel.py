@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from accel_magic.policies import policy
-from accel_magic.policies.kernel import Kernel
+from accel_magic.policies.kernel_engine import KernelMemory
 
 
 def main():
@@ -19,7 +19,7 @@ def main():
     counts = []
     for number, job in enumerate(json.loads((folder / "jobs.json").read_text())):
         trace = np.load(folder / job["trace"])
-        with Kernel(load(job["policy"], json.dumps(job["settings"])), **job["sizes"]) as kernel:
+        with KernelMemory(load(job["policy"], json.dumps(job["settings"])), **job["sizes"]) as kernel:
             np.save(folder / f"{number}.npy", kernel.run(trace["pages"], trace["tenants"]))
             counts.append(vars(kernel.counts))
     print(json.dumps(counts))

@@ -8,21 +8,23 @@ import pytest
 
 from accel_magic.analysis.by_stack import STACKS, combine, where
 from accel_magic.errors import ProbeError, ResultError
-from accel_magic.kernel.stacks import table as stacks
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import Lost, State
-from accel_magic.recording.recording import Column, Events
-from accel_magic.results.trace import TraceResult
+from accel_magic.kernel.stacks import stack_table
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import Lost, ThreadState
+from accel_magic.recording.recording import EventColumn, Events
+from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 
-MAIN = Frame("main", Kind.PYTHON, "/home/me/cell.py", 10)
-WORK = Frame("work", Kind.PYTHON, "/home/me/cell.py", 3)
-PACKED = Frame("pack", Kind.PYTHON, "/usr/lib/python3.11/site-packages/lib.py", 7)
-READ = Frame("read", Kind.NATIVE, "/lib/libc.so.6")
-SYSCALL = Frame("do_syscall_64", Kind.KERNEL)
-TABLE = stacks.table(
+MAIN = Frame("main", FrameKind.PYTHON, "/home/me/cell.py", 10)
+WORK = Frame("work", FrameKind.PYTHON, "/home/me/cell.py", 3)
+PACKED = Frame("pack", FrameKind.PYTHON, "/usr/lib/python3.11/site-packages/lib.py", 7)
+READ = Frame("read", FrameKind.NATIVE, "/lib/libc.so.6")
+SYSCALL = Frame("do_syscall_64", FrameKind.KERNEL)
+TABLE = stack_table.table(
     np.array([11, 21, 31, 33, 35], np.uint64),
-    np.array([stacks.KERNEL, stacks.USER, stacks.PYTHON, stacks.PYTHON, stacks.PYTHON], np.uint8),
+    np.array(
+        [stack_table.KERNEL, stack_table.USER, stack_table.PYTHON, stack_table.PYTHON, stack_table.PYTHON], np.uint8
+    ),
     [(SYSCALL,), (READ,), (MAIN, WORK), (MAIN, PACKED), (MAIN, WORK)],
 )
 READS, CLOSE = "latency:tracepoint:syscalls:sys_enter_read", "tracepoint:syscalls:sys_enter_close"
@@ -42,7 +44,7 @@ ROWS = (
 @pytest.fixture
 def result(make_recording):
     keys = [np.array(column, np.uint64) for column in list(zip(*ROWS, strict=True))[3:]]
-    columns = dict(zip(stacks.COLUMNS, map(Column, keys), strict=True))
+    columns = dict(zip(stack_table.COLUMNS, map(EventColumn, keys), strict=True))
     events = [row[:3] for row in ROWS]
     return TraceResult(
         make_recording([READS, CLOSE], events, columns=columns, plan={"stacks": tuple("kup")}, stacks=TABLE)
@@ -53,7 +55,7 @@ def test_each_event_has_the_number_of_its_merged_stack(result):
     shown = result.events["stack"]
     assert str(shown.dtype) == "Int32"
     assert shown.tolist() == [0, 0, 2, 1, 0, pd.NA, pd.NA, 1]
-    assert not set(stacks.COLUMNS) & set(result.events.columns)
+    assert not set(stack_table.COLUMNS) & set(result.events.columns)
     assert result.stacks_lost == 1
 
 
@@ -106,7 +108,7 @@ def test_a_trace_without_stacks_explains_how_to_get_them(make_recording):
 
 def test_the_profile_of_hits_has_every_event_with_a_stack_or_without(result):
     profile = result.profile().profile
-    leaf = Frame("sys_enter_read", Kind.DRIVER, "syscalls")
+    leaf = Frame("sys_enter_read", FrameKind.DRIVER, "syscalls")
     found = {profile.path(int(node)): int(weight) for node, weight in enumerate(profile.own()) if weight}
 
     assert found == {
@@ -118,7 +120,7 @@ def test_the_profile_of_hits_has_every_event_with_a_stack_or_without(result):
     assert profile.unit == "calls"
     assert profile.lost == (Lost(1, "events have no stack: the stack table was full"),)
     assert profile.samples.time_ns.tolist() == [1, 2, 3, 4, 5, 6, 8]
-    assert set(profile.samples.state.tolist()) == {State.CPU}
+    assert set(profile.samples.state.tolist()) == {ThreadState.CPU}
 
 
 def test_the_profile_of_durations_has_only_measured_events(result):
@@ -130,7 +132,7 @@ def test_the_profile_of_durations_has_only_measured_events(result):
 
 
 def test_a_profile_of_durations_without_any_is_an_error(make_recording):
-    keys = {name: Column(np.zeros(1, np.uint64)) for name in stacks.COLUMNS}
+    keys = {name: EventColumn(np.zeros(1, np.uint64)) for name in stack_table.COLUMNS}
     result = TraceResult(make_recording([CLOSE], [(1, 0)], columns=keys, stacks=TABLE))
     assert result.profile().total == 1
     with raises("result.not-measured", ResultError):
@@ -140,7 +142,7 @@ def test_a_profile_of_durations_without_any_is_an_error(make_recording):
 def test_the_flame_graph_shows_time_if_all_events_were_measured(result, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        "accel_magic.views.flame.profile.flame_figure", lambda made: drawn.append((made.unit, made.total))
+        "accel_magic.views.flame.profile_view.flame_figure", lambda made: drawn.append((made.unit, made.total))
     )
     result.figure("flame")
     measured = replace(result.recording, plan=replace(result.plan, points=result.plan.points[:1]))
@@ -152,14 +154,14 @@ def only(events, point):
     """The events of one point."""
     rows = events.columns["point"].values == point
     kept = {
-        name: Column(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
+        name: EventColumn(column.values[rows], None if column.valid is None else column.valid[rows], column.categories)
         for name, column in events.columns.items()
     }
     return Events(kept)
 
 
 def test_a_function_that_is_the_innermost_frame_does_not_appear_twice(make_recording):
-    columns = {"user_stack": Column(np.array([21], np.uint64))}
+    columns = {"user_stack": EventColumn(np.array([21], np.uint64))}
     result = TraceResult(make_recording(["uprobe:/lib/libc.so.6:read"], [(1, 0)], columns=columns, stacks=TABLE))
     assert result.profile().stacks["frames"].tolist() == [(READ,)]
 
@@ -172,7 +174,7 @@ def test_where_is_the_innermost_line_of_the_users_own_code():
 
 
 def test_a_recording_without_events_has_no_stacks(make_recording):
-    columns = {name: Column(np.zeros(0, np.uint64)) for name in stacks.COLUMNS}
+    columns = {name: EventColumn(np.zeros(0, np.uint64)) for name in stack_table.COLUMNS}
     result = TraceResult(make_recording([READS], [], columns=columns, stacks=TABLE))
     assert len(result.stacks) == len(result.by_stack()) == len(result.events["stack"]) == 0
     assert result.profile().total == 0

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from accel_magic.banners import Imported, Replayed
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 
 F, G, H = "latency:kprobe:m:f", "kprobe:m:g", "kprobe:m:<b>h"
 

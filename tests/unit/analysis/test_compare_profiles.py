@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.result_bases.profile import ProfileResult
 
-MAIN, FAST, SLOW = (Frame(name, Kind.NATIVE, "/a.so") for name in ("main", "fast", "slow"))
+MAIN, FAST, SLOW = (Frame(name, FrameKind.NATIVE, "/a.so") for name in ("main", "fast", "slow"))
 
 
 def compare(profile, baseline):
@@ -48,9 +48,11 @@ def test_stacks_are_compared_too(comparison):
 
 def test_stacks_that_differ_only_in_lines_and_ids_are_matched(build):
     def run(pid, tid, line):
-        thread = Frame(f"Main ({tid})", Kind.THREAD)
-        python = Frame("f", Kind.PYTHON, "/a.py", line)
-        return build([((Frame(pid, Kind.PROCESS), thread, python), 5), ((MAIN, Frame(pid, Kind.NATIVE), python), 6)])
+        thread = Frame(f"Main ({tid})", FrameKind.THREAD)
+        python = Frame("f", FrameKind.PYTHON, "/a.py", line)
+        return build(
+            [((Frame(pid, FrameKind.PROCESS), thread, python), 5), ((MAIN, Frame(pid, FrameKind.NATIVE), python), 6)]
+        )
 
     comparison = compare(run("41", 41, 3), run("97", 97, 8))
 
@@ -59,11 +61,11 @@ def test_stacks_that_differ_only_in_lines_and_ids_are_matched(build):
 
 
 def test_lines_of_one_function_are_added_up(build):
-    f = [Frame("f", Kind.PYTHON, "/a.py", line) for line in (1, 2)]
+    f = [Frame("f", FrameKind.PYTHON, "/a.py", line) for line in (1, 2)]
 
     profile = compare(build([((f[0],), 3, 5, 9), ((f[1],), 4, 6, 9)]), build([])).profile
 
-    assert profile.frames == (Frame("f", Kind.PYTHON, "/a.py"),)
+    assert profile.frames == (Frame("f", FrameKind.PYTHON, "/a.py"),)
     assert profile.frame_table()["own_samples"].tolist() == [7]
     assert profile.samples.time_ns.tolist() == [5, 6]
 

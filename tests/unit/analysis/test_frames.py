@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from accel_magic.analysis.frames import events_frame
-from accel_magic.recording.recording import Column
+from accel_magic.recording.recording import EventColumn
 from tests.every_step import lines_per_row
 
 DEFAULTS = ["time_ns", "probe", "function", "pid", "tid", "cpu", "comm", "duration_ns"]
@@ -14,13 +14,15 @@ DEFAULTS = ["time_ns", "probe", "function", "pid", "tid", "cpu", "comm", "durati
 def many_events(make_recording, rows, functions=300):
     rng = np.random.default_rng(1)
     columns = {
-        "time_ns": Column(np.sort(rng.integers(0, 10**9, rows))),
-        "point": Column(rng.integers(0, functions, rows).astype(np.uint16)),
-        "pid": Column(rng.integers(0, 9, rows).astype(np.int32)),
-        "tid": Column(rng.integers(0, 9, rows).astype(np.int32)),
-        "cpu": Column(rng.integers(0, 9, rows).astype(np.int16)),
-        "comm": Column(rng.integers(0, 300, rows).astype(np.int32), categories=tuple(f"task{i}" for i in range(300))),
-        "duration_ns": Column(rng.integers(0, 10**6, rows), valid=rng.random(rows) < 0.5),
+        "time_ns": EventColumn(np.sort(rng.integers(0, 10**9, rows))),
+        "point": EventColumn(rng.integers(0, functions, rows).astype(np.uint16)),
+        "pid": EventColumn(rng.integers(0, 9, rows).astype(np.int32)),
+        "tid": EventColumn(rng.integers(0, 9, rows).astype(np.int32)),
+        "cpu": EventColumn(rng.integers(0, 9, rows).astype(np.int16)),
+        "comm": EventColumn(
+            rng.integers(0, 300, rows).astype(np.int32), categories=tuple(f"task{i}" for i in range(300))
+        ),
+        "duration_ns": EventColumn(rng.integers(0, 10**6, rows), valid=rng.random(rows) < 0.5),
     }
     points = [f"latency:kprobe:module:function_{i}" for i in range(functions)]
     return make_recording(points, columns=columns, event_count=rows)
@@ -71,7 +73,7 @@ def test_duration_is_nan_where_a_probe_measures_none_and_absent_without_a_latenc
 )
 def test_extra_numbers_keep_their_width_and_are_missing_where_invalid(make_recording, dtype, expected):
     values = np.array([1, 0, 1], dtype)
-    column = Column(values, valid=np.array([True, False, True]))
+    column = EventColumn(values, valid=np.array([True, False, True]))
 
     frame = events_frame(make_recording(events=[(1, 0), (2, 0), (3, 0)], columns={"size": column}))
 
@@ -81,7 +83,7 @@ def test_extra_numbers_keep_their_width_and_are_missing_where_invalid(make_recor
 
 
 def test_the_largest_unsigned_value_survives(make_recording):
-    column = Column(np.array([2**64 - 1], np.uint64))
+    column = EventColumn(np.array([2**64 - 1], np.uint64))
 
     frame = events_frame(make_recording(events=[(1, 0)], columns={"retval": column}))
 
@@ -89,7 +91,7 @@ def test_the_largest_unsigned_value_survives(make_recording):
 
 
 def test_text_columns_are_categories_and_missing_where_coded_so_or_invalid(make_recording):
-    column = Column(np.array([0, -1, 1]), valid=np.array([True, True, False]), categories=("a", "b"))
+    column = EventColumn(np.array([0, -1, 1]), valid=np.array([True, True, False]), categories=("a", "b"))
 
     frame = events_frame(make_recording(events=[(1, 0), (2, 0), (3, 0)], columns={"path": column}))
 
@@ -112,7 +114,7 @@ def test_default_columns_take_at_most_40_bytes_a_row(make_recording):
 
 def test_changing_the_frame_does_not_change_the_recording(make_recording):
     times, sizes = np.array([1, 2]), np.array([5, 6])
-    columns = {"time_ns": Column(times), "size": Column(sizes)}
+    columns = {"time_ns": EventColumn(times), "size": EventColumn(sizes)}
     frame = events_frame(make_recording(events=[(1, 0), (2, 0)], columns=columns))
 
     frame.loc[:, "time_ns"] = 99

@@ -7,11 +7,11 @@ import pytest
 
 from accel_magic.analysis.waits import WAITS, reason, reasons, wait_column, waits_table
 from accel_magic.kernel.own_process import OwnProcess
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.stacks.table import table
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.kernel.stacks.stack_table import table
 from accel_magic.kernel.syscall_numbers import NUMBERS
 from accel_magic.probes.plan import Plan, ProbePoint
-from accel_magic.recording.recording import Column, Events, Histograms, Recording, Samples
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
 
 ASLEEP, DISK = 8193, 2
 FAULT = ("asm_exc_page_fault", "exc_page_fault", "handle_mm_fault", "schedule")
@@ -93,7 +93,7 @@ def recording():
         "kernel_stack": np.array([KEYS[name] for name in stack], np.uint64),
         "duration_ns": np.array(duration, np.int64),
     }
-    frames = [[Frame(name, Kind.KERNEL) for name in names] for names in (FAULT, STORAGE)]
+    frames = [[Frame(name, FrameKind.KERNEL) for name in names] for names in (FAULT, STORAGE)]
     points = (
         ProbePoint(0, "profile:hz:99", "profile", "cpu-clock", "99 Hz", rate_hz=99),
         ProbePoint(1, "offcpu", "offcpu", "sched", "wait", latency=True),
@@ -111,10 +111,10 @@ def recording():
         totals=zeros,
         missed=0,
         histograms=Histograms(np.zeros((1, 640), np.uint64), zeros[:1], zeros[:1]),
-        samples=Samples(np.zeros(1, np.int64), np.zeros((1, 2), np.uint64)),
+        samples=CounterSamples(np.zeros(1, np.int64), np.zeros((1, 2), np.uint64)),
         event_count=rows,
         limit_reached=False,
-        load_events=lambda: Events({name: Column(values) for name, values in columns.items()}),
+        load_events=lambda: Events({name: EventColumn(values) for name, values in columns.items()}),
         stacks=table(np.array([11, 22], np.uint64), np.zeros(2, np.uint8), frames),
         process=OwnProcess(9, GIL, ((5, "/dev/accel/accel0"),)),
     )

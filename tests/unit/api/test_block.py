@@ -11,11 +11,11 @@ import pytest
 import accel_magic
 from accel_magic import interrupts
 from accel_magic.api import block
-from accel_magic.engine import running
+from accel_magic.engine import trace_kinds
 from accel_magic.errors import MachineError, RecordingError, TraceStateError
 from tests.every_step import interrupt_at
 
-MODULES = (block, interrupts, contextlib, running)
+MODULES = (block, interrupts, contextlib, trace_kinds)
 
 
 class Found(str):
@@ -90,8 +90,8 @@ def done(monkeypatch):
     monkeypatch.setattr(block, "_last", None)
     monkeypatch.setattr(Traced, "done", [], raising=False)
     yield Traced.done
-    running.claim("ktrace")  # nobody has it
-    running.release("ktrace")
+    trace_kinds.claim("ktrace")  # nobody has it
+    trace_kinds.release("ktrace")
 
 
 def test_a_block_is_prepared_attached_run_and_stopped(done):
@@ -285,8 +285,8 @@ class TestInterrupts:
             assert Traced.done.count("close probes") <= 1, raised
             if "block" in Traced.done:
                 assert trace.has_result, raised
-            running.claim("ktrace")  # nobody has it
-            running.release("ktrace")
+            trace_kinds.claim("ktrace")  # nobody has it
+            trace_kinds.release("ktrace")
         return None
 
     def test_during_a_with_statement(self):

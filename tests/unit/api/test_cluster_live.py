@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from accel_magic.api.cluster import live
-from accel_magic.api.cluster.live import LiveNodes, Watched
+from accel_magic.api.cluster import agent_counters
+from accel_magic.api.cluster.agent_counters import LiveNodes, WatchedNode
 from accel_magic.cluster.adapters import NodeName
 from accel_magic.errors import MachineError
 
@@ -50,7 +50,7 @@ class Cluster:
 def clock(monkeypatch):
     """A clock that the test moves."""
     now = [100.0]
-    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(agent_counters.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -60,7 +60,7 @@ def look(nodes):
 
 
 def watch(cluster, **errors):
-    watched = [Watched(node, f"@{node.name}", errors.get(node.name)) for node in cluster.nodes]
+    watched = [WatchedNode(node, f"@{node.name}", errors.get(node.name)) for node in cluster.nodes]
     return LiveNodes(cluster, cluster, watched, lambda _: None)
 
 
@@ -70,7 +70,7 @@ def test_one_worker_is_asked_for_all_agents_of_its_machine_and_again_only_once_i
 
     assert look(nodes)["a"].state == "starting"
     assert [call[:2] for call in cluster.calls] == [("a", (("@a", "@b"),))]
-    clock[0] += live.PATIENCE_S / 2
+    clock[0] += agent_counters.PATIENCE_S / 2
     look(nodes)
     assert len(cluster.calls) == 1
     cluster.calls[0][2].value = {"value": {"@a": COUNTERS, "@b": {**COUNTERS, "worker_ended": True}}}
@@ -84,12 +84,12 @@ def test_another_worker_is_asked_if_one_does_not_answer_and_stays_the_one_that_i
     cluster = Cluster("ab", queues=True)
     nodes = watch(cluster)
     look(nodes)
-    clock[0] += 2 * live.PATIENCE_S
+    clock[0] += 2 * agent_counters.PATIENCE_S
     look(nodes)
     assert [call[0] for call in cluster.calls] == ["a", "b"]
     cluster.calls[1][2].value = {"value": {"@a": COUNTERS}}
     look(nodes)
-    clock[0] += 2 * live.PATIENCE_S
+    clock[0] += 2 * agent_counters.PATIENCE_S
     cluster.calls[2][2].value = {"value": {}}
     look(nodes)
     assert [call[0] for call in cluster.calls] == ["a", "b", "b", "b"]
@@ -102,7 +102,7 @@ def test_nodes_of_which_nothing_was_heard_for_a_while_keep_their_counts(clock, q
     look(nodes)
     cluster.calls[0][2].value = {"value": {"@a": COUNTERS}}
     look(nodes)
-    clock[0] += 2 * live.SILENT_S
+    clock[0] += 2 * agent_counters.SILENT_S
 
     shown = look(nodes)["a"]
     assert (shown.state, shown.counted.total) == (state, 5)
@@ -134,10 +134,10 @@ def test_a_node_that_is_not_traced_has_its_error(clock):
 
 
 def test_it_shows_until_it_is_over_even_if_the_cluster_fails(monkeypatch):
-    monkeypatch.setattr(live, "EVERY_S", 0.001)
+    monkeypatch.setattr(agent_counters, "EVERY_S", 0.001)
     cluster, shown, over = Cluster("a", queues=False), [], threading.Event()
     cluster.by_place = lambda: 1 / 0
-    nodes = LiveNodes(cluster, cluster, [Watched(cluster.nodes[0], "@a", None)], shown.extend)
+    nodes = LiveNodes(cluster, cluster, [WatchedNode(cluster.nodes[0], "@a", None)], shown.extend)
     thread = threading.Thread(target=nodes.run, args=(time.monotonic(), over))
     thread.start()
     for _ in itertools.count():

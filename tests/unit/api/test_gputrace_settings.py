@@ -8,7 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import accel_magic
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.magics.gputrace import GpuTrace
+from accel_magic.magics.gputrace_magic import GpuTrace
 from tests.support.errors import raises
 
 PROGRAM = r"""

@@ -10,7 +10,7 @@ import accel_magic
 from accel_magic.errors import MachineError
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.codegen.assemble import assemble
-from accel_magic.gpu.program.context import Type
+from accel_magic.gpu.program.context import ValueType
 from tests.support.paths import ROOT
 
 RECORDER = Path(__file__).with_name("recorder.bpf.c").read_text("utf-8")
@@ -35,7 +35,7 @@ HEAD = """.version 7.8
 	and.b32 %r1, %r0, 1;
 	setp.eq.u32 %p0, %r1, 0;
 """
-BITS, UNSIGNED, SIGNED, FLOAT = Type.BITS, Type.UNSIGNED, Type.SIGNED, Type.FLOAT
+BITS, UNSIGNED, SIGNED, FLOAT = ValueType.BITS, ValueType.UNSIGNED, ValueType.SIGNED, ValueType.FLOAT
 FORMS = [
     ("ld.u8 %r2, [%d0+1];", "st.u8 [%d1+1], %r2;", "u1", UNSIGNED, 1, 1),
     ("ld.s8 %r2, [%d0+3];", "st.s8 [%d1+3], %r2;", "i1", SIGNED, 1, 3),

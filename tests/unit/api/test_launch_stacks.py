@@ -10,21 +10,21 @@ import pytest
 
 import accel_magic
 from accel_magic.analysis.by_stack import profile_stacks
-from accel_magic.api import launch_stacks as watching
+from accel_magic.api import launch_stacks
 from accel_magic.api.launch_stacks import Launches
 from accel_magic.devices import standin
-from accel_magic.devices.launches import KernelSource, Launch
-from accel_magic.devices.sim import Device
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.stacks.table import KERNEL, table
-from accel_magic.recording.profile import State
+from accel_magic.devices.launches import KernelSource, LaunchRequest
+from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.kernel.stacks.stack_table import KERNEL, table
+from accel_magic.recording.profile import ThreadState
 
 HERE = __file__
 START = 1_000
 
 
 def launch(watched, time_ns, *, device_ns=None, pid=0, kernel="_Z6matmulPf"):
-    watched.launched(Launch("test", kernel, (1, 1, 1), (32, 1, 1), 0, 0, time_ns, device_ns=device_ns, pid=pid))
+    watched.launched(LaunchRequest("test", kernel, (1, 1, 1), (32, 1, 1), 0, 0, time_ns, device_ns=device_ns, pid=pid))
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def test_each_launch_has_its_exact_line_and_thread(watched):
     stacks = [seen.stacks.of(int(seen.stacks.rows(np.array([one.stack], "u8"))[0])) for one in seen.launches]
     # `launch` itself simulates a framework: the line that called it is below it.
     prefix = "test_each_launch_has_its_exact_line_and_thread.<locals>"
-    assert stacks[0][-2] == Frame(f"{prefix}.second", Kind.PYTHON, HERE, lines["second"])
-    assert stacks[2][-2] == Frame(f"{prefix}.first", Kind.PYTHON, HERE, lines["first"])
+    assert stacks[0][-2] == Frame(f"{prefix}.second", FrameKind.PYTHON, HERE, lines["second"])
+    assert stacks[2][-2] == Frame(f"{prefix}.first", FrameKind.PYTHON, HERE, lines["first"])
     assert stacks[0] == stacks[1]
     assert [one.tid for one in seen.launches] == [lines["thread"], lines["thread"], threading.get_native_id()]
     assert seen.device == "CPU device (simulated)"
@@ -92,7 +92,7 @@ def test_launches_of_other_processes_have_no_stack_and_launches_before_go_do_not
 
 
 def test_launches_beyond_the_limit_are_counted(watched, monkeypatch):
-    monkeypatch.setattr(watching, "MOST_LAUNCHES", 3)
+    monkeypatch.setattr(launch_stacks, "MOST_LAUNCHES", 3)
     for number in range(5):
         launch(watched, START + number, device_ns=1)
     seen = watched.seen(START, None)
@@ -129,7 +129,7 @@ def cu():
     api = pytest.importorskip("cuda.bindings.driver")
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("no C compiler to build the mock driver with")
-    with standin.driver(Device(memory_bytes=64 << 20)):
+    with standin.driver(SimulatedDevice(memory_bytes=64 << 20)):
         yield api
 
 
@@ -158,7 +158,7 @@ def test_on_a_gpu_a_launchs_duration_is_the_time_between_two_events(cu):
     enclosing = checked(cu.cuEventElapsedTime(*events)) * 1e6  # by the user's own events
 
     profile = t.result.profile
-    worked = profile.select(profile.samples.state == State.ACCELERATOR)
+    worked = profile.select(profile.samples.state == ThreadState.ACCELERATOR)
     short, long = sorted(worked.samples.weight.tolist())
     assert 0.9 * enclosing < long <= enclosing
     assert 0 < short < long / 3

@@ -18,9 +18,9 @@ from accel_magic.cluster import clock, folders
 from accel_magic.cluster.node import Node
 from accel_magic.errors import RecordingError, TraceStateError
 from accel_magic.recording import dataset
-from accel_magic.recording.reader import client as reader
-from accel_magic.recording.recording import Column
-from accel_magic.recording.store import save
+from accel_magic.recording.reader import reader_client
+from accel_magic.recording.recording import EventColumn
+from accel_magic.recording.recording_store import save
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def job(make_recording, tmp_path):
         events = [(i * 10_000_000, 0, 5_000_000) for i in range(count)]
         recording = make_recording(["latency:uprobe:/lib/x:f"], events)
         dataset.write(replace(recording, hits=np.array([count], np.uint64)), part)
-        folders.write(part, folders.Described(node, "ended", (clock.read(),)))
+        folders.write(part, folders.PartDescription(node, "ended", (clock.read(),)))
     return tmp_path / "job"
 
 
@@ -171,7 +171,7 @@ def test_a_second_replay_is_rejected_and_the_first_continues(saved, steady):
 
 
 def test_recordings_of_two_kinds_replay_at_the_same_time(steady, rich_recording, tmp_path):
-    from accel_magic.recording.flame import FlameFacts
+    from accel_magic.recording.flame_data import FlameFacts
 
     flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
     players = [Replay(steady, speed=2), Replay(flame, speed=4)]
@@ -189,7 +189,7 @@ def test_recordings_of_two_kinds_replay_at_the_same_time(steady, rich_recording,
 
 def test_an_aborted_replay_leaves_nothing_in_the_reader(steady):
     def recordings():
-        links = (path.readlink() for path in Path(f"/proc/{reader.shared().pid}/fd").iterdir())
+        links = (path.readlink() for path in Path(f"/proc/{reader_client.shared().pid}/fd").iterdir())
         return [link.name for link in links if link.name.startswith(("memfd:replay", "memfd:records", "memfd:samples"))]
 
     for _ in range(3):
@@ -208,7 +208,7 @@ def test_an_aborted_replay_leaves_nothing_in_the_reader(steady):
 
 
 def test_replay_accepts_every_kind_of_recording(saved, rich_recording, tmp_path):
-    from accel_magic.recording.flame import FlameFacts
+    from accel_magic.recording.flame_data import FlameFacts
 
     flame = save(replace(rich_recording, flame=FlameFacts(99)), tmp_path / "flame.parquet")
 
@@ -286,8 +286,10 @@ def test_live_samples_have_the_sums_at_their_time(make_recording, make_point, tm
     point = make_point(0, "latency:uprobe:/lib/x:f", total="size")
     events = [(i * 10_000_000, 0, 5_000_000) for i in range(100)]
     columns = {
-        "size": Column(np.arange(100, dtype=np.uint64)),
-        "retval": Column(np.where(np.arange(100) % 2, -12, 1 << 32).astype(np.int64)),  # an int's upper half is noise
+        "size": EventColumn(np.arange(100, dtype=np.uint64)),
+        "retval": EventColumn(
+            np.where(np.arange(100) % 2, -12, 1 << 32).astype(np.int64)
+        ),  # an int's upper half is noise
     }
     path = save(make_recording([point], events, columns=columns), tmp_path / "sizes.parquet")
     sums = np.cumsum(range(0, 100, 2))

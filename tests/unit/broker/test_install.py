@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.broker import install, policy
+from accel_magic.broker import broker_policy, install
 from accel_magic.broker.install import SERVICE_UNIT, SOCKET_UNIT
 from accel_magic.command_line import main
 from accel_magic.errors import MachineError
@@ -50,7 +50,7 @@ def test_three_files_are_written_and_the_socket_is_started(root):
     assert {stat.S_IMODE(path.stat().st_mode) for path in found.values()} == {0o644}
     assert [command.split()[0] for command in commands] == ["groupadd", "useradd", *["systemctl"] * 3]
     assert commands[-2] == f"systemctl enable --now {SOCKET_UNIT}"
-    assert policy.load(found["etc/accel_magic/broker.toml"]) == policy.Policy()
+    assert broker_policy.load(found["etc/accel_magic/broker.toml"]) == broker_policy.BrokerPolicy()
 
 
 def test_the_commented_policy_is_the_default_one(root):
@@ -60,7 +60,7 @@ def test_the_commented_policy_is_the_default_one(root):
     file.write_text(re.sub("^#", "", file.read_text().split("\n", 2)[2], flags=re.MULTILINE))
 
     assert "[limits]" in file.read_text()
-    assert policy.load(file) == policy.Policy()
+    assert broker_policy.load(file) == broker_policy.BrokerPolicy()
 
 
 def test_a_policy_is_kept_when_the_rest_is_written_again_and_when_it_is_removed(root):

@@ -10,8 +10,8 @@ from accel_magic import MachineError, ProbeError
 from accel_magic.api.cluster.routes import Route
 from accel_magic.api.cluster.workers import workers_of
 from accel_magic.cluster import clock, remote
-from accel_magic.cluster.adapters import Adapter, DaskAdapter, IpyparallelAdapter, NodeGoneError, adapter_of
-from accel_magic.cluster.remote import Call
+from accel_magic.cluster.adapters import ClusterAdapter, DaskAdapter, IpyparallelAdapter, NodeGoneError, adapter_of
+from accel_magic.cluster.remote import RemoteCall
 from tests.support.errors import raises
 
 
@@ -31,7 +31,7 @@ class Answer:
         return self._ask()
 
 
-class Local(Adapter):
+class Local(ClusterAdapter):
     """Workers a, b and c, all of them this process; a function in `instead` answers for a worker."""
 
     queues = False
@@ -45,14 +45,14 @@ class Local(Adapter):
 
     def submit(self, address, function):
         sent = pickle.loads(pickle.dumps(function))
-        if address in self.instead and isinstance(function, Call):
+        if address in self.instead and isinstance(function, RemoteCall):
             return Answer(self.instead[address] and (lambda: self.instead[address](sent)))
         return Answer(sent)
 
 
 def called(adapter, node, function, **options):
     """Make one call; return its value or raise its error."""
-    (answer,) = adapter.call_each({node: Call(function)}, **options).values()
+    (answer,) = adapter.call_each({node: RemoteCall(function)}, **options).values()
     if isinstance(answer, Exception):
         raise answer
     return answer
@@ -150,7 +150,7 @@ def test_a_worker_that_left_is_gone_also_while_a_call_waits_for_it():
     local.gone = {"a"}
     local.instead["b"] = None  # never answers
 
-    answers = local.call_each({a: Call(os.getpid), c: Call(os.getpid)})
+    answers = local.call_each({a: RemoteCall(os.getpid), c: RemoteCall(os.getpid)})
     assert isinstance(answers[a], NodeGoneError)
     assert answers[c] == os.getpid()
     with raises("cluster.no-answer", MachineError, match="b: "):
@@ -183,7 +183,7 @@ def test_the_clock_of_this_machine_is_compared_with_itself():
 
 
 def test_a_call_is_pickled_by_reference():
-    pickled = pickle.dumps(Call(remote.facts))
+    pickled = pickle.dumps(RemoteCall(remote.facts))
 
     assert b"accel_magic.cluster.remote" in pickled
     assert len(pickled) < 200

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.cluster import clock
-from accel_magic.cluster.clock import DRIFT, LARGEST_NS, UNKNOWN_NS, Exchange, Line, Reading, exchange, line
+from accel_magic.cluster.clock import DRIFT, LARGEST_NS, UNKNOWN_NS, ClockExchange, ClockLine, Reading, exchange, line
 
 S, MS, DAY = 10**9, 10**6, 86_400 * 10**9
 BOOT, OTHER_BOOT = "0b5a4c9e-7d7f-4f0e-9a51-3d8f1c2b7a60", "9c1f2e3d-0a1b-4c5d-8e6f-7a8b9c0d1e2f"
@@ -141,7 +141,7 @@ def test_the_stated_error_is_at_most_five_times_the_real_one_if_most_of_the_dela
 
 
 def test_the_error_between_two_exchanges_is_half_of_the_wider_and_grows_outside():
-    first, last = Exchange(1000, 501_000, 1100), Exchange(DAY, DAY + 500_000, DAY + 300)
+    first, last = ClockExchange(1000, 501_000, 1100), ClockExchange(DAY, DAY + 500_000, DAY + 300)
 
     found = line(first, last)
 
@@ -153,7 +153,7 @@ def test_the_error_between_two_exchanges_is_half_of_the_wider_and_grows_outside(
 
 
 def test_with_one_exchange_the_error_grows_by_the_assumed_drift():
-    found = line(Exchange(1000, 5000, 1100), None)
+    found = line(ClockExchange(1000, 5000, 1100), None)
 
     assert mapped(found, [5000, 5000 + S])[0] == [1050, 1050 + S]
     assert mapped(found, [5000, 5000 + S])[1] == [50 + 3, 50 + 3 + math.ceil(S * DRIFT)]
@@ -161,7 +161,7 @@ def test_with_one_exchange_the_error_grows_by_the_assumed_drift():
 
 def test_exchanges_close_together_say_nothing_about_the_drift():
     # 40 us apart, and 10 us wide: the slope between them could be anything up to 25%.
-    first, last = Exchange(0, DAY, 10_000), Exchange(40_000, DAY + 36_000, 42_000)
+    first, last = ClockExchange(0, DAY, 10_000), ClockExchange(40_000, DAY + 36_000, 42_000)
 
     found = line(first, last)
 
@@ -229,7 +229,7 @@ def test_the_order_of_the_exchanges_does_not_matter():
     after_ns=st.integers(-100 * DAY, 100 * DAY),
 )
 def test_times_are_exact_to_the_nanosecond(offset_ns, drift, at_ns, after_ns):
-    found = Line(offset_ns, drift, at_ns, at_ns, 0, 0.0, 1, "wall clocks")
+    found = ClockLine(offset_ns, drift, at_ns, at_ns, 0, 0.0, 1, "wall clocks")
 
     exact = at_ns + after_ns + offset_ns + Fraction(drift) * after_ns
 
@@ -237,13 +237,13 @@ def test_times_are_exact_to_the_nanosecond(offset_ns, drift, at_ns, after_ns):
 
 
 def test_neighboring_nanoseconds_stay_apart():
-    found = Line(7, 0.0, 0, 0, 0, 0.0, 1, "wall clocks")
+    found = ClockLine(7, 0.0, 0, 0, 0, 0.0, 1, "wall clocks")
 
     assert mapped(found, [10**18, 10**18 + 1])[0] == [10**18 + 7, 10**18 + 8]
 
 
 def test_times_of_any_shape_are_mapped():
-    found = line(Exchange(10, 1000, 10), None)
+    found = line(ClockExchange(10, 1000, 10), None)
 
     for shape in ((), (0,), (2, 3)):
         times = np.full(shape, 1000, np.int64)
@@ -252,7 +252,7 @@ def test_times_of_any_shape_are_mapped():
 
 
 def test_times_that_would_wrap_around_are_rejected():
-    found = line(Exchange(10, 1000, 10), None)
+    found = line(ClockExchange(10, 1000, 10), None)
 
     for absurd in (LARGEST_NS + 1, -(1 << 63)):
         with pytest.raises(ValueError, match="beyond"):
@@ -269,7 +269,7 @@ def test_the_narrowest_exchange_is_used():
     times = iter([0, 50, 100, 110, 200, 230])
     answers = iter([1000, 2000, 3000])
 
-    assert exchange(answers.__next__, 3, now=times.__next__) == Exchange(100, 2000, 110, count=3)
+    assert exchange(answers.__next__, 3, now=times.__next__) == ClockExchange(100, 2000, 110, count=3)
     assert next(times, None) is next(answers, None) is None
 
 
@@ -467,8 +467,8 @@ def test_a_stated_order_is_the_true_one(seed, gap_ns):
 
 
 LINES = [
-    line(Exchange(1000, 501_000, 1100, 256), Exchange(DAY, DAY + 777_000, DAY + 300, 256)),
-    line(Exchange(1000, 501_000, 1100, 256), None),
+    line(ClockExchange(1000, 501_000, 1100, 256), ClockExchange(DAY, DAY + 777_000, DAY + 300, 256)),
+    line(ClockExchange(1000, 501_000, 1100, 256), None),
     clock.by_wall_clock(reading(5), reading(7)),
     clock.same_machine(),
 ]
@@ -483,7 +483,7 @@ def test_json_and_back_is_the_same(value):
 
 @pytest.mark.parametrize("value", [None, 5, [], {}, "x", [{}], {"offset_ns": 5}])
 def test_other_json_is_rejected(value):
-    for kind in (Line, Reading):
+    for kind in (ClockLine, Reading):
         with pytest.raises(ValueError, match="not an object with"):
             kind.from_json(value)
 

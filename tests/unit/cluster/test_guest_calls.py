@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from accel_magic import MachineError, ProbeError, TraceStateError
-from accel_magic.cluster import clock, guest, guest_calls, remote
+from accel_magic.cluster import clock, guest_calls, guest_server, remote
 from accel_magic.cluster.adapters import LabAdapter, NodeGoneError, adapter_of
-from accel_magic.cluster.guest import SIZE, decoded, encoded
-from accel_magic.cluster.remote import Call
+from accel_magic.cluster.guest_server import SIZE, decoded, encoded
+from accel_magic.cluster.remote import RemoteCall
 from accel_magic.lab.vm.connection import GuestGoneError
 from accel_magic.own_python import command
 from tests.support.errors import raises
@@ -64,7 +64,7 @@ def lab():
 
     def build(kernel="7.2", argv=None):
         def popen(self, asked, *, on_output):
-            assert asked == command("accel_magic.cluster.guest")
+            assert asked == command("accel_magic.cluster.guest_server")
             self.processes.append(Process(argv or asked, on_output))
             return self.processes[-1]
 
@@ -84,7 +84,7 @@ def answering(data):
 
 
 def called(adapter, node, function, *arguments, **options):
-    (answer,) = adapter.call_each({node: Call(function, arguments)}, **options).values()
+    (answer,) = adapter.call_each({node: RemoteCall(function, arguments)}, **options).values()
     return answer
 
 
@@ -133,7 +133,7 @@ def test_a_lab_that_ends_during_a_call_is_gone(lab):
     one, other = lab(), lab("6.12")
     adapter = LabAdapter([one, other])
     nodes = adapter.nodes()
-    waiting = adapter.submit("lab-7.2", Call(input))
+    waiting = adapter.submit("lab-7.2", RemoteCall(input))
 
     one.processes[0].kill()
     one.running = False
@@ -141,7 +141,7 @@ def test_a_lab_that_ends_during_a_call_is_gone(lab):
     assert waiting.wait(0)
     with pytest.raises(ConnectionError):
         waiting.get()
-    (there, gone) = adapter.call_each({node: Call(os.getpid) for node in nodes}).values()
+    (there, gone) = adapter.call_each({node: RemoteCall(os.getpid) for node in nodes}).values()
     assert there == nodes[0].pid
     assert isinstance(gone, NodeGoneError)
 
@@ -215,7 +215,7 @@ def test_a_clock_that_makes_no_sense_is_an_error(lab, answer):
 def test_more_answers_than_requests_end_the_process(lab):
     one = lab(argv=answering(of({"value": 1}) + of({"value": 2})))
     adapter = LabAdapter([one])
-    answer = adapter.submit("lab-7.2", Call(os.getpid))
+    answer = adapter.submit("lab-7.2", RemoteCall(os.getpid))
     assert answer.wait(60)
 
     assert answer.get() == {"value": 1}
@@ -232,11 +232,11 @@ def test_byte_strings_and_readings_survive_the_way():
 
 
 def test_what_cannot_be_sent_is_reported_and_the_next_request_served():
-    requests = [Call(object), Call(os.getpid)]
+    requests = [RemoteCall(object), RemoteCall(os.getpid)]
     data = [pickle.dumps(request) for request in requests]
     answers = io.BytesIO()
 
-    guest.serve(io.BytesIO(b"".join(SIZE.pack(len(one)) + one for one in data)), answers)
+    guest_server.serve(io.BytesIO(b"".join(SIZE.pack(len(one)) + one for one in data)), answers)
 
     first, second = (decoded(part) for part in parts(answers.getvalue()))
     assert "object cannot be an answer" in first["failed"]

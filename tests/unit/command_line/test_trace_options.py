@@ -7,15 +7,14 @@ import pytest
 from accel_magic.api import options
 from accel_magic.api.option_table import given_of, options_of
 from accel_magic.api.trace_options import Options
-from accel_magic.command_line import lab as cli
-from accel_magic.command_line import main, trace
-from accel_magic.command_line.basics import Parser
-from accel_magic.magics import ktrace as magic
+from accel_magic.command_line import lab_command, main, trace_command
+from accel_magic.command_line.exit_status import CommandParser
+from accel_magic.magics import ktrace_magic
 
 
 def parser_of(add, *path):
     """The parser that a command adds, by the names of its commands."""
-    parser = Parser()
+    parser = CommandParser()
     commands = parser.add_subparsers()
     add(commands)
     for name in path:
@@ -34,7 +33,7 @@ def table(parser):
 
 
 def test_the_command_has_the_options_of_the_magic():
-    ours, theirs = table(parser_of(trace.add, "trace")), table(magic.parser())
+    ours, theirs = table(parser_of(trace_command.add, "trace")), table(ktrace_magic.parser())
 
     in_notebooks = {"--output", "--on", "--nodes", "--no-require-all"}  # variables of the notebook
     assert in_notebooks < set(theirs)
@@ -44,7 +43,7 @@ def test_the_command_has_the_options_of_the_magic():
 
 
 def test_tracing_in_the_lab_takes_the_same_options():
-    lab, magics = table(parser_of(cli.add, "lab", "trace")), table(magic.parser())
+    lab, magics = table(parser_of(lab_command.add, "lab", "trace")), table(ktrace_magic.parser())
 
     shared = [f"--{one.name.replace('_', '-')}" for one in options_of(Options) if one.name != "stacks"]
     assert len(shared) > 5
@@ -53,12 +52,12 @@ def test_tracing_in_the_lab_takes_the_same_options():
 
 def test_probes_and_options_may_be_in_any_order():
     words = "t:a:b --mode count uprobe:libc:f --max-events 7 !uprobe:libc:g --no-live --buffer 0.5 --stacks t:c:d"
-    values = parser_of(trace.add, "trace").parse_args(options.with_kinds(words.split()))
+    values = parser_of(trace_command.add, "trace").parse_args(options.with_kinds(words.split()))
 
     assert values.probes == ["t:a:b", "uprobe:libc:f", "!uprobe:libc:g", "t:c:d"]
     given = {"mode": "count", "max_events": 7, "buffer": 0.5, "stacks": "auto"}
     assert given_of(values, Options) == given
-    assert magic.parse(words).given == given
+    assert ktrace_magic.parse(words).given == given
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.api.open import read_recording
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 
 SAMPLES = Path(__file__).parent / "samples"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.formats import chrome, folded
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import ThreadState
 from tests.support.errors import raises
 
 MS = 1_000_000
@@ -59,15 +59,15 @@ def test_adjacent_samples_share_slices(cell, tmp_path):
 
 
 def test_slices_end_at_gaps_and_at_the_next_sample(build, tmp_path):
-    f = Frame("f", Kind.NATIVE)
+    f = Frame("f", FrameKind.NATIVE)
     slices, _ = written(build([((f,), 10, 0, 1), ((f,), 10, 6, 1), ((f,), 4, 30, 1)], unit="ns"), tmp_path)
 
     assert slices == {"thread 1": [(0, 16, "f"), (30, 34, "f")]}
 
 
 def test_overlapping_accelerator_work_is_put_into_lanes(build, tmp_path):
-    f, g = Frame("f", Kind.GPU_KERNEL), Frame("g", Kind.GPU_KERNEL)
-    rows = [((f,), 10, 0, 1, State.ACCELERATOR), ((g,), 10, 5, 1, State.ACCELERATOR)]
+    f, g = Frame("f", FrameKind.GPU_KERNEL), Frame("g", FrameKind.GPU_KERNEL)
+    rows = [((f,), 10, 0, 1, ThreadState.ACCELERATOR), ((g,), 10, 5, 1, ThreadState.ACCELERATOR)]
 
     slices, _ = written(build(rows, unit="ns"), tmp_path)
 
@@ -78,7 +78,7 @@ def test_overlapping_accelerator_work_is_put_into_lanes(build, tmp_path):
 
 
 def test_samples_weighted_by_count_share_the_time_until_the_next(build, tmp_path):
-    f, g = Frame("f", Kind.NATIVE), Frame("g", Kind.NATIVE)
+    f, g = Frame("f", FrameKind.NATIVE), Frame("g", FrameKind.NATIVE)
 
     slices, _ = written(build([((f,), 3, 0), ((g,), 1, 0), ((f,), 5, 100)]), tmp_path)
 
@@ -128,14 +128,14 @@ def test_a_cpu_profile_of_v8_is_read_with_times(tmp_path):
 
     profile = read(tmp_path, content)
 
-    assert profile.frames[0] == Frame("main", Kind.OTHER, "file:///a/app.js", 10)
+    assert profile.frames[0] == Frame("main", FrameKind.OTHER, "file:///a/app.js", 10)
     assert dict(line.rsplit(" ", 1) for line in folded.lines(profile)) == {
         "main": "300000",
         "main;(anonymous)": "500000",
         "idle": "100000",
     }
     assert profile.samples.time_ns.tolist() == [100_000, 400_000, 900_000]
-    assert profile.samples.state.tolist() == [State.CPU, State.CPU, State.OFF_CPU]
+    assert profile.samples.state.tolist() == [ThreadState.CPU, ThreadState.CPU, ThreadState.OFF_CPU]
     assert (profile.unit, profile.duration_ns) == ("ns", 1_000_000)
 
 

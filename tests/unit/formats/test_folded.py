@@ -15,27 +15,27 @@ import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
 from accel_magic.kernel.stacks import frame_text
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
 SAMPLE = ROOT.parent / "shared/data/sample_iaprof.folded"
 
 TEXTS = {
-    "futex_wait_[k]": Frame("futex_wait", Kind.KERNEL),
-    "Interpreter_[j]": Frame("Interpreter", Kind.NATIVE, "[JIT]"),
-    "memcpy_[i]": Frame("memcpy", Kind.NATIVE, "[inlined]"),
-    "gemm<float, 16>_[G]": Frame("gemm<float, 16>", Kind.GPU_SOURCE),
-    "_[G]": Frame("", Kind.GPU_SOURCE),
-    "0x40_[g]": Frame("0x40", Kind.GPU_INSTRUCTION),
-    "py::run": Frame("run", Kind.PYTHON),
-    "py::run (/a b/c.py:7)": Frame("run", Kind.PYTHON, "/a b/c.py", 7),
-    "py::<lambda> (cell [3]:2)": Frame("<lambda>", Kind.PYTHON, "cell [3]", 2),
-    "torch::mm": Frame("torch::mm", Kind.NATIVE),
-    "-": Frame("-", Kind.SEPARATOR),
-    "f (int)": Frame("f (int)", Kind.NATIVE),
-    "f(int%3B%25) 100%": Frame("f(int;%25) 100%".replace("%25", "%"), Kind.NATIVE),
-    "": Frame("", Kind.NATIVE),
+    "futex_wait_[k]": Frame("futex_wait", FrameKind.KERNEL),
+    "Interpreter_[j]": Frame("Interpreter", FrameKind.NATIVE, "[JIT]"),
+    "memcpy_[i]": Frame("memcpy", FrameKind.NATIVE, "[inlined]"),
+    "gemm<float, 16>_[G]": Frame("gemm<float, 16>", FrameKind.GPU_SOURCE),
+    "_[G]": Frame("", FrameKind.GPU_SOURCE),
+    "0x40_[g]": Frame("0x40", FrameKind.GPU_INSTRUCTION),
+    "py::run": Frame("run", FrameKind.PYTHON),
+    "py::run (/a b/c.py:7)": Frame("run", FrameKind.PYTHON, "/a b/c.py", 7),
+    "py::<lambda> (cell [3]:2)": Frame("<lambda>", FrameKind.PYTHON, "cell [3]", 2),
+    "torch::mm": Frame("torch::mm", FrameKind.NATIVE),
+    "-": Frame("-", FrameKind.SEPARATOR),
+    "f (int)": Frame("f (int)", FrameKind.NATIVE),
+    "f(int%3B%25) 100%": Frame("f(int;%25) 100%".replace("%25", "%"), FrameKind.NATIVE),
+    "": Frame("", FrameKind.NATIVE),
 }
 """The frame of each text, and the text of each frame."""
 
@@ -51,7 +51,7 @@ def test_a_frame_is_written_with_the_text_it_was_read_from(text, frame):
 
 
 def test_frames_of_py_spy_are_python():
-    assert frame_text.frame_of("load (/src/data.py:88)") == Frame("load", Kind.PYTHON, "/src/data.py", 88)
+    assert frame_text.frame_of("load (/src/data.py:88)") == Frame("load", FrameKind.PYTHON, "/src/data.py", 88)
 
 
 @given(st.lists(st.sampled_from(["a", " (", ")", ":", "7", "b.py", " ", "\n"]), max_size=8).map("".join))
@@ -61,12 +61,12 @@ def test_frames_of_py_spy_are_python():
 def test_the_place_starts_at_the_first_parenthesis_and_its_file_ends_at_the_last_colon(text):
     placed = re.fullmatch(r"(.*?) \((.+):([0-9]{1,9})\)", text, re.DOTALL)
     module = re.fullmatch(r"(.*?) \((.+)\)", text, re.DOTALL)
-    native = Frame(text, Kind.NATIVE)
-    python = Frame(text, Kind.PYTHON)
+    native = Frame(text, FrameKind.NATIVE)
+    python = Frame(text, FrameKind.PYTHON)
     if placed:
-        python = Frame(placed[1], Kind.PYTHON, placed[2], int(placed[3]))
+        python = Frame(placed[1], FrameKind.PYTHON, placed[2], int(placed[3]))
     elif module:
-        python = Frame(module[1], Kind.PYTHON, module[2])
+        python = Frame(module[1], FrameKind.PYTHON, module[2])
 
     assert frame_text.frame_of(f"py::{text}") == python
     assert frame_text.frame_of(text) == (python if placed and placed[2].endswith(".py") else native)
@@ -117,18 +117,20 @@ def test_any_profile_keeps_its_sum_and_is_read_back_as_written(any_profile):
 
 
 def test_equal_stacks_are_merged_into_one_line_and_the_heaviest_comes_first(build):
-    a, b = Frame("a", Kind.NATIVE), Frame("b", Kind.NATIVE)
-    wait, stall = Frame("s", Kind.STALL), Frame("s", Kind.GPU_INSTRUCTION)
+    a, b = Frame("a", FrameKind.NATIVE), Frame("b", FrameKind.NATIVE)
+    wait, stall = Frame("s", FrameKind.STALL), Frame("s", FrameKind.GPU_INSTRUCTION)
     profile = build([((a,), 1), ((a, b), 2), ((a,), 3), ((a, wait), 5), ((a, stall), 6), ((b,), 0)])
 
     assert list(folded.lines(profile)) == ["a;s_[g] 11", "a 4", "a;b 2"]
 
 
 def test_a_written_file_opens_again(tmp_path, build):
-    path = folded.write(build([((Frame("a;b", Kind.NATIVE), Frame("é\n", Kind.KERNEL)), 7)]), tmp_path / "s.folded")
+    path = folded.write(
+        build([((Frame("a;b", FrameKind.NATIVE), Frame("é\n", FrameKind.KERNEL)), 7)]), tmp_path / "s.folded"
+    )
 
     assert path.read_bytes() == "a%3Bb;é%0A_[k] 7\n".encode()
-    assert folded.read(path).frames == (Frame("a;b", Kind.NATIVE), Frame("é\n", Kind.KERNEL))
+    assert folded.read(path).frames == (Frame("a;b", FrameKind.NATIVE), Frame("é\n", FrameKind.KERNEL))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_a_profile_of_austin_has_the_time_of_the_program(tmp_path):
 
 @pytest.mark.parametrize("name", ["#", "# a", "#a", "%23a", "%2523", "# a; 5", "a 5", "thread 7", "%20 8", "a%209"])
 def test_names_that_look_like_comments_or_weights_are_read_back(build, name):
-    for frames in ((Frame(name, Kind.NATIVE),), (Frame(name, Kind.NATIVE), Frame(name, Kind.NATIVE))):
+    for frames in ((Frame(name, FrameKind.NATIVE),), (Frame(name, FrameKind.NATIVE), Frame(name, FrameKind.NATIVE))):
         text = "\n".join(folded.lines(build([(frames, 6)]))) + "\n"
 
         read = folded.parse(text.encode())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel_magic.api.open import read_recording
 from accel_magic.errors import RecordingError
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
 LINES = [line for path in SAMPLES for line in path.read_bytes().splitlines(keepends=True)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.errors import AccelMagicError, RecordingError
-from accel_magic.policies.traces import PageTrace
+from accel_magic.policies.page_trace import PageTrace
 from tests.support.errors import raises
 from tests.support.thorough import choose
 

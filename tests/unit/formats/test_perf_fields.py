@@ -8,7 +8,7 @@ import accel_magic
 from accel_magic.formats import folded, perf_script
 from accel_magic.formats.recognise import recognise
 from accel_magic.result_bases.profile import ProfileResult
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 
 NAMES = ("app", "#pool", "9 lives", "{group}", "pool 5", "dead", "a [0] 1.5: x:", "two  (spaces)", ":21", "CPU 1/TCG")
 HEADERS = {

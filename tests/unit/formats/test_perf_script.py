@@ -6,7 +6,7 @@ import pytest
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded, perf_script
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
@@ -54,24 +54,28 @@ def test_the_kind_of_a_frame_follows_from_its_library_and_address(read):
 
     assert [profile.path(node) for node in profile.samples.stack.tolist()] == [
         (
-            Frame("python3", Kind.PROCESS),
-            Frame("", Kind.NATIVE),
-            Frame("", Kind.NATIVE, "/usr/bin/python3.12"),
-            Frame("LazyCompile:*f /tmp/a.js:3", Kind.NATIVE, "[JIT]"),
-            Frame("Net.forward", Kind.PYTHON, "/home/u/model.py"),
-            Frame("inner", Kind.NATIVE, "[inlined]"),
-            Frame("std::sort(int*, int*)", Kind.NATIVE, "/usr/lib/libstdc++.so.6"),
-            Frame("ivpu_ioctl", Kind.KERNEL, "intel_vpu"),
-            Frame("asm_exc_page_fault", Kind.KERNEL),
+            Frame("python3", FrameKind.PROCESS),
+            Frame("", FrameKind.NATIVE),
+            Frame("", FrameKind.NATIVE, "/usr/bin/python3.12"),
+            Frame("LazyCompile:*f /tmp/a.js:3", FrameKind.NATIVE, "[JIT]"),
+            Frame("Net.forward", FrameKind.PYTHON, "/home/u/model.py"),
+            Frame("inner", FrameKind.NATIVE, "[inlined]"),
+            Frame("std::sort(int*, int*)", FrameKind.NATIVE, "/usr/lib/libstdc++.so.6"),
+            Frame("ivpu_ioctl", FrameKind.KERNEL, "intel_vpu"),
+            Frame("asm_exc_page_fault", FrameKind.KERNEL),
         ),
         (
-            Frame("my prog", Kind.PROCESS),
-            Frame("__vdso_gettimeofday", Kind.NATIVE, "[vdso]"),
-            Frame("clock_gettime", Kind.NATIVE, "/[vdso]"),
-            Frame("main", Kind.NATIVE, "/usr/bin/a b/prog"),
+            Frame("my prog", FrameKind.PROCESS),
+            Frame("__vdso_gettimeofday", FrameKind.NATIVE, "[vdso]"),
+            Frame("clock_gettime", FrameKind.NATIVE, "/[vdso]"),
+            Frame("main", FrameKind.NATIVE, "/usr/bin/a b/prog"),
         ),
-        (Frame("idle", Kind.PROCESS), Frame("scan", Kind.KERNEL, "my_mod"), Frame("do_idle", Kind.KERNEL)),
-        (Frame("empty", Kind.PROCESS),),
+        (
+            Frame("idle", FrameKind.PROCESS),
+            Frame("scan", FrameKind.KERNEL, "my_mod"),
+            Frame("do_idle", FrameKind.KERNEL),
+        ),
+        (Frame("empty", FrameKind.PROCESS),),
     ]
 
 
@@ -211,28 +215,28 @@ def test_event_fields_that_a_profile_cannot_hold_are_in_the_headline(read):
 @pytest.mark.parametrize(
     ("line", "frame"),
     [
-        ("9c51fd34 hash_code ([JIT app cache])", Frame("hash_code", Kind.NATIVE, "[JIT]")),
-        ("7f01 run ([anon:jit-main])", Frame("run", Kind.NATIVE, "[JIT]")),
-        ("7f01 run ([heap])", Frame("run", Kind.NATIVE, "[heap]")),
-        ("7f01 run (/tmp/jitted-12-3.so)", Frame("run", Kind.NATIVE, "[JIT]")),
-        ("ffffffffc0401234 f+0x1 ([some_mod])", Frame("f", Kind.KERNEL, "some_mod")),
-        ("401b97 first+0x1f (/opt/My App (x86)/app)", Frame("first", Kind.NATIVE, "/opt/My App (x86)/app")),
-        ("401b97 first (/opt/My App (x86)/app)", Frame("first", Kind.NATIVE, "/opt/My App (x86)/app")),
-        ("401b97 first+0x1f (/opt/a)b/app)", Frame("first", Kind.NATIVE, "/opt/a)b/app")),
-        ("401b97 (anonymous namespace)::f(int) (/x)", Frame("(anonymous namespace)::f(int)", Kind.NATIVE, "/x")),
-        ("401b97 dead (/x (deleted))", Frame("dead", Kind.NATIVE, "/x")),
-        ("401b97 (/usr/bin/x)", Frame("0x401b97", Kind.NATIVE, "/usr/bin/x")),
-        ("401b97 first (/usr/bin/x+0x1b97)", Frame("first", Kind.NATIVE, "/usr/bin/x")),
-        ("401b97 first+0x1f", Frame("first", Kind.NATIVE)),
-        ("401b97 std::sort(int*, int*)", Frame("std::sort(int*, int*)", Kind.NATIVE)),
-        ("401b97 dead", Frame("dead", Kind.NATIVE)),
-        ("401b97", Frame("0x401b97", Kind.NATIVE)),
+        ("9c51fd34 hash_code ([JIT app cache])", Frame("hash_code", FrameKind.NATIVE, "[JIT]")),
+        ("7f01 run ([anon:jit-main])", Frame("run", FrameKind.NATIVE, "[JIT]")),
+        ("7f01 run ([heap])", Frame("run", FrameKind.NATIVE, "[heap]")),
+        ("7f01 run (/tmp/jitted-12-3.so)", Frame("run", FrameKind.NATIVE, "[JIT]")),
+        ("ffffffffc0401234 f+0x1 ([some_mod])", Frame("f", FrameKind.KERNEL, "some_mod")),
+        ("401b97 first+0x1f (/opt/My App (x86)/app)", Frame("first", FrameKind.NATIVE, "/opt/My App (x86)/app")),
+        ("401b97 first (/opt/My App (x86)/app)", Frame("first", FrameKind.NATIVE, "/opt/My App (x86)/app")),
+        ("401b97 first+0x1f (/opt/a)b/app)", Frame("first", FrameKind.NATIVE, "/opt/a)b/app")),
+        ("401b97 (anonymous namespace)::f(int) (/x)", Frame("(anonymous namespace)::f(int)", FrameKind.NATIVE, "/x")),
+        ("401b97 dead (/x (deleted))", Frame("dead", FrameKind.NATIVE, "/x")),
+        ("401b97 (/usr/bin/x)", Frame("0x401b97", FrameKind.NATIVE, "/usr/bin/x")),
+        ("401b97 first (/usr/bin/x+0x1b97)", Frame("first", FrameKind.NATIVE, "/usr/bin/x")),
+        ("401b97 first+0x1f", Frame("first", FrameKind.NATIVE)),
+        ("401b97 std::sort(int*, int*)", Frame("std::sort(int*, int*)", FrameKind.NATIVE)),
+        ("401b97 dead", Frame("dead", FrameKind.NATIVE)),
+        ("401b97", Frame("0x401b97", FrameKind.NATIVE)),
     ],
 )
 def test_a_frame_has_the_fields_that_were_printed(read, line, frame):
     profile = read(f"app 21 100.001000: 1000000 cpu-clock: \n\t  {line}\n\n" * 3)
 
-    assert profile.path(int(profile.samples.stack[0])) == (Frame("app", Kind.PROCESS), frame)
+    assert profile.path(int(profile.samples.stack[0])) == (Frame("app", FrameKind.PROCESS), frame)
     assert len(profile.samples) == 3
 
 

@@ -16,7 +16,7 @@ from accel_magic import subsystems
 from accel_magic.errors import RecordingError
 from accel_magic.formats.recognise import FORMATS, recognise
 from accel_magic.result_bases.profile import ProfileResult
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 
 BPFTRACE = b"kprobe:m:f\n"

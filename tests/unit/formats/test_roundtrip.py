@@ -112,9 +112,9 @@ def test_the_first_line_of_the_summary_names_the_source_and_what_it_lacks(sample
 
 
 def test_the_html_has_the_same_banner_and_no_rates(sample, monkeypatch):
-    from accel_magic.views import trace_html as static
+    from accel_magic.views import trace_html
 
-    html = static.result_html(accel_magic.open(sample("bpftrace_untimed.txt"))._tables())
+    html = trace_html.result_html(accel_magic.open(sample("bpftrace_untimed.txt"))._tables())
 
     assert '<div class="am-banner">IMPORTED from bpftrace output, no times: order and counts only</div>' in html
     assert "Hits per function" in html
@@ -168,8 +168,8 @@ def test_a_comparison_with_an_import_without_times_compares_no_rates(sample):
 
 
 def test_recordings_are_not_imports_and_imports_are_stored_as_such(make_recording, tmp_path):
-    from accel_magic.recording.store import load, save
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.recording.recording_store import load, save
+    from accel_magic.results.trace_result import TraceResult
 
     plain = make_recording(events=[(1, 0)])
     assert plain.timed

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded, speedscope
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import ThreadState
 from tests.support.errors import raises
 
 SECOND = 1_000_000_000
@@ -91,7 +91,7 @@ def test_several_profiles_are_threads(tmp_path):
         "thread 2;main": "2",
         "thread 2": "3",
     }
-    assert profile.frames[profile.node_frames[0]].kind is Kind.THREAD
+    assert profile.frames[profile.node_frames[0]].kind is FrameKind.THREAD
     assert sorted(profile.samples.tid.tolist()) == [1, 2, 2]
 
 
@@ -121,9 +121,9 @@ def test_python_frames_are_recognized_by_their_file(tmp_path):
     profile = speedscope.read(file_of(tmp_path, sampled([[0, 2, 1]], [1]), frames=frames))
 
     assert profile.frames == (
-        Frame("f", Kind.PYTHON, "/a/b.py", 3),
-        Frame("g", Kind.KERNEL),
-        Frame("std::h", Kind.NATIVE),
+        Frame("f", FrameKind.PYTHON, "/a/b.py", 3),
+        Frame("g", FrameKind.KERNEL),
+        Frame("std::h", FrameKind.NATIVE),
     )
 
 
@@ -202,19 +202,19 @@ def test_a_written_profile_is_read_back(cell, tmp_path):
 
     assert profile.total == cell.total
     assert Counter(profile.samples.tid.tolist()) == {7: 4, 8: 1}
-    assert profile.samples.weight[profile.samples.state == State.ACCELERATOR].sum() == 8_000_000
+    assert profile.samples.weight[profile.samples.state == ThreadState.ACCELERATOR].sum() == 8_000_000
     assert profile.frames[0] == cell.frames[0]
 
 
 def test_root_frames_of_threads_stay_threads(build, tmp_path):
-    root = Frame("MainThread (41)", Kind.THREAD)
-    profile = build([((root, Frame("f", Kind.PYTHON)), 5, 0, 41)], unit="ns")
+    root = Frame("MainThread (41)", FrameKind.THREAD)
+    profile = build([((root, Frame("f", FrameKind.PYTHON)), 5, 0, 41)], unit="ns")
 
     content = json.loads(speedscope.write(profile, tmp_path / "p.json").read_bytes())
     read = speedscope.read(tmp_path / "p.json")
 
     assert [each["name"] for each in content["profiles"]] == ["MainThread (41)"]
-    assert read.path(1) == (root, Frame("f", Kind.PYTHON))
+    assert read.path(1) == (root, Frame("f", FrameKind.PYTHON))
     assert read.samples.tid.tolist() == [41]
 
 
@@ -231,7 +231,7 @@ def test_any_profile_keeps_its_weights_and_stacks(any_profile, tmp_path):
 
 
 def test_modules_in_brackets_are_kept(build, tmp_path):
-    frames = (Frame("clock_gettime", Kind.NATIVE, "[vdso]"), Frame("loop", Kind.NATIVE, "[JIT]"))
+    frames = (Frame("clock_gettime", FrameKind.NATIVE, "[vdso]"), Frame("loop", FrameKind.NATIVE, "[JIT]"))
 
     path = speedscope.write(build([(frames, 3)]), tmp_path / "a.speedscope.json")
 
@@ -256,6 +256,6 @@ def test_null_values_count_as_missing(tmp_path):
 
     profile = speedscope.read(path)
 
-    assert profile.path(0) == (Frame("g", Kind.NATIVE),)
-    assert profile.path(1)[1] == Frame("f.<locals>.<genexpr>", Kind.PYTHON, "w.py", 2)
+    assert profile.path(0) == (Frame("g", FrameKind.NATIVE),)
+    assert profile.path(1)[1] == Frame("f.<locals>.<genexpr>", FrameKind.PYTHON, "w.py", 2)
     assert (profile.total, profile.unit, profile.origin) == (20_000_000, "ns", "speedscope")

@@ -13,7 +13,7 @@ from accel_magic import subsystems
 from accel_magic.formats import text_file
 from accel_magic.formats.recognise import recognise
 from accel_magic.result_bases.profile import ProfileResult
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from tests.unit.formats.conftest import SAMPLES
 from tests.unit.formats.test_recognise import IAPROF, SPEEDSCOPE, V8
 

@@ -7,7 +7,7 @@ import pytest
 
 import accel_magic
 from accel_magic.errors import RecordingError
-from accel_magic.policies.traces import PageTrace
+from accel_magic.policies.page_trace import PageTrace
 from tests.support.errors import raises
 
 MANAGED = 0xC0000

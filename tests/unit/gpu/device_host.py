@@ -5,9 +5,9 @@ import ctypes
 import numpy as np
 
 from accel_magic.gpu.codegen import device
-from accel_magic.gpu.maps import layout as maps
+from accel_magic.gpu.maps import map_layout
 from accel_magic.gpu.program.helpers import GPU_HELPERS
-from accel_magic.gpu.program.model import MapSpec
+from accel_magic.gpu.program.object_model import MapSpec
 from accel_magic.ptx import llvm
 
 UNLIMITED = 1 << 40
@@ -21,8 +21,8 @@ def spec(kind, *, key=4, value=8, entries=8, name="m", initial=None, key_columns
 
 def aligned(size):
     """(size,) uint8, zero, at an address that maps may have."""
-    room = np.zeros(size + maps.ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % maps.ALIGNMENT
+    room = np.zeros(size + map_layout.ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % map_layout.ALIGNMENT
     return room[start : start + size]
 
 
@@ -78,10 +78,10 @@ class HostDevice:
     def __init__(self, *specs, threads=4, level=1):
         self.specs = specs
         self.threads = threads
-        self.plan = maps.plan_memory(specs, threads, limit=UNLIMITED)
+        self.plan = map_layout.plan_memory(specs, threads, limit=UNLIMITED)
         self.blocks = blocks_of(self.plan)
         bases = (block.ctypes.data for block in self.blocks.values())
-        self.placement = maps.placement(self.plan, *bases, pid_tgid=PID_TGID)
+        self.placement = map_layout.placement(self.plan, *bases, pid_tgid=PID_TGID)
         binding = llvm.binding()
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from accel_magic.devices.sim import Device
-from accel_magic.gpu.maps import layout as maps
+from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.gpu.maps import map_layout
 from accel_magic.gpu.program.helpers import GPU_HELPERS
 from accel_magic.ptx import llvm
 from tests.unit.gpu.device_host import PID_TGID, UNLIMITED, compiled, constants
@@ -59,13 +59,13 @@ class Simulated:
 
     def __init__(self, *specs, threads, helpers=tuple(GPU_HELPERS)):
         self.specs, self.threads = specs, threads
-        self.device = Device(memory_bytes=1 << 26)
-        self.plan = maps.plan_memory(specs, threads, limit=UNLIMITED)
+        self.device = SimulatedDevice(memory_bytes=1 << 26)
+        self.plan = map_layout.plan_memory(specs, threads, limit=UNLIMITED)
         self._bases = {
             "device": self.device.allocate(self.plan.device_bytes),
             "host": self.device.allocate(self.plan.host_bytes),
         }
-        placed = maps.placement(self.plan, self._bases["device"], self._bases["host"], pid_tgid=PID_TGID)
+        placed = map_layout.placement(self.plan, self._bases["device"], self._bases["host"], pid_tgid=PID_TGID)
         self.module = self.device.load(ptx_of_kernels(specs, placed, "sm_80", helpers=helpers))
 
     def put(self, data):

@@ -9,7 +9,7 @@ import pytest
 import accel_magic
 from accel_magic.c_programs import bpf_folder
 from accel_magic.devices import standin, targets
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import AccelMagicError, ProgramError
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
@@ -91,7 +91,7 @@ def program(tmp_path):
 @pytest.fixture(scope="module")
 def durations(ptx):
     """Time of each block of `uneven`, in a launch of its own."""
-    device = Device(1 << 24)
+    device = SimulatedDevice(1 << 24)
     module, runs = device.load(ptx), device.allocate(4 * BLOCKS)
     found = [device.launch(module, "uneven", 1, THREADS, [runs, block]).duration_ns for block in range(BLOCKS)]
     assert len(set(found)) > 5
@@ -338,7 +338,7 @@ def test_the_assembler_accepts_kernels_with_them(ptx, program):
     "text", ["STEAL", "BLOCK_ENTER missing 0 0", "BLOCK_ENTER k x y", "OTHER k 0 0", "BLOCK_ENTER k 0 0"]
 )
 def test_directives_that_this_package_did_not_write_do_no_harm(text):
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     module = device.load(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out)\n{\n"
         f'.pragma "accel_magic {text}";\n.pragma "nounroll";\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [out];\n'

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import device
 from accel_magic.gpu.codegen.assemble import assemble
-from accel_magic.gpu.maps import views as map_views
-from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.maps import map_access
+from accel_magic.gpu.maps.map_layout import Placement
 from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
 from tests.unit.gpu.device_host import PID_TGID, HostDevice, at, spec
 from tests.unit.gpu.device_kernels import ptx_of_kernels
@@ -130,7 +130,7 @@ class Maps(RuleBasedStateMachine):
     @rule()
     def the_host_sees_the_same(self):
         for place, one in enumerate(self.SPECS):
-            frame = map_views.entries(one, self.device.raw(place), THREADS, untouched=False)
+            frame = map_access.entries(one, self.device.raw(place), THREADS, untouched=False)
             columns = ["key", "thread", "value"] if place in self.OWN else ["key", "value"]
             found = {}
             for *entry, value in frame[columns].itertuples(index=False):
@@ -190,7 +190,7 @@ def test_a_shared_ring_delivers_every_record_once_and_in_order_or_counts_it_as_l
         rings.be(number % 5, launch=number)
         data = bytes([number]) * size
         if what == "drain":
-            frame = map_views.ring_records(rings.specs[0], rings.raw(0), 3)
+            frame = map_access.ring_records(rings.specs[0], rings.raw(0), 3)
             read += list(frame.itertuples(index=False, name=None)) if len(frame) else []
             used = 0
             continue
@@ -219,16 +219,16 @@ def test_an_unfinished_record_holds_back_later_ones(ring, header):
     written = int(words[0])
     words[0] = written if header == "busy" else 0
     ring.call(130, 0, u64(2), 8, 0)
-    assert len(map_views.ring_records(ring.specs[0], ring.raw(0), 3)) == 0
+    assert len(map_access.ring_records(ring.specs[0], ring.raw(0), 3)) == 0
     ctypes.memmove(held, u64(1), 8)
     words[0] = written
     ring.call(132, held, 0)
-    assert list(map_views.ring_records(ring.specs[0], ring.raw(0), 3)["raw"]) == [u64(1), u64(2)]
+    assert list(map_access.ring_records(ring.specs[0], ring.raw(0), 3)["raw"]) == [u64(1), u64(2)]
 
 
 def test_an_unfinished_record_in_a_threads_ring_holds_back_later_ones(ring):
     def read():
-        return map_views.ring_records(ring.specs[1], ring.raw(1), 3)["raw"].tolist()
+        return map_access.ring_records(ring.specs[1], ring.raw(1), 3)["raw"].tolist()
 
     for number in range(3):
         ring.call(25, 0, 1, 0, u64(number), 8)
@@ -261,7 +261,7 @@ def test_rings_per_thread_deliver_every_record_once_and_in_order_or_count_it_as_
     waiting, lost = {thread: deque() for thread in range(3)}, 0
     for number, (thread, size) in enumerate([*steps, (0, 24)]):
         if size == 24:  # drain
-            frame = map_views.ring_records(rings.specs[1], rings.raw(1), 3)
+            frame = map_access.ring_records(rings.specs[1], rings.raw(1), 3)
             expected = [(one, *record) for one, records in waiting.items() for record in records]
             assert list(frame.itertuples(index=False, name=None)) == expected
             waiting = {one: deque() for one in waiting}
@@ -278,7 +278,7 @@ def test_rings_per_thread_deliver_every_record_once_and_in_order_or_count_it_as_
 
 def test_prints_that_do_not_fit_are_counted_after_the_last_map(ring):
     written = sum(ring.error(501, b"a line\0") == 6 for _ in range(6000))
-    lines = map_views.printed(ring.printk)
+    lines = map_access.printed(ring.printk)
     assert lines == ["a line"] * written
     assert ring.losses == [0, 0, 0, 6000 - written]
     assert written == (1 << 18) // (24 + 32 + 8)
@@ -287,7 +287,7 @@ def test_prints_that_do_not_fit_are_counted_after_the_last_map(ring):
 def test_long_texts_are_cut_off_at_128_bytes(ring):
     ring.call(501, b"x" * 200 + b"\0")
     ring.call(6, b"%d " + b"y" * 200 + b"\0", 204, 7)
-    assert map_views.printed(ring.printk) == ["x" * 128, "7 " + "y" * 125]
+    assert map_access.printed(ring.printk) == ["x" * 128, "7 " + "y" * 125]
 
 
 def test_printk_without_a_format_is_rejected(ring):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps import map_access
 from accel_magic.gpu.program.helpers import MapType
 from tests.unit.gpu.device_host import PID_TGID, spec
 from tests.unit.gpu.device_kernels import Simulated
@@ -50,7 +50,7 @@ def alike(count):
     """Keys in pairs with the same hash bits, as stored in a slot."""
     keys, found = {}, []
     for key in itertools.count():
-        other = keys.setdefault(map_views.hash_of(key.to_bytes(4, "little")) >> 2, key)
+        other = keys.setdefault(map_access.hash_of(key.to_bytes(4, "little")) >> 2, key)
         found += [other, key] if other != key else []
         if len(found) == count:
             break
@@ -69,7 +69,7 @@ def test_exactly_one_of_the_threads_that_create_a_key_succeeds(gpu, keys_of):
     created = Counter(np.array(keys)[results == 0].tolist())
     assert created == dict.fromkeys(keys, 1)
     assert (results == EEXIST).sum() == 128 - len(created)
-    frame = map_views.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)
+    frame = map_access.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)
     winner = {keys[thread]: thread for thread in np.flatnonzero(results == 0)}
     assert dict(zip(frame["key"], frame["value"], strict=True)) == winner
     assert sum(gpu.losses) == 0
@@ -79,7 +79,7 @@ def test_exactly_one_of_the_threads_that_create_a_key_succeeds(gpu, keys_of):
 def test_keys_that_do_not_fit_are_rejected_and_counted(gpu):
     keys = each(gpu, np.arange(128) % 64, np.uint32)
     results = gpu.call(2, HASH, keys, keys, 0, grid=4)
-    frame = map_views.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)
+    frame = map_access.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)
     assert len(frame) == 40
     assert set(results[np.isin(np.arange(128) % 64, frame["key"])]) == {0}
     assert (results == E2BIG).sum() == gpu.losses[HASH] == 2 * (64 - 40)
@@ -95,7 +95,7 @@ def test_threads_that_delete_and_create_the_same_keys_leave_each_key_once_or_not
         assert Counter(created.tolist()) == {0: 12, int(EEXIST): 84}
         deleted = gpu.call(3, HASH, keys, grid=4)
         assert Counter(deleted.tolist()) == {0: 12, int(ENOENT): 116}
-    assert len(map_views.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)) == 0
+    assert len(map_access.entries(gpu.specs[HASH], gpu.raw(HASH), ROOM)) == 0
 
 
 def test_every_thread_finds_the_entry_of_its_key(gpu):
@@ -114,7 +114,7 @@ def test_records_of_divergent_threads_arrive_once_with_their_thread_and_launch(g
     data = each(gpu, np.arange(258), np.uint64)[:256]  # the longest records end behind their thread's own number
     results = gpu.call(130, RING, data, sizes, 0, grid=4, block=64, calls=threads % 5 != 0)
     assert set(results[threads % 5 != 0]) == {0}
-    frame = map_views.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)
+    frame = map_access.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)
     assert sorted(frame["thread"]) == [thread for thread in range(256) if thread % 5]
     assert set(frame["launch"]) == {gpu.launch.number}
     assert [len(record) for record in frame["raw"]] == [8 + 8 * (thread % 3) for thread in frame["thread"]]
@@ -128,7 +128,7 @@ def test_a_warp_fills_a_ring_with_room_for_some_lanes_and_counts_the_others(gpu)
     results = gpu.call(130, SMALL_RING, data, 8, 0)
     assert results.tolist() == [0] * 8 + [int(EAGAIN)] * 24
     assert gpu.losses[SMALL_RING] == 24
-    frame = map_views.ring_records(gpu.specs[SMALL_RING], gpu.raw(SMALL_RING), ROOM)
+    frame = map_access.ring_records(gpu.specs[SMALL_RING], gpu.raw(SMALL_RING), ROOM)
     assert frame["thread"].tolist() == list(range(8))
     assert gpu.call(130, SMALL_RING, data[:3], 8, 0, block=3).tolist() == [0, 0, 0]
 
@@ -139,9 +139,11 @@ def test_reserved_records_arrive_when_they_are_submitted(gpu):
     for thread, address in enumerate(records):
         gpu.device.view(int(address), 8)[:] = thread
     gpu.call(133, records, calls=np.arange(32) % 2 == 0)
-    assert len(map_views.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)) == 0, "the second one is not submitted yet"
+    assert len(map_access.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)) == 0, (
+        "the second one is not submitted yet"
+    )
     gpu.call(132, records, calls=np.arange(32) % 2 == 1)
-    frame = map_views.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)
+    frame = map_access.ring_records(gpu.specs[RING], gpu.raw(RING), ROOM)
     assert frame["raw"].tolist() == [bytes([thread]) * 8 for thread in range(1, 32, 2)]
 
 
@@ -151,7 +153,7 @@ def test_rings_per_thread_hold_what_fits_and_reject_threads_without_a_ring(gpu):
         results = gpu.call(25, 0, OWN, 0, data, 8, grid=8)
         assert results[:ROOM].tolist() == [0 if turn < 2 else int(ENOSPC)] * ROOM
         assert set(results[ROOM:]) == {ENOSPC}
-    frame = map_views.ring_records(gpu.specs[OWN], gpu.raw(OWN), ROOM)
+    frame = map_access.ring_records(gpu.specs[OWN], gpu.raw(OWN), ROOM)
     assert frame["thread"].tolist() == [thread for thread in range(ROOM) for _ in range(2)]
     assert [int.from_bytes(record, "little") for record in frame["raw"]] == frame["thread"].tolist()
     assert frame["launch"].nunique() == 2
@@ -306,10 +308,10 @@ def test_lines_are_printed_with_thread_and_launch(gpu):
     address, threads = gpu.put(text), np.arange(64)
     results = gpu.call(6, address, len(text), threads, threads + (1 << 33), grid=2, calls=threads % 7 == 0)
     assert set(results[threads % 7 == 0]) == {len(text)}
-    frame = map_views.print_records(gpu.region(gpu.plan.printk))
+    frame = map_access.print_records(gpu.region(gpu.plan.printk))
     expected = range(0, 64, 7)
     assert frame["text"].tolist() == [f"thread {thread} of {thread + (1 << 33)}" for thread in expected]
     assert frame["thread"].tolist() == list(expected)
     assert set(frame["launch"]) == {gpu.launch.number}
     gpu.call(501, gpu.put(np.frombuffer(b"done\0", np.uint8)), block=1)
-    assert map_views.printed(gpu.region(gpu.plan.printk)) == ["done"]
+    assert map_access.printed(gpu.region(gpu.plan.printk)) == ["done"]

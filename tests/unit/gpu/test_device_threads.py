@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from accel_magic.gpu.codegen import device
-from accel_magic.gpu.maps import layout as maps
-from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps import map_access, map_layout
 from accel_magic.gpu.program.helpers import MapType
 from tests.unit.gpu.device_host import UNLIMITED, blocks_of, spec
 
@@ -65,9 +64,9 @@ def built(tmp_path_factory):
     compiler = shutil.which("gcc") or shutil.which("cc")
     if not compiler:
         pytest.skip("no C compiler is installed")
-    plan = maps.plan_memory(SPECS, 2, limit=UNLIMITED)
+    plan = map_layout.plan_memory(SPECS, 2, limit=UNLIMITED)
     blocks = blocks_of(plan)
-    placed = maps.placement(plan, *(block.ctypes.data for block in blocks.values()))
+    placed = map_layout.placement(plan, *(block.ctypes.data for block in blocks.values()))
     rows = ",".join(
         f"{{{one.type},{one.key_size},{one.value_size},{one.max_entries},{base}ull,0}}"
         for one, base in zip(SPECS, placed.bases, strict=True)
@@ -91,10 +90,10 @@ def test_counts_of_a_shared_hash_are_exact_and_each_key_is_created_once(threads)
     seen = []
 
     def look():
-        seen.append(map_views.entries(SPECS[COUNTS], threads.raw(COUNTS), 2))
+        seen.append(map_access.entries(SPECS[COUNTS], threads.raw(COUNTS), 2))
 
     threads.run(COUNTS, 500_000, meanwhile=look)
-    frame = map_views.entries(SPECS[COUNTS], threads.raw(COUNTS), 2)
+    frame = map_access.entries(SPECS[COUNTS], threads.raw(COUNTS), 2)
     assert frame["key"].tolist() == list(range(100))
     assert frame["value"].sum() == THREADS * 500_000
     assert threads.tally[:, 0, 0].sum() == 100
@@ -106,7 +105,7 @@ def alike(pairs):
     """Pairs of keys with the same hash bits, as stored in a slot."""
     keys, found = {}, []
     for key in itertools.count():
-        other = keys.setdefault(map_views.hash_of(key.to_bytes(4, "little")) >> 2, key)
+        other = keys.setdefault(map_access.hash_of(key.to_bytes(4, "little")) >> 2, key)
         found += [other, key] if other != key else []
         if len(found) == 2 * pairs:
             break
@@ -120,7 +119,7 @@ def test_keys_created_and_deleted_concurrently_exist_at_most_once(threads, keys_
     keys = keys_of()
     threads.keys[:] = keys
     threads.run(CHURN, 500_000)
-    frame = map_views.entries(SPECS[CHURN], threads.raw(CHURN), 2)
+    frame = map_access.entries(SPECS[CHURN], threads.raw(CHURN), 2)
     created, deleted = threads.tally.sum(axis=0)
     assert created[:8].min() > 100, "each key was created often"
     assert frame["key"].tolist() == [keys[place] for place in np.flatnonzero(created - deleted)]
@@ -132,7 +131,7 @@ def test_keys_created_and_deleted_concurrently_exist_at_most_once(threads, keys_
 
 def test_a_full_hash_holds_exactly_its_maximum_and_counts_rejected_entries(threads):
     threads.run(FULL, 1000)
-    frame = map_views.entries(SPECS[FULL], threads.raw(FULL), 2)
+    frame = map_access.entries(SPECS[FULL], threads.raw(FULL), 2)
     assert len(frame) == threads.tally[:, 0, 0].sum() == 100
     assert frame["key"].is_unique
     assert threads.losses[FULL] == threads.tally[:, 1, 0].sum() > 0
@@ -143,12 +142,12 @@ def test_reading_a_ring_during_writes_gives_every_record_once_in_order_and_compl
     chunks = []
 
     def read():
-        chunks.append(map_views.drain(SPECS[RING], threads.raw(RING), 2))
+        chunks.append(map_access.drain(SPECS[RING], threads.raw(RING), 2))
 
     threads.run(RING, 3_000, meanwhile=read)
     read()
     data = np.concatenate(chunks)
-    frame = map_views.records(data)
+    frame = map_access.records(data)
     kept, discarded = threads.tally[:, 0, 0].sum(), threads.tally[:, 1, 0].sum()
     assert len(frame) == kept > 200
     assert kept + discarded + threads.losses[RING] == THREADS * 3_000
@@ -161,14 +160,14 @@ def test_reading_a_ring_during_writes_gives_every_record_once_in_order_and_compl
         assert own["raw"].map(len).tolist() == sizes.tolist()
         whole = [each == each[:8] * (len(each) // 8) for each in own["raw"]]
         assert all(whole)
-    assert not threads.raw(RING)[maps.HEAD :].any()
+    assert not threads.raw(RING)[map_layout.HEAD :].any()
 
 
 def test_rings_per_thread_stay_exact_if_two_launches_use_the_same_thread_numbers(threads):
     frames = []
 
     def read():
-        frames.append(map_views.ring_records(SPECS[OWN], threads.raw(OWN), 2))
+        frames.append(map_access.ring_records(SPECS[OWN], threads.raw(OWN), 2))
 
     threads.run(OWN, 30_000, meanwhile=read)
     read()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.gpu.maps.layout import Placement
-from accel_magic.gpu.program.model import MapSpec
+from accel_magic.gpu.maps.map_layout import Placement
+from accel_magic.gpu.program.object_model import MapSpec
 from accel_magic.ptx import llvm
 from tests.support import ebpf
 from tests.support.errors import raises

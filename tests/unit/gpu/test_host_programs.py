@@ -13,24 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accel_magic
-from accel_magic.devices.sim import Device, true_atomics
+from accel_magic.devices.sim import SimulatedDevice, true_atomics
 from accel_magic.errors import MachineError, ProbeError, ProgramError
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.codegen.compile import code_of
-from accel_magic.gpu.host import running
+from accel_magic.gpu.host import host_programs
 from accel_magic.gpu.host.attach_points import check_bindings, specs_of
-from accel_magic.gpu.host.code import bytecode, line_of
+from accel_magic.gpu.host.host_code import bytecode, line_of
 from accel_magic.gpu.host.kernel_maps import split
-from accel_magic.gpu.maps import host_maps
-from accel_magic.gpu.maps import views as map_views
+from accel_magic.gpu.maps import host_maps, map_access
 from accel_magic.gpu.program import clang, elf, isa
-from accel_magic.gpu.program.isa import DataReference, Instruction, MapReference
+from accel_magic.gpu.program.isa import DataReference, EbpfInstruction, MapReference
 from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
-from accel_magic.gpu.program.model import Function, KernelField, MapSpec, Program
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, KernelField, MapSpec
 from accel_magic.gpu.program.objects import load_object
-from accel_magic.kernel.load.maps import MapContent
-from accel_magic.ptx.model import SourceLine
+from accel_magic.kernel.load.bpf_maps import MapElements
+from accel_magic.ptx.ptx_model import SourceLine
 from tests.support.errors import raises
 
 HEAD = '#include "accel_gpu.h"\n'
@@ -39,8 +38,10 @@ END = '\nchar LICENSE[] SEC("license") = "GPL";\n'
 
 def using(*maps, name="f", section="uprobe"):
     """Create a program that refers to these maps."""
-    code = [part for one in maps for part in (Instruction(isa.LD_IMM64, 1, reference=MapReference(one)), None)]
-    return Program(name, section, (Function(name, (*code, Instruction(isa.EXIT)), (None,) * (len(code) + 1)),))
+    code = [part for one in maps for part in (EbpfInstruction(isa.LD_IMM64, 1, reference=MapReference(one)), None)]
+    return EbpfProgram(
+        name, section, (EbpfFunction(name, (*code, EbpfInstruction(isa.EXIT)), (None,) * (len(code) + 1)),)
+    )
 
 
 def spec(name, kind, **more):
@@ -190,17 +191,17 @@ def test_a_line_with_bindings_only_is_an_error():
 
 
 def test_maps_variables_and_functions_are_resolved_in_the_bytecode():
-    load = Instruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
-    data = Instruction(isa.LD_IMM64, 2, reference=DataReference(".bss", 24))
-    call = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
-    back = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=2)
-    end = Instruction(isa.EXIT)
+    load = EbpfInstruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
+    data = EbpfInstruction(isa.LD_IMM64, 2, reference=DataReference(".bss", 24))
+    call = EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
+    back = EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=2)
+    end = EbpfInstruction(isa.EXIT)
     functions = tuple(
-        Function(name, code, (None,) * len(code))
+        EbpfFunction(name, code, (None,) * len(code))
         for name, code in (("f", (load, None, call, data, None, end)), ("g", (back, end)), ("h", (end,)))
     )
 
-    code = isa.decode(bytecode(Program("f", "uprobe", functions), {"counts": 7, ".bss": 9}))
+    code = isa.decode(bytecode(EbpfProgram("f", "uprobe", functions), {"counts": 7, ".bss": 9}))
 
     assert (code[0].src, code[0].imm) == (1, 7)
     assert (code[3].src, code[3].imm) == (2, 9 | 24 << 32)
@@ -228,10 +229,12 @@ def test_the_error_for_an_unresolved_reference_names_it():
     ],
 )
 def test_the_line_of_a_verifier_error_is_that_of_the_last_instruction_in_the_log(log, line):
-    main = Function("f", (Instruction(isa.EXIT),) * 4, tuple(SourceLine("a.c", 11 + slot) for slot in range(4)))
-    other = Function("g", (Instruction(isa.EXIT),) * 2, tuple(SourceLine("a.c", 20 + slot) for slot in range(2)))
+    main = EbpfFunction("f", (EbpfInstruction(isa.EXIT),) * 4, tuple(SourceLine("a.c", 11 + slot) for slot in range(4)))
+    other = EbpfFunction(
+        "g", (EbpfInstruction(isa.EXIT),) * 2, tuple(SourceLine("a.c", 20 + slot) for slot in range(2))
+    )
 
-    found = line_of(Program("f", "uprobe", (main, other)), log)
+    found = line_of(EbpfProgram("f", "uprobe", (main, other)), log)
 
     assert (found.line if found else None) == line
 
@@ -329,8 +332,8 @@ SEC("uprobe") int f(struct task_struct___mine *t) { return t->items[1].b + __bui
 
 
 def test_relocated_values_replace_the_compilers_in_the_instruction():
-    assert adapted(Instruction(0x61, 1, 2, offset=8), 1264) == Instruction(0x61, 1, 2, offset=1264)
-    assert adapted(Instruction(0xB7, 1, imm=8), 1264) == Instruction(0xB7, 1, imm=1264)
+    assert adapted(EbpfInstruction(0x61, 1, 2, offset=8), 1264) == EbpfInstruction(0x61, 1, 2, offset=1264)
+    assert adapted(EbpfInstruction(0xB7, 1, imm=8), 1264) == EbpfInstruction(0xB7, 1, imm=1264)
 
 
 # ---- reading maps
@@ -341,7 +344,7 @@ def test_tables_of_the_kernel_survive_a_round_trip():
     values = np.array([[[5, 0, 0, 0], [6, 0, 0, 0]], [[7, 0, 0, 0], [0, 1, 0, 0]]], np.uint8)
     percpu = MapSpec("m", 5, 2, 4, 8, used_by="cpu")
 
-    found = map_views.frame(percpu, host_maps.packed(MapContent(keys, values)), 1)
+    found = map_access.frame(percpu, host_maps.packed(MapElements(keys, values)), 1)
 
     assert found.to_dict("list") == {
         "key": [1, 2],
@@ -349,17 +352,17 @@ def test_tables_of_the_kernel_survive_a_round_trip():
         "value_cpu0": [7, 5],
         "value_cpu1": [256, 6],
     }
-    empty = host_maps.packed(MapContent(keys[:0], values[:0]))
-    assert len(map_views.frame(percpu, empty, 1)) == 0
+    empty = host_maps.packed(MapElements(keys[:0], values[:0]))
+    assert len(map_access.frame(percpu, empty, 1)) == 0
 
 
 def test_records_of_other_sizes_than_the_declared_one_are_kept_as_bytes():
-    ring = MapSpec("r", 27, 0, 8, 4096, value=map_views.guessed(8, "number"), used_by="cpu")
+    ring = MapSpec("r", 27, 0, 8, 4096, value=map_access.guessed(8, "number"), used_by="cpu")
     records = (
         struct.pack("<IIQ", 8, 0, 77) + struct.pack("<II8s", 3, 0, b"abc") + struct.pack("<IIQ", 8 | 1 << 30, 0, 5)
     )
 
-    found = map_views.frame(ring, np.frombuffer(records, np.uint8), 1)
+    found = map_access.frame(ring, np.frombuffer(records, np.uint8), 1)
 
     assert found["number"].tolist()[0] == 77
     assert found["raw"].tolist()[1] == b"abc"
@@ -370,11 +373,11 @@ def test_a_shared_array_is_read_and_written_at_multiples_of_eight():
     both = MapSpec("m", 2, 4, 4, 3, used_by="both", rounded=True)
     raw = np.zeros(24, np.uint8)
 
-    map_views.update(both, raw, 2, 9)
+    map_access.update(both, raw, 2, 9)
 
     assert raw.view("<u8").tolist() == [0, 0, 9]
     raw.view("<u4")[:] = [1, 100, 2, 100, 3, 100]
-    assert map_views.entries(both, raw, 1)["value"].tolist() == [1, 2, 3]
+    assert map_access.entries(both, raw, 1)["value"].tolist() == [1, 2, 3]
 
 
 # ---- the simulated device
@@ -417,7 +420,7 @@ def test_a_machine_that_cannot_run_cpu_programs_runs_the_gpu_programs(tmp_path, 
     path = tmp_path / "mine.bpf.c"
     path.write_text(HEAD + PROGRAM + END)
     monkeypatch.setattr(
-        running,
+        host_programs,
         "unavailable",
         lambda: MachineError("not here", why="since not", fix="elsewhere", code="machine.no-privilege"),
     )
@@ -507,7 +510,7 @@ ADDING = """
 @pytest.fixture
 def shared():
     """A simulated device with one shared number: the device, the number's address there, and the host's view of it."""
-    device, file = Device(), os.memfd_create("shared")
+    device, file = SimulatedDevice(), os.memfd_create("shared")
     os.ftruncate(file, mmap.PAGESIZE)
     address, ours = device.share(file, 8), np.frombuffer(mmap.mmap(file, mmap.PAGESIZE), np.uint64)
     os.close(file)
@@ -558,9 +561,9 @@ def test_without_nvidias_driver_the_error_for_its_functions_suggests_no_other_li
         'SEC("gpu/entry") int b(struct gpu_ctx *ctx) { return 0; }\nchar LICENSE[] SEC("license") = "GPL";\n'
     )
     (source,) = programs.load([str(path)])
-    text = running.examined(source, source.cpu[0], (f"uprobe:{library}:cuLaunchKernel",))
+    text = host_programs.examined(source, source.cpu[0], (f"uprobe:{library}:cuLaunchKernel",))
     assert "NVIDIA's driver (libcuda) is not installed" in text
     assert "did you mean" not in text
-    found = running.examined(source, source.cpu[0], ("uprobe:libc:malloc",))
+    found = host_programs.examined(source, source.cpu[0], ("uprobe:libc:malloc",))
     assert found.startswith("on_call: on the CPU, at uprobe:")
     assert found.endswith(":malloc")

@@ -10,12 +10,12 @@ import pytest
 import accel_magic
 from accel_magic.errors import MachineError, ProbeError, RecordingError
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.maps import history
-from accel_magic.gpu.maps import history as map_history
-from accel_magic.gpu.maps.content import MapHistory
+from accel_magic.gpu.maps import map_history
+from accel_magic.gpu.maps import map_history as history
+from accel_magic.gpu.maps.map_content import MapHistory
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.gpu.program.model import MapSpec
-from accel_magic.recording import gpu_store as store
+from accel_magic.gpu.program.object_model import MapSpec
+from accel_magic.recording import gpu_store
 from tests.support.errors import raises
 
 KERNELS = r"""
@@ -279,9 +279,9 @@ def test_a_damaged_file_with_a_history_is_a_typed_error(loop, program, tmp_path,
     path = tmp_path / "t.parquet"
     with accel_magic.gputrace(program, device="cpu", threads=8, save=path, by_launch=True):
         loop(1, 1)
-    monkeypatch.setitem(store._history_description.__globals__, "map_history", None)
+    monkeypatch.setitem(gpu_store._history_description.__globals__, "map_history", None)
     with raises("recording.damaged", RecordingError):
-        store.load(path)
+        gpu_store.load(path)
 
 
 def test_a_device_that_does_not_answer_ends_the_readings_with_a_note(loop, program, monkeypatch):
@@ -321,16 +321,16 @@ def test_a_failing_device_ends_the_readings_but_raises_no_error_in_the_cell(loop
 
 
 def test_a_reading_that_fails_halfway_is_dropped_for_all_maps(loop, program, monkeypatch, tmp_path):
-    from accel_magic.gpu.maps.shared import Shared
+    from accel_magic.gpu.maps.shared_memory import SharedMaps
 
-    there, failing = Shared.read, []
+    there, failing = SharedMaps.read, []
 
     def read(self, number):
         if failing and self.source.object.maps[number].name == ".data":
             raise MachineError("the device fell off its bus", code="cuda.driver-error")
         return there(self, number)
 
-    monkeypatch.setattr(Shared, "read", read)
+    monkeypatch.setattr(SharedMaps, "read", read)
     path = tmp_path / "t.parquet"
     with accel_magic.gputrace(program, device="cpu", threads=8, by_launch=True, save=path) as trace:
         loop(1, 1)

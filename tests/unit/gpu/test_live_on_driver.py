@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from accel_magic.devices.standin import build
+from accel_magic.devices.standin import library_build
 from accel_magic.errors import MachineError
 from tests.unit.gpu import test_live_history
-from tests.unit.gpu.maps import test_live as test_live_maps
+from tests.unit.gpu.maps import test_live
 
 pytest.importorskip("cuda.core")
 
@@ -65,20 +65,20 @@ print(json.dumps(found))
 @pytest.fixture(scope="module", autouse=True)
 def _library():
     try:
-        build.library()
+        library_build.library()
     except MachineError as error:
         pytest.skip(str(error))
 
 
 @pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_rings_are_drained_and_maps_read_live_and_by_launch_with_a_driver(tmp_path):
-    for name, text in (("records", test_live_maps.RECORDS), ("counts", test_live_history.COUNTS)):
+    for name, text in (("records", test_live.RECORDS), ("counts", test_live_history.COUNTS)):
         (tmp_path / f"{name}.bpf.c").write_text(text)
     command = [
         sys.executable,
         "-c",
         SCRIPT,
-        test_live_maps.KERNELS,
+        test_live.KERNELS,
         tmp_path / "records.bpf.c",
         tmp_path / "counts.bpf.c",
     ]

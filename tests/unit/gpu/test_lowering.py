@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.codegen.lowering import Target, lower
-from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.codegen.lowering import BackendTarget, lower
+from accel_magic.gpu.maps.map_layout import Placement
 from accel_magic.gpu.program import isa
-from accel_magic.gpu.program.isa import Instruction, MapReference
-from accel_magic.gpu.program.model import Function, MapSpec, Program
-from accel_magic.ptx.model import SourceLine
+from accel_magic.gpu.program.isa import EbpfInstruction, MapReference
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
+from accel_magic.ptx.ptx_model import SourceLine
 from tests.support import ebpf
 from tests.support.errors import raises
 
@@ -30,14 +30,14 @@ def value_of(text, memory=b""):
     return run(ebpf.assemble(text + "\nexit"), memory)
 
 
-def ir(text, *, maps=(ARRAY,), placement=NEAR, target=Target.NVPTX, **options):
+def ir(text, *, maps=(ARRAY,), placement=NEAR, target=BackendTarget.NVPTX, **options):
     return lower(ebpf.program(text, "probe"), maps, placement, target=target, **options)
 
 
 def raw(*instructions):
     """A program of exactly these instructions, with a source line for the first."""
     lines = (SourceLine("probe.bpf.c", 12), *(None,) * (len(instructions) - 1))
-    return Program("probe", "gpu/exit", (Function("probe", instructions, lines),))
+    return EbpfProgram("probe", "gpu/exit", (EbpfFunction("probe", instructions, lines),))
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_stack_addresses_with_an_offset_from_memory_work():
     assert [value_of(text, bytes([offset])) for offset in (0, 8)] == [5, 6]
 
 
-LOAD_R0 = Instruction(isa.Alu.MOV | isa.ALU64, 0)
-LEAVE = Instruction(isa.EXIT)
-WIDE = Instruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
+LOAD_R0 = EbpfInstruction(isa.Alu.MOV | isa.ALU64, 0)
+LEAVE = EbpfInstruction(isa.EXIT)
+WIDE = EbpfInstruction(isa.LD_IMM64, 1, reference=MapReference("counts"))
 
 
 FLOW = "gpu.bad-control-flow"
@@ -206,42 +206,46 @@ OPCODE = "gpu.unsupported-instruction"
     ("program", "code", "detail"),
     [
         (raw(LOAD_R0), FLOW, r"slot 1\b"),
-        (raw(Instruction(isa.JA, offset=5), LEAVE), FLOW, r"slot 6\b"),
-        (raw(Instruction(isa.JA, offset=-3), LEAVE), FLOW, r"slot -2\b"),
-        (raw(Instruction(isa.JA32, imm=1 << 20), LEAVE), FLOW, r"slot 1048577\b"),
-        (raw(Instruction(isa.JA, offset=1), WIDE, None, LEAVE), FLOW, r"slot 2\b"),
-        (raw(Instruction(0x20), LEAVE), OPCODE, r"probe\.bpf\.c:12.*opcode 0x20"),
-        (raw(Instruction(0xFF), LEAVE), OPCODE, "opcode 0xff"),
-        (raw(Instruction(isa.LD_IMM64, 1, 3), None, LEAVE), OPCODE, ""),
-        (raw(Instruction(isa.Alu.END | isa.ALU, imm=24), LEAVE), OPCODE, "immediate 24"),
-        (raw(Instruction(isa.Alu.END | isa.ALU64 | isa.SOURCE_X, imm=16), LEAVE), OPCODE, "immediate 16"),
-        (raw(Instruction(isa.Alu.NEG | isa.ALU64, offset=1), LEAVE), OPCODE, "offset 1"),
-        (raw(Instruction(isa.Alu.ADD | isa.ALU64, offset=1), LEAVE), OPCODE, "offset 1"),
-        (raw(Instruction(isa.Alu.MOV | isa.SOURCE_X | isa.ALU, offset=32), LEAVE), OPCODE, "offset 32"),
-        (raw(Instruction(isa.Alu.MOV | isa.ALU64, offset=8), LEAVE), OPCODE, "offset 8"),
-        (raw(Instruction(isa.LDX | isa.MODE_MEMSX | 0x18, 0, 10, -8), LEAVE), OPCODE, "offset -8"),
-        (raw(Instruction(isa.STX | isa.MODE_ATOMIC | 0x10, 10, 0, -8), LEAVE), OPCODE, "offset -8"),
-        (raw(Instruction(isa.STX | isa.MODE_ATOMIC | 0x18, 10, 0, -8, 0x20), LEAVE), OPCODE, "immediate 32"),
-        (raw(Instruction(isa.STX | isa.MODE_MEMSX | 0x18, 10, 0, -8), LEAVE), OPCODE, "offset -8"),
-        (raw(Instruction(isa.ST | isa.MODE_ATOMIC, 10, 0, -8), LEAVE), OPCODE, "offset -8"),
+        (raw(EbpfInstruction(isa.JA, offset=5), LEAVE), FLOW, r"slot 6\b"),
+        (raw(EbpfInstruction(isa.JA, offset=-3), LEAVE), FLOW, r"slot -2\b"),
+        (raw(EbpfInstruction(isa.JA32, imm=1 << 20), LEAVE), FLOW, r"slot 1048577\b"),
+        (raw(EbpfInstruction(isa.JA, offset=1), WIDE, None, LEAVE), FLOW, r"slot 2\b"),
+        (raw(EbpfInstruction(0x20), LEAVE), OPCODE, r"probe\.bpf\.c:12.*opcode 0x20"),
+        (raw(EbpfInstruction(0xFF), LEAVE), OPCODE, "opcode 0xff"),
+        (raw(EbpfInstruction(isa.LD_IMM64, 1, 3), None, LEAVE), OPCODE, ""),
+        (raw(EbpfInstruction(isa.Alu.END | isa.ALU, imm=24), LEAVE), OPCODE, "immediate 24"),
+        (raw(EbpfInstruction(isa.Alu.END | isa.ALU64 | isa.SOURCE_X, imm=16), LEAVE), OPCODE, "immediate 16"),
+        (raw(EbpfInstruction(isa.Alu.NEG | isa.ALU64, offset=1), LEAVE), OPCODE, "offset 1"),
+        (raw(EbpfInstruction(isa.Alu.ADD | isa.ALU64, offset=1), LEAVE), OPCODE, "offset 1"),
+        (raw(EbpfInstruction(isa.Alu.MOV | isa.SOURCE_X | isa.ALU, offset=32), LEAVE), OPCODE, "offset 32"),
+        (raw(EbpfInstruction(isa.Alu.MOV | isa.ALU64, offset=8), LEAVE), OPCODE, "offset 8"),
+        (raw(EbpfInstruction(isa.LDX | isa.MODE_MEMSX | 0x18, 0, 10, -8), LEAVE), OPCODE, "offset -8"),
+        (raw(EbpfInstruction(isa.STX | isa.MODE_ATOMIC | 0x10, 10, 0, -8), LEAVE), OPCODE, "offset -8"),
+        (raw(EbpfInstruction(isa.STX | isa.MODE_ATOMIC | 0x18, 10, 0, -8, 0x20), LEAVE), OPCODE, "immediate 32"),
+        (raw(EbpfInstruction(isa.STX | isa.MODE_MEMSX | 0x18, 10, 0, -8), LEAVE), OPCODE, "offset -8"),
+        (raw(EbpfInstruction(isa.ST | isa.MODE_ATOMIC, 10, 0, -8), LEAVE), OPCODE, "offset -8"),
         (
-            raw(Instruction(isa.CALL, imm=12), LEAVE),
+            raw(EbpfInstruction(isa.CALL, imm=12), LEAVE),
             "gpu.unsupported-helper",
             r"slot 0 \(probe\.bpf\.c:12\).* helper 12\b",
         ),
-        (raw(Instruction(isa.CALL, src=1, imm=1), LEAVE), "gpu.object-damaged", r"function 1\b"),
-        (raw(Instruction(isa.CALL, src=2, imm=1), LEAVE), OPCODE, "immediate 1"),
-        (raw(Instruction(isa.CALLX, 2), LEAVE), "gpu.unsupported-call", r"\br2\b"),
-        (raw(Instruction(isa.LD_IMM64, 1, reference=MapReference("gone")), None, LEAVE), "gpu.map.undeclared", "gone"),
+        (raw(EbpfInstruction(isa.CALL, src=1, imm=1), LEAVE), "gpu.object-damaged", r"function 1\b"),
+        (raw(EbpfInstruction(isa.CALL, src=2, imm=1), LEAVE), OPCODE, "immediate 1"),
+        (raw(EbpfInstruction(isa.CALLX, 2), LEAVE), "gpu.unsupported-call", r"\br2\b"),
+        (
+            raw(EbpfInstruction(isa.LD_IMM64, 1, reference=MapReference("gone")), None, LEAVE),
+            "gpu.map.undeclared",
+            "gone",
+        ),
     ],
 )
 def test_code_that_cannot_be_translated_is_an_error_with_the_details(program, code, detail):
     with raises(code, ProgramError, match=detail):
-        lower(program, (ARRAY,), NEAR, target=Target.HOST)
+        lower(program, (ARRAY,), NEAR, target=BackendTarget.HOST)
 
 
 def test_unreachable_code_is_omitted_whatever_it_is():
-    program = raw(Instruction(isa.JA, offset=1), Instruction(0xFF), LOAD_R0, LEAVE)
+    program = raw(EbpfInstruction(isa.JA, offset=1), EbpfInstruction(0xFF), LOAD_R0, LEAVE)
     assert compile_programs([program], probes=False).programs[0].run() == 0
 
 
@@ -316,7 +320,7 @@ def test_map_accesses_use_global_memory_and_others_are_generic_unless_the_verifi
     assert "addrspace" not in ir(spilled)
     assert "load i64, ptr addrspace(1)" in ir(spilled, pointers={(0, slot): "map"})
     assert "load i64, ptr addrspace(5)" in ir(spilled, pointers={(0, slot): "stack"})
-    assert "addrspace" not in ir(spilled, pointers={(0, slot): "map"}, target=Target.HOST)
+    assert "addrspace" not in ir(spilled, pointers={(0, slot): "map"}, target=BackendTarget.HOST)
 
 
 def test_atomics_have_device_scope_in_global_memory_and_are_plain_on_the_stack():
@@ -374,7 +378,7 @@ def test_a_promoted_update_is_one_atomic_operation_with_the_same_results(text):
         data = np.full(1, 100, np.uint64)
         program, maps, placement = updating(text, data)
         promoted = frozenset({(0, first_load(program))} if promote else ())
-        made = lower(program, maps, placement, target=Target.HOST, promoted=promoted)
+        made = lower(program, maps, placement, target=BackendTarget.HOST, promoted=promoted)
         assert made.count("atomicrmw") == promote
         run = compile_programs([program], maps, placement, promoted=promoted, probes=False).programs[0]
         results.append((run.run(), data.tolist()))
@@ -402,7 +406,7 @@ def test_a_promoted_update_is_one_atomic_operation_with_the_same_results(text):
 def test_promoting_anything_but_a_single_operation_is_an_error(text):
     program, maps, placement = updating(text, np.zeros(1, np.uint64))
     with raises("gpu.not-atomic", ProgramError):
-        lower(program, maps, placement, target=Target.HOST, promoted=frozenset({(0, first_load(program))}))
+        lower(program, maps, placement, target=BackendTarget.HOST, promoted=frozenset({(0, first_load(program))}))
 
 
 def test_promoted_updates_by_several_threads_lose_no_counts():
@@ -428,7 +432,7 @@ def test_promoted_updates_by_several_threads_lose_no_counts():
     assert data.tolist() == [800_000]
 
 
-@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("target", list(BackendTarget))
 @pytest.mark.parametrize("per", ["thread", "warp"])
 def test_llvm_accepts_the_module_for_every_target(target, per):
     from accel_magic.ptx import llvm
@@ -477,7 +481,7 @@ def test_arbitrary_bytes_give_ir_that_llvm_accepts_or_a_program_error():
             at = 8 * bits.randrange(len(code) // 8) + bits.choice((0, 0, 1, 2, 4, bits.randrange(8)))
             code[at] = bits.choice((bits.randrange(256), code[at] ^ 1 << bits.randrange(8)))
         try:
-            text = lower(program_of(bytes(code)), (), Placement((), 1, 0, 0), target=bits.choice(list(Target)))
+            text = lower(program_of(bytes(code)), (), Placement((), 1, 0, 0), target=bits.choice(list(BackendTarget)))
         except ProgramError as error:
             refused.append(error)
             continue

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.itt import collector, memory
+from accel_magic.itt import collector, collector_memory
 
 HERE = Path(__file__).parent
 HEAD = """
@@ -53,7 +53,11 @@ def run(built):
     """Run a script after `HEAD` in a new Python, and return what it answered."""
 
     def run(script, prefix=(), **environment):
-        clean = {key: value for key, value in os.environ.items() if key not in (collector.VARIABLE, memory.VARIABLE)}
+        clean = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in (collector.VARIABLE, collector_memory.VARIABLE)
+        }
         done = subprocess.run(
             [*prefix, sys.executable, "-c", HEAD + script, *built],
             env={**clean, **environment},

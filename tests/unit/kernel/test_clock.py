@@ -6,8 +6,8 @@ import os
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.kernel.load import links as linkers
-from accel_magic.kernel.load.links import Linker
+from accel_magic.kernel.load import bpf_links
+from accel_magic.kernel.load.bpf_links import Linker
 from tests.support.errors import raises
 
 
@@ -24,9 +24,9 @@ def machine(monkeypatch):
         opened.append((cpu, rate_hz))
         return os.open(os.devnull, os.O_RDONLY)
 
-    monkeypatch.setattr(linkers, "online_cpus", lambda: frozenset((0, 2, 5)))
-    monkeypatch.setattr(linkers.syscalls, "perf_cpu_clock", clock)
-    monkeypatch.setattr(linkers.syscalls, "link_perf_event", lambda *_: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(bpf_links, "online_cpus", lambda: frozenset((0, 2, 5)))
+    monkeypatch.setattr(bpf_links.syscalls, "perf_cpu_clock", clock)
+    monkeypatch.setattr(bpf_links.syscalls, "link_perf_event", lambda *_: os.open(os.devnull, os.O_RDONLY))
     monkeypatch.setattr(Linker, "program", lambda *_: 0)
     return opened
 
@@ -48,7 +48,7 @@ def test_every_online_cpu_has_a_clock_with_the_rate(machine, linker):
 def test_cpus_that_come_and_go_are_reported(machine, linker, monkeypatch):
     linker.clock("p", 99, 0)
     assert linker.notes() == ("CPU 5 came online and was not sampled",)
-    monkeypatch.setattr(linkers, "online_cpus", lambda: frozenset((2, 3)))
+    monkeypatch.setattr(bpf_links, "online_cpus", lambda: frozenset((2, 3)))
 
     assert linker.notes() == ("CPU 3 came online and was not sampled", "CPU 0 went offline and was sampled until then")
 

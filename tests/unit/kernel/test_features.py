@@ -30,7 +30,7 @@ def able(monkeypatch):
     monkeypatch.setattr(features, "perf_event_paranoid", lambda: 2)
     monkeypatch.setattr(features, "has_attach_cookies", lambda: True)
     monkeypatch.setattr(features, "tracefs", lambda: Tracefs(Path("/sys/kernel/tracing"), readable=True))
-    monkeypatch.setattr("accel_magic.kernel.bcc.find.find_bcc", lambda: None)
+    monkeypatch.setattr("accel_magic.kernel.bcc.bcc_location.find_bcc", lambda: None)
     return monkeypatch
 
 
@@ -263,7 +263,7 @@ def test_a_missing_bcc_is_reported_unchanged(able):
     def find():
         raise missing
 
-    able.setattr("accel_magic.kernel.bcc.find.find_bcc", find)
+    able.setattr("accel_magic.kernel.bcc.bcc_location.find_bcc", find)
 
     assert refused() is missing
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from accel_magic.kernel import own_threads, scope
-from accel_magic.kernel.attachment import Layout
+from accel_magic.kernel.attachment import RecordLayout
 from tests.every_step import interrupt_at, steps_that_raise
 
 NOBODY = own_threads.NOBODY
-CONTROL = Layout(cpus=1, points=8, latencies=0, record_sizes=(), point_layouts=()).control
+CONTROL = RecordLayout(cpus=1, points=8, latencies=0, record_sizes=(), point_layouts=()).control
 
 
 class Trace:
@@ -21,7 +21,7 @@ class Trace:
     def __init__(self, *, follows):
         self.control, self.threads = np.zeros(1, CONTROL), np.zeros(1, scope.IDS)
         self.control["starter"] = NOBODY
-        self.marks = own_threads.Marks(self.control, self.threads, follows=follows)
+        self.marks = own_threads.ExcludedThreads(self.control, self.threads, follows=follows)
 
     @property
     def at_work(self):

@@ -19,10 +19,10 @@ from accel_magic.lab.device import commands
 from accel_magic.lab.image import store
 from accel_magic.lab.level_zero import parts
 from accel_magic.lab.models import protocol
-from accel_magic.lab.npu import level_zero_load as loads
-from accel_magic.lab.vm import settings as tools
+from accel_magic.lab.npu import level_zero_load
+from accel_magic.lab.vm import lab_settings
 from accel_magic.lab.vm.lab import Lab
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from tests.support.errors import raises
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -331,7 +331,7 @@ def test_programs_in_the_guest_find_loader_and_driver_and_keep_existing_variable
 
 
 def test_ze_load_in_a_lab_without_level_zero_prints_how_to_build_it(cache, tmp_path):
-    assert tools.install(tmp_path / "bin") is None
+    assert lab_settings.install(tmp_path / "bin") is None
 
     done = subprocess.run([tmp_path / "bin" / "ze_load", "--jobs", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 3
@@ -389,7 +389,7 @@ def test_the_output_of_a_load_is_parsed_and_shown():
         "calls": {"zeInit": {"SUCCESS": 1}, "zeFenceQueryStatus": {"SUCCESS": 3, "NOT_READY": 40}},
     }
 
-    load = loads.ZeLoad.from_json(json.dumps(values))
+    load = level_zero_load.ZeLoad.from_json(json.dumps(values))
 
     assert load.functions.to_dict() == {"zeInit": 1, "zeFenceQueryStatus": 43}
     assert load.results.loc["zeFenceQueryStatus"].to_dict() == {"SUCCESS": 3, "NOT_READY": 40}

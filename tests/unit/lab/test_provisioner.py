@@ -19,7 +19,7 @@ from accel_magic.lab.guest import LISTENING
 from accel_magic.lab.image import Progress
 from accel_magic.lab.provisioner import GuestKernel, Launch
 from accel_magic.lab.vm.connection import GuestGoneError
-from accel_magic.lab.vm.settings import Settings
+from accel_magic.lab.vm.lab_settings import Settings
 from tests.support.errors import raises
 
 SPECS = Path(provisioner.__file__).parent / "kernelspecs"

@@ -9,9 +9,9 @@ from traitlets import TraitError
 from accel_magic.api.flame_options import FlameOptions
 from accel_magic.api.gpu_options import GpuOptions
 from accel_magic.api.trace_options import Options
-from accel_magic.magics.flame import Flame
-from accel_magic.magics.gputrace import GpuTrace
-from accel_magic.magics.ktrace import KTrace
+from accel_magic.magics.flame_magic import Flame
+from accel_magic.magics.gputrace_magic import GpuTrace
+from accel_magic.magics.ktrace_magic import KTrace
 
 OF_EVERY_MAGIC = {"live", "replay"}
 OF_CLUSTERS = {"on", "nodes", "require_all"}

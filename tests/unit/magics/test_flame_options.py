@@ -3,8 +3,8 @@
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.flame import parse, parser
-from accel_magic.magics.line import HelpRequested, option_names
+from accel_magic.magics.flame_magic import parse, parser
+from accel_magic.magics.magic_line import HelpRequested, option_names
 
 
 @pytest.mark.parametrize(

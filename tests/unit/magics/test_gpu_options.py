@@ -5,8 +5,8 @@ import pytest
 from accel_magic.api.options import Common
 from accel_magic.errors import ProbeError
 from accel_magic.gpu_tools import TOOLS
-from accel_magic.magics.gputrace import parse, parser
-from accel_magic.magics.line import HelpRequested, option_names
+from accel_magic.magics.gputrace_magic import parse, parser
+from accel_magic.magics.magic_line import HelpRequested, option_names
 
 
 def test_tools_files_and_options_may_be_in_any_order():

@@ -4,8 +4,8 @@ import pytest
 
 from accel_magic.api.options import Common
 from accel_magic.errors import ProbeError
-from accel_magic.magics.ktrace import parse, parser
-from accel_magic.magics.line import HelpRequested, option_names
+from accel_magic.magics.ktrace_magic import parse, parser
+from accel_magic.magics.magic_line import HelpRequested, option_names
 from tests.support.errors import raises
 
 

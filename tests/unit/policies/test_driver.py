@@ -14,10 +14,10 @@ import accel_magic
 from accel_magic.api import driver_policy
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.gpu.program import btf, clang, elf
-from accel_magic.gpu.program.btf import FIXED_WORDS, Kind
+from accel_magic.gpu.program.btf import FIXED_WORDS, BtfKind
 from accel_magic.gpu.program.kernel_types import KernelTypes
 from accel_magic.lab.accelerator import PolicyRefusedError
-from accel_magic.policies import attached, driver, policy
+from accel_magic.policies import driver, driver_engine, policy
 from accel_magic.policies.driver import MODULES
 from accel_magic.policies.policy import MEMORY_TABLE, SCHEDULING_TABLE
 from tests.support.errors import raises
@@ -336,11 +336,16 @@ def test_this_kernel_is_no_driver(tmp_path):
 
 # Of each kind of type: which of its words are numbers of types, and which offsets of texts.
 REFERRING = (
-    *(Kind.PTR, Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG),
-    *(Kind.FUNC, Kind.FUNC_PROTO, Kind.VAR, Kind.DECL_TAG),
+    *(BtfKind.PTR, BtfKind.TYPEDEF, BtfKind.VOLATILE, BtfKind.CONST, BtfKind.RESTRICT, BtfKind.TYPE_TAG),
+    *(BtfKind.FUNC, BtfKind.FUNC_PROTO, BtfKind.VAR, BtfKind.DECL_TAG),
 )
-MEMBERS = {Kind.STRUCT: (3, "tn."), Kind.UNION: (3, "tn."), Kind.ENUM: (2, "t."), Kind.FUNC_PROTO: (2, "tn")}
-MEMBERS |= {Kind.DATASEC: (3, "n.."), Kind.ENUM64: (3, "t.."), Kind.ARRAY: (3, "nn.")}
+MEMBERS = {
+    BtfKind.STRUCT: (3, "tn."),
+    BtfKind.UNION: (3, "tn."),
+    BtfKind.ENUM: (2, "t."),
+    BtfKind.FUNC_PROTO: (2, "tn"),
+}
+MEMBERS |= {BtfKind.DATASEC: (3, "n.."), BtfKind.ENUM64: (3, "t.."), BtfKind.ARRAY: (3, "nn.")}
 
 
 def split(data, base):
@@ -351,7 +356,7 @@ def split(data, base):
     shared = next(
         number
         for number, one in enumerate(btf.parse(base).types)
-        if one.kind is Kind.STRUCT and one.name == "list_head"
+        if one.kind is BtfKind.STRUCT and one.name == "list_head"
     )
     own = next(number for number, one in enumerate(btf.parse(data).types) if one.name == "list_head")
 
@@ -363,7 +368,7 @@ def split(data, base):
     made, at, end = bytearray(), 24 + start, 24 + start + size
     while at < end:
         name, info, number = struct.unpack_from("<III", data, at)
-        kind, count = Kind(info >> 24 & 0x1F), info & 0xFFFF
+        kind, count = BtfKind(info >> 24 & 0x1F), info & 0xFFFF
         width, what = MEMBERS.get(kind, (FIXED_WORDS.get(kind, 0), "..."))
         count = width * (1 if kind in FIXED_WORDS else count)
         words = struct.unpack_from(f"<{count}I", data, at + 12)
@@ -398,7 +403,7 @@ def test_modules_of_this_kernel_are_read():
         found = btf.parse(btf.joined(VMLINUX.read_bytes(), path.read_bytes()))
         assert found.types[: len(base.types)] == base.types
         numbers = {
-            number for one in found.types[len(base.types) :] if one.kind is Kind.STRUCT for number in one.words[1::3]
+            number for one in found.types[len(base.types) :] if one.kind is BtfKind.STRUCT for number in one.words[1::3]
         }
         assert any(0 < number < len(base.types) and found.resolved(number).kind for number in numbers)
 
@@ -409,10 +414,10 @@ def test_complete_types_are_not_joined():
 
 
 def test_a_process_without_privilege_is_refused_before_anything_is_loaded(monkeypatch):
-    held = attached.features.Capabilities(frozenset({"CAP_BPF", "CAP_PERFMON"}), initial_user_namespace=True)
-    monkeypatch.setattr(attached.features, "capabilities", lambda: held)
+    held = driver_engine.features.Capabilities(frozenset({"CAP_BPF", "CAP_PERFMON"}), initial_user_namespace=True)
+    monkeypatch.setattr(driver_engine.features, "capabilities", lambda: held)
     with raises("policy.no-privilege", MachineError):
-        attached.OnDriver(policy.load("lru"))
+        driver_engine.OnDriver(policy.load("lru"))
 
 
 def test_without_the_loaders_libraries_the_command_that_builds_them_is_named(tmp_path, monkeypatch):
@@ -420,7 +425,7 @@ def test_without_the_loaders_libraries_the_command_that_builds_them_is_named(tmp
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with raises("policy.no-loader", MachineError) as caught:
-        attached.loader(tmp_path)
+        driver_engine.loader(tmp_path)
     assert "lab build --accelerator" in caught.value.fix
 
 

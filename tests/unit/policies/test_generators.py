@@ -5,7 +5,7 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.policies.generators import GENERATORS, generate, parse, shared
-from accel_magic.policies.traces import PageTrace
+from accel_magic.policies.page_trace import PageTrace
 from tests.support.errors import raises
 
 

@@ -6,7 +6,7 @@ import pytest
 import accel_magic
 from accel_magic.errors import ProgramError
 from accel_magic.policies import policy
-from accel_magic.policies.engine import Model
+from accel_magic.policies.model_engine import ModelMemory
 from tests.support import gpu_ext
 
 CHECKOUT = gpu_ext.FOLDER
@@ -54,7 +54,7 @@ def test_its_scheduling_policy_gives_processes_the_time_slices_that_its_map_has(
 )
 def test_they_decide_as_in_the_kernel(name, pages, counted, expected):
     """With 64 chunks; the numbers are those of the same files in a kernel, told of every access."""
-    model = Model(policy.load(CHECKOUT / f"{name}.bpf.c"), chunks=64, blocks=80)
+    model = ModelMemory(policy.load(CHECKOUT / f"{name}.bpf.c"), chunks=64, blocks=80)
     model.run(np.array(pages, np.uint64))
     assert getattr(model.counts, counted) == expected
 
@@ -66,6 +66,6 @@ def test_those_that_are_configured_decide_as_in_the_kernel():
         ("prefetch_stride", stride, 1, 896, 320),
         ("prefetch_stride", stride, 8, 2048, 1920),
     ):
-        model = Model(policy.load(CHECKOUT / f"{name}.bpf.c", settings=settings), chunks=64, blocks=80)
+        model = ModelMemory(policy.load(CHECKOUT / f"{name}.bpf.c", settings=settings), chunks=64, blocks=80)
         model.run(np.array(PREFETCHED[::step], np.uint64))
         assert (model.counts.faults, model.counts.refused) == (faults, refused), name

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import ProbeError, ProgramError
-from accel_magic.gpu.maps.views import frame
+from accel_magic.gpu.maps.map_access import frame
 from accel_magic.gpu.program.settings import parse
 from accel_magic.policies import policy
-from accel_magic.policies.engine import Model
+from accel_magic.policies.model_engine import ModelMemory
 from tests.support.errors import raises
 
 ACCESS = """
@@ -39,7 +39,7 @@ def loaded(body, kind="HASH"):
 
 def values(body, pages=(0,), kind="HASH"):
     """The map `seen` after accesses to pages of one chunk each."""
-    found = Model(loaded(body, kind), chunks=4, blocks=4)
+    found = ModelMemory(loaded(body, kind), chunks=4, blocks=4)
     found.run([512 * page for page in (*pages, *pages)])
     (seen,) = [frame(content.spec, content.raw, 1) for content in found.maps() if content.spec.name == "seen"]
     return dict(zip(seen["key"].tolist(), seen["value"].tolist(), strict=True))
@@ -69,7 +69,7 @@ SET = Path(__file__).with_name("settings.bpf.c").read_text("utf-8")
     ],
 )
 def test_constants_variables_and_entries_of_maps_can_be_set(settings, expected):
-    model = Model(policy.load(SET, settings=settings), chunks=4, blocks=4)
+    model = ModelMemory(policy.load(SET, settings=settings), chunks=4, blocks=4)
     model.run([0])
     (seen,) = [frame(content.spec, content.raw, 1) for content in model.maps() if content.spec.name == "found"]
     assert [value % 2**64 for value in seen["value"].tolist()] == expected
@@ -202,7 +202,7 @@ int BPF_PROG(prefetch, uvm_page_index_t page, void *tree, void *most, uvm_bpf_pr
 SEC(".struct_ops.link")
 struct gpu_mem_ops probing = { .gpu_page_prefetch = (void *)prefetch };
 """
-    model = Model(policy.load(text), chunks=8, blocks=8)
+    model = ModelMemory(policy.load(text), chunks=8, blocks=8)
     told = model.run([512 * 5, 512 * 3])
     assert told["pages_in"].tolist() == [5, 3]
 

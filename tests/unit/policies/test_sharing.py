@@ -8,7 +8,7 @@ import pytest
 import accel_magic
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.policies import policy, runlist, tenants
-from accel_magic.policies.engine import DEFAULT_INTERLEAVE, DEFAULT_TIMESLICE_US, Model, Task
+from accel_magic.policies.model_engine import DEFAULT_INTERLEAVE, DEFAULT_TIMESLICE_US, ModelMemory, ScheduledTask
 from accel_magic.policies.tenants import Tenant
 from tests.support.errors import raises
 
@@ -111,7 +111,9 @@ def test_jobs_start_and_end_when_they_do_in_another_implementation(seed):
         Tenant(f"t{n}", int(random.integers(1, 80)), int(random.choice([0, 40, 300])), bool(random.integers(2)))
         for n in range(int(random.integers(1, 6)))
     ]
-    tasks = [Task(int(random.integers(1, 60)), int(random.integers(0, 3)), bool(random.random() < 0.9)) for _ in who]
+    tasks = [
+        ScheduledTask(int(random.integers(1, 60)), int(random.integers(0, 3)), bool(random.random() < 0.9)) for _ in who
+    ]
     found = runlist.run(who, tasks, 3000.0, Whole(np.random.default_rng(seed)))
     again = Whole(np.random.default_rng(seed))
     expected = ByMicroseconds(who, tasks, [one.arrivals(3000.0, again) for one in who]).jobs(3000)
@@ -125,7 +127,7 @@ def test_jobs_start_and_end_when_they_do_in_another_implementation(seed):
 def test_tasks_are_preempted_when_they_are_in_another_implementation(seed):
     random = np.random.default_rng(seed)
     who = [Tenant(f"t{n}", int(random.integers(1, 80)), int(random.choice([40, 300, 900]))) for n in range(4)]
-    tasks = [Task(int(random.integers(1, 200)), int(random.integers(0, 3)), admitted=True) for _ in who]
+    tasks = [ScheduledTask(int(random.integers(1, 200)), int(random.integers(0, 3)), admitted=True) for _ in who]
     preempts = {
         (number, after): set(np.flatnonzero(random.random(4) < 0.4).tolist())
         for number in range(4)
@@ -156,13 +158,13 @@ def test_a_runlist_that_would_be_too_long_is_a_typed_error():
 
 
 def test_without_a_policy_tasks_have_the_drivers_default_and_the_policy_sees_names_and_ids():
-    model = Model(None, chunks=1, blocks=1, tenants=2)
-    assert model.task(1, "any") == Task(DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE, admitted=True)
+    model = ModelMemory(None, chunks=1, blocks=1, tenants=2)
+    assert model.task(1, "any") == ScheduledTask(DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE, admitted=True)
     loaded = policy.load("timeslices", settings={"critical.a-name-of-15-by": 1, "critical.b": 1, "critical_us": 77})
-    model = Model(loaded, chunks=1, blocks=1, tenants=3)
-    assert model.task(0, "a-name-of-15-bytes") == Task(77, 2, admitted=True)
-    assert model.task(2, "b") == Task(77, 2, admitted=True)
-    assert model.task(1, "c") == Task(200, 1, admitted=True)
+    model = ModelMemory(loaded, chunks=1, blocks=1, tenants=3)
+    assert model.task(0, "a-name-of-15-bytes") == ScheduledTask(77, 2, admitted=True)
+    assert model.task(2, "b") == ScheduledTask(77, 2, admitted=True)
+    assert model.task(1, "c") == ScheduledTask(200, 1, admitted=True)
 
 
 CONTROL = """
@@ -209,7 +211,7 @@ struct nv_gpu_sched_ops ops = { .on_task_init = (void *)on_init, .on_timeslice_c
     ],
 )
 def test_a_policy_answers_what_a_process_asks_for(asks, settings, expected):
-    model = Model(policy.load(CONTROL, settings=settings), chunks=1, blocks=1, tenants=2)
+    model = ModelMemory(policy.load(CONTROL, settings=settings), chunks=1, blocks=1, tenants=2)
     task = model.task(1, "t", asks)
     assert (task.timeslice_us, task.interleave, task.refused) == expected
     if not settings and asks:
@@ -246,7 +248,7 @@ def test_launches_are_probed_before_or_after_the_job_is_queued(section, expected
     text = PREEMPTS.format(
         section=f"{section}/libcuda.so.1:cuLaunchKernel", argument="void *registers", hook=".on_bind = (void *)on_bind"
     )
-    model = Model(policy.load(text), chunks=1, blocks=1, tenants=2)
+    model = ModelMemory(policy.load(text), chunks=1, blocks=1, tenants=2)
     assert [model.launch(1, after) for after in (False, True)] == expected
 
 
@@ -299,7 +301,7 @@ SEC(".struct_ops.link") struct nv_gpu_sched_ops ops = { .on_bind = (void *)on_bi
 
 
 def test_binding_and_ending_are_told_to_the_policy():
-    model = Model(policy.load(DESTROYED), chunks=1, blocks=1, tenants=4)
+    model = ModelMemory(policy.load(DESTROYED), chunks=1, blocks=1, tenants=4)
     assert [model.task(number, "t").admitted for number in range(4)] == [True, False, True, True]
     for number in (2, 3):
         model.task_end(number)

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from accel_magic.kernel.symbols import functions as stacks
+from accel_magic.kernel.symbols import functions
 from accel_magic.probes import file_functions
 from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
@@ -79,7 +79,7 @@ def test_a_debug_file_is_found_by_the_name_in_the_program(whole, debug_folder, p
     debug.parent.joinpath(moved).mkdir(parents=True, exist_ok=True)
     debug.rename(debug.parent.joinpath(moved) / "named.dbg")
     assert offset(program) == offset(whole)
-    known = stacks.of_file(program)
+    known = functions.of_file(program)
     assert "work" in {known.name(at) for at in range(len(known.starts))}
 
 

@@ -18,15 +18,15 @@ from accel_magic.errors import ProbeError
 from accel_magic.kernel.bcc import own_text
 from accel_magic.probes.elf import UNREADABLE
 from accel_magic.probes.filters import compile_filter
-from accel_magic.probes.plan import Field, Filter, ProbePoint, UsdtArgument
+from accel_magic.probes.plan import Filter, ProbePoint, TracepointField, UsdtArgument
 from tests.support.errors import raises
 
 FIELDS = (
-    Field("flags", "s32", 8, 4),
-    Field("bytes", "u64", 16, 8),
-    Field("comm", "char[16]", 24, 16),
-    Field("dev", "char[4]", 40, 4),
-    Field("path", "string", 44, 4),
+    TracepointField("flags", "s32", 8, 4),
+    TracepointField("bytes", "u64", 16, 8),
+    TracepointField("comm", "char[16]", 24, 16),
+    TracepointField("dev", "char[4]", 40, 4),
+    TracepointField("path", "string", 44, 4),
 )
 EVENT = ProbePoint(0, "t:a:b", "tracepoint", "a", "b", fields=FIELDS)
 ENTRY = ProbePoint(0, "uprobe:c:f", "uprobe", "c", "f")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
-from accel_magic.probes import matching as match
+from accel_magic.probes import matching
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
 from accel_magic.probes.plan import Plan, Scope
@@ -304,13 +304,13 @@ def test_a_kernel_without_kprobes_still_has_tracepoints(root):
 
 @pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_too_many_places_are_rejected(kernel_root, root, compiled, monkeypatch):
-    monkeypatch.setattr(match, "MOST_POINTS", 3)
+    monkeypatch.setattr(matching, "MOST_POINTS", 3)
     with raises("probe.too-many", ProbeError, match="4 places") as caught:
         make_plan(["intel_vpu:ivpu_*"], root=root)
     assert "!SPEC" in caught.value.fix
     many = "".join(f"int f{number}(int x) {{ return x * {number}; }}" for number in range(2001))
     library = compiled(many, "libmany.so", "-shared", "-fPIC")
-    monkeypatch.setattr(match, "MOST_POINTS", 10_000)
+    monkeypatch.setattr(matching, "MOST_POINTS", 10_000)
     with raises("probe.too-many-user", ProbeError, match="2,001 places in programs") as caught:
         make_plan([f"uprobe:{library}:f[0-9]*"])
     assert "microseconds" in caught.value.why

@@ -7,7 +7,7 @@ import pytest
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import tracefs
-from accel_magic.probes.plan import Field
+from accel_magic.probes.plan import TracepointField
 from tests.support.errors import raises
 
 COMMON = """\
@@ -63,7 +63,7 @@ def test_numbers_and_text_become_fields_by_size_and_sign(declaration, size, sign
 )
 def test_other_fields_are_omitted_but_count_for_the_record_end(declaration, size):
     found = tracefs.parse_format(format_text(("int a", 8, 4, True), (declaration, 16, size, False)))
-    assert found.fields == (Field("a", "s32", 8, 4),)
+    assert found.fields == (TracepointField("a", "s32", 8, 4),)
     assert found.record_end == 16 + size
 
 
@@ -74,7 +74,7 @@ def test_fields_beyond_256_bytes_are_omitted():
 
 
 def test_an_event_without_fields_ends_after_the_common_ones():
-    assert tracefs.parse_format(format_text(id_=7)) == tracefs.Format(7, (), 8)
+    assert tracefs.parse_format(format_text(id_=7)) == tracefs.EventFormat(7, (), 8)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_system_call_arguments_are_read_by_their_c_type():
     )
     found = tracefs.parse_format(text, syscall=True)
     assert found.fields == (
-        Field("__syscall_nr", "s32", 8, 4),
-        Field("dfd", "s32", 16, 4),
-        Field("fd", "u64", 24, 8),
-        Field("filename", "u64", 32, 8),
+        TracepointField("__syscall_nr", "s32", 8, 4),
+        TracepointField("dfd", "s32", 16, 4),
+        TracepointField("fd", "u64", 24, 8),
+        TracepointField("filename", "u64", 32, 8),
     )
     assert found.record_end == 40  # programs do not see the strings that newer kernels append
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from accel_magic.ptx.entries import Parameter, architecture, entries, variables
+from accel_magic.ptx.entries import EntryParameter, architecture, entries, variables
 
 MODULE = """
 .version 7.0
@@ -24,7 +24,7 @@ MODULE = """
 
 def test_entries_are_found_with_their_parameters():
     assert entries(MODULE) == {
-        "first": (Parameter("u", 8), Parameter("f", 4), Parameter("b", 24, array=True)),
+        "first": (EntryParameter("u", 8), EntryParameter("f", 4), EntryParameter("b", 24, array=True)),
         "_Z6secondv": (),
         "third": (),
     }

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.inject import parse, write
-from accel_magic.ptx.model import (
+from accel_magic.ptx.parser import prototype
+from accel_magic.ptx.ptx_model import (
     Address,
     Declaration,
     Directive,
@@ -30,7 +31,6 @@ from accel_magic.ptx.model import (
     parse_operands,
     walk,
 )
-from accel_magic.ptx.parser import prototype
 from tests.support.errors import raises
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"

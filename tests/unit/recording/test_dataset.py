@@ -22,11 +22,11 @@ import pytest
 import accel_magic
 from accel_magic import directories, free_memory
 from accel_magic.errors import AccelMagicError, RecordingError, ResultError
-from accel_magic.recording import dataset, files
-from accel_magic.recording.decode import decode
-from accel_magic.recording.writer.process import Parts
+from accel_magic.recording import dataset, result_files
+from accel_magic.recording.record_decoder import decode
+from accel_magic.recording.writer.writer_process import PartEncoder
 from accel_magic.results import queries
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from tests.support import synthetic
 from tests.support.errors import raises
 
@@ -71,7 +71,7 @@ def made(folder, pieces, *, state="ended", limit=None):
     nothing = [ring[:0] for ring in synthetic.as_bytes(whole)]
     columns = dataset.nullable(decode(synthetic.LAYOUT, nothing, 0, all_columns=True))
     directory = dataset.make(folder, replace(recording, load_events=lambda: columns, duration_ns=0))
-    parts = Parts(directory, synthetic.LAYOUT, limit)
+    parts = PartEncoder(directory, synthetic.LAYOUT, limit)
     for rings in pieces:
         parts.add(synthetic.as_bytes(rings), synthetic.START_NS)
     last = int(max(ring["time"].max() for ring in whole)) - synthetic.START_NS + 1
@@ -575,7 +575,7 @@ def test_where_a_dataset_can_be_made_is_checked_before(tmp_path, folder):
     for path in (tmp_path / "file", tmp_path / "file" / "set"):
         with raises("dataset.not-a-folder", RecordingError):
             dataset.check(path)
-    assert [files.names_folder(path) for path in ("a.parquet", "a.PARQUET", "a", "a.parquet/", "b.c")] == [
+    assert [result_files.names_folder(path) for path in ("a.parquet", "a.PARQUET", "a", "a.parquet/", "b.c")] == [
         False,
         False,
         True,

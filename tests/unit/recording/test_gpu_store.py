@@ -10,15 +10,14 @@ import pytest
 
 import accel_magic
 from accel_magic.api.gpu_recording import frame_of
-from accel_magic.devices.device import Clock
+from accel_magic.devices.device import DeviceClock
 from accel_magic.errors import RecordingError
-from accel_magic.gpu.maps.content import MapContent
+from accel_magic.gpu.maps.map_content import MapContent
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.gpu.program.model import MapSpec
-from accel_magic.kernel.records.c_layout import CLayout, Field
-from accel_magic.recording import container
-from accel_magic.recording import gpu_store as store
-from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+from accel_magic.gpu.program.object_model import MapSpec
+from accel_magic.kernel.records.c_layout import CField, CLayout
+from accel_magic.recording import container, gpu_store
+from accel_magic.recording.gpu_data import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 from tests.support.errors import raises
 
 
@@ -28,13 +27,13 @@ def row(columns, **values):
 
 
 def layout(*names):
-    found = tuple(Field(name, "integer", "u8", 8 * place, 8) for place, name in enumerate(names))
+    found = tuple(CField(name, "integer", "u8", 8 * place, 8) for place, name in enumerate(names))
     return CLayout(found, 8 * len(names))
 
 
 @pytest.fixture
 def recording():
-    key = CLayout((Field("key", "integer", "u4", 0, 4),), 4)
+    key = CLayout((CField("key", "integer", "u4", 0, 4),), 4)
     spec = MapSpec("kernels", MapType.GPU_ARRAY, 4, 16, 96, key=key, value=layout("warps", "idle"))
     data = MapSpec(".data", MapType.GPU_ARRAY, 4, 8, 1, initial=bytes(range(8)))
     counts = np.zeros((96, 2), "<u8")  # 32 entries for each kernel
@@ -66,7 +65,7 @@ def recording():
 
 
 def test_a_saved_recording_is_read_back(recording, tmp_path):
-    read = store.load(store.save(recording, tmp_path / "t.parquet"))
+    read = gpu_store.load(gpu_store.save(recording, tmp_path / "t.parquet"))
 
     for field in fields(GpuRecording):
         ours, theirs = getattr(recording, field.name), getattr(read, field.name)
@@ -81,7 +80,7 @@ def test_a_saved_recording_is_read_back(recording, tmp_path):
 
 
 def test_open_returns_a_result_with_the_maps_as_data_frames(recording, tmp_path):
-    result = accel_magic.open(store.save(recording, tmp_path / "t.parquet"))
+    result = accel_magic.open(gpu_store.save(recording, tmp_path / "t.parquet"))
 
     assert isinstance(result, accel_magic.GpuResult)
     assert result.maps["kernels"].query("warps > 0").values.tolist() == [[3, 1, 0], [64, 4, 20], [70, 3, 4]]
@@ -93,7 +92,7 @@ def test_maps_with_the_same_name_are_prefixed_with_their_source(recording, tmp_p
     first = recording.maps[0]
     both = replace(recording, maps=(first, replace(first, source="mine.bpf.c")))
 
-    result = accel_magic.open(store.save(both, tmp_path / "t.parquet"))
+    result = accel_magic.open(gpu_store.save(both, tmp_path / "t.parquet"))
 
     assert result.maps.keys() == {"kernelcount.kernels", "mine.bpf.c.kernels"}
 
@@ -101,8 +100,8 @@ def test_maps_with_the_same_name_are_prefixed_with_their_source(recording, tmp_p
 def test_older_recordings_have_no_thread_ids(recording, tmp_path, monkeypatch):
     older = {name: kind for name, kind in LAUNCHES.items() if name != "tid"}
     with monkeypatch.context() as patch:
-        patch.setattr(store, "VERSION", 1)
-        path = store.save(replace(recording, launches=recording.launches[list(older)]), tmp_path / "old.parquet")
+        patch.setattr(gpu_store, "VERSION", 1)
+        path = gpu_store.save(replace(recording, launches=recording.launches[list(older)]), tmp_path / "old.parquet")
 
     launches = accel_magic.open(path).launches
 
@@ -112,7 +111,7 @@ def test_older_recordings_have_no_thread_ids(recording, tmp_path, monkeypatch):
 
 
 def test_a_replayed_recording_is_a_gpu_result(recording, tmp_path):
-    path = store.save(recording, tmp_path / "t.parquet")
+    path = gpu_store.save(recording, tmp_path / "t.parquet")
 
     result = accel_magic.replay(path, speed=10)
 
@@ -126,9 +125,9 @@ def test_a_replayed_recording_is_a_gpu_result(recording, tmp_path):
 def changed(path, target, edit):
     """Write the same file with a changed description."""
     table = pq.read_table(path)
-    description = json.loads(table.schema.metadata[store.KIND.key])
+    description = json.loads(table.schema.metadata[gpu_store.KIND.key])
     edit(description)
-    return container.write(table, target, store.KIND, json.dumps(description).encode())
+    return container.write(table, target, gpu_store.KIND, json.dumps(description).encode())
 
 
 @pytest.mark.parametrize(
@@ -145,14 +144,14 @@ def changed(path, target, edit):
     ],
 )
 def test_an_inconsistent_file_is_rejected(recording, tmp_path, edit):
-    damaged = changed(store.save(recording, tmp_path / "t.parquet"), tmp_path / "damaged.parquet", edit)
+    damaged = changed(gpu_store.save(recording, tmp_path / "t.parquet"), tmp_path / "damaged.parquet", edit)
 
     with raises("recording.damaged", RecordingError):
         accel_magic.open(damaged)
 
 
 def test_a_changed_description_is_detected(recording, tmp_path):
-    path = store.save(recording, tmp_path / "t.parquet")
+    path = gpu_store.save(recording, tmp_path / "t.parquet")
     data = path.read_bytes()
     assert data.count(b'"threads": 1024') == 1
     path.write_bytes(data.replace(b'"threads": 1024', b'"threads": 1025'))
@@ -163,33 +162,33 @@ def test_a_changed_description_is_detected(recording, tmp_path):
 
 
 def test_a_file_of_a_later_version_is_rejected(recording, tmp_path):
-    path = store.save(recording, tmp_path / "t.parquet")
-    newer = changed(path, tmp_path / "n.parquet", lambda description: description.update(version=store.VERSION + 1))
+    path = gpu_store.save(recording, tmp_path / "t.parquet")
+    newer = changed(path, tmp_path / "n.parquet", lambda description: description.update(version=gpu_store.VERSION + 1))
 
     with raises("recording.newer", RecordingError):
         accel_magic.open(newer)
 
 
 def test_the_clock_is_kept_and_without_one_the_device_uses_the_hosts_time(recording, tmp_path):
-    clock = Clock(1 << 60, -5, 1 - 2**-40, 1234)
-    path = store.save(replace(recording, clock=clock), tmp_path / "t.parquet")
+    clock = DeviceClock(1 << 60, -5, 1 - 2**-40, 1234)
+    path = gpu_store.save(replace(recording, clock=clock), tmp_path / "t.parquet")
     older = changed(path, tmp_path / "old.parquet", lambda description: description.pop("clock"))
 
-    assert store.load(path).clock == clock
-    assert store.load(older).clock == Clock()
+    assert gpu_store.load(path).clock == clock
+    assert gpu_store.load(older).clock == DeviceClock()
 
 
 @pytest.mark.parametrize("clock", [None, {"rate": "fast"}, {"error_ns": []}])
 def test_an_invalid_clock_is_rejected(recording, tmp_path, clock):
-    path = store.save(recording, tmp_path / "t.parquet")
+    path = gpu_store.save(recording, tmp_path / "t.parquet")
     damaged = changed(path, tmp_path / "d.parquet", lambda description: description.update(clock=clock))
 
     with raises("recording.damaged", RecordingError):
-        store.load(damaged)
+        gpu_store.load(damaged)
 
 
 def test_a_truncated_file_is_rejected(recording, tmp_path):
-    path = store.save(recording, tmp_path / "t.parquet")
+    path = gpu_store.save(recording, tmp_path / "t.parquet")
     short = tmp_path / "short.parquet"
     short.write_bytes(path.read_bytes()[:-100])
 
@@ -199,8 +198,8 @@ def test_a_truncated_file_is_rejected(recording, tmp_path):
 
 def test_missing_files_and_other_parquet_files_are_not_reported_as_damaged(tmp_path):
     with raises("recording.not-found", RecordingError):
-        store.load(tmp_path / "nowhere.parquet")
+        gpu_store.load(tmp_path / "nowhere.parquet")
     other = tmp_path / "other.parquet"
     pd.DataFrame({"a": [1]}).to_parquet(other)
     with raises("recording.unknown-format", RecordingError, match="%%ktrace --replay"):
-        store.load(other)
+        gpu_store.load(other)

@@ -10,37 +10,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.kernel.stacks import table as stacks
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording import layout, store
-from accel_magic.recording.recording import Column, Events
-from accel_magic.results.trace import TraceResult
+from accel_magic.kernel.stacks import stack_table
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording import recording_store, stored_layout
+from accel_magic.recording.recording import EventColumn, Events
+from accel_magic.results.trace_result import TraceResult
 
 frames = st.builds(
     Frame,
     st.text(max_size=5),
-    st.sampled_from([Kind.PYTHON, Kind.NATIVE, Kind.KERNEL]),
+    st.sampled_from([FrameKind.PYTHON, FrameKind.NATIVE, FrameKind.KERNEL]),
     st.text(max_size=3),
     st.integers(0, 9),
 )
 tables = st.dictionaries(
     st.integers(1, 2**64 - 1), st.tuples(st.integers(0, 2), st.lists(frames, max_size=4)), max_size=6
 ).map(
-    lambda rows: stacks.table(
+    lambda rows: stack_table.table(
         np.array(list(rows), np.uint64),
         np.array([kind for kind, _ in rows.values()], np.uint8),
         [s for _, s in rows.values()],
     )
 )
-TABLE = stacks.table(
+TABLE = stack_table.table(
     np.array([3, 2**64 - 1], np.uint64),
-    np.array([stacks.PYTHON, stacks.KERNEL], np.uint8),
-    [(Frame("f", Kind.PYTHON, "cell.py", 3), Frame("g", Kind.PYTHON, "cell.py", 9)), (Frame("schedule", Kind.KERNEL),)],
+    np.array([stack_table.PYTHON, stack_table.KERNEL], np.uint8),
+    [
+        (Frame("f", FrameKind.PYTHON, "cell.py", 3), Frame("g", FrameKind.PYTHON, "cell.py", 9)),
+        (Frame("schedule", FrameKind.KERNEL),),
+    ],
 )
 
 
 def assert_same(one, other):
-    for entry in fields(stacks.StackTable):
+    for entry in fields(stack_table.StackTable):
         left, right = getattr(one, entry.name), getattr(other, entry.name)
         if isinstance(left, np.ndarray):
             assert left.dtype == right.dtype
@@ -52,20 +55,20 @@ def assert_same(one, other):
 
 @given(tables)
 def test_any_stacks_are_read_back_unchanged(traced, table):
-    recording, _ = layout.decode(layout.encode(replace(traced, stacks=table), (), 4))
+    recording, _ = stored_layout.decode(stored_layout.encode(replace(traced, stacks=table), (), 4))
     assert_same(recording.stacks, table)
 
 
 @pytest.fixture
 def stacked(traced):
     """The recording of three points, with stacks for its events."""
-    keys = Column(np.array([3, 3, 0, 5], np.uint64))
+    keys = EventColumn(np.array([3, 3, 0, 5], np.uint64))
     columns = {**traced.events.columns, "python_stack": keys}
     return replace(traced, stacks=TABLE, load_events=lambda: Events(columns))
 
 
 def test_a_saved_result_keeps_its_stacks(stacked, tmp_path):
-    loaded = TraceResult(store.load(store.save(stacked, tmp_path / "t.parquet")))
+    loaded = TraceResult(recording_store.load(recording_store.save(stacked, tmp_path / "t.parquet")))
     original = TraceResult(stacked)
 
     assert loaded.events["stack"].tolist() == original.events["stack"].tolist()
@@ -75,7 +78,7 @@ def test_a_saved_result_keeps_its_stacks(stacked, tmp_path):
 
 
 def test_a_recording_without_stacks_is_read_back_without(traced):
-    recording, _ = layout.decode(layout.encode(traced, (), 4))
+    recording, _ = stored_layout.decode(stored_layout.encode(traced, (), 4))
     assert recording.stacks is None
 
 
@@ -112,10 +115,10 @@ def packed(values, type_):
     ids=str,
 )
 def test_inconsistent_stacks_are_rejected(traced, change):
-    text = layout.encode(replace(traced, stacks=TABLE), (), 4)
-    layout.decode(forged(text, lambda _: None))
+    text = stored_layout.encode(replace(traced, stacks=TABLE), (), 4)
+    stored_layout.decode(forged(text, lambda _: None))
     with pytest.raises(ValueError):  # noqa: PT011 - the message is internal
-        layout.decode(forged(text, lambda stored: stored.update(change)))
+        stored_layout.decode(forged(text, lambda stored: stored.update(change)))
 
 
 def test_an_exported_event_has_its_stack_as_one_argument(stacked, tmp_path):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import ProbeError, TraceStateError
-from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.kernel.stacks.frames import FrameKind
 from accel_magic.recording import thread_sampler
-from accel_magic.recording.profile import State
+from accel_magic.recording.profile import ThreadState
 from accel_magic.recording.thread_sampler import ThreadSampler
 from tests.support.errors import raises
 
@@ -65,18 +65,18 @@ def test_each_threads_running_and_waiting_time_is_exact_and_attributed_to_its_pl
     ((tid, cpu),) = clocks.items()
     samples = profile.samples
     ours = samples.tid == tid
-    ran = int(samples.weight[ours & (samples.state == State.CPU)].sum())
-    waited = int(samples.weight[ours & (samples.state == State.OFF_CPU)].sum())
+    ran = int(samples.weight[ours & (samples.state == ThreadState.CPU)].sum())
+    waited = int(samples.weight[ours & (samples.state == ThreadState.OFF_CPU)].sum())
     assert ran == pytest.approx(cpu, abs=10e6)
     assert ran + waited >= 700e6  # it ran for 0.6 s and slept for 0.15 s at least
     sums = [int(samples.weight[samples.tid == each].sum()) for each in set(samples.tid.tolist())]
     assert max(sums) <= profile.duration_ns + 50e6  # time before the start is excluded
-    assert weight_of(profile, "heavy", State.CPU) > weight_of(profile, "light", State.CPU) > 0
-    assert weight_of(profile, "asleep", State.OFF_CPU) > 75e6
+    assert weight_of(profile, "heavy", ThreadState.CPU) > weight_of(profile, "light", ThreadState.CPU) > 0
+    assert weight_of(profile, "asleep", ThreadState.OFF_CPU) > 75e6
     roots = {profile.path(node)[0] for node in set(samples.stack[ours].tolist())}
-    assert [(root.name, root.kind) for root in roots] == [(f"worker ({tid})", Kind.THREAD)]
-    leaves = {profile.path(node)[-1] for node in set(samples.stack[samples.state == State.OFF_CPU].tolist())}
-    assert {(leaf.name, leaf.kind) for leaf in leaves} == {("waiting", Kind.WAIT)}
+    assert [(root.name, root.kind) for root in roots] == [(f"worker ({tid})", FrameKind.THREAD)]
+    leaves = {profile.path(node)[-1] for node in set(samples.stack[samples.state == ThreadState.OFF_CPU].tolist())}
+    assert {(leaf.name, leaf.kind) for leaf in leaves} == {("waiting", FrameKind.WAIT)}
 
 
 def test_new_threads_are_sampled_and_excluded_threads_are_not():
@@ -103,7 +103,7 @@ def test_new_threads_are_sampled_and_excluded_threads_are_not():
     assert hidden.native_id not in seen
     assert int((profile.samples.tid == idle.native_id).sum()) < 10  # one wait, however many looks
     assert not [frame for frame in profile.frames if frame.module == thread_sampler.__file__]
-    of_new = profile.samples.take((profile.samples.tid == tids[0]) & (profile.samples.state == State.CPU))
+    of_new = profile.samples.take((profile.samples.tid == tids[0]) & (profile.samples.state == ThreadState.CPU))
     assert 50e6 <= int(of_new.weight.sum()) < 70e6
 
 

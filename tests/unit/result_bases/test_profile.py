@@ -9,7 +9,7 @@ from hypothesis import given
 
 import accel_magic
 from accel_magic.errors import ResultError
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
@@ -65,7 +65,7 @@ def test_an_empty_profile_has_empty_tables(build):
 
 
 def test_unknown_times_and_threads_are_missing(build):
-    samples = ProfileResult(build([((Frame("f", Kind.NATIVE),), 1)])).samples
+    samples = ProfileResult(build([((Frame("f", FrameKind.NATIVE),), 1)])).samples
 
     assert samples.loc[0, "time_ns"] is pd.NA
     assert samples.loc[0, "tid"] is pd.NA
@@ -95,7 +95,7 @@ def test_each_sample_counts_once_in_the_total_of_a_frame(any_profile):
 
         found = {
             Frame(
-                row["name"], Kind[row["kind"].upper()], row["module"], 0 if pd.isna(row["line"]) else row["line"]
+                row["name"], FrameKind[row["kind"].upper()], row["module"], 0 if pd.isna(row["line"]) else row["line"]
             ): row
             for row in ProfileResult(profile).frames.to_dict("records")
         }

@@ -5,16 +5,16 @@ import pytest
 
 import accel_magic
 from accel_magic.gpu.adapters import nvrtc
-from accel_magic.gpu.program.model import MapSpec
+from accel_magic.gpu.program.object_model import MapSpec
 from accel_magic.kernel.bcc.compiler import ProgramMap
-from accel_magic.kernel.load.maps import ARRAY, HASH, PERCPU_ARRAY, RINGBUF, MapContent
-from accel_magic.policies.attached import DriverRun, MapState
+from accel_magic.kernel.load.bpf_maps import ARRAY, HASH, PERCPU_ARRAY, RINGBUF, MapElements
+from accel_magic.policies.driver_engine import DriverRun, MapState
 from accel_magic.recording.profile import Lost
-from accel_magic.recording.program import ProgramRecording
+from accel_magic.recording.program_data import ProgramRecording
 from accel_magic.result_bases.profile import ProfileResult
-from accel_magic.results.driver import DriverResult
-from accel_magic.results.flame import SampledResult
-from accel_magic.results.program import ProgramResult
+from accel_magic.results.driver_result import DriverResult
+from accel_magic.results.flame_result import SampledResult
+from accel_magic.results.program_result import ProgramResult
 from tests.support.paths import ROOT
 from tests.support.profiles import phases
 
@@ -65,7 +65,7 @@ def program(*rings):
             started="2026-01-02T03:04:05+00:00",
             places=(),
             duration_ns=1_000_000_000,
-            maps=((described, MapContent(keys, values)),),
+            maps=((described, MapElements(keys, values)),),
             rings=tuple(
                 (ProgramMap(name, RINGBUF, -1, 4096, 0, 0, "", "", fields), data) for name, fields, data in rings
             ),
@@ -87,7 +87,7 @@ def driver(outcome="ok"):
     def state(spec, *rows):
         keys = np.array([key for key, _ in rows], f"<u{spec.key_size}").view(np.uint8).reshape(len(rows), -1)
         values = np.array([value for _, value in rows], "<u8").view(np.uint8)
-        return MapState(spec, MapContent(keys, values.reshape(len(rows), -1, 8)))
+        return MapState(spec, MapElements(keys, values.reshape(len(rows), -1, 8)))
 
     run = DriverRun(
         policy="mine",

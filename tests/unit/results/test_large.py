@@ -9,7 +9,7 @@ from pandas.testing import assert_frame_equal
 import accel_magic
 from accel_magic.errors import ResultError
 from accel_magic.recording import dataset
-from accel_magic.recording.recording import Column, Events, Samples
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
@@ -26,8 +26,8 @@ def with_more(recording, point):
         last = {"time_ns": recording.duration_ns - 1, "point": point.id}.get(name, 0)
         values = np.concatenate([column.values, np.full(MORE, last, column.values.dtype)])
         valid = None if always else np.concatenate([there, np.zeros(MORE, np.bool_)])
-        columns[name] = Column(values, valid, column.categories)
-    samples = Samples(recording.samples.times_ns, np.pad(recording.samples.hits, ((0, 0), (0, 1))))
+        columns[name] = EventColumn(values, valid, column.categories)
+    samples = CounterSamples(recording.samples.times_ns, np.pad(recording.samples.hits, ((0, 0), (0, 1))))
     counts = {name: np.append(getattr(recording, name), np.uint64(0)) for name in ("lost", "unpaired", "totals")}
     return replace(
         recording,

@@ -14,8 +14,8 @@ import pytest
 from accel_magic.banners import Replayed
 from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import Plan
-from accel_magic.recording.recording import Column, Events, Histograms, Samples
-from accel_magic.results.trace import TraceResult
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms
+from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 
 
@@ -38,8 +38,8 @@ def with_columns(recording, **columns):
 def with_rows(recording, rows, **columns):
     """A recording with `rows` equal events of the first point, except for the given columns."""
     whole = {"time_ns": "int64", "point": "uint16", "pid": "int32", "tid": "int32", "cpu": "int16"}
-    data = {name: Column(np.zeros(rows, dtype)) for name, dtype in whole.items()}
-    data["comm"] = Column(np.zeros(rows, np.int32), categories=("work",))
+    data = {name: EventColumn(np.zeros(rows, dtype)) for name, dtype in whole.items()}
+    data["comm"] = EventColumn(np.zeros(rows, np.int32), categories=("work",))
     return replace(recording, event_count=rows, load_events=lambda: Events({**data, **columns}))
 
 
@@ -101,13 +101,13 @@ def test_threads_and_processes_are_named(traced, tmp_path):
 
 
 def test_a_thread_has_its_last_name(traced, tmp_path):
-    comm = Column(np.array([0, 0, 2, -1], np.int32), categories=("before", "x", "after"))
+    comm = EventColumn(np.array([0, 0, 2, -1], np.int32), categories=("before", "x", "after"))
     named = of_phase(exported(with_columns(traced, comm=comm), tmp_path), "M")
     assert {"name": "thread_name", "ph": "M", "pid": 77, "tid": 77, "args": {"name": "after"}} in named
 
 
 def test_idle_tasks_get_a_track_for_each_cpu(traced, tmp_path):
-    recording = with_rows(traced, 3, cpu=Column(np.array([0, 5, 5], np.int16)))
+    recording = with_rows(traced, 3, cpu=EventColumn(np.array([0, 5, 5], np.int16)))
     trace = exported(recording, tmp_path)
     assert [(event["pid"], event["tid"]) for event in of_phase(trace, "i")] == [(0, 0), (0, 5), (0, 5)]
     named = [(e["pid"], e["tid"]) for e in of_phase(trace, "M") if e["name"] == "thread_name"]
@@ -131,7 +131,7 @@ def test_points_of_one_probe_share_a_counter(traced, tmp_path):
     points = tuple(replace(point, probe="kprobe:drm_*") for point in traced.plan.points)
     hits = np.array([[0, 0, 0], [10, 20, 70]], np.uint64)
     recording = replace(
-        traced, plan=replace(traced.plan, points=points), samples=Samples(np.array([0, 500_000_000]), hits)
+        traced, plan=replace(traced.plan, points=points), samples=CounterSamples(np.array([0, 500_000_000]), hits)
     )
     counters = of_phase(exported(recording, tmp_path), "C")
     assert [(entry["name"], float(entry["args"]["hits/s"])) for entry in counters] == [
@@ -141,7 +141,7 @@ def test_points_of_one_probe_share_a_counter(traced, tmp_path):
 
 
 def test_two_samples_at_the_same_time_cause_no_division_by_zero(traced, tmp_path):
-    samples = Samples(np.array([0, 0, 10**9, 10**9]), np.array([[0] * 3, [0] * 3, [5] * 3, [5] * 3], np.uint64))
+    samples = CounterSamples(np.array([0, 0, 10**9, 10**9]), np.array([[0] * 3, [0] * 3, [5] * 3, [5] * 3], np.uint64))
     counters = of_phase(exported(replace(traced, samples=samples), tmp_path), "C")
     assert [float(entry["args"]["hits/s"]) for entry in counters] == [5, 0] * 3
 
@@ -159,7 +159,7 @@ def test_a_playback_is_marked_in_the_metadata(traced, tmp_path):
 
 def test_times_keep_their_nanoseconds(traced, tmp_path):
     times = np.array([0, 1, 999, 1000, 10**18 + 7, -1, -1500], np.int64)
-    events = of_phase(exported(with_rows(traced, len(times), time_ns=Column(times)), tmp_path), "i")
+    events = of_phase(exported(with_rows(traced, len(times), time_ns=EventColumn(times)), tmp_path), "i")
     assert [int(event["ts"] * 1000) for event in events] == times.tolist()
 
 
@@ -167,18 +167,18 @@ def test_times_keep_their_nanoseconds(traced, tmp_path):
 @pytest.mark.parametrize("rows", [1, 65_535, 65_536, 65_537, 140_000])
 def test_every_event_is_written_once_whatever_their_number(traced, tmp_path, rows):
     times = np.arange(rows, dtype=np.int64) * 7
-    events = of_phase(exported(with_rows(traced, rows, time_ns=Column(times)), tmp_path), "i")
+    events = of_phase(exported(with_rows(traced, rows, time_ns=EventColumn(times)), tmp_path), "i")
     assert [int(event["ts"] * 1000) for event in events] == times.tolist()
 
 
 def test_values_of_all_types_are_json(traced, tmp_path):
     columns = {
-        "fraction": Column(np.array([1.5, np.nan, np.inf, -0.25])),
-        "small": Column(np.array([1e-30, 1e30, 0, 3], np.float32)),
-        "yes": Column(np.array([True, False, True, False])),
-        "signed": Column(np.array([-(2**63), 2**63 - 1, 0, -1])),
-        'na"me\n': Column(np.array([0, 1, -1, 2], np.int8), categories=("", 'a "\\/\n\x01', "ü\ud800")),
-        "text": Column(np.array([0, 0, 0, 0], np.uint8), np.array([True, False, True, False]), ("x",)),
+        "fraction": EventColumn(np.array([1.5, np.nan, np.inf, -0.25])),
+        "small": EventColumn(np.array([1e-30, 1e30, 0, 3], np.float32)),
+        "yes": EventColumn(np.array([True, False, True, False])),
+        "signed": EventColumn(np.array([-(2**63), 2**63 - 1, 0, -1])),
+        'na"me\n': EventColumn(np.array([0, 1, -1, 2], np.int8), categories=("", 'a "\\/\n\x01', "ü\ud800")),
+        "text": EventColumn(np.array([0, 0, 0, 0], np.uint8), np.array([True, False, True, False]), ("x",)),
     }
     events = of_phase(exported(with_columns(traced, **columns), tmp_path), "X", "i")
     for event in events:
@@ -219,14 +219,16 @@ def test_an_empty_trace_is_valid(traced, tmp_path):
         plan=Plan(()),
         hits=none,
         histograms=Histograms(np.zeros((0, 640), np.uint64), none, none),
-        samples=Samples(np.zeros(0, np.int64), np.zeros((0, 0), np.uint64)),
+        samples=CounterSamples(np.zeros(0, np.int64), np.zeros((0, 0), np.uint64)),
     )
     assert exported(recording, tmp_path)["traceEvents"] == []
 
 
 def test_events_without_names_and_samples_are_valid(traced, tmp_path):
-    comm = Column(np.full(2, -1, np.int32), categories=())
-    recording = replace(with_rows(traced, 2, comm=comm), samples=Samples(np.zeros(1, np.int64), np.zeros((1, 3), "u8")))
+    comm = EventColumn(np.full(2, -1, np.int32), categories=())
+    recording = replace(
+        with_rows(traced, 2, comm=comm), samples=CounterSamples(np.zeros(1, np.int64), np.zeros((1, 3), "u8"))
+    )
     assert [entry["ph"] for entry in exported(recording, tmp_path)["traceEvents"]] == ["i", "i"]
 
 
@@ -237,9 +239,9 @@ def test_a_million_events_take_little_memory(traced, tmp_path):
     recording = with_rows(
         traced,
         rows,
-        time_ns=Column(np.arange(rows, dtype=np.int64) * 1_234),
-        duration_ns=Column(generator.integers(0, 10**6, rows), generator.random(rows) < 0.5),
-        size=Column(generator.integers(0, 2**63, rows).astype(np.uint64), generator.random(rows) < 0.5),
+        time_ns=EventColumn(np.arange(rows, dtype=np.int64) * 1_234),
+        duration_ns=EventColumn(generator.integers(0, 10**6, rows), generator.random(rows) < 0.5),
+        size=EventColumn(generator.integers(0, 2**63, rows).astype(np.uint64), generator.random(rows) < 0.5),
     )
     pool = pa.default_memory_pool()
     arrow_before = pool.max_memory()

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_magic.cluster.clock import Line
+from accel_magic.cluster.clock import ClockLine
 from accel_magic.cluster.node import Node
 from accel_magic.errors import MachineError, RecordingError, ResultError
 from accel_magic.recording import dataset
-from accel_magic.recording.decode import decode
-from accel_magic.recording.recording import Column, Events
-from accel_magic.results.cluster import ClusterResult, NodeTrace
+from accel_magic.recording.record_decoder import decode
+from accel_magic.recording.recording import EventColumn, Events
+from accel_magic.results.cluster_result import ClusterResult, NodeTrace
 from tests.support import synthetic
 from tests.support.errors import raises
 
@@ -24,7 +24,7 @@ OFFSETS, DRIFTS = (0, 3_600_000_000_000, 10**15), (0.0, 40e-6, -7e-6)
 
 def line(offset, drift):
     start = synthetic.START_NS + offset
-    return Line(-offset, drift, start, start + 10**10, 1000, 1e-9, 256, "exchanges at start and end")
+    return ClockLine(-offset, drift, start, start + 10**10, 1000, 1e-9, 256, "exchanges at start and end")
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_node_with_times_that_no_clock_shows_is_named_and_the_others_are_kept(
 def test_events_with_times_that_no_clock_shows_are_a_typed_error(nodes):
     *others, liar = nodes.parts
     columns = dict(liar.recording.events.columns)
-    columns["time_ns"] = Column(columns["time_ns"].values + (1 << 62))
+    columns["time_ns"] = EventColumn(columns["time_ns"].values + (1 << 62))
     lying = replace(liar.recording, load_events=lambda: Events(columns))
     result = ClusterResult([*others, replace(liar, recording=lying)])
 

@@ -13,7 +13,7 @@ from accel_magic.analysis.by_stack import STACKS
 from accel_magic.analysis.waits import WAITS
 from accel_magic.errors import ResultError
 from accel_magic.result_bases.base import WORDS, Result
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 from tests.unit.results.conftest import program
 
@@ -173,7 +173,7 @@ def test_records_of_all_rings_are_in_one_data_frame_with_exact_numbers():
 
 def test_a_replayed_gpu_trace_is_marked_in_the_perfetto_export(gpu, tmp_path):
     from accel_magic.banners import Replayed
-    from accel_magic.results.gpu import GpuResult
+    from accel_magic.results.gpu_result import GpuResult
 
     played = GpuResult(replace(gpu.recording, replayed=Replayed("x", "a GPU")))
 

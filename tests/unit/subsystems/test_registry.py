@@ -17,28 +17,28 @@ import accel_magic
 from accel_magic import subsystems
 from accel_magic.api import doctor, options
 from accel_magic.api.flame_options import FlameOptions
-from accel_magic.api.observing import observe
-from accel_magic.broker import policy
+from accel_magic.api.observations import observe
+from accel_magic.broker import broker_policy
 from accel_magic.checks import Check
 from accel_magic.cluster.clock import same_machine
 from accel_magic.cluster.node import Node
 from accel_magic.errors import ProbeError, RecordingError
 from accel_magic.findings import Evidence, Rule
-from accel_magic.formats.recognise import Format
-from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.formats.recognise import FileFormat
+from accel_magic.kernel.stacks.frames import FrameKind
 from accel_magic.probes import completion, grammar, presets
 from accel_magic.probes.matching import make_plan
 from accel_magic.probes.presets import Preset, PresetProbe
-from accel_magic.recording.live import LiveSample
+from accel_magic.recording.live_samples import LiveSample
 from accel_magic.recording.observation import Observation, ObservedTable
-from accel_magic.recording.profile import ProfileBuilder, State
-from accel_magic.recording.profile_store import Stored
+from accel_magic.recording.profile import ProfileBuilder, ThreadState
+from accel_magic.recording.profile_store import StoredProfile
 from accel_magic.result_bases.profile import ProfileResult
-from accel_magic.results.cluster import ClusterResult, NodeTrace
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.cluster_result import ClusterResult, NodeTrace
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.subsystem import Companion, Driver, Subsystem
-from accel_magic.views.live.counters import Item
-from accel_magic.views.live.trace import LiveHistory, render
+from accel_magic.views.live.device_counters import LiveNumber
+from accel_magic.views.live.trace_row import LiveHistory, render
 from tests.support.errors import raises
 
 OWN = ["npu", "openvino", "drm", "steps", "iaprof", "host_api"]
@@ -71,7 +71,7 @@ class KettleItems:
         self.hits = int(sample.hits.sum())
 
     def items(self, _):
-        return (Item("boils", str(self.hits), "boils so far"),)
+        return (LiveNumber("boils", str(self.hits), "boils so far"),)
 
 
 def tracks(recording, tables):
@@ -110,14 +110,14 @@ class Temperatures(ProfileResult):
 
     def __init__(self, degrees, value=None, banners=()):
         builder = ProfileBuilder()
-        node = builder.node(builder.frame("water", Kind.OTHER))
+        node = builder.node(builder.frame("water", FrameKind.OTHER))
         for degree in degrees:
-            builder.add(node, int(degree), state=State.ACCELERATOR)
+            builder.add(node, int(degree), state=ThreadState.ACCELERATOR)
         super().__init__(replace(builder.build(unit="samples", origin="kettle"), banners=banners), value)
         self.degrees = degrees
 
     def _stored(self):
-        return Stored(self.profile, "stove", {"stove": {"degrees": self.degrees}})
+        return StoredProfile(self.profile, "stove", {"stove": {"degrees": self.degrees}})
 
 
 def check_rate(options):
@@ -128,7 +128,9 @@ def check_rate(options):
 def thermometer_format():
     claims = lambda head: head.like(r"^degrees: ")  # noqa: E731
     return (
-        Format("thermometer output", "stacks", "kettle_of_tests:read", claims, result="kettle_of_tests:Temperatures"),
+        FileFormat(
+            "thermometer output", "stacks", "kettle_of_tests:read", claims, result="kettle_of_tests:Temperatures"
+        ),
     )
 
 
@@ -372,12 +374,15 @@ def test_its_preset_is_a_word_of_the_line(installed, tmp_path):
 
 
 def test_its_preset_is_allowed_through_the_broker(installed):
-    own = policy.Probes()
+    own = broker_policy.Probes()
     installed(kettle="kettle_of_tests:KETTLE")
 
-    assert "kettle" in policy.Probes().presets
-    assert set(policy.Probes().presets) - {"kettle"} == set(own.presets)
-    assert policy.Probes().drivers == (*own.drivers, "kettle") or policy.Probes().drivers == ("kettle", *own.drivers)
+    assert "kettle" in broker_policy.Probes().presets
+    assert set(broker_policy.Probes().presets) - {"kettle"} == set(own.presets)
+    assert broker_policy.Probes().drivers == (*own.drivers, "kettle") or broker_policy.Probes().drivers == (
+        "kettle",
+        *own.drivers,
+    )
 
 
 def test_its_driver_and_its_check_are_in_the_doctors_report(installed, tmp_path):
@@ -415,12 +420,12 @@ def test_without_subsystems_there_is_an_error_and_not_no_presets():
 @pytest.mark.parametrize(
     "module",
     [
-        "accel_magic.api.cluster.agent",
-        "accel_magic.api.cluster.inside",
+        "accel_magic.api.cluster.process_agent",
+        "accel_magic.api.cluster.worker_agents",
         "accel_magic.api.guest_record",
         "accel_magic.api.plans",
         "accel_magic.command_line",
-        "accel_magic.command_line.broker",
+        "accel_magic.command_line.broker_command",
         "accel_magic.magics.extension",
     ],
 )

@@ -40,8 +40,8 @@ EXCEPTIONS = {
     ("kernel/features.py", "openvino"): EXAMPLE,
     ("probes/grammar.py", "intel_vpu"): EXAMPLE,
     ("probes/grammar.py", "ivpu"): EXAMPLE,
-    ("recording/layout.py", "openvino"): "reads the layers in files without `observed`",
-    ("results/driver.py", "nvidia"): EXAMPLE,
+    ("recording/stored_layout.py", "openvino"): "reads the layers in files without `observed`",
+    ("results/driver_result.py", "nvidia"): EXAMPLE,
 }
 """Files with a name that they may have, and why. One that no longer has it is an error: remove it here then."""
 

@@ -13,30 +13,30 @@ from accel_magic.api.doctor import Check, Report
 from accel_magic.api.gpu_recording import frame_of
 from accel_magic.banners import Replayed
 from accel_magic.command_line.progress import Bar
-from accel_magic.devices.device import Clock
+from accel_magic.devices.device import DeviceClock
 from accel_magic.findings import Finding
 from accel_magic.gpu.dry_run import GpuDryRun
-from accel_magic.kernel.attach.bindings import Place
+from accel_magic.kernel.attach.function_bindings import FunctionBinding
 from accel_magic.kernel.bcc.compiler import ProgramMap
-from accel_magic.kernel.load.maps import MapContent
-from accel_magic.kernel.stacks import table as stacks
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.load.bpf_maps import MapElements
+from accel_magic.kernel.stacks import stack_table
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.lab.image.progress import Progress
 from accel_magic.probes.plan import Plan, Skipped
-from accel_magic.recording.gpu import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
+from accel_magic.recording.gpu_data import KERNELS, LAUNCHES, MODULES, SITES, GpuRecording
 from accel_magic.recording.profile import Lost, ProfileBuilder
-from accel_magic.recording.program import ProgramRecording
-from accel_magic.recording.recording import Column
+from accel_magic.recording.program_data import ProgramRecording
+from accel_magic.recording.recording import EventColumn
 from accel_magic.result_bases.profile import ProfileResult
-from accel_magic.results.gpu import GpuResult
-from accel_magic.results.program import ProgramResult
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.gpu_result import GpuResult
+from accel_magic.results.program_result import ProgramResult
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.iaprof.parse import read
 from accel_magic.subsystems.iaprof.result import IaprofResult
 from accel_magic.views.diagnosis import Diagnosis
 from accel_magic.views.dry_run import DryRun
-from accel_magic.views.flame.summary import ThreadDryRun
-from accel_magic.views.program import ProgramDryRun
+from accel_magic.views.flame.flame_summary import ThreadDryRun
+from accel_magic.views.program_view import ProgramDryRun
 
 EVIL = "e\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08v\x7f\u202eil\u2028\nnote: made up"
 
@@ -64,9 +64,9 @@ def trace_result(make_recording, make_point):
         replayed=Replayed(EVIL, EVIL),
         machine=dict.fromkeys(("kernel", "cpu", "host", "device", "python", "accel_magic", "simulated"), EVIL),
         started=EVIL,
-        columns={"user_stack": Column(np.array([7], np.uint64))},
-        stacks=stacks.table(
-            np.array([7], np.uint64), np.array([1], np.uint8), [(Frame(EVIL, Kind.NATIVE, f"/{EVIL}"),)]
+        columns={"user_stack": EventColumn(np.array([7], np.uint64))},
+        stacks=stack_table.table(
+            np.array([7], np.uint64), np.array([1], np.uint8), [(Frame(EVIL, FrameKind.NATIVE, f"/{EVIL}"),)]
         ),
     )
     return TraceResult(recording)
@@ -78,8 +78,8 @@ def compared(make_recording, make_point):
 
 def profile_result(*_):
     builder = ProfileBuilder()
-    builder.add(builder.stack([builder.frame(EVIL, Kind.PYTHON, f"/{EVIL}.py", 1)]), 5)
-    builder.add(builder.stack([builder.frame(f"{EVIL}2", Kind.NATIVE, EVIL)]), 5)
+    builder.add(builder.stack([builder.frame(EVIL, FrameKind.PYTHON, f"/{EVIL}.py", 1)]), 5)
+    builder.add(builder.stack([builder.frame(f"{EVIL}2", FrameKind.NATIVE, EVIL)]), 5)
     made = builder.build(origin=EVIL, notes=[EVIL], banners=[EVIL], lost=[Lost(1, EVIL)], machine={"host": EVIL})
     return ProfileResult(made)
 
@@ -135,18 +135,18 @@ def gpu_result(*_):
             outcome="ok",
             notes=(EVIL,),
             machine=dict.fromkeys(("kernel", "host", "simulated"), EVIL),
-            clock=Clock(0, 0, 0),
+            clock=DeviceClock(0, 0, 0),
         )
     )
 
 
 def program_result(*_):
     described = ProgramMap(EVIL, 1, -1, 8, 4, 4, "unsigned int", "unsigned int", ())
-    content = MapContent(np.zeros((1, 4), np.uint8), np.zeros((1, 1, 4), np.uint8))
+    content = MapElements(np.zeros((1, 4), np.uint8), np.zeros((1, 1, 4), np.uint8))
     return ProgramResult(
         ProgramRecording(
             program=EVIL,
-            places=(Place(EVIL, EVIL, raw_tracepoint=EVIL),),
+            places=(FunctionBinding(EVIL, EVIL, raw_tracepoint=EVIL),),
             duration_ns=1,
             maps=((described, content),),
             rings=(),

@@ -5,7 +5,7 @@ import pytest
 
 from accel_magic.banners import Replayed
 from accel_magic.probes.plan import Skipped
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.views.tables import aligned, latency_table
 
 

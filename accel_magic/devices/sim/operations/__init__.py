@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.devices.sim.code import Modifiers, UnknownFormError, step_of
+from accel_magic.devices.sim.instruction_compiler import Modifiers, UnknownFormError, step_of
 from accel_magic.devices.sim.operations import (
     asynchronous,
     atomic,
@@ -24,7 +24,7 @@ from accel_magic.devices.sim.operations import (
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.code import Code, Step
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Step
 
 _RULES = {**logic.RULES, **compare.RULES, **convert.RULES}
 _STEPS = {
@@ -94,7 +94,7 @@ def name_of(parts: tuple[str, ...]) -> str:
     return ".".join(parts[:2]) if parts[:2] in (("bar", "warp"), ("cp", "async")) else parts[0]
 
 
-def compile_step(code: Code) -> Step:
+def compile_step(code: CompiledInstruction) -> Step:
     """Compile an instruction that does not end a segment.
 
     Raises:

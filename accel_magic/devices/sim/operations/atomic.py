@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.devices.sim import access, floats, true_atomics
-from accel_magic.devices.sim import access as atomics
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import Modifiers, Vector, require
-from accel_magic.devices.sim.memory import GLOBAL
+from accel_magic.devices.sim import float_arithmetic, memory_access, true_atomics
+from accel_magic.devices.sim.device_memory import GLOBAL
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Vector, require
+from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import floating
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
-from accel_magic.devices.sim.types import TYPES, Type
+from accel_magic.devices.sim.types import TYPES, PtxType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, Step
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Step
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 _UFUNCS: dict[str, Any] = {
@@ -31,7 +30,7 @@ _UFUNCS: dict[str, Any] = {
     "min": np.minimum,
     "max": np.maximum,
 }
-_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {"inc": atomics.increase, "dec": atomics.decrease}
+_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {"inc": memory_access.increase, "dec": memory_access.decrease}
 _NAMES = (*_UFUNCS, *_FUNCTIONS, "exch", "cas")
 _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 
@@ -48,7 +47,7 @@ class _Operation:
     """
 
     name: str
-    kind: Type
+    kind: PtxType
     fetch: bool
 
     def one_by_one(self) -> Callable[[Array, Array], Array] | None:
@@ -57,25 +56,27 @@ class _Operation:
             function: Callable[[Array, Array], Array] = floating.RULES[self.name](Modifiers((self.kind.name,))).function
             return function
         if self.kind.kind == "f" and self.name in ("min", "max"):
-            return floats.lesser if self.name == "min" else floats.greater
+            return float_arithmetic.lesser if self.name == "min" else float_arithmetic.greater
         return _FUNCTIONS.get(self.name)
 
     def apply(self, memory: Array, places: Array, values: list[Array]) -> Array | None:
         """Apply it to units of the right type; returns the previous values if they are needed."""
         if self.name == "cas":
-            return atomics.compare_and_swap(memory, places, *values)
+            return memory_access.compare_and_swap(memory, places, *values)
         if self.name == "exch":
-            return atomics.exchange(memory, places, values[0])
+            return memory_access.exchange(memory, places, values[0])
         function = self.one_by_one()
         if function is not None:
-            return atomics.fetch_rounds(memory, places, values[0], function)
+            return memory_access.fetch_rounds(memory, places, values[0], function)
         if self.fetch:
-            return atomics.fetch_fold(memory, places, values[0], _UFUNCS[self.name])
-        atomics.fold(memory, places, values[0], _UFUNCS[self.name])
+            return memory_access.fetch_fold(memory, places, values[0], _UFUNCS[self.name])
+        memory_access.fold(memory, places, values[0], _UFUNCS[self.name])
         return None
 
 
-def _apply(state: State, operation: _Operation, units: Array, places: Array, values: list[Array]) -> Array | None:
+def _apply(
+    state: ExecutionState, operation: _Operation, units: Array, places: Array, values: list[Array]
+) -> Array | None:
     """Apply the operation, with processor atomics if programs on the CPU may update the memory concurrently."""
     heap, size = state.heap, units.dtype.itemsize
     if np.may_share_memory(units[:1], heap.region.data[:1]) and true_atomics.possible(operation.name, units):
@@ -85,11 +86,13 @@ def _apply(state: State, operation: _Operation, units: Array, places: Array, val
     return operation.apply(units, places, values)
 
 
-def _run(state: State, how: Access, operation: _Operation, addresses: Array, values: list[list[Array]]) -> list[Array]:
+def _run(
+    state: ExecutionState, how: LaneAccess, operation: _Operation, addresses: Array, values: list[list[Array]]
+) -> list[Array]:
     """Apply the operation to every element of every lane's vector."""
     kind = operation.kind
     results = [np.zeros(len(addresses), kind.dtype) for _ in values]
-    for part in list(access.parts(state, how, addresses)):
+    for part in list(memory_access.parts(state, how, addresses)):
         units = part.units.view(kind.dtype)
         for number, operands in enumerate(values):
             chosen = operands if part.lanes is None else [value[part.lanes] for value in operands]
@@ -99,7 +102,7 @@ def _run(state: State, how: Access, operation: _Operation, addresses: Array, val
     return results
 
 
-def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
+def _compile(code: CompiledInstruction, modifiers: Modifiers, *, fetch: bool) -> Step:
     modifiers.drop(ORDERS)
     modifiers.flag("noftz")
     space, name = space_of(modifiers), modifiers.one_of(_NAMES)
@@ -117,10 +120,10 @@ def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
     readers = [[code.read(column[at], kind) for column in columns] for at in range(width)]
     targets = _targets(code, width) if fetch else []
     writers = [code.write(target, kind) for target in targets]
-    how = Access(space, kind.size, width, True, code.site)
+    how = LaneAccess(space, kind.size, width, True, code.site)
     operation = _Operation(name, kind, any(write is not None for write in writers))
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         addresses = state.spread(address(state))
         values = [[state.spread(read(state)) for read in element] for element in readers]
         results = _run(state, how, operation, addresses, values)
@@ -131,14 +134,14 @@ def _compile(code: Code, modifiers: Modifiers, *, fetch: bool) -> Step:
     return step
 
 
-def _targets(code: Code, width: int) -> list[Any]:
+def _targets(code: CompiledInstruction, width: int) -> list[Any]:
     target = code.operands[0]
     items = list(target.items) if isinstance(target, Vector) else [target]
     require(len(items) == width, f"its operands must have {width} elements")
     return items
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {
     "atom": lambda code, modifiers: _compile(code, modifiers, fetch=True),
     "red": lambda code, modifiers: _compile(code, modifiers, fetch=False),
 }

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim.code import Modifiers, UnknownFormError, require
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.state import NOWHERE, PC_MASK, WARP, distinct_sorted
+from accel_magic.devices.sim.instruction_compiler import Modifiers, UnknownFormError, require
+from accel_magic.devices.sim.lane_state import NOWHERE, PC_MASK, WARP, distinct_sorted
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, End, Operand, Reader, Writer
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, End, Operand, Reader, Writer
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
@@ -44,7 +44,7 @@ class Waiting:
     announced: Array
 
 
-def waiting(state: State, number: int) -> Waiting:
+def waiting(state: ExecutionState, number: int) -> Waiting:
     """Return a barrier's record, created on first use."""
     slots = state.shape.slots
     empty = Waiting(np.zeros(slots, np.int64), np.zeros(slots, np.int64))
@@ -52,7 +52,7 @@ def waiting(state: State, number: int) -> Waiting:
     return record
 
 
-def complete(state: State, number: int) -> bool:
+def complete(state: ExecutionState, number: int) -> bool:
     """Release the threads of every block that has completed a barrier. Returns whether there was one."""
     if number == CLUSTER:
         return _complete_cluster(state)
@@ -74,7 +74,7 @@ def complete(state: State, number: int) -> bool:
     return True
 
 
-def _complete_cluster(state: State) -> bool:
+def _complete_cluster(state: ExecutionState) -> bool:
     """Release the threads that wait for a phase in which all threads of the block have arrived."""
     last = np.full(state.shape.slots, np.iinfo(np.int64).max)
     running = np.flatnonzero(state.exists & ~state.ended)
@@ -85,7 +85,7 @@ def _complete_cluster(state: State) -> bool:
     return bool(len(done))
 
 
-def _release(state: State, lanes: Array) -> None:
+def _release(state: ExecutionState, lanes: Array) -> None:
     if not len(lanes):
         return
     _synchronize_clocks(state, lanes)
@@ -98,7 +98,7 @@ def _release(state: State, lanes: Array) -> None:
             finish(state, lanes[keys == key], lanes)
 
 
-def _synchronize_clocks(state: State, lanes: Array) -> None:
+def _synchronize_clocks(state: ExecutionState, lanes: Array) -> None:
     """Set the clocks of all warps of a block to the arrival of the last one."""
     warps = distinct_sorted(lanes // WARP)
     slots = warps // state.shape.warps
@@ -107,7 +107,7 @@ def _synchronize_clocks(state: State, lanes: Array) -> None:
     state.clock[warps] = last[slots]
 
 
-def _number(state: State, code: Code, read: Reader) -> Array:
+def _number(state: ExecutionState, code: CompiledInstruction, read: Reader) -> Array:
     numbers = state.spread(read(state)).astype(np.int64)
     bad = numbers >= BARRIERS
     if bad.any():
@@ -123,7 +123,9 @@ def _number(state: State, code: Code, read: Reader) -> Array:
     return numbers
 
 
-def _arrive(state: State, code: Code, number: Reader, count: Reader | None, key: int, *, wait: bool) -> int:
+def _arrive(
+    state: ExecutionState, code: CompiledInstruction, number: Reader, count: Reader | None, key: int, *, wait: bool
+) -> int:
     """Make the executing lanes arrive at a barrier. Returns -1: their keys are written here."""
     lanes, numbers = state.lanes(), _number(state, code, number)
     counts = np.zeros(len(lanes), np.int64) if count is None else state.spread(count(state)).astype(np.int64)
@@ -149,10 +151,10 @@ _ALL_THREADS: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _reduction(state_votes: str, write: Writer | None) -> Callable[[State, Array, Array], None]:
+def _reduction(state_votes: str, write: Writer | None) -> Callable[[ExecutionState, Array, Array], None]:
     """Make a function that writes the reduction over all participants to the lanes of one instruction."""
 
-    def finish(state: State, mine: Array, everyone: Array) -> None:
+    def finish(state: ExecutionState, mine: Array, everyone: Array) -> None:
         slots = state.slot[everyone]
         total = np.bincount(slots, minlength=state.shape.slots)
         yes = np.bincount(slots, weights=state.vote[everyone], minlength=state.shape.slots).astype(np.int64)
@@ -165,7 +167,7 @@ def _reduction(state_votes: str, write: Writer | None) -> Callable[[State, Array
     return finish
 
 
-def _bar(code: Code, modifiers: Modifiers, segment: int) -> End:
+def _bar(code: CompiledInstruction, modifiers: Modifiers, segment: int) -> End:
     modifiers.drop(("cta", "aligned"))
     mode = modifiers.one_of(("sync", "arrive", "red"))
     require(bool(mode), "it has no supported action")
@@ -176,13 +178,13 @@ def _bar(code: Code, modifiers: Modifiers, segment: int) -> End:
     return lambda state, key: _arrive(state, code, number, count, key, wait=mode == "sync")
 
 
-def _operands(code: Code, operands: list[Operand]) -> tuple[Reader, Reader | None]:
+def _operands(code: CompiledInstruction, operands: list[Operand]) -> tuple[Reader, Reader | None]:
     if not operands:
         raise UnknownFormError("the barrier's number is missing")
     return code.read(operands[0], U32), code.read(operands[1], U32) if len(operands) > 1 else None
 
 
-def _bar_red(code: Code, modifiers: Modifiers, segment: int) -> End:
+def _bar_red(code: CompiledInstruction, modifiers: Modifiers, segment: int) -> End:
     operation = modifiers.one_of(tuple(_ALL_THREADS))
     require(bool(operation), "its operation is not supported")
     modifiers.type()
@@ -191,7 +193,7 @@ def _bar_red(code: Code, modifiers: Modifiers, segment: int) -> End:
     number, count = _operands(code, code.operands[1:-1])
     finish = _reduction(operation, write)
 
-    def end(state: State, key: int) -> int:
+    def end(state: ExecutionState, key: int) -> int:
         state.vote[state.selection] = truth(state)
         state.finishers[segment + 1] = finish
         return _arrive(state, code, number, count, key, wait=True)
@@ -207,7 +209,7 @@ def _cluster(modifiers: Modifiers) -> End:
     return _cluster_arrive if mode == "arrive" else _cluster_wait
 
 
-def _cluster_arrive(state: State, key: int) -> int:
+def _cluster_arrive(state: ExecutionState, key: int) -> int:
     lanes = state.lanes()
     state.arrivals[lanes] += 1
     state.key[lanes] = key + 1
@@ -215,7 +217,7 @@ def _cluster_arrive(state: State, key: int) -> int:
     return -1
 
 
-def _cluster_wait(state: State, key: int) -> int:
+def _cluster_wait(state: ExecutionState, key: int) -> int:
     lanes = state.lanes()
     state.barrier[lanes] = CLUSTER
     state.resume[lanes] = key + 1
@@ -227,7 +229,7 @@ def _cluster_wait(state: State, key: int) -> int:
 NAMES = ("bar", "barrier")
 
 
-def compile_barrier(code: Code, modifiers: Modifiers, segment: int) -> End:
+def compile_barrier(code: CompiledInstruction, modifiers: Modifiers, segment: int) -> End:
     """Compile a barrier that ends the segment with this number."""
     end: End = _cluster(modifiers) if modifiers.flag("cluster") else _bar(code, modifiers, segment)
     return end

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim.code import Number, Register, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim.device_memory import CODE
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.memory import CODE
+from accel_magic.devices.sim.instruction_compiler import Number, Register, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim.lane_state import DEEPEST, DEPTH_SHIFT
 from accel_magic.devices.sim.operations import intrinsics
 from accel_magic.devices.sim.operations.control import leave
-from accel_magic.devices.sim.state import DEEPEST, DEPTH_SHIFT
 from accel_magic.devices.sim.types import BITS, TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, End, Operand, Reader, Step, Variable
-    from accel_magic.devices.sim.program import Function, Program
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.executable import Executable, ExecutableFunction
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, End, Operand, Reader, Step, Variable
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
     from accel_magic.devices.sim.variables import Slot
 
@@ -29,7 +29,7 @@ DEEPEST_CALLS = 4096
 
 
 @dataclass(frozen=True)
-class Call:
+class CallOperands:
     """A call's operands."""
 
     target: Operand
@@ -37,7 +37,7 @@ class Call:
     arguments: tuple[Operand, ...]
 
 
-def parts_of(code: Code) -> Call:
+def parts_of(code: CompiledInstruction) -> CallOperands:
     """Split a call's operands: `(results), target, (arguments), prototype`."""
     items = list(code.operands)
     results: tuple[Operand, ...] = ()
@@ -49,10 +49,10 @@ def parts_of(code: Code) -> Call:
     target = items.pop(0)
     if items and isinstance(items[0], Vector):
         arguments = items[0].items
-    return Call(target, results, arguments)
+    return CallOperands(target, results, arguments)
 
 
-def intrinsic(code: Code, name: str) -> Step:
+def intrinsic(code: CompiledInstruction, name: str) -> Step:
     """Compile a call of a function that a GPU's driver provides.
 
     Raises:
@@ -71,19 +71,19 @@ def intrinsic(code: Code, name: str) -> Step:
     )
 
 
-def _variable(code: Code, item: Operand) -> Variable:
+def _variable(code: CompiledInstruction, item: Operand) -> Variable:
     if not isinstance(item, Symbol) or item.name not in code.scope.variables:
         raise UnknownFormError("an argument is not a declared parameter")
     return code.scope.variables[item.name]
 
 
-def frame_bytes(state: State, lanes: Array, offset: int, size: int) -> tuple[Array, Array]:
+def frame_bytes(state: ExecutionState, lanes: Array, offset: int, size: int) -> tuple[Array, Array]:
     """Locate bytes in the lanes' frames. Returns local memory, and indices into it of shape (lanes, size)."""
     places = state.frame[lanes] + lanes * state.local_stride + offset
     return state.local.data, places[:, None] + np.arange(size)
 
 
-def compile_call(code: Code, program: Program, caller: Function) -> tuple[End, Step]:
+def compile_call(code: CompiledInstruction, program: Executable, caller: ExecutableFunction) -> tuple[End, Step]:
     """Compile a call: one function that enters the callee, and one that collects its results afterwards."""
     call = parts_of(code)
     if isinstance(call.target, Symbol):
@@ -101,7 +101,7 @@ def compile_call(code: Code, program: Program, caller: Function) -> tuple[End, S
     return _enter(code, entries, pick), _collect(code, call, possible[0], caller, indirect=pick is not None)
 
 
-def _fits(code: Code, call: Call, function: Function) -> bool:
+def _fits(code: CompiledInstruction, call: CallOperands, function: ExecutableFunction) -> bool:
     """Whether a function can be the target of a call through a pointer: its parameters and results must match."""
 
     def sizes(items: tuple[Operand, ...]) -> list[int]:
@@ -114,13 +114,19 @@ def _fits(code: Code, call: Call, function: Function) -> bool:
 class _Entry:
     """The entry to one function from one call."""
 
-    def __init__(self, code: Code, function: Function, arguments: tuple[Operand, ...], caller: Function) -> None:
+    def __init__(
+        self,
+        code: CompiledInstruction,
+        function: ExecutableFunction,
+        arguments: tuple[Operand, ...],
+        caller: ExecutableFunction,
+    ) -> None:
         self.function = function
         self.caller = caller
         self.site = code.site
         self.passing = [_passing(code, slot, item) for slot, item in zip(function.parameters, arguments, strict=True)]
 
-    def enter(self, state: State, key: int) -> int:
+    def enter(self, state: ExecutionState, key: int) -> int:
         """Move the executing lanes to the function's first segment."""
         depth = DEEPEST - (key >> DEPTH_SHIFT)
         lanes = state.lanes()
@@ -135,7 +141,7 @@ class _Entry:
         state.frame[lanes] += self.caller.frame
         return (DEEPEST - depth - 1) << DEPTH_SHIFT | self.function.entry
 
-    def _check(self, state: State, lanes: Array, depth: int) -> None:
+    def _check(self, state: ExecutionState, lanes: Array, depth: int) -> None:
         need = state.frame[lanes] + self.caller.frame + self.function.frame
         if need.max() <= state.shape.local and depth < DEEPEST_CALLS:
             return
@@ -150,14 +156,14 @@ class _Entry:
         )
 
 
-def _passing(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
+def _passing(code: CompiledInstruction, slot: Slot, item: Operand) -> Callable[[ExecutionState, int], None]:
     """Compile passing one argument; the returned function takes the size of the caller's frame."""
     if isinstance(item, Register | Number):
         return _pass_value(code, slot, item)
     source = _variable(code, item)
     require(not slot.register and source.size >= slot.size, f"the size of its argument {slot.name} does not match")
 
-    def give(state: State, frame: int) -> None:
+    def give(state: ExecutionState, frame: int) -> None:
         lanes = state.lanes()
         memory, here = frame_bytes(state, lanes, source.offset, slot.size)
         memory[here + (frame + slot.offset - source.offset)] = memory[here]
@@ -165,23 +171,23 @@ def _passing(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], No
     return give
 
 
-def _pass_value(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
+def _pass_value(code: CompiledInstruction, slot: Slot, item: Operand) -> Callable[[ExecutionState, int], None]:
     read = code.read(item, TYPES[f"b{slot.type.bits}"])
     require(slot.register, f"its argument {slot.name} is a value, but the parameter is in memory")
     number = code.arrays.view(int(slot.offset), BITS[slot.type.size])
 
-    def give(state: State, _frame: int) -> None:
+    def give(state: ExecutionState, _frame: int) -> None:
         state.arrays[number][state.selection] = read(state)
 
     return give
 
 
-def _enter(code: Code, entries: dict[int, _Entry], pick: Reader | None) -> End:
+def _enter(code: CompiledInstruction, entries: dict[int, _Entry], pick: Reader | None) -> End:
     if pick is None:
         (entry,) = entries.values()
         return entry.enter
 
-    def end(state: State, key: int) -> int:
+    def end(state: ExecutionState, key: int) -> int:
         lanes = state.lanes()
         targets = state.spread(pick(state)).astype(np.int64) - CODE
         for target in np.unique(targets):
@@ -203,7 +209,14 @@ def _enter(code: Code, entries: dict[int, _Entry], pick: Reader | None) -> End:
     return end
 
 
-def _collect(code: Code, call: Call, function: Function, caller: Function, *, indirect: bool) -> Step:
+def _collect(
+    code: CompiledInstruction,
+    call: CallOperands,
+    function: ExecutableFunction,
+    caller: ExecutableFunction,
+    *,
+    indirect: bool,
+) -> Step:
     """Compile what follows a return: restore the frame, and copy the results from the callee's frame."""
     require(len(function.results) == len(call.results), f"{function.name} has {len(function.results)} results")
     takers = [_taking(code, slot, item) for slot, item in zip(function.results, call.results, strict=True)]
@@ -212,7 +225,7 @@ def _collect(code: Code, call: Call, function: Function, caller: Function, *, in
         "calls through pointers with results in registers are not supported",
     )
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         state.frame[state.selection] -= caller.frame
         for take in takers:
             take(state, caller.frame)
@@ -220,26 +233,26 @@ def _collect(code: Code, call: Call, function: Function, caller: Function, *, in
     return step
 
 
-def _taking(code: Code, slot: Slot, item: Operand) -> Callable[[State, int], None]:
+def _taking(code: CompiledInstruction, slot: Slot, item: Operand) -> Callable[[ExecutionState, int], None]:
     if slot.register:
         write = code.write(item, TYPES[f"b{slot.type.bits}"])
         number = code.arrays.view(int(slot.offset), BITS[slot.type.size])
 
-        def take_register(state: State, _frame: int) -> None:
+        def take_register(state: ExecutionState, _frame: int) -> None:
             if write is not None:
                 write(state, state.arrays[number][state.selection])
 
         return take_register
     target = _variable(code, item)
 
-    def take(state: State, frame: int) -> None:
+    def take(state: ExecutionState, frame: int) -> None:
         memory, here = frame_bytes(state, state.lanes(), target.offset, slot.size)
         memory[here] = memory[here + (frame + slot.offset - target.offset)]
 
     return take
 
 
-def save(state: State, function: Function, depth: int, lanes: Array) -> None:
+def save(state: ExecutionState, function: ExecutableFunction, depth: int, lanes: Array) -> None:
     """Save a recursive function's registers, which its outer activation needs."""
     saved = state.saved.setdefault((function.number, depth), [])
     if not saved:
@@ -248,12 +261,12 @@ def save(state: State, function: Function, depth: int, lanes: Array) -> None:
         copy[lanes] = state.registers[number][lanes]
 
 
-def compile_return(function: Function) -> End:
+def compile_return(function: ExecutableFunction) -> End:
     """Compile `ret`; in a kernel it ends the threads."""
     if function.kernel:
         return leave
 
-    def end(state: State, key: int) -> int:
+    def end(state: ExecutionState, key: int) -> int:
         lanes = state.lanes()
         depth = DEEPEST - (key >> DEPTH_SHIFT) - 1
         if function.recursive:

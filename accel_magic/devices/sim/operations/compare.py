@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.devices.sim import floats
-from accel_magic.devices.sim import floats as small_floats
-from accel_magic.devices.sim.code import Form, Modifiers, require
-from accel_magic.devices.sim.types import TYPES, Type
+from accel_magic.devices.sim import float_arithmetic
+from accel_magic.devices.sim.instruction_compiler import LaneComputation, Modifiers, require
+from accel_magic.devices.sim.types import TYPES, PtxType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,18 +51,18 @@ _COMPARE = {
 }
 
 
-def _prepared(kind: Type, flush: bool) -> Callable[[Array], Array]:
+def _prepared(kind: PtxType, flush: bool) -> Callable[[Array], Array]:
     """Return the conversion that makes operands comparable: halves to floats, subnormals flushed if requested."""
     if kind.name == "bf16":
-        return small_floats.widen_bf16
+        return float_arithmetic.widen_bf16
     if kind.name in ("f16x2", "bf16x2"):
         return lambda bits: _pair(kind, bits)
-    return floats.flush if flush and kind.name == "f32" else lambda a: a
+    return float_arithmetic.flush if flush and kind.name == "f32" else lambda a: a
 
 
-def _pair(kind: Type, bits: Array) -> Array:
+def _pair(kind: PtxType, bits: Array) -> Array:
     halves = np.ascontiguousarray(np.asarray(bits)[..., None]).view(np.uint16)
-    return small_floats.widen_bf16(halves) if kind.name == "bf16x2" else halves.view(np.float16)
+    return float_arithmetic.widen_bf16(halves) if kind.name == "bf16x2" else halves.view(np.float16)
 
 
 def _test(modifiers: Modifiers) -> tuple[Callable[[Array, Array], Array], Any, bool]:
@@ -74,7 +73,7 @@ def _test(modifiers: Modifiers) -> tuple[Callable[[Array, Array], Array], Any, b
     return _COMPARE[name], combine, modifiers.flag("ftz")
 
 
-def _setp(modifiers: Modifiers) -> Form:
+def _setp(modifiers: Modifiers) -> LaneComputation:
     compare, combine, flush = _test(modifiers)
     kind = modifiers.type()
     prepare = _prepared(kind, flush)
@@ -84,16 +83,16 @@ def _setp(modifiers: Modifiers) -> Form:
         return (truth[..., 0], truth[..., 1]) if kind.name.endswith("x2") else (truth, np.logical_not(truth))
 
     if combine is None:
-        return Form((PREDICATE, PREDICATE), (kind, kind), plain)
+        return LaneComputation((PREDICATE, PREDICATE), (kind, kind), plain)
 
     def combined(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
         first, second = plain(a, b)
         return combine(first, c), combine(second, c)
 
-    return Form((PREDICATE, PREDICATE), (kind, kind, PREDICATE), combined)
+    return LaneComputation((PREDICATE, PREDICATE), (kind, kind, PREDICATE), combined)
 
 
-def _set(modifiers: Modifiers) -> Form:
+def _set(modifiers: Modifiers) -> LaneComputation:
     compare, combine, flush = _test(modifiers)
     kind, target = modifiers.type(), modifiers.type()
     prepare = _prepared(kind, flush)
@@ -108,10 +107,12 @@ def _set(modifiers: Modifiers) -> Form:
         return np.where(combine(truth, c[0]) if c else truth, yes, target.dtype(0))
 
     sources = (kind, kind) if combine is None else (kind, kind, PREDICATE)
-    return Form((target,), sources, chosen)
+    return LaneComputation((target,), sources, chosen)
 
 
-def _set_pair(kind: Type, target: Type, compare: Callable[[Array, Array], Array], combine: Any) -> Form:
+def _set_pair(
+    kind: PtxType, target: PtxType, compare: Callable[[Array, Array], Array], combine: Any
+) -> LaneComputation:
     """Build the packed form: 1.0 or 0.0 in each half."""
     require(target == kind, "the result must have the operands' type")
     one = np.uint16(0x3F80 if kind.name == "bf16x2" else 0x3C00)
@@ -123,7 +124,7 @@ def _set_pair(kind: Type, target: Type, compare: Callable[[Array, Array], Array]
         result: Array = np.ascontiguousarray(np.where(truth, one, np.uint16(0))).view(np.uint32)[..., 0]
         return result
 
-    return Form((target,), (kind, kind) if combine is None else (kind, kind, PREDICATE), chosen)
+    return LaneComputation((target,), (kind, kind) if combine is None else (kind, kind, PREDICATE), chosen)
 
 
 RULES = {"setp": _setp, "set": _set}

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim.code import Modifiers, Symbol, UnknownFormError
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.state import NOWHERE, PC_MASK
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Symbol, UnknownFormError
+from accel_magic.devices.sim.lane_state import NOWHERE, PC_MASK
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, End, Reader
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, End, Reader
+    from accel_magic.devices.sim.lane_state import ExecutionState
 
 U32 = TYPES["u32"]
 
 
-def fall(_state: State, key: int) -> int:
+def fall(_state: ExecutionState, key: int) -> int:
     """Continue with the next segment."""
     return key + 1
 
@@ -28,7 +28,7 @@ def fall(_state: State, key: int) -> int:
 def branching(read: Reader, end: End, skip: int = 1) -> End:
     """Guard an end with a predicate: lanes where it is false continue `skip` segments later."""
 
-    def end_under_predicate(state: State, key: int) -> int:
+    def end_under_predicate(state: ExecutionState, key: int) -> int:
         truth = read(state)
         if truth.all():
             return end(state, key)
@@ -45,13 +45,13 @@ def branching(read: Reader, end: End, skip: int = 1) -> End:
     return end_under_predicate
 
 
-def _target(code: Code, name: str) -> int:
+def _target(code: CompiledInstruction, name: str) -> int:
     if name not in code.scope.labels:
         raise UnknownFormError(f"there is no label {name}")
     return code.scope.labels[name]
 
 
-def _bra(code: Code, modifiers: Modifiers) -> End:
+def _bra(code: CompiledInstruction, modifiers: Modifiers) -> End:
     modifiers.flag("uni")
     target = code.operands[0]
     if not isinstance(target, Symbol):
@@ -60,7 +60,7 @@ def _bra(code: Code, modifiers: Modifiers) -> End:
     return lambda _state, key: (key & ~PC_MASK) | segment
 
 
-def _brx(code: Code, modifiers: Modifiers) -> End:
+def _brx(code: CompiledInstruction, modifiers: Modifiers) -> End:
     modifiers.drop(("idx", "uni"))
     index, table = code.operands[:2]
     if not isinstance(table, Symbol) or table.name not in code.scope.tables:
@@ -69,7 +69,7 @@ def _brx(code: Code, modifiers: Modifiers) -> End:
     read = code.read(index, U32)
     site = code.site
 
-    def end(state: State, key: int) -> int:
+    def end(state: ExecutionState, key: int) -> int:
         chosen = state.spread(read(state)).astype(np.int64)
         bad = chosen >= len(targets)
         if bad.any():
@@ -87,11 +87,11 @@ def _brx(code: Code, modifiers: Modifiers) -> End:
     return end
 
 
-def _exit(_code: Code, _modifiers: Modifiers) -> End:
+def _exit(_code: CompiledInstruction, _modifiers: Modifiers) -> End:
     return leave
 
 
-def leave(state: State, _key: int) -> int:
+def leave(state: ExecutionState, _key: int) -> int:
     """End the threads."""
     lanes = state.lanes()
     state.key[lanes] = NOWHERE
@@ -101,10 +101,10 @@ def leave(state: State, _key: int) -> int:
     return -1
 
 
-def _trap(code: Code, _modifiers: Modifiers) -> End:
+def _trap(code: CompiledInstruction, _modifiers: Modifiers) -> End:
     site = code.site
 
-    def end(state: State, _key: int) -> int:
+    def end(state: ExecutionState, _key: int) -> int:
         raise Violation(
             f"the kernel stopped itself with {code.instruction.parts[0]}",
             site=site,
@@ -117,7 +117,7 @@ def _trap(code: Code, _modifiers: Modifiers) -> End:
     return end
 
 
-ENDS: dict[str, Callable[[Code, Modifiers], End]] = {
+ENDS: dict[str, Callable[[CompiledInstruction, Modifiers], End]] = {
     "bra": _bra,
     "brx": _brx,
     "exit": _exit,

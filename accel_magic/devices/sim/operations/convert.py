@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.devices.sim import floats
-from accel_magic.devices.sim import floats as small_floats
-from accel_magic.devices.sim.code import Form, Modifiers, require
-from accel_magic.devices.sim.types import TYPES, UNSIGNED, Type
+from accel_magic.devices.sim import float_arithmetic
+from accel_magic.devices.sim.instruction_compiler import LaneComputation, Modifiers, require
+from accel_magic.devices.sim.types import TYPES, UNSIGNED, PtxType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,29 +16,29 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.types import Array
 
 _WHOLE: dict[str, Callable[[Array], Array]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_FLOAT_MODES = (*floats.MODES, "rna")
+_FLOAT_MODES = (*float_arithmetic.MODES, "rna")
 _EIGHTS = ("e4m3x2", "e5m2x2")
 
 
-def _is_float(kind: Type) -> bool:
+def _is_float(kind: PtxType) -> bool:
     return kind.kind in "fx"
 
 
-def widen(kind: Type, value: Array) -> Array:
+def widen(kind: PtxType, value: Array) -> Array:
     """Convert any float to float64."""
     if kind.name == "bf16":
-        return small_floats.widen_bf16(value).astype(np.float64)
+        return float_arithmetic.widen_bf16(value).astype(np.float64)
     if kind.name == "tf32":
         return np.asarray(value).view(np.float32).astype(np.float64)
     return np.asarray(value).astype(np.float64)
 
 
-def _limits(kind: Type) -> tuple[int, int]:
+def _limits(kind: PtxType) -> tuple[int, int]:
     info: Any = np.iinfo(kind.dtype)
     return int(info.min), int(info.max)
 
 
-def _between_integers(source: Type, target: Type, saturate: bool) -> Callable[[Array], Array]:
+def _between_integers(source: PtxType, target: PtxType, saturate: bool) -> Callable[[Array], Array]:
     if not saturate:
         return lambda a: np.asarray(a).astype(target.dtype)
     (low, high), (least, most) = _limits(source), _limits(target)
@@ -47,7 +46,7 @@ def _between_integers(source: Type, target: Type, saturate: bool) -> Callable[[A
     return lambda a: np.clip(a, *bounds).astype(target.dtype)
 
 
-def to_integer(source: Type, target: Type, mode: str, flush: bool) -> Callable[[Array], Array]:
+def to_integer(source: PtxType, target: PtxType, mode: str, flush: bool) -> Callable[[Array], Array]:
     """Round to an integer and clamp; NaN gives 0, or only the top bit if either type has 64 bits."""
     least, most = _limits(target)
     sixty_four = source.name == "f64" or target.size == 8
@@ -55,7 +54,7 @@ def to_integer(source: Type, target: Type, mode: str, flush: bool) -> Callable[[
     nan = top if sixty_four else target.dtype(0)
 
     def convert(a: Array) -> Array:
-        value = widen(source, floats.flush(a) if flush else a)
+        value = widen(source, float_arithmetic.flush(a) if flush else a)
         value = np.asarray(_WHOLE[mode](value))
         inside = (value >= float(least)) & (value < float(most + 1))
         safe = np.where(inside, value, 0.0).astype(target.dtype)
@@ -65,56 +64,56 @@ def to_integer(source: Type, target: Type, mode: str, flush: bool) -> Callable[[
     return convert
 
 
-def from_integer(target: Type, mode: str) -> Callable[[Array], Array]:
+def from_integer(target: PtxType, mode: str) -> Callable[[Array], Array]:
     """Convert an integer to a float, rounded once."""
 
     def convert(a: Array) -> Array:
         a = np.asarray(a)
         low = (a & a.dtype.type(2 ** min(31, a.dtype.itemsize * 8 - 1) - 1)).astype(np.float64)
         upper = a.astype(np.float64) if a.dtype.itemsize < 8 else (a >> a.dtype.type(31)).astype(np.float64) * 2.0**31
-        value, error = (upper, np.zeros_like(upper)) if a.dtype.itemsize < 8 else floats.two_sum(upper, low)
+        value, error = (upper, np.zeros_like(upper)) if a.dtype.itemsize < 8 else float_arithmetic.two_sum(upper, low)
         if target.name == "f64":
-            return floats.directed(value, error, mode)
-        return _narrowed(target, mode)(floats.to_odd(value, error))
+            return float_arithmetic.directed(value, error, mode)
+        return _narrowed(target, mode)(float_arithmetic.to_odd(value, error))
 
     return convert
 
 
-def _narrowed(target: Type, mode: str) -> Callable[[Array], Array]:
+def _narrowed(target: PtxType, mode: str) -> Callable[[Array], Array]:
     """Return the conversion from float64 (exact, or rounded to odd) to a narrower float."""
     if target.name == "tf32":
-        return lambda a: small_floats.to_tf32(a.astype(np.float32), mode)
+        return lambda a: float_arithmetic.to_tf32(a.astype(np.float32), mode)
     if target.name == "bf16":
         if mode == "rz":
-            return lambda a: small_floats.to_bf16(floats.narrow(a, np.float32, "rz"), "rz")
-        return small_floats.narrow_wide_to_bf16
-    return lambda a: floats.narrow(a, target.dtype, mode)
+            return lambda a: float_arithmetic.to_bf16(float_arithmetic.narrow(a, np.float32, "rz"), "rz")
+        return float_arithmetic.narrow_wide_to_bf16
+    return lambda a: float_arithmetic.narrow(a, target.dtype, mode)
 
 
-def _finite(target: Type) -> Callable[[Array], Array]:
+def _finite(target: PtxType) -> Callable[[Array], Array]:
     """Clamp float64 to the target's finite range: `.satfinite`."""
     largest = {"f16": 65504.0, "bf16": 3.3895313892515355e38}.get(target.name, float(np.finfo(np.float32).max))
     return lambda a: np.clip(a, -largest, largest)
 
 
-def _float_to_float(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Callable[[Array], Array]:
+def _float_to_float(source: PtxType, target: PtxType, mode: str, modifiers: Modifiers) -> Callable[[Array], Array]:
     flush, saturate = modifiers.flag("ftz"), modifiers.flag("sat")
     relu, finite = modifiers.flag("relu"), modifiers.flag("satfinite")
     steps: list[Callable[[Array], Array]] = []
     if flush and source.name == "f32":
-        steps.append(floats.flush)
+        steps.append(float_arithmetic.flush)
     steps.append(lambda a: widen(source, a))
     if mode in _WHOLE:
         steps.append(_WHOLE[mode])
     if saturate:
-        steps.append(floats.saturate)
+        steps.append(float_arithmetic.saturate)
     if relu:
         steps.append(lambda a: np.where(a < 0, 0.0, a))
     if finite:
         steps.append(_finite(target))
     steps.append(_narrowed(target, mode if mode in _FLOAT_MODES else "rn"))
     if flush and target.name == "f32":
-        steps.append(floats.flush)
+        steps.append(float_arithmetic.flush)
 
     def convert(a: Array) -> Array:
         for step in steps:
@@ -124,31 +123,31 @@ def _float_to_float(source: Type, target: Type, mode: str, modifiers: Modifiers)
     return convert
 
 
-def _pairs(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Form:
+def _pairs(source: PtxType, target: PtxType, mode: str, modifiers: Modifiers) -> LaneComputation:
     """Pack two f32, the first operand in the upper half; or convert a pair of 8-bit floats to a pair of f16."""
     if source.name in _EIGHTS:
         relu = modifiers.flag("relu")
-        return Form((target,), (source,), lambda a: _eights_to_halves(source.name[:4], a, relu))
+        return LaneComputation((target,), (source,), lambda a: _eights_to_halves(source.name[:4], a, relu))
     one = _half_of(source, target, mode, modifiers)
     if source.name == "f16x2":
-        return Form((target,), (source,), lambda a: one(_halves(a)).view(np.uint16)[..., 0])
+        return LaneComputation((target,), (source,), lambda a: one(_halves(a)).view(np.uint16)[..., 0])
     half, whole = UNSIGNED[target.size // 2], UNSIGNED[target.size]
 
     def pack(upper: Array, lower: Array) -> Array:
         high, low = (np.asarray(one(x)).view(half).astype(whole) for x in (upper, lower))
         return high << whole(target.bits // 2) | low
 
-    return Form((target,), (source, source), pack)
+    return LaneComputation((target,), (source, source), pack)
 
 
-def _half_of(source: Type, target: Type, mode: str, modifiers: Modifiers) -> Callable[[Array], Array]:
+def _half_of(source: PtxType, target: PtxType, mode: str, modifiers: Modifiers) -> Callable[[Array], Array]:
     """Return the conversion from float32 to one half of a pack."""
     element = target.name[:-2]
     if target.name not in _EIGHTS:
         return _float_to_float(source, TYPES[element], mode, modifiers)
     modifiers.drop(("satfinite",))
     relu = modifiers.flag("relu")
-    return lambda a: small_floats.to_eight(element, np.where(a < 0, np.float32(0), a) if relu else a)
+    return lambda a: float_arithmetic.to_eight(element, np.where(a < 0, np.float32(0), a) if relu else a)
 
 
 def _halves(bits: Array) -> Array:
@@ -156,13 +155,13 @@ def _halves(bits: Array) -> Array:
 
 
 def _eights_to_halves(name: str, bits: Array, relu: bool) -> Array:
-    value = small_floats.from_eight(name, np.ascontiguousarray(np.asarray(bits)[..., None]).view(np.uint8))
+    value = float_arithmetic.from_eight(name, np.ascontiguousarray(np.asarray(bits)[..., None]).view(np.uint8))
     value = np.where(value < 0, np.float32(0), value) if relu else value
     result: Array = np.ascontiguousarray(value.astype(np.float16)).view(np.uint32)[..., 0]
     return result
 
 
-def _pack(modifiers: Modifiers) -> Form:
+def _pack(modifiers: Modifiers) -> LaneComputation:
     """Build cvt.pack.sat: two clamped s32 in the low bits of the result, above them the low bits of a third operand."""
     modifiers.flag("sat")
     last = modifiers.type()
@@ -177,10 +176,10 @@ def _pack(modifiers: Modifiers) -> Form:
         pair = high << width | low
         return (c[0] << np.uint32(2 * target.bits) | pair) if c else pair
 
-    return Form((u32,), (source, source, u32) if len(rest) == 2 else (source, source), pack)
+    return LaneComputation((u32,), (source, source, u32) if len(rest) == 2 else (source, source), pack)
 
 
-def _cvt(modifiers: Modifiers) -> Form:
+def _cvt(modifiers: Modifiers) -> LaneComputation:
     if modifiers.flag("pack"):
         return _pack(modifiers)
     mode = modifiers.one_of((*_WHOLE, *_FLOAT_MODES))
@@ -188,18 +187,20 @@ def _cvt(modifiers: Modifiers) -> Form:
     if target.name.endswith("x2"):
         return _pairs(source, target, mode, modifiers)
     if _is_float(source) and _is_float(target):
-        return Form((target,), (source,), _float_to_float(source, target, mode, modifiers))
+        return LaneComputation((target,), (source,), _float_to_float(source, target, mode, modifiers))
     if _is_float(source):
         flush = modifiers.flag("ftz") and source.name == "f32"
         modifiers.flag("sat")
         require(mode in _WHOLE, "converting a float to an integer requires .rni, .rzi, .rmi or .rpi")
-        return Form((target,), (source,), to_integer(source, target, mode, flush))
+        return LaneComputation((target,), (source,), to_integer(source, target, mode, flush))
     if _is_float(target):
         saturate = modifiers.flag("sat")
         modifiers.flag("ftz")
         convert = from_integer(target, mode or "rn")
-        return Form((target,), (source,), (lambda a: floats.saturate(convert(a))) if saturate else convert)
-    return Form((target,), (source,), _between_integers(source, target, modifiers.flag("sat")))
+        return LaneComputation(
+            (target,), (source,), (lambda a: float_arithmetic.saturate(convert(a))) if saturate else convert
+        )
+    return LaneComputation((target,), (source,), _between_integers(source, target, modifiers.flag("sat")))
 
 
 RULES = {"cvt": _cvt}

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.devices.sim import floats
-from accel_magic.devices.sim import floats as small_floats
-from accel_magic.devices.sim.code import Form, Modifiers, require, same
-from accel_magic.devices.sim.types import TYPES, Type
+from accel_magic.devices.sim import float_arithmetic
+from accel_magic.devices.sim.instruction_compiler import LaneComputation, Modifiers, require, same
+from accel_magic.devices.sim.types import TYPES, PtxType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.types import Array
 
 PREDICATE = TYPES["pred"]
-_ROUND = floats.MODES
+_ROUND = float_arithmetic.MODES
 _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 
 
-def _around(kind: Type, flush: bool, saturate: bool, function: Callable[..., Array]) -> Callable[..., Array]:
+def _around(kind: PtxType, flush: bool, saturate: bool, function: Callable[..., Array]) -> Callable[..., Array]:
     """Wrap a function to apply `.ftz` and `.sat`."""
     if kind.name != "f32":
         flush = False
 
     def wrapped(*values: Array) -> Array:
-        result = function(*map(floats.flush, values)) if flush else function(*values)
-        result = floats.flush(result) if flush else result
-        return floats.saturate(result) if saturate else result
+        result = function(*map(float_arithmetic.flush, values)) if flush else function(*values)
+        result = float_arithmetic.flush(result) if flush else result
+        return float_arithmetic.saturate(result) if saturate else result
 
     return wrapped if flush or saturate else function
 
@@ -43,7 +42,9 @@ def _split(bits: Array) -> Array:
     return np.ascontiguousarray(np.asarray(bits)[..., None]).view(np.uint16)
 
 
-def on_halves(kind: Type, function: Callable[..., Array], finish: Callable[[Array], Array] | None = None) -> Form:
+def on_halves(
+    kind: PtxType, function: Callable[..., Array], finish: Callable[[Array], Array] | None = None
+) -> LaneComputation:
     """Lift a function of floats to f16, bf16 and their pairs.
 
     The function takes float32. It returns float32, or float64 rounded to odd if float32 is too narrow, so that the
@@ -53,7 +54,7 @@ def on_halves(kind: Type, function: Callable[..., Array], finish: Callable[[Arra
 
     def widen(bits: Array) -> Array:
         bits = _split(bits) if pair else np.asarray(bits)
-        return small_floats.widen_bf16(bits) if brain else bits.view(np.float16).astype(np.float32)
+        return float_arithmetic.widen_bf16(bits) if brain else bits.view(np.float16).astype(np.float32)
 
     def back(value: Array) -> Array:
         if finish is not None:
@@ -69,7 +70,7 @@ def on_halves(kind: Type, function: Callable[..., Array], finish: Callable[[Arra
 
 def _narrow_bf16(value: Array) -> Array:
     value = np.asarray(value)
-    return small_floats.narrow_wide_to_bf16(value) if value.dtype == np.float64 else small_floats.to_bf16(value)
+    return float_arithmetic.narrow_wide_to_bf16(value) if value.dtype == np.float64 else float_arithmetic.to_bf16(value)
 
 
 def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -82,7 +83,7 @@ def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _sum(a: Array, b: Array) -> Array:
-    return floats.to_odd(*floats.two_sum(a.astype(np.float64), b.astype(np.float64)))
+    return float_arithmetic.to_odd(*float_arithmetic.two_sum(a.astype(np.float64), b.astype(np.float64)))
 
 
 def _difference(a: Array, b: Array) -> Array:
@@ -90,7 +91,9 @@ def _difference(a: Array, b: Array) -> Array:
 
 
 def _fma_wide(a: Array, b: Array, c: Array) -> Array:
-    return floats.to_odd(*floats.two_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)))
+    return float_arithmetic.to_odd(
+        *float_arithmetic.two_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
+    )
 
 
 _HALF_FUNCTIONS: dict[str, Callable[..., Array]] = {
@@ -100,17 +103,17 @@ _HALF_FUNCTIONS: dict[str, Callable[..., Array]] = {
     "fma": _fma_wide,
 }
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "add": floats.add,
-    "sub": lambda a, b, mode: floats.add(a, -b, mode),
-    "mul": floats.multiply,
-    "fma": floats.fused,
+    "add": float_arithmetic.add,
+    "sub": lambda a, b, mode: float_arithmetic.add(a, -b, mode),
+    "mul": float_arithmetic.multiply,
+    "fma": float_arithmetic.fused,
 }
 
 
-def _arithmetic(name: str, count: int) -> Callable[[Modifiers], Form]:
+def _arithmetic(name: str, count: int) -> Callable[[Modifiers], LaneComputation]:
     """Rule for add, sub, mul, fma."""
 
-    def rule(modifiers: Modifiers) -> Form:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         mode = modifiers.one_of(_ROUND, "rn")
         flush, saturate, relu = modifiers.flag("ftz"), modifiers.flag("sat"), modifiers.flag("relu")
         kind = modifiers.type()
@@ -130,22 +133,22 @@ _NUMPY: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 
 def _finish(saturate: bool, relu: bool) -> Callable[[Array], Array] | None:
     if saturate:
-        return floats.saturate
+        return float_arithmetic.saturate
     return (lambda value: np.where(value < 0, value.dtype.type(0), value)) if relu else None
 
 
-def _div(modifiers: Modifiers) -> Form:
+def _div(modifiers: Modifiers) -> LaneComputation:
     modifiers.drop(("approx", "full"))  # correct rounding is within their error bounds
     mode = modifiers.one_of(_ROUND, "rn")
     flush, kind = modifiers.flag("ftz"), modifiers.type()
     require(kind.name in ("f32", "f64"), f".{kind.name} is not a supported float type")
-    return same(kind, 2, _around(kind, flush, False, lambda a, b: floats.divide(a, b, mode)))
+    return same(kind, 2, _around(kind, flush, False, lambda a, b: float_arithmetic.divide(a, b, mode)))
 
 
-def _unary(function: Callable[..., Array], *, modes: bool = False) -> Callable[[Modifiers], Form]:
+def _unary(function: Callable[..., Array], *, modes: bool = False) -> Callable[[Modifiers], LaneComputation]:
     """Rule for rcp, sqrt, sin, ...: computed in double precision unless a rounding mode is given."""
 
-    def rule(modifiers: Modifiers) -> Form:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         modifiers.flag("approx")
         mode = modifiers.one_of(_ROUND, "rn") if modes else "rn"
         flush, kind = modifiers.flag("ftz"), modifiers.type()
@@ -159,10 +162,12 @@ def _unary(function: Callable[..., Array], *, modes: bool = False) -> Callable[[
     return rule
 
 
-def _sign(function: Callable[[Array], Array], on_bits: Callable[[Array, Any], Array]) -> Callable[[Modifiers], Form]:
+def _sign(
+    function: Callable[[Array], Array], on_bits: Callable[[Array, Any], Array]
+) -> Callable[[Modifiers], LaneComputation]:
     """Rule for neg and abs, which change only the sign bit, even of NaN."""
 
-    def rule(modifiers: Modifiers) -> Form:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         flush, kind = modifiers.flag("ftz"), modifiers.type()
         if kind.name not in _HALVES:
             return same(kind, 1, _around(kind, flush, False, function))
@@ -173,16 +178,16 @@ def _sign(function: Callable[[Array], Array], on_bits: Callable[[Array, Any], Ar
     return rule
 
 
-def _extreme(function: Callable[[Array, Array], Array]) -> Callable[[Modifiers], Form]:
+def _extreme(function: Callable[[Array, Array], Array]) -> Callable[[Modifiers], LaneComputation]:
     """Rule for min and max."""
 
-    def rule(modifiers: Modifiers) -> Form:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         flush, nan, by_sign = modifiers.flag("ftz"), modifiers.flag("NaN"), modifiers.flag("xorsign")
         absolute, kind = modifiers.flag("abs"), modifiers.type()
 
         def two(a: Array, b: Array) -> Array:
             x, y = (np.abs(a), np.abs(b)) if absolute else (a, b)
-            value = floats.strict(function, x, y) if nan else function(x, y)
+            value = float_arithmetic.strict(function, x, y) if nan else function(x, y)
             return np.where(np.signbit(a) ^ np.signbit(b), -value, value) if by_sign else value
 
         if kind.name in _HALVES:
@@ -192,7 +197,7 @@ def _extreme(function: Callable[[Array, Array], Array]) -> Callable[[Modifiers],
     return rule
 
 
-def _copysign(modifiers: Modifiers) -> Form:
+def _copysign(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
     return same(kind, 2, lambda sign, size: np.copysign(size, sign))
 
@@ -211,14 +216,14 @@ _TESTS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _testp(modifiers: Modifiers) -> Form:
+def _testp(modifiers: Modifiers) -> LaneComputation:
     test = modifiers.one_of(tuple(_TESTS))
     require(bool(test), "it has no supported test")
-    return Form((PREDICATE,), (modifiers.type(),), _TESTS[test])
+    return LaneComputation((PREDICATE,), (modifiers.type(),), _TESTS[test])
 
 
 def _reciprocal(a: Array, mode: str) -> Array:
-    return floats.divide(np.ones_like(a), a, mode)
+    return float_arithmetic.divide(np.ones_like(a), a, mode)
 
 
 def _square_root_reciprocal(a: Array) -> Array:
@@ -233,7 +238,7 @@ RULES = {
     "mad": _arithmetic("fma", 3),
     "div": _div,
     "rcp": _unary(_reciprocal, modes=True),
-    "sqrt": _unary(floats.square_root, modes=True),
+    "sqrt": _unary(float_arithmetic.square_root, modes=True),
     "rsqrt": _unary(_square_root_reciprocal),
     "sin": _unary(np.sin),
     "cos": _unary(np.cos),
@@ -242,8 +247,8 @@ RULES = {
     "tanh": _unary(np.tanh),
     "neg": _sign(np.negative, lambda bits, signs: bits ^ signs),
     "abs": _sign(np.abs, lambda bits, signs: bits & ~signs),
-    "min": _extreme(floats.lesser),
-    "max": _extreme(floats.greater),
+    "min": _extreme(float_arithmetic.lesser),
+    "max": _extreme(float_arithmetic.greater),
     "copysign": _copysign,
     "testp": _testp,
 }

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import floats as small_floats
-from accel_magic.devices.sim.code import Vector, require
+from accel_magic.devices.sim import float_arithmetic
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.state import WARP
+from accel_magic.devices.sim.instruction_compiler import Vector, require
+from accel_magic.devices.sim.lane_state import WARP
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.devices.sim.code import Code, Operand, Reader, Writer
-    from accel_magic.devices.sim.faults import Site
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.faults import FaultSite
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Writer
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 _LANE: Final = np.arange(WARP)
@@ -51,7 +51,7 @@ def items_of(operand: Operand) -> list[Operand]:
     return list(operand.items) if isinstance(operand, Vector) else [operand]
 
 
-def whole_warps(state: State, site: Site) -> Array:
+def whole_warps(state: ExecutionState, site: FaultSite) -> Array:
     """Numbers of the executing lanes, shape (warps, 32).
 
     Raises:
@@ -80,9 +80,9 @@ _NUMBERS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "f32": lambda raw: raw.view(np.float32).astype(np.float64),
     "tf32": lambda raw: (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64),
     "f16": lambda raw: raw.astype(np.uint16).view(np.float16).astype(np.float64),
-    "bf16": lambda raw: small_floats.widen_bf16(raw).astype(np.float64),
-    "e4m3": lambda raw: small_floats.from_eight("e4m3", raw).astype(np.float64),
-    "e5m2": lambda raw: small_floats.from_eight("e5m2", raw).astype(np.float64),
+    "bf16": lambda raw: float_arithmetic.widen_bf16(raw).astype(np.float64),
+    "e4m3": lambda raw: float_arithmetic.from_eight("e4m3", raw).astype(np.float64),
+    "e5m2": lambda raw: float_arithmetic.from_eight("e5m2", raw).astype(np.float64),
     "s32": _integers(32, signed=True),
     "s8": _integers(8, signed=True),
     "u8": _integers(8, signed=False),
@@ -156,11 +156,11 @@ class Fragment:
     def _word(self) -> Any:
         return np.uint64 if BITS[self.kind] == 64 else np.uint32
 
-    def readers(self, code: Code, operand: Operand) -> list[Reader]:
+    def readers(self, code: CompiledInstruction, operand: Operand) -> list[Reader]:
         """Compile the registers of a source."""
         return [code.read(item, self._type) for item in self._checked(operand)]
 
-    def writers(self, code: Code, operand: Operand) -> list[Writer | None]:
+    def writers(self, code: CompiledInstruction, operand: Operand) -> list[Writer | None]:
         """Compile the registers of a destination."""
         return [code.write(item, self._type) for item in self._checked(operand)]
 
@@ -194,11 +194,11 @@ class Fragment:
         words = np.bitwise_or.reduce(elements << shifts, axis=2)
         return [words[:, at] for at in range(self.registers)]
 
-    def read(self, state: State, readers: list[Reader]) -> Array:
+    def read(self, state: ExecutionState, readers: list[Reader]) -> Array:
         """Assemble matrices from the executing lanes' registers."""
         return self.take([state.spread(read(state)).reshape(-1, WARP) for read in readers])
 
-    def write(self, state: State, writers: list[Writer | None], matrix: Array) -> None:
+    def write(self, state: ExecutionState, writers: list[Writer | None], matrix: Array) -> None:
         """Write matrices to the executing lanes' registers."""
         for write, word in zip(writers, self.give(matrix), strict=True):
             if write is not None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import access, sampling
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import (
+from accel_magic.devices.sim import memory_access, sampling
+from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.instruction_compiler import (
     Number,
     Pair,
     Register,
@@ -18,18 +18,18 @@ from accel_magic.devices.sim.code import (
     Vector,
     require,
 )
-from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.types import TYPES
 from accel_magic.devices.sim.variables import NO_REFERENCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from accel_magic.devices.sim.code import Code, Modifiers, Operand, Step, Writer
-    from accel_magic.devices.sim.code import Reader as Read
-    from accel_magic.devices.sim.images import Image, Sampler, View
-    from accel_magic.devices.sim.state import State
-    from accel_magic.devices.sim.types import Array, Type
+    from accel_magic.devices.sim.images import Sampler, TexelImage, View
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Modifiers, Operand, Step, Writer
+    from accel_magic.devices.sim.instruction_compiler import Reader as Read
+    from accel_magic.devices.sim.lane_state import ExecutionState
+    from accel_magic.devices.sim.types import Array, PtxType
 
 _U64, _U32, _S32, _F32 = TYPES["u64"], TYPES["u32"], TYPES["s32"], TYPES["f32"]
 
@@ -84,7 +84,7 @@ class _Target:
     layer: Read | None
 
     @classmethod
-    def of(cls, code: Code, operand: Operand, geometry: Geometry, kind: Type) -> _Target:
+    def of(cls, code: CompiledInstruction, operand: Operand, geometry: Geometry, kind: PtxType) -> _Target:
         handle, given = _image(code, operand)
         items = list(given.items) if isinstance(given, Vector) else [given]
         used = geometry.layered + geometry.axes
@@ -92,21 +92,21 @@ class _Target:
         layer = code.read(items[0], _U32) if geometry.layered else None
         return cls(handle, [code.read(item, kind) for item in items[geometry.layered : used]], layer)
 
-    def layers(self, state: State) -> Array:
+    def layers(self, state: ExecutionState) -> Array:
         """Read the layers; int64."""
         if self.layer is None:
             return np.zeros(state.count(), np.int64)
         return state.spread(self.layer(state)).astype(np.int64)
 
 
-def _image(code: Code, operand: Operand) -> tuple[Read, Operand]:
+def _image(code: CompiledInstruction, operand: Operand) -> tuple[Read, Operand]:
     """Compile the handle of `[a, coordinates]`, and return the coordinates."""
     address = code.indexed(operand)
     require(len(address.coordinates) == 1, "textures with a separate sampler (.samplerref) are not supported")
     return _handle(code, address.base), address.coordinates[0]
 
 
-def _handle(code: Code, base: Operand | None) -> Read:
+def _handle(code: CompiledInstruction, base: Operand | None) -> Read:
     if isinstance(base, Symbol):
         raise UnknownFormError(
             NO_REFERENCES,
@@ -117,7 +117,9 @@ def _handle(code: Code, base: Operand | None) -> Read:
     return code.read(base, _U64)
 
 
-def _views(state: State, code: Code, handle: Read, *, sampled: bool) -> Iterator[tuple[View, Array]]:
+def _views(
+    state: ExecutionState, code: CompiledInstruction, handle: Read, *, sampled: bool
+) -> Iterator[tuple[View, Array]]:
     """Yield each texture or surface and the executing lanes that use it, which are selected meanwhile.
 
     Lanes are indices into the executing ones; int64.
@@ -136,7 +138,7 @@ def _views(state: State, code: Code, handle: Read, *, sampled: bool) -> Iterator
             yield view, which
 
 
-def _no_view(code: Code, handle: int, view: View | None, lane: int, *, sampled: bool) -> Violation:
+def _no_view(code: CompiledInstruction, handle: int, view: View | None, lane: int, *, sampled: bool) -> Violation:
     kind, other = ("texture", "surface") if sampled else ("surface", "texture")
     return Violation(
         f"{handle:#x} is not a {kind}",
@@ -148,7 +150,7 @@ def _no_view(code: Code, handle: int, view: View | None, lane: int, *, sampled: 
     )
 
 
-def _fitting(state: State, code: Code, image: Image, geometry: Geometry) -> None:
+def _fitting(state: ExecutionState, code: CompiledInstruction, image: TexelImage, geometry: Geometry) -> None:
     """Check that the image has the shape that the instruction expects."""
     same = image.layered == geometry.layered and image.cube == geometry.cube
     if same and (geometry.cube or all(size == 1 for size in image.sizes[geometry.axes : 3])):
@@ -164,10 +166,10 @@ def _fitting(state: State, code: Code, image: Image, geometry: Geometry) -> None
     )
 
 
-def _loader(state: State, code: Code, image: Image) -> Callable[[Array, int], Array]:
+def _loader(state: ExecutionState, code: CompiledInstruction, image: TexelImage) -> Callable[[Array, int], Array]:
     unit = int(image.dtype.itemsize)
-    how = Access("global", unit, 1, False, code.site)
-    return lambda addresses, channel: access.load(state, how, addresses + np.uint64(channel * unit))[0]
+    how = LaneAccess("global", unit, 1, False, code.site)
+    return lambda addresses, channel: memory_access.load(state, how, addresses + np.uint64(channel * unit))[0]
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class _Point:
         return _Point([one[lanes] for one in self.coordinates], self.layer[lanes])
 
 
-def _point(target: _Target, state: State, geometry: Geometry, view: View) -> _Point:
+def _point(target: _Target, state: ExecutionState, geometry: Geometry, view: View) -> _Point:
     coordinates, layer = [state.spread(read(state)) for read in target.coordinates], target.layers(state)
     if not geometry.cube:
         return _Point(coordinates, layer)
@@ -198,7 +200,7 @@ def _sampler(view: View, geometry: Geometry) -> Sampler:
 _MIPMAPS: Final = ("level", "grad", "base")
 
 
-def _tex(code: Code, modifiers: Modifiers) -> Step:
+def _tex(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     mode = modifiers.one_of(_MIPMAPS)
     geometry = _geometry(modifiers, tuple(_GEOMETRIES))
     coordinate, result = modifiers.type(), _result(modifiers)
@@ -209,7 +211,7 @@ def _tex(code: Code, modifiers: Modifiers) -> Step:
     write = _written(code, written, result)
     lod = _lod(code, mode, geometry, coordinate, more)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         found: list[Array] = [np.zeros(state.count(), np.uint32) for _ in range(4)]
         for view, lanes in _views(state, code, target.handle, sampled=True):
             _fitting(state, code, view.image, geometry)
@@ -224,7 +226,11 @@ def _tex(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _fetch(
-    state: State, code: Code, texture: tuple[tuple[Image, ...], Sampler], point: _Point, lod: Array | None
+    state: ExecutionState,
+    code: CompiledInstruction,
+    texture: tuple[tuple[TexelImage, ...], Sampler],
+    point: _Point,
+    lod: Array | None,
 ) -> list[Array]:
     """Fetch four channels of raw bits (uint32), from one level of detail or between two."""
     levels, sampler = texture
@@ -245,8 +251,10 @@ def _fetch(
     return found
 
 
-def _from_level(state: State, code: Code, image: Image, sampler: Sampler, point: _Point) -> list[Array]:
-    reader = sampling.Reader(image, sampler, _loader(state, code, image))
+def _from_level(
+    state: ExecutionState, code: CompiledInstruction, image: TexelImage, sampler: Sampler, point: _Point
+) -> list[Array]:
+    reader = sampling.TexelReader(image, sampler, _loader(state, code, image))
     return reader.fetch(point.coordinates, point.layer)
 
 
@@ -261,8 +269,8 @@ def _bits(channels: list[Array]) -> list[Array]:
 
 
 def _lod(
-    code: Code, mode: str, geometry: Geometry, coordinate: Type, more: Sequence[Operand]
-) -> Callable[[State, View, Sampler], Array] | None:
+    code: CompiledInstruction, mode: str, geometry: Geometry, coordinate: PtxType, more: Sequence[Operand]
+) -> Callable[[ExecutionState, View, Sampler], Array] | None:
     """Compile the level of detail; None if the largest level is read."""
     used = {"level": 1, "grad": 2}.get(mode, 0)
     require(len(more) == used, "texel offsets and depth comparisons are not supported")
@@ -279,7 +287,7 @@ def _lod(
     )
 
 
-def _result(modifiers: Modifiers) -> Type:
+def _result(modifiers: Modifiers) -> PtxType:
     """Read the type and number of results."""
     if modifiers.flag("v2"):
         require(modifiers.flag("f16x2"), "two results must be .f16x2")
@@ -290,7 +298,9 @@ def _result(modifiers: Modifiers) -> Type:
     return TYPES["b32"]
 
 
-def _written(code: Code, operand: Operand, kind: Type) -> Callable[[State, list[Array]], None]:
+def _written(
+    code: CompiledInstruction, operand: Operand, kind: PtxType
+) -> Callable[[ExecutionState, list[Array]], None]:
     """Compile the destination: takes four channels of raw bits."""
     resident = code.write(operand.second, TYPES["pred"]) if isinstance(operand, Pair) else None
     vector = operand.first if isinstance(operand, Pair) else operand
@@ -300,7 +310,7 @@ def _written(code: Code, operand: Operand, kind: Type) -> Callable[[State, list[
     require(len(vector.items) == (2 if halves else 4), "it has another number of results")
     writers = [code.write(item, TYPES["b32"]) for item in vector.items]
 
-    def write(state: State, channels: list[Array]) -> None:
+    def write(state: ExecutionState, channels: list[Array]) -> None:
         _write_all(state, writers, _packed(channels) if halves else channels)
         if resident is not None:
             resident(state, np.ones(state.count(), np.bool_))
@@ -308,7 +318,7 @@ def _written(code: Code, operand: Operand, kind: Type) -> Callable[[State, list[
     return write
 
 
-def _write_all(state: State, writers: list[Writer | None], values: list[Array]) -> None:
+def _write_all(state: ExecutionState, writers: list[Writer | None], values: list[Array]) -> None:
     for writer, value in zip(writers, values, strict=True):
         if writer is not None:
             writer(state, value)
@@ -323,7 +333,7 @@ def _packed(channels: list[Array]) -> list[Array]:
 _COMPONENTS: Final = ("r", "g", "b", "a")
 
 
-def _tld4(code: Code, modifiers: Modifiers) -> Step:
+def _tld4(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     channel = _COMPONENTS.index(modifiers.one_of(_COMPONENTS) or "r")
     geometry = _geometry(modifiers, ("2d", "a2d", "cube", "acube"))
     require(modifiers.type() is _F32, "its coordinates are not .f32")
@@ -332,12 +342,12 @@ def _tld4(code: Code, modifiers: Modifiers) -> Step:
     target = _Target.of(code, source, geometry, _F32)
     write = _written(code, written, _result(modifiers))
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         found: list[Array] = [np.zeros(state.count(), np.uint32) for _ in range(4)]
         for view, lanes in _views(state, code, target.handle, sampled=True):
             _fitting(state, code, view.image, geometry)
             point = _point(target, state, geometry, view)
-            reader = sampling.Reader(view.image, _sampler(view, geometry), _loader(state, code, view.image))
+            reader = sampling.TexelReader(view.image, _sampler(view, geometry), _loader(state, code, view.image))
             for values, texel in zip(found, _bits(reader.gather(point.coordinates, point.layer, channel)), strict=True):
                 values[lanes] = texel
         write(state, found)
@@ -365,7 +375,7 @@ def _channel_type(view: View) -> int:
     return (_PROMOTED if promoted else {}).get(view.image.format) or _CHANNEL_TYPES[view.image.format]
 
 
-_QUERIES: Final[dict[str, Callable[[View, Image], int]]] = {
+_QUERIES: Final[dict[str, Callable[[View, TexelImage], int]]] = {
     "width": lambda _view, image: image.sizes[0],
     "height": lambda _view, image: image.sizes[1],
     "depth": lambda _view, image: image.sizes[2],
@@ -377,7 +387,7 @@ _QUERIES: Final[dict[str, Callable[[View, Image], int]]] = {
 }
 
 
-def _query(code: Code, modifiers: Modifiers, *, sampled: bool) -> Step:
+def _query(code: CompiledInstruction, modifiers: Modifiers, *, sampled: bool) -> Step:
     leveled = modifiers.flag("level")
     name = modifiers.one_of(tuple(_QUERIES))
     require(bool(name), "its attribute is not supported")
@@ -386,7 +396,7 @@ def _query(code: Code, modifiers: Modifiers, *, sampled: bool) -> Step:
     write, handle = code.write(written, TYPES["b32"]), _handle(code, code.indexed(source).base)
     level = code.read(more[0], _U32) if leveled else code.read(Number(0), _U32)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         answers = np.zeros(state.count(), np.uint32)
         for view, lanes in _views(state, code, handle, sampled=sampled):
             wanted = np.minimum(state.spread(level(state)), len(view.levels) - 1)
@@ -413,13 +423,13 @@ class _Surface:
 
     """
 
-    code: Code
+    code: CompiledInstruction
     target: _Target
     geometry: Geometry
-    how: Access
+    how: LaneAccess
     beyond: str
 
-    def places(self, state: State) -> Iterator[tuple[Array, Array, Array]]:
+    def places(self, state: ExecutionState) -> Iterator[tuple[Array, Array, Array]]:
         """Yield executing lanes (indices), their addresses (uint64), and which are inside; they are selected meanwhile.
 
         Addresses of lanes outside are those of the nearest data inside.
@@ -443,7 +453,7 @@ class _Surface:
                 inside = np.full(len(lanes), most[0] >= 0)
             yield lanes, (image.address + offset).astype(np.uint64), inside
 
-    def _check_shape(self, state: State, image: Image) -> None:
+    def _check_shape(self, state: ExecutionState, image: TexelImage) -> None:
         layered = image.layered or image.cube
         if layered == self.geometry.layered and all(size == 1 for size in image.sizes[self.geometry.axes : 3]):
             return
@@ -456,7 +466,7 @@ class _Surface:
             code="gpu.fault.bad-texture",
         )
 
-    def _trap(self, state: State, image: Image, given: list[Array], first: int) -> None:
+    def _trap(self, state: ExecutionState, image: TexelImage, given: list[Array], first: int) -> None:
         raise Violation(
             f"{'write' if self.how.write else 'read'} of {self.how.size} bytes out of bounds (surface)",
             site=self.code.site,
@@ -469,7 +479,9 @@ class _Surface:
         )
 
 
-def _surface(code: Code, modifiers: Modifiers, operand: Operand, kind: Type, *, write: bool) -> _Surface:
+def _surface(
+    code: CompiledInstruction, modifiers: Modifiers, operand: Operand, kind: PtxType, *, write: bool
+) -> _Surface:
     """Compile the surface operand."""
     geometry = _geometry(modifiers, ("1d", "2d", "3d", "a1d", "a2d"))
     beyond = modifiers.one_of(_BEYOND, "trap")
@@ -478,7 +490,7 @@ def _surface(code: Code, modifiers: Modifiers, operand: Operand, kind: Type, *, 
         code,
         _Target.of(code, operand, geometry, _S32),
         geometry,
-        Access("global", kind.size, count, write, code.site),
+        LaneAccess("global", kind.size, count, write, code.site),
         beyond,
     )
 
@@ -495,19 +507,19 @@ def _items(surface: _Surface, operand: Operand) -> list[Operand]:
     return items
 
 
-def _suld(code: Code, modifiers: Modifiers) -> Step:
+def _suld(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     _bytewise(modifiers)
     kind = modifiers.type()
     written, source = code.operands
     surface = _surface(code, modifiers, source, kind, write=False)
     writers = [code.write(item, kind) for item in _items(surface, written)]
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         found: list[Array] = [np.zeros(state.count(), kind.dtype) for _ in writers]
         for lanes, addresses, inside in surface.places(state):
             some = np.flatnonzero(inside)
             with state.selecting(state.lanes()[some]):
-                loaded = access.load(state, surface.how, addresses[some]) if len(some) else []
+                loaded = memory_access.load(state, surface.how, addresses[some]) if len(some) else []
             for values, value in zip(found, loaded, strict=False):
                 values[lanes[some]] = value
         _write_all(state, writers, found)
@@ -515,18 +527,20 @@ def _suld(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _sust(code: Code, modifiers: Modifiers) -> Step:
+def _sust(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     _bytewise(modifiers)
     kind = modifiers.type()
     surface = _surface(code, modifiers, code.operands[0], kind, write=True)
     readers = [code.read(item, kind) for item in _items(surface, code.operands[1])]
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         for _lanes, addresses, inside in surface.places(state):
             some = np.flatnonzero(inside)
             with state.selecting(state.lanes()[some]):
                 if len(some):
-                    access.store(state, surface.how, addresses[some], [state.spread(read(state)) for read in readers])
+                    memory_access.store(
+                        state, surface.how, addresses[some], [state.spread(read(state)) for read in readers]
+                    )
 
     return step
 
@@ -540,7 +554,7 @@ _REDUCTIONS: Final[dict[str, Any]] = {
 }
 
 
-def _sured(code: Code, modifiers: Modifiers) -> Step:
+def _sured(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     _bytewise(modifiers)
     name = modifiers.one_of(tuple(_REDUCTIONS))
     require(bool(name), "its operation is not supported")
@@ -549,18 +563,18 @@ def _sured(code: Code, modifiers: Modifiers) -> Step:
     (item,) = _items(surface, code.operands[1])
     read = code.read(item, kind)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         for _lanes, addresses, inside in surface.places(state):
             some = np.flatnonzero(inside)
             with state.selecting(state.lanes()[some]):
-                for part in access.parts(state, surface.how, addresses[some]) if len(some) else ():
+                for part in memory_access.parts(state, surface.how, addresses[some]) if len(some) else ():
                     units = part.units.view(kind.dtype)
-                    access.fold(units, part.places, state.spread(read(state)), _REDUCTIONS[name])
+                    memory_access.fold(units, part.places, state.spread(read(state)), _REDUCTIONS[name])
 
     return step
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {
     "tex": _tex,
     "tld4": _tld4,
     "txq": lambda code, modifiers: _query(code, modifiers, sampled=True),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.devices.sim.code import Form, Modifiers, require, same
-from accel_magic.devices.sim.types import SIGNED, TYPES, UNSIGNED, Type, wider
+from accel_magic.devices.sim.instruction_compiler import LaneComputation, Modifiers, require, same
+from accel_magic.devices.sim.types import SIGNED, TYPES, UNSIGNED, PtxType, wider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ S32 = TYPES["s32"]
 CLAMP = ("clamp", "wrap")
 
 
-def _limits(kind: Type) -> tuple[int, int]:
+def _limits(kind: PtxType) -> tuple[int, int]:
     info = np.iinfo(kind.dtype)
     return int(info.min), int(info.max)
 
@@ -34,7 +34,7 @@ def _saturated(function: Callable[..., Any]) -> Callable[..., Any]:
     return clamped
 
 
-def high(kind: Type, a: Array, b: Array) -> Array:
+def high(kind: PtxType, a: Array, b: Array) -> Array:
     """Upper half of the product."""
     if kind.size < 8:
         wide = wider(kind).dtype
@@ -101,7 +101,7 @@ def reverse(a: Array) -> Array:
     return a.byteswap()
 
 
-def _find(kind: Type, shift: bool) -> Callable[[Array], Array]:
+def _find(kind: PtxType, shift: bool) -> Callable[[Array], Array]:
     def find(a: Array) -> Array:
         bits = np.where(a < 0, ~a, a) if kind.signed else a
         at = highest(np.asarray(bits).astype(UNSIGNED[kind.size]))
@@ -117,7 +117,7 @@ def ones(count: Array, dtype: Any) -> Array:
     return np.where(count >= bits, dtype(np.iinfo(dtype).max), (dtype(1) << inside) - dtype(1)).astype(dtype)
 
 
-def _extract(kind: Type) -> Callable[..., Array]:
+def _extract(kind: PtxType) -> Callable[..., Array]:
     unsigned = UNSIGNED[kind.size]
     top = kind.bits - 1
 
@@ -135,7 +135,7 @@ def _extract(kind: Type) -> Callable[..., Array]:
     return extract
 
 
-def _insert(kind: Type) -> Callable[..., Array]:
+def _insert(kind: PtxType) -> Callable[..., Array]:
     dtype = UNSIGNED[kind.size]
 
     def insert(a: Array, b: Array, start: Array, length: Array) -> Array:
@@ -148,7 +148,7 @@ def _insert(kind: Type) -> Callable[..., Array]:
     return insert
 
 
-def _add(modifiers: Modifiers, sign: int = 1) -> Form:
+def _add(modifiers: Modifiers, sign: int = 1) -> LaneComputation:
     carry, saturate, kind = modifiers.flag("cc"), modifiers.flag("sat"), modifiers.type()
     require(kind.integer, f".{kind.name} is not an integer type")
     function = np.add if sign > 0 else np.subtract
@@ -158,12 +158,12 @@ def _add(modifiers: Modifiers, sign: int = 1) -> Form:
     return _carrying(kind, sign, False, True) if carry else same(kind, 2, function)
 
 
-def _add_carry(modifiers: Modifiers, sign: int = 1) -> Form:
+def _add_carry(modifiers: Modifiers, sign: int = 1) -> LaneComputation:
     out, kind = modifiers.flag("cc"), modifiers.type()
     return _carrying(kind, sign, True, out)
 
 
-def _carrying(kind: Type, sign: int, carry_in: bool, carry_out: bool) -> Form:
+def _carrying(kind: PtxType, sign: int, carry_in: bool, carry_out: bool) -> LaneComputation:
     """Build an addition or subtraction with carry; when subtracting, the flag is a borrow."""
     unsigned = TYPES[f"u{kind.bits}"]
     one = unsigned.dtype
@@ -180,10 +180,10 @@ def _carrying(kind: Type, sign: int, carry_in: bool, carry_out: bool) -> Form:
             flags = (a < b) | (first < more)
         return (total, flags) if carry_out else total
 
-    return Form((unsigned,), (unsigned,) * 2, chained, carry_in, carry_out)
+    return LaneComputation((unsigned,), (unsigned,) * 2, chained, carry_in, carry_out)
 
 
-def _product(kind: Type, part: str) -> Callable[[Array, Array], Array]:
+def _product(kind: PtxType, part: str) -> Callable[[Array, Array], Array]:
     if part == "hi":
         return lambda a, b: high(kind, a, b)
     if part == "wide":
@@ -192,13 +192,13 @@ def _product(kind: Type, part: str) -> Callable[[Array, Array], Array]:
     return np.multiply
 
 
-def _mul(modifiers: Modifiers) -> Form:
+def _mul(modifiers: Modifiers) -> LaneComputation:
     part, kind = modifiers.one_of(("lo", "hi", "wide")), modifiers.type()
     require(bool(part) and kind.integer, "an integer product must be .lo, .hi or .wide")
-    return Form((wider(kind) if part == "wide" else kind,), (kind, kind), _product(kind, part))
+    return LaneComputation((wider(kind) if part == "wide" else kind,), (kind, kind), _product(kind, part))
 
 
-def _mad(modifiers: Modifiers, carry_in: bool = False) -> Form:
+def _mad(modifiers: Modifiers, carry_in: bool = False) -> LaneComputation:
     part, carry_out = modifiers.one_of(("lo", "hi", "wide")), modifiers.flag("cc")
     saturate, kind = modifiers.flag("sat"), modifiers.type()
     require(bool(part) and kind.integer, "an integer product must be .lo, .hi or .wide")
@@ -211,13 +211,13 @@ def _mad(modifiers: Modifiers, carry_in: bool = False) -> Form:
         def chained(a: Array, b: Array, c: Array, *flag: Array) -> Any:
             return chain.function(product(a, b).astype(unsigned), c, *flag)
 
-        return Form(chain.results, (kind, kind, chain.results[0]), chained, carry_in, carry_out)
+        return LaneComputation(chain.results, (kind, kind, chain.results[0]), chained, carry_in, carry_out)
     if saturate:
         return same(kind, 3, _saturated(lambda a, b, c: (a * b >> 32) + c))
-    return Form((third,), (kind, kind, third), lambda a, b, c: product(a, b) + c)
+    return LaneComputation((third,), (kind, kind, third), lambda a, b, c: product(a, b) + c)
 
 
-def _mul24(modifiers: Modifiers, add: bool = False) -> Form:
+def _mul24(modifiers: Modifiers, add: bool = False) -> LaneComputation:
     part, kind = modifiers.one_of(("lo", "hi")), modifiers.type()
 
     def product(a: Array, b: Array, *c: Array) -> Array:
@@ -230,13 +230,13 @@ def _mul24(modifiers: Modifiers, add: bool = False) -> Form:
     return same(kind, 3 if add else 2, product)
 
 
-def _sad(modifiers: Modifiers) -> Form:
+def _sad(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
     return same(kind, 3, lambda a, b, c: c + np.where(a < b, b - a, a - b))
 
 
-def _simple(count: int, function: Callable[..., Any], signed: bool = False) -> Callable[[Modifiers], Form]:
-    def rule(modifiers: Modifiers) -> Form:
+def _simple(count: int, function: Callable[..., Any], signed: bool = False) -> Callable[[Modifiers], LaneComputation]:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         kind = modifiers.type()
         require(kind.integer and (kind.signed or not signed), f".{kind.name} is not supported here")
         return same(kind, count, function)
@@ -244,8 +244,8 @@ def _simple(count: int, function: Callable[..., Any], signed: bool = False) -> C
     return rule
 
 
-def _extreme(function: Any) -> Callable[[Modifiers], Form]:
-    def rule(modifiers: Modifiers) -> Form:
+def _extreme(function: Any) -> Callable[[Modifiers], LaneComputation]:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         relu, kind = modifiers.flag("relu"), modifiers.type()
         require(kind.integer, f".{kind.name} is not supported here")
         if relu:
@@ -255,32 +255,32 @@ def _extreme(function: Any) -> Callable[[Modifiers], Form]:
     return rule
 
 
-def _count(function: Callable[[Type], Callable[..., Any]]) -> Callable[[Modifiers], Form]:
+def _count(function: Callable[[PtxType], Callable[..., Any]]) -> Callable[[Modifiers], LaneComputation]:
     """Rule for functions that count bits of one operand and give a u32."""
 
-    def rule(modifiers: Modifiers) -> Form:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         kind = modifiers.type()
-        return Form((U32,), (TYPES[f"u{kind.bits}"],), function(kind))
+        return LaneComputation((U32,), (TYPES[f"u{kind.bits}"],), function(kind))
 
     return rule
 
 
-def _bfind(modifiers: Modifiers) -> Form:
+def _bfind(modifiers: Modifiers) -> LaneComputation:
     shift, kind = modifiers.flag("shiftamt"), modifiers.type()
-    return Form((U32,), (kind,), _find(kind, shift))
+    return LaneComputation((U32,), (kind,), _find(kind, shift))
 
 
-def _bfe(modifiers: Modifiers) -> Form:
+def _bfe(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
-    return Form((kind,), (kind, U32, U32), _extract(kind))
+    return LaneComputation((kind,), (kind, U32, U32), _extract(kind))
 
 
-def _bfi(modifiers: Modifiers) -> Form:
+def _bfi(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
-    return Form((kind,), (kind, kind, U32, U32), _insert(kind))
+    return LaneComputation((kind,), (kind, kind, U32, U32), _insert(kind))
 
 
-def _bmsk(modifiers: Modifiers) -> Form:
+def _bmsk(modifiers: Modifiers) -> LaneComputation:
     wrap = modifiers.one_of(CLAMP) == "wrap"
 
     def mask(start: Array, count: Array) -> Array:
@@ -290,10 +290,10 @@ def _bmsk(modifiers: Modifiers) -> Form:
         return (bits & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
     modifiers.type()
-    return Form((U32,), (U32, U32), mask)
+    return LaneComputation((U32,), (U32, U32), mask)
 
 
-def _szext(modifiers: Modifiers) -> Form:
+def _szext(modifiers: Modifiers) -> LaneComputation:
     wrap, kind = modifiers.one_of(CLAMP) == "wrap", modifiers.type()
 
     def extend(a: Array, width: Array) -> Array:
@@ -303,10 +303,10 @@ def _szext(modifiers: Modifiers) -> Form:
         sign = value >> np.clip(length - 1, 0, 31).astype(np.uint32) & np.uint32(1)
         return np.where(kind.signed & (sign == 1) & (length > 0), value | ~kept, value).astype(kind.dtype)
 
-    return Form((kind,), (kind, U32), extend)
+    return LaneComputation((kind,), (kind, U32), extend)
 
 
-def _fns(modifiers: Modifiers) -> Form:
+def _fns(modifiers: Modifiers) -> LaneComputation:
     modifiers.type()
 
     def find(mask: Array, base: Array, offset: Array) -> Array:
@@ -322,13 +322,13 @@ def _fns(modifiers: Modifiers) -> Form:
             found = np.where(hit & (left == 0), at.astype(np.uint32), found)
         return found
 
-    return Form((U32,), (U32, U32, S32), find)
+    return LaneComputation((U32,), (U32, U32, S32), find)
 
 
-def _dot(parts: int) -> Callable[[Modifiers], Form]:
+def _dot(parts: int) -> Callable[[Modifiers], LaneComputation]:
     """Rule for dp4a, and for dp2a with two 16-bit numbers in the first operand."""
 
-    def rule(modifiers: Modifiers) -> Form:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         half = modifiers.one_of(("lo", "hi"))
         second, first = modifiers.type(), modifiers.type()
         total = TYPES["s32" if "s" in (first.kind, second.kind) else "u32"]
@@ -340,12 +340,12 @@ def _dot(parts: int) -> Callable[[Modifiers], Form]:
             right = right[..., 2:] if half == "hi" else right[..., :parts]
             return (c + (left * right).sum(-1)).astype(total.dtype)
 
-        return Form((total,), (U32, U32, total), dot)
+        return LaneComputation((total,), (U32, U32, total), dot)
 
     return rule
 
 
-def _differences(modifiers: Modifiers) -> Form:
+def _differences(modifiers: Modifiers) -> LaneComputation:
     """Rule for vabsdiff4: the absolute differences of four bytes, or their sum added to the third operand."""
     adds = modifiers.flag("add")
     second, first, result = modifiers.type(), modifiers.type(), modifiers.type()
@@ -360,7 +360,7 @@ def _differences(modifiers: Modifiers) -> Form:
         whole: Array = np.ascontiguousarray(found.astype(np.uint8)).view(result.dtype)[..., 0]
         return whole
 
-    return Form((result,), (U32, U32, result), differ)
+    return LaneComputation((result,), (U32, U32, result), differ)
 
 
 def _pieces(a: Array, dtype: Any) -> Array:

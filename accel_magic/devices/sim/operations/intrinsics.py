@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim import access
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import require
+from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.instruction_compiler import require
+from accel_magic.devices.sim.memory_access import LaneAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, Step, Variable
-    from accel_magic.devices.sim.faults import Site
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.faults import FaultSite
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Step, Variable
+    from accel_magic.devices.sim.lane_state import ExecutionState
 
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 _TEXT_LIMIT = 4096
 _SIGNED = {1: "<b", 2: "<h", 4: "<i", 8: "<q"}
 
 
-def _argument(state: State, variable: Variable, lane: int) -> int:
+def _argument(state: ExecutionState, variable: Variable, lane: int) -> int:
     """Read a call's parameter of one lane as a number."""
     start = int(state.frame[lane]) + lane * state.local_stride + variable.offset
     return int.from_bytes(state.local.data[start : start + variable.size].tobytes(), "little")
@@ -34,7 +34,7 @@ def _argument(state: State, variable: Variable, lane: int) -> int:
 class _Memory:
     """Reads one lane's memory, byte by byte, with the same bounds checks as its loads."""
 
-    def __init__(self, state: State, site: Site, lane: int) -> None:
+    def __init__(self, state: ExecutionState, site: FaultSite, lane: int) -> None:
         self._state = state
         self._lane = lane
         self._site = site
@@ -44,8 +44,8 @@ class _Memory:
         before = self._state.selection
         self._state.selection = np.full(size, self._lane, np.int64)
         try:
-            how = Access("", 1, 1, False, self._site)
-            (data,) = access.load(self._state, how, np.uint64(address) + np.arange(size, dtype=np.uint64))
+            how = LaneAccess("", 1, 1, False, self._site)
+            (data,) = memory_access.load(self._state, how, np.uint64(address) + np.arange(size, dtype=np.uint64))
         finally:
             self._state.selection = before
         return bytes(data.tobytes())
@@ -100,11 +100,11 @@ def _one(layout: str, length: str, kind: str, value: Callable[[int], bytes], mem
     return (layout + {"i": "d", "u": "d"}.get(kind, kind)) % whole
 
 
-def _vprintf(code: Code, results: list[Variable], arguments: list[Variable]) -> Step:
+def _vprintf(code: CompiledInstruction, results: list[Variable], arguments: list[Variable]) -> Step:
     site = code.site
     pattern, values = arguments
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         for lane in state.lanes():
             memory = _Memory(state, site, int(lane))
             layout = memory.text(_argument(state, pattern, lane))
@@ -119,10 +119,10 @@ def _vprintf(code: Code, results: list[Variable], arguments: list[Variable]) -> 
     return step
 
 
-def _assert_fail(code: Code, _results: list[Variable], arguments: list[Variable]) -> Step:
+def _assert_fail(code: CompiledInstruction, _results: list[Variable], arguments: list[Variable]) -> Step:
     site = code.site
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         lane = int(state.lanes()[0])
         memory = _Memory(state, site, lane)
         message, file, line, function = (_argument(state, variable, lane) for variable in arguments[:4])
@@ -138,7 +138,7 @@ def _assert_fail(code: Code, _results: list[Variable], arguments: list[Variable]
     return step
 
 
-def _values(state: State, variable: Variable) -> list[int]:
+def _values(state: ExecutionState, variable: Variable) -> list[int]:
     """Read a call's parameter in every executing lane."""
     return [_argument(state, variable, int(lane)) for lane in state.lanes()]
 
@@ -149,12 +149,12 @@ def _require_words(variables: list[Variable], count: int) -> None:
     require(right and all(variable.offset % 8 == 0 for variable in variables), "it is not declared as in CUDA")
 
 
-def _malloc(_code: Code, results: list[Variable], arguments: list[Variable]) -> Step:
+def _malloc(_code: CompiledInstruction, results: list[Variable], arguments: list[Variable]) -> Step:
     _require_words(results, 1)
     _require_words(arguments, 1)
     (result,), (size,) = results, arguments
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         found = state.heap.allocate_in_kernel(_values(state, size))
         lanes = state.lanes()
         starts = state.frame[lanes] + lanes * state.local_stride + result.offset
@@ -163,11 +163,11 @@ def _malloc(_code: Code, results: list[Variable], arguments: list[Variable]) -> 
     return step
 
 
-def _free(code: Code, _results: list[Variable], arguments: list[Variable]) -> Step:
+def _free(code: CompiledInstruction, _results: list[Variable], arguments: list[Variable]) -> Step:
     _require_words(arguments, 1)
     (pointer,) = arguments
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         for lane, address in zip(state.lanes(), _values(state, pointer), strict=True):
             if address and not state.heap.free_in_kernel(address):
                 raise Violation(
@@ -182,7 +182,7 @@ def _free(code: Code, _results: list[Variable], arguments: list[Variable]) -> St
     return step
 
 
-FUNCTIONS: dict[str, Callable[[Code, list[Variable], list[Variable]], Step]] = {
+FUNCTIONS: dict[str, Callable[[CompiledInstruction, list[Variable], list[Variable]], Step]] = {
     "vprintf": _vprintf,
     "__assertfail": _assert_fail,
     "malloc": _malloc,

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.devices.sim import floats
-from accel_magic.devices.sim.code import Modifiers, Pair, require
-from accel_magic.devices.sim.state import WARP
+from accel_magic.devices.sim import float_arithmetic
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Pair, require
+from accel_magic.devices.sim.lane_state import WARP
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, Step, Writer
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Step, Writer
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
 PREDICATE = TYPES["pred"]
 
 
-def _pair(code: Code, first: Any, second: Any = PREDICATE) -> tuple[Writer | None, Writer | None]:
+def _pair(code: CompiledInstruction, first: Any, second: Any = PREDICATE) -> tuple[Writer | None, Writer | None]:
     """Compile a destination `d` or `d|p`."""
     target = code.operands[0]
     if isinstance(target, Pair):
@@ -33,12 +33,12 @@ def _pair(code: Code, first: Any, second: Any = PREDICATE) -> tuple[Writer | Non
     return code.write(target, first), None
 
 
-def _put(write: Writer | None, state: State, values: Array) -> None:
+def _put(write: Writer | None, state: ExecutionState, values: Array) -> None:
     if write is not None:
         write(state, values)
 
 
-def _full(state: State, values: Array) -> Array:
+def _full(state: ExecutionState, values: Array) -> Array:
     """Scatter values of the executing lanes into shape (lanes,), with zero in other lanes."""
     values = np.asarray(values)
     everywhere = np.zeros(state.shape.lanes, values.dtype)
@@ -64,7 +64,7 @@ def _source_lane(mode: str, lane: Array, by: Array, c: Array) -> tuple[Array, Ar
     return source, source <= high
 
 
-def _shfl(code: Code, modifiers: Modifiers) -> Step:
+def _shfl(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.flag("sync")
     mode = modifiers.one_of(("up", "down", "bfly", "idx"))
     require(bool(mode), "it has no supported mode")
@@ -72,7 +72,7 @@ def _shfl(code: Code, modifiers: Modifiers) -> Step:
     value, by, c = (code.read(operand, U32) for operand in code.operands[1:4])
     write, inside = _pair(code, U32)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         values = _full(state, value(state))
         lanes = state.lanes()
         lane = lanes % WARP
@@ -86,12 +86,12 @@ def _shfl(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _voters(state: State, mask: Array) -> Array:
+def _voters(state: ExecutionState, mask: Array) -> Array:
     """Return the lanes whose votes each executing lane counts: executing and in its mask; uint32 per executing lane."""
     return state.ballot(state.active())[state.lanes() // WARP] & mask
 
 
-def _vote(code: Code, modifiers: Modifiers) -> Step:
+def _vote(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     sync, mode = modifiers.flag("sync"), modifiers.one_of(("all", "any", "uni", "ballot"))
     require(bool(mode), "it has no supported mode")
     modifiers.type()
@@ -99,7 +99,7 @@ def _vote(code: Code, modifiers: Modifiers) -> Step:
     mask = code.read(code.operands[2], U32) if sync else None
     write = code.write(code.operands[0], U32 if mode == "ballot" else PREDICATE)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         voters = _voters(state, np.uint32(0xFFFFFFFF) if mask is None else mask(state))
         votes = state.ballot(_full(state, state.spread(truth(state))))[state.lanes() // WARP] & voters
         _put(write, state, _DECIDE[mode](votes, voters))
@@ -115,13 +115,13 @@ _DECIDE: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _activemask(code: Code, modifiers: Modifiers) -> Step:
+def _activemask(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.type()
     write = code.write(code.operands[0], U32)
     return lambda state: _put(write, state, state.ballot(state.active())[state.lanes() // WARP])
 
 
-def _table(state: State, mask: Array) -> tuple[Array, Array, Array]:
+def _table(state: ExecutionState, mask: Array) -> tuple[Array, Array, Array]:
     """Return the warps with executing lanes, each executing lane's row among them, and participation (warps, 32)."""
     warps = state.warps()
     rows = np.searchsorted(warps, state.lanes() // WARP)
@@ -130,7 +130,7 @@ def _table(state: State, mask: Array) -> tuple[Array, Array, Array]:
     return warps, rows, taking.reshape(-1, WARP)[warps]
 
 
-def _match(code: Code, modifiers: Modifiers) -> Step:
+def _match(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.flag("sync")
     mode = modifiers.one_of(("any", "all"))
     require(bool(mode), "it has no supported mode")
@@ -138,7 +138,7 @@ def _match(code: Code, modifiers: Modifiers) -> Step:
     value, mask = code.read(code.operands[1], kind), code.read(code.operands[2], U32)
     write, same = _pair(code, U32)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         warps, rows, taking = _table(state, mask(state))
         values = _full(state, value(state)).reshape(-1, WARP)[warps]
         equal = (values[:, :, None] == values[:, None, :]) & taking[:, None, :]
@@ -164,7 +164,7 @@ _REDUCE: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 }
 
 
-def _redux(code: Code, modifiers: Modifiers) -> Step:
+def _redux(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.flag("sync")
     name = modifiers.one_of(tuple(_REDUCE))
     absolute, nan = modifiers.flag("abs"), modifiers.flag("NaN")
@@ -173,7 +173,7 @@ def _redux(code: Code, modifiers: Modifiers) -> Step:
     value, mask = code.read(code.operands[1], kind), code.read(code.operands[2], U32)
     write = code.write(code.operands[0], kind)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         warps, rows, taking = _table(state, mask(state))
         values = _full(state, np.abs(value(state)) if absolute else value(state)).reshape(-1, WARP)[warps]
         if kind.kind == "f":
@@ -188,20 +188,20 @@ def _redux(code: Code, modifiers: Modifiers) -> Step:
 
 
 def _float_extreme(name: str, values: Array, taking: Array, nan: bool) -> Array:
-    pick = floats.lesser if name == "min" else floats.greater
+    pick = float_arithmetic.lesser if name == "min" else float_arithmetic.greater
     values = np.where(taking, values, np.float32(np.inf if name == "min" else -np.inf))
     result = values[:, 0]
     for column in range(1, WARP):
-        result = floats.strict(pick, result, values[:, column]) if nan else pick(result, values[:, column])
+        result = float_arithmetic.strict(pick, result, values[:, column]) if nan else pick(result, values[:, column])
     return result
 
 
-def _elect(code: Code, modifiers: Modifiers) -> Step:
+def _elect(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.flag("sync")
     mask = code.read(code.operands[1], U32)
     leader, chosen = _pair(code, U32)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         voters = _voters(state, mask(state))
         lowest = voters & (~voters + np.uint32(1))
         first = np.log2(np.maximum(lowest, 1).astype(np.float64)).astype(np.uint32)
@@ -211,12 +211,12 @@ def _elect(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _warp_barrier(_code: Code, modifiers: Modifiers) -> Step:
+def _warp_barrier(_code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.left.clear()
     return lambda _state: None
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {
     "shfl": _shfl,
     "vote": _vote,
     "activemask": _activemask,

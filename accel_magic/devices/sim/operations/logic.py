@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel_magic.devices.sim.code import Form, Modifiers, require, same
-from accel_magic.devices.sim.types import TYPES, Type
+from accel_magic.devices.sim.instruction_compiler import LaneComputation, Modifiers, require, same
+from accel_magic.devices.sim.types import TYPES, PtxType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 U32 = TYPES["u32"]
 
 
-def _bitwise(count: int, function: Callable[..., Any]) -> Callable[[Modifiers], Form]:
-    def rule(modifiers: Modifiers) -> Form:
+def _bitwise(count: int, function: Callable[..., Any]) -> Callable[[Modifiers], LaneComputation]:
+    def rule(modifiers: Modifiers) -> LaneComputation:
         kind = modifiers.type()
         require(kind.kind in "bp", "logic operations support only .b16, .b32, .b64 and .pred")
         return same(kind, count, function)
@@ -26,34 +26,34 @@ def _bitwise(count: int, function: Callable[..., Any]) -> Callable[[Modifiers], 
     return rule
 
 
-def _cnot(modifiers: Modifiers) -> Form:
+def _cnot(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
     return same(kind, 1, lambda a: (a == 0).astype(kind.dtype))
 
 
-def _shl(modifiers: Modifiers) -> Form:
+def _shl(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
-    return Form((kind,), (kind, U32), lambda a, by: shift_left(kind, a, by))
+    return LaneComputation((kind,), (kind, U32), lambda a, by: shift_left(kind, a, by))
 
 
-def shift_left(kind: Type, a: Array, by: Array) -> Array:
+def shift_left(kind: PtxType, a: Array, by: Array) -> Array:
     """Shift left; shifting by the width or more gives zero."""
     inside = np.minimum(by, kind.bits - 1).astype(kind.dtype)
     return np.where(by >= kind.bits, kind.dtype(0), a << inside)
 
 
-def _shr(modifiers: Modifiers) -> Form:
+def _shr(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
-    return Form((kind,), (kind, U32), lambda a, by: shift_right(kind, a, by))
+    return LaneComputation((kind,), (kind, U32), lambda a, by: shift_right(kind, a, by))
 
 
-def shift_right(kind: Type, a: Array, by: Array) -> Array:
+def shift_right(kind: PtxType, a: Array, by: Array) -> Array:
     """Shift right; shifting by the width or more gives copies of the sign, or zero for unsigned."""
     moved = a >> np.minimum(by, kind.bits - 1).astype(kind.dtype)
     return moved if kind.signed else np.where(by >= kind.bits, kind.dtype(0), moved)
 
 
-def _shf(modifiers: Modifiers) -> Form:
+def _shf(modifiers: Modifiers) -> LaneComputation:
     left = modifiers.one_of(("l", "r")) == "l"
     wrap = modifiers.one_of(("clamp", "wrap")) == "wrap"
     modifiers.type()
@@ -65,7 +65,7 @@ def _shf(modifiers: Modifiers) -> Form:
         moved = both << steps >> np.uint64(32) if left else both >> steps
         return (moved & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
-    return Form((U32,), (U32, U32, U32), funnel)
+    return LaneComputation((U32,), (U32, U32, U32), funnel)
 
 
 def lookup3(table: int, a: Array, b: Array, c: Array) -> Array:
@@ -78,17 +78,17 @@ def lookup3(table: int, a: Array, b: Array, c: Array) -> Array:
     return result
 
 
-def _lop3(modifiers: Modifiers) -> Form:
+def _lop3(modifiers: Modifiers) -> LaneComputation:
     combine = modifiers.one_of(("or", "and"))
     modifiers.type()
     if not combine:
-        return Form((U32,), (U32, U32, U32, U32), lambda a, b, c, table: lookup3(int(table), a, b, c))
+        return LaneComputation((U32,), (U32, U32, U32, U32), lambda a, b, c, table: lookup3(int(table), a, b, c))
 
     def with_predicate(a: Array, b: Array, c: Array, table: Array, q: Array) -> tuple[Array, Array]:
         value = lookup3(int(table), a, b, c)
         return value, (value != 0) | q if combine == "or" else (value != 0) & q
 
-    return Form((U32, TYPES["pred"]), (U32, U32, U32, U32, TYPES["pred"]), with_predicate)
+    return LaneComputation((U32, TYPES["pred"]), (U32, U32, U32, U32, TYPES["pred"]), with_predicate)
 
 
 def _bytes_of(low: Array, high: Array) -> Array:
@@ -107,7 +107,7 @@ _ROWS: dict[str, Callable[[int], tuple[int, ...]]] = {
 """prmt's modes: the bytes that each selector value picks, lowest first."""
 
 
-def _prmt(modifiers: Modifiers) -> Form:
+def _prmt(modifiers: Modifiers) -> LaneComputation:
     modifiers.type()
     mode = modifiers.one_of(tuple(_ROWS))
 
@@ -125,20 +125,20 @@ def _prmt(modifiers: Modifiers) -> Form:
         result: Array = np.ascontiguousarray(np.where(sign, spread, picked)).view(np.uint32)[..., 0]
         return result
 
-    return Form((U32,), (U32, U32, U32), permute)
+    return LaneComputation((U32,), (U32, U32, U32), permute)
 
 
-def _select(modifiers: Modifiers) -> Form:
+def _select(modifiers: Modifiers) -> LaneComputation:
     kind = modifiers.type()
     raw = TYPES[f"u{kind.bits}"] if kind.kind in "fx" else kind
-    return Form((raw,), (raw, raw, TYPES["pred"]), lambda a, b, p: np.where(p, a, b))
+    return LaneComputation((raw,), (raw, raw, TYPES["pred"]), lambda a, b, p: np.where(p, a, b))
 
 
-def _slct(modifiers: Modifiers) -> Form:
+def _slct(modifiers: Modifiers) -> LaneComputation:
     modifiers.flag("ftz")
     test, kind = modifiers.type(), modifiers.type()
     raw = TYPES[f"u{kind.bits}"]
-    return Form((raw,), (raw, raw, test), lambda a, b, c: np.where(c >= 0, a, b))
+    return LaneComputation((raw,), (raw, raw, test), lambda a, b, c: np.where(c >= 0, a, b))
 
 
 RULES = {

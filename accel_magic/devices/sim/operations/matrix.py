@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import access
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import Modifiers, require
+from accel_magic.devices.sim import memory_access
+from accel_magic.devices.sim.instruction_compiler import Modifiers, require
+from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations.fragments import items_of, whole_warps
 from accel_magic.devices.sim.operations.moving import space_of
 from accel_magic.devices.sim.types import TYPES
@@ -16,8 +16,8 @@ from accel_magic.devices.sim.types import TYPES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, Step
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Step
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
@@ -39,20 +39,20 @@ def _transposed(rows: Array) -> Array:
     return np.ascontiguousarray(halves.swapaxes(2, 3)).view(np.uint32)
 
 
-def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
+def _ldmatrix(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     count, turned, space = _matrices(modifiers)
     writers = [code.write(item, U32) for item in items_of(code.operands[0])]
     require(len(writers) == count, f"it must have {count} destination registers")
     address = code.address(code.operands[1], space)
-    how = Access(space, 4, 4, False, code.site)
+    how = LaneAccess(space, 4, 4, False, code.site)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         lanes = whole_warps(state, code.site)
         giving = np.flatnonzero(state.lane[lanes.reshape(-1)] < 8 * count)
         addresses = state.spread(address(state))[giving]
         before = state.selection
         state.selection = lanes.reshape(-1)[giving]
-        words = np.stack(access.load(state, how, addresses), axis=-1)
+        words = np.stack(memory_access.load(state, how, addresses), axis=-1)
         state.selection = before
         rows = words.reshape(-1, count, 8, 4)
         if turned:
@@ -64,14 +64,14 @@ def _ldmatrix(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _stmatrix(code: Code, modifiers: Modifiers) -> Step:
+def _stmatrix(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     count, turned, space = _matrices(modifiers)
     readers = [code.read(item, U32) for item in items_of(code.operands[1])]
     require(len(readers) == count, f"it must have {count} source registers")
     address = code.address(code.operands[0], space)
-    how = Access(space, 4, 4, True, code.site)
+    how = LaneAccess(space, 4, 4, True, code.site)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         lanes = whole_warps(state, code.site)
         giving = np.flatnonzero(state.lane[lanes.reshape(-1)] < 8 * count)
         addresses = state.spread(address(state))[giving]
@@ -80,19 +80,19 @@ def _stmatrix(code: Code, modifiers: Modifiers) -> Step:
             rows = _transposed(rows)
         before = state.selection
         state.selection = lanes.reshape(-1)[giving]
-        access.store(state, how, addresses, list(rows.reshape(-1, 4).T))
+        memory_access.store(state, how, addresses, list(rows.reshape(-1, 4).T))
         state.selection = before
 
     return step
 
 
-def _movmatrix(code: Code, modifiers: Modifiers) -> Step:
+def _movmatrix(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.drop(("sync", "aligned"))
     shape, turned = modifiers.flag("m8n8"), modifiers.flag("trans")
     require(shape and turned and modifiers.type().bits == 16, "only .m8n8.trans of .b16 is supported")
     write, read = code.write(code.operands[0], U32), code.read(code.operands[1], U32)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         whole_warps(state, code.site)
         rows = state.spread(read(state)).reshape(-1, 1, 8, 4)
         if write is not None:
@@ -101,7 +101,7 @@ def _movmatrix(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {
     "ldmatrix": _ldmatrix,
     "stmatrix": _stmatrix,
     "movmatrix": _movmatrix,

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import access
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import Modifiers, Sink, require
+from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Sink, require
+from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, Operand, Reader, Step
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
@@ -49,7 +49,7 @@ def _after(word: int, *, arrivals: int = 0, dropped: int = 0, brought: int = 0, 
     return _word(expected, pending, missing, parity)
 
 
-def change(state: State, code: Code, space: str, addresses: Array, **amounts: Array) -> Array:
+def change(state: ExecutionState, code: CompiledInstruction, space: str, addresses: Array, **amounts: Array) -> Array:
     """Update the executing lanes' barriers; lanes with the same barrier are combined.
 
     Args:
@@ -72,7 +72,7 @@ def change(state: State, code: Code, space: str, addresses: Array, **amounts: Ar
     sums = {name: np.bincount(group, weights=values).astype(np.int64) for name, values in amounts.items()}
     whole = state.selection
     state.selection = lanes[first]
-    (before,) = access.load(state, Access(space, 8, 1, False, code.site), addresses[first])
+    (before,) = memory_access.load(state, LaneAccess(space, 8, 1, False, code.site), addresses[first])
     after = [
         _after(int(word), **{name: int(values[place]) for name, values in sums.items()})
         for place, word in enumerate(before)
@@ -87,24 +87,24 @@ def change(state: State, code: Code, space: str, addresses: Array, **amounts: Ar
             fix="Initialize it with the number of arrivals in each phase.",
             code="gpu.fault.barrier-overrun",
         )
-    access.store(state, Access(space, 8, 1, True, code.site), addresses[first], [np.array(after, np.uint64)])
+    memory_access.store(state, LaneAccess(space, 8, 1, True, code.site), addresses[first], [np.array(after, np.uint64)])
     state.selection = whole
     words: Array = before[group]
     return words
 
 
-def _number(code: Code, operand: Operand | None, default: int = 1) -> Reader:
+def _number(code: CompiledInstruction, operand: Operand | None, default: int = 1) -> Reader:
     if operand is None:
         return lambda _state: np.uint32(default)
     return code.read(operand, U32)
 
 
-def _each(state: State, read: Reader) -> Array:
+def _each(state: ExecutionState, read: Reader) -> Array:
     """Read a number in each executing lane; int64."""
     return state.spread(read(state)).astype(np.int64)
 
 
-def _mbarrier(code: Code, modifiers: Modifiers) -> Step:
+def _mbarrier(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     action = modifiers.one_of(tuple(_ACTIONS))
     require(bool(action), "it has no supported action")
     modifiers.drop({"b64", "noComplete"})
@@ -115,30 +115,32 @@ def _mbarrier(code: Code, modifiers: Modifiers) -> Step:
     return _ACTIONS[action](code, modifiers, space)
 
 
-def _init(code: Code, _modifiers: Modifiers, space: str) -> Step:
+def _init(code: CompiledInstruction, _modifiers: Modifiers, space: str) -> Step:
     address, count = code.address(code.operands[0], space), _number(code, code.operands[1])
-    how = Access(space, 8, 1, True, code.site)
+    how = LaneAccess(space, 8, 1, True, code.site)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         words = [_word(count, count, 0, 0) for count in _each(state, count).tolist()]
-        access.store(state, how, state.spread(address(state)), [np.array(words, np.uint64)])
+        memory_access.store(state, how, state.spread(address(state)), [np.array(words, np.uint64)])
 
     return step
 
 
-def _inval(code: Code, _modifiers: Modifiers, space: str) -> Step:
-    address, how = code.address(code.operands[0], space), Access(space, 8, 1, True, code.site)
-    return lambda state: access.store(state, how, state.spread(address(state)), [np.zeros(state.count(), np.uint64)])
+def _inval(code: CompiledInstruction, _modifiers: Modifiers, space: str) -> Step:
+    address, how = code.address(code.operands[0], space), LaneAccess(space, 8, 1, True, code.site)
+    return lambda state: memory_access.store(
+        state, how, state.spread(address(state)), [np.zeros(state.count(), np.uint64)]
+    )
 
 
-def _arrive(code: Code, modifiers: Modifiers, space: str, *, drop: bool = False) -> Step:
+def _arrive(code: CompiledInstruction, modifiers: Modifiers, space: str, *, drop: bool = False) -> Step:
     """Compile `arrive [state], [barrier], count`; with expect_tx, `count` is bytes to expect, with one arrival."""
     announces = modifiers.flag("expect_tx")
     result, place, *more = code.operands
     write = None if isinstance(result, Sink) else code.write(result, U64)
     address, amount = code.address(place, space), _number(code, more[0] if more else None)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         amounts = _each(state, amount)
         ones = np.ones_like(amounts)
         arrivals = ones if announces else amounts
@@ -152,37 +154,37 @@ def _arrive(code: Code, modifiers: Modifiers, space: str, *, drop: bool = False)
     return step
 
 
-def _arrive_drop(code: Code, modifiers: Modifiers, space: str) -> Step:
+def _arrive_drop(code: CompiledInstruction, modifiers: Modifiers, space: str) -> Step:
     return _arrive(code, modifiers, space, drop=True)
 
 
-def _announce(code: Code, _modifiers: Modifiers, space: str) -> Step:
+def _announce(code: CompiledInstruction, _modifiers: Modifiers, space: str) -> Step:
     return _bytes(code, space, "announced")
 
 
-def _complete(code: Code, _modifiers: Modifiers, space: str) -> Step:
+def _complete(code: CompiledInstruction, _modifiers: Modifiers, space: str) -> Step:
     return _bytes(code, space, "brought")
 
 
-def _bytes(code: Code, space: str, what: str) -> Step:
+def _bytes(code: CompiledInstruction, space: str, what: str) -> Step:
     address, amount = code.address(code.operands[0], space), _number(code, code.operands[1])
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         change(state, code, space, state.spread(address(state)), **{what: _each(state, amount)})
 
     return step
 
 
-def _wait(code: Code, modifiers: Modifiers, space: str) -> Step:
+def _wait(code: CompiledInstruction, modifiers: Modifiers, space: str) -> Step:
     """Compile a test whether a phase, given by token or parity, is complete; it never blocks, so programs retry."""
     by_parity = modifiers.flag("parity")
     write = code.write(code.operands[0], PREDICATE)
     address = code.address(code.operands[1], space)
     given = code.read(code.operands[2], U32 if by_parity else U64)
-    how = Access(space, 8, 1, False, code.site)
+    how = LaneAccess(space, 8, 1, False, code.site)
 
-    def step(state: State) -> None:
-        (words,) = access.load(state, how, state.spread(address(state)))
+    def step(state: ExecutionState) -> None:
+        (words,) = memory_access.load(state, how, state.spread(address(state)))
         asked = state.spread(given(state)).astype(np.uint64)
         parity = asked & np.uint64(1) if by_parity else asked >> np.uint64(_PARITY)
         if write is not None:
@@ -191,10 +193,10 @@ def _wait(code: Code, modifiers: Modifiers, space: str) -> Step:
     return step
 
 
-def _pending_count(code: Code) -> Step:
+def _pending_count(code: CompiledInstruction) -> Step:
     write, given = code.write(code.operands[0], U32), code.read(code.operands[1], U64)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         if write is not None:
             words = state.spread(given(state)) >> np.uint64(_PENDING) & np.uint64(_COUNT)
             write(state, words.astype(np.uint32))
@@ -202,7 +204,7 @@ def _pending_count(code: Code) -> Step:
     return step
 
 
-_ACTIONS: Final[dict[str, Callable[[Code, Modifiers, str], Step]]] = {
+_ACTIONS: Final[dict[str, Callable[[CompiledInstruction, Modifiers, str], Step]]] = {
     "init": _init,
     "inval": _inval,
     "arrive": _arrive,
@@ -215,7 +217,7 @@ _ACTIONS: Final[dict[str, Callable[[Code, Modifiers, str], Step]]] = {
 }
 
 
-def bulk(code: Code, modifiers: Modifiers) -> Step:
+def bulk(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     """Compile `cp.async.bulk`: copies of contiguous bytes between global and shared memory."""
     if modifiers.one_of(("commit_group", "wait_group", "prefetch")):
         modifiers.left.clear()
@@ -227,16 +229,16 @@ def bulk(code: Code, modifiers: Modifiers) -> Step:
     target, source = code.address(code.operands[0], target_space), code.address(code.operands[1], source_space)
     size = _number(code, code.operands[2])
     barrier = code.address(code.operands[3], "shared") if completes else None
-    read, write = Access(source_space, 8, 1, False, code.site), Access(target_space, 8, 1, True, code.site)
+    read, write = LaneAccess(source_space, 8, 1, False, code.site), LaneAccess(target_space, 8, 1, True, code.site)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         sizes, to, from_ = _each(state, size), state.spread(target(state)), state.spread(source(state))
         whole, lanes = state.selection, state.lanes()
         _require_pieces(state, code, sizes, to, from_)
         state.selection = np.repeat(lanes, sizes // 8)
         steps = np.concatenate([np.arange(0, one, 8).astype(np.uint64) for one in sizes.tolist()])
-        (values,) = access.load(state, read, np.repeat(from_, sizes // 8) + steps)
-        access.store(state, write, np.repeat(to, sizes // 8) + steps, [values])
+        (values,) = memory_access.load(state, read, np.repeat(from_, sizes // 8) + steps)
+        memory_access.store(state, write, np.repeat(to, sizes // 8) + steps, [values])
         state.selection = whole
         if barrier is not None:
             change(state, code, "shared", state.spread(barrier(state)), brought=sizes)
@@ -244,7 +246,7 @@ def bulk(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _require_pieces(state: State, code: Code, sizes: Array, to: Array, from_: Array) -> None:
+def _require_pieces(state: ExecutionState, code: CompiledInstruction, sizes: Array, to: Array, from_: Array) -> None:
     """Check that sizes are positive, and sizes and addresses are multiples of 16 bytes."""
     wrong = (sizes <= 0) | ((sizes.astype(np.uint64) | to | from_) & np.uint64(15) != 0)
     if wrong.any():
@@ -259,7 +261,7 @@ def _require_pieces(state: State, code: Code, sizes: Array, to: Array, from_: Ar
         )
 
 
-def arrive_behind_copies(code: Code, modifiers: Modifiers) -> Step:
+def arrive_behind_copies(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     """Compile `cp.async.mbarrier.arrive`: the copies before it are complete, so it arrives at once.
 
     Without `noinc` the pending arrivals are incremented first, so the net effect is nothing.
@@ -270,12 +272,12 @@ def arrive_behind_copies(code: Code, modifiers: Modifiers) -> Step:
     space = space_of(modifiers)
     address = code.address(code.operands[0], space)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         ones = np.full(state.count(), int(counted), np.int64)
         change(state, code, space, state.spread(address(state)), arrivals=ones)
 
     return step
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"mbarrier": _mbarrier}
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {"mbarrier": _mbarrier}
 """Instruction name to the function that compiles it."""

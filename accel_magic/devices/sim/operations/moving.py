@@ -6,18 +6,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim import access
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import Address, Modifiers, Register, Sink, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim import memory_access
+from accel_magic.devices.sim.device_memory import GLOBAL, LOCAL, PARAMETER, SHARED, WINDOW
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.memory import GLOBAL, LOCAL, PARAMETER, SHARED, WINDOW
-from accel_magic.devices.sim.types import TYPES, Type
+from accel_magic.devices.sim.instruction_compiler import (
+    Address,
+    Modifiers,
+    Register,
+    Sink,
+    Symbol,
+    UnknownFormError,
+    Vector,
+    require,
+)
+from accel_magic.devices.sim.memory_access import LaneAccess
+from accel_magic.devices.sim.types import TYPES, PtxType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, Operand, Reader, Step, Writer
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step, Writer
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 SPACES = {
@@ -79,12 +88,12 @@ def space_of(modifiers: Modifiers) -> str:
     return SPACES.get(modifiers.one_of(tuple(SPACES)), "")
 
 
-def _raw(kind: Type) -> Type:
+def _raw(kind: PtxType) -> PtxType:
     """Return the type that a load or store moves: integers as they are (signed ones sign-extend), others as bits."""
     return kind if kind.integer else TYPES[f"b{kind.bits}"]
 
 
-def _shape(modifiers: Modifiers, target: Operand) -> tuple[str, Type, list[Operand]]:
+def _shape(modifiers: Modifiers, target: Operand) -> tuple[str, PtxType, list[Operand]]:
     """Read space, type, and the registers of a load's or store's data."""
     space = space_of(modifiers)
     modifiers.drop(ORDERS)
@@ -95,7 +104,7 @@ def _shape(modifiers: Modifiers, target: Operand) -> tuple[str, Type, list[Opera
     return space, kind, items
 
 
-def _where(code: Code, space: str, operand: Operand) -> tuple[str, Reader]:
+def _where(code: CompiledInstruction, space: str, operand: Operand) -> tuple[str, Reader]:
     """Compile an address. Functions' parameters are in the frame; kernels' have their own space."""
     if space != "param":
         return space, code.address(operand, space)
@@ -107,31 +116,31 @@ def _where(code: Code, space: str, operand: Operand) -> tuple[str, Reader]:
     return "", _parameter_pointer(code, operand)
 
 
-def _parameter_pointer(code: Code, operand: Operand) -> Reader:
+def _parameter_pointer(code: CompiledInstruction, operand: Operand) -> Reader:
     """Compile `[register]` in the parameter space: an offset in it, or a generic address from mov."""
     read = code.address(operand, "param")
     window = np.uint64(PARAMETER)
     return lambda state: np.where(read(state) >> np.uint64(WINDOW) == 0, read(state) | window, read(state))
 
 
-def _ld(code: Code, modifiers: Modifiers) -> Step:
+def _ld(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     target, source = code.operands[:2]
     space, kind, items = _shape(modifiers, target)
     space, address = _where(code, space, source)
     writers = [code.write(item, kind) for item in items]
     if space == "param" and isinstance(source, Address) and isinstance(source.base, Symbol):
         return _constant_load(code, source, kind, writers)
-    how = Access(space, kind.size, len(items), False, code.site)
+    how = LaneAccess(space, kind.size, len(items), False, code.site)
 
-    def step(state: State) -> None:
-        for write, value in zip(writers, access.load(state, how, state.spread(address(state))), strict=True):
+    def step(state: ExecutionState) -> None:
+        for write, value in zip(writers, memory_access.load(state, how, state.spread(address(state))), strict=True):
             if write is not None:
                 write(state, value.view(kind.dtype))
 
     return step
 
 
-def _constant_load(code: Code, source: Address, kind: Type, writers: list[Writer | None]) -> Step:
+def _constant_load(code: CompiledInstruction, source: Address, kind: PtxType, writers: list[Writer | None]) -> Step:
     """Compile a load of kernel parameters at a constant offset: the same value for all lanes."""
     assert isinstance(source.base, Symbol)  # noqa: S101 - checked by the caller
     variable = code.scope.variables[source.base.name]
@@ -140,7 +149,7 @@ def _constant_load(code: Code, source: Address, kind: Type, writers: list[Writer
     require(first >= 0 and end <= variable.size, f"it reads beyond {source.base.name}, which has {variable.size} bytes")
     at = variable.offset + first
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         for number, write in enumerate(writers):
             if write is not None:
                 start = at + number * kind.size
@@ -149,21 +158,21 @@ def _constant_load(code: Code, source: Address, kind: Type, writers: list[Writer
     return step
 
 
-def _st(code: Code, modifiers: Modifiers) -> Step:
+def _st(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     target, source = code.operands[:2]
     space, kind, items = _shape(modifiers, source)
     space, address = _where(code, space, target)
     bits = TYPES[f"b{kind.bits}"]
     readers = [code.read(item, bits) for item in items]
-    how = Access(space, kind.size, len(items), True, code.site)
+    how = LaneAccess(space, kind.size, len(items), True, code.site)
 
-    def step(state: State) -> None:
-        access.store(state, how, state.spread(address(state)), [read(state) for read in readers])
+    def step(state: ExecutionState) -> None:
+        memory_access.store(state, how, state.spread(address(state)), [read(state) for read in readers])
 
     return step
 
 
-def _mov(code: Code, modifiers: Modifiers) -> Step:
+def _mov(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     kind = modifiers.type()
     target, source = code.operands[:2]
     if isinstance(source, Vector):
@@ -178,7 +187,7 @@ def _mov(code: Code, modifiers: Modifiers) -> Step:
     return (lambda _state: None) if write is None else (lambda state: write(state, read(state)))
 
 
-def _address_of(code: Code, source: Symbol, kind: Type) -> Reader:
+def _address_of(code: CompiledInstruction, source: Symbol, kind: PtxType) -> Reader:
     """Compile a variable's address: in its own space, or generic for a function's parameter."""
     variable = code.scope.variables.get(source.name)
     # A kernel's parameter is accessed by its offset. A function's parameter is in the frame; a generic address
@@ -188,7 +197,7 @@ def _address_of(code: Code, source: Symbol, kind: Type) -> Reader:
     return lambda state: read(state).astype(kind.dtype)
 
 
-def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
+def _gather(code: CompiledInstruction, target: Operand, source: Vector, kind: PtxType) -> Step:
     """Compile `mov.b64 r, {low, high}`: pack several registers into one."""
     if kind.size == _WIDEST:
         return _gather_widest(code, target, source, kind)
@@ -197,7 +206,7 @@ def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
     readers = [code.read(item, piece) for item in source.items]
     write = code.write(target, whole)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         value = np.zeros(state.count(), whole.dtype)
         for place, read in enumerate(readers):
             value |= np.asarray(read(state)).astype(whole.dtype) << whole.dtype(place * piece.bits)
@@ -207,7 +216,7 @@ def _gather(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
     return step
 
 
-def _scatter(code: Code, target: Vector, source: Operand, kind: Type) -> Step:
+def _scatter(code: CompiledInstruction, target: Vector, source: Operand, kind: PtxType) -> Step:
     """Compile `mov.b64 {low, high}, r`: unpack one register into several."""
     piece = TYPES[f"u{kind.bits // len(target.items)}"]
     whole = TYPES[f"b{kind.bits}"]
@@ -216,7 +225,7 @@ def _scatter(code: Code, target: Vector, source: Operand, kind: Type) -> Step:
     if kind.size == _WIDEST:
         return lambda state: _write_pieces(state, writers, np.ascontiguousarray(read(state)).view(piece.dtype))
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         value = read(state)
         for place, write in enumerate(writers):
             if write is not None:
@@ -225,13 +234,13 @@ def _scatter(code: Code, target: Vector, source: Operand, kind: Type) -> Step:
     return step
 
 
-def _gather_widest(code: Code, target: Operand, source: Vector, kind: Type) -> Step:
+def _gather_widest(code: CompiledInstruction, target: Operand, source: Vector, kind: PtxType) -> Step:
     """Compile `mov.b128 q, {low, high}`."""
     piece = TYPES[f"u{kind.bits // len(source.items)}"]
     readers = [code.read(item, piece) for item in source.items]
     write = code.write(target, kind)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         if write is not None:
             pieces = np.stack([state.spread(read(state)) for read in readers], axis=-1)
             write(state, pieces.view(kind.dtype)[:, 0])
@@ -239,7 +248,7 @@ def _gather_widest(code: Code, target: Operand, source: Vector, kind: Type) -> S
     return step
 
 
-def _write_pieces(state: State, writers: list[Writer | None], pieces: Array) -> None:
+def _write_pieces(state: ExecutionState, writers: list[Writer | None], pieces: Array) -> None:
     """Write the pieces of each lane's value, consecutive in `pieces`, to a register each."""
     for place, write in enumerate(writers):
         if write is not None:
@@ -249,7 +258,7 @@ def _write_pieces(state: State, writers: list[Writer | None], pieces: Array) -> 
 _BASES = {"global": 0, "const": 0, "shared": SHARED, "local": LOCAL, "param": PARAMETER}
 
 
-def _cvta(code: Code, modifiers: Modifiers) -> Step:
+def _cvta(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     """Convert between generic addresses and those of a space; as on GPUs, null does not stay null."""
     back, space, kind = modifiers.flag("to"), space_of(modifiers), modifiers.type()
     require(space in _BASES, "it has no supported space")
@@ -261,7 +270,7 @@ def _cvta(code: Code, modifiers: Modifiers) -> Step:
     write = code.write(target, TYPES[f"u{kind.bits}"])
     base = np.uint64(_BASES[space])
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         value = np.asarray(read(state)).astype(np.uint64)
         if write is not None:
             write(state, (value - base if back else value + base).astype(kind.dtype))
@@ -269,14 +278,14 @@ def _cvta(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _isspacep(code: Code, modifiers: Modifiers) -> Step:
+def _isspacep(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     space = space_of(modifiers)
     require(space in _BASES, "it has no supported space")
     target, source = code.operands[:2]
     read = code.read(source, TYPES["u64"])
     write = code.write(target, TYPES["pred"])
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         address = np.asarray(read(state))
         if write is not None:
             write(state, _within(state, space, address))
@@ -284,7 +293,7 @@ def _isspacep(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _within(state: State, space: str, address: Array) -> Array:
+def _within(state: ExecutionState, space: str, address: Array) -> Array:
     window = address >> np.uint64(WINDOW)
     if space == "const":
         places = [state.heap.holding(int(one), 1) for one in np.atleast_1d(address)]
@@ -294,13 +303,13 @@ def _within(state: State, space: str, address: Array) -> Array:
     return window == np.uint64(_BASES[space] >> WINDOW)
 
 
-def _nothing(_code: Code, modifiers: Modifiers) -> Step:
+def _nothing(_code: CompiledInstruction, modifiers: Modifiers) -> Step:
     """Compile an instruction that has no effect here."""
     modifiers.left.clear()
     return lambda _state: None
 
 
-def _mapa(code: Code, modifiers: Modifiers) -> Step:
+def _mapa(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     """Compile the address of a variable in another block of the cluster: there is one block, of rank 0."""
     space, kind = space_of(modifiers), modifiers.type()
     require(space in ("shared", ""), "it has no supported space")
@@ -308,7 +317,7 @@ def _mapa(code: Code, modifiers: Modifiers) -> Step:
     read = _address_of(code, source, kind) if isinstance(source, Symbol) else code.read(source, kind)
     write, ranks = code.write(target, kind), code.read(rank, TYPES["u32"])
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         wrong = state.spread(ranks(state)) != 0
         if wrong.any():
             first = int(np.argmax(wrong))
@@ -326,18 +335,18 @@ def _mapa(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _getctarank(code: Code, modifiers: Modifiers) -> Step:
+def _getctarank(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     space_of(modifiers)
     modifiers.type()
     write = code.write(code.operands[0], TYPES["u32"])
     return lambda state: None if write is None else write(state, np.zeros(state.count(), np.uint32))
 
 
-def _alloca(_code: Code, _modifiers: Modifiers) -> Step:
+def _alloca(_code: CompiledInstruction, _modifiers: Modifiers) -> Step:
     raise UnknownFormError("stack memory of dynamic size is not supported")
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {
     "mov": _mov,
     "ld": _ld,
     "ldu": _ld,

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import access
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import Modifiers, Number, UnknownFormError, require
+from accel_magic.devices.sim import memory_access
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Number, UnknownFormError, require
+from accel_magic.devices.sim.lane_state import WARP
+from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import fragments
 from accel_magic.devices.sim.operations.fragments import BITS, Fragment
 from accel_magic.devices.sim.operations.moving import space_of
-from accel_magic.devices.sim.state import WARP
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.devices.sim.code import Code, Operand, Reader, Step
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 U32 = TYPES["u32"]
@@ -117,7 +117,7 @@ def _types(modifiers: Modifiers) -> _Types:
     return _Types(*names)
 
 
-def _mma(code: Code, modifiers: Modifiers) -> Step:
+def _mma(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.drop(("sync", "aligned", "rn"))
     sparse = modifiers.flag("sp") or modifiers.flag("sp::ordered_metadata")
     saturate, logic, size = modifiers.flag("satfinite"), _logic(modifiers), _shape(modifiers)
@@ -202,7 +202,7 @@ class _Sparsity:
     depth: int
 
     @classmethod
-    def of(cls, code: Code, kind: str, size: tuple[int, int, int]) -> _Sparsity:
+    def of(cls, code: CompiledInstruction, kind: str, size: tuple[int, int, int]) -> _Sparsity:
         """Compile the last two operands: the metadata, and which lanes of each four hold it."""
         depth = size[2]
         require(len(code.operands) == 6, "its metadata or its sparsity selector is missing")
@@ -218,7 +218,7 @@ class _Sparsity:
             places = first + 2 * (chunk // 8) + row // 8, 4 * (chunk % 8) + 0 * row
         return cls(code.read(code.operands[4], U32), kind, np.stack(np.broadcast_arrays(*places)), depth)
 
-    def expand(self, state: State, compressed: Array) -> Array:
+    def expand(self, state: ExecutionState, compressed: Array) -> Array:
         """Return the matrices with their zeros, shape (warps, 1, 16, depth)."""
         words = state.spread(self.read(state)).reshape(-1, WARP)
         lane, shift = self.nibbles
@@ -244,7 +244,7 @@ def _columns(kind: str, nibbles: Array) -> Array:
     return columns
 
 
-def _multiply(code: Code, held: _Fragments, product: _Product, sparsity: _Sparsity | None) -> Step:
+def _multiply(code: CompiledInstruction, held: _Fragments, product: _Product, sparsity: _Sparsity | None) -> Step:
     target, *operands = code.operands[:4]
     require(len(operands) == 3, "it has too few operands")
     writers = held.target.writers(code, target)
@@ -253,7 +253,7 @@ def _multiply(code: Code, held: _Fragments, product: _Product, sparsity: _Sparsi
         for one, operand in zip((held.left, held.right, held.source), operands, strict=True)
     ]
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         fragments.whole_warps(state, code.site)
         left, right, added = (one.read(state, readers) for one, readers in sources)
         if sparsity is not None:
@@ -288,13 +288,13 @@ def _wmma_fragment(role: str, kind: str, size: tuple[int, int, int]) -> Fragment
     return found.repeated(8 // found.registers) if kind == "f16" else found
 
 
-def _wmma(code: Code, modifiers: Modifiers) -> Step:
+def _wmma(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     action = modifiers.one_of(tuple(_WMMA))
     require(bool(action), "it has no supported action")
     return _WMMA[action](code, modifiers)
 
 
-def _wmma_mma(code: Code, modifiers: Modifiers) -> Step:
+def _wmma_mma(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     modifiers.drop(("sync", "aligned", "rn"))
     saturate, logic, size = modifiers.flag("satfinite"), _logic(modifiers), _shape(modifiers)
     require(bool(modifiers.one_of(_LAYOUTS)) and bool(modifiers.one_of(_LAYOUTS)), "its layouts are missing")
@@ -322,21 +322,21 @@ class _InMemory:
     base: Reader
     stride: Reader | None
     by_rows: bool
-    how: Access
+    how: LaneAccess
 
     @classmethod
-    def of(cls, code: Code, modifiers: Modifiers, operands: list[Operand], *, write: bool) -> _InMemory:
+    def of(cls, code: CompiledInstruction, modifiers: Modifiers, operands: list[Operand], *, write: bool) -> _InMemory:
         """Compile the address and stride of `wmma.load` and `wmma.store`, and their fragment."""
         modifiers.drop(("sync", "aligned"))
         role, layout = modifiers.one_of(("a", "b", "c", "d")), modifiers.one_of(_LAYOUTS)
         size, space = _shape(modifiers), space_of(modifiers)
         require(bool(role) and bool(layout) and len(modifiers.left) == 1, "its matrix, layout or type is missing")
         fragment = _wmma_fragment(role, modifiers.left.pop(), size)
-        how = Access(space, max(BITS[fragment.kind] // 8, 1), 1, write, code.site)
+        how = LaneAccess(space, max(BITS[fragment.kind] // 8, 1), 1, write, code.site)
         stride = code.read(operands[1], U32) if len(operands) > 1 else None
         return cls(fragment, code.address(operands[0], space), stride, layout == "row", how)
 
-    def places(self, state: State, lanes: Array) -> tuple[Array, Array]:
+    def places(self, state: ExecutionState, lanes: Array) -> tuple[Array, Array]:
         """Return the address of every element, and its first bit there; uint64, shape (warps, rows, columns)."""
         _, rows, columns = self.fragment.shape
         base = state.spread(self.base(state)).reshape(lanes.shape)[:, :1, None]
@@ -349,16 +349,16 @@ class _InMemory:
         return base + (bits >> np.uint64(3)), bits & np.uint64(7)
 
 
-def _wmma_load(code: Code, modifiers: Modifiers) -> Step:
+def _wmma_load(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     place = _InMemory.of(code, modifiers, code.operands[1:], write=False)
     held, writers = place.fragment, place.fragment.writers(code, code.operands[0])
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         lanes = fragments.whole_warps(state, code.site)
         addresses, shifts = place.places(state, lanes)
         before = state.selection
         state.selection = np.repeat(lanes[:, 0], addresses[0].size)
-        (units,) = access.load(state, place.how, addresses.reshape(-1))
+        (units,) = memory_access.load(state, place.how, addresses.reshape(-1))
         state.selection = before
         matrix = units.reshape(addresses.shape)
         if BITS[held.kind] < 8:
@@ -368,26 +368,26 @@ def _wmma_load(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _wmma_store(code: Code, modifiers: Modifiers) -> Step:
+def _wmma_store(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     place = _InMemory.of(code, modifiers, [code.operands[0], *code.operands[2:]], write=True)
     held, readers = place.fragment, place.fragment.readers(code, code.operands[1])
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         lanes = fragments.whole_warps(state, code.site)
         matrix = held.read(state, readers)[:, 0].astype(f"u{place.how.unit}")
         addresses, _ = place.places(state, lanes)
         before = state.selection
         state.selection = np.repeat(lanes[:, 0], addresses[0].size)
-        access.store(state, place.how, addresses.reshape(-1), [matrix.reshape(-1)])
+        memory_access.store(state, place.how, addresses.reshape(-1), [matrix.reshape(-1)])
         state.selection = before
 
     return step
 
 
-_WMMA: Final[Mapping[str, Callable[[Code, Modifiers], Step]]] = {
+_WMMA: Final[Mapping[str, Callable[[CompiledInstruction, Modifiers], Step]]] = {
     "load": _wmma_load,
     "store": _wmma_store,
     "mma": _wmma_mma,
 }
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"mma": _mma, "wmma": _wmma}
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {"mma": _mma, "wmma": _wmma}
 """Instruction name to the function that compiles it."""

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import access
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import Modifiers, Register, Symbol, Vector, require
+from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Register, Symbol, Vector, require
+from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import mbarrier
 from accel_magic.devices.sim.operations.moving import space_of
 from accel_magic.devices.sim.tensor_maps import ALIGN, BYTES, TiledMap
 from accel_magic.devices.sim.types import TYPES, UNSIGNED
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.code import Code, Operand, Reader, Step
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 _AXES: Final = {f"{axes}d": axes for axes in range(1, 6)}
@@ -29,7 +29,7 @@ _PIECE: Final = 16
 """Bytes that swizzling keeps together."""
 
 
-def copy(code: Code, modifiers: Modifiers) -> Step:
+def copy(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     """Compile `cp.async.bulk.tensor` in tiled mode."""
     require("multicast::cluster" not in modifiers.left, "copies to several blocks of a cluster are not supported")
     for mode in modifiers.left:
@@ -46,7 +46,7 @@ def copy(code: Code, modifiers: Modifiers) -> Step:
     where, place, coordinates = code.address(shared, "shared"), *_tensor(code, tensor, axes)
     barrier = code.address(code.operands[2], "shared") if completes else None
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         here, maps = state.spread(where(state)), state.spread(place(state))
         starts = np.stack([state.spread(read(state)).astype(np.int64) for read in coordinates])
         lanes, moved = state.lanes(), np.zeros(state.count(), np.int64)
@@ -61,7 +61,7 @@ def copy(code: Code, modifiers: Modifiers) -> Step:
     return step
 
 
-def _tensor(code: Code, operand: Operand, axes: int) -> tuple[Reader, list[Reader]]:
+def _tensor(code: CompiledInstruction, operand: Operand, axes: int) -> tuple[Reader, list[Reader]]:
     """Compile `[map, {x, y}]`: the address of the map, and the coordinates."""
     address = code.indexed(operand)
     require(len(address.coordinates) == 1, "its tensor has no coordinates")
@@ -80,15 +80,15 @@ def _tensor(code: Code, operand: Operand, axes: int) -> tuple[Reader, list[Reade
     return place, [code.read(item, TYPES["s32"]) for item in items]
 
 
-def _read(state: State, code: Code, address: Array, axes: int) -> TiledMap:
+def _read(state: ExecutionState, code: CompiledInstruction, address: Array, axes: int) -> TiledMap:
     """Read the executing lane's tensor map.
 
     Raises:
         Violation: There is none at this address, or it has another number of dimensions.
 
     """
-    how = Access("", 8, 1, False, code.site)
-    words = [access.load(state, how, address + np.uint64(at))[0] for at in range(0, BYTES, 8)]
+    how = LaneAccess("", 8, 1, False, code.site)
+    words = [memory_access.load(state, how, address + np.uint64(at))[0] for at in range(0, BYTES, 8)]
     found = TiledMap.unpack(np.concatenate(words).tobytes())
     if found is None or len(found.sizes) != axes or int(address[0]) % ALIGN:
         raise Violation(
@@ -107,7 +107,7 @@ def _read(state: State, code: Code, address: Array, axes: int) -> TiledMap:
     return found
 
 
-def _require_aligned(state: State, code: Code, address: Array) -> None:
+def _require_aligned(state: ExecutionState, code: CompiledInstruction, address: Array) -> None:
     if int(address) % _SHARED_ALIGN:
         raise Violation(
             f"invalid bulk copy at {int(address):#x} in shared memory",
@@ -119,7 +119,9 @@ def _require_aligned(state: State, code: Code, address: Array) -> None:
         )
 
 
-def _move(state: State, code: Code, what: TiledMap, start: Array, shared: Array, *, loads: bool) -> int:
+def _move(
+    state: ExecutionState, code: CompiledInstruction, what: TiledMap, start: Array, shared: Array, *, loads: bool
+) -> int:
     """Copy a box for the executing lane; returns its bytes, with those outside the tensor."""
     offsets, inside = _box(what, start)
     places = _swizzled(shared + np.arange(len(offsets), dtype=np.uint64) * np.uint64(what.unit), what)
@@ -131,14 +133,16 @@ def _move(state: State, code: Code, what: TiledMap, start: Array, shared: Array,
     if loads:
         with state.selecting(part):
             if len(some):
-                values[some] = access.load(state, Access("global", what.unit, 1, False, code.site), in_tensor)[0]
+                values[some] = memory_access.load(
+                    state, LaneAccess("global", what.unit, 1, False, code.site), in_tensor
+                )[0]
         with state.selecting(whole):
-            access.store(state, Access("shared", what.unit, 1, True, code.site), places, [values])
+            memory_access.store(state, LaneAccess("shared", what.unit, 1, True, code.site), places, [values])
     else:
         with state.selecting(part):
             if len(some):
-                taken = access.load(state, Access("shared", what.unit, 1, False, code.site), places[some])
-                access.store(state, Access("global", what.unit, 1, True, code.site), in_tensor, taken)
+                taken = memory_access.load(state, LaneAccess("shared", what.unit, 1, False, code.site), places[some])
+                memory_access.store(state, LaneAccess("global", what.unit, 1, True, code.site), in_tensor, taken)
     return len(offsets) * what.unit
 
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic.devices.sim import access
-from accel_magic.devices.sim.access import Access
-from accel_magic.devices.sim.code import Modifiers, Number, Vector, require
+from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Number, Vector, require
+from accel_magic.devices.sim.lane_state import WARP
+from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import fragments
 from accel_magic.devices.sim.operations.fragments import whole_warps
-from accel_magic.devices.sim.state import WARP
 from accel_magic.devices.sim.types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.code import Code, Operand, Reader, Step, Writer
-    from accel_magic.devices.sim.faults import Site
-    from accel_magic.devices.sim.state import State
+    from accel_magic.devices.sim.faults import FaultSite
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step, Writer
+    from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
 
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
@@ -59,9 +59,9 @@ class _Matrix:
     length: int
     depth: int
     turned: bool
-    site: Site
+    site: FaultSite
 
-    def read(self, state: State, lanes: Array, descriptors: Array, first: Array) -> Array:
+    def read(self, state: ExecutionState, lanes: Array, descriptors: Array, first: Array) -> Array:
         """Read one matrix for each warp.
 
         Args:
@@ -79,8 +79,8 @@ class _Matrix:
         addresses = np.stack(found)
         before = state.selection
         state.selection = np.repeat(lanes, self.length * self.depth)
-        how = Access("shared", size, 1, False, self.site)
-        (units,) = access.load(state, how, addresses.reshape(-1).astype(np.uint64))
+        how = LaneAccess("shared", size, 1, False, self.site)
+        (units,) = memory_access.load(state, how, addresses.reshape(-1).astype(np.uint64))
         state.selection = before
         return fragments.numbers(self.kind)(units).reshape(len(lanes), self.length, self.depth)
 
@@ -109,18 +109,18 @@ def _decoded(field: int) -> int:
     return (field & 0x3FFF) << 4
 
 
-def _wgmma(code: Code, modifiers: Modifiers) -> Step:
+def _wgmma(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     action = modifiers.one_of(("fence", "commit_group", "wait_group", "mma_async"))
     modifiers.drop(("sync", "aligned"))
     require(bool(action), "it has no supported action")
     return _product(code, modifiers) if action == "mma_async" else _nothing
 
 
-def _nothing(_state: State) -> None:
+def _nothing(_state: ExecutionState) -> None:
     """Do nothing: earlier products are already complete."""
 
 
-def _product(code: Code, modifiers: Modifiers) -> Step:
+def _product(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     saturate = modifiers.flag("satfinite")
     shape = _SHAPE.match(modifiers.left.pop(0)) if modifiers.left else None
     require(shape is not None and len(modifiers.left) == 3, "its shape or its types are not supported")
@@ -138,7 +138,7 @@ def _product(code: Code, modifiers: Modifiers) -> Step:
     second, from_right = code.read(b, U64), _Matrix(right, columns, depth, turned[1], code.site)
     adds = code.read(rest[0], PREDICATE)
 
-    def step(state: State) -> None:
+    def step(state: ExecutionState) -> None:
         lanes = whole_warps(state, code.site)[:, 0]
         given = [state.spread(read(state)).reshape(-1, WARP) for read in sums]
         others = state.spread(second(state)).reshape(-1, WARP)[:, 0]
@@ -167,12 +167,14 @@ def _constants(operands: list[Operand], *, in_registers: bool) -> tuple[int, tup
     return sign, (turned[0], turned[1]) if len(turned) > 1 else (False, False)
 
 
-def _registers(code: Code, operand: Operand) -> tuple[list[Reader], list[Writer | None]]:
+def _registers(code: CompiledInstruction, operand: Operand) -> tuple[list[Reader], list[Writer | None]]:
     items = operand.items if isinstance(operand, Vector) else (operand,)
     return [code.read(item, U32) for item in items], [code.write(item, U32) for item in items]
 
 
-def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) -> Callable[[State, Array], Array]:
+def _left(
+    code: CompiledInstruction, operand: Operand, kind: str, depth: int, *, turned: bool
+) -> Callable[[ExecutionState, Array], Array]:
     """Return a function that reads each warp's rows of the left matrix, shape (warps, 16, depth)."""
     if isinstance(operand, Vector):
         held, convert = fragments.left(kind, _ROWS, depth), fragments.numbers(kind)
@@ -180,7 +182,7 @@ def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) 
         return lambda state, _lanes: convert(held.read(state, readers)[:, 0])
     matrix, read = _Matrix(kind, _ROWS, depth, turned, code.site), code.read(operand, U64)
 
-    def rows(state: State, lanes: Array) -> Array:
+    def rows(state: ExecutionState, lanes: Array) -> Array:
         warps = lanes // WARP % state.shape.warps
         if (warps // 4 * 4 + 4 > state.shape.warps).any():
             raise Violation(
@@ -195,5 +197,5 @@ def _left(code: Code, operand: Operand, kind: str, depth: int, *, turned: bool) 
     return rows
 
 
-STEPS: dict[str, Callable[[Code, Modifiers], Step]] = {"wgmma": _wgmma}
+STEPS: dict[str, Callable[[CompiledInstruction, Modifiers], Step]] = {"wgmma": _wgmma}
 """Instruction name to the function that compiles it."""

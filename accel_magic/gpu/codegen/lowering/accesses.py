@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.codegen.lowering.origins import Kind
+from accel_magic.gpu.codegen.lowering.pointer_analysis import PointerBase
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu, DataReference, MapReference
 from accel_magic.gpu.program.sections import context_of
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.gpu.codegen.lowering.emitter import Emitter
-    from accel_magic.gpu.codegen.lowering.origins import Origin
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.codegen.lowering.pointer_analysis import Pointer
+    from accel_magic.gpu.program.isa import EbpfInstruction
 
 _RMW: Final[Mapping[int, str]] = {Alu.ADD: "add", Alu.OR: "or", Alu.AND: "and", Alu.XOR: "xor"}
 _PTX: Final[Mapping[str, str]] = {"add": "add.u", "or": "or.b", "and": "and.b", "xor": "xor.b", "xchg": "exch.b"}
@@ -24,7 +24,7 @@ _ATOMIC_SIZES: Final = (4, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class LoweredAddress:
     """Address of an access: a typed LLVM pointer, its alignment, and whether only this thread can access it."""
 
     pointer: str
@@ -32,23 +32,23 @@ class Address:
     private: bool
 
 
-def address(out: Emitter, register: int, access: Instruction) -> Address:
+def address(out: Emitter, register: int, access: EbpfInstruction) -> LoweredAddress:
     """Compute the address (register + offset) of an access as precisely as possible."""
     origin, displacement = out.state[register], access.offset
     hint = out.around.pointers.get((out.place, out.slot), "")
-    shared = origin.kind is Kind.GLOBAL or hint == "map"
-    private = not shared and (origin.kind in (Kind.STACK, Kind.CONTEXT) or hint in ("stack", "context"))
+    shared = origin.kind is PointerBase.GLOBAL or hint == "map"
+    private = not shared and (origin.kind in (PointerBase.STACK, PointerBase.CONTEXT) or hint in ("stack", "context"))
     _note_context(out, origin, access, hint)
     align = origin.alignment(displacement)
     root = out.root(origin, displacement)
-    if root is None and origin.kind is Kind.STACK:
+    if root is None and origin.kind is PointerBase.STACK:
         # An offset from the frame instead of a plain number: LLVM still knows which memory it is.
         end = out.value("ptrtoint ptr %stack_end to i64")
         distance = out.value(f"sub i64 {out.read(register)}, {end}")
         whole = out.value(f"add i64 {distance}, {displacement}")
         root = out.value(f"getelementptr i8, ptr %stack_end, i64 {whole}")
     if root is not None:
-        return Address(f"ptr {root}", align, private)
+        return LoweredAddress(f"ptr {root}", align, private)
     traits = out.around.traits
     # Global memory has the same addresses as the generic space; a thread's private memory does not.
     kind = f"ptr addrspace({traits.global_})" if shared and traits.global_ else "ptr"
@@ -58,18 +58,21 @@ def address(out: Emitter, register: int, access: Instruction) -> Address:
     if private and traits.private:
         pointer = out.value(f"addrspacecast ptr {pointer} to ptr addrspace({traits.private})")
         kind = f"ptr addrspace({traits.private})"
-    return Address(f"{kind} {pointer}", align, private)
+    return LoweredAddress(f"{kind} {pointer}", align, private)
 
 
-def _note_context(out: Emitter, origin: Origin, access: Instruction, hint: str) -> None:
-    if origin.kind is Kind.CONTEXT and origin.offset is not None:
+def _note_context(out: Emitter, origin: Pointer, access: EbpfInstruction, hint: str) -> None:
+    if origin.kind is PointerBase.CONTEXT and origin.offset is not None:
         start = origin.offset + access.offset
         out.context.add((start, start + access.size))
-    elif origin.kind in (Kind.NUMBER, Kind.CONTEXT, Kind.ARGUMENT) and hint not in ("stack", "map"):
+    elif origin.kind in (PointerBase.NUMBER, PointerBase.CONTEXT, PointerBase.ARGUMENT) and hint not in (
+        "stack",
+        "map",
+    ):
         out.context.add((0, context_of(out.around.program).size))
 
 
-def load_constant(out: Emitter, instruction: Instruction) -> None:
+def load_constant(out: Emitter, instruction: EbpfInstruction) -> None:
     """Lower a wide load: a number, a map's handle, or the address of a global variable.
 
     Raises:
@@ -82,7 +85,7 @@ def load_constant(out: Emitter, instruction: Instruction) -> None:
     out.write(instruction.dst, str(value - ((value & 1 << 63) << 1)))
 
 
-def _referred(out: Emitter, instruction: Instruction) -> int:
+def _referred(out: Emitter, instruction: EbpfInstruction) -> int:
     reference = instruction.reference
     if reference is None:
         return instruction.imm
@@ -100,7 +103,7 @@ def _referred(out: Emitter, instruction: Instruction) -> int:
             return out.around.placement.bases[place] + reference.offset
 
 
-def load(out: Emitter, instruction: Instruction) -> None:
+def load(out: Emitter, instruction: EbpfInstruction) -> None:
     """Lower an instruction of class LDX; MODE_MEMSX sign-extends."""
     extension = {isa.MODE_MEM: "zext", isa.MODE_MEMSX: "sext"}.get(instruction.mode)
     bits = 8 * instruction.size
@@ -112,7 +115,7 @@ def load(out: Emitter, instruction: Instruction) -> None:
     out.write(instruction.dst, value)
 
 
-def load_value(out: Emitter, instruction: Instruction) -> str:
+def load_value(out: Emitter, instruction: EbpfInstruction) -> str:
     """Load the bytes without extension."""
     if out.around.pointers.get((out.place, out.slot)) == "object":
         return _load_object(out, instruction)
@@ -120,7 +123,7 @@ def load_value(out: Emitter, instruction: Instruction) -> str:
     return out.value(f"load i{8 * instruction.size}, {at.pointer}, align {min(at.align, instruction.size)}")
 
 
-def _load_object(out: Emitter, instruction: Instruction) -> str:
+def _load_object(out: Emitter, instruction: EbpfInstruction) -> str:
     """Load from an object of the driver; where there is none, zeros are read."""
     at = out.value(f"add i64 {out.read(instruction.src)}, {instruction.offset}")
     out.used.add("declare ptr @accel_object(i64, i64)")
@@ -128,7 +131,7 @@ def _load_object(out: Emitter, instruction: Instruction) -> str:
     return out.value(f"load i{8 * instruction.size}, ptr {pointer}, align 1")
 
 
-def store_constant(out: Emitter, instruction: Instruction) -> None:
+def store_constant(out: Emitter, instruction: EbpfInstruction) -> None:
     """Lower an instruction of class ST."""
     if instruction.mode != isa.MODE_MEM:
         raise out.unknown(instruction)
@@ -137,7 +140,7 @@ def store_constant(out: Emitter, instruction: Instruction) -> None:
     _store(out, instruction, str(low - ((low >> bits - 1) << bits)))
 
 
-def store(out: Emitter, instruction: Instruction) -> None:
+def store(out: Emitter, instruction: EbpfInstruction) -> None:
     """Lower an instruction of class STX: a store, or an atomic operation."""
     if instruction.mode == isa.MODE_ATOMIC:
         _atomic(out, instruction)
@@ -147,12 +150,12 @@ def store(out: Emitter, instruction: Instruction) -> None:
         raise out.unknown(instruction)
 
 
-def _store(out: Emitter, instruction: Instruction, value: str) -> None:
+def _store(out: Emitter, instruction: EbpfInstruction, value: str) -> None:
     at = address(out, instruction.dst, instruction)
     out.do(f"store i{8 * instruction.size} {value}, {at.pointer}, align {min(at.align, instruction.size)}")
 
 
-def _atomic(out: Emitter, instruction: Instruction) -> None:
+def _atomic(out: Emitter, instruction: EbpfInstruction) -> None:
     operation, fetch = instruction.imm & ~isa.FETCH, instruction.imm & isa.FETCH
     if instruction.size not in _ATOMIC_SIZES:
         raise out.unknown(instruction)
@@ -169,7 +172,7 @@ def _atomic(out: Emitter, instruction: Instruction) -> None:
         out.write(instruction.src, old, bits)
 
 
-def read_modify_write(out: Emitter, instruction: Instruction, name: str, operand: str) -> str:
+def read_modify_write(out: Emitter, instruction: EbpfInstruction, name: str, operand: str) -> str:
     """Change memory at dst + offset atomically.
 
     Args:
@@ -195,7 +198,7 @@ def read_modify_write(out: Emitter, instruction: Instruction, name: str, operand
     return old
 
 
-def _in_assembly(out: Emitter, at: Address, name: str, operand: tuple[str, str]) -> str:
+def _in_assembly(out: Emitter, at: LoweredAddress, name: str, operand: tuple[str, str]) -> str:
     """Write an atomic operation with system scope in PTX: LLVM omits the scope of all but compare-and-swap."""
     kind, value = operand
     space = ".global" if "addrspace(1)" in at.pointer else ""
@@ -205,7 +208,7 @@ def _in_assembly(out: Emitter, at: Address, name: str, operand: tuple[str, str])
     return out.value(f'call {kind} asm sideeffect "{text}", "{constraints}"({at.pointer}, {kind} {value})')
 
 
-def _compare_exchange(out: Emitter, instruction: Instruction, operand: str) -> str:
+def _compare_exchange(out: Emitter, instruction: EbpfInstruction, operand: str) -> str:
     kind, size = f"i{8 * instruction.size}", instruction.size
     expected = out.read(0, 8 * size)
     at = address(out, instruction.dst, instruction)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.gpu.codegen.lowering.emitter import Emitter
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.isa import EbpfInstruction
 
 Rule = "Callable[[Emitter, str, str, str], str]"
 
@@ -81,7 +81,7 @@ _SIGNED: Final[Mapping[int, Callable[[Emitter, str, str, str], str]]] = {
 }
 
 
-def lower(out: Emitter, instruction: Instruction) -> None:
+def lower(out: Emitter, instruction: EbpfInstruction) -> None:
     """Lower an instruction of class ALU or ALU64.
 
     Raises:
@@ -96,17 +96,17 @@ def lower(out: Emitter, instruction: Instruction) -> None:
     write(out, instruction, out.read(instruction.dst, width(instruction)), operand)
 
 
-def width(instruction: Instruction) -> int:
+def width(instruction: EbpfInstruction) -> int:
     """Width in bits of arithmetic or a condition."""
     return 64 if instruction.kind in (isa.ALU64, isa.JMP) else 32
 
 
-def second(out: Emitter, instruction: Instruction) -> str:
+def second(out: Emitter, instruction: EbpfInstruction) -> str:
     """Read the second operand of arithmetic or a condition."""
     return out.read(instruction.src, width(instruction)) if instruction.from_register else str(instruction.imm)
 
 
-def write(out: Emitter, instruction: Instruction, left: str, right: str) -> None:
+def write(out: Emitter, instruction: EbpfInstruction, left: str, right: str) -> None:
     """Apply a two-operand operation to values and write the result to the destination register."""
     rules = {0: _BINARY, 1: _SIGNED}.get(instruction.offset, {})
     rule = rules.get(instruction.operation)
@@ -116,7 +116,7 @@ def write(out: Emitter, instruction: Instruction, left: str, right: str) -> None
     out.write(instruction.dst, rule(out, f"i{bits}", left, right), bits)
 
 
-def _move(out: Emitter, instruction: Instruction) -> None:
+def _move(out: Emitter, instruction: EbpfInstruction) -> None:
     bits = width(instruction)
     value = second(out, instruction)
     if instruction.offset:
@@ -127,14 +127,14 @@ def _move(out: Emitter, instruction: Instruction) -> None:
     out.write(instruction.dst, value, bits)
 
 
-def _negate(out: Emitter, instruction: Instruction) -> None:
+def _negate(out: Emitter, instruction: EbpfInstruction) -> None:
     if instruction.from_register or instruction.offset:
         raise out.unknown(instruction)
     bits = width(instruction)
     out.write(instruction.dst, _negated(out, f"i{bits}", out.read(instruction.dst, bits)), bits)
 
 
-def _convert(out: Emitter, instruction: Instruction) -> None:
+def _convert(out: Emitter, instruction: EbpfInstruction) -> None:
     """Convert byte order: class ALU converts to little (no change here) or big endian, ALU64 always swaps."""
     bits = instruction.imm
     always = instruction.kind == isa.ALU64
@@ -147,7 +147,7 @@ def _convert(out: Emitter, instruction: Instruction) -> None:
     out.write(instruction.dst, value, bits)
 
 
-_SPECIAL: Final[Mapping[int, Callable[[Emitter, Instruction], None]]] = {
+_SPECIAL: Final[Mapping[int, Callable[[Emitter, EbpfInstruction], None]]] = {
     Alu.MOV: _move,
     Alu.NEG: _negate,
     Alu.END: _convert,

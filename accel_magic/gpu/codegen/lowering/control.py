@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.codegen.lowering import arithmetic
-from accel_magic.gpu.codegen.lowering.origins import ARGUMENTS, Kind
+from accel_magic.gpu.codegen.lowering.pointer_analysis import ARGUMENTS, PointerBase
 from accel_magic.gpu.program import flow, isa
 from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.gpu.program.isa import Jump
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.gpu.codegen.lowering.emitter import Emitter
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.program.isa import EbpfInstruction
 
 _CONDITIONS: Final[Mapping[int, str]] = {
     Jump.JEQ: "eq",
@@ -31,7 +31,7 @@ _CONDITIONS: Final[Mapping[int, str]] = {
 }
 
 
-def lower(out: Emitter, instruction: Instruction) -> None:
+def lower(out: Emitter, instruction: EbpfInstruction) -> None:
     """Lower an instruction of class JMP or JMP32.
 
     Raises:
@@ -64,7 +64,7 @@ def function_name(program: str, place: int) -> str:
     return f'@"bpf_{program}_{place}"'
 
 
-def _call(out: Emitter, instruction: Instruction) -> None:
+def _call(out: Emitter, instruction: EbpfInstruction) -> None:
     if instruction.src == isa.CALL_HELPER:
         _call_helper(out, instruction.imm)
     elif instruction.src == isa.CALL_LOCAL:
@@ -108,10 +108,10 @@ def _returned(out: Emitter, result: str) -> None:
         out.write(register, "0")
 
 
-def _call_register(out: Emitter, instruction: Instruction) -> None:
+def _call_register(out: Emitter, instruction: EbpfInstruction) -> None:
     """Call the helper whose number is in a register, if the number is known at compile time."""
     origin = out.state[instruction.dst]
-    if origin.kind is not Kind.NUMBER or origin.offset is None:
+    if origin.kind is not PointerBase.NUMBER or origin.offset is None:
         raise ProgramError(
             f"{out.where} calls through r{instruction.dst}, whose value is not known at compile time",
             why="GPU programs cannot call through pointers",
@@ -121,7 +121,7 @@ def _call_register(out: Emitter, instruction: Instruction) -> None:
     _call_helper(out, origin.offset)
 
 
-def _exit(out: Emitter, _: Instruction) -> None:
+def _exit(out: Emitter, _: EbpfInstruction) -> None:
     out.do(f"ret i64 {out.read(0)}")
 
 

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.codegen.lowering.origins import Kind
+from accel_magic.gpu.codegen.lowering.pointer_analysis import PointerBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from accel_magic.gpu.codegen.lowering.origins import Origin, State
-    from accel_magic.gpu.codegen.lowering.targets import Traits
-    from accel_magic.gpu.maps.layout import Placement
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import Function, MapSpec, Program
+    from accel_magic.gpu.codegen.lowering.backend_targets import Traits
+    from accel_magic.gpu.codegen.lowering.pointer_analysis import Pointer, State
+    from accel_magic.gpu.maps.map_layout import Placement
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
 
-_ROOTS: Final = {Kind.STACK: "%stack_end", Kind.CONTEXT: "%context"}
+_ROOTS: Final = {PointerBase.STACK: "%stack_end", PointerBase.CONTEXT: "%context"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Surroundings:
 
     """
 
-    program: Program
+    program: EbpfProgram
     maps: tuple[MapSpec, ...]
     places: Mapping[str, int]
     placement: Placement
@@ -64,7 +64,7 @@ class Emitter:
     """
 
     around: Surroundings
-    function: Function
+    function: EbpfFunction
     place: int
     lines: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
@@ -111,9 +111,9 @@ class Emitter:
         wide = value if bits == 64 else self.value(f"zext i{bits} {value} to i64")
         self.do(f"store i64 {wide}, {self.variable(register)}")
 
-    def root(self, origin: Origin, displacement: int = 0) -> str | None:
+    def root(self, origin: Pointer, displacement: int = 0) -> str | None:
         """Return a generic pointer to a place known from its origin; None if the origin does not determine it."""
-        if origin.offset is None or origin.kind in (Kind.NUMBER, Kind.GLOBAL):
+        if origin.offset is None or origin.kind in (PointerBase.NUMBER, PointerBase.GLOBAL):
             return None
         base = _ROOTS.get(origin.kind) or f"%p{origin.place}"
         offset = origin.offset + displacement
@@ -125,7 +125,7 @@ class Emitter:
         line = self.function.lines[self.slot] if self.slot < len(self.function.lines) else None
         return f"{self.function.name}: slot {self.slot}" + (f" ({line.file}:{line.line})" if line else "")
 
-    def unknown(self, instruction: Instruction) -> ProgramError:
+    def unknown(self, instruction: EbpfInstruction) -> ProgramError:
         """Make the error for an instruction that eBPF does not have."""
         return ProgramError(
             f"{self.where} is not an instruction of eBPF ISA version 4: "

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.codegen.lowering import accesses, arithmetic, control, promotion
 from accel_magic.gpu.codegen.lowering.emitter import Emitter
-from accel_magic.gpu.codegen.lowering.origins import (
+from accel_magic.gpu.codegen.lowering.pointer_analysis import (
     ARGUMENTS,
     FRAME,
     STACK_ALIGNMENT,
     UNKNOWN,
-    Kind,
-    Origin,
+    Pointer,
+    PointerBase,
     number,
     origins,
 )
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.gpu.codegen.lowering.emitter import Surroundings
-    from accel_magic.gpu.codegen.lowering.origins import State
-    from accel_magic.gpu.program.isa import Instruction
+    from accel_magic.gpu.codegen.lowering.pointer_analysis import State
+    from accel_magic.gpu.program.isa import EbpfInstruction
 
 _REGISTERS: Final = range(11)
 
-_BY_CLASS: Final[Mapping[int, Callable[[Emitter, Instruction], None]]] = {
+_BY_CLASS: Final[Mapping[int, Callable[[Emitter, EbpfInstruction], None]]] = {
     isa.LD: accesses.load_constant,
     isa.LDX: accesses.load,
     isa.ST: accesses.store_constant,
@@ -79,11 +79,11 @@ def lower_function(around: Surroundings, place: int) -> Emitter:
 
 def _entry(place: int) -> State:
     """State at a function's start: its arguments, and the end of its frame."""
-    first = Origin(Kind.CONTEXT, 0, 0, STACK_ALIGNMENT)
-    arguments = [first, UNKNOWN] if place == 0 else [Origin(Kind.ARGUMENT, n, 0, 1) for n in ARGUMENTS]
+    first = Pointer(PointerBase.CONTEXT, 0, 0, STACK_ALIGNMENT)
+    arguments = [first, UNKNOWN] if place == 0 else [Pointer(PointerBase.ARGUMENT, n, 0, 1) for n in ARGUMENTS]
     state = [UNKNOWN, *arguments]
     state += [number(0)] * (FRAME - len(state))
-    return (*state, Origin(Kind.STACK, 0, 0, STACK_ALIGNMENT))
+    return (*state, Pointer(PointerBase.STACK, 0, 0, STACK_ALIGNMENT))
 
 
 def _begin(out: Emitter) -> None:

@@ -13,9 +13,9 @@ from accel_magic.gpu.program.sections import context_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from accel_magic.gpu.codegen.lowering.targets import Target, Traits
-    from accel_magic.gpu.maps.layout import Placement
-    from accel_magic.gpu.program.model import MapSpec, Per, Program
+    from accel_magic.gpu.codegen.lowering.backend_targets import BackendTarget, Traits
+    from accel_magic.gpu.maps.map_layout import Placement
+    from accel_magic.gpu.program.object_model import EbpfProgram, MapSpec, Per
 
 _READ_ON_DEVICE: Final[Mapping[str, str]] = {"active": "@accel_helper_600", "launch": "@accel_launch"}
 _LEADER: Final = "@accel_helper_601"
@@ -28,11 +28,11 @@ def probe_name(program: str) -> str:
 
 
 def lower(
-    program: Program,
+    program: EbpfProgram,
     maps: Sequence[MapSpec],
     placement: Placement,
     *,
-    target: Target,
+    target: BackendTarget,
     per: Per = "thread",
     promoted: frozenset[tuple[int, int]] = frozenset(),
     pointers: Mapping[tuple[int, int], str] | None = None,
@@ -62,11 +62,11 @@ def lower(
 
 
 def lower_all(
-    programs: Sequence[tuple[Program, frozenset[tuple[int, int]], Mapping[tuple[int, int], str]]],
+    programs: Sequence[tuple[EbpfProgram, frozenset[tuple[int, int]], Mapping[tuple[int, int], str]]],
     maps: Sequence[MapSpec],
     placement: Placement,
     *,
-    target: Target,
+    target: BackendTarget,
     per: Per = "thread",
     probes: bool = True,
 ) -> str:
@@ -115,7 +115,7 @@ def _constants(maps: Sequence[MapSpec], placement: Placement) -> list[str]:
     ]
 
 
-def _entry(program: Program) -> str:
+def _entry(program: EbpfProgram) -> str:
     """Make the program callable with any context, on the host CPU and in tests."""
     inner = control.function_name(program.name, 0)
     return "\n".join(
@@ -128,7 +128,7 @@ def _entry(program: Program) -> str:
     )
 
 
-def _probe(program: Program, traits: Traits, per: Per, looked_at: set[tuple[int, int]]) -> str:
+def _probe(program: EbpfProgram, traits: Traits, per: Per, looked_at: set[tuple[int, int]]) -> str:
     """Make the function that is injected: it fills in the context fields that are read, and runs the program."""
     struct = context_of(program)
     fields = [
@@ -183,7 +183,7 @@ def _keep_result(traits: Traits) -> list[str]:
     ]
 
 
-def _read(field: context.Field) -> list[str]:
+def _read(field: context.ContextField) -> list[str]:
     """Read a field from the device if it is not a parameter."""
     if field.injected:
         return []
@@ -195,7 +195,7 @@ def _read(field: context.Field) -> list[str]:
     return lines
 
 
-def _fill(field: context.Field) -> list[str]:
+def _fill(field: context.ContextField) -> list[str]:
     return [
         f"  %{field.name}.at = getelementptr i8, ptr %context, i64 {field.offset}",
         f"  store i{8 * field.size} %{field.name}, ptr %{field.name}.at, align {field.size}",

@@ -19,8 +19,8 @@ from accel_magic.gpu.program.updates import OPERATIONS, Update, find
 if TYPE_CHECKING:
     from accel_magic.gpu.codegen.lowering.emitter import Emitter
     from accel_magic.gpu.program.flow import Flow
-    from accel_magic.gpu.program.isa import Instruction
-    from accel_magic.gpu.program.model import Function
+    from accel_magic.gpu.program.isa import EbpfInstruction
+    from accel_magic.gpu.program.object_model import EbpfFunction
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Promotions:
     operands: dict[int, str] = field(default_factory=dict)
 
 
-def promotions(function: Function, flow: Flow, loads: frozenset[int]) -> Promotions:
+def promotions(function: EbpfFunction, flow: Flow, loads: frozenset[int]) -> Promotions:
     """Find all updates that begin at the given slots.
 
     Raises:
@@ -52,7 +52,7 @@ def promotions(function: Function, flow: Flow, loads: frozenset[int]) -> Promoti
     return Promotions(tuple(updates))
 
 
-def lower(out: Emitter, instruction: Instruction, promoted: Promotions) -> bool:
+def lower(out: Emitter, instruction: EbpfInstruction, promoted: Promotions) -> bool:
     """Lower the instruction if it belongs to an update; return whether it does."""
     for update in promoted.updates:
         if out.slot in update.silent:
@@ -66,13 +66,13 @@ def lower(out: Emitter, instruction: Instruction, promoted: Promotions) -> bool:
     return False
 
 
-def _operand(out: Emitter, change: Instruction, update: Update) -> str:
+def _operand(out: Emitter, change: EbpfInstruction, update: Update) -> str:
     if update.swapped:
         return out.read(change.dst, arithmetic.width(change))
     return arithmetic.second(out, change)
 
 
-def _update(out: Emitter, store: Instruction, update: Update, operand: str) -> None:
+def _update(out: Emitter, store: EbpfInstruction, update: Update, operand: str) -> None:
     change = instruction_at(out.function, update.change)
     bits, width = 8 * update.size, arithmetic.width(change)
     narrow = operand

@@ -1,4 +1,4 @@
-/* The protocol between a traced process and the notebook; accel_magic/gpu/native/wire.py is the same in Python.
+/* The protocol between a traced process and the notebook; accel_magic/gpu/native/native_protocol.py is the same in Python.
  *
  * Messages are sent over a SOCK_SEQPACKET socket: a struct message, followed by a text, and at most one descriptor.
  * Launches are passed through shared memory: a struct ring.

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.findings import Rule
-    from accel_magic.subsystems.npu.checks.common import Analysed
+    from accel_magic.subsystems.npu.checks.common import NpuData
 
 CREATE, FREE, MAP = "ivpu_bo_create_ioctl", "ivpu_gem_bo_free", "ivpu_mmu_context_map_sgt"
 
 
-def pages_remapped(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def pages_remapped(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """More pages were mapped for a buffer than it has."""
     pages, size = numbers(npu.buffers["pages"]), numbers(npu.buffers["size_bytes"])
     own = np.ceil(size / npu.trace.pages)
@@ -38,7 +38,7 @@ def pages_remapped(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values)
 
 
-def buffers_churned(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def buffers_churned(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """Processes whose buffers served one job each, and where a job's buffers took longer than the job.
 
     Medians of creation, mapping and freeing are compared with the median job, because a single delayed call would
@@ -59,7 +59,7 @@ def buffers_churned(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence({**total, "processes": len(costly), "cost_ns": worst["cost_ns"], "job_ns": worst["job_ns"]})
 
 
-def _churned(npu: Analysed, pid: int, freeing_ns: float) -> dict[str, float]:
+def _churned(npu: NpuData, pid: int, freeing_ns: float) -> dict[str, float]:
     """A process's single-use buffers and jobs, the time for a job's buffers, and for the job (NaN: unknown)."""
     buffers, jobs = _of(npu.buffers, pid), _of(npu.jobs, pid)
     once = buffers[((buffers["jobs"] == 1) & buffers["freed_ns"].notna()).fillna(value=False).to_numpy(bool)]
@@ -83,7 +83,7 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(known)) if len(known) else np.nan
 
 
-def buffers_leaked(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def buffers_leaked(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """Buffers that outlived the closing of the device, or that accumulate with each job."""
     table, per_process = leaks(npu.trace, npu.buffers), churn(npu.trace, npu.buffers)
     if table.empty:
@@ -106,7 +106,7 @@ def buffers_leaked(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values)
 
 
-def allocation_tail(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def allocation_tail(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """The 99th percentile of allocations, compared with their median and with the longest delay of any call."""
     took = durations(npu.trace, CREATE)
     if len(took) < rule.limits["allocations"]:

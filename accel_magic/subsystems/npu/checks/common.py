@@ -26,7 +26,7 @@ MOST_PLACES = 100
 _QUICK = ("ivpu_bo_info_ioctl", "ivpu_gem_create_object", "ivpu_mmu_context_map_sgt", "ivpu_ipc_send")
 
 
-class Analysed(Protocol):
+class NpuData(Protocol):
     """What the rules read; `accel_magic.subsystems.npu.tables.NpuTables` implements it."""
 
     @property

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.findings import Rule
-    from accel_magic.subsystems.npu.checks.common import Analysed, Rows
+    from accel_magic.subsystems.npu.checks.common import NpuData, Rows
 
 
 RESUME = "ivpu_pm_runtime_resume_cb"
@@ -24,7 +24,7 @@ BOOT_TIMEOUT_NS: Final = 1_000_000_000
 """How long the driver waits for the firmware's first message (drivers/accel/ivpu/ivpu_hw.c, `timeout.boot`)."""
 
 
-def boot_in_region(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def boot_in_region(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """A submission waited for the driver to resume; in a trace without times: a boot before the first submission."""
     if not npu.trace.timed:
         yield from _boot_in_list(npu)
@@ -41,7 +41,7 @@ def boot_in_region(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values, places(npu.trace, resumes))
 
 
-def wake_per_job(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def wake_per_job(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """Many of the submissions waited for the driver to resume."""
     waited, resumes = _woken(npu)
     woken, jobs = int(waited.sum()), len(waited)
@@ -59,7 +59,7 @@ def wake_per_job(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values, places(npu.trace, resumes))
 
 
-def _woken(npu: Analysed) -> tuple[NDArray[np.bool_], Rows]:
+def _woken(npu: NpuData) -> tuple[NDArray[np.bool_], Rows]:
     """(jobs,) bool: submissions that waited for the driver to resume; and the rows of these resumes."""
     trace = npu.trace
     submitted, lasted = numbers(npu.jobs["submitted_ns"]), numbers(npu.jobs["submit_ns"])
@@ -72,7 +72,7 @@ def _woken(npu: Analysed) -> tuple[NDArray[np.bool_], Rows]:
     return waited, resumes[np.unique(first[waited])]
 
 
-def _boot_in_list(npu: Analysed) -> Iterator[Evidence]:
+def _boot_in_list(npu: NpuData) -> Iterator[Evidence]:
     boots, submits = npu.trace.rows("ivpu_boot"), npu.trace.rows(*SUBMITS)
     if not len(boots) or not len(submits) or boots[0] > submits[0]:
         return
@@ -83,7 +83,7 @@ def _boot_in_list(npu: Analysed) -> Iterator[Evidence]:
 _DRIVER = "ivpu_"
 
 
-def nothing_traced(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def nothing_traced(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """No function of the driver was hit."""
     driver = npu.trace.counts[npu.trace.counts.index.str.startswith(_DRIVER)]
     if driver.sum() > 0:
@@ -91,14 +91,14 @@ def nothing_traced(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence({"functions": len(driver), "hits": int(npu.trace.counts.sum())})
 
 
-def events_lost(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def events_lost(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """Events were dropped by a full ring buffer."""
     lost, total = npu.trace.lost, int(npu.trace.counts.sum())
     if lost:
         yield Evidence({"lost": lost, "hits": total, "lost_share": lost / max(total, 1)})
 
 
-def event_limit(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def event_limit(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """The event limit, set by the user or the default, was reached."""
     if not npu.recording.limit_reached:
         return
@@ -106,7 +106,7 @@ def event_limit(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence({"recorded": recorded, "hits": total, "recorded_share": recorded / max(total, 1)})
 
 
-def hits_missed(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def hits_missed(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """The kernel could not run the probe for some hits."""
     missed, total = npu.trace.missed, int(npu.trace.counts.sum())
     share = missed / max(missed + total, 1)
@@ -121,7 +121,7 @@ REQUEST, SEND = "ivpu_ipc_send_receive_internal", "ivpu_ipc_send"
 _NO_MESSAGE = (ETIMEDOUT, -11, -4, -125)
 
 
-def boot_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def boot_failed(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """The driver gave up waiting for the firmware's first message."""
     trace = npu.trace
     for function in (READY, BOOT):
@@ -134,7 +134,7 @@ def boot_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
             return
 
 
-def boot_slow(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def boot_slow(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """The firmware's first message took a large part of the driver's timeout."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(READY))
@@ -153,7 +153,7 @@ def boot_slow(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values, places(trace, good[slow]))
 
 
-def request_unanswered(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def request_unanswered(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """Requests for which the driver waited until its timeout."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(REQUEST))
@@ -165,7 +165,7 @@ def request_unanswered(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values, places(trace, alone))
 
 
-def reply_duplicated(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def reply_duplicated(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """More messages were taken from the NPU than were waited for or completed a job."""
     trace = npu.trace
     if not trace.saw(RECEIVE) or not trace.saw(CALLBACK) or trace.lost:
@@ -185,7 +185,7 @@ def reply_duplicated(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence({"unclaimed": unclaimed, "messages": len(taken), "requests": len(requests)})
 
 
-def ipc_polling(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def ipc_polling(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """Loops that check for a message, compared with the actual messages."""
     polls, messages = npu.polls, npu.messages
     calls, real = int(polls["calls"].sum()), len(messages)
@@ -199,7 +199,7 @@ def ipc_polling(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values, where)
 
 
-def ipc_storm(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def ipc_storm(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """Far more requests than jobs, contexts and boots explain."""
     trace = npu.trace
     requests, jobs = hits(trace, SEND), hits(trace, *SUBMITS)

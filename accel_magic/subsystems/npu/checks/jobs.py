@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from accel_magic.analysis.driver_trace import DriverTrace
     from accel_magic.findings import Rule
-    from accel_magic.subsystems.npu.checks.common import Analysed, Rows
+    from accel_magic.subsystems.npu.checks.common import NpuData, Rows
 
 
 MESSAGE, CALLBACK, WAIT = "ivpu_hw_ip_ipc_rx_addr_get", "ivpu_job_done_callback", "ivpu_bo_wait_ioctl"
@@ -29,7 +29,7 @@ _INTERRUPTED = (-4, -512)  # EINTR, ERESTARTSYS: a signal; the program calls aga
 _BANNED = -77  # EBADFD: the process's earlier job made the driver reset an engine
 
 
-def jobs_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def jobs_failed(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """Jobs whose own status is an error, and submissions that the driver rejected.
 
     Jobs lost in a reset count as evidence of the reset.
@@ -49,7 +49,7 @@ def jobs_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(counts | _by_errno(codes[(codes < 0) & ~after_reset]), where)
 
 
-def calls_failed(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def calls_failed(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """Creations of buffers and queues that the driver rejected."""
     trace = npu.trace
     calls, codes = returned(trace, trace.rows(*_CREATING))
@@ -69,7 +69,7 @@ def _by_errno(codes: NDArray[np.int64]) -> dict[str, float]:
     return dict(zip(names, map(int, counts), strict=True))
 
 
-def completion_duplicated(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def completion_duplicated(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """More than one message about a job's completion."""
     trace, jobs = npu.trace, npu.jobs
     completions = numbers(jobs["completions"])
@@ -84,7 +84,7 @@ def completion_duplicated(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence
     yield Evidence({"duplicated": answers - ended, "jobs": len(jobs)})
 
 
-def jobs_slow(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def jobs_slow(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """Jobs during which the NPU was silent for far longer than during the others.
 
     A job's time on the NPU is at most the time from its doorbell, or from the end of the previous job, to its own end.
@@ -114,7 +114,7 @@ def jobs_slow(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values, spans(start[slow].astype(np.int64), end[slow].astype(np.int64)))
 
 
-def _on_device(npu: Analysed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _on_device(npu: NpuData) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """For each job that ended: the NPU's longest silence while it had the job, and when it got and ended the job."""
     trace, out = npu.trace, out_of(npu)
     named = npu.jobs["graph"].notna().to_numpy()
@@ -156,7 +156,7 @@ def longest_gap(
     return longest
 
 
-def jobs_serialised(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
+def jobs_serialised(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     """Threads that submit right after waiting for their previous job, while the NPU has nothing to do."""
     trace = npu.trace
     pairs = _ready_after_wait(npu)
@@ -180,7 +180,7 @@ def jobs_serialised(npu: Analysed, rule: Rule[Analysed]) -> Iterator[Evidence]:
     yield Evidence(values, spans(gap_start.astype(np.int64), gap_end.astype(np.int64)))
 
 
-def _ready_after_wait(npu: Analysed) -> Rows:
+def _ready_after_wait(npu: NpuData) -> Rows:
     """Rows of submissions that were ready while their thread waited, successfully, for the previous job.
 
     The thread made no other ioctl since that wait, the wait was for its newest job, and the thread submitted again
@@ -214,7 +214,7 @@ def _good_waits(trace: DriverTrace, rows: Rows) -> NDArray[np.bool_]:
     return good
 
 
-def _job_of(npu: Analysed, submits: Rows) -> Rows:
+def _job_of(npu: NpuData, submits: Rows) -> Rows:
     """(submits,) place in `NpuTables.jobs` of the job with this submission, -1 if none."""
     entered = numbers(npu.jobs["submitted_ns"])
     tids = numbers(npu.jobs["tid"])
@@ -226,7 +226,7 @@ def _job_of(npu: Analysed, submits: Rows) -> Rows:
     return np.where(same, found, -1)
 
 
-def _busy(npu: Analysed, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+def _busy(npu: NpuData, moments: NDArray[np.float64]) -> NDArray[np.float64]:
     """(moments,) ns during which at least one job had been in flight up to each moment."""
     out = out_of(npu)
     known = np.isfinite(out.begin)
@@ -271,22 +271,22 @@ class _Out:
     well: NDArray[np.bool_]
 
 
-def job_hung(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def job_hung(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """The NPU was busy with the job, or its heartbeat did not advance, until the driver reset it."""
     return _verdict(npu, HUNG, "hung")
 
 
-def completion_lost(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def completion_lost(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """The NPU was idle, or completed other jobs, while the job was in flight."""
     return _verdict(npu, LOST, "lost")
 
 
-def job_timeout(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def job_timeout(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """Nothing in the trace shows what the job was doing."""
     return _verdict(npu, UNKNOWN, "stuck")
 
 
-def npu_reset(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
+def npu_reset(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     """The driver's recovery of an engine or of the whole NPU."""
     trace = npu.trace
     whole = next((rows for name in RECOVERY if len(rows := trace.rows(name))), trace.rows(ENGINE_RESET)[:0])
@@ -305,7 +305,7 @@ def npu_reset(npu: Analysed, _: Rule[Analysed]) -> Iterator[Evidence]:
     )
 
 
-def _verdict(npu: Analysed, wanted: str, name: str) -> Iterator[Evidence]:
+def _verdict(npu: NpuData, wanted: str, name: str) -> Iterator[Evidence]:
     out = out_of(npu)
     suspects = _suspects(npu, out)
     which = np.array([job for job, since in suspects.items() if _cause(npu, out, job, since) == wanted], np.intp)
@@ -317,7 +317,7 @@ def _verdict(npu: Analysed, wanted: str, name: str) -> Iterator[Evidence]:
     yield Evidence({name: len(which), "jobs": len(npu.jobs), "out_ns": longest}, where)
 
 
-def out_of(npu: Analysed) -> _Out:
+def out_of(npu: NpuData) -> _Out:
     """When each job was in flight, from `NpuTables.jobs`; jobs that the driver rejected never were."""
     jobs = npu.jobs
     begin = numbers(jobs["doorbell_ns"])
@@ -328,7 +328,7 @@ def out_of(npu: Analysed) -> _Out:
     return _Out(begin, np.where(np.isnan(done), np.inf, done), jobs["status"].isin(ENDED_WELL).to_numpy())
 
 
-def _suspects(npu: Analysed, out: _Out) -> dict[int, float]:
+def _suspects(npu: NpuData, out: _Out) -> dict[int, float]:
     """Jobs that did not complete by themselves before a timeout expired -> when it expired, ns."""
     found: dict[int, float] = {}
     for moment in times(npu.trace, npu.trace.rows(TIMEOUT)):
@@ -344,7 +344,7 @@ def _suspects(npu: Analysed, out: _Out) -> dict[int, float]:
     return {job: since for job, since in found.items() if not out.well[job]}
 
 
-def _cause(npu: Analysed, out: _Out, job: int, since: float) -> str:
+def _cause(npu: NpuData, out: _Out, job: int, since: float) -> str:
     """What happened to the job, judged from `since` until the driver's reset or the job's end."""
     trace = npu.trace
     resets = times(trace, trace.rows(*RESETS))
@@ -361,7 +361,7 @@ def _cause(npu: Analysed, out: _Out, job: int, since: float) -> str:
     return UNKNOWN
 
 
-def _idle(npu: Analysed, rows: Rows) -> NDArray[np.bool_]:
+def _idle(npu: NpuData, rows: Rows) -> NDArray[np.bool_]:
     """Whether the NPU reported idle; the function returns a C bool, so only the lowest byte is valid."""
     if "retval" not in npu.trace.events:
         return np.zeros(0, np.bool_)
@@ -370,7 +370,7 @@ def _idle(npu: Analysed, rows: Rows) -> NDArray[np.bool_]:
     return idle
 
 
-def _heartbeat_asked(npu: Analysed, since: float, until: float) -> bool:
+def _heartbeat_asked(npu: NpuData, since: float, until: float) -> bool:
     """Whether the driver's timeout handler queried the heartbeat: it then resets only if that did not advance."""
     trace = npu.trace
     asked, timeouts = trace.rows(HEARTBEAT), trace.rows(TIMEOUT)

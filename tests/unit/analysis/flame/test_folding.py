@@ -11,9 +11,9 @@ from accel_magic.analysis.flame.folding import TRACER, folded
 from accel_magic.api import block
 from accel_magic.api.block import Block
 from accel_magic.kernel.stacks import python_names
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.magics import cell, traced
-from accel_magic.recording import live
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.magics import cell_runner, traced
+from accel_magic.recording import live_samples
 from tests.support.paths import ROOT
 
 RECORDINGS = ROOT / "notebooks" / "recordings"
@@ -33,7 +33,7 @@ def installed(module):
 
 KERNEL = of("ipykernel", "kernelapp.py")
 NOTEBOOK = [*KERNEL, "/usr/lib/python3.11/asyncio/base_events.py", *of("IPython", "core/interactiveshell.py")]
-MAGIC = [installed(traced), installed(cell)]
+MAGIC = [installed(traced), installed(cell_runner)]
 DASK = of("distributed", "threadpoolexecutor.py", "_concurrent_futures_thread.py", "worker.py")
 DASK = [*DASK, *of("dask", "_task_spec.py")]
 ENGINE = [*of("ipyparallel", "engine/app.py"), *of("tornado", "ioloop.py"), *of("ipyparallel", "engine/kernel.py")]
@@ -41,7 +41,7 @@ THREAD = ["/usr/lib/python3.11/threading.py"] * 3
 
 
 def stack(*modules):
-    return tuple(Frame(f"f{at}", Kind.PYTHON, module, at + 1) for at, module in enumerate(modules))
+    return tuple(Frame(f"f{at}", FrameKind.PYTHON, module, at + 1) for at, module in enumerate(modules))
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def stack(*modules):
     ],
 )
 def test_the_first_frame_shown_is_the_cells_own(below, own):
-    frames = (*stack(*below, *own), Frame("gemm", Kind.NATIVE, "libblas.so"))
+    frames = (*stack(*below, *own), Frame("gemm", FrameKind.NATIVE, "libblas.so"))
 
     assert folded(frames) == frames[len(below) :]
 
 
 def test_what_an_engine_executes_to_call_a_function_is_left_out():
     called = stack("/home/u/model.py")
-    assert folded((*stack(*ENGINE), Frame("<module>", Kind.PYTHON, "<string>", 1), *called)) == called
+    assert folded((*stack(*ENGINE), Frame("<module>", FrameKind.PYTHON, "<string>", 1), *called)) == called
 
 
 @pytest.mark.parametrize("modules", [NOTEBOOK, [*THREAD, *of("ipykernel", "iostream.py")], [f"{SITE}/zmq/x.py"]])
@@ -82,7 +82,7 @@ def test_the_notebooks_own_threads_are_left_out(modules):
     [
         [*NOTEBOOK, "cell [4]", *MAGIC],
         [*NOTEBOOK, *MAGIC, installed(python_names)],
-        [*THREAD, installed(live), f"{SITE}/IPython/x.py"],
+        [*THREAD, installed(live_samples), f"{SITE}/IPython/x.py"],
     ],
 )
 def test_the_tracers_own_work_is_shown_under_its_name(modules):
@@ -120,7 +120,7 @@ def frames_during(text, module, **names):
     def look(frame, event, _):
         stack = []
         while event == "call" and frame is not None:
-            stack.insert(0, Frame(frame.f_code.co_qualname, Kind.PYTHON, frame.f_code.co_filename, frame.f_lineno))
+            stack.insert(0, Frame(frame.f_code.co_qualname, FrameKind.PYTHON, frame.f_code.co_filename, frame.f_lineno))
             if frame.f_code is code:
                 stacks.append(tuple(stack))
                 return
@@ -142,7 +142,7 @@ def run_below_a_magic(trace):
     """Run a cell as a magic does, between `attach` and the end."""
     body = compile("users_own()", "cell [5]", "exec")
     trace.attach()
-    traced.run_cell(cell.Cell(body, None), {"users_own": users_own}, [trace])
+    traced.run_cell(cell_runner.CompiledCell(body, None), {"users_own": users_own}, [trace])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_only_starting_and_ending_a_trace_is_the_tracers_own_work(monkeypatch, t
     assert folded(own) == own[-shown:]
 
 
-CUT = Frame("[callers beyond 127 frames]", Kind.PYTHON)
+CUT = Frame("[callers beyond 127 frames]", FrameKind.PYTHON)
 
 
 def test_a_stack_without_its_outermost_callers_says_so_in_a_cell_too():
@@ -183,6 +183,6 @@ def test_the_notebooks_recordings_contain_no_folders_and_no_frames_of_the_notebo
     result = accel_magic.open(file)
     frames = {frame for stack in result.stacks["frames"] for frame in stack}
 
-    assert any(frame.kind == Kind.PYTHON and frame.module.startswith("cell [") for frame in frames)
+    assert any(frame.kind == FrameKind.PYTHON and frame.module.startswith("cell [") for frame in frames)
     assert not [frame for frame in frames if frame.module.startswith("/")]
     assert not {frame.name for frame in frames} & {"InteractiveShell.run_cell_magic", "TracedCells.trace_cell"}

@@ -7,17 +7,17 @@ import pytest
 
 from accel_magic.analysis.flame.merge import merged
 from accel_magic.banners import Replayed
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.stacks.table import PYTHON, table
-from accel_magic.recording.flame import FlameFacts, Launch
-from accel_magic.recording.profile import State
-from accel_magic.results.flame import FlameResult
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.kernel.stacks.stack_table import PYTHON, table
+from accel_magic.recording.flame_data import AcceleratorLaunch, FlameFacts
+from accel_magic.recording.profile import ThreadState
+from accel_magic.results.flame_result import FlameResult
 
 OWN, FUTEX, SLEEP, IOCTL = 100, 202, 230, 16
 MS = 1_000_000
 MAIN = (
-    Frame("<module>", Kind.PYTHON, "cell [3]", 2),
-    Frame("step", Kind.PYTHON, "/home/u/model.py", 40),
+    Frame("<module>", FrameKind.PYTHON, "cell [3]", 2),
+    Frame("step", FrameKind.PYTHON, "/home/u/model.py", 40),
 )
 PATH = "python:<module> > python:step"
 SUBMIT = "ivpu_submit_ioctl"
@@ -40,7 +40,7 @@ def test_a_sample_weighs_its_period_under_python_native_and_kernel_frames(maker,
     }
     assert profile.unit == "ns"
     assert profile.samples.time_ns.tolist() == [5, 7]
-    assert profile.samples.state.tolist() == [State.CPU, State.CPU]
+    assert profile.samples.state.tolist() == [ThreadState.CPU, ThreadState.CPU]
     assert (profile.duration_ns, profile.lost) == (1_000 * MS, ())
 
 
@@ -50,7 +50,7 @@ def test_a_wait_weighs_its_duration_and_its_leaf_is_its_reason(maker, stacks_of)
     maker.wait(50 * MS, 2 * MS, python=MAIN, state=0, syscall=-1)
     profile = merged(maker.make()).profile
 
-    assert stacks_of(profile, State.OFF_CPU) == {
+    assert stacks_of(profile, ThreadState.OFF_CPU) == {
         f"{PATH} > wait:lock": 30 * MS,
         f"{PATH} > kernel:do_nanosleep > wait:sleep": 5 * MS,
         f"{PATH} > wait:waiting for a processor": 2 * MS,
@@ -140,27 +140,27 @@ def test_every_sample_has_a_stack_or_is_counted_as_lost_with_the_reason(maker, s
 
 def test_a_launch_is_accelerator_time_under_the_line_that_made_it(maker, stacks_of):
     maker.sample(1, python=MAIN)
-    launches = (Launch(5 * MS, 100, 2, "matmul", 7 * MS), Launch(6 * MS, 101, 0, "add", -1))
+    launches = (AcceleratorLaunch(5 * MS, 100, 2, "matmul", 7 * MS), AcceleratorLaunch(6 * MS, 101, 0, "add", -1))
     recording = maker.make(facts=FlameFacts(rate=100, device="CPU device (simulated)", launches=launches))
     profile = merged(replace(recording, stacks=with_stack(recording.stacks, 2, MAIN[:1]))).profile
 
-    assert stacks_of(profile, State.ACCELERATOR) == {"python:<module> > gpu_kernel:matmul": 7 * MS}
-    assert stacks_of(profile, State.CPU) == {PATH: 10 * MS}
+    assert stacks_of(profile, ThreadState.ACCELERATOR) == {"python:<module> > gpu_kernel:matmul": 7 * MS}
+    assert stacks_of(profile, ThreadState.CPU) == {PATH: 10 * MS}
     assert any(note.startswith("1 launches have no accelerator time") for note in profile.notes)
-    (frame,) = [frame for frame in profile.frames if frame.kind == Kind.GPU_KERNEL]
+    (frame,) = [frame for frame in profile.frames if frame.kind == FrameKind.GPU_KERNEL]
     assert frame.module == "CPU device (simulated)"
 
 
 def test_launches_after_the_end_of_a_partial_playback_are_left_out(maker, stacks_of):
-    launches = (Launch(5 * MS, 100, 0, "early", 1), Launch(500 * MS, 100, 0, "late", 1))
+    launches = (AcceleratorLaunch(5 * MS, 100, 0, "early", 1), AcceleratorLaunch(500 * MS, 100, 0, "late", 1))
     recording = maker.sample(1, python=MAIN).make(facts=FlameFacts(rate=100, launches=launches))
 
     shown = merged(replace(recording, duration_ns=100 * MS)).profile
-    assert stacks_of(shown, State.ACCELERATOR) == {"gpu_kernel:early": 1}
+    assert stacks_of(shown, ThreadState.ACCELERATOR) == {"gpu_kernel:early": 1}
 
 
 def test_the_notebooks_own_threads_are_left_out_and_counted_without_all_frames(maker, stacks_of):
-    below = (Frame("run", Kind.PYTHON, "/site-packages/ipykernel/iostream.py", 5),)
+    below = (Frame("run", FrameKind.PYTHON, "/site-packages/ipykernel/iostream.py", 5),)
     maker.sample(1, python=MAIN).sample(2, tid=101, python=below).wait(5, MS, tid=101, python=below, syscall=FUTEX)
     maker.wait(3, MS, tid=102, comm="ZMQbg/IO/0", native=["epoll_wait"], syscall=FUTEX)
     recording = maker.make()

@@ -5,7 +5,7 @@ import pytest
 
 from accel_magic.analysis.flame.nodes import NodeProfile, apart, together
 from accel_magic.cluster.node import Node
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.recording.profile import Lost
 from tests.support.profiles import PHASES, phases
 
@@ -47,7 +47,7 @@ def test_the_total_below_each_root_is_the_nodes_own(parts):
     profile = together(parts)
 
     roots = [profile.frames[frame] for frame in profile.node_frames[profile.parents < 0].tolist()]
-    assert roots == [Frame("h/rank 0", Kind.PROCESS), Frame("g/rank 1", Kind.PROCESS)]
+    assert roots == [Frame("h/rank 0", FrameKind.PROCESS), Frame("g/rank 1", FrameKind.PROCESS)]
     assert profile.totals()[profile.parents < 0].tolist() == [part.profile.total for part in parts]
     assert profile.total == sum(part.profile.total for part in parts)
 

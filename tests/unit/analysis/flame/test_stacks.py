@@ -3,18 +3,18 @@
 import pytest
 
 from accel_magic.analysis.flame.stacks import Span, with_spans
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 
 CELL, WORK, INFER = (
-    Frame(name, Kind.PYTHON, "cell", line) for line, name in enumerate(("<module>", "work", "infer"), 1)
+    Frame(name, FrameKind.PYTHON, "cell", line) for line, name in enumerate(("<module>", "work", "infer"), 1)
 )
-NATIVE = Frame("execute", Kind.NATIVE, "lib")
-TASK, INNER = Frame("request", Kind.TASK), Frame("layer", Kind.TASK)
-IOCTL = Frame("ioctl", Kind.DRIVER)
+NATIVE = Frame("execute", FrameKind.NATIVE, "lib")
+TASK, INNER = Frame("request", FrameKind.TASK), Frame("layer", FrameKind.TASK)
+IOCTL = Frame("ioctl", FrameKind.DRIVER)
 
 
 def span(frame, *python):
-    return Span(frame, None if frame.kind == Kind.DRIVER else python)
+    return Span(frame, None if frame.kind == FrameKind.DRIVER else python)
 
 
 @pytest.mark.parametrize(

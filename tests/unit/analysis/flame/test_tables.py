@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 import accel_magic
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.flame import FlameFacts, Launch
-from accel_magic.results.flame import FlameResult
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.flame_data import AcceleratorLaunch, FlameFacts
+from accel_magic.results.flame_result import FlameResult
 
 MS = 1_000_000
 FUTEX, SLEEP = 202, 230
 SUBMIT = "ivpu_submit_ioctl"
-LINE = (Frame("<module>", Kind.PYTHON, "cell [3]", 2),)
+LINE = (Frame("<module>", FrameKind.PYTHON, "cell [3]", 2),)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def result(maker, make_point):
     facts = FlameFacts(
         rate=100,
         names=((100, "MainThread"),),
-        launches=(Launch(3 * MS, 100, 0, "matmul", 9 * MS),),
+        launches=(AcceleratorLaunch(3 * MS, 100, 0, "matmul", 9 * MS),),
         device="CPU device (simulated)",
         cpu_ns=45 * MS,
         notes=("a note",),
@@ -123,7 +123,7 @@ def test_the_text_shows_the_rate_samples_expected_and_seen_states_and_losses(res
 
 
 def test_errors_and_losses_are_alarms_but_deliberately_omitted_samples_are_not(result):
-    from accel_magic.views.flame.summary import flame_headline
+    from accel_magic.views.flame.flame_summary import flame_headline
 
     recording = replace(result.recording, outcome="error", missed=2)
     alarms = {note.text for note in flame_headline(FlameResult(recording)._tables()) if note.alarm}

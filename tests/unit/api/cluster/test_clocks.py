@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from accel_magic.api.cluster.clocks import Clocks
+from accel_magic.api.cluster.clocks import ClockComparisons
 from accel_magic.cluster import clock
 from accel_magic.cluster.adapters import NodeGoneError, NodeName
-from accel_magic.cluster.clock import Exchange
+from accel_magic.cluster.clock import ClockExchange
 
 S = 10**9
 BOOTS = [f"{number:08x}-7d7f-4f0e-9a51-3d8f1c2b7a60" for number in range(40)]
@@ -43,12 +43,12 @@ class Machines:
         if node.name in self.gone:
             raise gone(node)
         before = time.monotonic_ns()
-        return Exchange(before, before + 500 + self.nodes[node] * S, before + 1000, 256)
+        return ClockExchange(before, before + 500 + self.nodes[node] * S, before + 1000, 256)
 
 
 def test_each_clock_is_compared_once_at_the_start_and_once_at_the_end():
     machines = Machines([0, 1, 1, 0, *range(2, 30), 1])
-    clocks = Clocks(machines)
+    clocks = ClockComparisons(machines)
 
     assert clocks.start(machines.nodes) == {}
     assert sorted(map(int, machines.asked)) == [1, *range(4, 32)]
@@ -68,7 +68,7 @@ def test_each_clock_is_compared_once_at_the_start_and_once_at_the_end():
 
 def test_another_worker_with_the_same_clock_is_asked_if_one_has_ended():
     machines = Machines([1, 1, 2])
-    clocks = Clocks(machines)
+    clocks = ClockComparisons(machines)
     one, other, third = machines.nodes
     clocks.start(machines.nodes)
 
@@ -83,7 +83,7 @@ def test_another_worker_with_the_same_clock_is_asked_if_one_has_ended():
 def test_workers_that_do_not_answer_are_errors():
     machines = Machines([1, 0, 2])
     machines.gone = {"0"}
-    clocks = Clocks(machines)
+    clocks = ClockComparisons(machines)
 
     errors = clocks.start(machines.nodes)
 
@@ -101,7 +101,7 @@ def test_a_worker_that_ends_before_its_clock_is_compared_is_an_error():
         return found
 
     machines.call_each = then_gone
-    clocks = Clocks(machines)
+    clocks = ClockComparisons(machines)
 
     errors = clocks.start(machines.nodes)
 
@@ -112,7 +112,7 @@ def test_a_worker_that_ends_before_its_clock_is_compared_is_an_error():
 @pytest.mark.parametrize("slept_ns", [0, 20_000_000])
 def test_a_machine_that_was_suspended_has_a_larger_error(slept_ns):
     machines = Machines([0, 3])
-    clocks = Clocks(machines)
+    clocks = ClockComparisons(machines)
     clocks.start(machines.nodes)
     machines.slept_ns = slept_ns
     clocks.end()

@@ -8,7 +8,7 @@ import pytest
 from accel_magic.api.cluster import fetching
 from accel_magic.errors import RecordingError
 from accel_magic.recording import dataset
-from accel_magic.recording.decode import decode
+from accel_magic.recording.record_decoder import decode
 from tests.support import synthetic
 from tests.support.errors import raises
 

@@ -12,8 +12,8 @@ from accel_magic.api import doctor
 from accel_magic.api.doctor import Check, bcc, devices, kernel, python
 from accel_magic.errors import MachineError
 from accel_magic.kernel import features
-from accel_magic.kernel.bcc import find as find_bcc
-from accel_magic.kernel.bcc.find import BccInstall, ForeignBcc
+from accel_magic.kernel.bcc import bcc_location
+from accel_magic.kernel.bcc.bcc_location import BccInstall, ForeignBcc
 
 
 def named(name, checks):
@@ -59,7 +59,7 @@ def test_a_blocker_is_reported_with_its_reason_and_fix(monkeypatch):
 def test_bcc_that_does_not_load_is_missing_with_its_last_error_line(monkeypatch, tmp_path):
     put(tmp_path / "bcc/__init__.py", "raise OSError('libclang-14.so.1: cannot open shared object file')\n")
     found = BccInstall(Path(sys.executable), tmp_path / "bcc", "0.26.0")
-    monkeypatch.setattr(find_bcc, "find_bcc", lambda: found)
+    monkeypatch.setattr(bcc_location, "find_bcc", lambda: found)
 
     check = named("BCC", bcc.checks())
 
@@ -70,7 +70,7 @@ def test_bcc_that_does_not_load_is_missing_with_its_last_error_line(monkeypatch,
 
 def test_bcc_with_a_missing_interpreter_is_missing(monkeypatch, tmp_path):
     found = BccInstall(tmp_path / "python3", tmp_path / "bcc", "0.26.0")
-    monkeypatch.setattr(find_bcc, "find_bcc", lambda: found)
+    monkeypatch.setattr(bcc_location, "find_bcc", lambda: found)
 
     check = named("BCC", bcc.checks())
 
@@ -79,7 +79,7 @@ def test_bcc_with_a_missing_interpreter_is_missing(monkeypatch, tmp_path):
 
 
 def test_an_unrelated_bcc_is_a_warning_and_does_not_prevent_tracing(monkeypatch):
-    monkeypatch.setattr(find_bcc, "foreign_bcc", lambda: ForeignBcc("bcc 0.1.10", Path("/venv/bcc")))
+    monkeypatch.setattr(bcc_location, "foreign_bcc", lambda: ForeignBcc("bcc 0.1.10", Path("/venv/bcc")))
 
     check = named("other bcc", bcc.checks())
 

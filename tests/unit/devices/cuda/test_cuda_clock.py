@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.devices.cuda import clock as clocks
-from accel_magic.devices.cuda.clock import Exchange, narrowest
+from accel_magic.devices.cuda.clock import GpuClockExchange, narrowest
 from accel_magic.devices.cuda.memory import CudaMemory
-from accel_magic.devices.device import Clock
-from accel_magic.devices.sim import Device
+from accel_magic.devices.device import DeviceClock
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from tests.support.errors import raises
 
@@ -113,9 +113,9 @@ def test_a_failed_gpu_is_distinguished_from_a_busy_one(books, memory):
 
 
 def test_the_narrowest_exchange_is_used_and_its_error_is_half_its_width_plus_one_step():
-    exchanges = [Exchange(0, 5_000, 100), Exchange(200, 5_300, 211), Exchange(300, 5_400, 350)]
+    exchanges = [GpuClockExchange(0, 5_000, 100), GpuClockExchange(200, 5_300, 211), GpuClockExchange(300, 5_400, 350)]
 
-    assert narrowest(exchanges, 32) == Clock(5_300, 205, 1.0, 6 + 32)
+    assert narrowest(exchanges, 32) == DeviceClock(5_300, 205, 1.0, 6 + 32)
 
 
 @given(
@@ -129,7 +129,7 @@ def test_between_two_comparisons_the_larger_error_applies(offset, host, ppm, len
     def device(at):
         return at + offset + (at - host) * ppm // 1_000_000
 
-    ends = [Clock(device(at), at + shift, 1.0, error) for at, shift in ((host, error), (host + length, -error))]
+    ends = [DeviceClock(device(at), at + shift, 1.0, error) for at, shift in ((host, error), (host + length, -error))]
 
     line = ends[0].through(ends[1])
 
@@ -140,12 +140,12 @@ def test_between_two_comparisons_the_larger_error_applies(offset, host, ppm, len
 
 
 def test_the_error_of_a_clock_that_went_back_includes_the_step():
-    assert Clock(1_000, 0, 1.0, 10).through(Clock(400, 5_000, 1.0, 20)).error_ns == 20 + 5_000 + 600
+    assert DeviceClock(1_000, 0, 1.0, 10).through(DeviceClock(400, 5_000, 1.0, 20)).error_ns == 20 + 5_000 + 600
 
 
 def test_the_error_grows_with_time_since_the_last_comparison():
-    assert Clock(0, 1_000, 1.0, 50).aged(1_000 + MINUTE) == Clock(0, 1_000, 1.0, 50 + 6_000_000)
-    assert Clock(0, 1_000, 1.0, 50).aged(0).error_ns == 50
+    assert DeviceClock(0, 1_000, 1.0, 50).aged(1_000 + MINUTE) == DeviceClock(0, 1_000, 1.0, 50 + 6_000_000)
+    assert DeviceClock(0, 1_000, 1.0, 50).aged(0).error_ns == 50
 
 
 class TestKernel:
@@ -155,7 +155,7 @@ class TestKernel:
     def run(self):
         from importlib import resources
 
-        device = Device()
+        device = SimulatedDevice()
         module = device.load(resources.files("accel_magic.devices.cuda").joinpath("clock.ptx").read_text())
 
         def run(rounds, asked, limit=10**6):

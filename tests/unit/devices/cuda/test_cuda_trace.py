@@ -17,10 +17,10 @@ import pytest
 import accel_magic
 from accel_magic.api import doctor
 from accel_magic.devices import standin
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import assemble
-from accel_magic.views.live.gpu import render
+from accel_magic.views.live.gpu_row import render
 from tests.support.errors import raises
 
 cu = pytest.importorskip("cuda.bindings.driver")
@@ -86,7 +86,7 @@ class User:
 
 @pytest.fixture
 def options():
-    return standin.Options()
+    return standin.DriverOptions()
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def server(options, monkeypatch):
     )
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("no C compiler to build the mock driver with")
-    with standin.driver(Device(memory_bytes=256 << 20), options=options) as server:
+    with standin.driver(SimulatedDevice(memory_bytes=256 << 20), options=options) as server:
         yield server
 
 
@@ -169,7 +169,7 @@ def test_the_live_row_names_the_device(user):
 class TestClock:
     @pytest.fixture
     def options(self):
-        return standin.Options(clock_offset_ns=5 * 10**17, clock_drift=2e-3)
+        return standin.DriverOptions(clock_offset_ns=5 * 10**17, clock_drift=2e-3)
 
     def test_launches_have_host_times_although_the_devices_clock_has_an_offset_and_drifts(self, user, tmp_path):
         with traced("launchlate", save=tmp_path / "t.parquet") as trace:
@@ -235,7 +235,7 @@ def test_a_kernel_of_another_context_runs_untraced_and_is_reported(user):
 class TestOutOfMemory:
     @pytest.fixture
     def options(self):
-        return standin.Options(most_bytes=32 << 20)
+        return standin.DriverOptions(most_bytes=32 << 20)
 
     def test_running_out_of_memory_is_a_typed_error_and_nothing_leaks(self, user, server):
         before = held(server)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -22,7 +22,7 @@ class Bench:
     """Runs kernels: arrays are copied to the device, and their contents after the kernel are returned."""
 
     def __init__(self, **options):
-        self.device = Device(1 << 26, **options)
+        self.device = SimulatedDevice(1 << 26, **options)
         self.modules = {}
         self.launch = None
 

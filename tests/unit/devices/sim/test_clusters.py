@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from tests.support.errors import raises
 
 
@@ -71,10 +71,10 @@ def test_kernels_for_clusters_of_several_blocks_are_refused(blocks):
         f".visible .entry k() .explicitcluster .reqnctapercluster {blocks}, 1, 1 {{ ret; }}\n"
     )
     if blocks == 1:
-        Device(1 << 20).load(source)
+        SimulatedDevice(1 << 20).load(source)
         return
     with raises("gpu.ptx.unsupported") as caught:
-        Device(1 << 20).load(source)
+        SimulatedDevice(1 << 20).load(source)
     assert "clusters of 2 blocks" in caught.value.why
 
 
@@ -89,7 +89,7 @@ def test_no_thread_passes_a_clusters_barrier_before_the_last_has_arrived():
         "late: mov.u32 %r1, 7; st.shared.u32 [value], %r1; barrier.cluster.arrive; barrier.cluster.wait;\n"
         "done: mul.wide.u32 %d1, %r0, 4; add.u64 %d2, %d0, %d1; st.global.u32 [%d2], %r1;\nret; }\n"
     )
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     out = device.allocate(256)
     device.launch(device.load(source), "k", 1, 64, [out])
     assert device.copy_out(out, 256).view(np.uint32).tolist() == [7] * 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from tests.support.one_instruction import run
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -13,7 +13,7 @@ HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 def execute(body, *, grid=1, block=32, words=1, device=None, given=None, shared=0):
     """Run instructions that write up to four results to %o0 to %o3; returns shape (threads of the grid, words)."""
-    device = device or Device(1 << 24)
+    device = device or SimulatedDevice(1 << 24)
     threads = int(np.prod(grid)) * int(np.prod(block))
     stores = "".join(f"st.global.u64 [%out+{8 * i}], %o{i};\n" for i in range(words))
     text = (
@@ -75,7 +75,7 @@ def test_special_registers_give_every_thread_its_position():
 
 
 def test_launches_are_numbered():
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     assert [int(special("%gridid", device=device)[0]) for _ in range(3)] == [1, 2, 3]
 
 
@@ -184,7 +184,7 @@ def test_atomics_give_each_lane_what_its_predecessors_left(name, kind, model, pl
         f"mad.lo.u64 %a0, %a4, {bits // 8}, %a0;\nld.global.b{bits} %x0, [%a2];\n"
         f"atom.global.{name}.{kind} %x1, [%a0], %x0;\nst.global.b{bits} [%a3], %x1;\nret;\n}}\n"
     )
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     addresses = []
     for array in (memory, where.astype(np.uint64), values, np.zeros_like(values)):
         addresses.append(device.allocate(array.nbytes))
@@ -270,7 +270,7 @@ def test_a_barrier_synchronizes_the_clocks_of_a_block():
 
 
 def test_blocks_alternate_between_multiprocessors_and_later_ones_begin_when_others_end():
-    device = Device(1 << 24, multiprocessors=2)
+    device = SimulatedDevice(1 << 24, multiprocessors=2)
     body = (
         "mov.u32 %r1, %smid;\ncvt.u64.u32 %o0, %r1;\nmov.u64 %o1, %globaltimer;\nsetp.ne.u32 %p1, %x3, 0;\n"
         "@%p1 bra go;\nnanosleep.u32 100000;\ngo:\nmov.u64 %o2, %globaltimer;"
@@ -299,7 +299,7 @@ def test_the_same_launch_takes_the_same_time_on_every_device():
 def test_instructions_are_counted_for_threads_and_warps():
     body = ".reg .b32 %r<2>;\nmov.u32 %r0, 1;\nadd.u32 %r1, %r0, 1;\nbar.sync 0;\nret;\n"
     text = f"{HEAD}.visible .entry k()\n{{\n{body}}}\n"
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     launch = device.launch(device.load(text), "k", (3, 2), 40, [])
     assert (launch.instructions, launch.warp_instructions, launch.barriers) == (6 * 40 * 4, 6 * 2 * 4, 6)
 
@@ -320,7 +320,7 @@ def test_variables_have_their_initial_values():
         ".global .align 4 .u32 table[2][3] = {{1, 2, 3}, {4, 5}};\n.const .align 8 .f64 half = 0.5;\n"
         ".global .align 8 .u64 where = generic(table)+8;\n.global .align 4 .f32 one[2] = {0f3F800000, 2.0};\n"
     )
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     module = device.load(f"{HEAD}{before}.visible .entry k()\n{{\nret;\n}}\n")
     read = lambda name, dtype: device.view(*module.globals[name]).view(dtype).tolist()  # noqa: E731 - short
     assert read("table", np.uint32) == [1, 2, 3, 4, 5, 0]
@@ -355,7 +355,7 @@ def test_a_predicated_call_does_not_affect_other_lanes():
         "mad.lo.u32 %r2, %r3, 1000, %r2;\nld.param.u64 %rd0, [out];\nmad.wide.u32 %rd0, %r0, 4, %rd0;\n"
         "st.global.b32 [%rd0], %r2;\nret;\n}\n"
     )
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     out = device.allocate(4 * 40)
     device.launch(device.load(text), "k", 1, 40, [out])
     expected = [1000 * i + 2 * i + (100 if i < 5 else 0) for i in range(40)]

@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device, DeviceFault, warps
+from accel_magic.devices.sim import DeviceFault, SimulatedDevice, warps
 from accel_magic.errors import MachineError, ProbeError, ProgramError
 from accel_magic.gpu.adapters import nvrtc
 from tests.support.errors import raises
@@ -24,7 +24,7 @@ def kernel(body, parameters=".param .u64 a", before=""):
 
 
 def fault(body, *arguments, device=None, block=32, grid=1, parameters=".param .u64 a", before=""):
-    device = device or Device(1 << 20)
+    device = device or SimulatedDevice(1 << 20)
     module = device.load(kernel(body, parameters, before))
     with pytest.raises(DeviceFault) as caught:
         device.launch(module, "k", grid, block, arguments)
@@ -80,7 +80,7 @@ def bench_source():
     ],
 )
 def test_every_kind_of_invalid_access_is_a_fault_with_its_reason_and_thread(body, what, why, thread):
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     error = fault(body, device.allocate(1024), device=device, before=".const .align 4 .u32 c = 3;\n")
     assert what in error.what
     assert why in error.why
@@ -89,7 +89,7 @@ def test_every_kind_of_invalid_access_is_a_fault_with_its_reason_and_thread(body
 
 
 def test_access_to_freed_memory_is_reported_as_such():
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     address = device.allocate(512)
     device.free(address)
     error = fault("ld.param.u64 %rd1, [a];\nld.global.u32 %r1, [%rd1+8];", address, device=device)
@@ -99,7 +99,7 @@ def test_access_to_freed_memory_is_reported_as_such():
 
 
 def test_the_first_faulting_thread_is_found_among_many_blocks():
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     body = (
         "mov.u32 %r1, %ctaid.y;\nmov.u32 %r2, %tid.y;\nsetp.ne.u32 %p1, %r1, 3;\n@%p1 ret;\nsetp.ne.u32 %p2, %r2, 5;\n"
         "@%p2 ret;\nld.global.u32 %r1, [77];"
@@ -136,7 +136,7 @@ def test_lanes_that_wait_in_vain_for_others_of_their_warp_are_a_deadlock():
 
 
 def test_an_endless_loop_is_stopped_and_reported():
-    device = Device(1 << 20, instruction_limit=20_000)
+    device = SimulatedDevice(1 << 20, instruction_limit=20_000)
     error = fault("again:\nadd.u32 %r1, %r1, 1;\nbra again;", 0, device=device)
     assert "stopped after 20000 instructions" in error.what
     assert error.site.text == "add.u32 %r1, %r1, 1"
@@ -149,7 +149,7 @@ WAITS = "again:\nld.volatile.global.u32 %r1, [%rd1];\nsetp.eq.u32 %p1, %r1, 0;\n
 
 
 def test_an_endless_loop_is_stopped_by_time_with_the_line_that_it_spins_on():
-    device = Device(1 << 20, kernel_seconds=0.2)
+    device = SimulatedDevice(1 << 20, kernel_seconds=0.2)
     try:
         module = device.load(nvrtc.compile(SPINS))
     except MachineError as error:
@@ -164,7 +164,7 @@ def test_an_endless_loop_is_stopped_by_time_with_the_line_that_it_spins_on():
 @pytest.mark.parametrize("others", ["", "bar.sync 0;\n"])
 def test_an_endless_loop_of_one_lane_is_stopped_while_others_have_ended_or_wait(others):
     """Lanes that have ended are progress only once."""
-    device = Device(1 << 20, kernel_seconds=0.2)
+    device = SimulatedDevice(1 << 20, kernel_seconds=0.2)
     body = (
         "ld.param.u64 %rd1, [a];\nmov.u32 %r2, %tid.x;\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra out;\n"
         f"{WAITS}\nout:\n{others}"
@@ -178,14 +178,14 @@ def test_a_kernel_whose_threads_keep_ending_may_take_longer_than_the_limit(monke
     ticks = count(step=0.5)
     monkeypatch.setattr(warps.time, "thread_time", lambda: next(ticks))
     monkeypatch.setattr(warps, "GIVE_WAY_EVERY_S", 0)
-    device = Device(1 << 20, kernel_seconds=1.2)
+    device = SimulatedDevice(1 << 20, kernel_seconds=1.2)
     module = device.load(kernel("mov.u32 %r1, %tid.x;"))
     device.launch(module, "k", 2000, 1024, [0])
     assert next(ticks) > 5
 
 
 def test_the_environment_sets_the_time_of_the_next_launch(monkeypatch):
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     monkeypatch.setenv("ACCEL_MAGIC_KERNEL_SECONDS", "0.1")
     body = f"ld.param.u64 %rd1, [a];\n{WAITS}"
     assert "after 0.1 s" in fault(body, device.allocate(4), device=device).what
@@ -233,7 +233,7 @@ def test_the_device_is_usable_after_a_fault(bench):
 )
 def test_unsupported_code_is_rejected_at_load_time_with_its_line(body, named):
     with raises("gpu.ptx.unsupported", ProgramError) as caught:
-        Device(1 << 20).load(kernel(f"mov.u32 %r1, 0;\n{body}"))
+        SimulatedDevice(1 << 20).load(kernel(f"mov.u32 %r1, 0;\n{body}"))
     assert named in str(caught.value)
     assert "PTX line 11" in caught.value.what
     assert caught.value.fix
@@ -244,11 +244,11 @@ def test_functions_that_the_device_does_not_provide_are_rejected_by_name(name):
     before = f".extern .func (.param .b64 r) {name} (.param .b64 p);\n"
     body = f"{{\n.param .b64 x;\n.param .b64 y;\ncall (y), {name}, (x);\n}}"
     with raises("gpu.ptx.unsupported", ProgramError, match=name):
-        Device(1 << 20).load(kernel(body, before=before))
+        SimulatedDevice(1 << 20).load(kernel(body, before=before))
 
 
 def test_invalid_launches_are_rejected_before_anything_runs():
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     module = device.load(kernel("", ".param .u64 a, .param .f32 b"))
     with raises("gpu.no-kernel", ProgramError, match="'j'") as caught:
         device.launch(module, "j", 1, 1, [])
@@ -265,7 +265,7 @@ def test_invalid_launches_are_rejected_before_anything_runs():
 
 
 def test_allocations_do_not_overlap_and_are_limited_by_the_device_memory():
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     first, second = device.allocate(100), device.allocate(100, align=4096)
     assert first % 256 == 0
     assert second % 4096 == 0
@@ -285,7 +285,7 @@ def test_allocations_do_not_overlap_and_are_limited_by_the_device_memory():
 
 
 def test_an_access_that_straddles_an_allocations_end_is_found_among_accesses_to_several():
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     first, second = device.allocate(128), device.allocate(6)
     body = (
         "ld.param.u64 %rd1, [a];\nld.param.u64 %rd2, [b];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 9;\n"

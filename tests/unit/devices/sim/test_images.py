@@ -8,8 +8,8 @@ from math import floor
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device, DeviceFault
-from accel_magic.devices.sim.images import Image, Sampler, View
+from accel_magic.devices.sim import DeviceFault, SimulatedDevice
+from accel_magic.devices.sim.images import Sampler, TexelImage, View
 from accel_magic.errors import AccelMagicError, ProbeError
 from accel_magic.gpu.adapters.nvrtc import CpuKernel, Surface, Texture
 from tests.support.errors import raises
@@ -356,17 +356,17 @@ def test_arrays_that_cannot_be_textures_are_refused(make, code):
 
 
 def test_the_device_refuses_images_that_are_not_in_its_memory():
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     address = device.allocate(64)
-    good = Image(address, "f32", 1, (16, 1, 1, 1), (4, 64, 64, 64))
+    good = TexelImage(address, "f32", 1, (16, 1, 1, 1), (4, 64, 64, 64))
     handle = device.images.add(View((good,), Sampler()))
     device.images.remove(handle)
     with raises("gpu.bad-texture", AccelMagicError, match="not the handle"):
         device.images.remove(handle)
     for wrong in (
-        Image(address, "f32", 1, (17, 1, 1, 1), (4, 64, 64, 64)),
-        Image(address, "f64", 1, (2, 1, 1, 1), (8, 64, 64, 64)),
-        Image(address, "u8", 1, (2, 2, 1, 5), (1, 2, 4, 4), cube=True),
+        TexelImage(address, "f32", 1, (17, 1, 1, 1), (4, 64, 64, 64)),
+        TexelImage(address, "f64", 1, (2, 1, 1, 1), (8, 64, 64, 64)),
+        TexelImage(address, "u8", 1, (2, 2, 1, 5), (1, 2, 4, 4), cube=True),
     ):
         with raises("gpu.bad-texture", AccelMagicError):
             device.images.add(View((wrong,)))

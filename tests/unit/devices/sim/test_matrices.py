@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from tests.support.errors import raises
 from tests.support.one_instruction import run, text
 
@@ -387,5 +387,5 @@ def test_a_load_of_a_matrix_that_ends_outside_its_array_is_a_fault(bench):
 def test_products_that_are_not_supported_name_the_reason(opcode, why):
     template = form(f"mma.sync.aligned.{opcode}", [("d", 4), ("s", 4), ("s", 2), ("s", 4)])
     with raises("gpu.ptx.unsupported") as caught:
-        Device(1 << 20).load(text(template, ("b32",) * 4, ("b32",) * 10))
+        SimulatedDevice(1 << 20).load(text(template, ("b32",) * 4, ("b32",) * 10))
     assert why in caught.value.why

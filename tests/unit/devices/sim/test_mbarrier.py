@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from tests.support.errors import raises
 
 HEAD = """
@@ -36,7 +36,7 @@ OVER = "mbarrier.test_wait.shared::cta.b64 %p1, [%r1], %rd2;\nselp.u32 {into}, 1
 
 def ran(body, threads=32, given=None):
     """Return each thread's final value of %r9."""
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     given = np.zeros(128, np.int32) if given is None else given
     addresses = [device.allocate(512), device.allocate(4 * threads)]
     device.copy_in(addresses[0], given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from tests.support.errors import raises
 
 REFUSED = {
@@ -46,7 +46,7 @@ def test_each_kind_of_instruction_is_refused_with_its_own_reason(instruction):
         f"{instruction}\nret; }}\n"
     )
     with raises("gpu.ptx.unsupported") as caught:
-        Device(1 << 20).load(source)
+        SimulatedDevice(1 << 20).load(source)
     assert REFUSED[instruction] in caught.value.why[0].lower() + caught.value.why[1:]
     assert caught.value.fix
 
@@ -54,5 +54,5 @@ def test_each_kind_of_instruction_is_refused_with_its_own_reason(instruction):
 def test_a_parameter_that_is_a_texture_reference_is_refused_with_its_reason():
     source = ".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry k(.param .texref image) { ret; }\n"
     with raises("gpu.ptx.unsupported") as caught:
-        Device(1 << 20).load(source)
+        SimulatedDevice(1 << 20).load(source)
     assert "references (.texref" in caught.value.why

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from tests.support.errors import raises
 
 triton = pytest.importorskip("triton")
@@ -94,7 +94,7 @@ def test_products_are_exact_in_every_type_and_layout(kind, result, shape, turned
     m, n, k = 2 * shape[0], 2 * shape[1], 3 * shape[2]
     most, bits = KINDS[kind]
     left, right = RANDOM.integers(-most, most + 1, (m, k)), RANDOM.integers(-most, most + 1, (k, n))
-    device = Device(1 << 26)
+    device = SimulatedDevice(1 << 26)
     given = [
         np.ascontiguousarray(bits(left.T if turned[0] else left)),
         np.ascontiguousarray(bits(right.T if turned[1] else right)),
@@ -149,7 +149,7 @@ ret;
     ("last", "expected"), [("1, 1, 1", 5 + 16), ("1, -1, 1", 5 - 16), ("1, -1, -1", 5 + 16), ("0, 1, -1", -16)]
 )
 def test_a_product_is_added_or_not_with_the_requested_sign(last, expected):
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     out = device.allocate(2048)
     device.launch(device.load(SIGNS.replace("LAST", last)), "k", 1, 128, [out])
     assert set(device.copy_out(out, 2048).view(np.float32)) == {expected}
@@ -170,7 +170,7 @@ BODY = f".reg .f32 %f<4>;\n.reg .b64 %rd<2>;\nmov.b64 %rd1, DESCRIPTOR;\n{PRODUC
     ],
 )
 def test_invalid_warp_group_products_fault(descriptor, threads, code):
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     module = device.load(HEAD + BODY.replace("DESCRIPTOR", str(descriptor)))
     with raises(code):
         device.launch(module, "k", 1, threads, [])
@@ -204,7 +204,7 @@ st.global.v4.u32 [%rd3], {%r1, %r2, %r3, %r4};
 ret;
 }
 """
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     given = RANDOM.integers(0, 1 << 16, (32, 4, 2)).astype(np.uint16)  # lane, register, half
     addresses = [device.allocate(512), device.allocate(512)]
     device.copy_in(addresses[0], given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from tests.unit.devices.sim.test_matrices import assembled
 
 HEAD = ".version 8.6\n.target sm_80\n.address_size 64\n"
@@ -19,7 +19,7 @@ ret; }}
 
 
 def launched(body, first, second, threads=32):
-    device = Device(1 << 20)
+    device = SimulatedDevice(1 << 20)
     source = HEAD + BODY.format(body)
     assembled(source)
     addresses = [device.allocate(array.nbytes) for array in (first, second)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from accel_magic.devices import standin
-from accel_magic.devices.sim import Device
-from accel_magic.devices.standin import build
+from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.devices.standin import library_build
 from accel_magic.errors import MachineError
 
 HERE = Path(__file__).parent
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session", autouse=True)
 def _compiler():
     try:
-        build.library()
+        library_build.library()
     except MachineError as error:
         pytest.skip(str(error))
 
@@ -30,8 +30,8 @@ class Machine:
     """A device behind the driver."""
 
     def __init__(self, observer=None, options=None, **device):
-        self.device = Device(**{"memory_bytes": 1 << 26, **device})
-        self.server = standin.Server(self.device, observer, options=options)
+        self.device = SimulatedDevice(**{"memory_bytes": 1 << 26, **device})
+        self.server = standin.DriverServer(self.device, observer, options=options)
 
     def start(self, script):
         """Start a script, with all names of cuda_client imported."""

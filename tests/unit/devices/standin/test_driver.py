@@ -18,7 +18,7 @@ import pytest
 
 from accel_magic import local_socket
 from accel_magic.devices import standin
-from accel_magic.devices.standin import build
+from accel_magic.devices.standin import library_build
 from accel_magic.errors import MachineError
 from tests.support.errors import raises
 
@@ -419,7 +419,7 @@ print(get(data, 3))
 
 
 def test_memory_runs_out_at_the_configured_limit(machine):
-    used = machine(options=standin.Options(most_bytes=1 << 20))
+    used = machine(options=standin.DriverOptions(most_bytes=1 << 20))
     out = used.run("""
 begin()
 free, total = c_size_t(), c_size_t()
@@ -436,7 +436,7 @@ print(cu.cuMemAlloc_v2(byref(address), c_size_t(1)))
 def test_the_device_clock_has_the_configured_offset_and_drift(machine):
     offset, drift = 5_000_000_000_000, 0.5
     started = time.monotonic_ns()
-    used = machine(options=standin.Options(clock_offset_ns=offset, clock_drift=drift))
+    used = machine(options=standin.DriverOptions(clock_offset_ns=offset, clock_drift=drift))
     begun = time.monotonic_ns()
     out = used.run("""
 import time
@@ -661,10 +661,12 @@ print(find("cuMemAllo", 12000), find("cuMemAlloc_v", 12000))
 
 def test_every_function_of_the_library_is_found_by_name():
     symbols = subprocess.run(
-        ["nm", "-D", "--defined-only", build.library()], capture_output=True, text=True, check=True
+        ["nm", "-D", "--defined-only", library_build.library()], capture_output=True, text=True, check=True
     )
     exported = {line.split()[-1] for line in symbols.stdout.splitlines()} - {"accel_standin_reset"}
-    listed = set(re.findall(r"EACH\((\w+), \d+\)", (Path(build.__file__).parent / "driver" / "procs.c").read_text()))
+    listed = set(
+        re.findall(r"EACH\((\w+), \d+\)", (Path(library_build.__file__).parent / "driver" / "procs.c").read_text())
+    )
     assert exported == listed | {"cuGetProcAddress", "cuGetProcAddress_v2"}
     assert all(name.startswith("cu") for name in exported)
 
@@ -806,7 +808,7 @@ for _ in range(2):
 
 def test_without_a_server_there_is_no_device():
     script = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(build.library().parent)}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(library_build.library().parent)}
     assert subprocess.check_output([sys.executable, "-c", script], env=environment, text=True) == "100\n"
 
 
@@ -814,7 +816,7 @@ def test_without_a_c_compiler_the_error_names_the_package(monkeypatch, tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
     with raises("native.no-compiler", MachineError, match="apt install gcc"):
-        build.library()
+        library_build.library()
 
 
 def test_a_compiler_that_fails_is_quoted(monkeypatch, tmp_path):
@@ -824,5 +826,5 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
     with raises("native.not-compiled", MachineError, match=r"stdio\.h: error: not found"):
-        build.library()
+        library_build.library()
     assert list(tmp_path.rglob("libcuda*")) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
-from accel_magic.devices.standin import build
+from accel_magic.devices.standin import library_build
 
 HERE = Path(__file__).parent
 PTX = str(HERE / "kernels.ptx")
@@ -20,7 +20,7 @@ PTX = str(HERE / "kernels.ptx")
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory):
     path = tmp_path_factory.mktemp("native") / "native"
-    subprocess.run(["cc", "-o", path, HERE / "native.c", build.library()], check=True)
+    subprocess.run(["cc", "-o", path, HERE / "native.c", library_build.library()], check=True)
     return str(path)
 
 
@@ -92,7 +92,7 @@ def test_the_environment_and_threads_are_restored_even_after_an_error(binary, mo
     monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
     before, threads = dict(os.environ), set(threading.enumerate())
     with pytest.raises(ZeroDivisionError), accel_magic.gputrace("kernelcount", device="cpu"):
-        assert os.environ["LD_LIBRARY_PATH"] == f"{build.library().parent}:/somewhere"
+        assert os.environ["LD_LIBRARY_PATH"] == f"{library_build.library().parent}:/somewhere"
         subprocess.run([binary, PTX], capture_output=True, check=True)
         raise ZeroDivisionError
     assert dict(os.environ) == before

@@ -50,6 +50,6 @@ def altering():
 
 @pytest.fixture
 def device():
-    from accel_magic.devices.sim import Device
+    from accel_magic.devices.sim import SimulatedDevice
 
-    return Device()
+    return SimulatedDevice()

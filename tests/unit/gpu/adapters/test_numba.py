@@ -188,11 +188,11 @@ class TestOnTheCpuDevice:
         assert np.array_equal(x, np.arange(100))
 
     def test_a_device_array_of_an_earlier_cell_still_works(self, recorder, device):
-        from accel_magic.devices.sim import Device
+        from accel_magic.devices.sim import SimulatedDevice
 
         with attached(recorder, device):
             there = cuda.to_device(np.ones(10, np.float32))
-        with attached(recorder, Device()):
+        with attached(recorder, SimulatedDevice()):
             add[1, 32](there, there, there)
         assert np.array_equal(there.copy_to_host(), np.full(10, 2))
 

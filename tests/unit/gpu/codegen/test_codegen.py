@@ -8,14 +8,14 @@ import subprocess
 import numpy as np
 import pytest
 
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.codegen import assemble as nvjitlink
-from accel_magic.gpu.codegen.lowering import Target, lower
-from accel_magic.gpu.maps.layout import Placement
+from accel_magic.gpu.codegen.lowering import BackendTarget, lower
+from accel_magic.gpu.maps.map_layout import Placement
 from accel_magic.gpu.program import context
 from accel_magic.gpu.program.helpers import GPU_HELPERS
-from accel_magic.gpu.program.model import MapSpec
+from accel_magic.gpu.program.object_model import MapSpec
 from tests.support import ebpf
 from tests.support.errors import raises
 
@@ -64,7 +64,7 @@ PLACES = """
 
 
 def ir(text, **options):
-    return lower(ebpf.program(text, "probe"), MAPS, PLACEMENT, target=Target.NVPTX, **options)
+    return lower(ebpf.program(text, "probe"), MAPS, PLACEMENT, target=BackendTarget.NVPTX, **options)
 
 
 def assemble(ptx, arch, tmp_path):
@@ -220,7 +220,7 @@ def test_generated_programs_assemble(tmp_path):
     generator = ebpf.Generator(7)
     maps, placement = (MapSpec(ebpf.DATA, 2, 4, ebpf.DATA_SIZE, 1),), Placement((0x7000_0000_1000,), 1, 0, 0)
     for number in range(12):
-        made = lower(generator.program(f"p{number}"), maps, placement, target=Target.NVPTX)
+        made = lower(generator.program(f"p{number}"), maps, placement, target=BackendTarget.NVPTX)
         assemble(to_ptx(made, "sm_90").text, "sm_90", tmp_path)
 
 
@@ -228,14 +228,14 @@ class Simulated:
     """Runs probes as kernels on the CPU device (simulated), with maps in its memory."""
 
     def __init__(self, *maps):
-        self.device, self.maps = Device(1 << 24), maps
+        self.device, self.maps = SimulatedDevice(1 << 24), maps
         self.bytes = {spec.name: spec.value_size * spec.max_entries for spec in maps}
         self.at = {name: self.device.allocate(size) for name, size in self.bytes.items()}
         self.losses = self.device.allocate(64)
         self.placement = Placement(tuple(self.at.values()), 128, self.losses, self.device.allocate(64))
 
     def run(self, program, grid=1, block=1, arguments=(), **options):
-        code = to_ptx(lower(program, self.maps, self.placement, target=Target.NVPTX, **options), "sm_80")
+        code = to_ptx(lower(program, self.maps, self.placement, target=BackendTarget.NVPTX, **options), "sm_80")
         module = self.device.load(code.text.replace(".visible .func", ".visible .entry"))
         rest = (0,) * (len(context.PARAMETERS) - len(arguments))
         self.device.launch(module, code.name, grid, block, (*arguments, *rest))

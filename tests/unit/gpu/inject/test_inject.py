@@ -12,7 +12,7 @@ from accel_magic.gpu.inject import inject as module_function
 from accel_magic.gpu.inject.inject import SEVERAL_KERNELS
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
-from accel_magic.ptx.model import Function, Label, Scope, SourceLine, walk
+from accel_magic.ptx.ptx_model import Function, Label, Scope, SourceLine, walk
 
 MEMORY = Attach(Where.MEMORY, operations=EVERY_OPERATION)
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"

@@ -11,14 +11,14 @@ import pytest
 
 from accel_magic.devices import standin
 from accel_magic.devices.device import SimulatedMemory
-from accel_magic.devices.sim import Device
-from accel_magic.devices.standin import build
+from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.devices.standin import library_build
 from accel_magic.errors import MachineError
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters.native import watched
 from accel_magic.gpu.instrument import Instrumenter
-from accel_magic.gpu.maps import views as map_views
-from accel_magic.gpu.maps.shared import allocate_all
+from accel_magic.gpu.maps import map_access
+from accel_magic.gpu.maps.shared_memory import allocate_all
 
 PROGRAMS = Path(__file__).with_name("programs")
 PTX = PROGRAMS / "kernels.ptx"
@@ -47,7 +47,7 @@ def adding(binaries):
 
 @pytest.fixture(scope="session")
 def linked(binaries):
-    library = build.library()
+    library = library_build.library()
     return compiled(binaries, "linked", "-DLINKED", f"-L{library.parent}", f"-l:{library.name}", source="adding.c")
 
 
@@ -88,7 +88,7 @@ class Cell:
     def frame(self, name, process=0):
         """Decode a map of a process."""
         (content,) = (each for each in self.processes[process].contents if each.spec.name == name)
-        return map_views.frame(content.spec, content.raw, self.threads)
+        return map_access.frame(content.spec, content.raw, self.threads)
 
     def counted(self, process=0):
         """Return (warps, threads) of kernels that ran, by their names, from the map of `kernelcount`."""
@@ -105,8 +105,8 @@ class Cell:
 class Lab:
     """A simulated device behind the mock CUDA driver."""
 
-    device: Device
-    server: standin.Server
+    device: SimulatedDevice
+    server: standin.DriverServer
 
     @contextmanager
     def cell(self, *tools, threads=2048, wanted=lambda _: True):
@@ -135,9 +135,9 @@ class Lab:
 @pytest.fixture
 def lab():
     try:
-        build.library()
+        library_build.library()
     except MachineError as error:
         pytest.skip(str(error))
-    device = Device(memory_bytes=256 << 20)
-    with standin.Server(device) as server:
+    device = SimulatedDevice(memory_bytes=256 << 20)
+    with standin.DriverServer(device) as server:
         yield Lab(device, server)

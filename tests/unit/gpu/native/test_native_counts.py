@@ -7,9 +7,9 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import assemble
-from accel_magic.gpu.live import GpuSample, together
-from accel_magic.gpu.native import process, server
-from accel_magic.gpu.native.process import Code
+from accel_magic.gpu.gpu_samples import GpuSample, together
+from accel_magic.gpu.native import native_process, native_server
+from accel_magic.gpu.native.native_process import ImageCode
 from tests.unit.gpu.native.conftest import PTX, compiled
 
 THREADS, LAUNCHES = 1000, 3
@@ -66,8 +66,8 @@ def test_machine_code_runs_and_is_reported_with_the_reason(lab, adding, tmp_path
 
 
 def test_only_kernels_that_the_program_looks_up_are_reported_of_a_large_untraced_module(lab, adding, monkeypatch):
-    monkeypatch.setattr(process, "_FEW_KERNELS", 1)
-    monkeypatch.setattr(process, "code_of", lambda *_: Code("", ("add", "fill"), "no PTX"))
+    monkeypatch.setattr(native_process, "_FEW_KERNELS", 1)
+    monkeypatch.setattr(native_process, "code_of", lambda *_: ImageCode("", ("add", "fill"), "no PTX"))
 
     with lab.cell() as cell:
         assert cell.run(adding, "dlsym", PTX, LAUNCHES, THREADS) == (7, f"{SUM}\n")
@@ -78,7 +78,7 @@ def test_only_kernels_that_the_program_looks_up_are_reported_of_a_large_untraced
 
 def test_maps_of_processes_beyond_the_size_limit_are_dropped_with_a_note(lab, adding, monkeypatch):
     one = 256 * 32 * 16 + 8
-    monkeypatch.setattr(server, "KEPT_LIMIT", 2 * one - 1)
+    monkeypatch.setattr(native_server, "KEPT_LIMIT", 2 * one - 1)
 
     with lab.cell() as cell:
         for _ in range(2):

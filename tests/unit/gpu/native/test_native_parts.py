@@ -11,30 +11,28 @@ import numpy as np
 import pytest
 
 from accel_magic.errors import MachineError
-from accel_magic.gpu.native import build, wire
-from accel_magic.gpu.native import process as images
-from accel_magic.gpu.native import server as server_module
+from accel_magic.gpu.native import native_process, native_protocol, native_server, shim_build
 from accel_magic.gpu.native.child_memory import ChildMemory
-from accel_magic.gpu.native.process import Ring
-from accel_magic.gpu.native.server import Server
-from accel_magic.gpu.native.wire import Kept, Kind, Message
+from accel_magic.gpu.native.native_process import LaunchRing
+from accel_magic.gpu.native.native_protocol import Kept, MessageKind, NativeMessage
+from accel_magic.gpu.native.native_server import NativeServer
 from tests.support.errors import raises
 from tests.unit.gpu.native.conftest import PTX
 
-SHIM = Path(build.__file__).with_name("shim")
+SHIM = Path(shim_build.__file__).with_name("shim")
 
 
 def test_python_and_c_agree_on_the_layout_of_messages_and_rings(tmp_path):
     compiler = shutil.which("cc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler")
-    counters = [name for name in wire.RING.names if name not in {"unused", "launches"}]
-    fields = [name for name in wire.LAUNCH.names if name != "unused"]
+    counters = [name for name in native_protocol.RING.names if name not in {"unused", "launches"}]
+    fields = [name for name in native_protocol.LAUNCH.names if name != "unused"]
     lines = [
         *(f'printf("{name} %zu\\n", offsetof(struct ring, {name}));' for name in (*counters, "launches")),
         *(f'printf("launch.{name} %zu\\n", offsetof(struct launch, {name}));' for name in fields),
         *(f'printf("{name} %zu\\n", sizeof(struct {name}));' for name in ("ring", "launch", "message")),
-        *(f'printf("{kind.name} %d\\n", {kind.name});' for kind in (*Kind, *Kept)),
+        *(f'printf("{kind.name} %d\\n", {kind.name});' for kind in (*MessageKind, *Kept)),
         'printf("version %d\\n", WIRE_VERSION);',
     ]
     source = tmp_path / "layout.c"
@@ -45,13 +43,13 @@ def test_python_and_c_agree_on_the_layout_of_messages_and_rings(tmp_path):
     printed = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout
 
     assert dict(line.rsplit(" ", 1) for line in printed.splitlines()) == {
-        **{name: str(wire.RING.fields[name][1]) for name in (*counters, "launches")},
-        **{f"launch.{name}": str(wire.LAUNCH.fields[name][1]) for name in fields},
-        "ring": str(wire.RING.itemsize),
-        "launch": str(wire.LAUNCH.itemsize),
+        **{name: str(native_protocol.RING.fields[name][1]) for name in (*counters, "launches")},
+        **{f"launch.{name}": str(native_protocol.LAUNCH.fields[name][1]) for name in fields},
+        "ring": str(native_protocol.RING.itemsize),
+        "launch": str(native_protocol.LAUNCH.itemsize),
         "message": "32",
-        **{kind.name: str(kind.value) for kind in (*Kind, *Kept)},
-        "version": str(wire.VERSION),
+        **{kind.name: str(kind.value) for kind in (*MessageKind, *Kept)},
+        "version": str(native_protocol.VERSION),
     }
 
 
@@ -65,10 +63,10 @@ def ends():
 def test_a_message_arrives_with_its_text_and_descriptor(ends, tmp_path):
     (tmp_path / "file").write_text("content")
     with (tmp_path / "file").open() as file:
-        wire.send(ends[0], Message(Kind.IMAGE, 1, 2, 3, 4, "näme", file.fileno()))
-    got = wire.receive(ends[1])
+        native_protocol.send(ends[0], NativeMessage(MessageKind.IMAGE, 1, 2, 3, 4, "näme", file.fileno()))
+    got = native_protocol.receive(ends[1])
 
-    assert (got.kind, got.number, got.a, got.b, got.c, got.text) == (Kind.IMAGE, 1, 2, 3, 4, "näme")
+    assert (got.kind, got.number, got.a, got.b, got.c, got.text) == (MessageKind.IMAGE, 1, 2, 3, 4, "näme")
     with open(got.descriptor) as again:  # noqa: PTH123 - a descriptor has no path
         assert again.read() == "content"
 
@@ -76,23 +74,23 @@ def test_a_message_arrives_with_its_text_and_descriptor(ends, tmp_path):
 def test_a_closed_connection_gives_no_message_and_half_a_message_is_an_error(ends):
     ends[0].send(b"half")
     with pytest.raises(ValueError, match="too short"):
-        wire.receive(ends[1])
+        native_protocol.receive(ends[1])
     ends[0].close()
-    assert wire.receive(ends[1]) is None
+    assert native_protocol.receive(ends[1]) is None
 
 
 def written(ring, *turns):
     """Write launches like a process; turn 0 marks one that is not complete yet."""
-    view = np.memmap(f"/proc/self/fd/{ring.descriptor}", wire.RING, mode="r+", shape=(1,))[0]
+    view = np.memmap(f"/proc/self/fd/{ring.descriptor}", native_protocol.RING, mode="r+", shape=(1,))[0]
     start = int(view["reserved"])
     for place, turn in enumerate(turns, start):
-        slot = view["launches"][place % wire.RECORDS]
+        slot = view["launches"][place % native_protocol.RECORDS]
         slot["turn"], slot["function"] = turn, place
     view["reserved"] = start + len(turns)
 
 
 def test_launches_are_read_in_order_up_to_the_first_incomplete_one():
-    ring = Ring()
+    ring = LaunchRing()
     written(ring, 1, 2, 0, 4)
 
     assert ring.take(ring["reserved"])["function"].tolist() == [0, 1]
@@ -102,31 +100,33 @@ def test_launches_are_read_in_order_up_to_the_first_incomplete_one():
 
 
 def test_launches_continue_at_the_beginning_of_the_ring_after_its_end():
-    ring = Ring()
-    written(ring, *range(1, wire.RECORDS - 1))
+    ring = LaunchRing()
+    written(ring, *range(1, native_protocol.RECORDS - 1))
     ring.take(ring["reserved"])
-    written(ring, *range(wire.RECORDS - 1, wire.RECORDS + 3))
+    written(ring, *range(native_protocol.RECORDS - 1, native_protocol.RECORDS + 3))
 
-    assert ring.take(ring["reserved"])["function"].tolist() == list(range(wire.RECORDS - 2, wire.RECORDS + 2))
+    assert ring.take(ring["reserved"])["function"].tolist() == list(
+        range(native_protocol.RECORDS - 2, native_protocol.RECORDS + 2)
+    )
     written(ring, 3)  # a turn of the previous round: not written yet
     assert len(ring.take(ring["reserved"])) == 0
     ring.close()
-    assert ring["consumed"] == wire.RECORDS + 2
+    assert ring["consumed"] == native_protocol.RECORDS + 2
 
 
 def test_the_kind_of_an_image_is_detected_from_its_first_bytes():
     text = PTX.read_bytes()
     fatbin = PTX.with_name("kernels.fatbin").read_bytes()
 
-    assert images.code_of(text + b"\0", 90) == images.Code(text.decode(), ("add", "fill"))
-    assert images.code_of(fatbin, 90).kernels == ("add", "fill")
-    assert images.code_of(fatbin, 90).ptx.count(".entry") == 2
+    assert native_process.code_of(text + b"\0", 90) == native_process.ImageCode(text.decode(), ("add", "fill"))
+    assert native_process.code_of(fatbin, 90).kernels == ("add", "fill")
+    assert native_process.code_of(fatbin, 90).ptx.count(".entry") == 2
 
 
 def test_ptx_for_newer_devices_is_not_used():
     fatbin = PTX.with_name("kernels.fatbin").read_bytes()
 
-    found = images.code_of(fatbin, 70)
+    found = native_process.code_of(fatbin, 70)
 
     assert (found.ptx, found.problem) == ("", "its PTX is for newer devices than sm_70")
     assert found.kernels == ("add", "fill")
@@ -139,7 +139,7 @@ def test_ptx_for_newer_devices_is_not_used():
 def test_only_targets_older_than_programs_can_be_compiled_for_are_raised(target, device, raised):
     text = f".version 7.0\n.target {target}\n.address_size 64\n"
 
-    assert images.raised(text, device) == text.replace(target, raised)
+    assert native_process.raised(text, device) == text.replace(target, raised)
 
 
 class Process:
@@ -160,7 +160,10 @@ class Process:
 
 
 def test_memory_of_a_process_is_a_file_with_the_content_and_freed_by_address():
-    process = Process(Message(Kind.ADDRESS, a=0x1000, c=Kept.COPIED), Message(Kind.ADDRESS, a=0x9000, c=Kept.MAPPED))
+    process = Process(
+        NativeMessage(MessageKind.ADDRESS, a=0x1000, c=Kept.COPIED),
+        NativeMessage(MessageKind.ADDRESS, a=0x9000, c=Kept.MAPPED),
+    )
     memory = process.memory()
     content = np.arange(5000, dtype=np.uint8)
 
@@ -168,17 +171,17 @@ def test_memory_of_a_process_is_a_file_with_the_content_and_freed_by_address():
     assert memory.allocate(np.zeros(1, np.uint8), "host") == 0x9000
 
     assert process.asked == [
-        (Kind.ALLOCATE, 0, 8192, bytes(range(8)), 8192),
-        (Kind.ALLOCATE, 1, 4096, bytes(8), 4096),
+        (MessageKind.ALLOCATE, 0, 8192, bytes(range(8)), 8192),
+        (MessageKind.ALLOCATE, 1, 4096, bytes(8), 4096),
     ]
     assert memory.read(0x1000 + 300, 4).tolist() == [44, 45, 46, 47]
     assert memory.live
     memory.free(0x1000)
-    assert process.received == [Message(Kind.FREE, a=0x1000)]
+    assert process.received == [NativeMessage(MessageKind.FREE, a=0x1000)]
 
 
 def test_memory_that_is_only_copied_is_not_live():
-    process = Process(Message(Kind.ADDRESS, a=0x1000, c=Kept.ALLOCATED))
+    process = Process(NativeMessage(MessageKind.ADDRESS, a=0x1000, c=Kept.ALLOCATED))
     memory = process.memory()
     memory.allocate(np.zeros(1, np.uint8), "host")
 
@@ -186,7 +189,7 @@ def test_memory_that_is_only_copied_is_not_live():
 
 
 def test_the_error_for_a_failed_allocation_has_the_size_and_the_drivers_error():
-    memory = Process(Message(Kind.ADDRESS, b=2)).memory()
+    memory = Process(NativeMessage(MessageKind.ADDRESS, b=2)).memory()
 
     with raises("cuda.out-of-memory", MachineError, match=r"4,096 bytes") as caught:
         memory.allocate(np.zeros(100, np.uint8))
@@ -194,7 +197,7 @@ def test_the_error_for_a_failed_allocation_has_the_size_and_the_drivers_error():
 
 
 def test_a_connection_that_sends_an_invalid_message_is_closed():
-    server = Server((), 1, None, None, lambda _: {})
+    server = NativeServer((), 1, None, None, lambda _: {})
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
         stranger.connect(server.name.replace("@", "\0", 1))
@@ -206,14 +209,14 @@ def test_a_connection_that_sends_an_invalid_message_is_closed():
 
 
 def test_a_process_that_sends_nothing_does_not_delay_the_end_for_long(monkeypatch):
-    monkeypatch.setattr(server_module, "_JOIN_S", 0.2)
+    monkeypatch.setattr(native_server, "_JOIN_S", 0.2)
     reasons = []
 
     class Trace:
         def skipped(self, name, reason):
             reasons.append(reason)
 
-    server = Server((), 1, Trace(), None, lambda _: {})
+    server = NativeServer((), 1, Trace(), None, lambda _: {})
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
         stranger.connect(server.name.replace("@", "\0", 1))
@@ -226,11 +229,11 @@ def test_a_process_that_sends_nothing_does_not_delay_the_end_for_long(monkeypatc
 
 
 def test_a_connection_of_another_version_is_closed():
-    server = Server((), 1, None, None, lambda _: {})
+    server = NativeServer((), 1, None, None, lambda _: {})
     server.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
         stranger.connect(server.name.replace("@", "\0", 1))
-        wire.send(stranger, Message(Kind.HELLO, wire.VERSION + 1, 90, 1))
+        native_protocol.send(stranger, NativeMessage(MessageKind.HELLO, native_protocol.VERSION + 1, 90, 1))
         stranger.settimeout(10)
         assert stranger.recv(100) == b""
 

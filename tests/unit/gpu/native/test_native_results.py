@@ -10,7 +10,7 @@ import pytest
 import accel_magic
 from accel_magic.analysis.gpu.host import block_spans
 from accel_magic.devices import standin
-from accel_magic.devices.sim import Device
+from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from tests.unit.gpu.native.conftest import PTX
 
@@ -19,7 +19,7 @@ from tests.unit.gpu.native.conftest import PTX
 def traced(adding):
     """Trace programs started with these numbers of launches; returns the result and their process ids."""
     try:
-        with standin.driver(Device(memory_bytes=256 << 20)) as server:
+        with standin.driver(SimulatedDevice(memory_bytes=256 << 20)) as server:
             driver = standin.environment(server)
 
             def run(tools, *launches, end="exit", **options):
@@ -126,9 +126,9 @@ def test_recordings_without_process_ids_are_read_as_one_process(traced, tmp_path
         launches=recording.launches.drop(columns="pid"),
         maps=tuple(replace(content, pid=0) for content in recording.maps if content.pid == pid),
     )
-    from accel_magic.recording import gpu_store as store
+    from accel_magic.recording import gpu_store
 
-    store.save(old, tmp_path / "old.parquet")
+    gpu_store.save(old, tmp_path / "old.parquet")
 
     again = accel_magic.open(tmp_path / "old.parquet")
 

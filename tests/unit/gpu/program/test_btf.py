@@ -18,7 +18,7 @@ from accel_magic.gpu.program.clang import compile_program
 from accel_magic.gpu.program.elf import read_elf
 from accel_magic.gpu.program.objects import load_object
 from accel_magic.kernel.records.c_layout import columns
-from accel_magic.ptx.model import SourceLine
+from accel_magic.ptx.ptx_model import SourceLine
 from tests.support.errors import raises
 
 PROGRAMS = Path(__file__).parent / "programs"

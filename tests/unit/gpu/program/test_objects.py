@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.program import clang, sections
-from accel_magic.gpu.program import objects as linking
+from accel_magic.gpu.program import clang, objects, sections
 from accel_magic.gpu.program.elf import read_elf
 from accel_magic.gpu.program.isa import CALL, CALL_LOCAL, DataReference, MapReference, encode
 from accel_magic.gpu.program.objects import load, load_object
-from accel_magic.ptx.model import SourceLine
+from accel_magic.ptx.ptx_model import SourceLine
 from tests.support.errors import raises
 
 BPFTIME = os.environ.get("ACCEL_MAGIC_BPFTIME", "")
@@ -464,7 +463,7 @@ def test_a_reference_beyond_the_end_of_data_is_an_error(everything):
 def test_slots_before_the_first_known_line_of_their_function_have_none():
     first, none, last = SourceLine("a", 3), SourceLine("a", 0), SourceLine("a", 9)
     known = [(0, first), (16, none), (24, last), (40, first)]
-    assert linking._lines(known, 8, 4) == (None, None, last, last)
+    assert objects._lines(known, 8, 4) == (None, None, last, last)
 
 
 def test_a_function_that_reaches_beyond_its_section_is_an_error(everything):

@@ -6,7 +6,7 @@ import pytest
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program.context import Operation, Space
-from accel_magic.gpu.program.model import Program
+from accel_magic.gpu.program.object_model import EbpfProgram
 from accel_magic.gpu.program.sections import Attach, Where, attach_of, is_gpu
 from tests.support.errors import raises
 
@@ -14,7 +14,7 @@ EVERY = frozenset({Operation.LOAD, Operation.STORE, Operation.ATOMIC, Operation.
 
 
 def at(section, **options):
-    return attach_of(Program("f", section, ()), **options)
+    return attach_of(EbpfProgram("f", section, ()), **options)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def at(section, **options):
 )
 def test_sections_of_gpu_programs_name_an_attach_point(section, expected):
     assert at(section) == expected
-    assert is_gpu(Program("f", section, ()))
+    assert is_gpu(EbpfProgram("f", section, ()))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_sections_of_gpu_programs_name_an_attach_point(section, expected):
 )
 def test_sections_of_cpu_programs_are_not_for_the_gpu(section):
     assert at(section) is None
-    assert not is_gpu(Program("f", section, ()))
+    assert not is_gpu(EbpfProgram("f", section, ()))
 
 
 def test_probes_of_plain_kernel_names_are_for_the_gpu_if_the_caller_names_them():
@@ -92,7 +92,7 @@ def test_probes_of_plain_kernel_names_are_for_the_gpu_if_the_caller_names_them()
     assert at("kprobe/matmul_kernel", gpu_names="matmul_*") == Attach(Where.ENTRY, "matmul_kernel")
     assert at("kretprobe/matmul_kernel", gpu_names="matmul_kernel") == Attach(Where.EXIT, "matmul_kernel")
     assert at("kprobe/do_sys_open", gpu_names="matmul_*") is None
-    assert is_gpu(Program("f", "kprobe/add", ()), gpu_names="add")
+    assert is_gpu(EbpfProgram("f", "kprobe/add", ()), gpu_names="add")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.gpu.program.isa import Alu, DataReference, Instruction, Jump, MapReference
-from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.gpu.program.isa import Alu, DataReference, EbpfInstruction, Jump, MapReference
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
 
 MAPS = (
     MapSpec("array", MapType.ARRAY, 4, 16, 8),
@@ -46,8 +46,8 @@ def program(random, dialect=None):
     made = []
     for place in range(count):
         code = tuple(Writer(random, place, count, dialect or Dialect()).write())
-        made.append(Function(f"f{place}", code, (None,) * len(code)))
-    return Program("made", "gpu/exit", tuple(made))
+        made.append(EbpfFunction(f"f{place}", code, (None,) * len(code)))
+    return EbpfProgram("made", "gpu/exit", tuple(made))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Writer:
         return self.code
 
     def put(self, opcode, dst=0, src=0, offset=0, *, imm=0, reference=None):
-        self.code.append(Instruction(opcode, dst, src, offset, imm, reference))
+        self.code.append(EbpfInstruction(opcode, dst, src, offset, imm, reference))
         if opcode == isa.LD_IMM64:
             self.code.append(None)
         return len(self.code) - 1
@@ -425,7 +425,7 @@ class Writer:
             return
         way = self.random.randrange(5)
         if way == 0 and one.kind in (isa.JMP, isa.JMP32) and one.opcode != isa.CALL:
-            self.code[slot] = Instruction(isa.ALU64 | Alu.MOV, 7, imm=0)
+            self.code[slot] = EbpfInstruction(isa.ALU64 | Alu.MOV, 7, imm=0)
         elif way == 1 and one.opcode != isa.CALL and one.imm and one.kind != isa.STX:
             self.code[slot] = replace(one, imm=one.imm + self.random.choice((-1, 1, 8)))
         elif way == 2 and one.kind in (isa.LDX, isa.ST, isa.STX):

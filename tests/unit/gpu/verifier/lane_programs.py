@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.gpu.program.isa import Alu, Instruction, Jump, MapReference
-from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.gpu.program.isa import Alu, EbpfInstruction, Jump, MapReference
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
 
 MAPS = (
     MapSpec("shared", MapType.GPU_ARRAY, 4, 8, 4),
@@ -28,32 +28,32 @@ FIELDS = ((0, 8), (8, 4), (16, 4), (24, 4), (28, 4), (32, 8))
 def alu(operation, dst, *, src=None, imm=0, wide=True):
     kind = isa.ALU64 if wide else isa.ALU
     if src is None:
-        return Instruction(kind | operation, dst, imm=imm)
-    return Instruction(kind | operation | isa.SOURCE_X, dst, src)
+        return EbpfInstruction(kind | operation, dst, imm=imm)
+    return EbpfInstruction(kind | operation | isa.SOURCE_X, dst, src)
 
 
 def load(dst, src, offset, size=8):
-    return Instruction(isa.LDX | isa.MODE_MEM | SIZES[size], dst, src, offset)
+    return EbpfInstruction(isa.LDX | isa.MODE_MEM | SIZES[size], dst, src, offset)
 
 
 def store(dst, offset, src, size=8):
-    return Instruction(isa.STX | isa.MODE_MEM | SIZES[size], dst, src, offset)
+    return EbpfInstruction(isa.STX | isa.MODE_MEM | SIZES[size], dst, src, offset)
 
 
 def put(dst, offset, imm, size=8):
-    return Instruction(isa.ST | isa.MODE_MEM | SIZES[size], dst, offset=offset, imm=imm)
+    return EbpfInstruction(isa.ST | isa.MODE_MEM | SIZES[size], dst, offset=offset, imm=imm)
 
 
 def atomic(dst, offset, src, operation, size=8):
-    return Instruction(isa.STX | isa.MODE_ATOMIC | SIZES[size], dst, src, offset, operation)
+    return EbpfInstruction(isa.STX | isa.MODE_ATOMIC | SIZES[size], dst, src, offset, operation)
 
 
 def call(helper):
-    return Instruction(isa.CALL, imm=helper)
+    return EbpfInstruction(isa.CALL, imm=helper)
 
 
 def handle(register, name):
-    return [Instruction(isa.LD_IMM64, register, 1, reference=MapReference(name)), None]
+    return [EbpfInstruction(isa.LD_IMM64, register, 1, reference=MapReference(name)), None]
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Writer:
             self.code += [call(511), alu(Alu.MOV, 9, src=0)]
         self.block(self.rng.randrange(3, 8))
         self.code.append(alu(Alu.MOV, 0, src=self.variable()))
-        self.code.append(Instruction(isa.EXIT))
+        self.code.append(EbpfInstruction(isa.EXIT))
         return tuple(self.code)
 
     def variable(self):
@@ -169,19 +169,19 @@ class Writer:
             self.code.append(atomic(0, 0, self.variable(), Alu.ADD | isa.FETCH))
         else:
             self.code.append(atomic(0, 0, self.variable(), Alu.ADD))
-        self.code[jump] = Instruction(isa.JMP | Jump.JEQ, 0, offset=len(self.code) - jump - 1)
+        self.code[jump] = EbpfInstruction(isa.JMP | Jump.JEQ, 0, offset=len(self.code) - jump - 1)
 
     def invoke(self):
         self.code += [alu(Alu.MOV, 1, src=self.variable()), alu(Alu.MOV, 2, imm=self.rng.randrange(4))]
-        self.code.append(Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=self.rng.randint(1, self.functions)))
+        self.code.append(EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=self.rng.randint(1, self.functions)))
         self.code.append(alu(Alu.MOV, self.variable(), src=0))
 
     def condition(self, offset=0):
         operation = self.rng.choice(CONDITIONS)
         kind = isa.JMP if self.rng.random() < 0.7 else isa.JMP32
         if self.rng.random() < 0.7:
-            return Instruction(kind | operation, self.variable(), 0, offset, self.rng.randrange(6))
-        return Instruction(kind | operation | isa.SOURCE_X, self.variable(), self.variable(), offset)
+            return EbpfInstruction(kind | operation, self.variable(), 0, offset, self.rng.randrange(6))
+        return EbpfInstruction(kind | operation | isa.SOURCE_X, self.variable(), self.variable(), offset)
 
     def skip(self):
         """Reserve a slot for a jump that is filled in later."""
@@ -191,16 +191,16 @@ class Writer:
     def land(self, jump, condition=None):
         distance = len(self.code) - jump - 1
         if condition is None:
-            self.code[jump] = Instruction(isa.JA, offset=distance)
+            self.code[jump] = EbpfInstruction(isa.JA, offset=distance)
         else:
-            self.code[jump] = Instruction(condition.opcode, condition.dst, condition.src, distance, condition.imm)
+            self.code[jump] = EbpfInstruction(condition.opcode, condition.dst, condition.src, distance, condition.imm)
 
     def branch(self):
         condition, jump = self.condition(), self.skip()
         self.depth += 1
         self.block(self.rng.randrange(1, 3))
         if self.rng.random() < 0.12:
-            self.code += [alu(Alu.MOV, 0, src=self.variable()), Instruction(isa.EXIT)]
+            self.code += [alu(Alu.MOV, 0, src=self.variable()), EbpfInstruction(isa.EXIT)]
         if self.rng.random() < 0.5:
             over = self.skip()
             self.land(jump, condition)
@@ -234,10 +234,10 @@ class Writer:
             self.land(jump, condition)
         self.code += [load(0, 10, counter), alu(Alu.ADD, 0, imm=1), store(10, counter, 0)]
         if top:
-            self.code.append(Instruction(isa.JA, offset=head - len(self.code) - 1))
+            self.code.append(EbpfInstruction(isa.JA, offset=head - len(self.code) - 1))
         else:
             self.code.append(load(0, 10, counter))
-            self.code.append(Instruction(isa.JMP | Jump.JLT, 0, offset=head - len(self.code) - 1, imm=limit))
+            self.code.append(EbpfInstruction(isa.JMP | Jump.JLT, 0, offset=head - len(self.code) - 1, imm=limit))
         last = len(self.code)
         self.leave(breaks, ends)
         self.nested -= 1
@@ -261,7 +261,7 @@ class Writer:
 
     def exit_when_done(self, counter, limit):
         self.code.append(load(0, 10, counter))
-        return self.skip(), Instruction(isa.JMP | Jump.JGE, 0, imm=limit)
+        return self.skip(), EbpfInstruction(isa.JMP | Jump.JGE, 0, imm=limit)
 
 
 def program(seed):
@@ -273,9 +273,9 @@ def program(seed):
     for place in range(count + 1):
         writer = Writer(rng, count if place == 0 else 0, writes)
         code = writer.write(main=place == 0)
-        functions.append(Function(f"f{place}", code, (None,) * len(code)))
+        functions.append(EbpfFunction(f"f{place}", code, (None,) * len(code)))
         loops.append(writer.loops)
-    return Program("random", "gpu/entry", tuple(functions)), loops
+    return EbpfProgram("random", "gpu/entry", tuple(functions)), loops
 
 
 def natural(code, ranges):

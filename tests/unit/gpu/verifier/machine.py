@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from accel_magic.gpu.program import context, isa
-from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, Arg, Result
+from accel_magic.gpu.program.helpers import ARRAYS, HASHES, HELPERS, PER_THREAD, Arg, HelperResult
 
 M64 = (1 << 64) - 1
 M32 = (1 << 32) - 1
@@ -294,7 +294,7 @@ class Machine:
             return 0
         helper = HELPERS[one.imm]
         result = self.help(helper)
-        if helper.result is Result.NEVER:
+        if helper.result is HelperResult.NEVER:
             raise Exited
         self.frame.registers[:6] = [result, None, None, None, None, None]
         return slot + 1
@@ -305,11 +305,11 @@ class Machine:
         for register, wanted in enumerate(helper.arguments, 1):
             if wanted is not Arg.ANY or helper.effect != "print":
                 USES[wanted](self, self.get(register), seen)
-        if helper.result is Result.VALUE_OR_NULL:
+        if helper.result is HelperResult.VALUE_OR_NULL:
             return self.look_up(seen.map, seen.key)
-        if helper.result is Result.RECORD_OR_NULL:
+        if helper.result is HelperResult.RECORD_OR_NULL:
             return self.reserve(seen.map, seen.size)
-        return None if helper.result is Result.NOTHING else self.number()
+        return None if helper.result is HelperResult.NOTHING else self.number()
 
     def use_map(self, value, seen):
         seen.map = self.by_handle.get(value)

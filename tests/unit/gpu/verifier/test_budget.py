@@ -3,18 +3,18 @@
 import pytest
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.maps import layout as maps
+from accel_magic.gpu.maps import map_layout
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.isa import Alu
-from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
 from accel_magic.gpu.program.verdict import Verdict
 from accel_magic.gpu.verifier import budget
 from tests.support.errors import raises
 from tests.unit.gpu.verifier.lane_programs import alu
 
-CODE = (alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT))
-PROGRAM = Program("p", "gpu/entry", (Function("p", CODE, (None, None)),))
+CODE = (alu(Alu.MOV, 0, imm=0), isa.EbpfInstruction(isa.EXIT))
+PROGRAM = EbpfProgram("p", "gpu/entry", (EbpfFunction("p", CODE, (None, None)),))
 COUNTS = MapSpec("counts", MapType.PER_THREAD_ARRAY, 4, 8, 16)
 TABLE = MapSpec("table", MapType.GPU_ARRAY, 4, 8, 4)
 
@@ -23,7 +23,7 @@ def test_a_per_thread_map_has_a_value_for_each_thread_and_key():
     sizes = budget.map_bytes([COUNTS, TABLE], 1000)
 
     assert sizes["counts"] >= 1000 * 16 * 8
-    assert sizes == {spec.name: maps.layout_of(spec, 1000).bytes for spec in (COUNTS, TABLE)}
+    assert sizes == {spec.name: map_layout.layout_of(spec, 1000).bytes for spec in (COUNTS, TABLE)}
 
 
 def test_a_program_within_all_limits_has_no_findings():
@@ -47,7 +47,7 @@ def test_a_finding_names_the_amount_and_the_limit(verdict, rule, severity, messa
 
 
 def test_maps_beyond_the_limit_name_the_largest_one():
-    limits = budget.Limits(map_bytes=100_000)
+    limits = budget.VerifierLimits(map_bytes=100_000)
     total = sum(budget.map_bytes([TABLE, COUNTS], 1000).values())
 
     (found,) = budget.findings(PROGRAM, [TABLE, COUNTS], Verdict(), threads=1000, limits=limits)

@@ -7,26 +7,26 @@ import random
 import pytest
 
 from accel_magic.gpu.program import isa
-from accel_magic.gpu.program.isa import Instruction, Jump
-from accel_magic.gpu.program.model import Function
+from accel_magic.gpu.program.isa import EbpfInstruction, Jump
+from accel_magic.gpu.program.object_model import EbpfFunction
 from accel_magic.gpu.verifier import cfg
 from accel_magic.gpu.verifier.cfg import END, Fault, Loop
 
-MOVE = Instruction(isa.ALU64 | isa.Alu.MOV)
-EXIT = Instruction(isa.EXIT)
-WIDE = (Instruction(isa.LD_IMM64), None)
+MOVE = EbpfInstruction(isa.ALU64 | isa.Alu.MOV)
+EXIT = EbpfInstruction(isa.EXIT)
+WIDE = (EbpfInstruction(isa.LD_IMM64), None)
 
 
 def branch(distance):
-    return Instruction(isa.JMP | Jump.JEQ, offset=distance)
+    return EbpfInstruction(isa.JMP | Jump.JEQ, offset=distance)
 
 
 def jump(distance):
-    return Instruction(isa.JA, offset=distance)
+    return EbpfInstruction(isa.JA, offset=distance)
 
 
 def graph(*code):
-    return cfg.build(Function("f", tuple(code), (None,) * len(code)))
+    return cfg.build(EbpfFunction("f", tuple(code), (None,) * len(code)))
 
 
 DIAMOND = (branch(2), MOVE, jump(1), MOVE, MOVE, EXIT)
@@ -49,7 +49,7 @@ def test_a_wide_instruction_is_followed_by_the_one_after_its_second_slot():
 
 
 def test_gotol_takes_its_distance_from_the_immediate():
-    assert graph(Instruction(isa.JA32, imm=1), MOVE, EXIT).successors[0] == (2,)
+    assert graph(EbpfInstruction(isa.JA32, imm=1), MOVE, EXIT).successors[0] == (2,)
 
 
 def test_a_branch_is_post_dominated_by_its_join():

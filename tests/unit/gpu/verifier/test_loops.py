@@ -7,49 +7,49 @@ import pytest
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.gpu.program.isa import Alu, Instruction, Jump, MapReference
-from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.gpu.program.isa import Alu, EbpfInstruction, Jump, MapReference
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
 from accel_magic.gpu.verifier import safety, verify
 from tests.support.errors import raises
 
 MAPS = (MapSpec("items", MapType.GPU_ARRAY, 4, 64, 8),)
-EXIT = Instruction(isa.EXIT)
+EXIT = EbpfInstruction(isa.EXIT)
 STORE = isa.STX | isa.MODE_MEM | 0x18
 LOAD = isa.LDX | isa.MODE_MEM | 0x18
 
 
 def move(dst, imm=0, *, src=None):
     if src is None:
-        return Instruction(isa.ALU64 | Alu.MOV, dst, imm=imm)
-    return Instruction(isa.ALU64 | Alu.MOV | isa.SOURCE_X, dst, src)
+        return EbpfInstruction(isa.ALU64 | Alu.MOV, dst, imm=imm)
+    return EbpfInstruction(isa.ALU64 | Alu.MOV | isa.SOURCE_X, dst, src)
 
 
 def add(dst, imm):
-    return Instruction(isa.ALU64 | Alu.ADD, dst, imm=imm)
+    return EbpfInstruction(isa.ALU64 | Alu.ADD, dst, imm=imm)
 
 
 def when(condition, dst, imm, offset):
-    return Instruction(isa.JMP | condition, dst, offset=offset, imm=imm)
+    return EbpfInstruction(isa.JMP | condition, dst, offset=offset, imm=imm)
 
 
 def call(helper):
-    return Instruction(isa.CALL, imm=helper)
+    return EbpfInstruction(isa.CALL, imm=helper)
 
 
 def jump(offset):
-    return Instruction(isa.JA, offset=offset)
+    return EbpfInstruction(isa.JA, offset=offset)
 
 
 def rules(*code, others=()):
     """Rules that a program breaks, each with its slot."""
-    functions = [Function(f"f{place}", tuple(one), (None,) * len(one)) for place, one in enumerate((code, *others))]
-    result = safety.analyse(Program("judged", "gpu/exit", tuple(functions)), MAPS)
+    functions = [EbpfFunction(f"f{place}", tuple(one), (None,) * len(one)) for place, one in enumerate((code, *others))]
+    result = safety.analyse(EbpfProgram("judged", "gpu/exit", tuple(functions)), MAPS)
     return [(found.rule, found.slot) for found in result.findings if found.severity == "error"]
 
 
 LOOKUP = (
-    Instruction(isa.ST | isa.MODE_MEM, 10, offset=-4),
-    Instruction(isa.LD_IMM64, 1, 1, reference=MapReference("items")),
+    EbpfInstruction(isa.ST | isa.MODE_MEM, 10, offset=-4),
+    EbpfInstruction(isa.LD_IMM64, 1, 1, reference=MapReference("items")),
     None,
     move(2, src=10),
     add(2, -4),
@@ -79,47 +79,53 @@ def test_a_loop_that_changes_nothing_is_unbounded():
 
 
 def test_a_loop_with_a_limit_known_only_at_run_time_is_unbounded():
-    loop = (call(5), move(7, src=0), move(0), add(0, 1), Instruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 0, 7, -2))
+    loop = (call(5), move(7, src=0), move(0), add(0, 1), EbpfInstruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 0, 7, -2))
     assert rules(*loop, EXIT) == [("unbounded-loop", 4)]
 
 
 def test_a_small_limit_known_only_at_run_time_is_accepted():
-    limited = (call(5), move(7, src=0), Instruction(isa.ALU64 | Alu.AND, 7, imm=255), move(0), add(0, 1))
-    assert rules(*limited, Instruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 0, 7, -2), EXIT) == []
+    limited = (call(5), move(7, src=0), EbpfInstruction(isa.ALU64 | Alu.AND, 7, imm=255), move(0), add(0, 1))
+    assert rules(*limited, EbpfInstruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 0, 7, -2), EXIT) == []
 
 
 def test_an_unbounded_outer_loop_is_reported_instead_of_the_inner_one():
     outer = (call(5), move(7, src=0), move(8), move(0), add(0, 1), when(Jump.JLT, 0, 5, -2), add(8, 1))
-    assert rules(*outer, Instruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 8, 7, -5), EXIT) == [("unbounded-loop", 7)]
+    assert rules(*outer, EbpfInstruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 8, 7, -5), EXIT) == [("unbounded-loop", 7)]
 
 
 def test_an_unbounded_inner_loop_is_reported_instead_of_the_outer_one():
     inner = (move(8), call(5), move(7, src=0), move(0), add(0, 1))
-    back = (Instruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 0, 7, -2), add(8, 1), when(Jump.JLT, 8, 3, -7))
+    back = (EbpfInstruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 0, 7, -2), add(8, 1), when(Jump.JLT, 8, 3, -7))
     assert rules(*inner, *back, EXIT) == [("unbounded-loop", 5)]
 
 
 def test_an_unbounded_loop_around_a_call_is_found():
-    local = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
+    local = EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
     assert rules(move(7), local, jump(-2), EXIT, others=[(move(0), EXIT)]) == [("unbounded-loop", 2)]
 
 
 def test_an_index_that_grows_to_an_unknown_limit_goes_out_of_bounds():
-    index = (call(5), move(7, src=0), move(8), move(1, src=6), Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 1, 8))
-    bad = (*LOOKUP, *index, Instruction(STORE, 1, 8, 0), add(8, 8))
-    back = Instruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 8, 7, -5)
+    index = (
+        call(5),
+        move(7, src=0),
+        move(8),
+        move(1, src=6),
+        EbpfInstruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 1, 8),
+    )
+    bad = (*LOOKUP, *index, EbpfInstruction(STORE, 1, 8, 0), add(8, 8))
+    back = EbpfInstruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 8, 7, -5)
     assert rules(*bad, back, move(0), EXIT) == [("out-of-bounds-value", 15)]
 
 
 def test_an_unbounded_loop_may_access_memory_at_an_index_that_is_masked_in_each_iteration():
-    index = (call(5), move(7, src=0), move(8), Instruction(isa.ALU64 | Alu.AND, 8, imm=56), move(1, src=6))
-    good = (*LOOKUP, *index, Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 1, 8), Instruction(STORE, 1, 8, 0))
-    back = Instruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 8, 7, -6)
+    index = (call(5), move(7, src=0), move(8), EbpfInstruction(isa.ALU64 | Alu.AND, 8, imm=56), move(1, src=6))
+    good = (*LOOKUP, *index, EbpfInstruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 1, 8), EbpfInstruction(STORE, 1, 8, 0))
+    back = EbpfInstruction(isa.JMP | Jump.JLT | isa.SOURCE_X, 8, 7, -6)
     assert rules(*good, add(8, 8), back, move(0), EXIT) == [("unbounded-loop", 18)]
 
 
 def test_code_after_an_unbounded_loop_is_checked_too():
-    assert rules(call(5), when(Jump.JNE, 0, 0, -2), Instruction(LOAD, 0, 10, -8), EXIT) == [
+    assert rules(call(5), when(Jump.JNE, 0, 0, -2), EbpfInstruction(LOAD, 0, 10, -8), EXIT) == [
         ("unbounded-loop", 1),
         ("uninitialised-stack", 2),
     ]
@@ -128,7 +134,7 @@ def test_code_after_an_unbounded_loop_is_checked_too():
 def test_a_record_reserved_in_each_iteration_of_an_endless_loop_is_a_leak():
     ring = MapSpec("ring", MapType.RINGBUF, 0, 0, 4096)
     reserve = (
-        Instruction(isa.LD_IMM64, 1, 1, reference=MapReference("ring")),
+        EbpfInstruction(isa.LD_IMM64, 1, 1, reference=MapReference("ring")),
         None,
         move(2, 8),
         move(3),
@@ -136,14 +142,14 @@ def test_a_record_reserved_in_each_iteration_of_an_endless_loop_is_a_leak():
         when(Jump.JEQ, 0, 0, -6),
         jump(-7),
     )
-    function = Function("f", reserve, (None,) * len(reserve))
-    result = safety.analyse(Program("judged", "gpu/exit", (function,)), (ring,))
+    function = EbpfFunction("f", reserve, (None,) * len(reserve))
+    result = safety.analyse(EbpfProgram("judged", "gpu/exit", (function,)), (ring,))
     assert "record-leak" in {found.rule for found in result.findings}
 
 
 def test_an_access_out_of_bounds_only_in_the_last_iteration_is_rejected():
     def walk(rounds):
-        body = (move(8), move(1, src=6), Instruction(STORE, 1, 8, 0), add(1, 8), add(8, 1))
+        body = (move(8), move(1, src=6), EbpfInstruction(STORE, 1, 8, 0), add(1, 8), add(8, 1))
         return rules(*LOOKUP, *body, when(Jump.JLT, 8, rounds, -4), move(0), EXIT)
 
     assert walk(8) == []
@@ -153,7 +159,7 @@ def test_an_access_out_of_bounds_only_in_the_last_iteration_is_rejected():
 def test_many_independent_conditions_do_not_multiply_the_paths():
     code = [move(7), call(5)]
     for bit in range(30):
-        code += [when(Jump.JSET, 0, 1 << bit, 1), jump(1), Instruction(isa.ALU64 | Alu.OR, 7, imm=1 << bit)]
+        code += [when(Jump.JSET, 0, 1 << bit, 1), jump(1), EbpfInstruction(isa.ALU64 | Alu.OR, 7, imm=1 << bit)]
     assert rules(*code, move(0), EXIT) == []
 
 
@@ -164,28 +170,28 @@ def test_a_program_of_500_instructions_with_35_branches_takes_few_steps(monkeypa
         code += [
             call(5),
             move(7, src=0),
-            Instruction(STORE, 10, 7, -16),
+            EbpfInstruction(STORE, 10, 7, -16),
             when(Jump.JGT, 7, 56, 4),
             move(1, src=6),
-            Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 1, 7),
-            Instruction(LOAD, 8, 1, 0),
-            Instruction(STORE, 10, 8, -24 - 8 * (part % 8)),
+            EbpfInstruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, 1, 7),
+            EbpfInstruction(LOAD, 8, 1, 0),
+            EbpfInstruction(STORE, 10, 8, -24 - 8 * (part % 8)),
             when(Jump.JSET, 7, 1, 2),
-            Instruction(LOAD, 8, 10, -16),
-            Instruction(STORE, 6, 8, 8 * (part % 8)),
+            EbpfInstruction(LOAD, 8, 10, -16),
+            EbpfInstruction(STORE, 6, 8, 8 * (part % 8)),
             move(8, part),
             add(8, 3),
-            Instruction(STORE, 6, 8, 0),
+            EbpfInstruction(STORE, 6, 8, 0),
         ]
     code += [move(0), EXIT]
-    function = Function("f", tuple(code), (None,) * len(code))
+    function = EbpfFunction("f", tuple(code), (None,) * len(code))
     assert len(code) == 502
-    assert safety.analyse(Program("judged", "gpu/exit", (function,)), MAPS).findings == ()
+    assert safety.analyse(EbpfProgram("judged", "gpu/exit", (function,)), MAPS).findings == ()
 
 
 def test_warn_mode_still_rejects_a_program_that_is_too_complex(monkeypatch):
     monkeypatch.setattr("accel_magic.gpu.verifier.explore.MOST_STEPS", 50)
     straight = (*[move(0)] * 60, EXIT)
-    program = Program("judged", "gpu/exit", (Function("f", straight, (None,) * len(straight)),))
+    program = EbpfProgram("judged", "gpu/exit", (EbpfFunction("f", straight, (None,) * len(straight)),))
     with raises("gpu.verifier.too-complex", ProgramError):
         verify(program, MAPS, mode="warn")

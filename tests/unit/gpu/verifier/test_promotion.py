@@ -121,7 +121,12 @@ NOT_THE_SHAPE = {
     "twice": [load(1, 0, 0), ADD, ADD, store(0, 0, 1)],
     "doubled": [load(1, 0, 0), alu(Alu.ADD, 1, src=1), store(0, 0, 1)],
     "taken from a number": [load(1, 0, 0), alu(Alu.SUB, 7, src=1), store(0, 0, 7)],
-    "a branch between": [load(1, 0, 0), isa.Instruction(isa.JMP | Jump.JEQ, 7, offset=1, imm=9), ADD, store(0, 0, 1)],
+    "a branch between": [
+        load(1, 0, 0),
+        isa.EbpfInstruction(isa.JMP | Jump.JEQ, 7, offset=1, imm=9),
+        ADD,
+        store(0, 0, 1),
+    ],
     "misaligned": [load(1, 0, 2, 4), ADD, store(0, 2, 1, 4)],
     "two bytes": [load(1, 0, 0, 2), ADD, store(0, 0, 1, 2)],
 }
@@ -148,13 +153,13 @@ def test_a_store_through_another_lookup_is_not_the_same_place():
     first = looked_up(alu(Alu.MOV, 6, src=0), before=BEFORE)[:-2]
     second = looked_up(load(1, 6, 0), alu(Alu.ADD, 1, imm=1), store(0, 0, 1))
     key = next(at for at, each in enumerate(second) if each.kind == isa.ST)
-    second[key] = isa.Instruction(second[key].opcode, 10, offset=-4, imm=3)
+    second[key] = isa.EbpfInstruction(second[key].opcode, 10, offset=-4, imm=3)
     skip = next(
         at
         for at, each in enumerate(first)
         if each is not None and each.kind == isa.JMP and each.dst == 0 and each.opcode != isa.CALL
     )
-    first[skip] = isa.Instruction(first[skip].opcode, 0, offset=len(second) - 1)
+    first[skip] = isa.EbpfInstruction(first[skip].opcode, 0, offset=len(second) - 1)
 
     verdict = judged([*first, *second])
 

@@ -2,14 +2,14 @@
 
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.isa import Alu
-from accel_magic.gpu.program.model import Function, Program
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram
 from accel_magic.gpu.program.verdict import Verdict, VerifierFinding
-from accel_magic.gpu.verifier import findings as report
-from accel_magic.ptx.model import SourceLine
+from accel_magic.gpu.verifier import findings
+from accel_magic.ptx.ptx_model import SourceLine
 from tests.unit.gpu.verifier.lane_programs import alu
 
-CODE = (alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT))
-PROGRAM = Program("probe", "gpu/exit", (Function("probe", CODE, (None, None)),))
+CODE = (alu(Alu.MOV, 0, imm=0), isa.EbpfInstruction(isa.EXIT))
+PROGRAM = EbpfProgram("probe", "gpu/exit", (EbpfFunction("probe", CODE, (None, None)),))
 RACE = VerifierFinding(
     "racy-update",
     "error",
@@ -26,13 +26,13 @@ PRINT = VerifierFinding(
 
 
 def test_a_verdict_without_findings_is_a_summary():
-    rendered = report.render(PROGRAM, Verdict(stack_bytes=1, instructions=2048))
+    rendered = findings.render(PROGRAM, Verdict(stack_bytes=1, instructions=2048))
 
     assert rendered == "probe (gpu/exit): no findings\n  2,048 instructions, 1 byte of stack"
 
 
 def test_each_finding_has_its_source_line_and_its_fix():
-    rendered = report.render(PROGRAM, Verdict((RACE, PRINT), instructions=1, stack_bytes=16))
+    rendered = findings.render(PROGRAM, Verdict((RACE, PRINT), instructions=1, stack_bytes=16))
 
     assert rendered == (
         "probe (gpu/exit): 1 error, 1 note\n"
@@ -46,16 +46,16 @@ def test_each_finding_has_its_source_line_and_its_fix():
 
 
 def test_findings_are_counted_by_severity():
-    rendered = report.render(PROGRAM, Verdict((PRINT, PRINT, RACE)))
+    rendered = findings.render(PROGRAM, Verdict((PRINT, PRINT, RACE)))
 
     assert rendered.splitlines()[0] == "probe (gpu/exit): 1 error, 2 notes"
 
 
 def test_the_size_of_maps_is_shown_if_known():
-    rendered = report.render(PROGRAM, Verdict(), map_bytes={"counts": 8192, "last": 8})
+    rendered = findings.render(PROGRAM, Verdict(), map_bytes={"counts": 8192, "last": 8})
 
     assert rendered.splitlines()[2] == "  8,200 bytes of maps (counts 8,192, last 8)"
 
 
 def test_a_program_without_maps_has_0_bytes_of_maps():
-    assert report.render(PROGRAM, Verdict(), map_bytes={}).splitlines()[2] == "  0 bytes of maps"
+    assert findings.render(PROGRAM, Verdict(), map_bytes={}).splitlines()[2] == "  0 bytes of maps"

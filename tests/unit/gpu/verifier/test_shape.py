@@ -9,23 +9,23 @@ import pytest
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.helpers import MapType
-from accel_magic.gpu.program.isa import Alu, DataReference, Instruction, Jump, MapReference
-from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.gpu.program.isa import Alu, DataReference, EbpfInstruction, Jump, MapReference
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
 from accel_magic.gpu.verifier import findings, verify
-from accel_magic.ptx.model import SourceLine
+from accel_magic.ptx.ptx_model import SourceLine
 
-ZERO = Instruction(isa.ALU64 | Alu.MOV)
-EXIT = Instruction(isa.EXIT)
+ZERO = EbpfInstruction(isa.ALU64 | Alu.MOV)
+EXIT = EbpfInstruction(isa.EXIT)
 MAPS = (MapSpec("items", MapType.ARRAY, 4, 8, 1), MapSpec("jumps", 3, 4, 4, 1))
 
 
 def function(*code, name="judged"):
     lines = tuple(SourceLine("a.bpf.c", slot + 10, text=f"\tline {slot};") for slot in range(len(code)))
-    return Function(name, code, lines)
+    return EbpfFunction(name, code, lines)
 
 
 def program(*functions):
-    return Program("judged", "gpu/exit", functions)
+    return EbpfProgram("judged", "gpu/exit", functions)
 
 
 def refused(*functions):
@@ -39,7 +39,7 @@ def rule_of(*code):
 
 
 def test_the_error_names_program_line_text_rule_and_fix():
-    error = refused(function(Instruction(isa.CALL, imm=7), ZERO, EXIT))
+    error = refused(function(EbpfInstruction(isa.CALL, imm=7), ZERO, EXIT))
     assert error.what == "the verifier rejects judged at a.bpf.c:10: `line 0;`"
     assert error.why == "the GPU has no `bpf_get_prandom_u32` [unknown-helper]"
     assert error.fix == findings.RULES["unknown-helper"].fix
@@ -47,40 +47,40 @@ def test_the_error_names_program_line_text_rule_and_fix():
 
 
 def test_without_line_information_the_error_names_the_instruction():
-    bare = Function("judged", (ZERO, Instruction(isa.CALL, imm=7), EXIT), (None, None, None))
+    bare = EbpfFunction("judged", (ZERO, EbpfInstruction(isa.CALL, imm=7), EXIT), (None, None, None))
     assert refused(bare).what == "the verifier rejects judged at judged, instruction 1:"
 
 
 def test_one_error_names_all_findings():
-    error = refused(function(Instruction(0xFF), Instruction(isa.CALL, imm=7), ZERO, EXIT))
+    error = refused(function(EbpfInstruction(0xFF), EbpfInstruction(isa.CALL, imm=7), ZERO, EXIT))
     assert "[unknown-opcode]\n       a.bpf.c:11: the GPU has no `bpf_get_prandom_u32` [unknown-helper]" in error.why
 
 
 @pytest.mark.parametrize(
     "instruction",
     [
-        Instruction(0xFF),
-        Instruction(isa.CALLX),
-        Instruction(isa.ALU64 | 0xE0),
-        Instruction(isa.ALU64 | Alu.ADD, offset=1),
-        Instruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, imm=1),
-        Instruction(isa.ALU64 | Alu.ADD, src=1),
-        Instruction(isa.ALU64 | Alu.DIV, offset=2, imm=1),
-        Instruction(isa.ALU | Alu.MOV | isa.SOURCE_X, offset=32),
-        Instruction(isa.ALU64 | Alu.NEG, imm=1),
-        Instruction(isa.ALU64 | Alu.END | isa.SOURCE_X, imm=16),
-        Instruction(isa.ALU | Alu.END, imm=8),
-        Instruction(isa.LDX | 0x20, 0, 1),
-        Instruction(isa.LDX | isa.MODE_MEMSX | 0x18, 0, 1),
-        Instruction(isa.LD | 0x20, 0, 1),
-        Instruction(isa.ST | isa.MODE_ATOMIC, 10, 0, -8),
-        Instruction(isa.STX | isa.MODE_ATOMIC | 0x10, 10, 0, -8),
-        Instruction(isa.STX | isa.MODE_ATOMIC, 10, 0, -8, imm=0x20),
-        Instruction(isa.JMP | 0xE0),
-        Instruction(isa.JMP32 | 0x80),
-        Instruction(isa.JA, imm=3),
-        Instruction(isa.EXIT, imm=3),
-        Instruction(isa.CALL, src=2),
+        EbpfInstruction(0xFF),
+        EbpfInstruction(isa.CALLX),
+        EbpfInstruction(isa.ALU64 | 0xE0),
+        EbpfInstruction(isa.ALU64 | Alu.ADD, offset=1),
+        EbpfInstruction(isa.ALU64 | Alu.ADD | isa.SOURCE_X, imm=1),
+        EbpfInstruction(isa.ALU64 | Alu.ADD, src=1),
+        EbpfInstruction(isa.ALU64 | Alu.DIV, offset=2, imm=1),
+        EbpfInstruction(isa.ALU | Alu.MOV | isa.SOURCE_X, offset=32),
+        EbpfInstruction(isa.ALU64 | Alu.NEG, imm=1),
+        EbpfInstruction(isa.ALU64 | Alu.END | isa.SOURCE_X, imm=16),
+        EbpfInstruction(isa.ALU | Alu.END, imm=8),
+        EbpfInstruction(isa.LDX | 0x20, 0, 1),
+        EbpfInstruction(isa.LDX | isa.MODE_MEMSX | 0x18, 0, 1),
+        EbpfInstruction(isa.LD | 0x20, 0, 1),
+        EbpfInstruction(isa.ST | isa.MODE_ATOMIC, 10, 0, -8),
+        EbpfInstruction(isa.STX | isa.MODE_ATOMIC | 0x10, 10, 0, -8),
+        EbpfInstruction(isa.STX | isa.MODE_ATOMIC, 10, 0, -8, imm=0x20),
+        EbpfInstruction(isa.JMP | 0xE0),
+        EbpfInstruction(isa.JMP32 | 0x80),
+        EbpfInstruction(isa.JA, imm=3),
+        EbpfInstruction(isa.EXIT, imm=3),
+        EbpfInstruction(isa.CALL, src=2),
     ],
     ids=lambda one: f"{one.opcode:#04x}-{one.src}-{one.offset}-{one.imm}",
 )
@@ -91,10 +91,10 @@ def test_instructions_that_do_not_exist_are_rejected(instruction):
 @pytest.mark.parametrize(
     "instruction",
     [
-        Instruction(isa.ALU64 | Alu.MOV, 10),
-        Instruction(isa.LDX | isa.MODE_MEM | 0x18, 10, 1),
-        Instruction(isa.ALU64 | Alu.MOV, 11),
-        Instruction(isa.ALU64 | Alu.MOV | isa.SOURCE_X, 1, 12),
+        EbpfInstruction(isa.ALU64 | Alu.MOV, 10),
+        EbpfInstruction(isa.LDX | isa.MODE_MEM | 0x18, 10, 1),
+        EbpfInstruction(isa.ALU64 | Alu.MOV, 11),
+        EbpfInstruction(isa.ALU64 | Alu.MOV | isa.SOURCE_X, 1, 12),
     ],
 )
 def test_writing_r10_and_using_registers_that_do_not_exist_are_rejected(instruction):
@@ -103,7 +103,7 @@ def test_writing_r10_and_using_registers_that_do_not_exist_are_rejected(instruct
 
 def test_wide_loads_must_name_maps_that_exist_and_are_supported():
     def wide(reference, src):
-        return Instruction(isa.LD_IMM64, 1, src, reference=reference), None
+        return EbpfInstruction(isa.LD_IMM64, 1, src, reference=reference), None
 
     assert rule_of(*wide(MapReference("absent"), 1)) == "unknown-map"
     assert rule_of(*wide(DataReference("absent", 0), 2)) == "unknown-map"
@@ -112,17 +112,17 @@ def test_wide_loads_must_name_maps_that_exist_and_are_supported():
 
 
 def test_jumps_must_stay_in_the_function_and_off_second_slots():
-    assert rule_of(Instruction(isa.JMP | Jump.JEQ, offset=9)) == "bad-jump"
-    assert rule_of(Instruction(isa.JA, offset=1), Instruction(isa.LD_IMM64), None) == "bad-jump"
-    assert rule_of(Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=4)) == "bad-jump"
+    assert rule_of(EbpfInstruction(isa.JMP | Jump.JEQ, offset=9)) == "bad-jump"
+    assert rule_of(EbpfInstruction(isa.JA, offset=1), EbpfInstruction(isa.LD_IMM64), None) == "bad-jump"
+    assert rule_of(EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=4)) == "bad-jump"
 
 
 def test_code_must_not_run_off_its_end():
-    assert "falls-off-the-end" in refused(function(ZERO, Instruction(isa.JMP | Jump.JEQ, offset=-2))).why
+    assert "falls-off-the-end" in refused(function(ZERO, EbpfInstruction(isa.JMP | Jump.JEQ, offset=-2))).why
 
 
 def test_a_function_that_calls_itself_through_another_is_rejected():
-    call = Instruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
+    call = EbpfInstruction(isa.CALL, src=isa.CALL_LOCAL, imm=1)
     error = refused(
         function(call, ZERO, EXIT),
         function(replace(call, imm=2), EXIT, name="one"),
@@ -145,7 +145,7 @@ def test_unreachable_code_is_a_note_and_is_not_rejected():
 
 
 def test_mode_off_checks_nothing():
-    assert verify(program(function(Instruction(0xFF))), MAPS, mode="off").instructions == 1
+    assert verify(program(function(EbpfInstruction(0xFF))), MAPS, mode="off").instructions == 1
 
 
 def test_every_rule_has_a_meaning_and_a_fix():

@@ -9,7 +9,7 @@ from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import isa, objects, sections
 from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.program.isa import Alu, Jump
-from accel_magic.gpu.program.model import Function, MapSpec, Program
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, MapSpec
 from accel_magic.gpu.verifier import findings, judge, simt, verify
 from tests.support.errors import raises
 from tests.unit.gpu.verifier.compiled import compiled, marked, names, text
@@ -122,15 +122,15 @@ COUNTS = MapSpec("counts", MapType.GPU_ARRAY, 4, 8, 4)
 
 
 def judged(code, section="gpu/entry"):
-    program = Program("p", section, (Function("p", tuple(code), (None,) * len(code)),))
+    program = EbpfProgram("p", section, (EbpfFunction("p", tuple(code), (None,) * len(code)),))
     return verify(program, [COUNTS], mode="warn")
 
 
 def looked_up(*use, before=()):
     """Code that uses the value of key 0."""
     body = [*before, put(10, -4, 0, 4), *handle(1, "counts"), alu(Alu.MOV, 2, src=10), alu(Alu.ADD, 2, imm=-4), call(1)]
-    body.append(isa.Instruction(isa.JMP | Jump.JEQ, 0, offset=len(use)))
-    return [*body, *use, alu(Alu.MOV, 0, imm=0), isa.Instruction(isa.EXIT)]
+    body.append(isa.EbpfInstruction(isa.JMP | Jump.JEQ, 0, offset=len(use)))
+    return [*body, *use, alu(Alu.MOV, 0, imm=0), isa.EbpfInstruction(isa.EXIT)]
 
 
 def test_code_without_line_information_is_checked_too():
@@ -152,7 +152,7 @@ def test_storing_back_the_result_of_an_atomic_is_a_lost_update():
 
 
 def test_a_store_to_the_stack_or_a_shared_value_depending_on_the_path_is_a_warning():
-    use = [alu(Alu.MOV, 6, src=0), call(511), isa.Instruction(isa.JMP | Jump.JEQ, 0, offset=2, imm=3)]
+    use = [alu(Alu.MOV, 6, src=0), call(511), isa.EbpfInstruction(isa.JMP | Jump.JEQ, 0, offset=2, imm=3)]
     use += [alu(Alu.MOV, 6, src=10), alu(Alu.ADD, 6, imm=-16), store(6, 0, 0)]
 
     verdict = judged(looked_up(*use))
@@ -169,7 +169,7 @@ def test_a_store_races_unless_all_threads_store_the_same(helper, ruled):
 
 def test_memory_errors_reject_a_program_before_races_are_checked():
     with raises("gpu.verifier.uninitialised-register", ProgramError):
-        judged([alu(Alu.MOV, 0, src=3), isa.Instruction(isa.EXIT)])
+        judged([alu(Alu.MOV, 0, src=3), isa.EbpfInstruction(isa.EXIT)])
 
 
 def test_judge_reports_the_findings_of_a_rejected_program():

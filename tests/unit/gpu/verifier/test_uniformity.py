@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from accel_magic.gpu.program import isa
-from accel_magic.gpu.program.model import Function, Program
+from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram
 from accel_magic.gpu.verifier import safety, uniformity
-from accel_magic.gpu.verifier.lanes import Level, Own
+from accel_magic.gpu.verifier.lane_values import Level, Own
 from accel_magic.gpu.verifier.simt import Runners, runners
 from tests.support.ebpf import assemble
 from tests.support.thorough import choose
@@ -129,7 +129,7 @@ def test_an_analysis_that_does_not_converge_assumes_that_everything_differs(monk
 
 
 def known_of(text, **options):
-    program = Program("p", "gpu/entry", (Function("p", isa.decode(assemble(text)), (None,) * 200),))
+    program = EbpfProgram("p", "gpu/entry", (EbpfFunction("p", isa.decode(assemble(text)), (None,) * 200),))
     found = safety.analyse(program, MAPS)
     assert not [each for each in found.findings if each.severity == "error"], found.findings
     return uniformity.analyse(program, MAPS, found.graphs, found.facts, **options)
@@ -268,8 +268,8 @@ def test_a_functions_result_differs_if_lanes_return_at_different_places():
     outer = isa.decode(assemble("call 511\n mov r1, r0\n call 2\n exit"))
     inner = isa.decode(assemble("jgt r1, 3, other\n mov r0, 1\n exit\nother:\n mov r0, 2\n exit"))
     codes = ((*outer[:2], replace(outer[2], src=isa.CALL_LOCAL, imm=1), outer[3]), inner)
-    functions = tuple(Function(str(at), code, (None,) * len(code)) for at, code in enumerate(codes))
-    program = Program("p", "gpu/entry", functions)
+    functions = tuple(EbpfFunction(str(at), code, (None,) * len(code)) for at, code in enumerate(codes))
+    program = EbpfProgram("p", "gpu/entry", functions)
     found = safety.analyse(program, MAPS)
 
     known = uniformity.analyse(program, MAPS, found.graphs, found.facts)

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from accel_magic.kernel.attach import waits
-from accel_magic.kernel.attachment import Item, Layout, PointLayout
+from accel_magic.kernel.attachment import PayloadItem, PointLayout, RecordLayout
 from accel_magic.probes.plan import Filter, ProbePoint
-from accel_magic.recording.decode import decode
+from accel_magic.recording.record_decoder import decode
 
-ITEMS = tuple(Item(name, type_, 8 * at) for at, (name, type_, _) in enumerate(waits.VALUES))
-WITH_STACK = (*ITEMS, Item("kernel_stack", "u64", 8 * len(ITEMS)))
+ITEMS = tuple(PayloadItem(name, type_, 8 * at) for at, (name, type_, _) in enumerate(waits.VALUES))
+WITH_STACK = (*ITEMS, PayloadItem("kernel_stack", "u64", 8 * len(ITEMS)))
 END = 10_000
 
 
 def layout(items):
-    return Layout(2, 8, 1, (40 + 48,), (PointLayout(0, ()), PointLayout(0, items)))
+    return RecordLayout(2, 8, 1, (40 + 48,), (PointLayout(0, ()), PointLayout(0, items)))
 
 
 def point(**fields):

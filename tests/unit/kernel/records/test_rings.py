@@ -7,13 +7,15 @@ import struct
 import numpy as np
 import pytest
 
-from accel_magic.kernel.attachment import HEAD, Layout, PointLayout
-from accel_magic.kernel.records.rings import Ring
+from accel_magic.kernel.attachment import HEAD, PointLayout, RecordLayout
+from accel_magic.kernel.records.rings import RecordRing
 
 PAGE = mmap.PAGESIZE
 SIZE = 4096
 BUSY, DISCARDED = 1 << 31, 1 << 30
-LAYOUT = Layout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, ()),))
+LAYOUT = RecordLayout(
+    cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize + 16,), point_layouts=(PointLayout(0, ()),)
+)
 RECORD = LAYOUT.record(0)
 STRIDE = RECORD.itemsize
 
@@ -74,7 +76,7 @@ def test_record_sizes_match_the_kernels():
 
 
 def test_records_move_in_order_and_their_space_is_released(kernel, file):
-    ring = Ring(kernel.fd, SIZE, RECORD)
+    ring = RecordRing(kernel.fd, SIZE, RECORD)
     assert ring.drain(file) == 0
     for number in range(10):
         kernel.write(number)
@@ -89,7 +91,7 @@ def test_records_move_in_order_and_their_space_is_released(kernel, file):
 
 def test_records_that_wrap_around_the_end_are_whole(file):
     kernel = Kernel(size=SIZE)
-    ring = Ring(kernel.fd, SIZE, np.dtype([*RECORD.descr[:-1], ("payload", "V24")]))
+    ring = RecordRing(kernel.fd, SIZE, np.dtype([*RECORD.descr[:-1], ("payload", "V24")]))
     # 72-byte records do not divide the ring evenly: some wrap around its end.
     stride = ring.record.itemsize
     written = 0
@@ -119,7 +121,7 @@ def test_records_that_wrap_around_the_end_are_whole(file):
 
 
 def test_an_incomplete_record_holds_back_itself_and_later_records(kernel, file):
-    ring = Ring(kernel.fd, SIZE, RECORD)
+    ring = RecordRing(kernel.fd, SIZE, RECORD)
     kernel.write(0)
     place = kernel.write(1, BUSY)
     kernel.write(2)
@@ -135,7 +137,7 @@ def test_an_incomplete_record_holds_back_itself_and_later_records(kernel, file):
 
 def test_nothing_moves_if_the_first_record_is_incomplete(kernel, file):
     kernel.write(0, BUSY)
-    ring = Ring(kernel.fd, SIZE, RECORD)
+    ring = RecordRing(kernel.fd, SIZE, RECORD)
 
     assert ring.drain(file) == 0
     assert kernel.consumed == 0
@@ -152,6 +154,6 @@ def test_more_records_than_one_batch_all_arrive(file):
     os.pwrite(fd, records.tobytes(), 2 * PAGE)
     os.pwrite(fd, struct.pack("<Q", count * STRIDE), PAGE)
 
-    assert Ring(fd, size, RECORD).drain(file) == count
+    assert RecordRing(fd, size, RECORD).drain(file) == count
     assert times(file) == list(range(count))
     os.close(fd)

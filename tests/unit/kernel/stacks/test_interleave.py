@@ -1,6 +1,6 @@
 """Merging the kernel, native and Python stacks of one moment."""
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.stacks.interleave import interleave, is_interpreter
 
 LIBPYTHON, PROGRAM, LIBC, EXTENSION = (
@@ -12,11 +12,11 @@ LIBPYTHON, PROGRAM, LIBC, EXTENSION = (
 
 
 def native(*frames):
-    return tuple(Frame(name, Kind.NATIVE, module) for name, module in frames)
+    return tuple(Frame(name, FrameKind.NATIVE, module) for name, module in frames)
 
 
-PYTHON = (Frame("<module>", Kind.PYTHON, "cell.py", 9), Frame("work", Kind.PYTHON, "cell.py", 3))
-KERNEL = (Frame("do_syscall_64", Kind.KERNEL), Frame("ksys_read", Kind.KERNEL))
+PYTHON = (Frame("<module>", FrameKind.PYTHON, "cell.py", 9), Frame("work", FrameKind.PYTHON, "cell.py", 3))
+KERNEL = (Frame("do_syscall_64", FrameKind.KERNEL), Frame("ksys_read", FrameKind.KERNEL))
 START = native(("_start", PROGRAM), ("__libc_start_main", LIBC), ("Py_RunMain", LIBPYTHON))
 EVALUATION = native(("_PyEval_EvalFrameDefault", LIBPYTHON))
 

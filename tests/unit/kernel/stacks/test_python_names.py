@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.stacks.python_names import GONE, PythonNames
-from accel_magic.kernel.stacks.table import KERNEL, PYTHON, RawStacks
+from accel_magic.kernel.stacks.stack_table import KERNEL, PYTHON, RawStacks
 
 STR = [
     "plain.py",
@@ -51,7 +51,7 @@ def test_names_files_and_lines_agree_with_python():
         lines = [line for line, *_ in code.co_positions()]
         words = [word for at in range(len(lines)) for word in words_of(code, 2 * at)]
         assert names.frames(np.array(words, np.uint64)) == [
-            Frame(code.co_qualname, Kind.PYTHON, code.co_filename, line or 0) for line in lines
+            Frame(code.co_qualname, FrameKind.PYTHON, code.co_filename, line or 0) for line in lines
         ]
 
 
@@ -60,7 +60,7 @@ def test_names_files_and_lines_agree_with_python():
 def test_strings_of_every_kind_are_read(text, intern):
     chosen = sys.intern(text) if intern else text[:2] + text[2:]
     code = compile("x", "", "exec").replace(co_filename=chosen, co_qualname=chosen)
-    assert PythonNames().frames(in_its_first_line(code)) == [Frame(text, Kind.PYTHON, text, 1)]
+    assert PythonNames().frames(in_its_first_line(code)) == [Frame(text, FrameKind.PYTHON, text, 1)]
 
 
 def test_a_function_being_entered_is_at_its_first_line():
@@ -99,7 +99,7 @@ def test_code_executed_once_is_kept_while_names_are_collected():
     exec(code, {})
     del code
     gc.collect()
-    assert names.frames(words) == [Frame("<module>", Kind.PYTHON, "cell", 1)]
+    assert names.frames(words) == [Frame("<module>", FrameKind.PYTHON, "cell", 1)]
     del names
     gc.collect()
     assert there() is None

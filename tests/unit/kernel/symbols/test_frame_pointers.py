@@ -5,8 +5,8 @@ import subprocess
 
 import numpy as np
 
-from accel_magic.kernel.stacks import table as stacks
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks import stack_table
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.symbols.frame_pointers import frame_pointers, kept_share, why_short
 from accel_magic.kernel.symbols.resolving import notes
 
@@ -40,8 +40,10 @@ def test_the_interpreter_is_judged_by_its_machine_code():
 
 
 def native(*stacks_):
-    rows = [tuple(Frame(name, Kind.NATIVE, module) for name, module in stack) for stack in stacks_]
-    return stacks.table(np.arange(1, len(rows) + 1, dtype=np.uint64), np.full(len(rows), stacks.USER, np.uint8), rows)
+    rows = [tuple(Frame(name, FrameKind.NATIVE, module) for name, module in stack) for stack in stacks_]
+    return stack_table.table(
+        np.arange(1, len(rows) + 1, dtype=np.uint64), np.full(len(rows), stack_table.USER, np.uint8), rows
+    )
 
 
 def test_the_reason_names_the_library_where_stacks_end(compiled):

@@ -17,8 +17,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from accel_magic.kernel import scope
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.stacks.table import KERNEL, PYTHON, USER, RawStacks
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.kernel.stacks.stack_table import KERNEL, PYTHON, USER, RawStacks
 from accel_magic.kernel.symbols import Processes, kallsyms, mappings, notes, resolve, resolving, without_names
 from accel_magic.kernel.symbols import mappings as jit
 from tests.every_step import lines_per_row
@@ -85,8 +85,8 @@ def test_frames_are_reversed_and_found_by_key(code):
     table = resolve(raw((9, USER, [one + 4, two + 6]), (5, USER, [two])), None)
 
     assert table.keys.tolist() == [5, 9]
-    assert table.of(1) == (Frame("also_two", Kind.NATIVE, path), Frame("open_one", Kind.NATIVE, path))
-    assert table.of(0) == (Frame("also_two", Kind.NATIVE, path),)
+    assert table.of(1) == (Frame("also_two", FrameKind.NATIVE, path), Frame("open_one", FrameKind.NATIVE, path))
+    assert table.of(0) == (Frame("also_two", FrameKind.NATIVE, path),)
     assert len(table.frames) == 2
 
 
@@ -141,10 +141,10 @@ def test_a_truncated_native_stack_has_a_marker_as_outermost_frame(code, monkeypa
     table = resolve(stacks, None)
 
     assert table.of(0) == (
-        Frame("[callers beyond 3 frames]", Kind.NATIVE),
-        Frame("open_one", Kind.NATIVE, path),
-        Frame("also_two", Kind.NATIVE, path),
-        Frame("open_one", Kind.NATIVE, path),
+        Frame("[callers beyond 3 frames]", FrameKind.NATIVE),
+        Frame("open_one", FrameKind.NATIVE, path),
+        Frame("also_two", FrameKind.NATIVE, path),
+        Frame("open_one", FrameKind.NATIVE, path),
     )
     assert [len(table.of(row)) for row in (1, 2)] == [2, 2]
     blame, cut = notes(table)
@@ -186,7 +186,7 @@ def test_the_tracers_functions_are_removed_from_kernel_stacks(kernel):
     assert shown(table, 1) == shown(table, 2) == inner
     assert shown(table, 3) == []
     assert shown(table, 4) == ["do_syscall_64", f"{PROGRAM:#x}"]
-    assert {frame.kind for frame in table.frames} == {Kind.KERNEL}
+    assert {frame.kind for frame in table.frames} == {FrameKind.KERNEL}
 
 
 def test_a_kernel_that_hides_addresses_gives_one_frame_and_a_note(kernel):
@@ -205,7 +205,7 @@ def test_each_python_frame_is_resolved_once():
         def frames(self, words):
             self.asked.append(np.asarray(words).tolist())
             pairs = zip(words[::2], words[1::2], strict=True)
-            return [Frame(f"f{code}", Kind.PYTHON, "m.py", int(line)) for code, line in pairs]
+            return [Frame(f"f{code}", FrameKind.PYTHON, "m.py", int(line)) for code, line in pairs]
 
     names = Names()
     table = resolve(raw((1, PYTHON, [7, 1, 8, 2, 9, 3]), (2, PYTHON, [7, 5, 8, 2, 9, 3])), names)
@@ -284,7 +284,7 @@ IN_UNREADABLE = """
 import ctypes, sys
 import numpy as np
 from accel_magic.kernel.symbols import resolve
-from accel_magic.kernel.stacks.table import USER, RawStacks
+from accel_magic.kernel.stacks.stack_table import USER, RawStacks
 address = ctypes.cast(ctypes.CDLL(sys.argv[1]).open_one, ctypes.c_void_p).value
 one = np.ones(1, np.uint64)
 table = resolve(RawStacks(one, np.array([USER], np.uint8), np.array([0, 1]), one * address), None)

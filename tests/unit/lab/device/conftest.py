@@ -12,10 +12,10 @@ import struct
 
 import pytest
 
-from accel_magic.lab.device.faults import Faults
+from accel_magic.lab.device.fault_injection import Faults
 from accel_magic.lab.device.log import Log
-from accel_magic.lab.device.npu import Npu
-from accel_magic.lab.device.vfio_user import Server
+from accel_magic.lab.device.npu_device import EmulatedNpu
+from accel_magic.lab.device.vfio_user import DeviceServer
 
 # Guest memory: two windows of one file, with a gap between them.
 LOW, LOW_SIZE = 0x0000_0000, 0x10_0000
@@ -90,8 +90,8 @@ class Client:
         self.now = 1_000_000
         self.log = Stream()
         log = Log(self.log)
-        self.server = Server(
-            lambda interrupt: Npu(
+        self.server = DeviceServer(
+            lambda interrupt: EmulatedNpu(
                 interrupt, job_us=job_us, faults=Faults.parse(faults), log=log, clock=lambda: self.now
             ),
             log,

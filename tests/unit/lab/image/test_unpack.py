@@ -46,7 +46,7 @@ def test_links_are_reported_but_not_created(tmp_path, make, target):
 
     deb = make.deb(tmp_path, "p", "1", {"lib/libx.so.1.2": b"x", "lib/libx.so.1": Path("libx.so.1.2")})
     _, links = unpack.extract(deb, lambda path: target / path)
-    assert links == [unpack.Link("lib/libx.so.1", "libx.so.1.2")]
+    assert links == [unpack.PackageLink("lib/libx.so.1", "libx.so.1.2")]
     assert not (target / "lib/libx.so.1").exists()
 
 

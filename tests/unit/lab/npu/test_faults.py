@@ -11,8 +11,7 @@ import pytest
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.lab import npu
-from accel_magic.lab.npu import device as driver
-from accel_magic.lab.npu import faults
+from accel_magic.lab.npu import device, faults
 from tests.support.errors import raises
 
 
@@ -24,14 +23,14 @@ def pci(tmp_path, monkeypatch):
     config[0x34] = 0x40
     config[0x40:0x42] = bytes([0x05, 0x70])
     config[0x70:0x78] = bytes([0x09, 0x00, 16, 1]) + b"AMLF"
-    for name, vendor, device, content in (
+    for name, vendor, identity, content in (
         ("0000:00:01.0", "0x8086", "0x1234", bytes(256)),
         ("0000:00:02.0", "0x8086", "0x7d1d", bytes(config)),
     ):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "vendor").write_text(vendor + "\n")
-        (folder / "device").write_text(device + "\n")
+        (folder / "device").write_text(identity + "\n")
         (folder / "config").write_bytes(content)
     return tmp_path / "0000:00:02.0" / "config"
 
@@ -81,7 +80,7 @@ def test_a_truncated_config_space_means_missing_permission(pci):
 
 def test_errors_on_a_machine_without_an_npu_name_the_command_for_the_lab(tmp_path, monkeypatch):
     monkeypatch.setattr(faults, "_DEVICES", tmp_path)
-    monkeypatch.setattr(driver, "MODULE", tmp_path / "intel_vpu.ko")
+    monkeypatch.setattr(device, "MODULE", tmp_path / "intel_vpu.ko")
 
     for call in (npu.clear_faults, npu.requested_fault, npu.reload_driver, lambda: npu.Device(tmp_path / "accel0")):
         with pytest.raises(MachineError) as caught:
@@ -102,9 +101,9 @@ def modules(tmp_path, monkeypatch):
     answers = []
     for name in ("MODULE", "_LOADED", "NODE"):
         (tmp_path / name).touch()
-        monkeypatch.setattr(driver, name, tmp_path / name)
-    monkeypatch.setattr(driver, "_system_call", system_call)
-    monkeypatch.setattr(driver, "request_fault", lambda *fault: done.append(fault))
+        monkeypatch.setattr(device, name, tmp_path / name)
+    monkeypatch.setattr(device, "_system_call", system_call)
+    monkeypatch.setattr(device, "request_fault", lambda *fault: done.append(fault))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return done, answers
 
@@ -119,7 +118,7 @@ def test_a_fault_is_requested_between_unloading_and_loading(modules):
 
 def test_a_driver_that_is_not_loaded_is_only_loaded(modules):
     done, _ = modules
-    driver._LOADED.unlink()
+    device._LOADED.unlink()
 
     npu.reload_driver()
 
@@ -142,7 +141,7 @@ def test_an_error_of_the_kernel_is_raised_with_its_own_code(modules, answers, co
 
 
 def test_a_device_that_does_not_come_up_is_an_error_after_the_timeout(modules):
-    Path(driver.NODE).unlink()
+    Path(device.NODE).unlink()
 
     with raises("npu.device-not-up", MachineError):
         npu.load_driver(timeout=0.1)

@@ -8,11 +8,9 @@ import subprocess
 import pytest
 
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.lab import npu
-from accel_magic.lab import programs as program
-from accel_magic.lab.npu import loads as runner
-from accel_magic.lab.npu import uapi
-from accel_magic.lab.npu.options import Options, parse_fault
+from accel_magic.lab import npu, program_folder
+from accel_magic.lab.npu import loads, uapi
+from accel_magic.lab.npu.options import LoadOptions, parse_fault
 from tests.support.errors import raises
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -71,9 +69,9 @@ def test_a_loads_tables_count_every_call_of_each_function():
 
 
 def test_latency_has_the_mean_rounded_down_the_lower_median_and_the_maximum():
-    assert runner._latency([5, 1, 3, 2]) == npu.Latency(mean=2, p50=2, max=5)
-    assert runner._latency([7]) == npu.Latency(mean=7, p50=7, max=7)
-    assert runner._latency([]) is None
+    assert loads._latency([5, 1, 3, 2]) == npu.Latency(mean=2, p50=2, max=5)
+    assert loads._latency([7]) == npu.Latency(mean=7, p50=7, max=7)
+    assert loads._latency([]) is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_latency_has_the_mean_rounded_down_the_lower_median_and_the_maximum():
 )
 def test_invalid_options_are_rejected(wrong):
     with pytest.raises(ProbeError):
-        Options(**wrong)
+        LoadOptions(**wrong)
 
 
 @pytest.mark.parametrize("text", ["slow", "slow=", "slow=1.5", "slow=-1", "hang=3", "boom"])
@@ -106,8 +104,8 @@ def test_the_program_is_static_and_built_once(tmp_path):
 @needs_compiler
 def test_changed_sources_are_compiled_to_another_file(tmp_path, monkeypatch):
     sources = tmp_path / "sources"
-    shutil.copytree(program._FOLDER / "npu", sources / "npu")
-    monkeypatch.setattr(program, "_FOLDER", sources)
+    shutil.copytree(program_folder._FOLDER / "npu", sources / "npu")
+    monkeypatch.setattr(program_folder, "_FOLDER", sources)
     first = npu.compile_load(tmp_path / "built", static=False)
     with (sources / "npu/npu_uapi.h").open("a") as header:
         header.write("/* changed */\n")

@@ -15,9 +15,9 @@ import pytest
 from accel_magic import scratch
 from accel_magic.api.lab import trace_lab
 from accel_magic.errors import AccelMagicError
-from accel_magic.lab.guest.frames import HEAD, LARGEST, Kind, pack
+from accel_magic.lab.guest.guest_frames import HEAD, LARGEST, GuestFrameKind, pack
 from accel_magic.lab.vm import connection as lab_connection
-from accel_magic.lab.vm.connection import Completed, Connection, GuestGoneError
+from accel_magic.lab.vm.connection import Completed, GuestConnection, GuestGoneError
 from tests.support import thorough
 
 ANSWERS = thorough.choose(400, 40_000)
@@ -28,11 +28,11 @@ TEXTS = [b"", b"{", b"[" * 100_000, b"\xff\xfe", b'{"status": 1' + b"0" * 5000 +
 def frames(number):
     """The answers of an ordinary guest to one command."""
     return [
-        [Kind.READY, 0, {"release": "7.2", "uptime_s": 1.25}],
-        [Kind.OUTPUT, number, b"out"],
-        [Kind.ERROR, number, b"err"],
-        [Kind.EXIT, number, {"status": 3}],
-        [Kind.REFUSED, number, {"why": "no"}],
+        [GuestFrameKind.READY, 0, {"release": "7.2", "uptime_s": 1.25}],
+        [GuestFrameKind.OUTPUT, number, b"out"],
+        [GuestFrameKind.ERROR, number, b"err"],
+        [GuestFrameKind.EXIT, number, {"status": 3}],
+        [GuestFrameKind.REFUSED, number, {"why": "no"}],
     ]
 
 
@@ -66,7 +66,7 @@ def test_changed_answers_of_a_guest_are_answers_or_end_the_connection(monkeypatc
     rng = random.Random(29)
     for _ in range(ANSWERS):
         host, guest = socket.socketpair()
-        connection = Connection(host)
+        connection = GuestConnection(host)
         process = connection.start(["x"], cwd="/", env={}, terminal=None, on_output=lambda *_: None)
         with guest:
             guest.sendall(changed(rng, 1))
@@ -88,14 +88,14 @@ def test_changed_answers_of_a_guest_are_answers_or_end_the_connection(monkeypatc
 
 def test_the_connection_keeps_no_more_than_one_frame():
     host, guest = socket.socketpair()
-    connection = Connection(host)
+    connection = GuestConnection(host)
     taken = []
     connection.start(["x"], cwd="/", env={}, terminal=None, on_output=lambda _, data: taken.append(len(data)))
     with guest:
         for _ in range(20):
-            guest.sendall(pack(Kind.OUTPUT, 1, bytes(1 << 20)))
-            guest.sendall(pack(Kind.OUTPUT, 7, bytes(1 << 20)))  # of no command
-        guest.sendall(HEAD.pack(Kind.OUTPUT, 1, LARGEST + 1))
+            guest.sendall(pack(GuestFrameKind.OUTPUT, 1, bytes(1 << 20)))
+            guest.sendall(pack(GuestFrameKind.OUTPUT, 7, bytes(1 << 20)))  # of no command
+        guest.sendall(HEAD.pack(GuestFrameKind.OUTPUT, 1, LARGEST + 1))
         assert connection.gone.wait(60)
     assert taken == [1 << 20] * 20
     assert lab_connection._PIECE <= LARGEST

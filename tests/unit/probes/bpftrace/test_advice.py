@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.magics.ktrace import parse as parse_line
+from accel_magic.magics.ktrace_magic import parse as parse_line
 from accel_magic.probes import bpftrace, captures, grammar
 from accel_magic.probes.bpftrace.advice import advise
 from accel_magic.probes.filters import compile_filter
-from accel_magic.probes.plan import Field, ProbePoint
+from accel_magic.probes.plan import ProbePoint, TracepointField
 from tests.support.errors import raises
 
 EXPECTED = {
@@ -147,7 +147,7 @@ def test_the_line_is_valid(line):
 
     specs = grammar.parse_all(chosen.probes)
     captures.parse(chosen.given.get("args", ""))
-    fields = (Field("fd", "u64", 16, 8), Field("ret", "s64", 16, 8))
+    fields = (TracepointField("fd", "u64", 16, 8), TracepointField("ret", "s64", 16, 8))
     for spec in specs:
         point = ProbePoint(0, spec.text, spec.kind, spec.target, spec.name, spec.latency, fields=fields)
         compile_filter(chosen.given.get("filter", ""), point)

@@ -7,12 +7,12 @@ import struct
 import pytest
 
 from accel_magic.codec import Descriptor
-from accel_magic.kernel.attachment import HEAD, Layout, PointLayout
-from accel_magic.recording.reader.messages import Kernel, Ring
-from accel_magic.recording.reader.sources import KernelSource, quiet_s
+from accel_magic.kernel.attachment import HEAD, PointLayout, RecordLayout
+from accel_magic.recording.reader.reader_messages import KernelMapsToRead, Ring
+from accel_magic.recording.reader.sources import KernelMapSource, quiet_s
 
 PAGE = mmap.PAGESIZE
-LAYOUT = Layout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize,), point_layouts=(PointLayout(0, ()),))
+LAYOUT = RecordLayout(cpus=1, points=1, latencies=0, record_sizes=(HEAD.itemsize,), point_layouts=(PointLayout(0, ()),))
 SIZE = 4 << 20
 RECORD = HEAD.itemsize + 8  # with the ring buffer's own header
 
@@ -51,7 +51,7 @@ def test_a_ring_that_is_filling_is_drained_again_soon(monkeypatch, kernel):
 
     def pause(waiting, *, native_stacks=True):
         os.pwrite(ring.fd, struct.pack("<Q", waiting), PAGE)  # the producer's position
-        given = Kernel(
+        given = KernelMapsToRead(
             layout=LAYOUT,
             control=control,
             counters=counters,
@@ -62,7 +62,7 @@ def test_a_ring_that_is_filling_is_drained_again_soon(monkeypatch, kernel):
             native_stacks=native_stacks,
             most_bytes=1 << 40,
         )
-        return KernelSource(given).pause_s()
+        return KernelMapSource(given).pause_s()
 
     assert pause(0) == pytest.approx(SIZE // RECORD * 500e-9 / 2)
     assert pause(SIZE // 64) == pause(0) > 0.02

@@ -8,7 +8,7 @@ import pytest
 from accel_magic import channel, codec
 from accel_magic.codec import Descriptor
 from accel_magic.recording.reader import stream
-from accel_magic.recording.reader.messages import Records, Stopped, Streamed, Written
+from accel_magic.recording.reader.reader_messages import Records, Stopped, Streamed, Written
 from accel_magic.recording.reader.stream import Stream
 
 SECOND = 1_000_000_000

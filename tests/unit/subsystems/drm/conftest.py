@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from accel_magic.probes.plan import ProbePoint
-from accel_magic.recording.recording import Column
-from accel_magic.results.trace import TraceResult
+from accel_magic.recording.recording import EventColumn
+from accel_magic.results.trace_result import TraceResult
 
 NEW = ("drm_sched_job_queue", "drm_sched_job_run", "drm_sched_job_done", "drm_sched_job_unschedulable")
 OLD = ("drm_sched_job", "drm_run_job", "drm_sched_process_job", "drm_sched_job_wait_dep")
@@ -110,9 +110,9 @@ class Story:
         lost = [sum(row["function"] == name for row in self.events) if name in without else 0 for name in ids]
         rows = sorted((row for row in self.events if row["function"] not in without), key=lambda row: row["time_ns"])
         columns = {
-            "pid": Column(np.array([row["pid"] for row in rows], np.int32)),
-            "tid": Column(np.array([row["tid"] for row in rows], np.int32)),
-            "cpu": Column(np.array([row["cpu"] for row in rows], np.int16)),
+            "pid": EventColumn(np.array([row["pid"] for row in rows], np.int32)),
+            "tid": EventColumn(np.array([row["tid"] for row in rows], np.int32)),
+            "cpu": EventColumn(np.array([row["cpu"] for row in rows], np.int16)),
         }
         for name in {name for row in rows for name in row} & {*KINDS, *TEXTS}:
             values = [row.get(name) for row in rows]
@@ -120,9 +120,9 @@ class Story:
             if name in TEXTS:
                 texts = sorted({value for value in values if value is not None})
                 codes = [-1 if value is None else texts.index(value) for value in values]
-                columns[name] = Column(np.array(codes, np.int32), categories=tuple(texts))
+                columns[name] = EventColumn(np.array(codes, np.int32), categories=tuple(texts))
             else:
-                columns[name] = Column(np.array([value or 0 for value in values], KINDS[name]), valid)
+                columns[name] = EventColumn(np.array([value or 0 for value in values], KINDS[name]), valid)
         events = [(row["time_ns"], ids[row["function"]], row["duration_ns"]) for row in rows]
         recording = self.make_recording(points, events, lost=lost, columns=columns, duration_ns=duration_ns, **keywords)
         return TraceResult(recording)

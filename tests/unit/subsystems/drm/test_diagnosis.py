@@ -181,7 +181,7 @@ def test_without_a_library_call_the_ioctl_is_named(story):
 
 
 def test_rules_whose_events_were_not_traced_are_listed(make_recording):
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
 
     diagnosis = TraceResult(make_recording(["tracepoint:gpu_scheduler:drm_sched_job_queue"], [(10, 0)])).diagnose()
 
@@ -199,7 +199,7 @@ def test_the_result_of_a_cell_sums_up_jobs_and_findings(story):
 
 
 def test_a_trace_of_fences_alone_is_diagnosed_as_one(make_recording, make_point):
-    from accel_magic.results.trace import TraceResult
+    from accel_magic.results.trace_result import TraceResult
 
     point = make_point(0, "tracepoint:dma_fence:dma_fence_wait_start", probe="drm:fences")
     diagnosis = TraceResult(make_recording([point])).diagnose()

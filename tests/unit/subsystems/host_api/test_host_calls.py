@@ -18,10 +18,9 @@ from accel_magic.analysis.gpu.frames import ToolFrames
 from accel_magic.errors import MachineError, ProbeError, ResultError
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.host.own_calls import Stretches
-from accel_magic.recording import container
-from accel_magic.recording import gpu_store as store
-from accel_magic.recording.gpu import API, LAUNCHES
-from accel_magic.results.gpu import GpuResult
+from accel_magic.recording import container, gpu_store
+from accel_magic.recording.gpu_data import API, LAUNCHES
+from accel_magic.results.gpu_result import GpuResult
 from accel_magic.subsystems.host_api import host_trace
 from accel_magic.subsystems.host_api.calls import NAMES, asked_for, matched, name_of, outermost
 from accel_magic.subsystems.host_api.host_trace import HostTrace
@@ -271,18 +270,18 @@ def with_calls(result, api, **fields):
 
 def test_calls_are_saved_and_loaded_and_older_files_have_none(result, tmp_path):
     api = calls({}, COPY, SYNC)
-    store.save(with_calls(result, api, api_lost=3).recording, tmp_path / "new.parquet")
+    gpu_store.save(with_calls(result, api, api_lost=3).recording, tmp_path / "new.parquet")
 
-    again = store.load(tmp_path / "new.parquet")
+    again = gpu_store.load(tmp_path / "new.parquet")
 
     pd.testing.assert_frame_equal(again.api, api)
     assert (again.api_lost, again.api_off) == (3, "")
 
-    store.save(result.recording, tmp_path / "old.parquet")
+    gpu_store.save(result.recording, tmp_path / "old.parquet")
     table = pq.read_table(tmp_path / "old.parquet")
-    description = json.loads(table.schema.metadata[store.KIND.key])
+    description = json.loads(table.schema.metadata[gpu_store.KIND.key])
     del description["api"]
-    container.write(table, tmp_path / "old.parquet", store.KIND, json.dumps(description).encode())
+    container.write(table, tmp_path / "old.parquet", gpu_store.KIND, json.dumps(description).encode())
     older = accel_magic.open(tmp_path / "old.parquet")
     assert len(older.api) == 0
     assert "older" in older.api_off
@@ -488,7 +487,7 @@ def test_an_empty_trace_has_no_timeline(result):
 
 
 def test_the_option_of_the_magic_is_checked():
-    from accel_magic.magics.gputrace import parse
+    from accel_magic.magics.gputrace_magic import parse
 
     assert parse("kernelcount --host-api off").given == {"host_api": "off"}
     assert parse("kernelcount").given == {}

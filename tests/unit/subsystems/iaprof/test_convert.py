@@ -7,8 +7,8 @@ import pytest
 import accel_magic
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, ThreadState
 from accel_magic.subsystems.iaprof.convert import from_profile
 from accel_magic.subsystems.iaprof.parse import read
 from accel_magic.subsystems.iaprof.profile import REASONS, between
@@ -27,19 +27,22 @@ def stacked(builder, *frames):
 def mixed():
     """Two launches of a kernel 1 s apart under a Python line, CPU time, and a stall with all kinds of frames."""
     builder = ProfileBuilder()
-    line = Frame("forward", Kind.PYTHON, "model.py", 12)
-    launch = stacked(builder, Frame("MainThread (7)", Kind.THREAD), line, Frame("matmul\tbig", Kind.GPU_KERNEL))
-    builder.add(launch, 700, time_ns=5, tid=7, state=State.ACCELERATOR)
-    builder.add(launch, 40, time_ns=SECOND, tid=7, state=State.ACCELERATOR)
+    line = Frame("forward", FrameKind.PYTHON, "model.py", 12)
+    launch = stacked(
+        builder, Frame("MainThread (7)", FrameKind.THREAD), line, Frame("matmul\tbig", FrameKind.GPU_KERNEL)
+    )
+    builder.add(launch, 700, time_ns=5, tid=7, state=ThreadState.ACCELERATOR)
+    builder.add(launch, 40, time_ns=SECOND, tid=7, state=ThreadState.ACCELERATOR)
     builder.add(stacked(builder, line), 99, time_ns=0, tid=7)
     stall = stacked(
         builder,
-        Frame("python3", Kind.PROCESS), Frame("42", Kind.PROCESS), Frame("main", Kind.NATIVE),
-        Frame("-", Kind.SEPARATOR),
-        Frame("a.cpp", Kind.GPU_SOURCE), Frame("gemm", Kind.GPU_KERNEL), Frame("dpas", Kind.GPU_INSTRUCTION),
-        Frame("sbid", Kind.STALL), Frame("0x40", Kind.GPU_INSTRUCTION),
+        Frame("python3", FrameKind.PROCESS), Frame("42", FrameKind.PROCESS), Frame("main", FrameKind.NATIVE),
+        Frame("-", FrameKind.SEPARATOR),
+        Frame("a.cpp", FrameKind.GPU_SOURCE), Frame("gemm", FrameKind.GPU_KERNEL),
+        Frame("dpas", FrameKind.GPU_INSTRUCTION), Frame("sbid", FrameKind.STALL),
+        Frame("0x40", FrameKind.GPU_INSTRUCTION),
     )  # fmt: skip
-    builder.add(stall, 3, time_ns=NO_TIME, state=State.ACCELERATOR)
+    builder.add(stall, 3, time_ns=NO_TIME, state=ThreadState.ACCELERATOR)
     return builder.build(unit="ns", duration_ns=2 * SECOND)
 
 
@@ -61,8 +64,8 @@ def test_accelerator_samples_of_any_profile_can_be_written_in_iaprofs_format(mix
 
 def test_a_number_too_large_for_a_process_id_is_a_name(tmp_path):
     builder = ProfileBuilder()
-    root = [Frame(str(2**32), Kind.PROCESS), Frame(str(2**32 - 1), Kind.PROCESS)]
-    builder.add(stacked(builder, *root, Frame("k", Kind.GPU_KERNEL)), 5, state=State.ACCELERATOR)
+    root = [Frame(str(2**32), FrameKind.PROCESS), Frame(str(2**32 - 1), FrameKind.PROCESS)]
+    builder.add(stacked(builder, *root, Frame("k", FrameKind.GPU_KERNEL)), 5, state=ThreadState.ACCELERATOR)
 
     made = from_profile(builder.build())
 
@@ -87,7 +90,7 @@ def test_a_converted_iaprof_profile_has_the_same_folded_stacks(iaprof_sample, fo
 
 def test_a_profile_without_accelerator_samples_cannot_be_converted():
     builder = ProfileBuilder()
-    builder.add(stacked(builder, Frame("main", Kind.NATIVE)), 5)
+    builder.add(stacked(builder, Frame("main", FrameKind.NATIVE)), 5)
 
     with raises("save.no-accelerator", RecordingError):
         from_profile(builder.build())

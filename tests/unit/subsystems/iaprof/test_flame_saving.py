@@ -9,16 +9,23 @@ import pytest
 import accel_magic
 from accel_magic.banners import Replayed
 from accel_magic.errors import RecordingError
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.recording import bounds
-from accel_magic.recording.profile import Lost, ProfileBuilder, State
-from accel_magic.results.flame import FlameResult, SampledResult
-from accel_magic.subsystems.iaprof.profile import IaprofProfile, Intervals, Kernel, Metrics, Runs, Stalls
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.recording import memory_bounds
+from accel_magic.recording.profile import Lost, ProfileBuilder, ThreadState
+from accel_magic.results.flame_result import FlameResult, SampledResult
+from accel_magic.subsystems.iaprof.profile import (
+    IaprofProfile,
+    Intervals,
+    LaunchedKernel,
+    MetricLines,
+    Runs,
+    StallLines,
+)
 from accel_magic.subsystems.iaprof.result import IaprofResult
 from accel_magic.subsystems.iaprof.store import to_dict
 from tests.support.errors import raises
 
-MAIN = (Frame("<module>", Kind.PYTHON, "cell [3]", 2),)
+MAIN = (Frame("<module>", FrameKind.PYTHON, "cell [3]", 2),)
 MS = 1_000_000
 
 
@@ -28,13 +35,13 @@ def recorded(active=7, stalled=(3, 2)):
     counts[0, 0], counts[1:, 5] = active, stalled
     return IaprofProfile(
         intervals=Intervals(np.array([4, 5], np.int64), np.array([1_010 * MS, 1_020 * MS], np.int64)),
-        kernels=(Kernel(0x100, "python3", 42, "main;zeLaunch", "gemm.cpp", "gemm"),),
+        kernels=(LaunchedKernel(0x100, "python3", 42, "main;zeLaunch", "gemm.cpp", "gemm"),),
         instructions=("dpas", "send"),
         runs=Runs(np.array([0, 1], np.int32), np.array([0, 0], np.int32)),
-        stalls=Stalls(
+        stalls=StallLines(
             np.array([0, 0, 1], np.int32), np.array([0, 16, 16], np.uint64), np.array([0, 1, 1], np.int32), counts
         ),
-        metrics=Metrics(np.array([0, 1], np.int32), np.array([1, 1], np.uint8), np.array([90, 80], np.int64)),
+        metrics=MetricLines(np.array([0, 1], np.int32), np.array([1, 1], np.uint8), np.array([90, 80], np.int64)),
         dropped={"cut off": 1},
         notes=("a note about iaprof",),
         lost=(Lost(5, "EU stall records at unknown addresses"),),
@@ -67,7 +74,7 @@ def sampled(iaprof):
     builder = ProfileBuilder()
     node = builder.node(builder.frame(*MAIN[0]))
     builder.add(node, 6 * MS, time_ns=0, tid=9)
-    builder.add(node, 4 * MS, time_ns=6 * MS, tid=9, state=State.OFF_CPU)
+    builder.add(node, 4 * MS, time_ns=6 * MS, tid=9, state=ThreadState.OFF_CPU)
     profile = builder.build(unit="ns", origin="%%flame, thread sampler at 99 Hz", duration_ns=10 * MS, notes=["why"])
     return SampledResult(profile, companions=stored(iaprof))
 
@@ -140,7 +147,7 @@ def test_a_file_with_a_damaged_iaprof_profile_is_damaged(maker, tmp_path, monkey
 
 def test_a_damaged_iaprof_profile_cannot_fill_the_memory(maker, tmp_path, monkeypatch):
     path = flame(maker, recorded()).to_parquet(tmp_path / "f.parquet")
-    monkeypatch.setattr(bounds, "_DEFAULT_MIB", 0)
+    monkeypatch.setattr(memory_bounds, "_DEFAULT_MIB", 0)
 
     with raises("recording.too-large", RecordingError):
         accel_magic.open(path)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import RecordingError
 from accel_magic.formats import folded
-from accel_magic.kernel.stacks.frames import Kind
-from accel_magic.recording.profile import State
+from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.recording.profile import ThreadState
 from accel_magic.subsystems.iaprof import parse
 from accel_magic.subsystems.iaprof.parse import read
-from accel_magic.subsystems.iaprof.profile import REASONS, Kernel
+from accel_magic.subsystems.iaprof.profile import REASONS, LaunchedKernel
 from accel_magic.subsystems.iaprof.write import write
 from tests.support.errors import raises
 
@@ -48,13 +48,15 @@ def test_frames_of_a_stack_have_their_kinds_and_samples_their_intervals(iaprof_s
     deepest = profile.path(int(profile.samples.stack[0]))
 
     assert [frame.kind for frame in deepest] == [
-        Kind.PROCESS, Kind.PROCESS, Kind.NATIVE, Kind.NATIVE, Kind.PYTHON, Kind.NATIVE, Kind.NATIVE, Kind.SEPARATOR,
-        Kind.GPU_SOURCE, Kind.GPU_KERNEL, Kind.GPU_INSTRUCTION, Kind.STALL, Kind.GPU_INSTRUCTION,
+        FrameKind.PROCESS, FrameKind.PROCESS, FrameKind.NATIVE, FrameKind.NATIVE, FrameKind.PYTHON,
+        FrameKind.NATIVE, FrameKind.NATIVE, FrameKind.SEPARATOR,
+        FrameKind.GPU_SOURCE, FrameKind.GPU_KERNEL, FrameKind.GPU_INSTRUCTION, FrameKind.STALL,
+        FrameKind.GPU_INSTRUCTION,
     ]  # fmt: skip
     # The first interval gets the length of the shortest other, 10.027 ms; the third begins at the end of the second.
     assert sorted(set(profile.samples.time_ns.tolist())) == [0, 20_054_000]
     assert profile.duration_ns == 30_081_000
-    assert set(profile.samples.state.tolist()) == {State.ACCELERATOR}
+    assert set(profile.samples.state.tolist()) == {ThreadState.ACCELERATOR}
     assert profile.unit == "samples"
 
 
@@ -63,7 +65,7 @@ def test_function_names_written_by_cpython_for_native_profilers_include_the_file
     profile = of_lines(*kernel, "interval\t0\t5.0", "kernel\t0x1\t0\t7\t1\t0\t0", "eustall\t0x0\t0" + "\t1" * 10)
     made = profile.profile()
 
-    python = [frame for frame in made.path(int(made.samples.stack[0])) if frame.kind == Kind.PYTHON]
+    python = [frame for frame in made.path(int(made.samples.stack[0])) if frame.kind == FrameKind.PYTHON]
     assert [(frame.name, frame.module) for frame in python] == [
         ("fit.<locals>.step", "/home/me/train.py"),
         ("<module>", "<string>"),
@@ -249,7 +251,7 @@ def test_texts_that_are_not_utf8_are_escaped_with_a_note():
         + b"\n"
     )
 
-    assert profile.kernels == (Kernel(1, "pröc\\xc3", 7),)
+    assert profile.kernels == (LaunchedKernel(1, "pröc\\xc3", 7),)
     assert profile.notes == ("1 text has bytes that are not UTF-8, shown as \\xNN",)
     assert profile.total == 10
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import accel_magic
 from accel_magic.errors import RecordingError
-from accel_magic.recording import container, packing
-from accel_magic.recording import profile_store as store
+from accel_magic.recording import container, packing, profile_store
 from accel_magic.recording.profile import Lost
 from accel_magic.subsystems.iaprof import store as stored
 from accel_magic.subsystems.iaprof.parse import read
-from accel_magic.subsystems.iaprof.profile import Kernel
+from accel_magic.subsystems.iaprof.profile import LaunchedKernel
 from accel_magic.subsystems.iaprof.result import IaprofResult
 from tests.support.errors import raises
 
@@ -159,9 +158,9 @@ def test_an_inconsistent_description_is_rejected(result, change):
 def test_an_inconsistent_file_is_damaged(result, tmp_path, change):
     path = result.to_parquet(tmp_path / "a.parquet")
     table = pq.read_table(path)
-    description = json.loads(table.schema.metadata[store.KIND.key])
+    description = json.loads(table.schema.metadata[profile_store.KIND.key])
     change(description["iaprof"])
-    container.write(table, path, store.KIND, json.dumps(description).encode())
+    container.write(table, path, profile_store.KIND, json.dumps(description).encode())
 
     with raises("recording.damaged", RecordingError):
         accel_magic.open(path)
@@ -170,16 +169,16 @@ def test_an_inconsistent_file_is_damaged(result, tmp_path, change):
 def test_a_saved_profile_by_iaprof_without_its_data_is_damaged(result, tmp_path):
     path = result.to_parquet(tmp_path / "a.parquet")
     table = pq.read_table(path)
-    description = json.loads(table.schema.metadata[store.KIND.key])
+    description = json.loads(table.schema.metadata[profile_store.KIND.key])
     for wrong in (None, [1], {}):
-        container.write(table, path, store.KIND, json.dumps(description | {"iaprof": wrong}).encode())
+        container.write(table, path, profile_store.KIND, json.dumps(description | {"iaprof": wrong}).encode())
 
         with raises("recording.damaged", RecordingError):
             accel_magic.open(path)
 
 
 def test_a_kernel_keeps_its_largest_numbers(tmp_path):
-    largest = Kernel(2**64 - 1, "c", 2**32 - 1, "s", "f", "k")
+    largest = LaunchedKernel(2**64 - 1, "c", 2**32 - 1, "s", "f", "k")
     text = "interval\t0\t5.0\nstring\t1\tc\nstring\t2\ts\nstring\t3\tf\nstring\t4\tk\n"
     text += f"kernel\t{largest.address:#x}\t1\t{largest.pid}\t2\t3\t4\neustall\t0x{2**64 - 1:x}\t0\t{2**63 - 1}" + (
         "\t0" * 9 + "\n"

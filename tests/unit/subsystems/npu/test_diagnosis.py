@@ -11,7 +11,7 @@ import pytest
 from accel_magic.analysis.driver_trace import DriverTrace
 from accel_magic.analysis.findings import diagnose
 from accel_magic.findings import SEVERITIES
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.npu.buffers import buffers
 from accel_magic.subsystems.npu.checks.jobs import longest_gap
 from accel_magic.subsystems.npu.jobs import jobs

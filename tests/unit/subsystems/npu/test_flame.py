@@ -8,17 +8,17 @@ import pytest
 
 from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.analysis.flame.merge import merged
-from accel_magic.kernel.stacks.frames import Frame, Kind
-from accel_magic.kernel.stacks.table import PYTHON, table
-from accel_magic.recording import store
-from accel_magic.recording.profile import State
-from accel_magic.recording.recording import Column, Events
-from accel_magic.results.trace import TraceResult
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.kernel.stacks.stack_table import PYTHON, table
+from accel_magic.recording import recording_store
+from accel_magic.recording.profile import ThreadState
+from accel_magic.recording.recording import EventColumn, Events
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.npu.flame import add_jobs, busy
 from tests.support.paths import ROOT
 
 RECORDING = ROOT / "notebooks/recordings/npu_faults_7.2-parallel.parquet"
-LINES = [(Frame("infer", Kind.PYTHON, "cell [5]", line),) for line in (10, 20)]
+LINES = [(Frame("infer", FrameKind.PYTHON, "cell [5]", line),) for line in (10, 20)]
 
 
 def test_an_engine_of_the_npu_is_busy_with_one_job_at_a_time():
@@ -45,7 +45,7 @@ def profile_of(recording):
 @pytest.fixture(scope="module")
 def recorded():
     """A recording of the NPU lab, and its jobs."""
-    recording = store.load(RECORDING)
+    recording = recording_store.load(RECORDING)
     return recording, TraceResult(recording).npu.jobs
 
 
@@ -62,7 +62,7 @@ def test_jobs_of_a_recording_add_up_to_the_time_that_the_npu_was_busy(recorded, 
     profile = profile_of(recording)
 
     assert stacks_of(profile) == {"gpu_kernel:NPU job, engine 0": total}
-    assert set(profile.samples.state.tolist()) == {State.ACCELERATOR}
+    assert set(profile.samples.state.tolist()) == {ThreadState.ACCELERATOR}
 
 
 def test_each_job_is_under_the_line_that_submitted_it(recorded, stacks_of):
@@ -72,7 +72,7 @@ def test_each_job_is_under_the_line_that_submitted_it(recorded, stacks_of):
     for number, job in enumerate(jobs.itertuples()):
         entered = (columns["time_ns"].values == job.submitted_ns) & (columns["tid"].values == job.tid)
         keys[entered] = 2 * (number % 2) + 1
-    events = Events({**columns, "python_stack": Column(keys)})
+    events = Events({**columns, "python_stack": EventColumn(keys)})
     stacks = table(np.array([1, 3], "u8"), np.array([PYTHON, PYTHON], "u1"), LINES)
     profile = profile_of(replace(recording, stacks=stacks, load_events=lambda: events))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accel_magic.subsystems.npu.api import api_summary, unexpected
 from accel_magic.subsystems.npu.jobs import jobs
 from accel_magic.subsystems.npu.layers import COLUMNS, layers
+from accel_magic.subsystems.npu.level_zero_calls import api_summary, unexpected
 from tests.every_step import lines_run
 
 IRQ = 900

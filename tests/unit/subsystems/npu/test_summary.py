@@ -8,7 +8,7 @@ import pytest
 
 from accel_magic.analysis.findings import Findings
 from accel_magic.findings import Finding
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.npu import summary as npu_brief
 from accel_magic.subsystems.npu.summary import brief, families_table, html, phases_table, sentences, summary
 

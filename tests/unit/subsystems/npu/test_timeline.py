@@ -12,7 +12,7 @@ from bokeh.models import BoxSelectTool, ColumnDataSource, CustomJS, HoverTool, R
 
 from accel_magic.analysis.nesting import lanes
 from accel_magic.errors import ResultError
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.npu import timeline_rows
 from accel_magic.subsystems.npu.families import LAYERS
 from accel_magic.subsystems.npu.layers import COLUMNS

@@ -11,8 +11,8 @@ from accel_magic.cluster.clock import same_machine
 from accel_magic.cluster.node import Node
 from accel_magic.errors import ProbeError, ResultError
 from accel_magic.recording import dataset
-from accel_magic.recording.recording import Column
-from accel_magic.results.cluster import ClusterResult, NodeTrace
+from accel_magic.recording.recording import EventColumn
+from accel_magic.results.cluster_result import ClusterResult, NodeTrace
 from accel_magic.subsystems.steps import marks, torch
 from tests.support.errors import raises
 
@@ -64,18 +64,18 @@ def node(make_recording, make_point, rank, late_ms, *, lost=0, others=0):
         event(start - 5, 4, work=0x5000)
     length = len(rows)
     number_of = {"step": (steps, np.int64), "sequence": (sequence, np.uint64), "work": (works, np.uint64)}
-    columns = {"tid": Column(np.full(length, 100, np.int32))}
+    columns = {"tid": EventColumn(np.full(length, 100, np.int32))}
     for name, (values, kind) in number_of.items():
         there = np.array([value is not None for value in values])
-        columns[name] = Column(np.array([value or 0 for value in values], kind), there)
+        columns[name] = EventColumn(np.array([value or 0 for value in values], kind), there)
     is_group = np.isin([row[1] for row in rows], (2, 5))
-    columns["group"] = Column(np.full(length, 0x9000, np.uint64), is_group)
-    columns["operation"] = Column(np.ones(length, np.uint8), np.array([row[1] == 1 for row in rows]))
-    columns["group_name"] = Column(np.array([0 if text else -1 for text in texts], np.int8), categories=("0",))
+    columns["group"] = EventColumn(np.full(length, 0x9000, np.uint64), is_group)
+    columns["operation"] = EventColumn(np.ones(length, np.uint8), np.array([row[1] == 1 for row in rows]))
+    columns["group_name"] = EventColumn(np.array([0 if text else -1 for text in texts], np.int8), categories=("0",))
     waits = np.array([row[1] == 7 for row in rows])
     sleeping = 230  # clock_nanosleep
     for name, value, kind in (("state", 1, "i8"), ("syscall", sleeping, "i2"), ("arg0", 0, "u8"), ("arg1", 0, "u8")):
-        columns[name] = Column(np.full(length, value).astype(kind), waits)
+        columns[name] = EventColumn(np.full(length, value).astype(kind), waits)
     recording = make_recording(
         given, rows, columns=columns, duration_ns=start + MS, lost=[lost] + [0] * (len(given) - 1)
     )

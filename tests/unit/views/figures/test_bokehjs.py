@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from accel_magic.results.trace import TraceResult
+from accel_magic.results.trace_result import TraceResult
 from accel_magic.views.figures import bokehjs
 from accel_magic.views.figures.bokehjs import PLACEHOLDER, figure_html, scripts
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from accel_magic.kernel.stacks.frames import Frame, Kind
+from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.views.flame.colors import CATEGORIES, INK, MODULE_COLORS, NO_MODULE, OTHER, category, module_of
 
 # Linear RGB as seen by a viewer; color blindness after Machado, Oliveira and Fernandes 2009, severity 1.
@@ -47,19 +47,19 @@ def test_text_is_readable_on_every_color(color):
 @pytest.mark.parametrize(
     ("frame", "name"),
     [
-        (Frame("f", Kind.PYTHON, "a.py", 1), "Python"),
-        (Frame("gemm", Kind.NATIVE), "native"),
-        (Frame("ns::gemm()", Kind.NATIVE), "C++"),
-        (Frame("ns::gemm()", Kind.OTHER), "C++"),
+        (Frame("f", FrameKind.PYTHON, "a.py", 1), "Python"),
+        (Frame("gemm", FrameKind.NATIVE), "native"),
+        (Frame("ns::gemm()", FrameKind.NATIVE), "C++"),
+        (Frame("ns::gemm()", FrameKind.OTHER), "C++"),
         (Frame("anything"), "other"),
-        (Frame("a::b", Kind.PYTHON), "Python"),
-        (Frame("vfs_read", Kind.KERNEL), "kernel"),
-        (Frame("dpas", Kind.GPU_INSTRUCTION), "accelerator instruction"),
-        (Frame("gemm.cpp", Kind.GPU_SOURCE), "accelerator source"),
-        (Frame("sbid", Kind.STALL), "stall reason"),
-        (Frame("lock", Kind.WAIT), "wait"),
-        (Frame("ivpu_ioctl", Kind.DRIVER), "traced call or task"),
-        (Frame("Convolution_3", Kind.TASK), "traced call or task"),
+        (Frame("a::b", FrameKind.PYTHON), "Python"),
+        (Frame("vfs_read", FrameKind.KERNEL), "kernel"),
+        (Frame("dpas", FrameKind.GPU_INSTRUCTION), "accelerator instruction"),
+        (Frame("gemm.cpp", FrameKind.GPU_SOURCE), "accelerator source"),
+        (Frame("sbid", FrameKind.STALL), "stall reason"),
+        (Frame("lock", FrameKind.WAIT), "wait"),
+        (Frame("ivpu_ioctl", FrameKind.DRIVER), "traced call or task"),
+        (Frame("Convolution_3", FrameKind.TASK), "traced call or task"),
     ],
 )
 def test_a_frame_is_colored_by_its_kind(frame, name):
@@ -67,22 +67,22 @@ def test_a_frame_is_colored_by_its_kind(frame, name):
 
 
 def test_every_kind_has_a_color():
-    assert all(0 <= category(Frame("f", kind)) < len(CATEGORIES) for kind in Kind)
+    assert all(0 <= category(Frame("f", kind)) < len(CATEGORIES) for kind in FrameKind)
 
 
 @pytest.mark.parametrize(
     ("module", "kind", "group"),
     [
-        ("/usr/lib/python3.13/site-packages/torch/nn/modules/linear.py", Kind.PYTHON, "torch"),
-        ("/usr/lib/python3/dist-packages/six.py", Kind.PYTHON, "six"),
-        ("/usr/lib/python3.13/json/decoder.py", Kind.PYTHON, "json"),
-        ("/usr/lib/python3.13/threading.py", Kind.PYTHON, "threading"),
-        ("/home/me/model.py", Kind.PYTHON, "model"),
-        ("/usr/lib/libopenvino.so.2520", Kind.NATIVE, "libopenvino"),
-        ("/x/_json.cpython-313-x86_64-linux-gnu.so", Kind.NATIVE, "_json"),
-        ("", Kind.KERNEL, "kernel"),
-        ("intel_vpu", Kind.KERNEL, "intel_vpu"),
-        ("", Kind.WAIT, NO_MODULE),
+        ("/usr/lib/python3.13/site-packages/torch/nn/modules/linear.py", FrameKind.PYTHON, "torch"),
+        ("/usr/lib/python3/dist-packages/six.py", FrameKind.PYTHON, "six"),
+        ("/usr/lib/python3.13/json/decoder.py", FrameKind.PYTHON, "json"),
+        ("/usr/lib/python3.13/threading.py", FrameKind.PYTHON, "threading"),
+        ("/home/me/model.py", FrameKind.PYTHON, "model"),
+        ("/usr/lib/libopenvino.so.2520", FrameKind.NATIVE, "libopenvino"),
+        ("/x/_json.cpython-313-x86_64-linux-gnu.so", FrameKind.NATIVE, "_json"),
+        ("", FrameKind.KERNEL, "kernel"),
+        ("intel_vpu", FrameKind.KERNEL, "intel_vpu"),
+        ("", FrameKind.WAIT, NO_MODULE),
     ],
 )
 def test_modules_are_packages_libraries_and_the_kernel(module, kind, group):

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.errors import ResultError
-from accel_magic.recording.profile import NO_TIME, ProfileBuilder, State
-from accel_magic.views.flame.cells import MOST_COLUMNS, grid_of, sums
+from accel_magic.recording.profile import NO_TIME, ProfileBuilder, ThreadState
 from accel_magic.views.flame.heatmap import SHADES, cells_of, heatmap
+from accel_magic.views.flame.heatmap_cells import MOST_COLUMNS, grid_of, sums
 from tests.support.errors import raises
 from tests.support.profiles import phases
 
 SECOND = 1_000_000_000
 
 
-def at_times(times, weights=None, *, unit="ns", state=State.CPU, **fields):
+def at_times(times, weights=None, *, unit="ns", state=ThreadState.CPU, **fields):
     """A profile of one function with samples at these times, ns."""
     builder = ProfileBuilder()
     stack = builder.stack([builder.frame("main")])
@@ -107,7 +107,7 @@ def test_weights_and_samples_are_added_up_by_state():
     waits = [(2.5, 3.75, "main;lock[w]"), (2.505, 2.506, "main;lock[w]")]
     profile = phases([(0, 30, "main")], waits=waits)
     summed = sums(profile, grid_of(profile))
-    assert summed.states == (State.CPU, State.OFF_CPU)
+    assert summed.states == (ThreadState.CPU, ThreadState.OFF_CPU)
     assert (summed.weight[0] == 20_000_000).all()  # two samples of 10 ms in each cell
     assert (summed.samples[0] == 2).all()
     waiting = summed.weight[1]
@@ -126,7 +126,7 @@ def test_a_wait_counts_in_each_cell_with_its_time_there(waits, rows):
     builder = ProfileBuilder()
     stack = builder.stack([builder.frame("lock")])
     for time_ns, length in waits:
-        builder.add(stack, length, time_ns=time_ns, state=State.OFF_CPU)
+        builder.add(stack, length, time_ns=time_ns, state=ThreadState.OFF_CPU)
     profile = builder.build(unit="ns", duration_ns=max(time_ns + length for time_ns, length in waits))
     grid = grid_of(profile, rows)
     starts = [-(-cell * grid.column_ns // grid.rows) for cell in range(grid.columns * grid.rows + 1)]

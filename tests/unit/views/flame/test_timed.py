@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_magic.kernel.stacks.frames import Kind
-from accel_magic.recording.profile import ProfileBuilder, Samples, State
-from accel_magic.views.flame.cells import Grid
-from accel_magic.views.flame.data import size, timed_data
-from accel_magic.views.flame.layout import tree
+from accel_magic.kernel.stacks.frames import FrameKind
+from accel_magic.recording.profile import ProfileBuilder, ProfileSamples, ThreadState
+from accel_magic.views.flame.flame_layout import tree
+from accel_magic.views.flame.heatmap_cells import Grid
+from accel_magic.views.flame.page_data import size, timed_data
 from accel_magic.views.flame.timed import timed
 
 GRID = Grid(column_ns=30, rows=4, columns=5)
@@ -22,7 +22,7 @@ SAMPLES = st.lists(
         st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
         st.integers(0, 149),  # time
         st.integers(0, 60),  # weight
-        st.sampled_from(State),
+        st.sampled_from(ThreadState),
     ),
     min_size=1,
     max_size=25,
@@ -32,7 +32,7 @@ SAMPLES = st.lists(
 def profile(samples):
     builder = ProfileBuilder()
     for names, time, weight, state in samples:
-        stack = builder.stack([builder.frame(name, Kind.NATIVE) for name in names])
+        stack = builder.stack([builder.frame(name, FrameKind.NATIVE) for name in names])
         builder.add(stack, weight, time_ns=time, tid=1, state=state)
     return builder.build(unit="ns", duration_ns=150)
 
@@ -59,7 +59,7 @@ def expected(samples, grid):
     for names, time, weight, state in samples:
         path = "".join(f"/{name}" for name in names)
         begin = int(np.searchsorted(edges, time, "right")) - 1
-        if state == State.CPU:
+        if state == ThreadState.CPU:
             sums[path, begin, int(state)] += weight
             continue
         for ns in range(time, time + weight):
@@ -130,7 +130,7 @@ def steady(*, burst):
         stack[time // 10**9 == 4] = once
     stack[150::300] = nodes
     zeros = np.zeros(count, np.int32)
-    samples = Samples(stack, np.ones(count, np.int64), time, zeros, zeros.astype(np.uint8))
+    samples = ProfileSamples(stack, np.ones(count, np.int64), time, zeros, zeros.astype(np.uint8))
     return replace(builder.build(), samples=samples)
 
 
@@ -172,7 +172,7 @@ def test_a_long_wait_makes_no_other_frame_light():
     rng = np.random.default_rng(1)
     for number, time in enumerate(np.sort(rng.integers(0, 300 * 10**9, 30_000)).tolist()):
         builder.add(once if 400 <= number < 410 else main, 10_000_000 + number, time_ns=time)
-    builder.add(lock, 295 * 10**9, time_ns=4 * 10**9, state=State.OFF_CPU)
+    builder.add(lock, 295 * 10**9, time_ns=4 * 10**9, state=ThreadState.OFF_CPU)
     made = builder.build(unit="ns")
     drawn = tree(made)
     found = timed(drawn, made, Grid(column_ns=10**9, rows=50, columns=300), 20_000)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from accel_magic import demangle
-from accel_magic.recording.live import LiveLatency, LiveSample
-from accel_magic.views.live.trace import STALLED, LiveHistory, LiveRow, LiveState, render, sparkline
+from accel_magic.recording.live_samples import LiveLatency, LiveSample
+from accel_magic.views.live.trace_row import STALLED, LiveHistory, LiveRow, LiveState, render, sparkline
 from tests.every_step import lines_run
 
 MS = 1_000_000

@@ -1,0 +1,191 @@
+"""Agents in the workers themselves, for traces that only work inside the traced process.
+
+GPU programs are inserted by adapters that hook into the process's frameworks, and only the process itself can name its
+Python frames. An agent is a thread of the worker. The functions here are called by the client through an adapter.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from accel_magic.api.cluster.process_agent import ProcessAgent, folder_for
+from accel_magic.broker.broker_messages import encoded_error, raise_error
+from accel_magic.cluster import remote
+from accel_magic.errors import MachineError
+from accel_magic.kernel import own_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from accel_magic import scratch
+    from accel_magic.api.flame_trace import FlameTrace
+    from accel_magic.api.gputrace import GpuTrace
+
+_agents: dict[str, Inside] = {}
+"""The agents of this process, by name."""
+os.register_at_fork(after_in_child=_agents.clear)
+
+
+class _Asked:
+    """A request, and its answer once there is one."""
+
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self.message = message
+        self.answer: dict[str, Any] = {}
+        self.answered = threading.Event()
+
+
+class Inside(ProcessAgent):
+    """Traces the process that it is in.
+
+    Args:
+        folder: Where to write the recording.
+        temporary: That folder, if it is a temporary one.
+
+    """
+
+    def __init__(self, folder: Path, temporary: scratch.Scratch | None) -> None:
+        super().__init__(os.getpid(), folder, temporary)
+        self.name = uuid.uuid4().hex
+        self.ended, self._alive = os.pipe()
+        """A descriptor that can be read when the agent has ended."""
+        self._asked: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._heard = time.monotonic()
+
+    def beat(self) -> None:
+        """The client is there."""
+        self._heard = time.monotonic()
+
+    def ask(self, message: Mapping[str, Any]) -> Any:
+        """Handle a request in the agent's thread. Returns its value, or raises its AccelMagicError."""
+        asked = _Asked(message)
+        with self._closing:
+            if self.name not in _agents:
+                raise _gone()
+            self._asked.put(asked)
+        asked.answered.wait()
+        raise_error(asked.answer)
+        return asked.answer["value"]
+
+    def run(self, silence_s: float) -> None:
+        """Handle requests until asked to end, or until nothing was heard for a while."""
+        try:
+            while not self._ended and (left := self._heard + silence_s - time.monotonic()) > 0:
+                try:
+                    asked = self._asked.get(timeout=left)
+                except queue.Empty:
+                    continue
+                asked.answer = self.answer(asked.message)
+                asked.answered.set()
+                self.beat()
+            self._over()
+        finally:
+            try:
+                self._abort()
+            finally:
+                self._close()
+
+    def _close(self) -> None:
+        with self._closing:
+            _agents.pop(self.name, None)
+        if self._temporary is not None:
+            self._temporary.remove()
+        os.close(self._process)
+        os.close(self._alive)
+        while not self._asked.empty():
+            late = self._asked.get()
+            late.answer = encoded_error(_gone())
+            late.answered.set()
+
+    def _attach(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Prepare the trace and attach it."""
+        trace = self._trace_of(message)
+        trace.newest = False
+        trace.prepare()
+        trace.attach()
+        self._trace = trace
+        return {}
+
+    @staticmethod
+    def _trace_of(message: Mapping[str, Any]) -> GpuTrace | FlameTrace:
+        if message["trace"] == "gputrace":
+            from accel_magic.api.gpu_options import GpuOptions
+            from accel_magic.api.gputrace import GpuTrace
+
+            return GpuTrace(tuple(message["names"]), GpuOptions(**message["options"]))
+        from accel_magic.api.flame_options import FlameOptions
+        from accel_magic.api.flame_trace import FlameTrace
+        from accel_magic.engine.helper_processes import warm_up
+
+        warm_up()  # the helper processes start while the probes are matched
+        return FlameTrace(FlameOptions(**message["options"]))
+
+    def _written(self, result: Any) -> dict[str, Any]:
+        start_ns = self._attached().start_ns
+        path = result.to_parquet(self._folder / f"{os.uname().nodename}-{os.getpid()}-{start_ns}.parquet")
+        self._trace = None  # its result may be large
+        return {"path": str(path), "kept": self._temporary is None, "start_ns": start_ns}
+
+    def _end(self, _: Mapping[str, Any]) -> None:
+        self._ended = True
+
+
+def _gone() -> MachineError:
+    return MachineError(
+        "the worker's agent has ended",
+        why="it had not heard from the client for too long",
+        fix="trace again; with folder=, the recording of an agent that ended by itself is in that folder",
+        code="cluster.agent-gone",
+    )
+
+
+def start(folder: str, silence_s: float, queues: bool) -> str:
+    """Start an agent in this process.
+
+    Args:
+        folder: Where it writes its recording; "" for a temporary folder.
+        silence_s: It ends when it has heard nothing for this long.
+        queues: Calls wait here until the running task has ended, so the client cannot be heard meanwhile.
+
+    Returns:
+        Its name.
+
+    Raises:
+        MachineError: It has no folder.
+
+    """
+    agent = Inside(*folder_for(folder))
+    _agents[agent.name] = agent
+    own_threads.Thread(target=agent.run, args=(silence_s,), name="accel_magic agent").start()
+    if queues:
+        remote.keep_alive(agent.beat, agent.ended, silence_s / 6)
+    else:
+        os.close(agent.ended)
+    return agent.name
+
+
+def ask(name: str, message: Mapping[str, Any]) -> Any:
+    """Send a request to an agent in this process, and return its answer.
+
+    Raises:
+        AccelMagicError: The agent's error; code `cluster.agent-gone` if it has ended.
+
+    """
+    agent = _agents.get(name)
+    if agent is None:
+        raise _gone()
+    return agent.ask(message)
+
+
+def beat(name: str) -> None:
+    """Report to an agent in this process that the client is there."""
+    agent = _agents.get(name)
+    if agent is not None:
+        agent.beat()

@@ -1,0 +1,343 @@
+"""Tracing through the broker: the same plan and attachment as from `KernelEngine`, without privilege here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import struct
+import threading
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from accel_magic import channel, codec
+from accel_magic.broker import broker_messages
+from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
+from accel_magic.errors import MachineError, ProbeError, TraceStateError
+from accel_magic.kernel import features
+from accel_magic.kernel.attachment import Attachment, RecordLayout
+from accel_magic.kernel.load.bpf_links import Descriptors
+from accel_magic.kernel.stacks import python_layout
+from accel_magic.probes.matching import user_places
+from accel_magic.probes.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from accel_magic.probes.matching import Expansion
+
+SOCKET: Final = Path("/run/accel_magic/broker.sock")
+VARIABLE: Final = "ACCEL_MAGIC_BROKER"
+"""Environment variable: path of another broker's socket; empty for none."""
+NAME: Final = "the broker"
+_GONE: Final = "the broker's session ended during the trace: nothing was counted after that"
+_PLANNED: Final = 4
+_TIMEOUT_S: Final = 120.0
+_TIMEVAL: Final = struct.Struct("ll")
+"""struct timeval: seconds, microseconds."""
+"""The broker may have to start the compiler, and to load thousands of programs."""
+
+
+def path() -> Path | None:
+    """Return the path of the broker's socket; None if there is none."""
+    named = os.environ.get(VARIABLE)
+    found = SOCKET if named is None else Path(named)
+    with contextlib.suppress(OSError):  # this user may not enter its folder
+        return found if named != "" and found.is_socket() else None
+    return None
+
+
+def needed() -> bool:
+    """Whether this process has to trace through the broker: it has no privilege, and there is a broker."""
+    return path() is not None and features.platform_error() is None and features.privilege_error() is not None
+
+
+def connect(where: Path) -> socket.socket:
+    """Connect this process to the broker at a socket. Raises OSError."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The kernel's own time limit: with Python's, connecting fails at once while others wait to be accepted.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
+        made.connect(str(where))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+class BrokerConnection:
+    """A connection to the broker, for the process that connected.
+
+    Args:
+        where: Path of its socket.
+        pid: The process that is traced through it.
+        connected: The socket, if that process has connected; else it is this one, and connects.
+
+    """
+
+    def __init__(self, where: Path, pid: int, connected: socket.socket | None = None) -> None:
+        self._where, self.pid = where, pid
+        self._lock = threading.Lock()
+        try:
+            self._socket = connect(where) if connected is None else connected
+        except OSError as error:
+            raise refused(where, error) from None
+        self._socket.settimeout(_TIMEOUT_S)
+        self.planned: list[tuple[TraceRequest, int]] = []
+
+    def ask(self, kind: str, files: list[int] | None = None, **values: Any) -> tuple[dict[str, Any], list[int]]:
+        """Send a request and wait for the answer.
+
+        Raises:
+            MachineError: The broker is gone, or does not answer.
+            AccelMagicError: The answer is an error.
+
+        """
+        with self._lock:
+            try:
+                with contextlib.suppress(BrokenPipeError):  # the broker may have refused it already
+                    channel.send(self._socket, {"kind": kind, **values}, files or ())
+                answer, descriptors = broker_messages.receive(
+                    self._socket, largest=broker_messages.LARGEST_ANSWER, timeout_s=_TIMEOUT_S
+                )
+            except BaseException as error:
+                self.close()
+                if isinstance(error, OSError | ValueError):
+                    raise _unreachable(self._where, str(error) or "it does not answer") from None
+                raise
+        if answer.get("last"):
+            self.close()
+        broker_messages.raise_error(answer)
+        return answer, descriptors
+
+    @cached_property
+    def policy(self) -> dict[str, Any]:
+        """What the broker allows; asked for once, and before anything else. Raises MachineError."""
+        found: dict[str, Any] = self.ask("hello", version=broker_messages.VERSION)[0]["policy"]
+        return found
+
+    @property
+    def closed(self) -> bool:
+        """Whether it cannot be used any more: closed here, or by the broker after a long time without requests."""
+        if self._socket.fileno() < 0:
+            return True
+        ended = select.poll()
+        ended.register(self._socket, select.POLLRDHUP)
+        return bool(ended.poll(0))
+
+    def close(self) -> None:
+        """Close it; the broker then ends its side of all traces."""
+        self._socket.close()
+
+
+def refused(where: Path, error: OSError) -> MachineError:
+    """Error for a failure to connect."""
+    if isinstance(error, PermissionError):
+        return MachineError(
+            "the broker does not admit this user",
+            why=f"only members of its group can connect to {where}",
+            fix="ask the administrator to run: usermod --append --groups accel-magic USER; then log in again",
+            code="broker.not-admitted",
+        )
+    return _unreachable(where, str(error.strerror or error))
+
+
+def _unreachable(where: Path, why: str) -> MachineError:
+    return MachineError(
+        "the broker cannot be used",
+        why=f"{where}: {why}",
+        fix="ask the administrator to look at: systemctl status accel-magic-broker",
+        code="broker.unreachable",
+    )
+
+
+_connections: dict[Path, BrokerConnection] = {}
+_instead: list[BrokerConnection] = []
+
+
+def trace_instead(pid: int, where: Path, connected: socket.socket) -> None:
+    """From now on, trace another process and its descendants instead of this one.
+
+    The broker asks the kernel who connected, so that process must have done it, before it handed over the socket.
+
+    Args:
+        pid: The process.
+        where: Path of the broker's socket.
+        connected: The socket.
+
+    """
+    _instead[:] = [BrokerConnection(where, pid, connected)]
+
+
+def traced_pid() -> int:
+    """Process that is traced through the broker: this one, if none was given to `trace_instead`."""
+    return _instead[0].pid if _instead else os.getpid()
+
+
+def connection() -> BrokerConnection:
+    """Return the connection to the broker, established on first use. Raises MachineError."""
+    if _instead:
+        return _instead[0]
+    where = path()
+    if where is None:
+        raise _unreachable(SOCKET, "there is no such socket")
+    if where in _connections and _connections[where].closed:
+        _connections.pop(where).close()
+    if where not in _connections:
+        _connections[where] = BrokerConnection(where, os.getpid())
+    return _connections[where]
+
+
+def _forget_in_child() -> None:
+    for one in (*_connections.values(), *_instead):
+        one.close()
+    _connections.clear()
+    _instead.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _prepared(
+    request: TraceRequest, keep: contextlib.ExitStack, instead: Mapping[str, Sequence[Path]] | None = None
+) -> tuple[TraceRequest, list[int]]:
+    """Find the places in user-space files, with this process's rights, and open the files."""
+    found = user_places(request.specs, traced_pid(), instead)
+    paths: dict[str, int] = {}
+    places = {number: _given(each, paths) for number, each in found.items()}
+    if len(paths) > broker_messages.MOST_FILES:
+        raise ProbeError(
+            f"the probes are in {len(paths)} files",
+            why=f"at most {broker_messages.MOST_FILES} are possible through the broker",
+            fix="name fewer libraries",
+            code="broker.limit",
+        )
+    files = []
+    for one in paths:
+        try:
+            files.append(os.open(one, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        except OSError as error:
+            raise ProbeError(f"{one} cannot be opened", why=str(error.strerror), code="probe.unreadable-file") from None
+        keep.callback(os.close, files[-1])
+    return TraceRequest(**{**vars(request), "places": places}), files
+
+
+def _given(found: Expansion | ProbeError, paths: dict[str, int]) -> FilePlaces:
+    if isinstance(found, ProbeError):
+        return FilePlaces(error=(found.what, found.why, found.fix, found.code))
+    files = tuple(paths.setdefault(point.target, len(paths)) for point in found.points)
+    return FilePlaces(tuple(found.points), files, tuple(found.skipped), tuple(found.notes))
+
+
+def plan(request: TraceRequest, instead: Mapping[str, Sequence[Path]] | None = None) -> Plan:
+    """Have the broker match probes.
+
+    Args:
+        request: What to trace.
+        instead: Files to look into instead of the library with a name, in a preset's probes.
+
+    Raises:
+        AccelMagicError: The broker cannot be used, or does not allow it, or a probe is invalid or matches nothing.
+
+    """
+    broker = connection()  # its session starts while this process looks into the files
+    with contextlib.ExitStack() as keep:
+        whole, files = _prepared(request, keep, instead)
+        _ = broker.policy
+        answer, _ = broker.ask("plan", files, request=whole.encoded())
+    broker.planned = [*broker.planned, (replace(request, stacks=()), answer["number"])][-_PLANNED:]
+    return _marked(answer["plan"])
+
+
+def _marked(plan_: dict[str, Any]) -> Plan:
+    return replace(Plan.from_dict(plan_), through=NAME)
+
+
+class BrokerEngine:
+    """Attaches plans through the broker, as `KernelEngine` does by itself.
+
+    Args:
+        tracers: Helper processes whose hits never count.
+
+    """
+
+    def __init__(self, tracers: tuple[int, ...] = ()) -> None:
+        self._tracers = tracers
+
+    def attach(self, wanted: Plan) -> Attachment:
+        """Have the broker match the plan's probes again and attach them. Raises AccelMagicError."""
+        request = TraceRequest(
+            specs=wanted.specs,
+            mode=wanted.mode,
+            scope=wanted.chosen_scope,
+            filter=wanted.filter,
+            args=wanted.args,
+            max_events=wanted.max_events,
+            duration_s=wanted.duration_s,
+            buffer_mib=wanted.buffer_mib,
+            stacks=wanted.stacks,
+        )
+        python = None
+        if "python" in wanted.stacks:
+            known = python_layout.layout()
+            python = {"fields": known.fields(), "hops": known.hops}
+        also: dict[str, Any] = {"python": python, "tracers": self._tracers}
+        broker = connection()
+        planned = dict(broker.planned).get(replace(request, stacks=()))
+        if planned is not None:
+            try:
+                return _attached(broker, *broker.ask("attach", request=request.encoded(), planned=planned, **also))
+            except TraceStateError as error:
+                if error.code != "broker.no-plan":
+                    raise
+        with contextlib.ExitStack() as keep:
+            whole, files = _prepared(request, keep)
+            _ = broker.policy
+            return _attached(broker, *broker.ask("attach", files, request=whole.encoded(), **also))
+
+
+def _attached(broker: BrokerConnection, answer: dict[str, Any], descriptors: list[int]) -> Attachment:
+    held = Descriptors()
+    for descriptor in descriptors:
+        held.add(descriptor)
+    maps = dict(zip(answer["maps"], descriptors, strict=False))
+    number = answer["trace"]
+
+    notes: list[str] = []
+
+    def told(name: str) -> int:
+        """What the broker knows of the running trace; 0 if it is gone."""
+        try:
+            return int(broker.ask("statistics", trace=number)[0][name])
+        except MachineError:
+            return 0
+
+    def detach() -> tuple[str, ...]:
+        try:
+            ended, _ = broker.ask("detach", trace=number)
+        except MachineError:
+            notes.append(_GONE)
+            return ()
+        notes.extend(ended["notes"])
+        return tuple(ended["left"])
+
+    return Attachment(
+        plan=_marked(answer["plan"]),
+        layout=codec.converted(answer["layout"], RecordLayout),
+        control_fd=maps["control"],
+        counters_fd=maps["counters"],
+        histograms_fd=maps.get("histograms", -1),
+        own_threads_fd=maps["own_threads"],
+        stacks_fd=maps.get("stacks", -1),
+        waits_fd=maps.get("waits", -1),
+        ring_fds=tuple(descriptors[len(maps) :]),
+        ring_sizes=tuple(answer["ring_sizes"]),
+        misses=lambda: told("misses"),
+        run_ns=lambda: told("run_ns"),
+        notes=lambda: tuple(notes),
+        detach=detach,
+        close=held.close,
+    )

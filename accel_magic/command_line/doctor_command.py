@@ -1,0 +1,26 @@
+"""`accel-magic doctor`: what works on this machine, and how to fix the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+    from accel_magic.command_line.exit_status import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("doctor", help="check what works on this machine, and how to fix the rest")
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
+    parser.add_argument("--xe", action="store_true", help="also check what iaprof needs, for Intel's Xe GPUs")
+    parser.set_defaults(handler=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from accel_magic.api.doctor import report
+
+    found = report(xe=options.xe)
+    print(found.to_json() if options.json else found.text)
+    return found.exit_status

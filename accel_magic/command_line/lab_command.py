@@ -1,0 +1,167 @@
+"""Command line of the lab: `python -m accel_magic lab build|status|clean`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accel_magic import cache
+from accel_magic.command_line.lab_runs import add_run, add_shell, add_trace
+from accel_magic.command_line.progress import Bar
+from accel_magic.errors import MachineError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from accel_magic.lab.image import LabImage
+
+    Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
+
+
+def add(commands: Commands) -> None:
+    """Add `lab` and its commands to the parser of `python -m accel_magic`."""
+    lab = commands.add_parser("lab", help="the NPU lab: the real driver on an emulated NPU in a virtual machine")
+    inner = lab.add_subparsers(metavar="COMMAND", required=True)
+    for add_one in COMMANDS:
+        add_one(inner)
+
+
+def _add_build(commands: Commands) -> None:
+    from accel_magic.lab.image.pins import KERNELS
+
+    build = commands.add_parser(
+        "build",
+        help="fetch Debian's packages and build the lab's image",
+        description=(
+            "Downloads the lab's packages to a cache folder, from the mirror that this machine's apt uses, and builds "
+            "the image. Needs no root and does not change the system. Packages in the cache are not downloaded again."
+        ),
+    )
+    which = build.add_mutually_exclusive_group()
+    which.add_argument("--kernel", choices=KERNELS, default=KERNELS[0], help="kernel series (default: %(default)s)")
+    which.add_argument("--all", action="store_true", help="all series")
+    build.add_argument("--debs", type=Path, metavar="FOLDER", help="use the packages in FOLDER, without apt or network")
+    build.add_argument(
+        "--urls", action="store_true", help="only print the packages' URLs, for downloading them yourself"
+    )
+    build.add_argument(
+        "--level-zero",
+        action="store_true",
+        help="also build the Level Zero loader, for ze_load and traces of Level Zero calls",
+    )
+    build.add_argument(
+        "--accelerator",
+        action="store_true",
+        help="also compile the lab's own accelerator: a DRM render node with gpu_ext's policies, without a GPU",
+    )
+    build.set_defaults(handler=_build)
+
+
+def _add_status(commands: Commands) -> None:
+    status = commands.add_parser("status", help="show which parts of the lab are built, and where")
+    status.add_argument("--json", action="store_true", help="print the status as JSON")
+    status.set_defaults(handler=_status)
+
+
+def _add_clean(commands: Commands) -> None:
+    from accel_magic.lab.image.pins import KERNELS
+
+    clean = commands.add_parser("clean", help="remove the lab's images and logs from the cache")
+    clean.add_argument("--kernel", choices=KERNELS, help="only the image of this kernel (default: everything)")
+    clean.set_defaults(handler=_clean)
+
+
+COMMANDS: list[Callable[[Commands], None]] = [_add_build, _add_status, _add_clean, add_run, add_shell, add_trace]
+"""One function per lab command: it adds a parser whose default `handler` returns the exit status."""
+
+
+def _build(options: argparse.Namespace) -> int:
+    from accel_magic.lab import image, level_zero
+
+    kernels = image.KERNELS if options.all else (options.kernel,)
+    if options.urls:
+        print("\n".join(image.urls(kernels, level_zero=options.level_zero, modules=options.accelerator)))
+        return 0
+    bar = Bar(sys.stderr)
+    try:
+        images = image.build_all(kernels, debs=options.debs, report=bar)
+        if options.level_zero:
+            image.build_level_zero(debs=options.debs, report=bar)
+        for kernel in kernels if options.accelerator else ():
+            image.build_accelerator(kernel, debs=options.debs, report=bar)
+    finally:
+        bar.end()
+    print("\n".join(_line(one) for one in images))
+    if options.level_zero:
+        print(f"Level Zero: {level_zero.find().loader}, available in every lab started from now on")
+    if options.accelerator:
+        print(f"accelerator: built for {', '.join(kernels)}; start with lab run --accelerator")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    from accel_magic.lab import image
+    from accel_magic.lab.image import store
+
+    found = image.built()
+    if options.json:
+        images = [dataclasses.asdict(one) for one in found]
+        content = {
+            "cache": image.cache(),
+            "bytes": store.size_of(image.cache()),
+            "images": images,
+            "level_zero": _level_zero(),
+            "accelerator": [kernel for kernel in image.KERNELS if _has_accelerator(kernel)],
+        }
+        print(json.dumps(content, indent=1, default=str))
+        return 0
+    print(f"cache: {image.cache()}, {store.size_of(image.cache()) / 1e6:.0f} MB")
+    by_kernel = {one.kernel: one for one in found}
+    for kernel in image.KERNELS:
+        one = by_kernel.get(kernel)
+        print(_line(one) if one else f"{kernel}: not built (python -m accel_magic lab build --kernel {kernel})")
+        for note in one.notes if one else ():
+            print(f"  note: {note}")
+    print(f"Level Zero: {_level_zero() or 'not built (python -m accel_magic lab build --level-zero)'}")
+    ready = ", ".join(kernel for kernel in image.KERNELS if _has_accelerator(kernel))
+    print(f"accelerator: {ready or 'not built (python -m accel_magic lab build --kernel 7.2 --accelerator)'}")
+    return 0
+
+
+def _level_zero() -> Path | None:
+    from accel_magic.lab import image
+
+    try:
+        return image.find_level_zero()
+    except MachineError:
+        return None
+
+
+def _has_accelerator(kernel: str) -> bool:
+    from accel_magic.lab import image
+
+    try:
+        image.find_accelerator(kernel)
+    except MachineError:
+        return False
+    return True
+
+
+def _line(one: LabImage) -> str:
+    size = one.initramfs.stat().st_size / 1e6
+    return f"{one.kernel}: {one.release}, initramfs {size:.1f} MB, QEMU {one.qemu_version}"
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from accel_magic.lab import image
+    from accel_magic.lab.image import store
+
+    removed = image.clean(options.kernel)
+    if options.kernel is None:
+        removed += sum(store.remove(cache.own("lab", name)) for name in ("runs", "programs"))
+    print(f"{removed / 1e6:.0f} MB removed")
+    return 0

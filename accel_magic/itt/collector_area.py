@@ -1,0 +1,146 @@
+"""Views of the memory that collectors write to, as numpy arrays. `area.h` describes the same structures in C."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accel_magic.itt import collector_memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_TEXT: Final = f"S{collector_memory.SPEC_TEXT}"
+PYTHON: Final = np.dtype(
+    [
+        ("thread_state", "<i8"),
+        ("hops", "<u8", collector_memory.MOST_HOPS),
+        ("shim", "<u8"),
+        ("hop_count", "<u4"),
+        ("frame", "<u4"),
+        ("frame_words", "<u4"),
+        ("code", "<u4"),
+        ("previous", "<u4"),
+        ("instruction", "<u4"),
+        ("tag", "<u4"),
+        ("flags", "<u4"),
+        ("generator", "<u4"),
+        ("first_line", "<u4"),
+        ("bytecode", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+SPEC: Final = np.dtype([("excludes", "<u4"), ("reserved", "<u4"), ("domain", _TEXT), ("task", _TEXT)])
+CONTROL: Final = np.dtype(
+    [
+        ("magic", "<u8"),
+        ("version", "<u4"),
+        ("generation", "<u4"),
+        ("enabled", "<u4"),
+        ("recording", "<u4"),
+        ("first_point", "<u4"),
+        ("spec_count", "<u4"),
+        ("shift_ns", "<i8"),
+        ("size", "<u8"),
+        ("parts", "<u8", 6),
+        ("most_points", "<u4"),
+        ("most_slots", "<u4"),
+        ("shards", "<u4"),
+        ("most_stacks", "<u4"),
+        ("points", "<u4"),
+        ("slotless", "<u4"),
+        ("user_stacks", "<u4"),
+        ("python_stacks", "<u4"),
+        ("record_bytes", "<u4"),
+        ("not_walked", "<u4"),
+        ("python", PYTHON),
+        ("token", "u1", 16),
+        ("padding", "u1", 8),
+        ("lock", "u1", 64),
+        ("specs", SPEC, collector_memory.MOST_SPECS),
+    ]
+)
+NAME: Final = np.dtype(
+    [("reserved_start", "<u4"), ("spec", "<u4"), ("domain", "S120"), ("task", "S376"), ("reserved", "<u8")],
+)
+SLOT: Final = np.dtype(
+    {
+        "names": ["owner", "pid", "busy", "generation", "ring", "room", "comm", "depth", "head", "tail"],
+        "formats": ["<i4", "<i4", "<u4", "<u4", "<u8", "<u8", "S16", "<u4", "<u8", "<u8"],
+        "offsets": [0, 4, 8, 12, 16, 24, 32, 48, 64, 128],
+        "itemsize": collector_memory.SLOT_BYTES,
+    }
+)
+STACK: Final = np.dtype(
+    [("key", "<u8"), ("kind", "<u4"), ("words", "<u4"), ("word", "<u8", collector_memory.STACK_WORDS)]
+)
+COUNTERS: Final = np.dtype([("hits", "<u8"), ("lost", "<u8"), ("total", "<u8"), ("longest", "<u8")])
+
+
+@dataclass(frozen=True)
+class Area:
+    """The mapped memory; the arrays are live.
+
+    Args:
+        fd: Its descriptor.
+
+    """
+
+    fd: int
+
+    @cached_property
+    def _memory(self) -> mmap.mmap:
+        return mmap.mmap(self.fd, collector_memory.SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+
+    def _array(self, dtype: np.dtype[Any] | type[np.uint64], count: int, offset: int) -> NDArray[Any]:
+        return np.frombuffer(self._memory, dtype, count, offset)
+
+    @cached_property
+    def control(self) -> NDArray[np.void]:
+        """The first structure, shape ()."""
+        return self._array(CONTROL, 1, 0).reshape(())
+
+    @cached_property
+    def names(self) -> NDArray[np.void]:
+        """(MOST_POINTS,) `NAME`: tasks in the order of their first appearance; the last one stands for all others."""
+        return self._array(NAME, collector_memory.MOST_POINTS, collector_memory.NAMES)
+
+    @cached_property
+    def slots(self) -> NDArray[np.void]:
+        """(MOST_SLOTS,) `SLOT`: threads."""
+        return self._array(SLOT, collector_memory.MOST_SLOTS, collector_memory.SLOTS)
+
+    @cached_property
+    def counters(self) -> NDArray[np.void]:
+        """(MOST_SLOTS, MOST_POINTS) `COUNTERS`."""
+        count = collector_memory.MOST_SLOTS * collector_memory.MOST_POINTS
+        return self._array(COUNTERS, count, collector_memory.COUNTERS).reshape(
+            collector_memory.MOST_SLOTS, collector_memory.MOST_POINTS
+        )
+
+    @cached_property
+    def histograms(self) -> NDArray[np.uint64]:
+        """(SHARDS, MOST_POINTS, BUCKETS) uint64."""
+        shape = collector_memory.SHARDS, collector_memory.MOST_POINTS, collector_memory.BUCKETS
+        return self._array(np.uint64, shape[0] * shape[1] * shape[2], collector_memory.HISTOGRAMS).reshape(shape)
+
+    @cached_property
+    def stacks(self) -> NDArray[np.void]:
+        """(MOST_STACKS,) `STACK`: a hash table."""
+        return self._array(STACK, collector_memory.MOST_STACKS, collector_memory.STACKS)
+
+    @cached_property
+    def bytes(self) -> NDArray[np.uint8]:
+        """(bytes,) uint8, all of it."""
+        return np.frombuffer(self._memory, np.uint8)
+
+    def clear(self) -> None:
+        """Zero everything except the control structure and the slots, and give the memory back to the kernel."""
+        self._memory.madvise(mmap.MADV_REMOVE, collector_memory.NAMES, collector_memory.SLOTS - collector_memory.NAMES)
+        self._memory.madvise(
+            mmap.MADV_REMOVE, collector_memory.COUNTERS, collector_memory.SIZE - collector_memory.COUNTERS
+        )

@@ -1,0 +1,419 @@
+"""One trace of ITT tasks: choose them, switch them on and off, and read their counts."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.errors import ProbeError, TraceStateError
+from accel_magic.itt import collector, collector_memory
+from accel_magic.itt.collector_area import Area
+from accel_magic.itt.marking import MarkedFunctions
+
+if TYPE_CHECKING:
+    import ctypes
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_SHARES: Final = ((8, 16), (24, 128), (224, 1024))
+"""Slots, and the part of the buffer that each gets: a thread takes the first free slot, so most get a large ring."""
+_SMALLEST_RING: Final = 64
+_RECORD_BYTES: Final = 56
+_RECORD_WITH_STACKS_BYTES: Final = 72
+"""`struct record`, with its header."""
+_KIND_BITS: Final = 8
+
+
+_one = threading.Lock()
+"""Held by the trace that collects tasks."""
+
+
+def _forget_in_child() -> None:
+    """In a forked child: no trace collects tasks, whatever the parent is doing."""
+    global _one  # noqa: PLW0603 - the lock's owner is not in this process
+    _one = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Tasks to trace, or with `excludes` to leave out, as globs."""
+
+    domain: str
+    task: str
+    excludes: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that was seen: its names, and the index of the pattern that selected it."""
+
+    domain: str
+    task: str
+    pattern: int
+
+
+@dataclass(frozen=True)
+class TaskCounts:
+    """Exact counts of the tasks, in the order of `tasks`.
+
+    Attributes:
+        tasks: The tasks seen.
+        hits: (tasks,) uint64: begun.
+        lost: (tasks,) uint64: not recorded, because a ring was full.
+        total_ns: (tasks,) uint64: sum of the durations of those that ended.
+        longest_ns: (tasks,) uint64.
+        histograms: (tasks, buckets) uint64, in the buckets of `accel_magic.kernel.buckets`.
+
+    """
+
+    tasks: tuple[Task, ...]
+    hits: NDArray[np.uint64]
+    lost: NDArray[np.uint64]
+    total_ns: NDArray[np.uint64]
+    longest_ns: NDArray[np.uint64]
+    histograms: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class PythonFrames:
+    """Where this process's Python keeps its frames: the fields of `struct python_layout` in area.h."""
+
+    thread_state: int
+    hops: tuple[int, ...]
+    shim: int
+    frame: int
+    frame_words: int
+    code: int
+    previous: int
+    instruction: int
+    tag: int
+    flags: int
+    generator: int
+    first_line: int
+    bytecode: int
+
+
+@dataclass(frozen=True)
+class TaskStacks:
+    """S distinct stacks, innermost frame first, with the fields of `accel_magic.kernel.stacks.stack_table.RawStacks`.
+
+    Attributes:
+        keys: (S,) uint64.
+        kinds: (S,) uint8.
+        pids: (S,) int32, in this PID namespace.
+        starts: (S + 1,) int64, where each stack's words begin in `words`.
+        words: uint64.
+
+    """
+
+    keys: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+    pids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    words: NDArray[np.uint64]
+
+
+class TaskTrace:
+    """One trace of tasks in this process and its descendants.
+
+    Args:
+        patterns: What to trace; exclusions apply to all others, whatever their order.
+        first_point: Number of the first task in the records.
+        buffer_bytes: Total size of the rings.
+        records: Record every task, in addition to counting.
+        shift_ns: Difference between the kernel's CLOCK_MONOTONIC and this process's.
+        native: Record native stacks.
+        python: Record Python stacks of this process.
+
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[Pattern],
+        *,
+        first_point: int,
+        buffer_bytes: int,
+        records: bool,
+        shift_ns: int = 0,
+        native: bool = False,
+        python: PythonFrames | None = None,
+    ) -> None:
+        self._patterns = sorted(patterns, key=lambda pattern: pattern.excludes)
+        _check(self._patterns)
+        self._first_point = first_point
+        self._buffer_bytes = min(buffer_bytes, collector_memory.LARGEST_RINGS)
+        self._records = records
+        self._shift_ns = shift_ns
+        self._native, self._python = native, python
+        self._area = Area(collector.memory_of_this_process().fd)
+        self._library: ctypes.CDLL = collector.loaded()
+        self._marks = MarkedFunctions()
+        self._owner = 0
+
+    @property
+    def fd(self) -> int:
+        """Descriptor of the shared memory."""
+        return self._area.fd
+
+    @property
+    def record_bytes(self) -> int:
+        """Size of a record with its header."""
+        with_stacks = self._native or self._python is not None
+        return _RECORD_WITH_STACKS_BYTES if with_stacks else _RECORD_BYTES
+
+    def prepare(self) -> None:
+        """Clear what an earlier trace left, and set up this one; nothing is counted yet.
+
+        Raises:
+            TraceStateError: Another trace collects tasks.
+
+        """
+        area, control = self._area, self._area.control
+        if not _one.acquire(blocking=False):
+            raise TraceStateError(
+                "another trace already collects ITT tasks",
+                why="a library has only one collector",
+                fix="put the itt probes on one line",
+                code="itt.in-use",
+            )
+        self._owner = os.getpid()
+        self.halt()
+        area.clear()
+        _free_slots(area)
+        _share_out(area, self._buffer_bytes, self.record_bytes)
+        control["record_bytes"] = self.record_bytes
+        control["user_stacks"], control["python_stacks"] = self._native, self._python is not None
+        if self._python is not None:
+            _describe(control["python"], self._python)
+        for index, pattern in enumerate(self._patterns):
+            control["specs"][index] = (pattern.excludes, 0, pattern.domain.encode(), pattern.task.encode())
+        control["spec_count"] = len(self._patterns)
+        control["first_point"] = self._first_point
+        control["shift_ns"] = self._shift_ns
+        control["points"] = control["slotless"] = control["not_walked"] = 0
+        control["recording"] = self._records
+        control["generation"] += np.uint32(1)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether tasks are counted; the reader process ends it after the trace's duration."""
+        return bool(self._area.control["enabled"])
+
+    def go(self) -> None:
+        """Start counting."""
+        self._marks.make(pattern.domain for pattern in self._patterns if not pattern.excludes)
+        self._library.accel_magic_itt_switch(1)
+        self._area.control["enabled"] = 1
+
+    def halt(self) -> tuple[str, ...]:
+        """Stop counting; returns notes for the user. Can be called repeatedly."""
+        self._marks.undo()
+        self._area.control["enabled"] = 0
+        writing = self._library.accel_magic_itt_settle()
+        self._library.accel_magic_itt_switch(0)
+        return () if not writing else (f"{writing} threads were stopped inside the collector: their last task is lost",)
+
+    def counts(self) -> TaskCounts:
+        """Read the counts; after `halt` they are final."""
+        return counts(self._area)
+
+    def stacks(self) -> TaskStacks:
+        """Read the stacks recorded so far."""
+        table = self._area.stacks
+        table = table[np.flatnonzero(table["words"])]
+        words = np.minimum(table["words"], collector_memory.STACK_WORDS).astype(np.int64)
+        used = np.arange(collector_memory.STACK_WORDS) < words[:, None]
+        return TaskStacks(
+            keys=table["key"].copy(),
+            kinds=(table["kind"] & ((1 << _KIND_BITS) - 1)).astype(np.uint8),
+            pids=(table["kind"] >> _KIND_BITS).astype(np.int32),
+            starts=np.concatenate([[0], np.cumsum(words)]).astype(np.int64),
+            words=table["word"][used],
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return notes for the user about what was not counted."""
+        threads, callers = int(self._area.control["slotless"]), int(self._area.control["not_walked"])
+        found = []
+        if threads:
+            found.append(
+                f"tasks of {threads} threads were not counted:"
+                f" more than {collector_memory.MOST_SLOTS} threads ran tasks"
+            )
+        if callers:
+            found.append(
+                f"native stacks of {callers} tasks are only their calling function: their process cannot load "
+                "libgcc_s.so.1, which finds the others (Debian: apt install libgcc-s1)"
+            )
+        return tuple(found)
+
+    def close(self) -> None:
+        """Stop, and free the memory of the rings. Can be called repeatedly."""
+        if self._owner == os.getpid():  # not in a forked child, which has a copy of this object
+            self._owner = 0
+            self.halt()
+            self._area.clear()
+            _one.release()
+
+
+def _rows(area: Area) -> NDArray[np.void]:
+    """Counters of all threads and tasks, (threads, tasks)."""
+    threads = np.flatnonzero(area.slots["generation"] == area.control["generation"])
+    return area.counters[threads, : _count(area)]
+
+
+def _count(area: Area) -> int:
+    return min(int(area.control["points"]), collector_memory.MOST_POINTS)
+
+
+def hits(area: Area) -> NDArray[np.uint64]:
+    """Hits by task, (tasks,)."""
+    return _sum(_rows(area), "hits")
+
+
+def lost(area: Area) -> NDArray[np.uint64]:
+    """Lost events by task, (tasks,)."""
+    return _sum(_rows(area), "lost")
+
+
+def histograms(area: Area) -> NDArray[np.uint64]:
+    """Histograms by task, (tasks, buckets)."""
+    total: NDArray[np.uint64] = area.histograms[:, : _count(area)].sum(axis=0, dtype=np.uint64)
+    return total
+
+
+def _sum(rows: NDArray[np.void], name: str) -> NDArray[np.uint64]:
+    total: NDArray[np.uint64] = rows[name].sum(axis=0, dtype=np.uint64)
+    return total
+
+
+def by_pattern(area: Area, values: NDArray[np.uint64], patterns: int) -> NDArray[np.uint64]:
+    """Add up values by the pattern that selected the task: (tasks, ...) to (patterns, ...)."""
+    added = np.zeros((patterns, *values.shape[1:]), np.uint64)
+    chosen = np.minimum(area.names["spec"][: len(values)], patterns - 1)
+    np.add.at(added, chosen, values)
+    return added
+
+
+def counts(area: Area) -> TaskCounts:
+    """Add up the counts of all threads."""
+    rows = _rows(area)
+    names = area.names[: rows.shape[1]]
+    return TaskCounts(
+        tasks=tuple(Task(_text(name["domain"]), _text(name["task"]), int(name["spec"])) for name in names),
+        hits=_sum(rows, "hits"),
+        lost=_sum(rows, "lost"),
+        total_ns=_sum(rows, "total"),
+        longest_ns=rows["longest"].max(axis=0, initial=0),
+        histograms=histograms(area)[: rows.shape[1]],
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _check(patterns: Sequence[Pattern]) -> None:
+    if len(patterns) > collector_memory.MOST_SPECS:
+        raise ProbeError(
+            f"there are {len(patterns)} itt probes",
+            why=f"at most {collector_memory.MOST_SPECS} are possible, exclusions included",
+            fix="use globs: itt:DOMAIN:*",
+            code="probe.too-many-itt",
+        )
+    for pattern in patterns:
+        for text in (pattern.domain, pattern.task):
+            if len(text.encode()) >= collector_memory.SPEC_TEXT:
+                raise ProbeError(
+                    f"itt:{pattern.domain[:30]}...: a name is longer than {collector_memory.SPEC_TEXT - 1} bytes",
+                    fix="use a glob: the beginning of the name and *",
+                    code="probe.too-long",
+                )
+
+
+def _free_slots(area: Area) -> None:
+    """Free the slots of threads that ended without saying so, because their process was killed or exited."""
+    for slot in area.slots[area.slots["owner"] != 0]:
+        if not Path(f"/proc/{slot['pid']}/task/{slot['owner']}").exists():
+            slot["busy"] = slot["owner"] = 0
+
+
+def _describe(place: NDArray[np.void], python: PythonFrames) -> None:
+    for name, value in asdict(python).items():
+        if name != "hops":
+            place[name] = value
+    place["hop_count"] = len(python.hops)
+    place["hops"][: len(python.hops)] = python.hops
+
+
+def _share_out(area: Area, size: int, record: int) -> None:
+    """Give every slot an empty ring. `size` is the total, `record` the size of a record, in bytes."""
+    slots, at, first = area.slots, collector_memory.RINGS, 0
+    for number, part in _SHARES:
+        room = 1 << max(size // part // record, _SMALLEST_RING).bit_length() - 1
+        stride = -(-room * record // mmap.PAGESIZE) * mmap.PAGESIZE
+        these = slots[first : first + number]
+        these["ring"] = at + np.arange(number, dtype=np.uint64) * np.uint64(stride)
+        these["room"] = room
+        at, first = at + number * stride, first + number
+    slots["head"] = slots["tail"] = 0
+
+
+class Rings:
+    """The reader's view: moves the threads' records, of `record` bytes, to a file."""
+
+    def __init__(self, fd: int, record: int) -> None:
+        self.area = Area(fd)
+        self.record = record
+
+    def _threads(self) -> NDArray[np.intp]:
+        slots = self.area.slots
+        return np.flatnonzero(slots["head"] != slots["tail"])
+
+    def drain(self, file: int) -> int:
+        """Append all complete records to `file` and release their space; returns their number."""
+        moved = 0
+        for index in self._threads():
+            slot = self.area.slots[index]
+            head, tail, room = int(slot["head"]), int(slot["tail"]), int(slot["room"])
+            count = head - tail
+            if not 0 < count <= room or room & (room - 1) or not self._fits(slot):
+                slot["tail"] = slot["head"]  # a traced process has overwritten it
+                continue
+            while count:
+                start = tail & (room - 1)
+                part = min(count, room - start)
+                self._write(file, int(slot["ring"]) + start * self.record, part * self.record)
+                tail, count, moved = tail + part, count - part, moved + part
+            slot["tail"] = tail
+        return moved
+
+    def _fits(self, slot: NDArray[np.void]) -> bool:
+        start = int(slot["ring"])
+        return start >= collector_memory.RINGS and start + int(slot["room"]) * self.record <= len(self.area.bytes)
+
+    def _write(self, file: int, start: int, size: int) -> None:
+        written = 0
+        while written < size:
+            written += os.write(file, self.area.bytes[start + written : start + size].data)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are records to move."""
+        return bool(len(self._threads()))
+
+    @property
+    def filling(self) -> bool:
+        """Whether a ring is more than 1/64 full."""
+        slots = self.area.slots
+        return bool(((slots["head"] - slots["tail"]) * np.uint64(64) > slots["room"]).any())

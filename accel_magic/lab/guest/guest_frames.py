@@ -1,0 +1,69 @@
+"""The stream between the host and the guest's agent: frames of a kind, a process number and a payload.
+
+Standard library only: the guest's side runs without site packages.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+HEAD = struct.Struct("<BII")
+LARGEST = 1 << 24
+"""Maximum payload, in bytes; a larger frame is an error."""
+
+
+class GuestFrameKind(IntEnum):
+    """Kind of a frame. The payload is bytes of a stream, or JSON."""
+
+    START = 1
+    """To the guest: `{"argv", "cwd", "env", "terminal": [rows, columns] or null}`."""
+    INPUT = 2
+    """To the guest: bytes for standard input; an empty payload closes it."""
+    SIGNAL = 3
+    """To the guest: `{"signal": number}`, for the process group."""
+    RESIZE = 4
+    """To the guest: `{"terminal": [rows, columns]}`."""
+    SHUTDOWN = 5
+    """To the guest: end all processes and power off."""
+    READY = 16
+    """To the host: `{"release": uname -r, "uptime_s": seconds since the kernel started}`."""
+    OUTPUT = 17
+    """To the host: bytes of standard output."""
+    ERROR = 18
+    """To the host: bytes of standard error."""
+    EXIT = 19
+    """To the host: `{"status": exit status, or minus the number of the signal}`."""
+    REFUSED = 20
+    """To the host: `{"why": text}`: the process could not be started."""
+
+
+def pack(kind: GuestFrameKind, process: int = 0, payload: bytes = b"") -> bytes:
+    """Encode one frame."""
+    return HEAD.pack(kind, process, len(payload)) + payload
+
+
+class Unpacker:
+    """Splits a byte stream into frames."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[GuestFrameKind, int, bytes]]:
+        """Add bytes; returns the frames that are complete.
+
+        Raises:
+            ValueError: The bytes are not a valid frame.
+
+        """
+        self._data += data
+        frames = []
+        while len(self._data) >= HEAD.size:
+            kind, process, size = HEAD.unpack_from(self._data)
+            if size > LARGEST:
+                raise ValueError(f"frame too large: {size} bytes")
+            if len(self._data) < HEAD.size + size:
+                break
+            frames.append((GuestFrameKind(kind), process, bytes(self._data[HEAD.size : HEAD.size + size])))
+            del self._data[: HEAD.size + size]
+        return frames

@@ -1,0 +1,115 @@
+"""Command lines of QEMU and the emulated NPU for one lab."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel_magic import own_python
+from accel_magic.errors import MachineError
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.bcc.bcc_location import find_bcc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from accel_magic.lab.image import LabImage
+    from accel_magic.lab.vm.lab_settings import Settings
+
+COMPILER = "10.0.2.100:7007"
+"""Address at which the guest reaches the host's BCC compiler: each connection starts one."""
+
+_KERNEL = (
+    "console=ttyS0 quiet mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests "
+    "random.trust_cpu=on 8250.nr_uarts=1 oops=panic panic=-1"
+)
+
+
+def has_compiler() -> bool:
+    """Whether this machine has BCC. If not, the guest has none either, because it sees the same files."""
+    try:
+        find_bcc()
+    except MachineError:
+        return False
+    return True
+
+
+def _comma(text: str) -> str:
+    """Escape a value inside QEMU's comma-separated options."""
+    return text.replace(",", ",,")
+
+
+def _network(settings: Settings, slots: Path) -> str:
+    parts = ["user", "id=net", "restrict=on"]
+    parts += [f"hostfwd=tcp:127.0.0.1:{host}-:{guest}" for host, guest in settings.ports.items()]
+    if has_compiler():
+        command = shlex.join(compiler.command_for_others(slots))
+        parts.append(f"guestfwd=tcp:{COMPILER}-cmd:{_comma(command)}")
+    return ",".join(parts)
+
+
+def _files(tag: str, folder: Path, *, readonly: bool) -> list[str]:
+    readonly_text = ",readonly=on" if readonly else ""
+    options = f"local,path={_comma(str(folder))},mount_tag={tag},security_model=none,multidevs=remap{readonly_text}"
+    return ["-virtfs", options]
+
+
+def qemu(
+    image: LabImage,
+    settings: Settings,
+    *,
+    hypervisor: str,
+    initramfs: Path,
+    device: Path,
+    agent: Path,
+    console: Path,
+    shares: Sequence[Path],
+    slots: Path,
+) -> list[str]:
+    """Build QEMU's command line.
+
+    Args:
+        image: What to boot.
+        settings: The lab's settings.
+        hypervisor: "kvm" or "tcg".
+        initramfs: The image's initramfs with this lab's configuration.
+        device: Socket of the emulated NPU.
+        agent: Socket where the host waits for the guest's agent.
+        console: File for the guest's console output.
+        shares: Folders that the guest may write to.
+        slots: Folder with which the number of compilers of this lab is limited; it is created.
+
+    """
+    speed = ["-accel", "kvm", "-cpu", "host"] if hypervisor == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    # Emulated time is too imprecise for the kernel to calibrate its delay loop.
+    kernel = f"{_KERNEL} {'' if hypervisor == 'kvm' else 'lpj=4000000 '}{settings.kernel_options}".strip()
+    npu = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": str(device)}, "rombar": 0}
+    memory = f"memory-backend-memfd,id=memory,size={settings.memory_mib}M,share=on"
+    command = [
+        *image.qemu,
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-M", "q35,memory-backend=memory", "-object", memory),
+        *speed,
+        *("-smp", str(settings.cpus)),
+        *("-kernel", str(image.vmlinuz), "-initrd", str(initramfs), "-append", kernel),
+        *("-chardev", f"file,id=console,path={_comma(str(console))}", "-serial", "chardev:console"),
+        *("-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,path={_comma(str(agent))}"),
+        *("-device", "virtserialport,chardev=agent,name=accel_magic.agent"),
+        *("-netdev", _network(settings, slots), "-device", "virtio-net-pci,netdev=net,romfile="),
+        *("-device", json.dumps(npu)),
+        *_files("root", Path("/"), readonly=True),
+    ]
+    for number, folder in enumerate(shares):
+        command += _files(f"share{number}", folder, readonly=False)
+    return command
+
+
+def device(settings: Settings, *, socket: Path, log: Path, statistics: Path) -> list[str]:
+    """Build the command line of the emulated NPU."""
+    command = own_python.command("accel_magic.lab.device", "--socket", str(socket), "--job-us", str(settings.job_us))
+    command += ["--log", str(log), "--statistics", str(statistics)]
+    for fault in settings.faults:
+        command += ["--fault", fault]
+    return command

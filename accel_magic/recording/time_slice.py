@@ -1,0 +1,98 @@
+"""A piece of a recording: the events of a stretch of time, as a recording of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from accel_magic.kernel import buckets
+from accel_magic.recording import dataset
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from accel_magic.probes.plan import Plan
+    from accel_magic.recording.recording import Recording
+
+_STEPS: Final = 200
+
+
+def between(recording: Recording, start_ns: int, end_ns: int) -> Recording:
+    """The events from `start_ns` to before `end_ns` (ns since the start), whose times are then since `start_ns`.
+
+    Hits, latencies and rates are those of these events. Of a dataset, only files with such events are read.
+
+    Raises:
+        ResultError: These events are too many to load.
+        RecordingError: A file is damaged.
+
+    """
+    stored = dataset.files_of(recording)
+    events = _of_memory(recording.events, start_ns, end_ns) if stored is None else stored.between(start_ns, end_ns)
+    time = events.columns["time_ns"]
+    events = Events({**events.columns, "time_ns": EventColumn(time.values - start_ns)})
+    points = len(recording.plan.points)
+    hits = np.bincount(events.columns["point"].values, minlength=points).astype(np.uint64)
+    none = np.zeros(points, np.uint64)
+    where = f"{start_ns / 1e9:g} s to {end_ns / 1e9:g} s"
+    note = f"a piece of a trace, from {where}: hits, latencies and rates are those of its recorded events"
+    return replace(
+        recording,
+        plan=replace(recording.plan, notes=(*recording.plan.notes, note)),
+        start_ns=recording.start_ns + start_ns,
+        duration_ns=end_ns - start_ns,
+        hits=hits,
+        lost=none,
+        unpaired=none,
+        totals=_totals(events, recording.plan),
+        missed=0,
+        histograms=_histograms(events, recording.plan),
+        samples=_samples(events, points, end_ns - start_ns),
+        event_count=len(events),
+        limit_reached=False,
+        load_events=lambda: events,
+    )
+
+
+def _of_memory(events: Events, start_ns: int, end_ns: int) -> Events:
+    times = events.columns["time_ns"].values
+    return dataset.rows_of(events, np.flatnonzero((times >= start_ns) & (times < end_ns)))
+
+
+def _totals(events: Events, plan: Plan) -> NDArray[np.uint64]:
+    """Sums of the values that points add up, as far as they are columns."""
+    totals = np.zeros(len(plan.points), np.uint64)
+    points = events.columns["point"].values
+    for point in plan.points:
+        column = events.columns.get(point.total) if point.total else None
+        if column is not None and column.categories is None:
+            chosen = points == point.id
+            totals[point.id] = column.values[chosen].astype(np.uint64).sum(dtype=np.uint64)
+    return totals
+
+
+def _histograms(events: Events, plan: Plan) -> Histograms:
+    rows = plan.latency_points
+    counts = np.zeros((len(rows), buckets.COUNT), np.uint64)
+    total, largest = np.zeros((2, len(rows)), np.uint64)
+    durations = events.columns.get("duration_ns")
+    if durations is not None:
+        points = events.columns["point"].values
+        for row, point in enumerate(rows):
+            own = durations.values[points == point.id].astype(np.int64)
+            if len(own):
+                counts[row] = np.bincount(buckets.index_of(own), minlength=buckets.COUNT)
+                total[row], largest[row] = own.sum(), own.max()
+    return Histograms(counts, total, largest)
+
+
+def _samples(events: Events, points: int, duration_ns: int) -> CounterSamples:
+    """Hits so far at evenly spaced times."""
+    edges = np.unique(np.linspace(0, max(duration_ns, 1), _STEPS + 1).astype(np.int64))
+    row = np.searchsorted(edges, events.columns["time_ns"].values, side="right")  # counted from the next edge on
+    cell = np.minimum(row, len(edges) - 1) * points + events.columns["point"].values.astype(np.int64)
+    hits = np.bincount(cell, minlength=len(edges) * points).reshape(len(edges), points)
+    return CounterSamples(edges, np.cumsum(hits, axis=0).astype(np.uint64))

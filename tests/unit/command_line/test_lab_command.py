@@ -1,0 +1,166 @@
+import io
+import json
+
+import pytest
+
+from accel_magic.command_line import lab_command, main
+from accel_magic.errors import MachineError
+from accel_magic.lab import image, level_zero
+from accel_magic.lab.image import LabImage, Progress
+
+
+def run(*arguments):
+    """Run a command of the lab; returns the exit status."""
+    return main(["lab", *arguments])
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
+    return tmp_path / "lab"
+
+
+@pytest.fixture
+def made(tmp_path):
+    """An Image whose files are there."""
+    (tmp_path / "initramfs").write_bytes(bytes(7_100_000))
+    return LabImage(
+        kernel="6.12",
+        release="6.12.7+deb13-amd64",
+        vmlinuz=tmp_path / "vmlinuz",
+        initramfs=tmp_path / "initramfs",
+        qemu=("qemu",),
+        qemu_version="11.1.3",
+        packages={"busybox-static": "1"},
+        notes=("something is not as pinned",),
+    )
+
+
+def test_build_builds_and_describes_the_default_kernel(monkeypatch, capsys, made):
+    asked = []
+    monkeypatch.setattr(image, "build_all", lambda *given, **options: asked.append((given, options["debs"])) or [made])
+    assert run("build") == 0
+    assert asked == [((("6.12",),), None)]
+    assert capsys.readouterr().out == "6.12: 6.12.7+deb13-amd64, initramfs 7.1 MB, QEMU 11.1.3\n"
+
+
+def test_build_all_builds_every_kernel(monkeypatch):
+    asked = []
+    monkeypatch.setattr(image, "build_all", lambda kernels, **_: asked.append(kernels) or [])
+    assert run("build", "--all") == 0
+    assert asked == [("6.12", "6.18", "7.2")]
+
+
+def test_an_error_is_printed_with_its_fix_and_the_status_is_1(monkeypatch, capsys):
+    def fail(*_, **__):
+        raise MachineError("no network", why="it is off", fix="switch it on", code="lab.apt-failed")
+
+    monkeypatch.setattr(image, "build_all", fail)
+    assert run("build") == 1
+    assert capsys.readouterr().err == "no network\n  why: it is off\n  fix: switch it on\n  code: lab.apt-failed\n"
+
+
+def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(image, "build_all", interrupt)
+    assert run("build") == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_urls_are_those_of_the_kernel_busybox_and_qemu(capsys):
+    assert run("build", "--kernel", "7.2", "--urls") == 0
+    lines = capsys.readouterr().out.split()
+    assert all(line.startswith("https://deb.debian.org/debian") and line.endswith(".deb") for line in lines)
+    names = [line.rpartition("/")[2].partition("_")[0] for line in lines]
+    assert [name.partition("-7.2.")[0] for name in names[:3]] == ["linux-binary", "linux-modules", "linux-base"]
+    assert {"busybox-static", "qemu-system-x86"} <= set(names)
+    assert "libze1" not in names
+    assert run("build", "--level-zero", "--urls") == 0
+    assert capsys.readouterr().out.split()[-1].rpartition("/")[2].startswith("libze1_")
+
+
+def test_level_zero_is_built_only_with_its_option_and_its_path_is_printed(monkeypatch, capsys, made, tmp_path):
+    asked = []
+    monkeypatch.setattr(image, "build_all", lambda *_, **__: [made])
+    monkeypatch.setattr(image, "build_level_zero", lambda **options: asked.append(options["debs"]))
+    monkeypatch.setattr(level_zero, "find", lambda: level_zero.LevelZero(tmp_path / "loader", tmp_path, tmp_path))
+    assert run("build") == 0
+    assert asked == []
+    assert run("build", "--level-zero", "--debs", str(tmp_path)) == 0
+    assert asked == [tmp_path]
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"Level Zero: {tmp_path}/loader, available in every lab")
+
+
+def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, made, cache):
+    monkeypatch.setattr(image, "built", lambda: [made])
+    assert run("status") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"cache: {cache}, 0 MB",
+        "6.12: 6.12.7+deb13-amd64, initramfs 7.1 MB, QEMU 11.1.3",
+        "  note: something is not as pinned",
+        "6.18: not built (python -m accel_magic lab build --kernel 6.18)",
+        "7.2: not built (python -m accel_magic lab build --kernel 7.2)",
+        "Level Zero: not built (python -m accel_magic lab build --level-zero)",
+        "accelerator: not built (python -m accel_magic lab build --kernel 7.2 --accelerator)",
+    ]
+
+
+def test_status_as_json_has_every_field_of_the_images(monkeypatch, capsys, made, cache):
+    monkeypatch.setattr(image, "built", lambda: [made])
+    assert run("status", "--json") == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["cache"] == str(cache)
+    assert status["bytes"] == 0
+    assert status["images"][0]["release"] == "6.12.7+deb13-amd64"
+    assert status["level_zero"] is None
+    assert status["images"][0]["packages"] == {"busybox-static": "1"}
+
+
+def test_clean_removes_logs_and_programs_too_but_not_for_one_kernel(cache, capsys):
+    for name in ("runs/one/console.log", "programs/npu_load"):
+        (cache / name).parent.mkdir(parents=True)
+        (cache / name).write_bytes(bytes(3_000_000))
+
+    assert run("clean", "--kernel", "7.2") == 0
+    assert (cache / "runs/one/console.log").exists()
+    assert run("clean") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "6 MB removed"
+    assert not (cache / "runs").exists()
+    assert not (cache / "programs").exists()
+
+
+def test_clean_prints_how_much_it_freed(cache, capsys):
+    (cache / "parts").mkdir(parents=True)
+    (cache / "parts" / "x").write_bytes(bytes(3_000_000))
+    assert run("clean") == 0
+    assert capsys.readouterr().out == "3 MB removed\n"
+    assert not (cache / "parts").exists()
+
+
+def reports(*, terminal):
+    output = io.StringIO()
+    output.isatty = lambda: terminal
+    bar = lab_command.Bar(output)
+    bar(Progress("fetch", 0, 4_000_000, "2 packages"))
+    bar(Progress("fetch", 1_000_000, 4_000_000, "2 packages"))
+    bar(Progress("note", 0, 0, "another version"))
+    bar(Progress("build", 0, 0, "the initramfs"))
+    bar.end()
+    return output.getvalue()
+
+
+def test_without_a_terminal_there_is_one_line_per_step():
+    assert reports(terminal=False) == "fetching: 2 packages\nnote: another version\nbuilding: the initramfs\n"
+
+
+def test_on_a_terminal_the_bar_is_redrawn_in_place(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "81")
+    lines = reports(terminal=True).split("\n")
+    assert lines[0].split("\r")[1:] == [
+        f"fetching      [{' ' * 24}]    0.0 of 4.0 MB 2 packages".ljust(80),
+        f"fetching      [{'#' * 6}{' ' * 18}]    1.0 of 4.0 MB 2 packages".ljust(80),
+    ]
+    assert lines[1] == "note: another version"
+    assert lines[2] == "\r" + "building      ... the initramfs".ljust(80)

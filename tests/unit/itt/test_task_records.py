@@ -1,0 +1,572 @@
+"""ITT tasks, counted by the collector and compared with what a program counts itself."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accel_magic.itt import collector_area, collector_memory
+from accel_magic.kernel import buckets
+
+OUTER, FIRST, SECOND = "itt:test::outer:*/whole", "itt:test::inner:*/first", "itt:test::inner:*/second part"
+LOAD = "accel_magic.collect_tasks(); library = load()\n"
+
+
+def test_tasks_of_8_threads_are_counted_exactly_and_all_recorded(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::*:*", buffer=512) as t:
+    done = library.work(8, 20_000)
+events = t.result.events
+answer([done, counts(t.result), t.result.recorded, t.result.lost, len(events), events.tid.nunique(),
+        events.groupby("function", observed=True).size().to_dict(), t.result.latency["count"].tolist(),
+        bool((events.time_ns.diff().dropna() >= 0).all()), sorted(set(events.comm))])
+"""
+    )
+    done, counted, recorded, lost, rows, threads, by_name, calls, ordered, comms = told
+    assert done == 8 * 20_000 * 3
+    assert counted == {OUTER: 160_000, FIRST: 160_000, SECOND: 160_000}
+    assert (recorded, lost) == (done, 0)
+    assert rows == recorded
+    assert threads == 8
+    assert by_name == {"whole": 160_000, "first": 160_000, "second part": 160_000}
+    assert calls == [160_000] * 3
+    assert ordered
+    assert len(comms) == 1
+
+
+def test_what_a_full_ring_drops_is_counted(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::*:*", buffer=0.01) as t:
+    done = library.work(4, 50_000)
+answer([done, t.result.hits, t.result.recorded, t.result.lost, len(t.result.events)])
+"""
+    )
+    done, hits, recorded, lost, rows = told
+    assert hits == done == 600_000
+    assert recorded + lost == done
+    assert lost > 0
+    assert rows == recorded
+
+
+def test_an_inner_task_lies_within_the_outer_one_and_its_time_is_shorter(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::*:*") as t:
+    library.work_here(500)
+e = t.result.events
+e["end"] = e.time_ns + e.duration_ns
+outer = e[e.function == "whole"].reset_index()
+inner = e[e.function != "whole"].reset_index()
+at = inner.index // 2
+total = t.result.recording.histograms.total_ns.tolist()
+answer([len(outer), len(inner), bool((inner.time_ns.values >= outer.time_ns[at].values).all()),
+        bool((inner.end.values <= outer.end[at].values).all()), total,
+        e.groupby("function", observed=True).duration_ns.sum().tolist()])
+"""
+    )
+    outer, inner, after, before, totals, sums = told
+    assert (outer, inner) == (500, 1000)
+    assert after
+    assert before
+    assert sorted(totals) == sorted(sums)
+
+
+def test_globs_and_exclusions_select_by_domain_and_name(run):
+    told = run(
+        LOAD
+        + """
+found = []
+for probes in (["itt:test::inner:*"], ["itt:test::*:*", "!itt:test::inner:f*"], ["itt:test::outer:whole"],
+               ["itt:*:second part", "itt:*:whole"], ["itt:test::other:*", "itt:*:first"]):
+    with accel_magic.trace(*probes) as t:
+        library.work(2, 10)
+    found.append([counts(t.result), t.result.recorded])
+answer(found)
+"""
+    )
+    assert told == [
+        [{FIRST: 20, SECOND: 20}, 40],
+        [{OUTER: 20, SECOND: 20}, 40],
+        [{"itt:test::outer:whole/whole": 20}, 20],
+        [{"itt:test::inner:second part/second part": 20, "itt:test::outer:whole/whole": 20}, 40],
+        [{"itt:test::inner:first/first": 20, "itt:test::other:*/*": 0}, 20],
+    ]
+
+
+def test_without_events_counts_and_latencies_are_complete(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::*:*", mode="count") as t:
+    library.work(4, 1000)
+r = t.result
+answer([r.hits, r.recorded, r.lost, len(r.events), r.latency["count"].tolist()])
+"""
+    )
+    assert told == [12_000, 0, 0, 0, [4000] * 3]
+
+
+def test_each_trace_starts_at_zero_and_between_traces_tasks_are_switched_off(run):
+    told = run(
+        LOAD
+        + """
+domain = library.make_domain(b"test::outer")
+flags = lambda: ctypes.c_int.from_address(domain).value
+seen = [flags()]
+for count in (3, 5, 0, 7):
+    library.work_here(100)
+    with accel_magic.trace("itt:test::outer:*") as t:
+        seen.append(flags())
+        library.work_here(count)
+    seen += [t.result.hits, len(t.result.events), flags()]
+with accel_magic.trace("itt:test::inner:*") as t:
+    seen.append(flags())
+answer(seen)
+"""
+    )
+    assert told == [0, 1, 3, 3, 0, 1, 5, 5, 0, 1, 0, 0, 0, 1, 7, 7, 0, 0]
+
+
+def test_a_task_that_began_before_the_trace_or_ends_after_it_is_not_timed(run):
+    told = run(
+        LOAD
+        + """
+domain, one, two = library.make_domain(b"d"), library.make_handle(b"one"), library.make_handle(b"two")
+library.begin(domain, one)
+with accel_magic.trace("itt:d:*") as t:
+    library.begin(domain, two); library.end(domain)
+    library.end(domain)                                   # of `one`
+    library.begin(domain, two)
+library.end(domain)
+with accel_magic.trace("itt:d:*") as u:
+    library.end(domain)
+    library.begin(domain, one); library.end(domain)
+unfinished = int(t.result.latency.unfinished.sum())
+answer([counts(t.result), t.result.recorded, unfinished, counts(u.result), u.result.recorded])
+"""
+    )
+    assert told == [{"itt:d:*/two": 2}, 1, 1, {"itt:d:*/one": 1}, 1]
+
+
+def test_child_processes_are_counted_even_if_one_is_killed(run):
+    told = run(
+        """
+accel_magic.collect_tasks()
+with accel_magic.trace("itt:test::*:*") as t:
+    children = [subprocess.Popen([PROGRAM, "2", "1000"], stdout=subprocess.PIPE) for _ in range(3)]
+    done = sum(int(child.communicate()[0]) for child in children)
+    endless = subprocess.Popen([PROGRAM, "1", "10", "endless"], stdout=subprocess.PIPE, text=True)
+    done += int(endless.stdout.readline())
+    endless.stdout.readline()
+    endless.kill(); endless.wait()
+events = t.result.events
+answer([done, counts(t.result), t.result.recorded, t.result.lost, events.pid.nunique(),
+        int(t.result.latency.unfinished.sum()), sorted(set(events.comm))])
+"""
+    )
+    done, counted, recorded, lost, processes, unfinished, comms = told
+    assert done == 3 * 6000 + 30
+    assert counted == {OUTER: 6010, FIRST: 6010, SECOND: 6010, "itt:test::outer:*/endless": 1}
+    assert (recorded, lost, processes, unfinished) == (done, 0, 4, 1)
+    assert comms == ["tasks"]
+
+
+def test_a_child_that_started_before_the_trace_is_counted_from_its_start(run):
+    told = run(
+        """
+accel_magic.collect_tasks()
+script = '''
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1]); library.look_for_collector()
+library.work_here(50)
+print("ready", flush=True)
+for line in sys.stdin:
+    library.work_here(int(line)); print("done", flush=True)
+'''
+command = [sys.executable, "-c", script, LIBRARY]
+child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+child.stdout.readline()
+found = []
+for count in (7, 9):
+    with accel_magic.trace("itt:test::outer:*") as t:
+        child.stdin.write(f"{count}\\n"); child.stdin.flush(); child.stdout.readline()
+    found.append([t.result.hits, t.result.recorded, set(t.result.events.pid) == {child.pid}])
+child.stdin.close(); child.wait()
+answer(found)
+"""
+    )
+    assert told == [[7, 7, True], [9, 9, True]]
+
+
+def test_a_forked_child_counts_as_a_process_of_its_own(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::outer:*") as t:
+    library.work_here(5)
+    child = os.fork()
+    if not child:
+        library.work_here(20)
+        os._exit(0)
+    os.waitpid(child, 0)
+    library.work_here(1)
+by = t.result.events.groupby("pid").size().to_dict()
+answer([t.result.hits, by[os.getpid()], by[child]])
+"""
+    )
+    assert told == [26, 6, 20]
+
+
+def test_python_code_marks_its_own_tasks(run):
+    told = run(
+        """
+@accel_magic.task("function")
+def work():
+    with accel_magic.task("inside"):
+        pass
+
+work()
+with accel_magic.trace("itt:python:*") as t:
+    for _ in range(3):
+        work()
+    try:
+        with accel_magic.task("fails"):
+            raise ValueError
+    except ValueError:
+        pass
+answer([counts(t.result), t.result.recorded])
+"""
+    )
+    assert told == [
+        {"itt:python:*/function": 3, "itt:python:*/inside": 3, "itt:python:*/fails": 1},
+        7,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reported"), [("itt:python:*", False), ("itt:*:*", False), ("itt:ov::op::*:*", True)]
+)
+def test_tasks_of_others_are_not_missing_tasks_of_openvino(run, pattern, reported):
+    hits, found = run(
+        f"""
+with accel_magic.trace({pattern!r}) as t:
+    with accel_magic.task("load"):
+        pass
+answer([t.result.hits, list(t.result.diagnose().ids)])
+"""
+    )
+
+    assert hits == (0 if reported else 1)
+    assert ("nothing-traced" in found) == reported
+
+
+def test_more_threads_than_there_is_room_for_are_reported(run):
+    told = run(
+        LOAD
+        + f"""
+import threading
+barrier = threading.Barrier({collector_memory.MOST_SLOTS + 5})
+def one():
+    library.work_here(2); barrier.wait()
+with accel_magic.trace("itt:test::outer:*") as t:
+    threads = [threading.Thread(target=one) for _ in range({collector_memory.MOST_SLOTS + 5})]
+    [thread.start() for thread in threads]; [thread.join() for thread in threads]
+first = t.result.hits
+with accel_magic.trace("itt:test::outer:*") as u:
+    library.work(3, 10)
+answer([first, [note for note in t.result.plan.notes if "threads" in note], u.result.hits])
+"""
+    )
+    assert told[0] == 2 * collector_memory.MOST_SLOTS
+    assert told[1] == [
+        f"tasks of 10 threads were not counted: more than {collector_memory.MOST_SLOTS} threads ran tasks"
+    ]
+    assert told[2] == 30
+
+
+def test_more_names_than_there_is_room_for_are_counted_together(run):
+    told = run(
+        LOAD
+        + f"""
+domain = library.make_domain(b"many")
+with accel_magic.trace("itt:many:*") as t:
+    for at in range({collector_memory.MOST_POINTS + 100}):
+        library.begin(domain, library.make_handle(b"name %d" % at)); library.end(domain)
+answer([t.result.hits, len(t.result.counts), int(t.result.counts.hits.max()), t.result.recorded])
+"""
+    )
+    assert told == [
+        collector_memory.MOST_POINTS + 100,
+        collector_memory.MOST_POINTS,
+        101,
+        collector_memory.MOST_POINTS + 100,
+    ]
+
+
+def test_a_library_that_was_loaded_too_early_is_an_error_that_names_it(run):
+    told = run(
+        """
+load()
+try:
+    with accel_magic.trace("itt:test::*:*"):
+        pass
+    found = None
+except AccelMagicError as error:
+    found = [error.code, error.what, error.fix]
+with accel_magic.trace("itt:elsewhere*:*") as t:
+    pass
+with accel_magic.trace("itt:*:*") as u:
+    pass
+answer([found, t.result.plan.notes, u.result.plan.notes])
+"""
+    )
+    (code, what, fix), none, notes = told
+    assert (code, what) == ("itt.loaded-early", "libtasks.so reports no tasks: it was loaded before accel_magic")
+    assert "%load_ext accel_magic" in fix
+    assert none == []
+    assert notes == ["libtasks.so was loaded before accel_magic and reports no ITT tasks"]
+
+
+def test_another_tools_collector_is_left_alone(run):
+    told = run(
+        """
+try:
+    accel_magic.collect_tasks()
+except AccelMagicError as error:
+    answer([error.code, os.environ["INTEL_LIBITTNOTIFY64"]])
+""",
+        INTEL_LIBITTNOTIFY64="/opt/intel/vtune/libittnotify_collector.so",
+    )
+    assert told == ["itt.other-collector", "/opt/intel/vtune/libittnotify_collector.so"]
+
+
+def test_damaged_memory_harms_neither_the_trace_nor_the_next_one(run):
+    """Every traced process can write to it."""
+    told = run(
+        LOAD
+        + """
+import random
+from accel_magic.itt import collector, memory
+fd, random = collector.memory_of_this_process().fd, random.Random(5)
+for kind in range(12):
+    with accel_magic.trace("itt:test::*:*") as t:
+        library.work(2, 50)
+        for _ in range(20):
+            # Names, hashes, slots of other threads and counters; then the lengths and positions of all rings.
+            at = random.randrange(memory.NAMES, memory.COUNTERS + (1 << 20))
+            if memory.SLOTS <= at < memory.SLOTS + 4 * memory.SLOT_BYTES:
+                continue
+            os.pwrite(fd, random.randbytes(random.choice([1, 8, 300])), at)
+        for slot in range(4, memory.MOST_SLOTS):
+            os.pwrite(fd, random.randbytes(16), memory.SLOTS + slot * memory.SLOT_BYTES + 16)
+            os.pwrite(fd, random.randbytes(8), memory.SLOTS + slot * memory.SLOT_BYTES + 64)
+    str(t.result), t.result.events, t.result.counts
+with accel_magic.trace("itt:test::*:*") as t:
+    library.work(2, 50)
+answer([t.result.hits, t.result.recorded])
+"""
+    )
+    assert told == [300, 300]
+
+
+def test_the_structures_are_those_of_the_c_code(tmp_path):
+    header = Path(collector_memory.__file__).with_name("area.h")
+    fields = {
+        "control": (
+            collector_area.CONTROL,
+            {"names": "parts"},
+            ["magic", "generation", "names", "points", "record_bytes", "python", "token", "lock", "specs"],
+        ),
+        "name": (collector_area.NAME, {}, ["spec", "domain", "task"]),
+        "slot": (collector_area.SLOT, {}, list(collector_area.SLOT.names)),
+        "counters": (collector_area.COUNTERS, {}, list(collector_area.COUNTERS.names)),
+        "stack": (collector_area.STACK, {}, list(collector_area.STACK.names)),
+        "python_layout": (collector_area.PYTHON, {}, list(collector_area.PYTHON.names)),
+    }
+    prints, expected = [], []
+    for struct, (dtype, renamed, names) in fields.items():
+        prints.append(f"sizeof(struct {struct})")
+        expected.append(dtype.itemsize)
+        for name in names:
+            prints.append(f"offsetof(struct {struct}, {name})")
+            expected.append(dtype.fields[renamed.get(name, name)][1])
+    source = tmp_path / "sizes.c"
+    lines = "\n".join(
+        f'printf("%zu ", {one});' for one in [*prints, "offsetof(struct record, user_stack)", "sizeof(struct record)"]
+    )
+    source.write_text(f'#include "{header}"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {lines} }}\n')
+    subprocess.run(["gcc", "-o", tmp_path / "sizes", source], check=True)
+    printed = subprocess.run([tmp_path / "sizes"], capture_output=True, check=True).stdout.split()
+    assert [int(number) for number in printed] == [*expected, 56, 72]
+    assert (collector_area.CONTROL.itemsize, collector_area.STACK.itemsize) == (
+        collector_memory.CONTROL_BYTES,
+        collector_memory.STACK_BYTES,
+    )
+    assert collector_memory.BUCKETS == buckets.COUNT
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
+def test_a_trace_of_tasks_needs_no_privilege(run):
+    told = run(
+        LOAD
+        + """
+with open("/proc/self/status") as status:
+    assert "CapEff:\\t0000000000000000" in status.read()
+with accel_magic.trace("itt:test::*:*") as t:
+    library.work(2, 10)
+answer([t.result.hits, t.result.recorded])
+""",
+        prefix=["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else (),
+    )
+    assert told == [60, 60]
+
+
+def test_durations_are_in_the_histograms_of_the_kernels_programs(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::outer:*") as t:
+    library.work_here(3000)
+answer([t.result.recording.histograms.counts[0].tolist(), t.result.events.duration_ns.tolist()])
+"""
+    )
+    histogram, durations = told
+    expected = np.bincount(buckets.index_of(np.array(durations, np.int64)), minlength=buckets.COUNT)
+    assert histogram == expected.tolist()
+
+
+def test_stacks_have_the_python_callers_and_every_native_one_without_frame_pointers(run):
+    told = run(
+        LOAD
+        + """
+import traceback
+def own():
+    found = [(frame.f_code.co_qualname, line) for frame, line in traceback.walk_stack(sys._getframe(1))]
+    return [f"{name} (<string>:{line})" for name, line in reversed(found)]
+
+def work():
+    global seen
+    seen = own(); library.work_here(3)
+
+def outer(value):
+    work()
+    return value
+
+def frames(name):
+    return [text.split(";") for text in t.result.by_stack(name).text]
+
+with accel_magic.trace("itt:test::*:*", "itt:python:*", stacks=True) as t:
+    sorted([0], key=outer); library.work(2, 5)
+    with accel_magic.task("mine"):
+        pass
+answer([[frames(name) for name in ("first", "whole", "mine")], seen, t.result.stacks_lost, t.result.recorded,
+        int(t.result.stacks.hits.sum()), list(t.result.recording.plan.notes)])
+"""
+    )
+    (first, whole, mine), seen, lost, recorded, with_stacks, notes = told
+    assert len(seen) == 3
+    for found in (first, whole):
+        ours, threads = sorted(found, key=lambda text: text[0] != seen[0])
+        python = [frame for frame in ours if "<string>" in frame]
+        assert python == seen
+        assert ours[-3:] == ["work_here", "run", "end"]
+        assert threads[-2:] == ["run", "end"]
+        assert any("clone" in frame for frame in threads)
+    assert [text[-1].split(" ")[0] for text in mine] == ["<module>"]
+    assert (lost, with_stacks, notes) == (0, recorded, [])
+    assert recorded == 3 * 3 + 2 * 3 * 5 + 1
+
+
+def test_tasks_marked_in_python_have_native_stacks_if_python_ones_are_not_asked_for(run):
+    told = run(
+        """
+with accel_magic.trace("itt:python:mine", stacks="user") as t:
+    for _ in range(200):
+        with accel_magic.task("mine"):
+            pass
+table = t.result.stacks
+answer([t.result.recorded, int(table.hits.sum()), t.result.stacks_lost, [text.split(";") for text in table.text]])
+"""
+    )
+    recorded, with_stacks, lost, stacks = told
+    assert (recorded, with_stacks, lost) == (200, 200, 0)
+    assert all("Py_BytesMain" in frames or "main" in frames for frames in stacks)
+
+
+def test_a_child_has_native_stacks_of_its_own(run):
+    told = run(
+        LOAD
+        + """
+with accel_magic.trace("itt:test::*:*", stacks="user") as t:
+    subprocess.run([PROGRAM, "2", "10"], check=True)
+answer([t.result.recorded, t.result.stacks_lost, t.result.by_stack("second part").text.tolist()])
+"""
+    )
+    recorded, lost, texts = told
+    assert (recorded, lost) == (60, 0)
+    assert len(texts) == 1
+    assert texts[0].split(";")[-1] == "end"
+
+
+def test_stacks_without_the_unwinding_library_are_noted(run, tmp_path):
+    (tmp_path / "libgcc_s.so.1").write_bytes(b"not a library")
+    told = run(
+        LOAD
+        + f"""
+with accel_magic.trace("itt:test::*:*", stacks="user") as t:
+    subprocess.run([PROGRAM, "2", "10"], check=True, env={{**os.environ, "LD_LIBRARY_PATH": {str(tmp_path)!r}}})
+frames = [len(text.split(";")) for text in t.result.stacks.text]
+answer([t.result.recorded, frames, list(t.result.recording.plan.notes)])
+"""
+    )
+    recorded, frames, notes = told
+    assert recorded == 60
+    assert set(frames) == {1}
+    (note,) = [note for note in notes if "libgcc_s" in note]
+    assert note.startswith("native stacks of 60 tasks are only their calling function")
+
+
+def test_kernel_stacks_of_tasks_are_an_error(run):
+    told = run(
+        """
+try:
+    with accel_magic.trace("itt:test::*:*", stacks="kernel"):
+        pass
+except AccelMagicError as error:
+    answer([error.code, error.fix])
+"""
+    )
+    assert told == ["stacks.itt", "use --stacks=user,python"]
+
+
+def test_stacks_beyond_the_tables_size_are_counted_as_lost(run):
+    told = run(
+        LOAD
+        + f"""
+def deeper(level):
+    with accel_magic.task("deep"):
+        pass
+    return level and deeper(level - 1)
+
+def wide(number):
+    exec(compile("\\n" * number + "deeper(2)", f"file{{number}}", "exec"), globals())
+
+with accel_magic.trace("itt:python:*", stacks="python") as t:
+    for number in range({collector_memory.MOST_STACKS} // 3 + 500):
+        wide(number)
+r = t.result
+answer([r.recorded, r.lost, r.stacks_lost, len(r.stacks)])
+"""
+    )
+    recorded, lost, without, kept = told
+    assert (recorded, lost) == (3 * (collector_memory.MOST_STACKS // 3 + 500), 0)
+    assert kept + without == recorded
+    assert 0.9 * collector_memory.MOST_STACKS < kept <= collector_memory.MOST_STACKS

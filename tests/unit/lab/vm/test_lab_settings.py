@@ -1,0 +1,150 @@
+"""Settings of a lab, and the QEMU command line built from them."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from accel_magic import own_python
+from accel_magic.errors import MachineError
+from accel_magic.kernel.bcc import compiler
+from accel_magic.kernel.bcc.bcc_location import BccInstall
+from accel_magic.lab.image import LabImage
+from accel_magic.lab.vm import qemu_command
+from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.lab_settings import Settings, hypervisor
+from tests.support.errors import raises
+
+IMAGE = LabImage("6.12", "6.12.1", Path("/k/vmlinuz"), Path("/k/cpio"), ("ld.so", "qemu"), "11.1.3", {}, ())
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (Settings(), ""),
+        (Settings(scheduler="hardware", driver_options={"sched_mode": "-1"}), "sched_mode=-1"),
+        (Settings(scheduler="hardware"), "sched_mode=1"),
+        (Settings(scheduler="os"), "sched_mode=0"),
+        (Settings(driver_options={"tdr_timeout_ms": "500", "dbg_mask": "0xff"}), "tdr_timeout_ms=500 dbg_mask=0xff"),
+    ],
+)
+def test_driver_options_have_the_syntax_of_insmod(settings, options):
+    assert settings.module_parameters() == options
+
+
+@pytest.mark.parametrize("option", [{"a b": "1"}, {"a": "$(reboot)"}, {"a": "1 2"}, {"a": ""}, {"a;b": "1"}])
+def test_invalid_driver_options_are_rejected(option):
+    with raises("lab.bad-driver-option", MachineError):
+        Settings(driver_options=option).module_parameters()
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A function that creates a fake root folder with or without KVM's requirements."""
+    monkeypatch.delenv("ACCEL_MAGIC_LAB_HYPERVISOR", raising=False)
+
+    def make(flags, *, device):
+        (tmp_path / "proc").mkdir()
+        (tmp_path / "proc/cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+        if device:
+            (tmp_path / "dev").mkdir()
+            (tmp_path / "dev/kvm").write_text("")
+        return tmp_path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("flags", "device", "expected"),
+    [
+        ("fpu vmx sse", True, "kvm"),
+        ("fpu svm", True, "kvm"),
+        ("fpu svm_lock", True, "tcg"),
+        ("fpu", True, "tcg"),
+        ("vmx", False, "tcg"),
+    ],
+)
+def test_kvm_is_used_if_the_cpu_and_the_device_support_it(machine, flags, device, expected):
+    assert hypervisor("auto", machine(flags, device=device)) == expected
+
+
+def test_emulation_and_kvm_can_be_requested(machine, monkeypatch):
+    root = machine("vmx", device=True)
+    assert hypervisor("tcg", root) == "tcg"
+    assert hypervisor("kvm", root) == "kvm"
+    monkeypatch.setenv("ACCEL_MAGIC_LAB_HYPERVISOR", "tcg")
+    assert hypervisor("auto", root) == "tcg"
+    assert hypervisor("kvm", root) == "kvm"
+
+
+@pytest.mark.parametrize(("flags", "device", "why"), [("fpu", True, "vmx"), ("vmx", False, "/dev/kvm")])
+def test_the_error_for_unusable_kvm_has_the_reason(machine, flags, device, why):
+    with raises("lab.no-kvm", MachineError) as caught:
+        hypervisor("kvm", machine(flags, device=device))
+    assert why in caught.value.why
+
+
+def qemu(settings, hypervisor="tcg", shares=()):
+    paths = {name: Path("/run/lab", name) for name in ("initramfs", "device", "agent", "console", "slots")}
+    return qemu_command.qemu(IMAGE, settings, hypervisor=hypervisor, shares=shares, **paths)
+
+
+def value_after(command, option, containing):
+    return next(b for a, b in itertools.pairwise(command) if a == option and containing in b)
+
+
+def test_the_command_line_has_every_part(tmp_path):
+    command = qemu(Settings(ports={5000: 6000, 5001: 6001}, memory_mib=512, cpus=3), shares=(Path("/a,b"),))
+
+    assert command[:2] == ["ld.so", "qemu"]
+    assert value_after(command, "-object", "memfd").endswith("size=512M,share=on")
+    assert value_after(command, "-smp", "") == "3"
+    npu = json.loads(value_after(command, "-device", "vfio-user"))
+    assert npu == {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": "/run/lab/device"}, "rombar": 0}
+    network = value_after(command, "-netdev", "user")
+    assert "hostfwd=tcp:127.0.0.1:5000-:6000" in network
+    assert "hostfwd=tcp:127.0.0.1:5001-:6001" in network
+    assert "restrict=on" in network
+    root, share = (value_after(command, "-virtfs", f"mount_tag={tag}") for tag in ("root", "share0"))
+    assert root.startswith("local,path=/,")
+    assert root.endswith("readonly=on")
+    assert share.startswith("local,path=/a,,b,")
+    assert "readonly" not in share
+
+
+def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypatch):
+    def missing():
+        raise MachineError("BCC is not installed", code="bcc.not-installed")
+
+    lab = Lab(Settings())
+    install = BccInstall(Path("/usr/bin/python3"), Path("/bcc"), "1")
+    for module in (compiler, qemu_command):
+        monkeypatch.setattr(module, "find_bcc", lambda: install)
+    assert "guestfwd=tcp:10.0.2.100:7007-cmd:/usr/bin/python3 -I " in value_after(qemu(Settings()), "-netdev", "user")
+    assert lab._environment({})["ACCEL_MAGIC_COMPILER"] == "10.0.2.100:7007"
+    monkeypatch.setattr(qemu_command, "find_bcc", missing)
+    assert "guestfwd" not in value_after(qemu(Settings()), "-netdev", "user")
+    assert "ACCEL_MAGIC_COMPILER" not in lab._environment({})
+
+
+def test_only_emulation_gets_a_fixed_loop_count():
+    assert "lpj=" in value_after(qemu(Settings()), "-append", "console")
+    assert "lpj=" not in value_after(qemu(Settings(), "kvm"), "-append", "console")
+    assert value_after(qemu(Settings(kernel_options="debug")), "-append", "console").endswith(" debug")
+
+
+def test_the_devices_command_line_has_its_faults(tmp_path):
+    command = qemu_command.device(
+        Settings(job_us=70, faults=("hang-job=3", "no-boot=1")),
+        socket=tmp_path / "s",
+        log=tmp_path / "l",
+        statistics=tmp_path / "j",
+    )
+
+    assert command == [
+        *own_python.command("accel_magic.lab.device"),
+        *("--socket", str(tmp_path / "s"), "--job-us", "70"),
+        *("--log", str(tmp_path / "l"), "--statistics", str(tmp_path / "j")),
+        *("--fault", "hang-job=3", "--fault", "no-boot=1"),
+    ]
