@@ -146,13 +146,13 @@ def _not_compiled(program: CProgram, why: str) -> MachineError:
     return MachineError(f"cannot compile {program.name}", why=why, fix=FIX, code="native.not-compiled")
 
 
-def _compiler(program: CProgram, wanted: str | None) -> str:
-    names = (wanted,) if wanted else (os.environ.get("CC", ""), *_NAMES, *_numbered())
+def _compiler(program: CProgram, requested: str | None) -> str:
+    names = (requested,) if requested else (os.environ.get("CC", ""), *_NAMES, *_numbered())
     found = next((path for path in map(shutil.which, filter(None, names)) if path), None)
     if found is None:
         raise MachineError(
             f"cannot compile {program.name}",
-            why=f"no C compiler found: {wanted or ', '.join(_NAMES)}",
+            why=f"no C compiler found: {requested or ', '.join(_NAMES)}",
             fix="; ".join(filter(None, (FIX, program.without))),
             code="native.no-compiler",
         )

@@ -80,8 +80,8 @@ def receive(connection: socket.socket, /, *kinds: type[Message]) -> Message:
     data, descriptors = channel.receive_bytes(connection)
     unused = dict(enumerate(descriptors))
 
-    def descriptor(wanted: type, value: Any) -> Descriptor:
-        if wanted is not Descriptor or value not in unused:
+    def descriptor(requested: type, value: Any) -> Descriptor:
+        if requested is not Descriptor or value not in unused:
             raise ValueError("not a descriptor of this message")
         return Descriptor(unused.pop(value))
 

@@ -30,9 +30,9 @@ def uninterrupted() -> Iterator[list[int]]:
         The numbers of the signals that have arrived so far.
 
     """
-    came: list[int] = []
+    exception: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield came
+        yield exception
         return
     handlers = _handlers()
     over = False
@@ -41,16 +41,16 @@ def uninterrupted() -> Iterator[list[int]]:
         if over:  # code in the block mistook this handler for the user's and kept it
             handlers[number](number, frame)
         else:
-            came.append(number)
+            exception.append(number)
 
     try:
         for number in handlers:
             signal.signal(number, put_off)
-        yield came
+        yield exception
     finally:
         _put_back(list(handlers.items()), put_off)
         over = True
-        _run([(number, handlers[number]) for number in dict.fromkeys(came)])
+        _run([(number, handlers[number]) for number in dict.fromkeys(exception)])
 
 
 def until_interrupted(work: Callable[[], T], otherwise: Callable[[], T]) -> T:

@@ -56,8 +56,8 @@ def tracing(*, quick: bool) -> Iterator[Measured]:
 def _starts(broker: Broker, *, quick: bool) -> Iterator[Measured]:
     processes, rounds = (2, 3) if quick else (9, 6)
     seen = [_both(broker, 10, rounds, "events", *PROBES) for _ in range(processes)]
-    first = [[told["starts"][0] for told in pair] for pair in seen]
-    again = [[statistics.median(told["starts"][1:]) for told in pair] for pair in seen]
+    first = [[reported["starts"][0] for reported in pair] for pair in seen]
+    again = [[statistics.median(reported["starts"][1:]) for reported in pair] for pair in seen]
     for key, name, pairs in (("first", "first trace of a process", first), ("repeated", "repeated trace", again)):
         ours, theirs = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
         what = f"{name} through the broker, until the user's first line"

@@ -33,9 +33,11 @@ def trying(*, quick: bool) -> Iterator[Measured]:
         ours, theirs = [], []
         for _ in range(rounds):
             start = time.perf_counter()
-            told = model.run(accessed.page)
+            reported = model.run(accessed.page)
             ours.append((time.perf_counter() - start) / accesses)
-            require((told["evicted"] >= 0).any(), f"{name} has evicted nothing of {BLOCKS} blocks for {CHUNKS} chunks")
+            require(
+                (reported["evicted"] >= 0).any(), f"{name} has evicted nothing of {BLOCKS} blocks for {CHUNKS} chunks"
+            )
             theirs.append(_test_run(runs))
         peer = "BPF_PROG_TEST_RUN of an empty program from Python, once"
         what = f"an access in the model of a GPU's memory with the policy {name}, which hears of each"

@@ -49,12 +49,15 @@ def finding(*, quick: bool) -> Iterator[Measured]:
     for _ in range(rounds):
         command = [sys.executable, "-m", "benchmarks.stragglers", str(RANKS), str(number)]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).resolve().parents[1])
-        told = json.loads(done.stdout)
-        require(told["late"] == [LATE, LATE], f"found other stragglers: {told['late']}")
+        reported = json.loads(done.stdout)
+        require(reported["late"] == [LATE, LATE], f"found other stragglers: {reported['late']}")
         # The last step has no end.
-        require(told["matched"] == [number - 1, number], f"matched {told['matched']} steps and collectives of {number}")
-        seconds.append(told["by_step_s"] + told["by_collective_s"])
-        sizes.append(told["peak_kib"] / 1024)
+        require(
+            reported["matched"] == [number - 1, number],
+            f"matched {reported['matched']} steps and collectives of {number}",
+        )
+        seconds.append(reported["by_step_s"] + reported["by_collective_s"])
+        sizes.append(reported["peak_kib"] / 1024)
     what = f"stragglers of {RANKS} simulated ranks x {number:,} steps with a collective each, by step and by collective"
     yield Measured("stragglers", what, "s", tuple(seconds), bar=MOST_S)
     yield Measured("stragglers-memory", f"{what}: peak of the whole process", "MiB", tuple(sizes), bar=MOST_MIB)
@@ -126,7 +129,7 @@ def main(ranks: int, number: int) -> None:
     names = found["node"].cat.categories
     late = lateness.by_collective(calls, Clocks(dict.fromkeys(names, 1000), {name: name for name in names})).table
     by_collective_s = time.perf_counter() - start
-    told = {
+    reported = {
         "by_step_s": by_step_s,
         "by_collective_s": by_collective_s,
         "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
@@ -134,7 +137,7 @@ def main(ranks: int, number: int) -> None:
         "p50_ms": [table["p50_late_ns"].tolist()[0] / 1e6, late["p50_late_ns"].tolist()[0] / 1e6],
         "matched": [table["matched"].tolist()[0], late["matched"].tolist()[0]],
     }
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

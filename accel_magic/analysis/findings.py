@@ -89,12 +89,12 @@ def diagnose(rules: Iterable[Rule[Data]], data: Data, recording: Recording | Gpu
 
     """
     rules = tuple(rules)
-    lacking = {rule.id: why for rule in rules if (why := rule.needs(data))}
-    found = {rule.id: tuple(rule.findings(data)) for rule in rules if rule.id not in lacking}
+    missing = {rule.id: why for rule in rules if (why := rule.needs(data))}
+    found = {rule.id: tuple(rule.findings(data)) for rule in rules if rule.id not in missing}
     applying = {name for name, findings in found.items() if findings}
     explained = {rule.id for rule in rules if applying & {*rule.explained_by}}
     reported = [finding for name, findings in found.items() if name not in explained for finding in findings]
-    return Findings(by_severity(reported), tuple(found), MappingProxyType(lacking), recording)
+    return Findings(by_severity(reported), tuple(found), MappingProxyType(missing), recording)
 
 
 def combined(parts: Iterable[Findings], recording: Recording | GpuRecording | None = None) -> Findings:

@@ -90,18 +90,18 @@ def answers(
         (answers,) index of the newest request before each answer, -1 if none: several answers may have the same.
 
     """
-    asked, given = len(asked_id), len(answer_id)
+    requested, given = len(asked_id), len(answer_id)
     ids = np.concatenate([asked_id, answer_id])
     at = np.concatenate([asked_at, answer_at])
-    is_answer = np.repeat([False, True], [asked, given])
+    is_answer = np.repeat([False, True], [requested, given])
     order = np.lexsort((is_answer, at, ids))
     ids, is_answer = ids[order], is_answer[order]
-    number = np.where(order < asked, order, order - asked)
+    number = np.where(order < requested, order, order - requested)
     places = np.arange(len(order))
     newest = np.maximum.accumulate(np.where(is_answer, NONE, places)) if len(order) else places
     known = is_answer & (newest >= 0)
     known &= ids == ids[newest]
-    to_request, to_answer = np.full(given, NONE, np.intp), np.full(asked, NONE, np.intp)
+    to_request, to_answer = np.full(given, NONE, np.intp), np.full(requested, NONE, np.intp)
     to_request[number[known]] = number[newest[known]]
     first = known & (newest == places - 1)
     to_answer[number[newest[first]]] = number[first]

@@ -31,7 +31,7 @@ R = TypeVar("R")
 ResultT = TypeVar("ResultT", bound="Result")
 AttachedT = TypeVar("AttachedT")
 
-_PATIENCE: Final = 100
+_MAX_ATTEMPTS: Final = 100
 """Interrupts in quick succession that the end of a trace survives."""
 
 _last: Result | None = None
@@ -227,17 +227,17 @@ class Steps(ABC, Generic[ResultT, AttachedT]):
             The interrupt or error of stopping; the caller decides between it and the code's own error.
 
         """
-        came: BaseException | None = None
-        for _ in range(_PATIENCE):
+        exception: BaseException | None = None
+        for _ in range(_MAX_ATTEMPTS):
             try:
-                self.stop(outcome_of(error if came is None else came), value)
+                self.stop(outcome_of(error if exception is None else exception), value)
             except BaseException as raised:  # noqa: BLE001 - see above
-                came = raised if came is None or isinstance(came, Exception) else came
+                exception = raised if exception is None or isinstance(exception, Exception) else exception
                 if not self.running or self._owner != os.getpid():
                     break
             else:
                 break
-        return came
+        return exception
 
     def abort(self) -> None:
         """Detach without a result; does nothing if nothing is attached, or in a forked child."""
@@ -348,13 +348,13 @@ class Block(Steps[ResultT, AttachedT]):
         trace: TracebackType | None,  # noqa: ARG002
     ) -> None:
         with at_work():
-            came = self.end(error)
+            exception = self.end(error)
         self._guard = None  # an interrupt in the weak reference's callback would be lost
-        if came is None:
+        if exception is None:
             return
-        if error is None or not isinstance(came, Exception):
-            raise came  # an interrupt names the block's own error as its context
-        add_note(error, came)
+        if error is None or not isinstance(exception, Exception):
+            raise exception  # an interrupt names the block's own error as its context
+        add_note(error, exception)
 
     def _left(self, _: object) -> None:
         """End the trace if it is still running after its block was left."""

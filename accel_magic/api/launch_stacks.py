@@ -59,12 +59,12 @@ class Launches:
     The stack is taken in the launching thread at the launch itself, so it is exact.
 
     Args:
-        asked: The requested device.
+        requested: The requested device.
 
     """
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, requested: Asked) -> None:
+        self._requested = requested
         self._undo = ExitStack()
         self._memory: DeviceMemory | None = None
         self._times: EventTimes | None = None
@@ -78,7 +78,7 @@ class Launches:
     @cached_property
     def target(self) -> Target:
         """The device. Raises MachineError if it was requested by name and does not exist."""
-        return target(self._asked)
+        return target(self._requested)
 
     def attach(self) -> None:
         """Start watching the frameworks. Raises MachineError if the device cannot be used."""

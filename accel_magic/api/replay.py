@@ -94,8 +94,8 @@ class Player(Steps[ResultT, AttachedT], Generic[RecordingT, ResultT, AttachedT])
             self.rest()
         except BaseException as interrupt:  # noqa: BLE001 - raised once the replay has ended
             error = interrupt
-        came = self.end(error)
-        for raised in (error, came):
+        exception = self.end(error)
+        for raised in (error, exception):
             if raised is not None:
                 raise raised
         return self.result

@@ -267,21 +267,21 @@ class BrokerEngine:
     def __init__(self, tracers: tuple[int, ...] = ()) -> None:
         self._tracers = tracers
 
-    def attach(self, wanted: Plan) -> Attachment:
+    def attach(self, requested: Plan) -> Attachment:
         """Have the broker match the plan's probes again and attach them. Raises AccelMagicError."""
         request = TraceRequest(
-            specs=wanted.specs,
-            mode=wanted.mode,
-            scope=wanted.chosen_scope,
-            filter=wanted.filter,
-            args=wanted.args,
-            max_events=wanted.max_events,
-            duration_s=wanted.duration_s,
-            buffer_mib=wanted.buffer_mib,
-            stacks=wanted.stacks,
+            specs=requested.specs,
+            mode=requested.mode,
+            scope=requested.chosen_scope,
+            filter=requested.filter,
+            args=requested.args,
+            max_events=requested.max_events,
+            duration_s=requested.duration_s,
+            buffer_mib=requested.buffer_mib,
+            stacks=requested.stacks,
         )
         python = None
-        if "python" in wanted.stacks:
+        if "python" in requested.stacks:
             known = python_layout.layout()
             python = {"fields": known.fields(), "hops": known.hops}
         also: dict[str, Any] = {"python": python, "tracers": self._tracers}
@@ -308,7 +308,7 @@ def _attached(broker: BrokerConnection, answer: dict[str, Any], descriptors: lis
 
     notes: list[str] = []
 
-    def told(name: str) -> int:
+    def counter(name: str) -> int:
         """What the broker knows of the running trace; 0 if it is gone."""
         try:
             return int(broker.ask("statistics", trace=number)[0][name])
@@ -335,8 +335,8 @@ def _attached(broker: BrokerConnection, answer: dict[str, Any], descriptors: lis
         waits_fd=maps.get("waits", -1),
         ring_fds=tuple(descriptors[len(maps) :]),
         ring_sizes=tuple(answer["ring_sizes"]),
-        misses=lambda: told("misses"),
-        run_ns=lambda: told("run_ns"),
+        misses=lambda: counter("misses"),
+        run_ns=lambda: counter("run_ns"),
         notes=lambda: tuple(notes),
         detach=detach,
         close=held.close,

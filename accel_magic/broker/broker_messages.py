@@ -234,15 +234,15 @@ def _places(data: object, files: int) -> FilePlaces:
         raise MessageError("places and files differ in number")
     pairs = [_texts(each, 2) for each in _list(values["skipped"], 10_000)]
     error = values["error"]
-    told = None if error is None else _texts(error, 4)
-    if any(len(pair) != 2 for pair in pairs) or (told is not None and len(told) != 4):
+    reported = None if error is None else _texts(error, 4)
+    if any(len(pair) != 2 for pair in pairs) or (reported is not None and len(reported) != 4):
         raise MessageError("not places")
     return FilePlaces(
         points,
         of,
         tuple(Skipped(*pair) for pair in pairs),
         _texts(values["notes"], 100),
-        None if told is None else (told[0], told[1], told[2], told[3]),
+        None if reported is None else (reported[0], reported[1], reported[2], reported[3]),
     )
 
 

@@ -284,12 +284,12 @@ def _values(kind: type, part: str, values: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"[{part}] has no {name}; it has {', '.join(sorted(known))}")
         if hints[name] in (int, float):
             fits = isinstance(value, hints[name] | int) and not isinstance(value, bool) and value >= 0
-            wanted, convert = "a number", hints[name]
+            requested, convert = "a number", hints[name]
         else:
             fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
-            wanted, convert = "a list of texts", tuple
+            requested, convert = "a list of texts", tuple
         if not fits:
-            raise ValueError(f"[{part}] {name} must be {wanted}")
+            raise ValueError(f"[{part}] {name} must be {requested}")
         checked[name] = convert(value)
     return checked
 

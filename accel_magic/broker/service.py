@@ -185,10 +185,10 @@ class Service:
 
     def run(self) -> None:
         """Accept connections until a signal ends it; sessions that run then go on until their users end."""
-        ending, told = socket.socketpair()
-        for one in (told, ending):
+        ending, reported = socket.socketpair()
+        for one in (reported, ending):
             one.setblocking(False)
-        signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(reported.fileno(), warn_on_full_buffer=False)
         for number in _ENDING:
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -208,7 +208,7 @@ class Service:
                 with contextlib.suppress(OSError):  # the caller is gone
                     connection, _ = self._listening.accept()
                     with connection:
-                        self._admit(connection, (ending, told))
+                        self._admit(connection, (ending, reported))
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):

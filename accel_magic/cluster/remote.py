@@ -241,20 +241,20 @@ def samples(names: tuple[str, ...]) -> dict[str, Any]:
     """
     until = time.monotonic() + _SAMPLE_S
     with contextlib.ExitStack() as connections:
-        asked: dict[int, tuple[str, socket.socket]] = {}
+        requested: dict[int, tuple[str, socket.socket]] = {}
         answers = select.poll()
         for name in names:
             with contextlib.suppress(OSError):
                 connection = connections.enter_context(_connected(name))
                 connection.settimeout(_SAMPLE_S)
                 channel.send(connection, {"kind": "sample"})
-                asked[connection.fileno()] = name, connection
+                requested[connection.fileno()] = name, connection
                 answers.register(connection, select.POLLIN)
         found = {}
-        while asked and (left := until - time.monotonic()) > 0:
+        while requested and (left := until - time.monotonic()) > 0:
             for file, _ in answers.poll(1000 * left):
                 answers.unregister(file)
-                name, connection = asked.pop(file)
+                name, connection = requested.pop(file)
                 with contextlib.suppress(OSError, ValueError, KeyError):  # its error: nothing is attached
                     answer, _ = channel.receive(connection)
                     found[name] = answer["value"]

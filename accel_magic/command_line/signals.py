@@ -55,9 +55,9 @@ class HeldSignals:
         until = None if seconds is None else time.monotonic() + seconds
         while not ended():
             if until is None:
-                came: signal.struct_siginfo | None = signal.sigwaitinfo(self._held)
+                exception: signal.struct_siginfo | None = signal.sigwaitinfo(self._held)
             else:
-                came = signal.sigtimedwait(self._held, max(until - time.monotonic(), 0.0))
-            if came is None or came.si_signo != signal.SIGCHLD:
-                return came
+                exception = signal.sigtimedwait(self._held, max(until - time.monotonic(), 0.0))
+            if exception is None or exception.si_signo != signal.SIGCHLD:
+                return exception
         return None

@@ -159,20 +159,20 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
         if alone:
             _refuse_own_scope(plan)
         with _attached(steps, plan, common):
-            came = signals.come()
-            if came is not None:
-                return 128 + came.si_signo  # nothing was traced, and the command never ran
+            exception = signals.come()
+            if exception is not None:
+                return 128 + exception.si_signo  # nothing was traced, and the command never ran
             steps.go()
             if command is not None:
                 values.started = True
                 command.go()
             if alone:
                 _announce(values, plan)
-            came = signals.wait(_end_of(command), _length(steps, plan) if command is None else None)
-            if came is not None and command is not None:
-                _pass_on(came, command)
+            exception = signals.wait(_end_of(command), _length(steps, plan) if command is None else None)
+            if exception is not None and command is not None:
+                _pass_on(exception, command)
             _explain_ending(steps, command)
-            result, failure = _stop(steps, _outcome(command, came))
+            result, failure = _stop(steps, _outcome(command, exception))
         if result is not None and not values.no_print:
             _print(result)
         if failure is not None:
@@ -248,17 +248,17 @@ def _length(steps: Steps, plan: Plan | None) -> float | None:
     return None if plan is None else plan.duration_s
 
 
-def _pass_on(came: signal.struct_siginfo, command: StoppedCommand) -> None:
+def _pass_on(exception: signal.struct_siginfo, command: StoppedCommand) -> None:
     """Forward a signal that was sent to this process only; a terminal's signals reach the command anyway."""
-    if came.si_code <= 0:  # sent by kill() or similar
-        command.send(came.si_signo)
+    if exception.si_code <= 0:  # sent by kill() or similar
+        command.send(exception.si_signo)
 
 
-def _outcome(command: StoppedCommand | None, came: signal.struct_siginfo | None) -> Outcome:
+def _outcome(command: StoppedCommand | None, exception: signal.struct_siginfo | None) -> Outcome:
     """How the traced command ended; without a command an interrupt is the normal end."""
     if command is None:
         return "ok"
-    if came is not None:
+    if exception is not None:
         return "interrupted"
     return "error" if command.status else "ok"
 
@@ -295,10 +295,10 @@ def _print(result: object) -> None:
 
 def _status(command: StoppedCommand, signals: HeldSignals) -> int:
     """Wait for the command, which may outlive the trace, and return its status; another signal ends the wait."""
-    came = signals.wait(_end_of(command))
-    if came is not None:
-        _pass_on(came, command)
+    exception = signals.wait(_end_of(command))
+    if exception is not None:
+        _pass_on(exception, command)
         say(f"process {command.pid} continues, untraced")
-        return 128 + came.si_signo
+        return 128 + exception.si_signo
     assert command.status is not None  # noqa: S101 - waited for
     return 128 - command.status if command.status < 0 else command.status

@@ -42,11 +42,11 @@ class Target:
     note: str = ""
 
 
-def target(asked: Asked, gpu: int | None = None) -> Target:
+def target(requested: Asked, gpu: int | None = None) -> Target:
     """Find the device.
 
     Args:
-        asked: `auto` takes a GPU if the NVIDIA driver has one, else the simulated device.
+        requested: `auto` takes a GPU if the NVIDIA driver has one, else the simulated device.
         gpu: The driver's number for the GPU; None for the GPU of the thread's current context, else the first.
 
     Raises:
@@ -54,7 +54,7 @@ def target(asked: Asked, gpu: int | None = None) -> Target:
         ProbeError: A GPU number was given together with the simulated device.
 
     """
-    if asked == "cpu":
+    if requested == "cpu":
         if gpu is not None:
             raise ProbeError(
                 f"gpu={gpu} does not apply to the {CPU_DEVICE}",
@@ -65,7 +65,7 @@ def target(asked: Asked, gpu: int | None = None) -> Target:
     try:
         return _cuda(gpu)
     except MachineError as error:
-        if asked == "cuda" or gpu is not None:
+        if requested == "cuda" or gpu is not None:
             raise
         return _simulated(_worth_a_note(error))
 

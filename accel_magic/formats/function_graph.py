@@ -297,11 +297,11 @@ def _switched(
     cpus = integers(switches["cpu"], np.int64)
     order = np.lexsort((lines, cpus))
     keys = (cpus << 40 | lines)[order]
-    asked = integers(column(rows, "cpu"), np.int64) << 40 | np.asarray(column(rows, "line"))
-    last = np.searchsorted(keys, asked, side="right") - 1
+    requested = integers(column(rows, "cpu"), np.int64) << 40 | np.asarray(column(rows, "line"))
+    last = np.searchsorted(keys, requested, side="right") - 1
     following = np.minimum(last + 1, len(keys) - 1)
-    after = (last >= 0) & (keys[last] >> 40 == asked >> 40)
-    before = ~after & (keys[following] >> 40 == asked >> 40)
+    after = (last >= 0) & (keys[last] >> 40 == requested >> 40)
+    before = ~after & (keys[following] >> 40 == requested >> 40)
     codes, names = labels(pa.concat_arrays([switches["comm"], switches["old_comm"]]))
     numbers = np.concatenate([integers(switches[name], np.int32) for name in ("tid", "old_tid")])
     # The first half has the tasks switched to, the second those switched from.

@@ -62,11 +62,11 @@ def read_parquet(path: Path) -> PageTrace:
 
     """
     with container.opened(path, _PARQUET) as file:
-        wanted = _wanted(file.file.schema_arrow.names, path)
+        requested = _wanted(file.file.schema_arrow.names, path)
         try:
             with memory_bounds.bounded():
-                parts = parquet_pages.parts(file.file, file.source, list(wanted.values()), CHUNK)
-                batches = ({name: batch.column(real) for name, real in wanted.items()} for batch in parts)
+                parts = parquet_pages.parts(file.file, file.source, list(requested.values()), CHUNK)
+                batches = ({name: batch.column(real) for name, real in requested.items()} for batch in parts)
                 return _Table().read(batches, f"imported from {path.name}")
         except memory_bounds.TooLargeError as error:
             raise container.too_large(path, error) from error
@@ -86,7 +86,7 @@ def read_csv(path: Path) -> PageTrace:
     try:
         with text_file.opened(path) as file:
             names = [name.strip(' "\r\n') for name in file.readline().decode("utf-8", "replace").split(",")]
-        wanted = _wanted(names, path)
+        requested = _wanted(names, path)
         text = csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         )
@@ -96,7 +96,7 @@ def read_csv(path: Path) -> PageTrace:
             text_file.opened(path) as file,
             csv.open_csv(file, reading, convert_options=text) as parts,
         ):
-            batches = ({name: batch.column(real) for name, real in wanted.items()} for batch in parts)
+            batches = ({name: batch.column(real) for name, real in requested.items()} for batch in parts)
             return _Table().read(batches, f"imported from {path.name}")
     except memory_bounds.TooLargeError as error:
         raise container.too_large(path, error) from error

@@ -223,14 +223,14 @@ def _profile(lines: _Lines, fields: perf_fields.Fields, path: Path) -> Profile:
             np.full(len(rows), ThreadState.CPU, np.uint8),
         )
     )
-    lacking = int((traced & np.asarray(pc.match_substring_regex(before, r"\S"))).sum())
+    missing = int((traced & np.asarray(pc.match_substring_regex(before, r"\S"))).sum())
     lost: tuple[Lost, ...] = (
         Lost(
             rest_of(pa.table({"text": lines.records}), known=perf_fields.RECORD).lost,
             "samples lost, as reported by perf",
         ),
         Lost(stacks.unread, _UNREAD),
-        Lost(lacking, _WITHOUT_FIELDS, "left out"),
+        Lost(missing, _WITHOUT_FIELDS, "left out"),
     )
     whole = builder.build(
         duration_ns=int(time[rows].max()) if fields.layout.time else 0,

@@ -24,7 +24,7 @@ _TAGGED: Final = (
     r"^[ \t]*\[(?P<tag>[A-Za-z][A-Za-z0-9_ ./-]{0,30})\]:?[ \t]+(?P<what>[^\s=][^=\r\n]*?)"
     r"(?:[ \t,;:]+(?P<text>[A-Za-z_]\w*=.*?))?\s*$"
 )
-_TOOK: Final = (
+_DURATION_NAMES: Final = (
     r"(?i)^[ \t]*(?P<what>[A-Za-z_][^\d@=\r\n]*?)[ \t]*(?:\b(?:took|lasted)\b|:|=)[ \t]*"
     rf"(?P<whole>\d{{1,9}})(?:\.(?P<part>\d{{1,9}}))?[ \t]*(?P<unit>{time_units.ANY})\.?\s*$"
 )
@@ -32,7 +32,7 @@ _RATE: Final = (
     r"(?i)^[ \t]*(?P<what>[A-Za-z_][^\d@=/\r\n]*?)[ \t]*(?:/[ \t]*(?:s|sec|second)|per second)[ \t]*[:=]?[ \t]+"
     r"(?P<count>\d{1,12})\s*$"
 )
-LINE: Final = re.sub(r"\?P<\w+>", "?:", f"(?:{_TAGGED})|(?:{_TOOK})|(?:{_RATE})")
+LINE: Final = re.sub(r"\?P<\w+>", "?:", f"(?:{_TAGGED})|(?:{_DURATION_NAMES})|(?:{_RATE})")
 """Any of these lines."""
 
 _NUMBER: Final = r"\b(?:0[xX][0-9a-fA-F]+|\d+)\b"
@@ -53,7 +53,7 @@ class Messages:
 def read(lines: pa.Array) -> Messages:
     """Read lines, (lines,) binary, in order."""
     is_rate, rate = groups_of(lines, _RATE)
-    took, call = groups_of(lines, _TOOK)
+    took, call = groups_of(lines, _DURATION_NAMES)
     tagged, tag = groups_of(lines, _TAGGED)
     took &= ~is_rate
     tagged &= ~is_rate & ~took

@@ -99,13 +99,13 @@ def _counted(shared: SharedMaps) -> list[tuple[str, int]]:
     return [] if live is None else list(zip(live.columns, _sums(shared, live.map, live.columns), strict=True))
 
 
-def _sums(shared: SharedMaps, name: str, wanted: Sequence[str]) -> list[int]:
+def _sums(shared: SharedMaps, name: str, requested: Sequence[str]) -> list[int]:
     """Sum these columns of an array's values over all entries; [] if there is no such map or column."""
     maps = shared.source.object.maps
     number = next((number for number, spec in enumerate(maps) if spec.name == name), None)
     if number is None or (layout := maps[number].value) is None:
         return []
-    fields = [field for field in layout.fields if field.name in wanted]
+    fields = [field for field in layout.fields if field.name in requested]
     if not fields:
         return []
     cells = map_access.rows_of(maps[number], shared.read(number))

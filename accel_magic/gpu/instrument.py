@@ -69,7 +69,7 @@ class Instrumenter:
         self,
         sources: Sequence[GpuSource],
         placements: Sequence[Placement],
-        wanted: Callable[[str], bool],
+        requested: Callable[[str], bool],
         *,
         before: Callable[[LaunchRequest], None],
         after: Callable[[LaunchRequest, int], None],
@@ -77,7 +77,7 @@ class Instrumenter:
     ) -> None:
         self.seen = Seen()
         self._sources = tuple(zip(sources, placements, strict=True))
-        self._wanted = wanted
+        self._requested = requested
         self._before = before
         self._after = after
         self._elsewhere = elsewhere
@@ -102,7 +102,7 @@ class Instrumenter:
             done = inject(
                 kernel.ptx,
                 probes,
-                wanted=self._wanted,
+                requested=self._requested,
                 first_site=len(self.seen.sites),
                 first_kernel=len(self.seen.kernels),
             )
@@ -134,11 +134,11 @@ class Instrumenter:
     def within(self, placements: Sequence[Placement]) -> Instrumenter:
         """Return an instrumenter for another process, with other map addresses; both record into the same `Seen`."""
         sources = [source for source, _ in self._sources]
-        other = Instrumenter(sources, placements, self._wanted, before=self._before, after=self._after)
+        other = Instrumenter(sources, placements, self._requested, before=self._before, after=self._after)
         other.seen, other._lock, other._counting = self.seen, self._lock, self._counting
         return other
 
-    def heard(self, launch: LaunchRequest) -> None:
+    def add_launch(self, launch: LaunchRequest) -> None:
         """Record a launch of another process, some time after it happened."""
         with self._counting:
             self.seen.launches.append(launch)
@@ -155,7 +155,7 @@ class Instrumenter:
             self.seen.left_alone += [
                 SeenKernel(KernelReport(name, -1, instrumented=False, reason=reason, sites=0), source, source.ptx)
                 for name in source.names
-                if self._wanted(name)
+                if self._requested(name)
             ]
 
     def withdrawn(self, source: KernelSource, reason: str) -> None:

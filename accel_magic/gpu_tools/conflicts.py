@@ -260,9 +260,9 @@ def _absent(named: pd.DataFrame) -> pd.DataFrame:
     lanes["lane"] = np.tile(np.arange(LANES), len(last))
     lanes = lanes.merge(times, on=[*group, "lane"], how="left")
     lanes["other_thread"] = lanes["warp"] * LANES + lanes["lane"]
-    asked = lanes["address"].to_numpy(np.uint64) >> lanes["lane"].to_numpy(np.uint64) & np.uint64(1)
+    requested = lanes["address"].to_numpy(np.uint64) >> lanes["lane"].to_numpy(np.uint64) & np.uint64(1)
     exists = (lanes["other_thread"] < lanes["threads"]) | (lanes["names_lanes"] == _READS_LANES)
-    missing = lanes[(asked == 1) & exists & (lanes["times"].fillna(0) <= lanes["turn"])]
+    missing = lanes[(requested == 1) & exists & (lanes["times"].fillna(0) <= lanes["turn"])]
     missing = missing.sort_values(["launch", "block", "thread", "other_thread"], kind="stable")
     launches = missing.groupby(["kernel", "site"])["launch"].nunique().rename("launches").reset_index()
     examples = missing.drop_duplicates(["kernel", "site"])

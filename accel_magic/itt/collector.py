@@ -221,10 +221,10 @@ def require(domains: Iterable[str]) -> tuple[str, ...]:
         install()
     except OSError as error:
         raise MachineError("ITT tasks cannot be collected", why=str(error), code="itt.no-memory") from None
-    wanted = list(domains)
+    requested = list(domains)
     late = [found.path for found in libraries() if found.too_late]
     for path in late:
-        for domain in wanted:
+        for domain in requested:
             if _mentions(path, domain):
                 raise MachineError(
                     f"{Path(path).name} reports no tasks: it was loaded before accel_magic",
@@ -232,7 +232,7 @@ def require(domains: Iterable[str]) -> tuple[str, ...]:
                     fix=_RESTART,
                     code="itt.loaded-early",
                 )
-    if all(domain.strip("*?") for domain in wanted):
+    if all(domain.strip("*?") for domain in requested):
         return ()
     return tuple(f"{Path(path).name} was loaded before accel_magic and reports no ITT tasks" for path in late)
 

@@ -47,13 +47,13 @@ def member_offset(structure: str, member: str, path: Path = _PATH) -> int:
 
     """
     section, text = _read(path)
-    wanted = struct.pack("<I", text.find(b"\0" + structure.encode() + b"\0") + 1)
-    position = section.find(wanted)
+    requested = struct.pack("<I", text.find(b"\0" + structure.encode() + b"\0") + 1)
+    position = section.find(requested)
     while position >= 0:
         offset = _member_at(section, text, position, member.encode())
         if offset is not None:
             return offset
-        position = section.find(wanted, position + 1)
+        position = section.find(requested, position + 1)
     raise MachineError(
         f"this kernel's struct {structure} has no member {member}",
         why=f"it is not in {path}",

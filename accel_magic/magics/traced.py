@@ -280,4 +280,4 @@ def _ended(traces: Sequence[Steps[Any, Any]], error: BaseException | None, value
         for steps in traces:
             steps.halt()
         ended = [steps.end(error, value) for steps in reversed(traces) if steps.running]
-    return tuple(came for came in ended if came is not None)
+    return tuple(exception for exception in ended if exception is not None)

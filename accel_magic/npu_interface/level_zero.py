@@ -21,7 +21,7 @@ LAB_DRIVER: Final = "libze_lab_npu.so"
 LAB_INFERENCE: Final = "npu_lab_inference"
 """A function of that library, called before each job that executes a graph, with the graph's name."""
 
-WHY_THE_LOADER: Final = (
+LOADER_REASON: Final = (
     "Intel's NPU driver library exports function tables, not the functions; programs call them through Level Zero's "
     f"loader, {LOADER}"
 )

@@ -99,9 +99,9 @@ def _moe(at: NDArray[np.int64], options: Options, random: np.random.Generator) -
     size = int(options["blocks"]) // experts
     tokens = -(-len(at) // (active * size))
     _, order = _ranks(experts, options)
-    wanted = -options["skew"] * np.log(np.arange(1, experts + 1))
+    requested = -options["skew"] * np.log(np.arange(1, experts + 1))
     noise = -np.log(-np.log(random.random((tokens, experts)) + np.finfo(np.float64).tiny))
-    chosen = order[np.argsort(-(wanted + noise), axis=1, kind="stable")[:, :active]]
+    chosen = order[np.argsort(-(requested + noise), axis=1, kind="stable")[:, :active]]
     block = (chosen[:, :, None] * size + np.arange(size)).reshape(-1)
     return block[: len(at)] * PAGES_PER_BLOCK
 

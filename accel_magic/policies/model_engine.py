@@ -160,7 +160,7 @@ class ModelMemory:
         """
         pages = np.ascontiguousarray(pages, np.uint64)
         tenants = np.zeros(len(pages), np.uint16) if tenants is None else np.ascontiguousarray(tenants, np.uint16)
-        told = np.empty(len(pages), ACCESS)
+        reported = np.empty(len(pages), ACCESS)
         if len(tenants) != len(pages):
             raise ValueError(f"{len(pages)} pages and {len(tenants)} tenants")
         for what, seen, count in (
@@ -174,8 +174,8 @@ class ModelMemory:
                     fix="make the model from the same trace",
                     code="policy.bad-size",
                 )
-        self._functions.run(pages.ctypes.data, tenants.ctypes.data, len(pages), told.ctypes.data)
-        return told
+        self._functions.run(pages.ctypes.data, tenants.ctypes.data, len(pages), reported.ctypes.data)
+        return reported
 
     def task(self, tenant: int, name: str, asks_us: int = 0) -> ScheduledTask:
         """Have a tenant make its task, and ask the scheduling policy about it.
@@ -189,12 +189,12 @@ class ModelMemory:
         start = self._arena - self._memory.ctypes.data + self._first_tenant + tenant * _TENANT
         comm = name.encode()[: _COMM.stop - _COMM.start - 1].ljust(_COMM.stop - _COMM.start, b"\0")
         self._memory[start:][_COMM] = np.frombuffer(comm, np.uint8)
-        told = np.zeros(4, np.uint64)
-        self._functions.task(tenant, DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE, told.ctypes.data)
-        timeslice_us, interleave, admitted, refused = map(int, told)
+        reported = np.zeros(4, np.uint64)
+        self._functions.task(tenant, DEFAULT_TIMESLICE_US, DEFAULT_INTERLEAVE, reported.ctypes.data)
+        timeslice_us, interleave, admitted, refused = map(int, reported)
         if asks_us:
-            self._functions.control(tenant, asks_us, 0, told.ctypes.data)
-            timeslice_us, refused = int(told[0]) or timeslice_us, refused + int(told[1])
+            self._functions.control(tenant, asks_us, 0, reported.ctypes.data)
+            timeslice_us, refused = int(reported[0]) or timeslice_us, refused + int(reported[1])
         return ScheduledTask(timeslice_us, interleave, bool(admitted), refused)
 
     def launch(self, tenant: int, after: bool) -> tuple[int, ...]:
@@ -208,9 +208,9 @@ class ModelMemory:
             The tenants whose tasks the policy preempted.
 
         """
-        told = np.zeros(4, np.uint64)
-        self._functions.launch(tenant, int(after), 0, told.ctypes.data)
-        return tuple(np.flatnonzero(np.unpackbits(told.view(np.uint8), bitorder="little")).tolist())
+        reported = np.zeros(4, np.uint64)
+        self._functions.launch(tenant, int(after), 0, reported.ctypes.data)
+        return tuple(np.flatnonzero(np.unpackbits(reported.view(np.uint8), bitorder="little")).tolist())
 
     def task_end(self, tenant: int) -> None:
         """End a tenant's task."""

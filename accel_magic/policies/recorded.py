@@ -27,11 +27,11 @@ def trace_of(table: pd.DataFrame, requests: pd.DataFrame, device: str) -> PageTr
         device: What it was recorded on, in words.
 
     """
-    asked, left_out = _asked(requests)
+    requested, left_out = _requested(requests)
     without = f", without {left_out} prefetch requests of too many pages" if left_out else ""
-    if len(asked):
-        order = np.concatenate([np.arange(len(table)) * 2 + 1, asked["access"].to_numpy("int64") * 2])
-        table = pd.concat([table.assign(origin=0), asked.assign(origin=1, write=False)], ignore_index=True)
+    if len(requested):
+        order = np.concatenate([np.arange(len(table)) * 2 + 1, requested["access"].to_numpy("int64") * 2])
+        table = pd.concat([table.assign(origin=0), requested.assign(origin=1, write=False)], ignore_index=True)
         table = table.iloc[np.argsort(order, kind="stable")]
     kernel, names = pd.factorize(table["name"])
     return PageTrace.of(
@@ -40,13 +40,13 @@ def trace_of(table: pd.DataFrame, requests: pd.DataFrame, device: str) -> PageTr
         kernel=kernel,
         kernels=[str(name) for name in names],
         launch=table["launch"].to_numpy("int32"),
-        origin=table["origin"].to_numpy("int32") if len(asked) else None,
-        origins=(KERNEL, REQUEST) if len(asked) else (),
+        origin=table["origin"].to_numpy("int32") if len(requested) else None,
+        origins=(KERNEL, REQUEST) if len(requested) else (),
         source=f"recorded by %%gputrace pagetrace on {device}{without}",
     )
 
 
-def _asked(requests: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+def _requested(requests: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """A row per page that was asked for: `access`, `launch`, `name`, `page`; and how many requests are left out."""
     requests = requests[requests["access"].notna() & (requests["bytes"] > 0)]
     first = requests["address"].to_numpy("uint64") // PAGE_BYTES

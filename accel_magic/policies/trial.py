@@ -282,8 +282,8 @@ def _try(
     at = 0
     with made() as memory:
         for part in trace.compact().parts(CHUNK):
-            told = memory.run(part.page, part.tenant)
-            outcome, evicted = told["outcome"], told["evicted"]
+            reported = memory.run(part.page, part.tenant)
+            outcome, evicted = reported["outcome"], reported["evicted"]
             evictions += np.bincount(evicted[evicted >= 0], minlength=blocks)
             _add(steps, np.searchsorted(edges, np.arange(at, at + len(part)), side="right") - 1, outcome)
             for column, table in groups.items():

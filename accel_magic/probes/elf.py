@@ -355,8 +355,8 @@ def function_offsets(elf: Elf) -> set[int]:
     offsets, loaded = elf.executable.file_offsets(beginnings(elf))
     found: set[int] = set(offsets[loaded].tolist())
     for section in tables:
-        _, offsets, wanted = _function_rows(elf, section, elf.executable)
-        found.update(offsets[wanted].tolist())
+        _, offsets, requested = _function_rows(elf, section, elf.executable)
+        found.update(offsets[requested].tolist())
     return found
 
 
@@ -392,13 +392,15 @@ def function_entries(elf: Elf, section: Section, executable: Segments) -> list[t
 
     """
     strings = elf.data(elf.sections[section.link])
-    table, offsets, wanted = _function_rows(elf, section, executable)
+    table, offsets, requested = _function_rows(elf, section, executable)
     kind = table["info"] & 0xF
-    wanted &= table["name"] < len(strings)
-    names = _names(strings, table["name"][wanted].tolist())
+    requested &= table["name"] < len(strings)
+    names = _names(strings, table["name"][requested].tolist())
     return [
         (name.partition("@")[0], offset, ifunc)
-        for name, offset, ifunc in zip(names, offsets[wanted].tolist(), (kind[wanted] == IFUNC).tolist(), strict=True)
+        for name, offset, ifunc in zip(
+            names, offsets[requested].tolist(), (kind[requested] == IFUNC).tolist(), strict=True
+        )
         if name
     ]
 

@@ -253,14 +253,14 @@ def _values(
         "cpu": Leaf("am_cpu", signed=True),
         "comm": FilterText("comm", _COMM_BYTES - 1),
     }
-    lacking = {}
+    missing = {}
     if kind in FUNCTION_KINDS and kind not in RETURN_KINDS:
         values |= {
             name: Leaf(f"AM_ARG{number}", signed=False, at_entry=True) for number, name in enumerate(ARGUMENT_NAMES)
         }
     for number, argument in enumerate(usdt_arguments[: len(ARGUMENT_NAMES)]):
         if argument == UNREADABLE:
-            lacking[f"arg{number}"] = f"arg{number} of this probe is in a location that cannot be read"
+            missing[f"arg{number}"] = f"arg{number} of this probe is in a location that cannot be read"
         else:
             values[f"arg{number}"] = Leaf(f"AM_ARG{number}", signed=argument.size < 0, at_entry=True)
     if kind == "offcpu":
@@ -277,8 +277,8 @@ def _values(
             values[f"{PREFIX_FIELD}{item.name}"] = value
         else:
             reason = f"the text of {item.name!r} is stored outside the record, where filters cannot read it"
-            lacking |= {item.name: reason, f"{PREFIX_FIELD}{item.name}": reason}
-    return lacking, values
+            missing |= {item.name: reason, f"{PREFIX_FIELD}{item.name}": reason}
+    return missing, values
 
 
 def _field(item: TracepointField) -> Leaf | FilterText | None:
@@ -523,9 +523,9 @@ class _Translation:
         name = _name_of(node)
         leaf = self.names.find(name) if name else None
         if leaf is None:
-            wanted = name or ast.unparse(node)
-            why = self.names.lacking.get(wanted, f"{self.names.place} has no {wanted!r}")
-            raise self._bad(why, self._instead_of(wanted))
+            requested = name or ast.unparse(node)
+            why = self.names.lacking.get(requested, f"{self.names.place} has no {requested!r}")
+            raise self._bad(why, self._instead_of(requested))
         if isinstance(leaf, FilterText):
             return leaf
         if self.saving and leaf.at_entry:

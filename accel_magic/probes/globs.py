@@ -31,12 +31,12 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return lambda name: match(name) is not None
 
 
-def near(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Find up to `count` of `names` most similar to `wanted` (a name or a glob), best first.
+def near(requested: str, names: Iterable[str], count: int = 3) -> list[str]:
+    """Find up to `count` of `names` most similar to `requested` (a name or a glob), best first.
 
-    Fast for 100,000 names: difflib compares only those that share the most letter pairs with `wanted`.
+    Fast for 100,000 names: difflib compares only those that share the most letter pairs with `requested`.
     """
-    stem = _WILD.sub("", wanted).lower()
+    stem = _WILD.sub("", requested).lower()
     if not stem:
         return []
     pieces = {stem[at : at + _GRAM] for at in range(max(len(stem) - _GRAM + 1, 1))}
@@ -59,9 +59,9 @@ def near(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
     return [by_folded[name] for name in close or holding]
 
 
-def suggestion(wanted: str, names: Iterable[str]) -> str:
+def suggestion(requested: str, names: Iterable[str]) -> str:
     """Return `did you mean a, b or c?`, or '' if no name is similar."""
-    return did_you_mean(near(wanted, names))
+    return did_you_mean(near(requested, names))
 
 
 def did_you_mean(found: Sequence[str]) -> str:

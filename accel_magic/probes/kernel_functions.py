@@ -69,11 +69,11 @@ class KernelFunctions:
         return [item for part in self._parts(module) for item in part[0]]
 
     def _parts(self, module: str) -> list[tuple[list[KernelFunction], list[tuple[KernelFunction, str]]]]:
-        wanted = [("" if module == KERNEL else module)] if module else list(self._entries)
-        for name in wanted:
+        requested = [("" if module == KERNEL else module)] if module else list(self._entries)
+        for name in requested:
             if name not in self._sorted:
                 self._sorted[name] = _sorted_out(self._entries.get(name, ()), self._times)
-        return [self._sorted[name] for name in wanted]
+        return [self._sorted[name] for name in requested]
 
     def match(self, module: str, pattern: str) -> tuple[list[KernelFunction], list[Skipped]]:
         """Functions whose name matches the glob, in `module` ('' = anywhere), and those that match but are skipped.
@@ -106,8 +106,8 @@ class KernelFunctions:
         """Shortcut: the only symbol with this name, if its address, and so its aliases, are unknown."""
         if self._times[name] != 1 or _NOT_FUNCTIONS.match(name) or _COLD.search(name):
             return None
-        wanted = [("" if module == KERNEL else module)] if module else list(self._entries)
-        entries = (entry for part in wanted for entry in self._entries.get(part, ()))
+        requested = [("" if module == KERNEL else module)] if module else list(self._entries)
+        entries = (entry for part in requested for entry in self._entries.get(part, ()))
         found = next((entry for entry in entries if entry[1] == name), None)
         return KernelFunction(name, found[2]) if found and not found[0] else None
 
@@ -179,13 +179,13 @@ def symbols(root: Path = _ROOT) -> str:
 
 def exists(module: str, pattern: str, table: str) -> bool:
     """Whether the kernel's symbol `table` has a function with that name, traceable or not."""
-    wanted = "" if module == KERNEL else module
+    requested = "" if module == KERNEL else module
     if is_glob(pattern):
         test = matcher(pattern)
         found = [symbol for symbol in _SYMBOL_LINE.findall(table) if test(symbol[1])]
     else:
         found = _named(table, pattern)
-    return any(not module or in_module == wanted for _, _, in_module in found)
+    return any(not module or in_module == requested for _, _, in_module in found)
 
 
 def alias_of(known: KernelFunctions, module: str, name: str, table: str) -> KernelFunction | None:
@@ -193,11 +193,11 @@ def alias_of(known: KernelFunctions, module: str, name: str, table: str) -> Kern
 
     ftrace lists only one name per address: `__do_sys_getppid` for what is also called `__x64_sys_getppid`.
     """
-    wanted = "" if module == KERNEL else module
+    requested = "" if module == KERNEL else module
     places = {
         (address, in_module)
         for address, _, in_module in _named(table, name)
-        if (not module or in_module == wanted) and int(address, 16)
+        if (not module or in_module == requested) and int(address, 16)
     }
     if len(places) != 1:
         return None

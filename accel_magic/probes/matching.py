@@ -326,8 +326,8 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
     notes = []
     for spec in (spec for spec in specs if spec.exclude and spec.kind != "itt"):
         parts = presets.excluded(spec.text)
-        takes_out = excluded(spec, pid=pid) if parts is None else partial(_is_asked_by, parts)
-        left = [point for point in points if not takes_out(point)]
+        is_excluded = excluded(spec, pid=pid) if parts is None else partial(_is_requested_by, parts)
+        left = [point for point in points if not is_excluded(point)]
         if len(left) == len(points):
             names = (point.function for point in points)
             notes.append(f"{spec.text} excludes nothing. {suggestion(spec.name, names)}".strip())
@@ -342,7 +342,7 @@ def _left(specs: Sequence[ProbeSpec], points: list[ProbePoint], pid: int) -> tup
     return points, notes
 
 
-def _is_asked_by(parts: frozenset[str], point: ProbePoint) -> bool:
+def _is_requested_by(parts: frozenset[str], point: ProbePoint) -> bool:
     return point.probe in parts
 
 
@@ -600,12 +600,12 @@ def excluded(spec: ProbeSpec, *, pid: int | None) -> Callable[[ProbePoint], bool
         provider, name = matcher(spec.provider), matcher(spec.name)
         test = lambda text: provider(text.partition(":")[0]) and name(text.partition(":")[2])  # noqa: E731
 
-    def takes_out(point: ProbePoint) -> bool:
+    def is_excluded(point: ProbePoint) -> bool:
         if point.kind not in kinds or not in_target(point):
             return False
         return point.offset in offsets or any(map(test, (point.function, *point.aliases)))
 
-    return takes_out
+    return is_excluded
 
 
 def _offsets(spec: ProbeSpec, path: str) -> frozenset[int]:
@@ -868,11 +868,11 @@ def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
     return Expansion(found, notes=[*notes, *_about_replaced(spec, path)])
 
 
-def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], wanted: str = "", *, fix: str = "") -> ProbeError:
+def _unmatched(spec: ProbeSpec, among: str, names: Iterable[str], requested: str = "", *, fix: str = "") -> ProbeError:
     names = list(names)
     return ProbeError(
         f"{spec.text!r} matches nothing",
-        why=f"none of the {len(names)} {among} matches {wanted or spec.name}",
-        fix=fix or suggestions.similar(spec, names, wanted or spec.name) or "use a wider glob; Tab completes names",
+        why=f"none of the {len(names)} {among} matches {requested or spec.name}",
+        fix=fix or suggestions.similar(spec, names, requested or spec.name) or "use a wider glob; Tab completes names",
         code="probe.no-match",
     )

@@ -33,10 +33,10 @@ _LIBC: Final = "libc"
 _ErrorT = TypeVar("_ErrorT", bound=AccelMagicError)
 
 
-def similar(spec: ProbeSpec, names: Iterable[str], wanted: str) -> str:
-    """Return `did you mean A, B or C?` with whole probes, or '' if no name is similar to `wanted`, a part of `spec`."""
-    before, _, after = spec.text.rpartition(wanted)
-    *head, last = [f"{before}{name}{after}" for name in near(wanted, names)] or [""]
+def similar(spec: ProbeSpec, names: Iterable[str], requested: str) -> str:
+    """Return `did you mean A, B or C?` with whole probes, or '' if no name is similar to `requested`, part of `spec`."""
+    before, _, after = spec.text.rpartition(requested)
+    *head, last = [f"{before}{name}{after}" for name in near(requested, names)] or [""]
     if not last:
         return ""
     return f"did you mean {', '.join(head)} or {last}?" if head else f"did you mean {last}?"

@@ -239,8 +239,8 @@ class Files:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        wanted = pa.array(points, pa.uint16())
-        return self._chosen_rows(self.parts, lambda table: pc.is_in(table.column("point"), value_set=wanted))
+        requested = pa.array(points, pa.uint16())
+        return self._chosen_rows(self.parts, lambda table: pc.is_in(table.column("point"), value_set=requested))
 
     def _chosen_rows(self, parts: Sequence[DatasetPart], choose: Callable[[pa.Table], Any]) -> Events:
         tables, rows = [], 0

@@ -223,7 +223,7 @@ class Profile:
         np.add.at(own_by_frame, self.node_frames, own)
         np.add.at(total_by_frame, self.node_frames[outermost], totals[outermost])
         seen = total_by_frame > 0
-        frames = [frame for frame, wanted in zip(self.frames, seen, strict=True) if wanted]
+        frames = [frame for frame, requested in zip(self.frames, seen, strict=True) if requested]
         whole = max(self.total, 1)
         table = pd.DataFrame(
             {

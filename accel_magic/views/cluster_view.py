@@ -114,12 +114,12 @@ def _compared(nodes: pd.DataFrame) -> FormattedTable:
 
 def headline(nodes: pd.DataFrame) -> str:
     """How many nodes were traced, and what is missing."""
-    lacking = int(nodes["hits"].isna().sum())
+    missing = int(nodes["hits"].isna().sum())
     hosts = nodes["host"].nunique()
-    traced = f"{len(nodes) - lacking} of {len(nodes)} node{'s' * (len(nodes) != 1)} traced"
+    traced = f"{len(nodes) - missing} of {len(nodes)} node{'s' * (len(nodes) != 1)} traced"
     words = [f"{traced}, on {hosts} host{'s' * (hosts != 1)}"]
-    if lacking:
-        words.append(f"{lacking} without a recording")
+    if missing:
+        words.append(f"{missing} without a recording")
     return ", ".join(words)
 
 

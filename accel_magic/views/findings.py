@@ -108,11 +108,11 @@ def where_text(finding: Finding) -> str:
 
 def unchecked_text(findings: Findings) -> str:
     """The rules that could not be checked, and what the trace lacks for them."""
-    lacking: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for rule, why in findings.unchecked.items():
-        lacking.setdefault(why, []).append(rule)
+        missing.setdefault(why, []).append(rule)
     return "rules not checked: " + "; ".join(
-        f"{', '.join(rules)} (the trace lacks {why})" for why, rules in lacking.items()
+        f"{', '.join(rules)} (the trace lacks {why})" for why, rules in missing.items()
     )
 
 

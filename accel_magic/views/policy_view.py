@@ -71,14 +71,14 @@ def html(shown: PolicyTables) -> str:
 
 def _headline(shown: PolicyTables) -> tuple[Note, ...]:
     trials = shown.trials
-    heard = "policies hear of every access" if trials.observed else "policies hear of faults only"
+    last_received = "policies hear of every access" if trials.observed else "policies hear of faults only"
     hint = "GPUs with access counters report accesses to pages in memory; others report faults only"
     touched = len(trials.trace.blocks) * BLOCK_BYTES
     return (
         Note(trials.trace.source),
         Note(f"{exact_text(len(trials.trace))} accesses to {bytes_text(touched)}"),
         Note(f"memory {bytes_text(trials.chunks * BLOCK_BYTES)}"),
-        Note(heard, hint=hint),
+        Note(last_received, hint=hint),
         Note(ENGINES[trials.engine]),
     )
 

@@ -82,15 +82,15 @@ def _following(requests: pd.DataFrame, touched: pd.DataFrame) -> pd.Series:
     access of the same warp. A warp's last requests follow its last access; if it has none, the launch's accesses count,
     and if that has none, all.
     """
-    asked = _moments(requests, "time_ns")
+    requested = _moments(requests, "time_ns")
     made = _moments(touched.assign(row=np.arange(len(touched))), "time")
-    found = pd.Series(len(touched), index=asked.index)
+    found = pd.Series(len(touched), index=requested.index)
     for by in (None, ["launch"], _WARP):
         for direction, step in _STEPS:
             nearest = pd.merge_asof(
-                asked, made, on="time", by=by, direction=direction, allow_exact_matches=direction == "forward"
+                requested, made, on="time", by=by, direction=direction, allow_exact_matches=direction == "forward"
             )
-            rows = nearest.set_index(asked.index)["row"].dropna()
+            rows = nearest.set_index(requested.index)["row"].dropna()
             found[rows.index] = rows.astype("int64") + step
     return found.sort_index()
 

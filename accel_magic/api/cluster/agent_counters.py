@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from accel_magic.errors import AccelMagicError
 
 EVERY_S: Final = 0.5
-PATIENCE_S: Final = 1.0
+TIMEOUT_S: Final = 1.0
 """Time after which another worker of the machine is asked."""
 SILENT_S: Final = 3.0
 
@@ -34,7 +34,7 @@ class WatchedNode:
         socket: Its agent's; "" if it has none.
         error: Why it is not traced.
         newest: Its newest counters.
-        heard: `time.monotonic()` of them; 0.0 if there were none.
+        last_received: `time.monotonic()` of them; 0.0 if there were none.
 
     """
 
@@ -42,7 +42,7 @@ class WatchedNode:
     socket: str
     error: AccelMagicError | None
     newest: NodeCounters = field(default_factory=NodeCounters)
-    heard: float = 0.0
+    last_received: float = 0.0
 
 
 @dataclass
@@ -50,7 +50,7 @@ class _Machine:
     """Where agents can be reached: their sockets, and the calls there that have not been answered."""
 
     sockets: tuple[str, ...]
-    asked: dict[str | int, tuple[float, Any]] = field(default_factory=dict)
+    requested: dict[str | int, tuple[float, Any]] = field(default_factory=dict)
     best: str | int | None = None
     """The worker that answered last."""
 
@@ -102,27 +102,30 @@ class LiveNodes:
 
     def _ask_machine(self, machine: _Machine, workers: Sequence[NodeName]) -> None:
         now, there = time.monotonic(), dict.fromkeys(node.address for node in workers)
-        for address, (_, answer) in list(machine.asked.items()):
+        for address, (_, answer) in list(machine.requested.items()):
             if address not in there:
-                del machine.asked[address]
+                del machine.requested[address]
             elif answer.wait(0):
-                del machine.asked[address]
+                del machine.requested[address]
                 machine.best = address
                 with contextlib.suppress(Exception):  # the worker may have ended
                     self._keep(answer.get()["value"])
-        if any(now - asked < PATIENCE_S * self._adapter.slowness for asked, _ in machine.asked.values()):
+        if any(now - requested < TIMEOUT_S * self._adapter.slowness for requested, _ in machine.requested.values()):
             return
-        free = [address for address in there if address not in machine.asked]
+        free = [address for address in there if address not in machine.requested]
         if free:
             address = machine.best if machine.best in free else free[0]
-            machine.asked[address] = now, self._adapter.submit(address, RemoteCall(remote.samples, (machine.sockets,)))
+            machine.requested[address] = (
+                now,
+                self._adapter.submit(address, RemoteCall(remote.samples, (machine.sockets,))),
+            )
 
     def _keep(self, samples: dict[str, Any]) -> None:
         for socket, answer in samples.items():
             one = self._by_socket[socket]
             with contextlib.suppress(ValueError):
                 if (new := counted(answer)).time_ns >= one.newest.time_ns:
-                    one.newest, one.heard = new, time.monotonic()
+                    one.newest, one.last_received = new, time.monotonic()
 
     def sample(self, start: float) -> ClusterSample:
         """Return what is known now; `start` is `time.monotonic()` of the start of the trace."""
@@ -134,10 +137,10 @@ class LiveNodes:
         if one.error is not None:
             problem = ": ".join(filter(None, (one.error.what.removeprefix(f"{name}: "), one.error.why)))
             return NodeSample(name, host, "untraced", problem=problem, fix=one.error.fix or "")
-        if now - max(one.heard, start) > SILENT_S * self._adapter.slowness:
+        if now - max(one.last_received, start) > SILENT_S * self._adapter.slowness:
             if self._adapter.queues and one.socket not in self._here:
                 return NodeSample(name, host, "busy", one.newest, "it is traced; its counts come when it is idle")
             return NodeSample(name, host, "silent", one.newest, "its agent does not answer")
-        if not one.heard:
+        if not one.last_received:
             return NodeSample(name, host, "starting")
         return NodeSample(name, host, "ended" if one.newest.worker_ended else "tracing", one.newest)

@@ -89,7 +89,7 @@ class ClockComparisons:
                     one = next(left, None)
                 if one is None:
                     return
-                errors.update(self._asked(one, again=again))
+                errors.update(self._requested(one, again=again))
 
         threads = [own_threads.Thread(target=work, name="accel_magic clock") for _ in clocks[:_AT_ONCE]]
         for thread in threads:
@@ -98,7 +98,7 @@ class ClockComparisons:
             thread.join()
         return errors
 
-    def _asked(self, one: _Clock, *, again: bool) -> dict[NodeName, AccelMagicError]:
+    def _requested(self, one: _Clock, *, again: bool) -> dict[NodeName, AccelMagicError]:
         """Compare a clock, through the first of its workers that answers. Returns the errors of the others."""
         errors: dict[NodeName, AccelMagicError] = {}
         for node in one.nodes:

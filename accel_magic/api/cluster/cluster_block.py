@@ -177,8 +177,8 @@ class OnWorkers(Block[ResultT, list[TracedNode]], Generic[ResultT]):
 
     def go(self) -> None:
         """Start counting on all nodes, at nearly the same time."""
-        errors = self._clocks.start([traced.node for traced in self._asked()])
-        for traced in self._asked():
+        errors = self._clocks.start([traced.node for traced in self._requested()])
+        for traced in self._requested():
             traced.error = errors.get(traced.node)
         self._counting = True
         self._ask({"kind": "go"})
@@ -200,16 +200,16 @@ class OnWorkers(Block[ResultT, list[TracedNode]], Generic[ResultT]):
 
     def _each(self, call: Callable[[TracedNode], RemoteCall], timeout_s: float = CALL_S) -> None:
         """Call a function for the agent of each node that is traced, and keep its answer or error."""
-        asked = self._asked()
-        answers = self._send({traced.node: call(traced) for traced in asked}, timeout_s)
-        for traced in asked:
+        requested = self._requested()
+        answers = self._send({traced.node: call(traced) for traced in requested}, timeout_s)
+        for traced in requested:
             answer = answers[traced.node]
             if isinstance(answer, AccelMagicError):
                 traced.error = answer
             else:
                 traced.answer = answer
 
-    def _asked(self) -> list[TracedNode]:
+    def _requested(self) -> list[TracedNode]:
         """The nodes that are traced."""
         return [traced for traced in self._traced if traced.agent is not None and traced.error is None]
 

@@ -74,15 +74,15 @@ class ProcessAgent:
         """Answer requests until asked to end, or until nothing was heard for a while."""
         waiting = select.poll()
         waiting.register(listening, select.POLLIN)
-        heard = time.monotonic()
+        last_received = time.monotonic()
         try:
-            while not self._ended and (left := heard + silence_s - time.monotonic()) > 0:
+            while not self._ended and (left := last_received + silence_s - time.monotonic()) > 0:
                 if waiting.poll(1000 * left):
                     connection, _ = listening.accept()
                     with connection, contextlib.suppress(OSError, ValueError, KeyError):  # the other side has ended
                         if local_socket.stranger(connection) is None:
                             self._answer(connection)
-                            heard = time.monotonic()
+                            last_received = time.monotonic()
             self._over()
         finally:
             self._abort()

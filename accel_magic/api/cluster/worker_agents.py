@@ -32,7 +32,7 @@ _agents: dict[str, Inside] = {}
 os.register_at_fork(after_in_child=_agents.clear)
 
 
-class _Asked:
+class _Request:
     """A request, and its answer once there is one."""
 
     def __init__(self, message: Mapping[str, Any]) -> None:
@@ -55,35 +55,35 @@ class Inside(ProcessAgent):
         self.name = uuid.uuid4().hex
         self.ended, self._alive = os.pipe()
         """A descriptor that can be read when the agent has ended."""
-        self._asked: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+        self._requested: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._closing = threading.Lock()
-        self._heard = time.monotonic()
+        self._last_received = time.monotonic()
 
     def beat(self) -> None:
         """The client is there."""
-        self._heard = time.monotonic()
+        self._last_received = time.monotonic()
 
     def ask(self, message: Mapping[str, Any]) -> Any:
         """Handle a request in the agent's thread. Returns its value, or raises its AccelMagicError."""
-        asked = _Asked(message)
+        requested = _Request(message)
         with self._closing:
             if self.name not in _agents:
                 raise _gone()
-            self._asked.put(asked)
-        asked.answered.wait()
-        raise_error(asked.answer)
-        return asked.answer["value"]
+            self._requested.put(requested)
+        requested.answered.wait()
+        raise_error(requested.answer)
+        return requested.answer["value"]
 
     def run(self, silence_s: float) -> None:
         """Handle requests until asked to end, or until nothing was heard for a while."""
         try:
-            while not self._ended and (left := self._heard + silence_s - time.monotonic()) > 0:
+            while not self._ended and (left := self._last_received + silence_s - time.monotonic()) > 0:
                 try:
-                    asked = self._asked.get(timeout=left)
+                    requested = self._requested.get(timeout=left)
                 except queue.Empty:
                     continue
-                asked.answer = self.answer(asked.message)
-                asked.answered.set()
+                requested.answer = self.answer(requested.message)
+                requested.answered.set()
                 self.beat()
             self._over()
         finally:
@@ -99,8 +99,8 @@ class Inside(ProcessAgent):
             self._temporary.remove()
         os.close(self._process)
         os.close(self._alive)
-        while not self._asked.empty():
-            late = self._asked.get()
+        while not self._requested.empty():
+            late = self._requested.get()
             late.answer = encoded_error(_gone())
             late.answered.set()
 

@@ -70,9 +70,9 @@ def _without_driver(found: tuple[pci.PciDevice, ...], names: dict[str, str]) -> 
     for device in found:
         if device.kind.startswith(_ACCELERATOR) and not device.driver:
             vendor = device.ids.partition(":")[0]
-            wanted = next((driver.module for driver in all_drivers() if driver.accelerators_of == vendor), "")
+            requested = next((driver.module for driver in all_drivers() if driver.accelerators_of == vendor), "")
             what = " ".join(filter(None, (device.ids, names.get(device.ids, "processing accelerator"))))
-            fix = f"modprobe {wanted}; `dmesg | grep {wanted}` shows why it does not bind" if wanted else ""
+            fix = f"modprobe {requested}; `dmesg | grep {requested}` shows why it does not bind" if requested else ""
             yield Check(f"device {device.slot}", "warning", f"{what}: no driver is bound to it", fix)
 
 
@@ -88,14 +88,14 @@ def _names(root: Path, found: tuple[pci.PciDevice, ...]) -> dict[str, str]:
     drivers = all_drivers()
     modules = {driver.module for driver in drivers}
     names = {ids: name for driver in drivers for ids, name in driver.devices.items()}
-    wanted = {
+    requested = {
         device.ids for device in found if device.driver in modules or device.kind.startswith(_ACCELERATOR)
     } - names.keys()
-    listed = next((text for path in _PCI_IDS if (text := pci.read(root / path))), "") if wanted else ""
+    listed = next((text for path in _PCI_IDS if (text := pci.read(root / path))), "") if requested else ""
     vendor = ""
     for line in listed.splitlines():
         if line[:1] not in ("", "\t", "#", "C"):
             vendor = line[:4]
-        elif line.startswith("\t") and not line.startswith("\t\t") and f"{vendor}:{line[1:5]}" in wanted:
+        elif line.startswith("\t") and not line.startswith("\t\t") and f"{vendor}:{line[1:5]}" in requested:
             names[f"{vendor}:{line[1:5]}"] = line[5:].strip()
     return names

@@ -36,8 +36,8 @@ def _python() -> Check:
 
 def _package(name: str) -> Check:
     requirement = _requirements().get(name)
-    wanted = str(requirement.specifier) if requirement is not None else ""
-    fix = f"{sys.executable} -m pip install '{name}{wanted}'"
+    requested = str(requirement.specifier) if requirement is not None else ""
+    fix = f"{sys.executable} -m pip install '{name}{requested}'"
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -47,8 +47,8 @@ def _package(name: str) -> Check:
     if requirement is None:
         return Check(name, "info", f"{version}; required version unknown: accel-magic is not installed as a package")
     if not requirement.specifier.contains(version, prereleases=True):
-        return Check(name, "warning", f"{version}, but accel_magic requires {wanted}", fix)
-    return Check(name, "ok", f"{version} (required: {wanted})")
+        return Check(name, "warning", f"{version}, but accel_magic requires {requested}", fix)
+    return Check(name, "ok", f"{version} (required: {requested})")
 
 
 def _requirements() -> dict[str, Requirement]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def checks(root: Path, *, xe: bool) -> tuple[Check, ...]:
     """Check stacks; also what iaprof needs, if `xe` or if there is a GPU for it below `root`."""
-    return (*_stacks(), *_iaprof(root, asked=xe))
+    return (*_stacks(), *_iaprof(root, requested=xe))
 
 
 def _stacks() -> Iterator[Check]:
@@ -34,11 +34,11 @@ def _stacks() -> Iterator[Check]:
     yield Check("native stacks", *(("ok", why) if kept else ("info", f"{why}: stacks end early there")))
 
 
-def _iaprof(root: Path, *, asked: bool) -> Iterator[Check]:
+def _iaprof(root: Path, *, requested: bool) -> Iterator[Check]:
     """Check what recording with iaprof needs, if asked or if there is a GPU for it."""
     from accel_magic.subsystems.iaprof import requirements
 
-    if not asked and not requirements.xe_gpus(root):
+    if not requested and not requirements.xe_gpus(root):
         return
     statuses: dict[bool | None, Status] = {True: "ok", False: "warning", None: "info"}
     for found in requirements.requirements(root):

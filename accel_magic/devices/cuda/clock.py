@@ -28,11 +28,11 @@ LAUNCHES: Final = 4
 _ASKED, _STEP, _ANSWERS = 0, 1, 2
 BYTES: Final = 8 * (_ANSWERS + ROUNDS)
 """Size of the mailbox."""
-PATIENCE_NS: Final = 2_000_000_000
+TIMEOUT_NS: Final = 2_000_000_000
 """How long to wait for a launch to begin."""
 _LIMIT_NS: Final = 50_000_000  # for all rounds of a launch
 _SPIN_NS: Final = 100_000
-_NAP_S: Final = 50e-6
+_SLEEP_S: Final = 50e-6
 _ALL: Final = (1 << 64) - 1
 
 
@@ -88,7 +88,7 @@ class ClockKernel:
         exchanges: list[GpuClockExchange] = []
         try:
             for ask in asks:
-                exchange = self._exchange(len(exchanges), ask, _LIMIT_NS if exchanges else PATIENCE_NS)
+                exchange = self._exchange(len(exchanges), ask, _LIMIT_NS if exchanges else TIMEOUT_NS)
                 if exchange is None:
                     # Launches may block until their kernel ends (CUDA_LAUNCH_BLOCKING, debuggers): from now on the
                     # kernel must not wait for further requests.
@@ -100,7 +100,7 @@ class ClockKernel:
         if not exchanges:
             raise MachineError(
                 "the GPU's clock cannot be compared with the host's",
-                why=f"the GPU did not answer within {PATIENCE_NS / 1e9:g} s; other kernels may occupy it",
+                why=f"the GPU did not answer within {TIMEOUT_NS / 1e9:g} s; other kernels may occupy it",
                 fix="wait for them before the cell (for example torch.cuda.synchronize()), or use --gpu N",
                 code="cuda.no-answer",
             )
@@ -128,7 +128,7 @@ class ClockKernel:
             if waited > patience_ns:
                 return None
             if waited > _SPIN_NS:
-                time.sleep(_NAP_S)
+                time.sleep(_SLEEP_S)
         return GpuClockExchange(before, words[place], now())
 
 

@@ -317,9 +317,9 @@ class CudaMemory:
         """
         ended = threading.Event()  # interrupting Thread.join would make a running thread look dead
         waiting = own_threads.Thread(target=self._synchronize, args=(ended,), name="accel_magic gpu end")
-        with uninterrupted() as came:
+        with uninterrupted() as exception:
             waiting.start()
-            while not ended.wait(_WAIT_S) and signal.SIGINT not in came:
+            while not ended.wait(_WAIT_S) and signal.SIGINT not in exception:
                 pass
             self.given_up = not ended.is_set()
         return not self.given_up

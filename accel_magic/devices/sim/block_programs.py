@@ -104,16 +104,16 @@ class _Ready:
 
     def __init__(  # noqa: PLR0917 - one call
         self,
-        asked: BlockProgram,
+        requested: BlockProgram,
         program: Executable,
         kernel: ExecutionState,
         multiprocessors: int,
         limits: EndlessLimits,
         result: int,
     ) -> None:
-        self._asked = asked
+        self._requested = requested
         self._program = program
-        self._function = next(one for one in program.functions if one.name == asked.entry)
+        self._function = next(one for one in program.functions if one.name == requested.entry)
         local = sum(one.frame for one in reachable(program, self._function))
         shape = replace(kernel.shape, slots=1, local=local)
         nothing = MemoryRegion(np.zeros(0, np.uint8))
@@ -153,7 +153,7 @@ class _Ready:
         """Values of the parameters, in the order of `gpu.program.context.BLOCK`."""
         return (
             *(moment.block, moment.time, self._state.launch),
-            *(moment.worker, self._asked.kernel, self._asked.site),
+            *(moment.worker, self._requested.kernel, self._requested.site),
             *(moment.executed, moment.stolen, moment.left, moment.victim, moment.victim_left),
             self._result,
         )

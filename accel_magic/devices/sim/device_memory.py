@@ -224,23 +224,23 @@ class Heap:
             if gone.shared:
                 self._map(gone, self.descriptor, gone.address - GLOBAL)
 
-    def _place(self, wanted: Allocation, align: int) -> Allocation:
+    def _place(self, requested: Allocation, align: int) -> Allocation:
         """Find the first free range for an allocation."""
         at = GLOBAL
         for used in self._used:
             at = -(-at // align) * align
-            if used.address - at >= wanted.limit + GUARD:
+            if used.address - at >= requested.limit + GUARD:
                 break
             at = max(at, used.limit + GUARD)
         at = -(-at // align) * align
-        if at + wanted.limit > GLOBAL + self._size:
+        if at + requested.limit > GLOBAL + self._size:
             raise MachineError(
-                f"The CPU device cannot allocate {wanted.size} bytes.",
+                f"The CPU device cannot allocate {requested.size} bytes.",
                 why=f"{self.allocated} of its {self._size} bytes are allocated.",
                 fix="Free unused memory, or create the device with more memory_bytes.",
                 code="gpu.out-of-memory",
             )
-        return Allocation(at, wanted.size, wanted.constant, wanted.shared)
+        return Allocation(at, requested.size, requested.constant, requested.shared)
 
     def _add(self, *new: Allocation) -> None:
         """Add allocations without others between them, by address."""

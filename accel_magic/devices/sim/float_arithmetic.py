@@ -56,8 +56,8 @@ def directed(value: Array, error: Array, mode: str) -> Array:
         return value
     up = {"rp": error > 0, "rm": np.zeros_like(error, bool), "rz": (error > 0) & (value < 0)}[mode]
     down = {"rm": error < 0, "rp": np.zeros_like(error, bool), "rz": (error < 0) & (value > 0)}[mode]
-    wanted = np.where(up, np.inf, np.where(down, -np.inf, value)).astype(value.dtype)
-    return np.where((up | down) & np.isfinite(value), np.nextafter(value, wanted), value).astype(value.dtype)
+    requested = np.where(up, np.inf, np.where(down, -np.inf, value)).astype(value.dtype)
+    return np.where((up | down) & np.isfinite(value), np.nextafter(value, requested), value).astype(value.dtype)
 
 
 def narrow(value: Array, dtype: Any, mode: str = "rn") -> Array:

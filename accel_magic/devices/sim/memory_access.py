@@ -290,14 +290,14 @@ def exchange(memory: Array, places: Array, values: Array) -> Array:
     return before
 
 
-def compare_and_swap(memory: Array, places: Array, expected: Array, wanted: Array) -> Array:
+def compare_and_swap(memory: Array, places: Array, expected: Array, requested: Array) -> Array:
     """Store each lane's wanted value if memory holds its expected value; return the previous values.
 
     Each round finds, at every place, the next lane that changes it. The number of rounds is the largest number of
     changes at one place, not of lanes.
     """
     groups = Groups.of(places)
-    compare, new = expected[groups.order], wanted[groups.order]
+    compare, new = expected[groups.order], requested[groups.order]
     count = len(groups.order)
     position = np.arange(count)
     home = np.repeat(np.arange(len(groups.starts)), groups.ends - groups.starts)

@@ -173,10 +173,10 @@ def level_of(lod: Array, sampler: Sampler, count: int) -> tuple[Array, Array]:
 
     """
     least, most = sampler.levels
-    wanted = np.clip(np.nan_to_num(lod.astype(np.float64)) + sampler.bias, max(least, 0.0), min(most, count - 1.0))
+    requested = np.clip(np.nan_to_num(lod.astype(np.float64)) + sampler.bias, max(least, 0.0), min(most, count - 1.0))
     if not sampler.linear_levels:
-        return np.floor(wanted + 0.5).astype(np.int64), np.zeros(len(lod), np.int64)
-    fixed = np.floor(wanted * _WEIGHTS + 0.5).astype(np.int64)
+        return np.floor(requested + 0.5).astype(np.int64), np.zeros(len(lod), np.int64)
+    fixed = np.floor(requested * _WEIGHTS + 0.5).astype(np.int64)
     return fixed // _WEIGHTS, fixed % _WEIGHTS
 
 

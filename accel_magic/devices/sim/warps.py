@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.types import Array
 
 
-PATIENCE: Final = 4096
+MAX_CHECK_INTERVAL: Final = 4096
 """Segments executed from one search for starved lanes to the next: lanes that could run all the time and did not."""
-LEAST_PATIENCE: Final = 8
+MIN_CHECK_INTERVAL: Final = 8
 """The same after several searches that found some: each shortens the time to the next one, others lengthen it."""
 FAIR_FOR: Final = 1024
 """Segments during which starved lanes take turns with the others."""
@@ -94,7 +94,7 @@ class Runner:
         self._progress = time.thread_time()
         self._executed = 0
         self._turns = 0
-        self._patience = self._look_at = PATIENCE
+        self._check_interval = self._look_at = MAX_CHECK_INTERVAL
         self._fair_until = 0
         self._their_turn = False
         self._keys = state.key.copy()
@@ -148,9 +148,10 @@ class Runner:
         keys = self._state.key
         self._starved = (keys != NOWHERE) & (keys == self._keys) & ~self._ran
         found = bool(self._starved.any())
-        self._patience = max(self._patience // 4, LEAST_PATIENCE) if found else min(self._patience * 2, PATIENCE)
+        interval = self._check_interval // 4 if found else self._check_interval * 2
+        self._check_interval = min(max(interval, MIN_CHECK_INTERVAL), MAX_CHECK_INTERVAL)
         self._fair_until = self._turns + FAIR_FOR * found
-        self._look_at = self._fair_until + self._patience if found else self._turns + self._patience
+        self._look_at = self._fair_until + self._check_interval if found else self._turns + self._check_interval
         self._keys, self._ran = keys.copy(), np.zeros(len(keys), bool)
 
     def _next_starved(self) -> int:
@@ -162,7 +163,7 @@ class Runner:
             return int(NOWHERE)
         key = int(np.where(self._starved, self._state.key, NOWHERE).min())
         if key == NOWHERE:  # all have ended, or wait for others
-            self._fair_until, self._look_at = self._turns, self._turns + self._patience
+            self._fair_until, self._look_at = self._turns, self._turns + self._check_interval
         return key
 
     def _execute(self, key: int) -> None:
@@ -245,13 +246,13 @@ class Runner:
                 here[state.selection] = True
                 state.selection = compact(np.flatnonzero(here))
         lanes = state.lanes()
-        wanted = np.zeros(state.shape.lanes, np.uint32)
-        wanted[lanes] = gate.mask(state)
+        requested = np.zeros(state.shape.lanes, np.uint32)
+        requested[lanes] = gate.mask(state)
         if gate.predicate is not None:
-            wanted[lanes[~state.spread(gate.predicate(state))]] = 0
+            requested[lanes[~state.spread(gate.predicate(state))]] = 0
         alive = state.ballot(state.exists & ~state.ended)
         missing = alive & ~state.ballot(state.active())
-        late = (wanted[lanes] & missing[lanes // WARP]) != 0
+        late = (requested[lanes] & missing[lanes // WARP]) != 0
         if not late.any():
             return True
         parked = lanes[late]

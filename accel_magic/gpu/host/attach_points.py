@@ -120,13 +120,13 @@ def _need_fit(program: EbpfProgram, kind: str, spec: str) -> None:
     from accel_magic.probes.grammar import KINDS
 
     named = spec.partition(":")[0]
-    wanted = "raw_tracepoint" if spec.startswith(RAW_TRACEPOINT) else KINDS.get(named, "kprobe")
-    if (wanted in _FUNCTIONS) != (kind in _FUNCTIONS) or (kind not in _FUNCTIONS and kind != wanted):
+    requested = "raw_tracepoint" if spec.startswith(RAW_TRACEPOINT) else KINDS.get(named, "kprobe")
+    if (requested in _FUNCTIONS) != (kind in _FUNCTIONS) or (kind not in _FUNCTIONS and kind != requested):
         what = {"tracepoint": "a tracepoint's record", "raw_tracepoint": "a raw tracepoint's arguments"}
         raise ProbeError(
             f'{program.name}={spec} does not fit SEC("{program.section}")',
             why=f"the program reads {what.get(kind, 'the registers of a function call')}; this place provides "
-            f"{what.get(wanted, 'the registers of a function call')}",
+            f"{what.get(requested, 'the registers of a function call')}",
             fix="bind it to a place of the kind in its section",
             code="gpu.binding-does-not-fit",
         )

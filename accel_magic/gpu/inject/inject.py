@@ -62,7 +62,7 @@ def inject(
     text: str,
     probes: Sequence[tuple[Attach, ProbeCode]],
     *,
-    wanted: Callable[[str], bool] = lambda _: True,
+    requested: Callable[[str], bool] = lambda _: True,
     first_site: int = 0,
     first_kernel: int = 0,
 ) -> Injection:
@@ -73,7 +73,7 @@ def inject(
     Args:
         text: The module's PTX.
         probes: Attach points and programs; at the same place the programs run in this order.
-        wanted: Whether to trace a kernel, by its name in PTX.
+        requested: Whether to trace a kernel, by its name in PTX.
         first_site: Number of the first place.
         first_kernel: Number of the module's first kernel.
 
@@ -96,7 +96,7 @@ def inject(
     )
     entries = tuple(_entries(module))
     numbers = {kernel.name: number for number, kernel in enumerate(entries, first_kernel)}
-    refused = {kernel.name: _refusal(kernel, plans, whole, wanted) for kernel in entries}
+    refused = {kernel.name: _refusal(kernel, plans, whole, requested) for kernel in entries}
     traced = [name for name, reason in refused.items() if not reason]
     edits = _Edits(tag)
     sites: list[Site] = []
@@ -143,7 +143,7 @@ def _unused(text: str) -> str:
     return next(tag for tag in (f"ax{number or ''}_" for number in count()) if tag not in text).rstrip("_")
 
 
-def _refusal(kernel: Function, plans: Plans, whole: BlockPlans, wanted: Callable[[str], bool]) -> str:
+def _refusal(kernel: Function, plans: Plans, whole: BlockPlans, requested: Callable[[str], bool]) -> str:
     """Return why a kernel is not instrumented; "" if it is."""
     module, chosen = plans.module, plans.of(kernel.name)
     templates = [probe.template for one in chosen for probe in one.probes]
@@ -152,7 +152,7 @@ def _refusal(kernel: Function, plans: Plans, whole: BlockPlans, wanted: Callable
     size = sum(template.statements for template in templates)
     only = not module.target[0].removeprefix("sm_").isdigit()
     checks = (
-        (not wanted(kernel.name), "not selected"),
+        (not requested(kernel.name), "not selected"),
         (kernel.body is None, "only declared in this module; its code is in another one"),
         (module.address_size != _BITS, f"its addresses have {module.address_size} bits, not {_BITS}"),
         (not chosen and not whole.of(kernel.name), "no program attaches to a place in it"),

@@ -114,11 +114,13 @@ class Plans:
         """List what is not instrumented in a traced kernel and in the functions that it uses, with the reasons."""
         functions = sorted(self.calls.of(kernel) - {kernel})
         lines = [line for name in (kernel, *functions) for line in self._plans[name].left]
-        asked = self._asked(traced)
+        requested = self._requested(traced)
         lines += [
             f"calls of {name} through its address: kernels with other programs, or with none, share it"
             for name in functions
-            if name in self.calls.kept and asked[kernel] & self._within[name] and len(self._groups(name, asked)) > 1
+            if name in self.calls.kept
+            and requested[kernel] & self._within[name]
+            and len(self._groups(name, requested)) > 1
         ]
         return tuple(lines)
 
@@ -130,8 +132,8 @@ class Plans:
             tag: Prefix of new names.
 
         """
-        asked = self._asked(traced)
-        groups = {name: self._groups(name, asked) for name in self._plans}
+        requested = self._requested(traced)
+        groups = {name: self._groups(name, requested) for name in self._plans}
         names = {
             (name, probes): f"{tag}_{number}_{name}" if number else name
             for name, found in groups.items()
@@ -147,15 +149,15 @@ class Plans:
                 found.append(Version(self._functions[name], called, chosen, kernels, renamed))
         return found
 
-    def _asked(self, traced: Collection[str]) -> dict[str, frozenset[Probe]]:
+    def _requested(self, traced: Collection[str]) -> dict[str, frozenset[Probe]]:
         """Programs of each kernel."""
         return {kernel: probes if kernel in traced else frozenset() for kernel, probes in self._for.items()}
 
-    def _groups(self, name: str, asked: Mapping[str, frozenset[Probe]]) -> dict[frozenset[Probe], list[str]]:
+    def _groups(self, name: str, requested: Mapping[str, frozenset[Probe]]) -> dict[frozenset[Probe], list[str]]:
         """Group the kernels that use a function by their programs in it; the first group keeps the function's name."""
         groups: dict[frozenset[Probe], list[str]] = {}
-        for kernel in [name] if name in asked else self.calls.users(name):
-            groups.setdefault(self._part(name, asked[kernel]), []).append(kernel)
+        for kernel in [name] if name in requested else self.calls.users(name):
+            groups.setdefault(self._part(name, requested[kernel]), []).append(kernel)
         if len(groups) > 1 and name in self.calls.kept:
             groups.setdefault(frozenset(), [])  # for calls through its address
         return dict(sorted(groups.items(), key=lambda group: bool(group[0])))

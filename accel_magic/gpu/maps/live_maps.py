@@ -254,8 +254,8 @@ class LiveMaps:
 
 def _pause(fullest: float, passed_s: float) -> float:
     """Return the next interval from the fill level reached in the last one: at most twice as long."""
-    wanted = passed_s * min(AIM / fullest, 2.0) if fullest > 0 else passed_s * 2.0
-    return min(max(wanted, SOONEST_S), EVERY_S)
+    requested = passed_s * min(AIM / fullest, 2.0) if fullest > 0 else passed_s * 2.0
+    return min(max(requested, SOONEST_S), EVERY_S)
 
 
 def _copied(shared: SharedMaps, number: int, *, last: bool) -> NDArray[np.uint8]:

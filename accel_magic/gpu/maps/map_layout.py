@@ -119,14 +119,14 @@ def slot_bytes(spec: MapSpec) -> int:
     return SLOT_HEAD + round_up(spec.key_size, 8) + round_up(spec.value_size, 8)
 
 
-def ring_size(wanted: int) -> int:
+def ring_size(requested: int) -> int:
     """Size of a ring for all threads: a power of two, like the kernel's rings."""
-    return power_of_two(max(wanted, _RING_LEAST))
+    return power_of_two(max(requested, _RING_LEAST))
 
 
-def ring_bytes(wanted: int) -> int:
+def ring_bytes(requested: int) -> int:
     """Bytes of a ring for all threads, with an overflow area of the same size for records that cross its end."""
-    return HEAD + 2 * ring_size(wanted)
+    return HEAD + 2 * ring_size(requested)
 
 
 def own_record_bytes(spec: MapSpec) -> int:

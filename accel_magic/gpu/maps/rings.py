@@ -71,9 +71,9 @@ def count(data: NDArray[np.uint8]) -> int:
     return len(starts) - int(discarded(data.view("<u4")[::2][starts // 8]).sum())
 
 
-def drain_shared(raw: NDArray[np.uint8], wanted: int) -> NDArray[np.uint8]:
+def drain_shared(raw: NDArray[np.uint8], requested: int) -> NDArray[np.uint8]:
     """Read all complete records of a ring for all threads, declared with `wanted` bytes; like `drain`."""
-    size = ring_size(wanted)
+    size = ring_size(requested)
     reserved_consumed = raw[:16].view("<u8")
     data = raw[HEAD:]
     chunks = []

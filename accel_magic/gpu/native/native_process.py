@@ -177,7 +177,7 @@ _EVERY_S: Final = 0.05
 _FEW_KERNELS: Final = 64
 """Modules with more kernels, such as libraries, are reported only for kernels that the program looks up."""
 _LAST_COPY_S: Final = 2.0
-_PATIENCE_S: Final = 60.0
+_TIMEOUT_S: Final = 60.0
 """Timeout for an answer, which may need an allocation of gigabytes."""
 _CONTEXT_GONE, _ENDED = 1, 2
 _NEEDS_ASSEMBLER: Final = frozenset({218, 221, 222, 223})
@@ -287,7 +287,7 @@ class NativeProcess:
     # ---- connecting
 
     def _introduced(self) -> bool:
-        self.connection.settimeout(_PATIENCE_S)
+        self.connection.settimeout(_TIMEOUT_S)
         hello = native_protocol.receive(self.connection)
         if hello is None or hello.kind != MessageKind.HELLO or hello.number != native_protocol.VERSION:
             return False
@@ -425,7 +425,7 @@ class NativeProcess:
 
     def _take(self, until: int) -> None:
         for launch in self._launches(until):
-            self.trace.heard(launch)
+            self.trace.add_launch(launch)
 
     def _launches(self, until: int) -> Iterator[LaunchRequest]:
         for row in self._ring.take(until).tolist():
@@ -440,8 +440,8 @@ class NativeProcess:
     def _wait_for_copy(self) -> None:
         """Have a process that continues copy its maps once more."""
         ring, until = self._ring, time.monotonic() + _LAST_COPY_S
-        ring["wanted"] = wanted = ring["wanted"] + 1
-        while ring["answered"] != wanted and not ring["gone"] and not ring["closed"] and time.monotonic() < until:
+        ring["wanted"] = requested = ring["wanted"] + 1
+        while ring["answered"] != requested and not ring["gone"] and not ring["closed"] and time.monotonic() < until:
             time.sleep(0.005)
         self._answer_all(0.0)
         self._take(ring["reserved"])

@@ -68,18 +68,18 @@ class KernelTypes:
             ProgramError: The kernel has no such type or member, or the kind of relocation is not supported.
 
         """
-        asked = next((known for known in RelocationKind if known == field.asked), None)
-        if asked is None:
+        requested = next((known for known in RelocationKind if known == field.kind), None)
+        if requested is None:
             raise ProgramError(
                 f"the type relocation of {field} is not supported",
-                why=f"its kind is {field.asked}: it concerns bit fields or type numbers",
+                why=f"its kind is {field.kind}: it concerns bit fields or type numbers",
                 fix="read the field with bpf_probe_read_kernel and your own struct",
                 code="gpu.unsupported-relocation",
             )
         try:
-            return self._answered(field, asked)
+            return self._answered(field, requested)
         except _AbsentError as error:
-            if asked in (RelocationKind.EXISTS, RelocationKind.TYPE_EXISTS, RelocationKind.ENUMERATOR_EXISTS):
+            if requested in (RelocationKind.EXISTS, RelocationKind.TYPE_EXISTS, RelocationKind.ENUMERATOR_EXISTS):
                 return 0
             raise ProgramError(
                 f"this kernel has no {field}",
@@ -133,23 +133,23 @@ class KernelTypes:
                 return self._read(member, offset - at, size)
         raise LookupError("there is no member")
 
-    def _answered(self, field: KernelField, asked: RelocationKind) -> int:
+    def _answered(self, field: KernelField, requested: RelocationKind) -> int:
         absent = _AbsentError(f"{field.type} is not in the kernel's BTF")
         for root in self._named(field.type):
             try:
-                return self._of(root, field, asked)
+                return self._of(root, field, requested)
             except _AbsentError as error:
                 absent = error
         raise absent
 
-    def _of(self, root: int, field: KernelField, asked: RelocationKind) -> int:
-        if asked in (RelocationKind.ENUMERATOR, RelocationKind.ENUMERATOR_EXISTS):
+    def _of(self, root: int, field: KernelField, requested: RelocationKind) -> int:
+        if requested in (RelocationKind.ENUMERATOR, RelocationKind.ENUMERATOR_EXISTS):
             value = self._enumerator(root, str(field.steps[0]))
-            return value if asked is RelocationKind.ENUMERATOR else 1
+            return value if requested is RelocationKind.ENUMERATOR else 1
         offset, found = self._walked(root, field.steps)
-        if asked is RelocationKind.OFFSET:
+        if requested is RelocationKind.OFFSET:
             return offset
-        return self._size(found) if asked in (RelocationKind.SIZE, RelocationKind.TYPE_SIZE) else 1
+        return self._size(found) if requested in (RelocationKind.SIZE, RelocationKind.TYPE_SIZE) else 1
 
     def _walked(self, root: int, steps: tuple[str | int, ...]) -> tuple[int, int]:
         """Follow the steps to a member: its offset in bytes, and its type's number."""
@@ -220,9 +220,9 @@ class KernelTypes:
         at = self._texts.find(b"\0" + name.encode() + b"\0") + 1
         if not name or not at:
             return
-        wanted = struct.pack("<I", at)
+        requested = struct.pack("<I", at)
         for number, place in enumerate(self._places[1:], start=1):
-            if self._data[place : place + 4] == wanted and self._type(number).kind in _ROOTS:
+            if self._data[place : place + 4] == requested and self._type(number).kind in _ROOTS:
                 yield number
 
     def _text(self, offset: int) -> str:

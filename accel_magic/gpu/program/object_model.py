@@ -24,13 +24,13 @@ class KernelField:
     Attributes:
         type: Name of the struct, union or enum.
         steps: Path of member names and array indexes from that type; for an enum the name of a value.
-        asked: The kind of relocation, the kernel's enum bpf_core_relo_kind: offset, size, existence...
+        kind: The kind of relocation, the kernel's enum bpf_core_relo_kind: offset, size, existence...
 
     """
 
     type: str
     steps: tuple[str | int, ...]
-    asked: int
+    kind: int
 
     def __str__(self) -> str:
         """Return the field in C notation: `task_struct.pid`, `rq.cpu[2]`."""

@@ -337,9 +337,9 @@ def _lines(known: Sequence[tuple[int, SourceLine]], start: int, slots: int) -> t
 
 def _kernel_fields(unit: Unit, section: str, span: range) -> Iterator[tuple[int, KernelField]]:
     """Yield the slots of a function that depend on the running kernel's types."""
-    for at, wanted in unit.debug.kernel_types.get(section, ()):
+    for at, requested in unit.debug.kernel_types.get(section, ()):
         if at in span:
-            yield (at - span.start) // SLOT, unit.debug.kernel_field(wanted)
+            yield (at - span.start) // SLOT, unit.debug.kernel_field(requested)
 
 
 def _kernel_type(unit: Unit, function: str, line: SourceLine | None, field: KernelField) -> ProgramError:

@@ -184,8 +184,8 @@ def _ours(program: EbpfProgram, kind: str, rest: str) -> Attach:
     return replace(found, name=function, kernels=kernels or "*")
 
 
-def _nearest(wanted: str, names: Iterable[str], prefix: str = "") -> str:
-    return next((f"did you mean {prefix}{name}?" for name in near(wanted, names, 1)), "")
+def _nearest(requested: str, names: Iterable[str], prefix: str = "") -> str:
+    return next((f"did you mean {prefix}{name}?" for name in near(requested, names, 1)), "")
 
 
 def _known() -> str:

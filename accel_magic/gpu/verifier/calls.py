@@ -71,10 +71,10 @@ def helper(run: AnalysisPass, state: ProgramState, place: Place, number: int) ->
     """
     called = HELPERS[number]
     call = _Call(run, state, called)
-    for register, wanted in enumerate(called.arguments, 1):
-        if wanted is Arg.ANY and called.effect == "print" and state.frame.registers[register].kind == "unset":
+    for register, requested in enumerate(called.arguments, 1):
+        if requested is Arg.ANY and called.effect == "print" and state.frame.registers[register].kind == "unset":
             continue  # the format determines how many numbers follow
-        _CHECKS[wanted](call, register, read(state, register))
+        _CHECKS[requested](call, register, read(state, register))
     if number == prints.NUMBER and not run.hook:
         prints.look(run, state, place)
     registers = state.frame.registers

@@ -108,9 +108,9 @@ def _registers(seen: Sequence[Seen], live: int) -> Registers:
     """Join registers. Those not read later are 'unset', because paths that differ only in them were merged."""
     owners = [functions for _, _, functions in seen]
     columns = zip(*(registers for registers, _, _ in seen), strict=True)
-    wanted = live | 1 << 10
+    requested = live | 1 << 10
     return tuple(
-        _joined(column, owners) if wanted >> register & 1 else _UNSET for register, column in enumerate(columns)
+        _joined(column, owners) if requested >> register & 1 else _UNSET for register, column in enumerate(columns)
     )
 
 

@@ -37,13 +37,13 @@ def look(run: AnalysisPass, state: ProgramState, place: Place) -> None:
         return
     shown = text.decode("utf-8", "replace")
     try:
-        wanted = check_format(shown)
+        requested = check_format(shown)
     except ProgramError as error:
         run.prints.setdefault(place, ("; ".join(filter(None, (error.what, error.why))), error.fix))
         return
-    given = sum(registers[_FIRST + number].kind != "unset" for number in range(wanted))
-    if given < wanted:
-        message = f"the format {shown!r} needs {wanted} numbers, but the call passes {given}"
+    given = sum(registers[_FIRST + number].kind != "unset" for number in range(requested))
+    if given < requested:
+        message = f"the format {shown!r} needs {requested} numbers, but the call passes {given}"
         run.prints.setdefault(place, (message, "pass one number for each conversion"))
 
 

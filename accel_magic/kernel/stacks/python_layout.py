@@ -279,9 +279,9 @@ def _leads_outward(state: int, hops: tuple[int, ...], offset: int, previous: int
 
 def _explained(frames: list[tuple[int, ...]], code: int, known: Sequence[Known]) -> list[tuple[int, ...]]:
     """The known frames among `frames`, if all occur in order, else []. Other frames may be in between."""
-    wanted = [id(each.code) for each in known]
-    ours = [words for words in frames if words[code] & ~TAG in wanted]
-    return ours if [words[code] & ~TAG for words in ours] == wanted else []
+    requested = [id(each.code) for each in known]
+    ours = [words for words in frames if words[code] & ~TAG in requested]
+    return ours if [words[code] & ~TAG for words in ours] == requested else []
 
 
 def _chains(subject: Subject, known: Sequence[Known]) -> Iterator[tuple[tuple[int, ...], int, int]]:

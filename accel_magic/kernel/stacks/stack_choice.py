@@ -20,7 +20,7 @@ AUTO: Final = "auto"
 KINDS: Final[tuple[StackKind, ...]] = get_args(StackKind)
 
 
-def with_stacks(plan: Plan, asked: Asked) -> Plan:
+def with_stacks(plan: Plan, requested: Asked) -> Plan:
     """Add stacks to a plan, with a note if some are unavailable and were not requested by name.
 
     Raises:
@@ -28,7 +28,7 @@ def with_stacks(plan: Plan, asked: Asked) -> Plan:
         MachineError: Python stacks were requested by name, but this Python's frames cannot be found.
 
     """
-    if asked in (False, "", ()):
+    if requested in (False, "", ()):
         return plan
     if not plan.records_events:
         raise ProbeError(
@@ -37,9 +37,11 @@ def with_stacks(plan: Plan, asked: Asked) -> Plan:
             fix="remove --stacks, or use --mode auto",
             code="stacks.need-events",
         )
-    if asked in (True, AUTO):
+    if requested in (True, AUTO):
         return _all(plan)
-    kinds = _kinds(asked.split(",") if isinstance(asked, str) else asked if isinstance(asked, tuple) else ())
+    kinds = _kinds(
+        requested.split(",") if isinstance(requested, str) else requested if isinstance(requested, tuple) else ()
+    )
     if "kernel" in kinds and not plan.kernel_points:
         raise ProbeError(
             "ITT tasks have no kernel stacks",

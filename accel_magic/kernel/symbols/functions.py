@@ -118,11 +118,11 @@ def _tables(file: Elf) -> list[_Table]:
     for section in filter(None, map(file.table, (SYMTAB, DYNSYM))):
         text, data = file.data(file.sections[section.link]), file.data(section)
         entries = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
-        wanted = np.isin(entries["info"] & 0xF, FUNCTIONS) & (entries["section"] != 0)
-        wanted &= (entries["name"] > 0) & (entries["name"] < len(text))
-        sections, inverse = np.unique(entries["section"][wanted], return_inverse=True)
+        requested = np.isin(entries["info"] & 0xF, FUNCTIONS) & (entries["section"] != 0)
+        requested &= (entries["name"] > 0) & (entries["name"] < len(text))
+        sections, inverse = np.unique(entries["section"][requested], return_inverse=True)
         ends = np.array([file.section_end(index) for index in sections.tolist()], np.uint64)
-        found.append(_Table(entries[wanted], ends[inverse], text))
+        found.append(_Table(entries[requested], ends[inverse], text))
     return found
 
 

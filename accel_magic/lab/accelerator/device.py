@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CLASS: Final = "/sys/class/drm"
-_WHY: Final = {
+_REASONS: Final = {
     (uapi.MEMORY, errno.ESRCH): ("one of the processes has ended", "create the memory while its tenants run"),
     (uapi.MEMORY, errno.EINVAL): (
         f"it has 1 to {uapi.MOST_BLOCKS:,} chunks and blocks, and at most {uapi.MOST_TENANTS:,} tenants",
@@ -166,14 +166,14 @@ class Accelerator(Closing):
         decisions = np.zeros(len(pages), uapi.DECISION)
         done = 0
         while done < len(pages):
-            asked = uapi.Replay(
+            requested = uapi.Replay(
                 pages[done:].ctypes.data,
                 0 if tenants is None else tenants[done:].ctypes.data,
                 decisions[done:].ctypes.data,
                 len(pages) - done,
             )
-            self._call(uapi.REPLAY, asked)  # ended early by a signal: Python has handled it when this returns
-            done += asked.done
+            self._call(uapi.REPLAY, requested)  # ended early by a signal: Python has handled it when this returns
+            done += requested.done
         return decisions
 
     @property
@@ -187,9 +187,9 @@ class Accelerator(Closing):
 
     def fence(self) -> int:
         """Create a fence (a DRM synchronisation object); returns its handle."""
-        asked = uapi.Fence()
-        self._call(uapi.FENCE_CREATE, asked)
-        return int(asked.handle)
+        requested = uapi.Fence()
+        self._call(uapi.FENCE_CREATE, requested)
+        return int(requested.handle)
 
     def submit(
         self,
@@ -257,19 +257,19 @@ class Accelerator(Closing):
             MachineError: It is out of range, or the policy's answer is.
 
         """
-        asked = uapi.Timeslice(timeslice_us)
-        self._call(uapi.TIMESLICE, asked)
-        return int(asked.timeslice_us)
+        requested = uapi.Timeslice(timeslice_us)
+        self._call(uapi.TIMESLICE, requested)
+        return int(requested.timeslice_us)
 
     def _take(self, call: uapi.AcceleratorIoctl, dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
         parts: list[NDArray[Any]] = []
         lost = 0
         while not parts or len(parts[-1]):
             records = np.empty(_TAKEN, dtype)
-            asked = uapi.Take(records.ctypes.data, len(records))
-            self._call(call, asked)
-            parts.append(records[: asked.taken])
-            lost = int(asked.lost)
+            requested = uapi.Take(records.ctypes.data, len(records))
+            self._call(call, requested)
+            parts.append(records[: requested.taken])
+            lost = int(requested.lost)
         return np.concatenate(parts), lost
 
     def _call(self, call: uapi.AcceleratorIoctl, argument: ctypes.Structure) -> None:
@@ -277,7 +277,7 @@ class Accelerator(Closing):
             error = ctypes.get_errno()
             if error == errno.EINTR:
                 continue
-            why, fix = _WHY.get((call, error), ("", ""))
+            why, fix = _REASONS.get((call, error), ("", ""))
             raise MachineError(
                 f"the lab's accelerator refused {call.name}: {os.strerror(error)}",
                 why=why,

@@ -95,8 +95,8 @@ class AttachedPolicy(Closing):
                 pass_fds=(other.fileno(),),
                 start_new_session=True,  # an interrupt of the notebook must not detach it halfway
             )
-        while (told := self._told()) != "!loaded":
-            if not told:
+        while (reported := self._told()) != "!loaded":
+            if not reported:
                 raise self._refused()
 
     def attach(self) -> None:

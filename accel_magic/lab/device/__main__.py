@@ -19,7 +19,7 @@ from accel_magic.lab.device.fault_injection import Faults
 from accel_magic.lab.device.log import Log
 from accel_magic.lab.device.npu_device import JOB_US, EmulatedNpu
 from accel_magic.lab.device.statistics import Statistics
-from accel_magic.lab.device.vfio_user import PATIENCE_S, DeviceServer
+from accel_magic.lab.device.vfio_user import TIMEOUT_S, DeviceServer
 
 PR_SET_PDEATHSIG = 1
 
@@ -107,7 +107,7 @@ def serve(listener: socket.socket, server: DeviceServer, stop: int) -> None:
             return
         connection, _ = listener.accept()
         with connection:
-            connection.settimeout(PATIENCE_S)
+            connection.settimeout(TIMEOUT_S)
             served = _serve_connection(connection, server, stop)
 
 

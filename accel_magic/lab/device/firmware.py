@@ -249,14 +249,14 @@ class Firmware:
         if not reply:
             raise GuestFault("message", f"unknown type {number:#x}")
         payload, result = message[jsm_messages.JSM_HEADER.size :], jsm_messages.SUCCESS
-        wanted = name != "PWR_D0I3_ENTER" or bool(jsm_messages.D0I3_ENTER.unpack_from(payload)[0])
+        requested = name != "PWR_D0I3_ENTER" or bool(jsm_messages.D0I3_ENTER.unpack_from(payload)[0])
         try:
             if name in self._handlers:
                 payload = self._handlers[name](payload)
         except GuestFault as fault:
             self._on_fault(fault)
             result = jsm_messages.PROCESSING_ERROR
-        if wanted:
+        if requested:
             self._reply(reply_name, lambda: self._ipc.send(channel, reply, request, result, payload))
 
     def _reply(self, name: str, send: Callable[[], None]) -> None:

@@ -33,7 +33,7 @@ GET_IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE, DEVICE_RESET = 7, 8, 9, 10, 1
 MOST_FDS = 8
 LARGEST_TRANSFER = 4096
 LARGEST_MESSAGE = 65536
-PATIENCE_S = 10.0  # timeout for the rest of a message
+TIMEOUT_S = 10.0  # timeout for the rest of a message
 
 _VERSION = struct.Struct("<HH")
 _DMA_MAP = struct.Struct("<IIQQQ")  # argsz, flags, offset, address, size

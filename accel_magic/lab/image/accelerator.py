@@ -106,11 +106,11 @@ def require_tools() -> None:
         MachineError: There is no gcc or no make.
 
     """
-    lacking = [tool for tool in ("gcc", "make") if not shutil.which(tool)]
-    if lacking:
+    missing = [tool for tool in ("gcc", "make") if not shutil.which(tool)]
+    if missing:
         raise MachineError(
             "cannot compile the lab's accelerator",
-            why=f"this machine has no {' and no '.join(lacking)}",
+            why=f"this machine has no {' and no '.join(missing)}",
             fix="apt install gcc make libc6-dev",
             code="lab.no-compiler",
         )

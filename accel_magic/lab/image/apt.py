@@ -272,11 +272,11 @@ def require_apt() -> None:
         MachineError: It is not.
 
     """
-    lacking = [command for command in ("apt-get", "apt-cache") if not shutil.which(command)]
-    if lacking:
+    missing = [command for command in ("apt-get", "apt-cache") if not shutil.which(command)]
+    if missing:
         raise MachineError(
             "cannot fetch the lab's packages",
-            why=f"this machine has no {' and no '.join(lacking)}: it does not run Debian or Ubuntu",
+            why=f"this machine has no {' and no '.join(missing)}: it does not run Debian or Ubuntu",
             fix="fetch the packages manually and build with --debs FOLDER",
             code="lab.no-apt",
         )

@@ -289,11 +289,11 @@ def _image(kernel: str, file: Path) -> LabImage:
     )
 
 
-def _supply(lacking: Sequence[str], debs: Path | None, report: Report) -> None:
+def _supply(missing: Sequence[str], debs: Path | None, report: Report) -> None:
     """Fetch and unpack missing parts."""
-    if not lacking:
+    if not missing:
         return
-    fetched = fetch.from_folder(lacking, debs) if debs else fetch.from_mirror(lacking, report)
+    fetched = fetch.from_folder(missing, debs) if debs else fetch.from_mirror(missing, report)
     fetch.report_notes(fetched, report)
     for group, packages in fetched.items():
         _unpack(group, packages, report)

@@ -84,40 +84,40 @@ def _from_suite(suite: str, groups: Sequence[str], report: Report) -> dict[str, 
     }
 
 
-def by_hand(groups: Iterable[str], lacking: Iterable[Pin] | None = None) -> str:
+def by_hand(groups: Iterable[str], missing: Iterable[Pin] | None = None) -> str:
     """Return instructions for building without apt: the URLs to fetch, and the build command."""
-    wanted = [pin for group in groups for pin in pins.group(group)] if lacking is None else list(lacking)
-    which = " --level-zero" if any(pin.group == pins.LEVEL_ZERO for pin in wanted) else ""
-    which += " --accelerator" if any(pin.group == pins.MODULE_TOOLS for pin in wanted) else ""
+    requested = [pin for group in groups for pin in pins.group(group)] if missing is None else list(missing)
+    which = " --level-zero" if any(pin.group == pins.LEVEL_ZERO for pin in requested) else ""
+    which += " --accelerator" if any(pin.group == pins.MODULE_TOOLS for pin in requested) else ""
     build = f"python -m accel_magic lab build{which} --debs FOLDER"
-    lines = "\n".join(f"       {pin.url}" for pin in wanted)
+    lines = "\n".join(f"       {pin.url}" for pin in requested)
     return (
-        f"fetch these {len(wanted)} files into a folder, then run: {build}\n"
+        f"fetch these {len(requested)} files into a folder, then run: {build}\n"
         f"{lines}\n"
         "       (packages that Debian has since replaced are on https://snapshot.debian.org)"
     )
 
 
 def _choose(apt: Apt, group: str) -> tuple[list[Package], tuple[str, ...]]:
-    wanted = pins.group(group)
-    available = apt.available(pin.name for pin in wanted)
-    exact = [found for pin in wanted if (found := _pinned(pin, available))]
-    if len(exact) == len(wanted):
+    requested = pins.group(group)
+    available = apt.available(pin.name for pin in requested)
+    exact = [found for pin in requested if (found := _pinned(pin, available))]
+    if len(exact) == len(requested):
         return exact, ()
     if group in pins.KERNELS:
         chosen = newest_kernel(apt, group)
     elif group == "qemu":
         chosen = apt.closure(QEMU, pins.BACKPORTS)
     else:
-        chosen = [available[pin.name][0] for pin in wanted if pin.name in available]
-    if not chosen or (group.startswith("headers-") and len(chosen) < len(wanted)):
+        chosen = [available[pin.name][0] for pin in requested if pin.name in available]
+    if not chosen or (group.startswith("headers-") and len(chosen) < len(requested)):
         raise MachineError(
             f"the mirror has no packages for {group}",
-            why=f"it has neither {wanted[0].name} {wanted[0].version} nor another version of the series",
+            why=f"it has neither {requested[0].name} {requested[0].version} nor another version of the series",
             fix=by_hand([group]),
             code="lab.no-package",
         )
-    return chosen, _differences(wanted, chosen)
+    return chosen, _differences(requested, chosen)
 
 
 def _pinned(pin: Pin, available: dict[str, list[Package]]) -> Package | None:
@@ -129,8 +129,8 @@ def _pinned(pin: Pin, available: dict[str, list[Package]]) -> Package | None:
 
 def newest_kernel(apt: Apt, series: str) -> list[Package]:
     """Return the packages of the newest kernel of a series for which the mirror is complete; empty if there is none."""
-    wanted = pins.group(series)
-    stems = [pin.name.removesuffix(pin.release) for pin in wanted]
+    requested = pins.group(series)
+    stems = [pin.name.removesuffix(pin.release) for pin in requested]
     release = re.compile(rf"{re.escape(stems[0])}({re.escape(series)}\.(\d+)\+deb\d+-amd64)")
     found = [match for name in apt.names(f"{stems[0]}{series}.") if (match := release.fullmatch(name))]
     for match in sorted(found, key=lambda match: int(match[2]), reverse=True):
@@ -141,11 +141,11 @@ def newest_kernel(apt: Apt, series: str) -> list[Package]:
     return []
 
 
-def _differences(wanted: Sequence[Pin], chosen: Sequence[Package]) -> tuple[str, ...]:
+def _differences(requested: Sequence[Pin], chosen: Sequence[Package]) -> tuple[str, ...]:
     """One line for each pinned package that was replaced or dropped."""
     taken = {_stem(package.name): package for package in chosen}
     notes = []
-    for pin in wanted:
+    for pin in requested:
         package = taken.get(_stem(pin.name))
         if package is None:
             notes.append(f"{pin.name} {pin.version} is not on the mirror and no longer needed")
@@ -173,12 +173,12 @@ def from_folder(groups: Sequence[str], folder: Path) -> dict[str, Fetched]:
         raise MachineError(f"{folder} is not a folder", fix=by_hand(groups), code="lab.no-folder")
     files = [_identify(file) for file in sorted(folder.glob("*.deb"))]
     found = {pin: _pick(pin, files) for group in groups for pin in pins.group(group)}
-    lacking = [pin for pin, deb in found.items() if deb is None]
-    if lacking:
+    missing = [pin for pin, deb in found.items() if deb is None]
+    if missing:
         raise MachineError(
             f"{folder} lacks packages for the lab",
-            why=f"missing: {_some([pin.name for pin in lacking])}",
-            fix=by_hand(groups, lacking),
+            why=f"missing: {_some([pin.name for pin in missing])}",
+            fix=by_hand(groups, missing),
             code="lab.no-package",
         )
     result = {}

@@ -66,11 +66,11 @@ def information(image: bytes, name: str) -> dict[str, list[str]]:
     return fields
 
 
-def load_order(wanted: Iterable[str], files: Mapping[str, Path], builtin: frozenset[str]) -> list[str]:
+def load_order(requested: Iterable[str], files: Mapping[str, Path], builtin: frozenset[str]) -> list[str]:
     """Return modules and their dependencies in load order: each after those it depends on.
 
     Args:
-        wanted: Module names.
+        requested: Module names.
         files: Every module of the kernel, by name.
         builtin: Names of the modules built into the kernel; they are skipped.
 
@@ -96,7 +96,7 @@ def load_order(wanted: Iterable[str], files: Mapping[str, Path], builtin: frozen
             visit(needed, name)
         order.append(name)
 
-    for name in wanted:
+    for name in requested:
         visit(name, "the lab")
     return order
 

@@ -54,10 +54,10 @@ def _all(apt: Apt) -> list[tuple[str, Package]]:
     with store.temporary() as part:
         needed = qemu.unpack(debs, part, lambda _: None)
     chosen += [("qemu", package) for package in closure if package.name in needed]
-    lacking = {*pins.KERNELS, "busybox"} - {group for group, _ in chosen}
-    if lacking:
+    missing = {*pins.KERNELS, "busybox"} - {group for group, _ in chosen}
+    if missing:
         raise MachineError(
-            f"the mirror has no packages for {', '.join(sorted(lacking))}",
+            f"the mirror has no packages for {', '.join(sorted(missing))}",
             fix="remove the series from pins.KERNELS",
             code="lab.no-package",
         )

@@ -26,13 +26,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 IN_THE_LAB = "use the lab: python -m accel_magic lab run -- COMMAND, or the Jupyter kernel 'Python 3 (NPU lab)'"
 
-_WHY = {
+_REASONS = {
     (uapi.CMDQ_CREATE, errno.EINVAL): ("this kernel's driver has no command queues", "submit without a queue"),
     (uapi.CMDQ_CREATE, errno.ENODEV): ("the firmware has no scheduler for command queues", "submit without a queue"),
     (uapi.BO_WAIT, errno.ETIMEDOUT): ("the job is not done yet", "wait longer; a driver reset ends a hung job"),
     (uapi.BO_CREATE, errno.ENOSPC): ("it does not fit into the NPU's address range", "use a smaller buffer"),
 }
-_WHY_ANY = {
+_ANY_REASON = {
     errno.ENODEV: ("the driver was unloaded, or the device is gone", "close this Device and open a new one"),
     errno.EBADFD: (
         "an earlier job of this Device hung or caused an MMU fault",
@@ -56,7 +56,7 @@ class IoctlError(MachineError):
     """
 
     def __init__(self, call: uapi.NpuIoctl, error: int) -> None:
-        why, fix = _WHY.get((call, error)) or _WHY_ANY.get(error, ("", ""))
+        why, fix = _REASONS.get((call, error)) or _ANY_REASON.get(error, ("", ""))
         super().__init__(
             f"{call.name} failed: {os.strerror(error)} ({errno_name(error)})", why=why, fix=fix, code="npu.call-failed"
         )

@@ -554,10 +554,10 @@ def _summary(options: LoadOptions, tally: _Tally, stop: Stop, *, killed: int, du
     params = {
         name: int(place.value) if place.known else None for name, place in zip(uapi.PARAMS, tally.params, strict=True)
     }
-    asked = asdict(options)
-    asked["submit"] = "cmdq" if any(process.cmdq for process in tally.processes) else "submit"
+    requested = asdict(options)
+    requested["submit"] = "cmdq" if any(process.cmdq for process in tally.processes) else "submit"
     return Load(
-        **asked,
+        **requested,
         ok=states[_OK],
         failed=states[_FAILED],
         timed_out=states[_TIMED_OUT],

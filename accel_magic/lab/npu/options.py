@@ -89,8 +89,8 @@ class LoadOptions:
             raise ProbeError(
                 f"too many workers: {self.workers}", fix=f"use at most {MOST_WORKERS}", code="load.too-many-workers"
             )
-        asked = (self.every > 0) + (self.at > 0)
-        if asked != (self.fault != "none"):
+        requested = (self.every > 0) + (self.at > 0)
+        if requested != (self.fault != "none"):
             raise ProbeError(
                 "`fault` needs exactly one of `every` and `at`, and neither works without `fault`",
                 fix="for example: fault='hang', at=3",

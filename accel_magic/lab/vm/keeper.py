@@ -21,7 +21,7 @@ import time
 from typing import Any
 
 _DEVICE_START_S = 10.0
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -42,7 +42,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """Terminate a process, and kill it if it does not end in time."""
     process.terminate()
     try:
-        process.wait(_PATIENCE_S)
+        process.wait(_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -78,7 +78,7 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
     finally:
         end(qemu)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            device.wait(_PATIENCE_S)  # it writes its statistics when QEMU disconnects
+            device.wait(_TIMEOUT_S)  # it writes its statistics when QEMU disconnects
         end(device)
     return {"ended": ended, "status": qemu.returncode}
 

@@ -91,7 +91,7 @@ def _parameters(options: dict[str, str], module: str) -> str:
     return " ".join(f"{name}={value}" for name, value in options.items())
 
 
-def hypervisor(asked: Hypervisor, root: Path = Path("/")) -> Literal["kvm", "tcg"]:
+def hypervisor(requested: Hypervisor, root: Path = Path("/")) -> Literal["kvm", "tcg"]:
     """Decide how QEMU runs: KVM needs /dev/kvm and a CPU with virtualization extensions.
 
     `ACCEL_MAGIC_LAB_HYPERVISOR` overrides "auto". Variants of KVM that work without these extensions cannot run a
@@ -101,7 +101,7 @@ def hypervisor(asked: Hypervisor, root: Path = Path("/")) -> Literal["kvm", "tcg
         MachineError: KVM was requested and is not usable.
 
     """
-    wish = os.environ.get("ACCEL_MAGIC_LAB_HYPERVISOR", asked) if asked == "auto" else asked
+    wish = os.environ.get("ACCEL_MAGIC_LAB_HYPERVISOR", requested) if requested == "auto" else requested
     flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", (root / "proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
     usable = flags is not None and os.access(root / "dev/kvm", os.R_OK | os.W_OK)
     if wish == "kvm" and not usable:

@@ -51,8 +51,8 @@ def preparation(folders: Sequence[Path]) -> list[str]:
     """
     user, group = ids()
     python = [Path(sys.executable), Path(os.path.realpath(sys.executable)), Path(sys.prefix), Path(sys.base_prefix)]
-    wanted = [*python, *filter(Path.is_absolute, map(Path, sys.path)), Path(cache.__file__), *folders]
-    closed = sorted({parent for path in wanted for parent in path.parents if not _open(parent)})
+    requested = [*python, *filter(Path.is_absolute, map(Path, sys.path)), Path(cache.__file__), *folders]
+    closed = sorted({parent for path in requested for parent in path.parents if not _open(parent)})
     kept = cache.root() / "lab"
     broker = own_python.command("accel_magic", "broker", "run", "--audit", AUDIT)
     lines = [

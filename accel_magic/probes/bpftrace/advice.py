@@ -99,7 +99,7 @@ _Placed: TypeAlias = tuple[ScriptBlock, tuple[ScriptProbe, ...]]
 class _Findings:
     """Results so far; the dictionaries are ordered sets."""
 
-    asked: RequestedColumns = field(default_factory=RequestedColumns)
+    requested: RequestedColumns = field(default_factory=RequestedColumns)
     instead: dict[tuple[str, str], None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     lacking: dict[str, None] = field(default_factory=dict)
@@ -162,14 +162,14 @@ def _entries_of(returning: _Placed, blocks: Sequence[_Placed]) -> tuple[int, ...
     block, places = returning
     if {place.role for place in places} != {"return"}:
         return ()
-    wanted, maps = {place.entry for place in places}, _maps(block)
+    requested, maps = {place.entry for place in places}, _maps(block)
     found, covered = [], set()
     for at, (entry, entry_places) in enumerate(blocks):
-        entries = {place.entry for place in entry_places if place.role == "entry"} & wanted
+        entries = {place.entry for place in entry_places if place.role == "entry"} & requested
         if entries and not _stored(entry, _scene(entry_places)).keys().isdisjoint(maps):
             found.append(at)
             covered |= entries
-    return tuple(found) if covered == wanted else ()
+    return tuple(found) if covered == requested else ()
 
 
 def _scene(places: Iterable[ScriptProbe], *, stored: Mapping[str, Expression] | None = None) -> Scene:
@@ -303,7 +303,7 @@ def _printed(call: ScriptCall, scene: Scene, found: _Findings) -> None:
         hint = value.name if isinstance(value, ScriptVariable) else next(iter(hints[at : at + 1]), "")
         for leaf in leaves(resolve(value, scene)):
             try:
-                names[column(leaf, scene, found.asked, hint).name] = None
+                names[column(leaf, scene, found.requested, hint).name] = None
             except LackingError as error:
                 found.lacking[str(error)] = None
     shown = ", ".join(f'"{name}"' for name in names if name)
@@ -319,8 +319,8 @@ def _assigned(statement: Assign, scene: Scene, found: _Findings) -> None:
     if is_time or (isinstance(value, ScriptNumber) and not counts):
         return  # t.events has timestamps; constants are flags and resets
     try:
-        keys = [column(resolve(key, scene), scene, found.asked) for key in to.keys]
-        shown = map_expressions.of_map(statement.sign, value, keys, lambda of: column(of, scene, found.asked))
+        keys = [column(resolve(key, scene), scene, found.requested) for key in to.keys]
+        shown = map_expressions.of_map(statement.sign, value, keys, lambda of: column(of, scene, found.requested))
     except LackingError as error:
         found.needs_events = True
         found.lacking[str(error)] = None
@@ -384,8 +384,8 @@ def _line(groups: Sequence[_Group], found: _Findings, *, pid: str, lists: bool) 
         return f"%ktrace --dry-run {places}"
     filter_ = _filter(groups, found)
     everybody = any(place.own for group in groups for place in group.places) and not pid
-    counts = found.instead and not (found.needs_events or found.asked.captures or found.asked.stacks)
-    columns = ",".join(f"{name}={source}" for name, source in found.asked.captures.items())
+    counts = found.instead and not (found.needs_events or found.requested.captures or found.requested.stacks)
+    columns = ",".join(f"{name}={source}" for name, source in found.requested.captures.items())
     if everybody:
         found.notes["without --scope all, only hits of this notebook's processes count"] = None
     if set(_SCHEDULER) <= set(words):
@@ -396,7 +396,7 @@ def _line(groups: Sequence[_Group], found: _Findings, *, pid: str, lists: bool) 
         "--mode count" if counts else "",
         f"--filter{'=' if filter_.startswith('-') else ' '}{quoted(filter_)}" if filter_ else "",
         f"--args {quoted(columns)}" if columns else "",
-        f"--stacks={','.join(found.asked.stacks)}" if found.asked.stacks else "",
+        f"--stacks={','.join(found.requested.stacks)}" if found.requested.stacks else "",
         f"--duration {found.duration:g}" if found.duration else "",
     )
     return " ".join(["%%ktrace", places, *filter(None, parts), "-o t"])

@@ -91,12 +91,12 @@ class RequestedColumns:
     captures: dict[str, str] = field(default_factory=dict)
     stacks: dict[str, None] = field(default_factory=dict)
 
-    def capture(self, wanted: str, source: str) -> ColumnExpression:
-        """Request `source` as a column, named `wanted` if that name is free."""
+    def capture(self, requested: str, source: str) -> ColumnExpression:
+        """Request `source` as a column, named `requested` if that name is free."""
         for name, taken in self.captures.items():
             if taken == source:
                 return _plain(name)
-        name = wanted if re.fullmatch(r"[A-Za-z_]\w*", wanted) and wanted not in DEFAULT_COLUMNS else ""
+        name = requested if re.fullmatch(r"[A-Za-z_]\w*", requested) and requested not in DEFAULT_COLUMNS else ""
         name = name or re.sub(r"\W+", "_", source.partition(":")[0]).strip("_") or "value"
         while name in self.captures or name in DEFAULT_COLUMNS:
             name += "_"
@@ -248,7 +248,7 @@ def leaves(expression: Expression) -> Iterator[Expression]:
 
 
 def column(  # noqa: C901, PLR0911 - a table of shapes
-    expression: Expression, scene: Scene, asked: RequestedColumns, hint: str = ""
+    expression: Expression, scene: Scene, requested: RequestedColumns, hint: str = ""
 ) -> ColumnExpression:
     """Translate a resolved expression to a column, and request it.
 
@@ -260,23 +260,25 @@ def column(  # noqa: C901, PLR0911 - a table of shapes
         case Word(name) if name in _COLUMNS:
             return _plain(_COLUMNS[name])
         case Word(name) if name in ARGUMENT_NAMES:
-            return asked.capture(hint or name, f"{name}:u64")
+            return requested.capture(hint or name, f"{name}:u64")
         case Word("kstack" | "ustack" as name) | ScriptCall("kstack" | "ustack" as name, _):
-            asked.stacks[STACKS[name]] = None
+            requested.stacks[STACKS[name]] = None
             return _plain("stack")
         case Member(Word("args"), name):
             return _field(name, scene)
         case ScriptCall("str", (of, *_)):
-            return _text(of, scene, asked, hint)
+            return _text(of, scene, requested, hint)
         case Cast(type_, Word(name)) if name in (*ARGUMENT_NAMES, "retval") and _type(type_):
-            return asked.capture(hint or name, f"{name}:{_type(type_)}")
+            return requested.capture(hint or name, f"{name}:{_type(type_)}")
         case Cast(_, of):
-            return column(of, scene, asked, hint)
+            return column(of, scene, requested, hint)
         case ScriptOperation("*", (Cast(type_, of),)) if type_.endswith("*") and _type(type_.rstrip("* ")):
             address, offset = _address(of)
-            return asked.capture(hint or f"{address}_{offset}", f"{address}[{offset}]:{_type(type_.rstrip('* '))}")
+            return requested.capture(hint or f"{address}_{offset}", f"{address}[{offset}]:{_type(type_.rstrip('* '))}")
         case ScriptOperation("/" | "+" | "-" | "*" | "%" as sign, (of, ScriptNumber(value))):
-            return ColumnExpression(f"{column(of, scene, asked, hint).text} {'//' if sign == '/' else sign} {value}")
+            return ColumnExpression(
+                f"{column(of, scene, requested, hint).text} {'//' if sign == '/' else sign} {value}"
+            )
         case ScriptOperation("-", (Word(name), Map())) if name in CLOCKS:
             how = "trace both and subtract time_ns of matching rows"
             raise LackingError(f"{as_written(expression)}, the time from one probe to another: {how}")
@@ -295,18 +297,18 @@ def _field(name: str, scene: Scene) -> ColumnExpression:
     return _plain(f"{name}_field" if name in DEFAULT_COLUMNS else name)
 
 
-def _text(of: Expression, scene: Scene, asked: RequestedColumns, hint: str) -> ColumnExpression:
+def _text(of: Expression, scene: Scene, requested: RequestedColumns, hint: str) -> ColumnExpression:
     match of:
         case Word(name) if name in (*ARGUMENT_NAMES, "retval"):
-            return asked.capture(hint or f"{name}_text", f"{name}:str")
+            return requested.capture(hint or f"{name}_text", f"{name}:str")
         case Member(Word("args"), name) if scene.is_tracepoint and scene.syscall:
             raise LackingError(_text_of_syscall(name, scene.syscall))
         case ScriptOperation("*", (Cast(type_, inner),)) if type_.replace(" ", "").endswith("**"):
             address, offset = _address(inner)
-            return asked.capture(hint or f"{address}_text", f"{address}[{offset}]:str")
+            return requested.capture(hint or f"{address}_text", f"{address}[{offset}]:str")
         case Cast(_, inner):
-            return _text(inner, scene, asked, hint)
-    return column(of, scene, asked, hint)
+            return _text(inner, scene, requested, hint)
+    return column(of, scene, requested, hint)
 
 
 def _text_of_syscall(name: str, call: str) -> str:

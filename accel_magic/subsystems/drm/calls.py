@@ -74,12 +74,12 @@ class DriverCallNames:
         calls = trace.rows(*names)
         tid, start = (trace.events[name].to_numpy().astype(np.int64) for name in ("tid", "time_ns"))
         found = np.full(len(rows), -1, np.intp)
-        asked = np.flatnonzero(rows >= 0)
-        if trace.timed and len(calls) and len(asked):
+        requested = np.flatnonzero(rows >= 0)
+        if trace.timed and len(calls) and len(requested):
             end = start[calls] + np.nan_to_num(trace.column("duration_ns", calls)).astype(np.int64)
-            at = rows[asked]
+            at = rows[requested]
             inside = enclosing(tid[calls], start[calls], end, tid[at], start[at])
-            found[asked] = np.where(inside >= 0, calls[inside], -1)
+            found[requested] = np.where(inside >= 0, calls[inside], -1)
         known = found >= 0
         named = np.full(len(rows), None, object)
         named[known] = trace.names.to_numpy()[trace.codes[found[known]]]

@@ -68,8 +68,8 @@ def rings(jobs: pd.DataFrame) -> Plot:
             plot.hbar("row", 0.25, "started_ns", "queued_ns", source=dict(source), color=color, alpha=0.6),
             plot.hbar("row", 0.8, "done_ns", "started_ns", source=dict(source), color=color),
         ]
-        told = [("job", "@job of @comm"), ("waited", "@waited"), ("ran", "@ran"), ("status", "@status")]
-        hover(plot, bars, told)
+        reported = [("job", "@job of @comm"), ("waited", "@waited"), ("ran", "@ran"), ("status", "@status")]
+        hover(plot, bars, reported)
         drawn.append((f"client {one}" if one >= 0 else "unknown client", bars))
     legend(plot, drawn)
     end = int(times["done_ns"].max())

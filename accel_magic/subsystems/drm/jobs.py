@@ -251,8 +251,8 @@ def _ring_and_number(trace: DriverTrace, rows: Rows) -> tuple[NDArray[np.intp], 
 def _find(known: pd.MultiIndex, context: NDArray[np.integer], seqno: NDArray[np.integer]) -> Rows:
     """(asked,) place of the last of `known` with both values; -1 if there is none."""
     last = pd.Series(np.arange(len(known)), index=known).groupby(level=[0, 1]).last()
-    asked = pd.MultiIndex.from_arrays([context, seqno])
-    place = last.index.get_indexer(asked)
+    requested = pd.MultiIndex.from_arrays([context, seqno])
+    place = last.index.get_indexer(requested)
     return pick(last.to_numpy(np.intp), place)
 
 

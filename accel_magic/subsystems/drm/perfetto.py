@@ -47,14 +47,14 @@ def jobs(table: pd.DataFrame) -> Iterator[bytes]:
 
 
 def _slices(part: pd.DataFrame, begin: Any, end: Any, pid: int, track: Any) -> bytes:
-    told = part[["context", "seqno", "client", "pid", "depth"]].astype("Int64").fillna(-1).to_numpy(np.int64)
-    names = texts([json.dumps(f"job {context}:{seqno}") for context, seqno in told[:, :2].tolist()])
+    reported = part[["context", "seqno", "client", "pid", "depth"]].astype("Int64").fillna(-1).to_numpy(np.int64)
+    names = texts([json.dumps(f"job {context}:{seqno}") for context, seqno in reported[:, :2].tolist()])
     words = part[["comm", "status"]].astype("str")
     ends = [
         f',"args":{{"comm":{json.dumps(comm)},"status":{json.dumps(status)},'
         f'"client":{client},"pid":{process},"depth":{depth}}}}}'
         for (comm, status), (_, _, client, process, depth) in zip(
-            words.itertuples(index=False), told.tolist(), strict=True
+            words.itertuples(index=False), reported.tolist(), strict=True
         )
     ]
     return to_bytes(

@@ -160,13 +160,13 @@ def _latest(rows: pd.DataFrame, key: str, made: pd.DataFrame, made_key: str, val
             "value": columns[value].to_numpy(),
         }
     ).sort_values("time_ns", kind="stable")
-    wanted = rows[rows[key].notna()]
+    requested = rows[rows[key].notna()]
     left = pd.DataFrame(
         {
-            "time_ns": wanted["time_ns"].to_numpy(np.int64),
-            "pid": wanted["pid"].to_numpy(np.int64),
-            "key": wanted[key].to_numpy(np.uint64),
-            "row": wanted.index.to_numpy(),
+            "time_ns": requested["time_ns"].to_numpy(np.int64),
+            "pid": requested["pid"].to_numpy(np.int64),
+            "key": requested[key].to_numpy(np.uint64),
+            "row": requested.index.to_numpy(),
         }
     ).sort_values("time_ns", kind="stable")
     joined: pd.Series = pd.merge_asof(left, right, on="time_ns", by=["pid", "key"]).set_index("row")["value"]
@@ -197,9 +197,9 @@ def matched(api: pd.DataFrame, launches: pd.DataFrame, *, complete: bool) -> pd.
     calls = api[(api["kind"] == "launch") & api["grid_x"].notna() & (api["result"] == "CUDA_SUCCESS")]
     if not len(calls) or not len(launches):
         return api
-    asked, made = (frame[list(_MATCHED)].to_numpy(np.int64) for frame in (launches, calls))
-    _, number = np.unique(np.vstack([asked, made]), axis=0, return_inverse=True)
-    of_launch, of_call = np.split(number.reshape(-1), [len(asked)])
+    requested, made = (frame[list(_MATCHED)].to_numpy(np.int64) for frame in (launches, calls))
+    _, number = np.unique(np.vstack([requested, made]), axis=0, return_inverse=True)
+    of_launch, of_call = np.split(number.reshape(-1), [len(requested)])
     start = launches["time_ns"].to_numpy(np.int64)
     end = start + launches["host_ns"].to_numpy(np.int64)
     when = calls["time_ns"].to_numpy(np.int64)

@@ -33,7 +33,7 @@ SUBSAMPLE: Final = 100
 """iaprof's defaults."""
 START_S: Final = 60.0
 """iaprof loads BPF programs before its first interval, which takes seconds under load."""
-PATIENCE_S: Final = 15.0
+TIMEOUT_S: Final = 15.0
 GRACE_S: Final = 5.0
 """Extra time for the keeper."""
 _POLL_S: Final = 0.01
@@ -194,7 +194,7 @@ class IaprofRun:
             pass_fds=(made.lock,),
             start_new_session=True,  # Ctrl-C in the terminal must not reach it
         )
-        request = {"command": command, "folder": str(made.path), "patience_s": PATIENCE_S}
+        request = {"command": command, "folder": str(made.path), "patience_s": TIMEOUT_S}
         assert process.stdin is not None  # noqa: S101 - a pipe
         with contextlib.suppress(BrokenPipeError):  # it has ended; `_wait_for_output` notices
             process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -203,14 +203,14 @@ class IaprofRun:
 
     def _wait_for_output(self) -> None:
         """Wait for the first bytes of the profile, the only sign that iaprof is recording."""
-        patience = START_S + _FILLING * self._interval_ms / 1000
-        until = time.monotonic() + patience
+        timeout = START_S + _FILLING * self._interval_ms / 1000
+        until = time.monotonic() + timeout
         output = self._place("profile.txt")
         while not (output.exists() and output.stat().st_size):
             if self._keeper is None or self._keeper.poll() is not None:
                 raise self._failed("iaprof exited before it recorded anything", code="iaprof.ended")
             if time.monotonic() > until:
-                raise self._failed(f"iaprof wrote nothing within {patience:.0f} s", code="iaprof.no-answer")
+                raise self._failed(f"iaprof wrote nothing within {timeout:.0f} s", code="iaprof.no-answer")
             time.sleep(_POLL_S)
 
     def _end(self) -> dict[str, object]:
@@ -220,7 +220,7 @@ class IaprofRun:
             return {}
         try:
             # Send a word, not only the end of input: a forked child may still hold the pipe open.
-            answer, _ = process.communicate(b"stop\n", PATIENCE_S + GRACE_S)
+            answer, _ = process.communicate(b"stop\n", TIMEOUT_S + GRACE_S)
         except subprocess.TimeoutExpired:
             process.kill()  # and the kernel kills iaprof
             answer, _ = process.communicate()

@@ -142,14 +142,14 @@ def address(field: bytes) -> int:
     return value
 
 
-def _count(fields: list[bytes], wanted: int) -> None:
-    if len(fields) != wanted:
+def _count(fields: list[bytes], requested: int) -> None:
+    if len(fields) != requested:
         tag = fields[0].decode()
-        raise Damage("wrong number of fields", f"`{tag}` needs {wanted} fields but has {len(fields)}")
+        raise Damage("wrong number of fields", f"`{tag}` needs {requested} fields but has {len(fields)}")
 
 
-def _not_a_number(field: bytes, wanted: str) -> Damage:
-    return Damage("not a number", f"{_short(field)} instead of {wanted}")
+def _not_a_number(field: bytes, requested: str) -> Damage:
+    return Damage("not a number", f"{_short(field)} instead of {requested}")
 
 
 def _short(field: bytes) -> str:

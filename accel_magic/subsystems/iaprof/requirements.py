@@ -125,13 +125,13 @@ def _gpu(root: Path) -> Requirement:
 
 
 def _kernel() -> Requirement:
-    wanted = ".".join(map(str, _KERNEL))
+    requested = ".".join(map(str, _KERNEL))
     met = features.kernel_version() >= _KERNEL
     return Requirement(
-        f"Linux {wanted}",
+        f"Linux {requested}",
         met=met,
         detail=features.kernel_release(),
-        fix="" if met else f"boot Linux {wanted} or newer: older drivers do not support EU stall sampling",
+        fix="" if met else f"boot Linux {requested} or newer: older drivers do not support EU stall sampling",
     )
 
 
@@ -161,15 +161,15 @@ def _btf(root: Path) -> Requirement:
     name = "BTF"
     # The BTF of a built-in driver is part of vmlinux; only loaded modules are in /proc/modules.
     loaded = any(line.startswith(f"{_DRIVER} ") for line in _read(root / "proc/modules").splitlines())
-    wanted = ["vmlinux", *([_DRIVER] if loaded else [])]
-    missing = [file for file in wanted if not (root / "sys/kernel/btf" / file).exists()]
+    requested = ["vmlinux", *([_DRIVER] if loaded else [])]
+    missing = [file for file in requested if not (root / "sys/kernel/btf" / file).exists()]
     if missing:
         detail = f"there is no {' and no '.join(f'/sys/kernel/btf/{file}' for file in missing)}"
         fix = "boot a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_DEBUG_INFO_BTF_MODULES"
         return Requirement(name, met=False, detail=detail, fix=fix)
     if not (root / "sys/module" / _DRIVER).is_dir():
         return Requirement(name, met=None, detail="the kernel has BTF; xe is not loaded, so its BTF is unknown")
-    return Requirement(name, met=True, detail=", ".join(f"/sys/kernel/btf/{file}" for file in wanted))
+    return Requirement(name, met=True, detail=", ".join(f"/sys/kernel/btf/{file}" for file in requested))
 
 
 def _fentry(root: Path) -> Requirement:

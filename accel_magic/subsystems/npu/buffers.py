@@ -147,9 +147,9 @@ def churn(trace: DriverTrace, frame: pd.DataFrame) -> pd.DataFrame:
 def _describe(frame: pd.DataFrame, found: Objects) -> None:
     """Add the columns known from the creation."""
     trace, made, ioctl = found.trace, found.made, found.ioctl
-    asked = ioctl >= 0
-    answered = np.where(asked, ioctl, NONE)
-    answered[asked] = np.where(refused(trace, ioctl[asked]), NONE, ioctl[asked])
+    requested = ioctl >= 0
+    answered = np.where(requested, ioctl, NONE)
+    answered[requested] = np.where(refused(trace, ioctl[requested]), NONE, ioctl[requested])
     time = trace.events["time_ns"].to_numpy()
     columns = {
         "handle": captured(trace, "handle", answered),
@@ -159,7 +159,7 @@ def _describe(frame: pd.DataFrame, found: Objects) -> None:
         "pid": nullable(trace.events["pid"].to_numpy()[made], trace.timed),
         "file": captured(trace, "file", ioctl, "UInt64"),
         "comm": trace.events["comm"].iloc[made].where(np.full(len(made), trace.timed)),
-        "created_ns": nullable(time[np.where(asked, ioctl, made)], trace.timed),
+        "created_ns": nullable(time[np.where(requested, ioctl, made)], trace.timed),
         "create_ns": captured(trace, "duration_ns", ioctl),
         "owner": _owner(found),
     }
@@ -175,8 +175,8 @@ def _size(found: Objects) -> pd.Series[int]:
     """Size of the object in bytes, whole pages; if unknown, the requested size, rounded up."""
     trace, made, ioctl = found.trace, found.made, found.ioctl
     own = pd.Series(captured(trace, "size", made))
-    asked = pd.Series(captured(trace, "size", ioctl))
-    rounded = -(-asked // trace.pages) * trace.pages
+    requested = pd.Series(captured(trace, "size", ioctl))
+    rounded = -(-requested // trace.pages) * trace.pages
     return own.where(trace.mask(CREATE_OBJECT)[made], rounded).fillna(rounded)
 
 

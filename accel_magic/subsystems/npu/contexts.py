@@ -170,8 +170,8 @@ def _begun(rows: NDArray[np.intp], first: NDArray[np.bool_], entry: NDArray[np.b
 def _only_in_interrupts(trace: DriverTrace) -> NDArray[np.bool_]:
     """(events,) bool: hits that only an interrupt can make. The only thread that reads messages is one that polls."""
     only = trace.mask(*ALWAYS_IN_INTERRUPT, *MESSAGES_CAME)
-    came = trace.rows(*MESSAGES_CAME)
-    only[came] = calls_around(trace, trace.rows(POLLS), came) == NONE
+    exception = trace.rows(*MESSAGES_CAME)
+    only[exception] = calls_around(trace, trace.rows(POLLS), exception) == NONE
     return only
 
 

@@ -61,6 +61,6 @@ def _stacks_at(recording: Recording, jobs: pd.DataFrame) -> list[int]:
         events = events[python.valid[events]]
     places = zip(columns["tid"].values[events].tolist(), columns["time_ns"].values[events].tolist(), strict=True)
     key_at = {place: key for place, key in zip(places, python.values[events].tolist(), strict=True) if key}
-    wanted = zip(jobs["tid"].tolist(), jobs["submitted_ns"].tolist(), strict=True)
-    rows = recording.stacks.rows(np.array([key_at.get(place, 0) for place in wanted], np.uint64))
+    requested = zip(jobs["tid"].tolist(), jobs["submitted_ns"].tolist(), strict=True)
+    rows = recording.stacks.rows(np.array([key_at.get(place, 0) for place in requested], np.uint64))
     return [int(row) for row in rows]

@@ -181,15 +181,15 @@ def _add_submission(frame: pd.DataFrame, trace: DriverTrace, tracks: Tracks, wai
 
 def _graphs(trace: DriverTrace, submit: Rows) -> pd.Series[str]:
     """Name of the graph that each job executes: told by the lab's driver library before the submission."""
-    told = trace.rows(level_zero.LAB_INFERENCE)
+    reported = trace.rows(level_zero.LAB_INFERENCE)
     names = np.full(len(submit), None, object)
-    if len(told) and "graph" in trace.events:
+    if len(reported) and "graph" in trace.events:
         known = np.flatnonzero(submit >= 0)
         known = known[np.argsort(submit[known], kind="stable")]
-        at = latest(trace, told, submit[known])
+        at = latest(trace, reported, submit[known])
         _, first = np.unique(at, return_index=True)  # a later submission after the same call executes no graph
         chosen = np.intersect1d(first, np.flatnonzero(at >= 0))
-        names[known[chosen]] = trace.events["graph"].iloc[told[at[chosen]]].astype(object).to_numpy()
+        names[known[chosen]] = trace.events["graph"].iloc[reported[at[chosen]]].astype(object).to_numpy()
     return pd.Series(names, dtype="str")
 
 

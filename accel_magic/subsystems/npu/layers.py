@@ -210,8 +210,8 @@ def buffers(trace: DriverTrace, where: Contexts, layer: NDArray[np.int8]) -> NDA
     bo: NDArray[np.uint64] = trace.column("bo", np.arange(len(trace.events)), np.uint64)
     found = objects(trace)
     bo[found.made] = found.bo[: len(found.made)]
-    asked = found.ioctl >= 0
-    bo[found.ioctl[asked]] = found.bo[: len(found.made)][asked]
+    requested = found.ioctl >= 0
+    bo[found.ioctl[requested]] = found.bo[: len(found.made)][requested]
     named = np.flatnonzero((layer == IOCTL) & (bo == 0))
     bo[named] = np.append(found.bo, np.uint64(0))[objects_of_handles(found, named)]
     return inherited(bo, where.inside, np.uint64(0))
@@ -276,20 +276,20 @@ def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.int64]:
     return numbers
 
 
-def _places(keys: NDArray[np.int64], asked: NDArray[np.int64]) -> Rows:
+def _places(keys: NDArray[np.int64], requested: NDArray[np.int64]) -> Rows:
     """(asked,) first index of each in `keys`; -1 if there is none, and for negative values."""
     order = np.argsort(keys, kind="stable")
-    place = np.searchsorted(keys[order], asked)
-    found = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(asked), np.intp)
-    known = (asked >= 0) & (keys[found] == asked) if len(order) else np.zeros(len(asked), np.bool_)
+    place = np.searchsorted(keys[order], requested)
+    found = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(requested), np.intp)
+    known = (requested >= 0) & (keys[found] == requested) if len(order) else np.zeros(len(requested), np.bool_)
     return np.where(known, found, NONE)
 
 
 def _job_of_fence(trace: DriverTrace, fences: Rows, jobs: pd.DataFrame) -> Rows:
     context, seqno = _numbers(jobs, "context"), _numbers(jobs, "seqno")
     keys = np.where((context >= 0) & (seqno >= 0), context << 32 | seqno, NONE)
-    asked = trace.column("context", fences, np.int64), trace.column("seqno", fences, np.int64)
-    return _places(keys, np.where((asked[0] >= 0) & (asked[1] >= 0), asked[0] << 32 | asked[1], NONE))
+    requested = trace.column("context", fences, np.int64), trace.column("seqno", fences, np.int64)
+    return _places(keys, np.where((requested[0] >= 0) & (requested[1] >= 0), requested[0] << 32 | requested[1], NONE))
 
 
 def _ioctls(

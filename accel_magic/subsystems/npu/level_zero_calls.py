@@ -135,8 +135,8 @@ def _layers(steps: pd.DataFrame) -> NDArray[np.int8]:
 
 def _named(steps: pd.DataFrame, *names: str) -> NDArray[np.bool_]:
     """(steps,) bool: steps with these names."""
-    wanted = np.append(steps["name"].cat.categories.isin(names), False)
-    chosen: NDArray[np.bool_] = wanted[steps["name"].cat.codes.to_numpy()]
+    requested = np.append(steps["name"].cat.categories.isin(names), False)
+    chosen: NDArray[np.bool_] = requested[steps["name"].cat.codes.to_numpy()]
     return chosen
 
 

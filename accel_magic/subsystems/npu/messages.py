@@ -88,13 +88,13 @@ def messages(trace: DriverTrace, loops: pd.DataFrame | None = None) -> pd.DataFr
     sent, passed = _sent(trace)
     taken, seen = _taken(trace)
     first = (seen == NONE) & _by_thread(trace, taken)
-    asked = _requests(trace, sent, passed)
-    came = _arrivals(trace, asked, taken, seen, first)
+    requested = _requests(trace, sent, passed)
+    exception = _arrivals(trace, requested, taken, seen, first)
     boot = np.append(np.zeros(len(sent), np.bool_), first)
     rows = np.concatenate([sent, taken])
-    kind = np.where(boot, NONE, np.concatenate([asked.kind, came.kind]))
-    request = np.where(boot, NONE, np.concatenate([asked.request, came.request]))
-    asker = np.where(boot, NONE, np.concatenate([asked.asker, came.asker]))
+    kind = np.where(boot, NONE, np.concatenate([requested.kind, exception.kind]))
+    request = np.where(boot, NONE, np.concatenate([requested.request, exception.request]))
+    asker = np.where(boot, NONE, np.concatenate([requested.asker, exception.asker]))
     if not trace.timed:
         asker[:] = NONE
     table = pd.DataFrame(
@@ -161,12 +161,12 @@ def _requests(trace: DriverTrace, sent: Rows, passed: Rows) -> _Content:
     return _Content(np.where(kind >= 0, kind, by_function), _at(trace, "request_id", passed), sent)
 
 
-def _arrivals(trace: DriverTrace, asked: _Content, taken: Rows, seen: Rows, first: NDArray[np.bool_]) -> _Content:
+def _arrivals(trace: DriverTrace, requested: _Content, taken: Rows, seen: Rows, first: NDArray[np.bool_]) -> _Content:
     """Contents of received messages: as captured, else from how they were handled."""
     kind, request = _at(trace, "msg_type", seen), _at(trace, "request_id", seen)
-    asker = _askers(asked, taken, np.where(np.isin(kind, _REPLIES), request, NONE))
+    asker = _askers(requested, taken, np.where(np.isin(kind, _REPLIES), request, NONE))
     unknown = np.flatnonzero((kind < 0) & ~first)
-    handled = _done_about(trace, asked, taken[~first])
+    handled = _done_about(trace, requested, taken[~first])
     place = np.cumsum(~first) - 1
     kind[unknown], request[unknown], asker[unknown] = (
         values[place[unknown]] for values in (handled.kind, handled.request, handled.asker)
@@ -174,10 +174,10 @@ def _arrivals(trace: DriverTrace, asked: _Content, taken: Rows, seen: Rows, firs
     return _Content(kind, np.where(np.isin(kind, _REPLIES), request, NONE), asker)
 
 
-def _askers(asked: _Content, taken: Rows, request: Numbers) -> Rows:
+def _askers(requested: _Content, taken: Rows, request: Numbers) -> Rows:
     """(taken,) row of the newest request with each reply's number, -1 if none."""
-    found = newest_before(asked.request, asked.asker, request, taken)
-    return np.where((request >= 0) & (found >= 0), np.append(asked.asker, NONE)[found], NONE)
+    found = newest_before(requested.request, requested.asker, request, taken)
+    return np.where((request >= 0) & (found >= 0), np.append(requested.asker, NONE)[found], NONE)
 
 
 def _at(trace: DriverTrace, name: str, rows: Rows) -> Numbers:
@@ -186,12 +186,12 @@ def _at(trace: DriverTrace, name: str, rows: Rows) -> Numbers:
     return values.to_numpy(np.int64, na_value=NONE)
 
 
-def _done_about(trace: DriverTrace, asked: _Content, taken: Rows) -> _Content:
+def _done_about(trace: DriverTrace, requested: _Content, taken: Rows) -> _Content:
     """Infer contents from what was done next, if exactly one thing was done before the next message arrived.
 
     A completed job is called back; a reply is received, in traces that captured that, else the wait for it ends.
     """
-    ended, answers = _endings(trace, asked)
+    ended, answers = _endings(trace, requested)
     callbacks = trace.rows(JOB_CALLBACK)
     at = np.concatenate([ended, callbacks])
     order = np.argsort(at, kind="stable")
@@ -207,7 +207,7 @@ def _done_about(trace: DriverTrace, asked: _Content, taken: Rows) -> _Content:
     )
 
 
-def _endings(trace: DriverTrace, asked: _Content) -> tuple[NDArray[np.float64], _Content]:
+def _endings(trace: DriverTrace, requested: _Content) -> tuple[NDArray[np.float64], _Content]:
     """Positions of replies to requests, as the rows that follow them; and the replies."""
     receives = trace.rows(RECEIVE)
     kind = _at(trace, "msg_type", receives)
@@ -219,10 +219,10 @@ def _endings(trace: DriverTrace, asked: _Content) -> tuple[NDArray[np.float64], 
         ended = np.searchsorted(time, time[rows] + took[answered].astype(np.int64), side="right")
         return ended - 0.5, _Content(kind[answered], _at(trace, "request_id", rows), rows)
     ends = trace.rows(ANSWERED)
-    by = newest(trace, np.union1d(ends, asked.asker), ends)
-    waited = np.isin(by, asked.asker)
+    by = newest(trace, np.union1d(ends, requested.asker), ends)
+    waited = np.isin(by, requested.asker)
     ends, by = ends[waited], by[waited]
-    request = asked.kind[np.searchsorted(asked.asker, by)]
+    request = requested.kind[np.searchsorted(requested.asker, by)]
     replies = np.asarray(pd.Series(request).map(REPLIES).fillna(NONE), np.int64)
     return ends.astype(np.float64), _Content(replies, np.full(len(ends), NONE, np.int64), by)
 

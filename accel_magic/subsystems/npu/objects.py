@@ -134,8 +134,8 @@ def objects_of_handles(found: Objects, rows: Rows) -> Rows:
     which, keys, given = which[order], keys[order], given[order]
     overlaps = np.zeros(len(which), np.bool_)
     overlaps[1:] = (keys[1:] == keys[:-1]) & (ended[which[:-1]] > given[1:])
-    asked = _handle_key(trace, rows)
-    newest = newest_before(keys, given, asked, time[rows])
+    requested = _handle_key(trace, rows)
+    newest = newest_before(keys, given, requested, time[rows])
     return np.where(pick(overlaps.astype(np.intp), newest) == 1, NONE, pick(which, newest))
 
 
@@ -158,20 +158,20 @@ def _made_in_ioctls(trace: DriverTrace) -> tuple[Rows, Rows, NDArray[np.bool_]]:
     calls = trace.rows(*trace.names[trace.names.str.endswith("_ioctl")])
     found = inside(trace, calls, made)
     around = pick(calls, found)
-    asked = np.where(trace.mask(*CREATE_IOCTLS)[around] & (around >= 0), around, NONE)
+    requested = np.where(trace.mask(*CREATE_IOCTLS)[around] & (around >= 0), around, NONE)
     imports = trace.rows(IMPORT)
     import_ = latest(trace, imports, made)
     first = np.append(True, import_[1:] != import_[:-1])[: len(made)]
-    imported = (import_ >= 0) & first & (pick(imports, import_) > around) & (asked == NONE)
+    imported = (import_ >= 0) & first & (pick(imports, import_) > around) & (requested == NONE)
 
     opens = trace.rows(OPEN_OBJECT)
-    creates = np.setdiff1d(_without_errors(trace, trace.rows(*CREATE_IOCTLS)), asked)
+    creates = np.setdiff1d(_without_errors(trace, trace.rows(*CREATE_IOCTLS)), requested)
     inner = inside(trace, creates, opens)
     missed = opens[(inner >= 0) & (trace.column("bo", opens, np.uint64) != 0)]
-    made, asked = np.append(made, missed), np.append(asked, creates[inner[np.isin(opens, missed)]])
+    made, requested = np.append(made, missed), np.append(requested, creates[inner[np.isin(opens, missed)]])
     imported = np.append(imported, np.zeros(len(missed), np.bool_))
     order = np.argsort(made)
-    return made[order], asked[order], imported[order]
+    return made[order], requested[order], imported[order]
 
 
 def _addresses(trace: DriverTrace, made: Rows) -> NDArray[np.uint64]:

@@ -170,12 +170,12 @@ def _named(what: str, pid: int, tid: int = 0, /, **args: object) -> dict[str, An
     return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": args}
 
 
-def _first_of_job(steps: pd.DataFrame, names: tuple[str, ...], wanted: Numbers) -> Numbers:
+def _first_of_job(steps: pd.DataFrame, names: tuple[str, ...], requested: Numbers) -> Numbers:
     """(wanted,) first step of each job with one of these names; -1 if there is none."""
     job = steps["job"].to_numpy(np.int64)
     chosen = steps["name"].cat.categories.isin(names)[steps["name"].cat.codes.to_numpy()]
     rows = np.flatnonzero(chosen & (job >= 0))
     jobs, first = np.unique(job[rows], return_index=True)
-    place = np.searchsorted(jobs, wanted)
-    known = np.append(jobs, _NONE)[place] == wanted
+    place = np.searchsorted(jobs, requested)
+    known = np.append(jobs, _NONE)[place] == requested
     return np.where(known, np.append(rows[first], _NONE)[place], _NONE)

@@ -141,17 +141,17 @@ def _questions(trace: DriverTrace) -> tuple[NDArray[np.bool_], NDArray[np.int64]
     reads, codes = np.zeros(len(trace.events), np.bool_), trace.codes.astype(np.int64)
     for name in trace.names.intersection(list(READS)):
         rows, read = trace.rows(name), READS[name]
-        asked = np.ones(len(rows), np.bool_)
+        requested = np.ones(len(rows), np.bool_)
         if read.subject:
             columns = [column for column in read.subject if column in trace.events]
             values = trace.events[columns].iloc[rows]
-            asked &= values.notna().to_numpy().all(axis=1) & bool(columns)
+            requested &= values.notna().to_numpy().all(axis=1) & bool(columns)
             # Numbers from 1, above those of functions: each subject gets its own code.
             codes[rows] += len(trace.names) * (values.groupby(columns, dropna=False).ngroup() + 1) if columns else 0
         if read.answers:
             answer = trace.column("retval", rows)
-            asked &= (answer != 0) & ~(np.isnan(answer) & bool(read.subject))
-        reads[rows] = asked
+            requested &= (answer != 0) & ~(np.isnan(answer) & bool(read.subject))
+        reads[rows] = requested
     return reads, codes
 
 

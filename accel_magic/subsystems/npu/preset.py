@@ -175,7 +175,7 @@ PRESET: Final = Preset(
             functions="ze",
             instead=level_zero.LOADER,
             example="zeMemAllocHost",
-            why=level_zero.WHY_THE_LOADER,
+            why=level_zero.LOADER_REASON,
             more=f"or npu:api for all calls that reach the driver; if there is no loader: {level_zero.GET_THE_LOADER}",
             code="probe.npu-driver-library",
         ),

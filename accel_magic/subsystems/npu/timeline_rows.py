@@ -298,9 +298,9 @@ def _links(
 
 def _of_job(steps: _Steps, device: pd.DataFrame, names: tuple[str, ...]) -> Codes:
     """(jobs,) the first step of each job with one of these names, -1 if there is none."""
-    wanted = steps.frame["name"].cat.categories.get_indexer(pd.Index(names))
+    requested = steps.frame["name"].cat.categories.get_indexer(pd.Index(names))
     job = steps.frame["job"].to_numpy(np.int64)
-    rows = np.flatnonzero(np.isin(steps.name, wanted[wanted >= 0]) & (job >= 0))
+    rows = np.flatnonzero(np.isin(steps.name, requested[requested >= 0]) & (job >= 0))
     jobs, first = np.unique(job[rows], return_index=True)
     found = pd.Index(jobs).get_indexer(pd.Index(device["job"]))
     return np.where(found >= 0, np.append(rows[first], NONE)[found], NONE).astype(np.int64)

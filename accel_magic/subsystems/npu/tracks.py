@@ -264,8 +264,8 @@ def _once(call: Rows) -> Rows:
 
 def _pair(trace: DriverTrace, points: Points) -> tuple[Rows, Rows]:
     """Match submissions and completions by job number: completions of submissions, and submissions of completions."""
-    asked, given = (trace.column("job_id", rows, np.int64) for rows in (points.submitted, points.done))
-    return answers(asked, points.submitted, given, points.done)
+    requested, given = (trace.column("job_id", rows, np.int64) for rows in (points.submitted, points.done))
+    return answers(requested, points.submitted, given, points.done)
 
 
 def _points_of(trace: DriverTrace, start: Rows, submitted: Rows) -> Rows:
@@ -308,8 +308,8 @@ def _answered(trace: DriverTrace, point: Rows, ended: Rows, opener: Rows) -> tup
     """Fill in ends and openers of jobs with a known number from the firmware's replies."""
     given = answers_of_firmware(trace)
     jobs = np.flatnonzero((point >= 0) & ((ended == NONE) | (opener == NONE) & (point < ended)))
-    asked = trace.column("job_id", point[jobs], np.int64)
-    answer = pick(given, answers(asked, point[jobs], trace.column("job_id", given, np.int64), given)[0])
+    requested = trace.column("job_id", point[jobs], np.int64)
+    answer = pick(given, answers(requested, point[jobs], trace.column("job_id", given, np.int64), given)[0])
     ended, opener = ended.copy(), opener.copy()
     open_ended = ended[jobs] == NONE
     ended[jobs[open_ended]] = answer[open_ended]

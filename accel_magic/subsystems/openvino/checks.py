@@ -71,8 +71,8 @@ class Needs:
 
 def nothing_traced(openvino: OpenVinoData, _: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """OpenVINO was asked for, and reported no task."""
-    asked = any(map(preset.names_openvino, openvino.trace.points))
-    if asked and not len(openvino.trace.totals):
+    requested = any(map(preset.names_openvino, openvino.trace.points))
+    if requested and not len(openvino.trace.totals):
         yield Evidence({"tasks": 0})
 
 

@@ -51,11 +51,11 @@ def observe(plan: Plan) -> Observation | None:
     if not any(point.kind == "itt" and point.target.startswith("ov::") for point in plan.points):
         return None
     known = version()
-    lacking = versions.what_lacks(known)
+    missing = versions.what_lacks(known)
     rows = tuple(astuple(layer) for layer in layers_of_this_process())
     return Observation(
         machine={_NAME: known} if known else {},
-        notes=(lacking,) if lacking else (),
+        notes=(missing,) if missing else (),
         table=ObservedTable(tuple(each.name for each in fields(Layer)), rows) if rows else None,
     )
 

@@ -40,8 +40,8 @@ print("\\n{_MARK}" + json.dumps(found), flush=True)
 @contextmanager
 def checks(root: Path) -> Iterator[Iterable[Check]]:
     """Ask OpenVINO for its devices; the answer is waited for when the check is iterated."""
-    with AskedOpenVino() as asked:
-        yield (asked.check(expects_npu=has_npu(root)) for _ in range(1))
+    with AskedOpenVino() as requested:
+        yield (requested.check(expects_npu=has_npu(root)) for _ in range(1))
 
 
 class AskedOpenVino:

@@ -50,33 +50,33 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
         "primitive": _primitives(trace, events),
     }.items():
         table[column] = _joined(names, values).reindex(table.index, fill_value="")
-    told = _told(trace, table)
-    for column in _TOLD:
-        table[column] = told[column]
-    table["type"] = told["type"].where(told["type"] != "", table["type"])
+    reported = _told(trace, table)
+    for column in _LAYER_COLUMNS:
+        table[column] = reported[column]
+    table["type"] = reported["type"].where(reported["type"] != "", table["type"])
     table["reorder"] = (table["primitive"] == REORDER) & (table["type"] == "") | table["type"].isin(
         _CONVERSIONS
     ) & table["primitive"].isin(["", REORDER])
     table["threads"] = pd.Series(_threads(trace, events)).groupby(names).mean().reindex(table.index)
-    order = ["type", "model", "primitive", *_TOLD, "reorder", *(name for name in table if name in _OTHERS)]
+    order = ["type", "model", "primitive", *_LAYER_COLUMNS, "reorder", *(name for name in table if name in _OTHERS)]
     return table[order].sort_values("total_ns", ascending=False)
 
 
-_TOLD: Final = ("precision", "layout", "implementation")
+_LAYER_COLUMNS: Final = ("precision", "layout", "implementation")
 _OTHERS: Final = ["executions", "total_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns", "share", "threads"]
 
 
 def _told(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.DataFrame:
-    """What OpenVINO says of each layer: `type` and the columns of `_TOLD`, '' if nothing or not the same in all models.
+    """`type` and the columns of `_LAYER_COLUMNS` of each layer; '' if not reported, or different between models.
 
     Layers of several models may have the same name, and tasks have another name of the model than OpenVINO's users.
     """
-    columns = ["type", *_TOLD]
+    columns = ["type", *_LAYER_COLUMNS]
     rows = [(layer.name, *(getattr(layer, column) for column in columns)) for layer in layers_in(trace.recording)]
     known = pd.DataFrame(rows, columns=["name", *columns], dtype="str")
     alike = known.drop_duplicates().drop_duplicates("name", keep=False)
-    told: pd.DataFrame = alike.set_index("name").reindex(table.index, fill_value="")
-    return told
+    reported: pd.DataFrame = alike.set_index("name").reindex(table.index, fill_value="")
+    return reported
 
 
 def _types(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.object_]:

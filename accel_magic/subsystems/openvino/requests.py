@@ -82,11 +82,11 @@ def _queued(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
     calls = trace.events[trace.events["function"].astype(str).str.contains(preset.START_ASYNC, regex=False)]
     queued = pd.Series(pd.NA, table.index, dtype="Int64")
     for pid, own in calls.groupby("pid", sort=False):
-        asked = own["time_ns"].to_numpy()
+        requested = own["time_ns"].to_numpy()
         elsewhere = table.index[(table["pid"] == pid) & ~table["tid"].isin(own["tid"])]
         started = table.loc[elsewhere, "start_ns"].to_numpy()
-        if len(asked) == len(started) and (started >= asked).all():
-            queued[elsewhere] = started - asked
+        if len(requested) == len(started) and (started >= requested).all():
+            queued[elsewhere] = started - requested
     return queued
 
 

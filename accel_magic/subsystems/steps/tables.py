@@ -158,10 +158,10 @@ class StepTables:
         if not points:
             return None, np.zeros(0, np.int64)
         probes, functions = events["probe"].cat, events["function"].cat
-        wanted = np.zeros((len(probes.categories) + 1, len(functions.categories) + 1), np.bool_)
+        requested = np.zeros((len(probes.categories) + 1, len(functions.categories) + 1), np.bool_)
         for probe, function in points:
-            wanted[probes.categories.get_loc(probe), functions.categories.get_loc(function)] = True
-        rows = np.flatnonzero(wanted[probes.codes.to_numpy(), functions.codes.to_numpy()])
+            requested[probes.categories.get_loc(probe), functions.categories.get_loc(function)] = True
+        rows = np.flatnonzero(requested[probes.codes.to_numpy(), functions.codes.to_numpy()])
         start = events["time_ns"].to_numpy(np.int64)[rows]
         length = np.nan_to_num(events["duration_ns"].to_numpy(np.float64)[rows]).astype(np.int64)
         return Spans(threads[rows], start, start + length), rows

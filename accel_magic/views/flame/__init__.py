@@ -1,5 +1,5 @@
 """Flame graphs and heatmaps of profiles."""
 
-from accel_magic.views.flame.bokeh_flame_graph import flame
+from accel_magic.views.flame.bokeh_flame_graph import flame_graph
 
-__all__ = ["flame"]
+__all__ = ["flame_graph"]

@@ -68,7 +68,7 @@ _TIP_ROW: Final = '<span style="color: #1583b6; text-align: right">{}</span><spa
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 
 
-def flame(
+def flame_graph(
     profile: Profile,
     *,
     baseline: Profile | None = None,

@@ -115,8 +115,8 @@ def grid_of(profile: Profile, rows: int = ROWS) -> Grid:
     times = samples.time_ns
     end = max(int(times.max(initial=0)) + 1, profile.duration_ns)
     longest = next((step for step in STEPS if step * MOST_COLUMNS >= end), -(-end // MOST_COLUMNS))
-    wanted = max((step for step in STEPS if step * (FEWEST_COLUMNS - 1) < end and step <= _SECOND), default=1)
-    column_ns = max(longest, wanted)
+    requested = max((step for step in STEPS if step * (FEWEST_COLUMNS - 1) < end and step <= _SECOND), default=1)
+    column_ns = max(longest, requested)
     columns = -(-end // column_ns)
     on_cpu = times[samples.state == ThreadState.CPU]
     return Grid(column_ns, _rows(on_cpu if len(on_cpu) >= columns else times, column_ns, rows), columns)

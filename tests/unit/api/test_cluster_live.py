@@ -70,7 +70,7 @@ def test_one_worker_is_asked_for_all_agents_of_its_machine_and_again_only_once_i
 
     assert look(nodes)["a"].state == "starting"
     assert [call[:2] for call in cluster.calls] == [("a", (("@a", "@b"),))]
-    clock[0] += agent_counters.PATIENCE_S / 2
+    clock[0] += agent_counters.TIMEOUT_S / 2
     look(nodes)
     assert len(cluster.calls) == 1
     cluster.calls[0][2].value = {"value": {"@a": COUNTERS, "@b": {**COUNTERS, "worker_ended": True}}}
@@ -84,12 +84,12 @@ def test_another_worker_is_asked_if_one_does_not_answer_and_stays_the_one_that_i
     cluster = Cluster("ab", queues=True)
     nodes = watch(cluster)
     look(nodes)
-    clock[0] += 2 * agent_counters.PATIENCE_S
+    clock[0] += 2 * agent_counters.TIMEOUT_S
     look(nodes)
     assert [call[0] for call in cluster.calls] == ["a", "b"]
     cluster.calls[1][2].value = {"value": {"@a": COUNTERS}}
     look(nodes)
-    clock[0] += 2 * agent_counters.PATIENCE_S
+    clock[0] += 2 * agent_counters.TIMEOUT_S
     cluster.calls[2][2].value = {"value": {}}
     look(nodes)
     assert [call[0] for call in cluster.calls] == ["a", "b", "b", "b"]

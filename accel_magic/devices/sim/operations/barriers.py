@@ -59,13 +59,13 @@ def complete(state: ExecutionState, number: int) -> bool:
     record = waiting(state, number)
     slots = state.shape.slots
     here = state.barrier == number
-    came = np.bincount(state.slot[here], minlength=slots)
+    exception = np.bincount(state.slot[here], minlength=slots)
     # A barrier with a count counts whole warps: ended threads count if their warp is at the barrier.
     companions = here.reshape(-1, WARP).any(1).repeat(WARP) & (state.ended | ~state.exists)
-    counted = came + np.bincount(state.slot[companions], minlength=slots)
-    all_here = (record.expected == 0) & (came + record.announced >= state.live)
+    counted = exception + np.bincount(state.slot[companions], minlength=slots)
+    all_here = (record.expected == 0) & (exception + record.announced >= state.live)
     enough = (record.expected > 0) & (counted + record.announced >= record.expected)
-    done = (all_here | enough) & (came + record.announced > 0)
+    done = (all_here | enough) & (exception + record.announced > 0)
     if not done.any():
         return False
     _release(state, np.flatnonzero(here & done[state.slot]))

@@ -399,9 +399,9 @@ def _query(code: CompiledInstruction, modifiers: Modifiers, *, sampled: bool) ->
     def step(state: ExecutionState) -> None:
         answers = np.zeros(state.count(), np.uint32)
         for view, lanes in _views(state, code, handle, sampled=sampled):
-            wanted = np.minimum(state.spread(level(state)), len(view.levels) - 1)
+            requested = np.minimum(state.spread(level(state)), len(view.levels) - 1)
             known = np.array([_QUERIES[name](view, image) for image in view.levels], np.uint32)
-            answers[lanes] = known[wanted]
+            answers[lanes] = known[requested]
         if write is not None:
             write(state, answers)
 

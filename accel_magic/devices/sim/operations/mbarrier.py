@@ -185,8 +185,8 @@ def _wait(code: CompiledInstruction, modifiers: Modifiers, space: str) -> Step:
 
     def step(state: ExecutionState) -> None:
         (words,) = memory_access.load(state, how, state.spread(address(state)))
-        asked = state.spread(given(state)).astype(np.uint64)
-        parity = asked & np.uint64(1) if by_parity else asked >> np.uint64(_PARITY)
+        requested = state.spread(given(state)).astype(np.uint64)
+        parity = requested & np.uint64(1) if by_parity else requested >> np.uint64(_PARITY)
         if write is not None:
             write(state, words >> np.uint64(_PARITY) != parity)
 

@@ -305,10 +305,10 @@ def npu_reset(npu: NpuData, _: Rule[NpuData]) -> Iterator[Evidence]:
     )
 
 
-def _verdict(npu: NpuData, wanted: str, name: str) -> Iterator[Evidence]:
+def _verdict(npu: NpuData, requested: str, name: str) -> Iterator[Evidence]:
     out = out_of(npu)
     suspects = _suspects(npu, out)
-    which = np.array([job for job, since in suspects.items() if _cause(npu, out, job, since) == wanted], np.intp)
+    which = np.array([job for job, since in suspects.items() if _cause(npu, out, job, since) == requested], np.intp)
     if not len(which):
         return
     end = np.minimum(out.end[which], npu.trace.duration_ns)
@@ -373,7 +373,7 @@ def _idle(npu: NpuData, rows: Rows) -> NDArray[np.bool_]:
 def _heartbeat_asked(npu: NpuData, since: float, until: float) -> bool:
     """Whether the driver's timeout handler queried the heartbeat: it then resets only if that did not advance."""
     trace = npu.trace
-    asked, timeouts = trace.rows(HEARTBEAT), trace.rows(TIMEOUT)
+    requested, timeouts = trace.rows(HEARTBEAT), trace.rows(TIMEOUT)
     tid = trace.events["tid"].to_numpy()
-    inside = (times(trace, asked) >= since) & (times(trace, asked) <= until)
-    return bool(np.isin(tid[asked[inside]], tid[timeouts]).any())
+    inside = (times(trace, requested) >= since) & (times(trace, requested) <= until)
+    return bool(np.isin(tid[requested[inside]], tid[timeouts]).any())

@@ -57,7 +57,7 @@ def test_a_line_through_two_comparisons_is_accurate_between_them_for_a_drifting_
 
 
 def test_if_the_gpu_does_not_answer_the_request_is_withdrawn_and_the_mailbox_is_kept(books, driver, monkeypatch):
-    monkeypatch.setattr(clocks, "PATIENCE_NS", 5_000_000)
+    monkeypatch.setattr(clocks, "TIMEOUT_NS", 5_000_000)
     memory = CudaMemory.open(driver=driver)
     books.set.silent = 1
     held = books.held()

@@ -95,7 +95,7 @@ def test_all_of_the_original_text_is_kept_in_order(ptx):
 def test_nothing_changes_without_programs_or_selected_kernels(ptx):
     text = ptx.sample("kernels")
     assert inject(text, []).text == text
-    unwanted = inject(text, ptx.everywhere(ptx.recorder()), wanted=lambda _: False)
+    unwanted = inject(text, ptx.everywhere(ptx.recorder()), requested=lambda _: False)
     assert unwanted.text == text
     assert unwanted.sites == ()
     assert {one.reason for one in unwanted.kernels} == {"not selected"}
@@ -103,7 +103,7 @@ def test_nothing_changes_without_programs_or_selected_kernels(ptx):
 
 
 def test_only_selected_kernels_and_the_functions_that_they_use_are_changed(ptx):
-    injection = inject(ptx.sample("kernels"), ptx.everywhere(ptx.recorder()), wanted=lambda name: name == "calls")
+    injection = inject(ptx.sample("kernels"), ptx.everywhere(ptx.recorder()), requested=lambda name: name == "calls")
     assert {site.function for site in injection.sites} == {"calls", "_Z7doubledPKii", "_Z9fibonaccii"}
     (report,) = [one for one in injection.kernels if one.instrumented]
     assert report.functions == ("_Z7doubledPKii", "_Z9fibonaccii")
@@ -116,7 +116,7 @@ def test_sites_in_a_function_used_by_two_traced_kernels_have_no_single_kernel(pt
     both = inject(HEADER + function + entries, [(MEMORY, ptx.recorder())])
     assert [site.kernel for site in both.sites] == [SEVERAL_KERNELS]
     assert [one.sites for one in both.kernels] == [1, 1]
-    one = inject(HEADER + function + entries, [(MEMORY, ptx.recorder())], wanted=lambda name: name == "b")
+    one = inject(HEADER + function + entries, [(MEMORY, ptx.recorder())], requested=lambda name: name == "b")
     assert [site.kernel for site in one.sites] == [1]
 
 
@@ -178,7 +178,7 @@ def test_programs_at_one_place_run_in_the_given_order_and_share_its_number(ptx):
 
 
 def test_one_probe_at_several_kinds_of_places_shares_its_stack_and_variables(ptx):
-    injection = inject(ptx.sample("kernels"), ptx.everywhere(ptx.recorder()), wanted=lambda name: name == "atomics")
+    injection = inject(ptx.sample("kernels"), ptx.everywhere(ptx.recorder()), requested=lambda name: name == "atomics")
     assert len(re.findall(r"\.global .*unused_text", injection.text)) == 1
     assert len(re.findall(r"\.local .*__local_depot0", injection.text)) == 1
     assert len(injection.sites) > 10

@@ -114,7 +114,7 @@ def test_sites_in_a_version_have_the_lines_of_the_function(ptx):
 
 def test_kernels_that_are_not_traced_and_their_functions_keep_their_text(ptx):
     text = ptx.sample("shared_functions")
-    done = inject(text, ptx.everywhere(ptx.recorder()), wanted=lambda name: name == "first").text
+    done = inject(text, ptx.everywhere(ptx.recorder()), requested=lambda name: name == "first").text
 
     before, after = parse(text), parse(done)
     left = {one.name: done[one.start : one.end] for one in after.functions}
@@ -149,7 +149,7 @@ def test_a_function_called_through_an_address_is_not_instrumented_if_other_kerne
 @pytest.mark.parametrize("architecture", [75, 80, 86, 89, 90, 100, 120])
 def test_modules_with_several_versions_assemble(ptx, architecture, traced):
     text = ptx.sample("shared_functions").replace("sm_75", f"sm_{architecture}")
-    done = inject(text, ptx.everywhere(ptx.recorder()), wanted=lambda name: name in traced)
+    done = inject(text, ptx.everywhere(ptx.recorder()), requested=lambda name: name in traced)
     assert len(parse(done.text).functions) > len(parse(text).functions)
 
     try:

@@ -184,7 +184,7 @@ def test_if_iaprof_dies_its_output_is_kept_with_a_note(mock_iaprof, monkeypatch)
 
 def test_an_iaprof_that_does_not_stop_is_killed_with_a_note(mock_iaprof, monkeypatch):
     monkeypatch.setenv("MOCK_IAPROF", "stubborn")
-    monkeypatch.setattr(iaprof_process, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(iaprof_process, "TIMEOUT_S", 0.2)
     monkeypatch.setattr(iaprof_process, "GRACE_S", 3600)
 
     with unchecked() as iaprof:
