@@ -23,7 +23,7 @@ _NPU_DRIVERS = frozenset({"intel_vpu", "amdxdna", "rocket", "ethosu"})
 CLANG = "ACCEL_MAGIC_CLANG"
 """Environment variable that names the clang to use."""
 KERNEL_SECONDS = "ACCEL_MAGIC_KERNEL_SECONDS"
-"""Environment variable: seconds of CPU time after which the CPU device stops a kernel of which no thread ends."""
+"""Environment variable: seconds of CPU time after which the simulated device stops a kernel of which no thread ends."""
 LAB_MAGIC = b"AMLF"
 """Magic number that marks a device of the NPU lab."""
 LAB_DRIVER = "accel_lab"

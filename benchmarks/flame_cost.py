@@ -30,10 +30,10 @@ ALONE = "the same with nothing attached"
 SAMPLE = f"profile:hz:{RATE} {{ @[kstack, ustack] = count(); }}"
 NOTEBOOK = """%%flame --rate {rate} -o f
 import time
-from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader import reader_client
 
 def others_ns():
-    reader_ns = time.clock_gettime_ns(~reader.shared().pid << 3 | 2)
+    reader_ns = time.clock_gettime_ns(~reader_client.shared().pid << 3 | 2)
     return time.process_time_ns() - time.thread_time_ns() + reader_ns
 
 others, start, own = others_ns(), time.monotonic_ns(), time.thread_time_ns()

@@ -85,7 +85,7 @@ def simulating(*, quick: bool) -> Iterator[Measured]:
             theirs.append(_simulated(ptx, a, ""))
         yield Measured(
             f"sim-{tool}",
-            f"a matmul of {n} x {n} on the CPU device (simulated) with {tool}",
+            f"a matmul of {n} x {n} on the simulated device with {tool}",
             "s",
             tuple(ours),
             "the same without a program",

@@ -69,7 +69,7 @@ class FlameOptions:
     )
     device: Asked = option(
         "auto",
-        "with --gpu-kernels: where they run; cpu is the CPU device (simulated)",
+        "with --gpu-kernels: where they run; cpu is the simulated device",
         "with `--gpu-kernels`, where they run: `cuda`, `cpu` for the simulated device, `auto` for a GPU if there is "
         "one",
         choices=("auto", "cuda", "cpu"),

@@ -46,7 +46,7 @@ class GpuOptions:
     )
     device: Asked = option(
         "auto",
-        "cuda: an NVIDIA GPU; cpu: the CPU device (simulated); auto: a GPU if there is one",
+        "cuda: an NVIDIA GPU; cpu: the simulated device; auto: a GPU if there is one",
         "`cuda`: an NVIDIA GPU; `cpu`: the simulated device; `auto`: a GPU if there is one",
         choices=("auto", "cuda", "cpu"),
     )

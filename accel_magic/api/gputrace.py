@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from accel_magic.api.block import Block
 from accel_magic.api.gpu_recording import recording_of
 from accel_magic.demangle import means
-from accel_magic.devices.launches import CPU_DEVICE
+from accel_magic.devices.launches import SIMULATED_DEVICE
 from accel_magic.devices.targets import opened, target
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.gpu import adapters, programs
@@ -146,7 +146,7 @@ class GpuTrace(Block["GpuResult", _Attached]):
         """Describe this machine as the result will."""
         described = super().machine
         if self.device.simulated:
-            described["simulated"] = CPU_DEVICE
+            described["simulated"] = SIMULATED_DEVICE
         return described
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
-from accel_magic.devices.launches import CPU_DEVICE
+from accel_magic.devices.launches import SIMULATED_DEVICE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,7 +119,7 @@ class SimulatedMemory:
     @property
     def name(self) -> str:
         """The device's name, which says that it is simulated."""
-        return CPU_DEVICE
+        return SIMULATED_DEVICE
 
     @property
     def simulated(self) -> bool:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from accel_magic.ptx.ptx_model import SourceLine
 
 
-CPU_DEVICE: Final = "CPU device (simulated)"
+SIMULATED_DEVICE: Final = "simulated device"
 """The simulated device's name in all output."""
 
 

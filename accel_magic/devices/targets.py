@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from accel_magic.devices.device import SimulatedMemory
-from accel_magic.devices.launches import CPU_DEVICE
+from accel_magic.devices.launches import SIMULATED_DEVICE
 from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.errors import MachineError, ProbeError
 
@@ -57,7 +57,7 @@ def target(requested: Asked, gpu: int | None = None) -> Target:
     if requested == "cpu":
         if gpu is not None:
             raise ProbeError(
-                f"gpu={gpu} does not apply to the {CPU_DEVICE}",
+                f"gpu={gpu} does not apply to the {SIMULATED_DEVICE}",
                 fix="remove --gpu, or use --device cuda",
                 code="gpu.option-not-for-cpu",
             )
@@ -97,7 +97,7 @@ def opened(found: Target) -> Iterator[tuple[DeviceMemory, SimulatedDevice | None
 
 
 def _simulated(note: str = "") -> Target:
-    return Target("cpu", CPU_DEVICE, ARCH, simulated=True, note=note)
+    return Target("cpu", SIMULATED_DEVICE, ARCH, simulated=True, note=note)
 
 
 def _cuda(number: int | None) -> Target:

@@ -104,7 +104,7 @@ def require_device(sources: Sequence[GpuSource], device: Target) -> None:
         raise ProgramError(
             f'{first.program.name}: SEC("{first.program.section}") cannot be attached on a GPU',
             why="the GPU's hardware assigns blocks to multiprocessors, and runs no program for it",
-            fix="run it on the CPU device (simulated): --device cpu",
+            fix="run it on the simulated device: --device cpu",
             code="gpu.blocks-by-hardware",
         )
 

@@ -44,7 +44,7 @@ _RUN_PRIVILEGED = (
     "have the administrator run once: sudo accel-magic broker install (in a container: accel-magic broker run); or "
     "run Jupyter as root, or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH (the last "
     "one is for tracefs). These need no privilege: %%ktrace openvino and itt: probes, %%flame --sampler thread, the "
-    "NPU lab, %%gputrace on the CPU device, and recordings: %%ktrace --replay FILE"
+    "NPU lab, %%gputrace on the simulated device, and recordings: %%ktrace --replay FILE"
 )
 
 

@@ -37,7 +37,7 @@ _PER_CPU: Final = (5, 6)
 
 
 class KernelMemory:
-    """The accelerator's memory under a policy; like `accel_magic.policies.model_engine.Model`. A context manager.
+    """The accelerator's memory under a policy; like `accel_magic.policies.model_engine.ModelMemory`. A context manager.
 
     Each tenant is a process that does nothing. Accesses are made on one processor, so that maps with a value for each
     have all that the policy counted in one place.

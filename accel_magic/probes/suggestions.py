@@ -34,7 +34,7 @@ _ErrorT = TypeVar("_ErrorT", bound=AccelMagicError)
 
 
 def similar(spec: ProbeSpec, names: Iterable[str], requested: str) -> str:
-    """Return `did you mean A, B or C?` with whole probes, or '' if no name is similar to `requested`, part of `spec`."""
+    """Return `did you mean A, B or C?` with whole probes, or '' if no name is similar to `requested`."""
     before, _, after = spec.text.rpartition(requested)
     *head, last = [f"{before}{name}{after}" for name in near(requested, names)] or [""]
     if not last:

@@ -110,7 +110,7 @@ class GpuRecording:
 
     Attributes:
         sources: The tools and program files, in the requested order.
-        device: Description of the device, such as `CPU device (simulated)`.
+        device: Description of the device, such as `simulated device`.
         multiprocessors: Number of multiprocessors of the device.
         started: Wall-clock start, ISO 8601.
         start_ns: The start on CLOCK_MONOTONIC, ns.

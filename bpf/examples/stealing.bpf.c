@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Workers of the CPU device steal blocks from each other, but only in the first microseconds of a launch.
+/* Workers of the simulated device steal blocks from each other, but only in the first microseconds of a launch.
  *
  *   %%gputrace bpf/examples/stealing.bpf.c --device cpu -o t
  *

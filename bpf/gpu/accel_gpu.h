@@ -23,7 +23,7 @@
  * gpu/unshared, gpu/barrier, gpu/fence, gpu/sync, gpu/branch, gpu/function/NAME and gpu/function_exit/NAME, each with /KERNEL (a glob)
  * behind it where not all kernels are meant.
  * With gpu.warp/ instead of gpu/ in front a program runs once for each warp, in its lowest active lane.
- * On the CPU device also gpu/block_enter, gpu/block_exit and gpu/should_try_steal, for whole blocks: they have a
+ * On the simulated device also gpu/block_enter, gpu/block_exit and gpu/should_try_steal, for whole blocks: they have a
  * struct gpu_block_ctx instead of a struct gpu_ctx.
  */
 #ifndef ACCEL_MAGIC_GPU_H

@@ -331,13 +331,13 @@ def test_a_caller_who_leaves_the_connection_but_keeps_the_descriptors_keeps_no_p
     before = kernel_objects()
     told = broker.run(
         """
-from accel_magic.broker import client
+from accel_magic.broker import broker_client
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
 attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
 attached.go()
 for _ in range(5): os.getppid()
-client.connection().close()
+broker_client.connection().close()
 time.sleep(1)
 for _ in range(500): os.getppid()
 answer(int(attached.parts.kernel.counters["hits"].sum()))

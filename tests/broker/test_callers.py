@@ -27,7 +27,7 @@ except AccelMagicError as error:
 LINGERING = """
 import socket
 from accel_magic import channel
-from accel_magic.broker import client, messages
+from accel_magic.broker import broker_client, broker_messages
 from accel_magic.kernel.mapped_memory import map_value
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
@@ -35,8 +35,8 @@ attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="c
 attached.go()
 counters = attached.parts.kernel.counters["hits"]
 for _ in range(5): os.getppid()
-connection = socket.socket(fileno=os.dup(client.connection()._socket.fileno()))
-request = {"kind": "plan", "request": messages.TraceRequest(("offcpu",), places={}).encoded()}
+connection = socket.socket(fileno=os.dup(broker_client.connection()._socket.fileno()))
+request = {"kind": "plan", "request": broker_messages.TraceRequest(("offcpu",), places={}).encoded()}
 """
 
 
@@ -107,7 +107,7 @@ sys.stdin.readline()
 found = []
 try:
     channel.send(connection, request)
-    found = messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
+    found = broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
 except ConnectionError: pass
 sys.stdin.readline()
 answer(int(counters.sum()), found)
@@ -147,14 +147,14 @@ def test_a_connection_of_a_process_that_now_runs_with_other_rights_is_refused(br
         + f"""
 parent = os.getpid()
 if os.fork():
-    for one in (client.connection()._socket, connection): one.set_inheritable(True)
+    for one in (broker_client.connection()._socket, connection): one.set_inheritable(True)
     os.execv("{setuid}", ["sleep", "1000"])
 def runs_as_root():
     users = next(line for line in open(f"/proc/{{parent}}/status") if line.startswith("Uid:"))
     return users.split()[2] == "0"
 while not runs_as_root(): time.sleep(0.02)
 channel.send(connection, request)
-found = messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
+found = broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
 before = int(counters.sum())
 answer(found["error"]["code"])
 os._exit(0)

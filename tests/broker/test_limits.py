@@ -65,7 +65,7 @@ os._exit(0)
 
 def test_a_process_more_than_allowed_is_told_the_limit_and_others_are_served(start):
     broker = start("[limits]\nprocesses = 2\nall_processes = 3\n")
-    script = "try:\n    from accel_magic.broker import client; client.connection().policy; answer('ok')\n"
+    script = "try:\n    from accel_magic.broker import broker_client; broker_client.connection().policy; answer('ok')\n"
     script += "except AccelMagicError as error: answer(error.code, error.why)"
     with callers.connected(broker) as first, callers.connected(broker) as second:
         for connection in (first, second):
@@ -264,13 +264,13 @@ LEASED = """
 import fcntl, shutil, signal
 from contextlib import ExitStack
 from accel_magic import channel
-from accel_magic.broker import client, messages
+from accel_magic.broker import broker_client, broker_messages
 from accel_magic.broker.broker_messages import TraceRequest
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 own = f"/tmp/accel_magic-leased-{os.getpid()}.so"
 shutil.copy(next(line.split()[-1] for line in open("/proc/self/maps") if "libc.so" in line), own)
 with ExitStack() as keep:
-    request, files = client._prepared(TraceRequest((f"uprobe:{own}:atoi",), mode="count"), keep)
+    request, files = broker_client._prepared(TraceRequest((f"uprobe:{own}:atoi",), mode="count"), keep)
     writing = os.open(own, os.O_RDWR)
 os.unlink(own)
 fcntl.fcntl(writing, fcntl.F_SETLEASE, fcntl.F_WRLCK)
@@ -282,9 +282,9 @@ def test_a_file_with_a_lease_is_refused_at_once(broker):
         LEASED
         + """
 began = time.monotonic()
-connection = client.connect(client.path())
+connection = broker_client.connect(broker_client.path())
 channel.send(connection, {"kind": "attach", "request": request.encoded(), "tracers": ()}, [writing])
-found = messages.receive(connection, largest=1 << 20, timeout_s=100)[0]
+found = broker_messages.receive(connection, largest=1 << 20, timeout_s=100)[0]
 answer(time.monotonic() - began, found["error"])
 os._exit(0)
 """
@@ -302,7 +302,7 @@ def test_limits_hold_while_a_request_takes_long(start):
 import shutil
 from contextlib import ExitStack
 from accel_magic import channel
-from accel_magic.broker import client
+from accel_magic.broker import broker_client
 from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
@@ -312,8 +312,8 @@ counters = attached.parts.kernel.counters["hits"]
 answer("started")
 sys.stdin.readline()
 with ExitStack() as keep:
-    request, files = client._prepared(TraceRequest(("uprobe:libc:atoi",), mode="count"), keep)
-    channel.send(client.connection()._socket, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
+    request, files = broker_client._prepared(TraceRequest(("uprobe:libc:atoi",), mode="count"), keep)
+    channel.send(broker_client.connection()._socket, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
 before, end = -1, time.monotonic() + 50
 while counters.sum() != before and time.monotonic() < end:
     before = counters.sum()
@@ -392,11 +392,11 @@ for _ in range(4):
         with contextlib.suppress(OSError):
             for _ in range(100):
                 channel.send(one, {"kind": "nothing"})
-                messages.receive(one, largest=1 << 20, timeout_s=60)
+                broker_messages.receive(one, largest=1 << 20, timeout_s=60)
                 asked += 1
 answer(made, asked)
 """
-    made, asked = broker.run("import contextlib\nfrom accel_magic.broker import messages\n" + script)
+    made, asked = broker.run("import contextlib\nfrom accel_magic.broker import broker_messages\n" + script)
     assert made == 500
     assert asked >= 100
     callers.until(lambda: not broker.sessions())

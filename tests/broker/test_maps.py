@@ -4,7 +4,7 @@ import pytest
 
 ATTEMPTS = """
 import contextlib, mmap, struct
-from accel_magic.broker import client
+from accel_magic.broker import broker_client
 from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.kernel.stacks import python_layout
 libc.syscall.restype = ctypes.c_long
@@ -34,9 +34,9 @@ if "python" in request.stacks:
     layout = python_layout.layout()
     python = {"fields": layout.fields(), "hops": layout.hops}
 with contextlib.ExitStack() as keep:
-    whole, files = client._prepared(request, keep)
+    whole, files = broker_client._prepared(request, keep)
     options = {"request": whole.encoded(), "tracers": (), "python": python}
-    told, descriptors = client.connection().ask("attach", files, **options)
+    told, descriptors = broker_client.connection().ask("attach", files, **options)
 names = [*told["maps"], *["ring"] * len(told["ring_sizes"])]
 answer({name: successes(fd) for name, fd in zip(names, descriptors, strict=True)})
 os._exit(0)

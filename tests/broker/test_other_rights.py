@@ -83,18 +83,18 @@ def test_a_setuid_program_that_has_dropped_its_rights_is_no_caller(broker, folde
         f"""
 import socket
 from accel_magic import channel
-from accel_magic.broker import client, messages
-asked = client.connect(client.path())
-channel.send(asked, {{"kind": "hello", "version": messages.VERSION}})
-messages.receive(asked, largest=1 << 20, timeout_s=60)
+from accel_magic.broker import broker_client, broker_messages
+asked = broker_client.connect(broker_client.path())
+channel.send(asked, {{"kind": "hello", "version": broker_messages.VERSION}})
+broker_messages.receive(asked, largest=1 << 20, timeout_s=60)
 told, telling = os.pipe()
 if os.fork():
     os.dup2(telling, 1)
     os.execv("{folder}/setuid", ["setuid", "{folder}/secret", "5"])
 state = json.loads(os.read(told, 100))
-request = messages.TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), places={{}}).encoded()
+request = broker_messages.TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), places={{}}).encoded()
 channel.send(asked, {{"kind": "attach", "request": request, "tracers": ()}})
-answer(state, messages.receive(asked, largest=1 << 20, timeout_s=60)[0]["error"]["code"])
+answer(state, broker_messages.receive(asked, largest=1 << 20, timeout_s=60)[0]["error"]["code"])
 os._exit(0)
 """
     )
@@ -162,7 +162,7 @@ RACE = """
 import random, socket, struct
 from contextlib import ExitStack
 from accel_magic import channel
-from accel_magic.broker import client, messages
+from accel_magic.broker import broker_client, broker_messages
 from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.kernel.mapped_memory import map_value
 
@@ -172,10 +172,10 @@ def once(delay_s):
     if process:
         os.waitpid(process, 0)
         return
-    asked = client.connect(client.path())
+    asked = broker_client.connect(broker_client.path())
     with ExitStack() as keep:
         request = TraceRequest(("uprobe:libc:atoi",), mode="events", args="text=arg0:str", buffer_mib=1)
-        request, files = client._prepared(request, keep)
+        request, files = broker_client._prepared(request, keep)
         channel.send(asked, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
     (told, ending), (gate, opening) = os.pipe(), os.pipe()
     if os.fork():
@@ -184,7 +184,7 @@ def once(delay_s):
         time.sleep(delay_s)
         os.execv(SETUID, ["setuid", SECRET, "2000"])
     os.close(ending)
-    data, maps = messages.receive(asked, largest=1 << 20, timeout_s=60)
+    data, maps = broker_messages.receive(asked, largest=1 << 20, timeout_s=60)
     if "error" in data:
         answer(data["error"]["code"], 0, False)
         os._exit(0)

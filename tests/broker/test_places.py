@@ -38,16 +38,16 @@ int main(void)
 """
 UNTOUCHED = {"euid": 0, "secret": 5, "result": 42, "code": [0xB8, 0x44, 0x33, 0x22, 0x11]}
 ATTACHED = """
-from accel_magic.broker import client
-from accel_magic.broker.broker_messages import Places, TraceRequest
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
 from accel_magic.probes.plan import ProbePoint
 def attach(file, kind, offset, semaphore=0):
     point = ProbePoint(0, "", kind, "path", "x", offset=offset, semaphore=semaphore)
     spec = "usdt:path:a:x" if kind == "usdt" else "uprobe:path:x"
-    request = TraceRequest((spec,), mode="count", places={0: Places((point,), (0,))})
-    client.connection()
+    request = TraceRequest((spec,), mode="count", places={0: FilePlaces((point,), (0,))})
+    broker_client.connection()
     try:
-        answer, descriptors = client.connection().ask("attach", [file], request=request.encoded(), tracers=())
+        answer, descriptors = broker_client.connection().ask("attach", [file], request=request.encoded(), tracers=())
     except AccelMagicError as error:
         return error.code
     return descriptors
@@ -79,7 +79,7 @@ def executed(broker, program, attach):
 file = os.open("{program}", os.O_RDONLY)
 found = {attach}
 if not isinstance(found, str):
-    for one in (*found, client.connection()._socket.fileno()): os.set_inheritable(one, True)
+    for one in (*found, broker_client.connection()._socket.fileno()): os.set_inheritable(one, True)
 answer(found if isinstance(found, str) else "attached")
 os.execv("{program}", ["victim"])
 """
@@ -218,7 +218,7 @@ for _ in range(10):
     found.append(answered if isinstance(answered, str) else "attached")
     if found[-1] == "attached":
         for one in answered: os.close(one)
-        client.connection().close()
+        broker_client.connection().close()
 going = False
 changing.join()
 os.unlink(path)

@@ -12,24 +12,24 @@ from tests.support.kernel_objects import kernel_objects
 
 LIBC = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
 ASKED = """
-from accel_magic.broker import client
-from accel_magic.broker.broker_messages import Places, TraceRequest
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
 from accel_magic.probes.plan import ProbePoint
 calls = TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count", places={})
-mapped = client.connection().ask("attach", request=calls.encoded(), tracers=())[1]
+mapped = broker_client.connection().ask("attach", request=calls.encoded(), tracers=())[1]
 for one in mapped: os.close(one)
 answer("attached")
 sys.stdin.readline()
 point = ProbePoint(0, "", "uprobe", "path", "x", offset=64)
-request = TraceRequest(("uprobe:path:x",), mode="count", places={0: Places((point,), (0,))})
+request = TraceRequest(("uprobe:path:x",), mode="count", places={0: FilePlaces((point,), (0,))})
 try:
-    client.connection().ask("attach", [FILE], request=request.encoded(), tracers=())
+    broker_client.connection().ask("attach", [FILE], request=request.encoded(), tracers=())
     answer("")
 except AccelMagicError as error:
     answer(error.code)
-shown, descriptors = client.connection().ask("attach", request=calls.encoded(), tracers=())
+shown, descriptors = broker_client.connection().ask("attach", request=calls.encoded(), tracers=())
 for one in descriptors: os.close(one)
-client.connection().ask("detach", trace=shown["trace"])
+broker_client.connection().ask("detach", trace=shown["trace"])
 answer("attached")
 sys.stdin.readline()
 """

@@ -22,7 +22,7 @@ with accel_magic.trace("{PROBE}"):
     answer("attached", os.getpid())
     sys.stdin.readline()
 """
-SHOWN = "from accel_magic.broker import client\nanswer(client.connection().ask('status')[0]['traces'])"
+SHOWN = "from accel_magic.broker import broker_client\nanswer(broker_client.connection().ask('status')[0]['traces'])"
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_root_is_told_of_the_maps_that_a_user_has_pinned_and_how_to_remove_them(
     (results,) = broker.run(
         f"""
 import struct
-from accel_magic.broker import client, messages
-request = messages.TraceRequest(("{PROBE}",), buffer_mib=1.0, places={{}})
-told, descriptors = client.connection().ask("attach", request=request.encoded(), tracers=())
+from accel_magic.broker import broker_client, broker_messages
+request = broker_messages.TraceRequest(("{PROBE}",), buffer_mib=1.0, places={{}})
+told, descriptors = broker_client.connection().ask("attach", request=request.encoded(), tracers=())
 def pin(descriptor, name):
     path = ctypes.create_string_buffer(f"{pins}/{{name}}".encode())
     attributes = ctypes.create_string_buffer(struct.pack("QI", ctypes.addressof(path), descriptor), 120)

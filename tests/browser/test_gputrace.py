@@ -1,4 +1,4 @@
-"""`%%gputrace` in JupyterLab, on the CPU device (simulated), without a GPU or privilege."""
+"""`%%gputrace` in JupyterLab, on the simulated device, without a GPU or privilege."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accel_magic.gpu.adapters import nvrtc
 
 pytest.importorskip("llvmlite", reason="the GPU extra is not installed")
 
-SIMULATED = "CPU device (simulated)"
+SIMULATED = "simulated device"
 SETUP = '''%load_ext accel_magic
 import threading, time
 import numpy as np

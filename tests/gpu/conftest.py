@@ -1,4 +1,4 @@
-"""Tests that run kernels on an NVIDIA GPU, or on the mock CUDA driver with ACCEL_MAGIC_GPU=standin."""
+"""Tests that run kernels on an NVIDIA GPU, or on the mock CUDA driver with ACCEL_MAGIC_GPU=mock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gpu(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _collected(gpu):
-    """Collect garbage between tests on the mock driver: see `handover`."""
+    """Collect garbage between tests on the mock CUDA driver: see `handover`."""
     yield
     if gpu.simulated:
         gc.collect()

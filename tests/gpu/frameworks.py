@@ -109,9 +109,9 @@ SHAPES = {
 }
 
 
-MOCK = os.environ.get("ACCEL_MAGIC_GPU") == "standin"
+MOCK = os.environ.get("ACCEL_MAGIC_GPU") == "mock"
 TOOL_SHAPES = [
-    # The mock driver runs the same code for any number of blocks.
+    # The mock CUDA driver runs the same code for any number of blocks.
     pytest.param(shape, marks=[pytest.mark.thorough] if MOCK and shape == "many blocks" else [])
     for shape in SHAPES
 ]
@@ -138,7 +138,7 @@ def cuda_core(gpu):
     device = core.Device(0)
     device.set_current()
     options = core.ProgramOptions(arch=gpu.arch, name="tests")
-    # The mock driver cannot load machine code.
+    # The mock CUDA driver cannot load machine code.
     target = "ptx" if gpu.simulated else "cubin"
     kernel = core.Program(CUDA_C, "c++", options).compile(target).get_kernel("work")
 

@@ -13,16 +13,16 @@ from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from unittest import mock
 
-from accel_magic.devices import standin
-from accel_magic.devices.standin import library_build
+from accel_magic.devices import mock_cuda
+from accel_magic.devices.mock_cuda import library_build
 from accel_magic.gpu.codegen import assemble
 
-CLOCK = standin.DriverOptions(clock_offset_ns=7_000_000_000, clock_drift=20e-6)
+CLOCK = mock_cuda.DriverOptions(clock_offset_ns=7_000_000_000, clock_drift=20e-6)
 """The clock has an offset and runs fast, so that traces must map it."""
 
 
-def standin_driver():
-    """Make the mock driver this process's CUDA driver until the process ends, when frameworks free their last objects.
+def mock_cuda_driver():
+    """Make the mock CUDA driver this process's driver until the process ends, when frameworks free their last objects.
 
     Returns the environment variables with which child processes find it.
     """
@@ -30,13 +30,13 @@ def standin_driver():
     gc.disable()
     stack = ExitStack()
     atexit.register(stack.close)
-    server = stack.enter_context(standin.driver(options=CLOCK))
+    server = stack.enter_context(mock_cuda.driver(options=CLOCK))
     stack.enter_context(_assembling(server))
     for module, hand_over in (("triton", _triton), ("numba.cuda", _numba)):
         with contextlib.suppress(ImportError):
             import_module(module)
             stack.enter_context(hand_over(server))
-    return standin.environment(server)
+    return mock_cuda.environment(server)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _triton(server):
 
     def hook(backend=None, stages=None, *rest):
         if stages is None:
-            return "standin", "standin"
+            return "mock_cuda", "mock_cuda"
         if before is not None:
             before(backend, stages, *rest)
         own = stages["cubin"]

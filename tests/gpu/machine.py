@@ -1,4 +1,4 @@
-"""The device that the tests run on: an NVIDIA GPU, or the mock CUDA driver with ACCEL_MAGIC_GPU=standin."""
+"""The device that the tests run on: an NVIDIA GPU, or the mock CUDA driver with ACCEL_MAGIC_GPU=mock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-STANDIN = os.environ.get("ACCEL_MAGIC_GPU") == "standin"
+MOCK_CUDA = os.environ.get("ACCEL_MAGIC_GPU") == "mock"
 
 
 class NoGpuError(Exception):
@@ -31,10 +31,10 @@ def opened():
     """Make the first GPU's primary context current in this thread. Raises NoGpuError if there is no GPU."""
     environment = {}
     with ExitStack() as stack:
-        if STANDIN:
-            from tests.gpu.handover import standin_driver
+        if MOCK_CUDA:
+            from tests.gpu.handover import mock_cuda_driver
 
-            environment = standin_driver()
+            environment = mock_cuda_driver()
         require()
         from cuda.bindings import driver
 
@@ -53,7 +53,7 @@ def opened():
             )
         )
         name = bytes(call(driver.cuDeviceGetName, 128, device)).partition(b"\0")[0].decode()
-        yield Gpu(name, f"sm_{major}{minor}", call(driver.cuDeviceGetCount), multiprocessors, STANDIN, environment)
+        yield Gpu(name, f"sm_{major}{minor}", call(driver.cuDeviceGetCount), multiprocessors, MOCK_CUDA, environment)
 
 
 def require():

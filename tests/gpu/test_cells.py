@@ -202,7 +202,7 @@ def test_a_numba_kernel_is_traced_for_each_of_its_signatures(gpu, counter):
 def test_a_cooperative_numba_kernel_is_traced(gpu, counter):
     cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
     if gpu.simulated:
-        pytest.skip("grid synchronization needs CUDA's device runtime, which the CPU device lacks")
+        pytest.skip("grid synchronization needs CUDA's device runtime, which the simulated device lacks")
 
     @cuda.jit
     def shift(values, out):

@@ -134,7 +134,7 @@ def test_uprobes_are_reported_as_possible_only_if_one_can_be_created(capabilitie
         pytest.skip("this kernel has no uprobes")
     script = """
 import ctypes
-from accel_magic.kernel import features; from accel_magic.kernel import bpf as syscalls
+from accel_magic.kernel import bpf_syscalls, features
 address = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
 for line in open("/proc/self/maps"):
     places, _, offset, _, _, *path = line.split()
@@ -142,7 +142,7 @@ for line in open("/proc/self/maps"):
     if start <= address < end:
         break
 try:
-    syscalls.perf_uprobe(path[0], address - start + int(offset, 16), on_return=False)
+    bpf_syscalls.perf_uprobe(path[0], address - start + int(offset, 16), on_return=False)
 except OSError as error:
     print(error.errno)
 else:

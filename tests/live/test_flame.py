@@ -18,7 +18,7 @@ from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic.analysis.by_stack import profile_stacks
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.kernel.stacks.frames import FrameKind
 from accel_magic.recording.profile import ThreadState
@@ -222,7 +222,7 @@ def test_accelerator_time_is_below_the_frames_of_the_launching_line():
         checked(cu.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, ((), ()), 0))
         spin(0.03)
 
-    with standin.driver(SimulatedDevice(memory_bytes=64 << 20)):
+    with mock_cuda.driver(SimulatedDevice(memory_bytes=64 << 20)):
         checked(cu.cuCtxSetCurrent(checked(cu.cuDevicePrimaryCtxRetain(checked(cu.cuDeviceGet(0))))))
         kernel = checked(cu.cuModuleGetFunction(checked(cu.cuModuleLoadData(PTX.encode())), b"idle"))
         with accel_magic.flame(gpu_kernels=True, device="cuda", rate=999, by_thread=True) as t:
@@ -230,7 +230,7 @@ def test_accelerator_time_is_below_the_frames_of_the_launching_line():
                 step(kernel)
 
     profile = t.result.profile
-    assert "CPU device (simulated)" in profile.banners[0]
+    assert "simulated device" in profile.banners[0]
     worked = profile.select(profile.samples.state == ThreadState.ACCELERATOR)
     assert len(worked.samples) == 5
     (launched,) = profile_stacks(worked)["frames"]

@@ -344,15 +344,15 @@ def test_the_tools_own_driver_calls_are_excluded_here_and_in_children(python, fi
     script = """
 import ctypes, os, subprocess, sys, time
 import accel_magic
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 
-with standin.driver() as server:
+with mock_cuda.driver() as server:
     trace = accel_magic.gputrace("kernelcount", "kernelretsnoop", device="cuda", host_api="on", every=0.02)
     with trace:
         time.sleep(0.2)
         trace.maps_now()
         ctypes.CDLL("libcuda.so.1").cuCtxSynchronize()
-        surroundings = {**os.environ, **standin.environment(server)}
+        surroundings = {**os.environ, **mock_cuda.environment(server)}
         subprocess.run([sys.executable, "-c", sys.argv[2], sys.argv[1]], check=True, env=surroundings)
 api = trace.result.api
 own = api["pid"] == os.getpid()
@@ -373,5 +373,5 @@ def test_a_cell_shows_its_calls_and_their_timeline(driver, notebook):
 
     (html,) = [output["data"]["text/html"] for output in shown.of("execute_result")]
     assert f"{len(ALL)} host calls" in html
-    assert "Timeline, CPU device (simulated)" in html
+    assert "Timeline, simulated device" in html
     assert asked.text.strip() == f"{len(ALL)} cuMemcpyHtoD"

@@ -745,11 +745,11 @@ def test_the_magics_line_binds_programs_of_a_file(source, library, notebook):
     assert notebook("print(t.maps['am_stamps']['value'].tolist()[1])").text == "5\n"
 
 
-NATIVE = ROOT / "tests" / "unit" / "devices" / "standin"
+NATIVE = ROOT / "tests" / "unit" / "devices" / "mock_cuda"
 
 
 def test_a_binary_that_the_cell_starts_is_seen_from_both_sides(source, tmp_path, nothing_attached):
-    from accel_magic.devices.standin import library_build
+    from accel_magic.devices.mock_cuda import library_build
 
     driver, binary = library_build.library(), tmp_path / "native"
     subprocess.run(["cc", "-o", binary, NATIVE / "native.c", driver], check=True)

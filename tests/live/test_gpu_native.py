@@ -1,4 +1,4 @@
-"""One array counted by a uprobe and by kernels of several native programs, on the mock driver."""
+"""One array counted by a uprobe and by kernels of several native programs, on the mock CUDA driver."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import accel_magic
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from accel_magic.gpu.program import clang
@@ -45,8 +45,8 @@ def test_one_array_has_the_counts_of_the_kernel_and_of_every_process(tmp_path):
     launches = (3, 4)
     try:
         clang.find_clang()
-        with standin.driver(SimulatedDevice(memory_bytes=256 << 20)) as server:
-            environment = standin.environment(server)
+        with mock_cuda.driver(SimulatedDevice(memory_bytes=256 << 20)) as server:
+            environment = mock_cuda.environment(server)
             where = f"am_on_add=uprobe:{program}:add"
             with accel_magic.gputrace(str(source), where, device="cuda", host_api="off", threads=2048) as t:
                 for count in launches:

@@ -39,7 +39,7 @@ int count(struct gpu_ctx *ctx) {
 }
 char LICENSE[] SEC("license") = "GPL";
 """
-SIMULATED = "CPU device (simulated): kernels run in an interpreter"
+SIMULATED = "simulated device: kernels run in an interpreter"
 
 
 def launches(name, number, threads):
@@ -164,7 +164,7 @@ def test_kernels_of_each_worker_are_counted_in_it(dask, workers, nothing_runs, t
     assert nodes["pid"].to_dict() == pids
     assert nodes["hits"].to_dict() == {first: 5, second: 5}
     assert nodes[["events", "lost", "missed"]].values.tolist() == [[5, 0, 0]] * 2
-    assert set(nodes["device"]) == {"CPU device (simulated)"}
+    assert set(nodes["device"]) == {"simulated device"}
     assert nodes["problem"].tolist() == [""] * 2
 
     table = result.tools["kernelcount"]

@@ -297,7 +297,7 @@ ELSEWHERE = {
     "broker.bad-policy": "its fix starts a service",
     "command.needs-terminal": "its fix starts a lab",
     "option.no-value": "its fix starts a lab",
-    "line.top-level-await": "its fix is another cell: tests/unit/magics/test_cell.py",
+    "line.top-level-await": "its fix is another cell: tests/unit/magics/test_cell_runner.py",
     "option.bad-default": "needs a new shell: tests/live/test_shell.py",
     "policy.one-at-a-time": "needs a GPU driver with policies",
     "probe.go-return": "needs a Go program: tests/live/test_return_probes.py",

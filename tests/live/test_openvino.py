@@ -106,7 +106,7 @@ def test_requests_and_layers_are_frames_between_python_and_native_code(tmp_path)
     found = openvino.run(
         tmp_path,
         """
-from accel_magic.kernel.stacks.frames import Kind
+from accel_magic.kernel.stacks.frames import FrameKind
 value = given = op.parameter([1, 64, 56, 56], np.float32)
 for _ in range(4):
     weights = op.constant(random.random((64, 64, 3, 3), np.float32))

@@ -101,7 +101,7 @@ FEW_DESCRIPTORS = """
 import collections, os, resource, sys, threading
 import accel_magic
 from accel_magic.kernel.bcc import compiler
-from accel_magic.recording.reader import client as reader
+from accel_magic.recording.reader import reader_client
 
 def limit(descriptors):
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

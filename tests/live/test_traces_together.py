@@ -297,7 +297,7 @@ def test_launches_have_their_thread_in_this_process_and_in_children(launch, tmp_
         "    print(threading.get_native_id(), flush=True)\n"
         "thread = threading.Thread(target=work); thread.start(); thread.join(); work()"
     )
-    where = str(Path(__file__).parents[1] / "unit/devices/standin")
+    where = str(Path(__file__).parents[1] / "unit/devices/mock_cuda")
     with gpu(save=tmp_path / "g.parquet") as g:
         for thread in threads:
             thread.start()
@@ -348,7 +348,7 @@ def test_launches_and_events_have_one_time_base(launch):
 
 
 def test_an_event_during_a_launch_is_assigned_to_it(launch, monkeypatch):
-    """On the CPU device a launch runs in the launching thread, so a call can be made inside it."""
+    """On the simulated device a launch runs in the launching thread, so a call can be made inside it."""
     from accel_magic.devices.sim import SimulatedDevice
 
     run = SimulatedDevice.launch

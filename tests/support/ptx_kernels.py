@@ -1,4 +1,4 @@
-"""PTX samples, and a probe that records its arguments, run on the CPU device."""
+"""PTX samples, and a probe that records its arguments, run on the simulated device."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def everywhere(probe: ProbeCode) -> list[tuple[Attach, ProbeCode]]:
 def run(
     text, kernel, arguments, attaches=(), *, grid=(1, 1, 1), block=(32, 1, 1), shared=0, change=str, **options
 ) -> Ran:
-    """Run a kernel with the recorder on the CPU device; array arguments are copied to the device and back."""
+    """Run a kernel with the recorder on the simulated device; array arguments are copied to the device and back."""
     device = SimulatedDevice(1 << 28)
     room = 1 << 15
     base = device.allocate(32 * (room + 1))

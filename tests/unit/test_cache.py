@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic import cache
-from accel_magic.devices.standin import library_build
+from accel_magic.devices.mock_cuda import library_build
 from accel_magic.errors import MachineError
 from accel_magic.gpu.native import shim_build
 from accel_magic.gpu.program import clang

@@ -114,7 +114,7 @@ def test_gpu_benchmarks_reject_the_simulated_gpu(capsys, monkeypatch):
     from accel_magic.devices.cuda import gpus
     from benchmarks import run
 
-    simulated = gpus.Gpu(0, "CPU device (simulated)", "sm_80", 4, "")
+    simulated = gpus.Gpu(0, "simulated device", "sm_80", 4, "")
     monkeypatch.setattr(gpus, "chosen", lambda: simulated)
 
     assert run.main(["--only", "gpu-device"]) == 1

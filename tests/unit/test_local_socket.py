@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from accel_magic import local_socket
+from accel_magic.devices.mock_cuda import driver_protocol, library_build
+from accel_magic.devices.mock_cuda.driver_server import DriverServer
 from accel_magic.devices.sim import SimulatedDevice
-from accel_magic.devices.standin import driver_protocol, library_build
-from accel_magic.devices.standin.driver_server import DriverServer
 from accel_magic.gpu.native.native_server import NativeServer
 from tests.support import strangers
 
 SERVED = """
 import sys
-from accel_magic.devices.sim import Device
-from accel_magic.devices.standin.driver_server import Server
-server = Server(Device())
+from accel_magic.devices.sim import SimulatedDevice
+from accel_magic.devices.mock_cuda.driver_server import DriverServer
+server = DriverServer(SimulatedDevice())
 server.start()
 print(server.name, flush=True)
 sys.stdin.read()

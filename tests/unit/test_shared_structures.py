@@ -98,7 +98,7 @@ NPU = Header("accel_magic/lab/npu/npu_uapi.h", "#include <stdint.h>\n#include <s
 JOBS = Header("accel_magic/lab/level_zero/job_format.h")
 LAYERS = Header("accel_magic/lab/level_zero/npu_api.h", alone=True)
 CONTEXT = Header("bpf/gpu/accel_gpu.h", "#include <linux/types.h>\n", alone=True)
-LAYOUT = attachment.Layout(cpus=4, points=8, latencies=4, record_sizes=(), point_layouts=())
+LAYOUT = attachment.RecordLayout(cpus=4, points=8, latencies=4, record_sizes=(), point_layouts=())
 
 PAIRS = (
     Pair(COMMON, "am_record", attachment.HEAD),

@@ -19,7 +19,7 @@ def _gputrace() -> Check:
         what = "; ".join(dict.fromkeys(what for what, _ in found.missing))
         fix = "; ".join(dict.fromkeys(fix for _, fix in found.missing))
         return Check("%%gputrace", "info", f"does not work: {what}", fix)
-    works = f"works, on the CPU device (simulated): {', '.join(found.there)}"
+    works = f"works, on the simulated device: {', '.join(found.there)}"
     if found.wanting:
         wanting, fixes = zip(*found.wanting, strict=True)
         return Check("%%gputrace", "info", "; ".join([works, *wanting]), "; ".join(fixes))
@@ -27,10 +27,10 @@ def _gputrace() -> Check:
 
 
 def _gputrace_device() -> Check:
-    """Report the GPUs that `%%gputrace` can use; the CPU device is always available."""
+    """Report the GPUs that `%%gputrace` can use; the simulated device is always available."""
     from accel_magic.gpu import requirements
 
     gpus = requirements.look_for_gpus()
     if gpus.found:
         return Check("%%gputrace --device cuda", "ok", "; ".join(gpus.found))
-    return Check("%%gputrace --device cuda", "info", f"{gpus.why}; kernels run on the CPU device (simulated)", gpus.fix)
+    return Check("%%gputrace --device cuda", "info", f"{gpus.why}; kernels run on the simulated device", gpus.fix)

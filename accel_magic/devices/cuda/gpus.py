@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.devices.cuda import driver as cuda
-from accel_magic.devices.launches import CPU_DEVICE
+from accel_magic.devices.launches import SIMULATED_DEVICE
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class Gpu:
     @property
     def name(self) -> str:
         """The GPU with its software: `NVIDIA H200, driver 580.95.05, CUDA 13.0`."""
-        return CPU_DEVICE if self.simulated else f"{self.model}, {self.software}"
+        return SIMULATED_DEVICE if self.simulated else f"{self.model}, {self.software}"
 
     @property
     def simulated(self) -> bool:
-        """Whether it is the CPU device behind the mock driver."""
-        return CPU_DEVICE in self.model
+        """Whether it is the simulated device behind the mock CUDA driver."""
+        return SIMULATED_DEVICE in self.model
 
 
 def found(driver: CudaDriver | None = None) -> tuple[Gpu, ...]:

@@ -1,4 +1,4 @@
-"""Memory on an NVIDIA GPU for the maps of a trace: see `accel_magic.devices.device.Memory`."""
+"""Memory on an NVIDIA GPU for the maps of a trace: see `accel_magic.devices.device.DeviceMemory`."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class CudaMemory:
 
     @property
     def simulated(self) -> bool:
-        """Whether it is the CPU device behind the mock driver."""
+        """Whether it is the simulated device behind the mock CUDA driver."""
         return self.gpu.simulated
 
     @property

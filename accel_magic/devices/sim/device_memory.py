@@ -192,7 +192,7 @@ class Heap:
                 self._map(new, descriptor, 0)
             except OSError as error:
                 raise MachineError(
-                    f"The CPU device cannot share {size} bytes of a file.",
+                    f"The simulated device cannot share {size} bytes of a file.",
                     why=f"Mapping them failed: {error.strerror}.",
                     fix="Share a file of at least this size, open for reading and writing. A BPF array needs "
                     "BPF_F_MMAPABLE.",
@@ -212,7 +212,7 @@ class Heap:
             gone = self._at(address)
             if gone is None or gone.address != address:
                 raise ProgramError(
-                    f"{address:#x} is not the address of an allocation on the CPU device.",
+                    f"{address:#x} is not the address of an allocation on the simulated device.",
                     why="It was never allocated, or it is already freed.",
                     fix="Free each address that allocate() returned exactly once.",
                     code="gpu.bad-address",
@@ -235,7 +235,7 @@ class Heap:
         at = -(-at // align) * align
         if at + requested.limit > GLOBAL + self._size:
             raise MachineError(
-                f"The CPU device cannot allocate {requested.size} bytes.",
+                f"The simulated device cannot allocate {requested.size} bytes.",
                 why=f"{self.allocated} of its {self._size} bytes are allocated.",
                 fix="Free unused memory, or create the device with more memory_bytes.",
                 code="gpu.out-of-memory",
@@ -277,7 +277,7 @@ class Heap:
         where = self.holding(address, size)
         if size < 0 or where is None:
             raise ProgramError(
-                f"{size} bytes at {address:#x} are not within one allocation on the CPU device.",
+                f"{size} bytes at {address:#x} are not within one allocation on the simulated device.",
                 why=self.explain(address, size),
                 fix="Use an address that allocate() returned, and at most its size.",
                 code="gpu.bad-address",
@@ -343,7 +343,7 @@ os.register_at_fork(after_in_child=_part_all)
 def _sensible(size: int, align: int) -> None:
     if size < 0 or align < 1 or align & (align - 1):
         raise ProgramError(
-            f"Cannot allocate {size} bytes aligned to {align} on the CPU device.",
+            f"Cannot allocate {size} bytes aligned to {align} on the simulated device.",
             why="The size must be at least 0 (1 for shared memory) and the alignment a power of two.",
             fix="Pass a valid size and alignment.",
             code="gpu.bad-allocation",

@@ -1,4 +1,4 @@
-"""Faults of kernels that run on the CPU device."""
+"""Faults of kernels that run on the simulated device."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DeviceFault(AccelMagicError):  # noqa: N818 - "fault" is the usual term
         if address is not None:
             where.append(f"address {address:#x}")
         super().__init__(
-            f"CPU device (simulated): {what}", why="; ".join([why, *where] if why else where), fix=fix, code=code
+            f"simulated device: {what}", why="; ".join([why, *where] if why else where), fix=fix, code=code
         )
         self.kernel = kernel
         self.site = site

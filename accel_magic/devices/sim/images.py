@@ -149,7 +149,7 @@ class ImageTable:
         with self._lock:
             if self._views.pop(handle, None) is None:
                 raise ProbeError(
-                    f"{handle:#x} is not the handle of a texture or surface on the CPU device.",
+                    f"{handle:#x} is not the handle of a texture or surface on the simulated device.",
                     why="It was never created, or it is already destroyed.",
                     fix="Destroy each handle exactly once.",
                     code="gpu.bad-texture",
@@ -183,7 +183,7 @@ def _span(image: TexelImage, *, stride: bool) -> int:
 
 def _unsupported(why: str) -> ProbeError:
     return ProbeError(
-        "The CPU device cannot use this image as a texture or surface.",
+        "The simulated device cannot use this image as a texture or surface.",
         why=f"{why[0].upper()}{why[1:]}.",
         fix="Use 1, 2 or 4 channels of 8 to 32-bit integers or floats, and cube maps of 6 square faces.",
         code="gpu.bad-texture",

@@ -68,7 +68,7 @@ def load(source: str, heap: Heap) -> LoadedModule:
     parsed = parse(source)
     if parsed.address_size != 64:
         raise ProgramError(
-            "CPU device (simulated): only PTX with 64-bit addresses is supported.",
+            "simulated device: only PTX with 64-bit addresses is supported.",
             why=f"The module has .address_size {parsed.address_size}.",
             fix="Compile for 64 bits.",
             code="gpu.ptx.unsupported",
@@ -138,7 +138,7 @@ class _Loader:
             data = image(item, one, self._address)
         except UnknownFormError as error:
             raise ProgramError(
-                f"CPU device (simulated): cannot initialize {one.name}, PTX line {item.line}.",
+                f"simulated device: cannot initialize {one.name}, PTX line {item.line}.",
                 why=str(error),
                 fix="Initialize it with numbers or addresses.",
                 code="gpu.ptx.unsupported",
@@ -181,7 +181,7 @@ class _Loader:
             reader.read(raw.body, scope)
         except UnknownFormError as error:
             raise ProgramError(
-                f"CPU device (simulated): cannot run {raw.name}, PTX line {raw.line}.",
+                f"simulated device: cannot run {raw.name}, PTX line {raw.line}.",
                 why=str(error),
                 code="gpu.ptx.unsupported",
             ) from None
@@ -213,7 +213,7 @@ def _refuse_clusters(raw: ptx_model.Function) -> None:
     blocks = _product_of(raw.directives, (".reqnctapercluster",))
     if blocks > 1:
         raise ProgramError(
-            f"CPU device (simulated): cannot run {raw.name}, PTX line {raw.line}.",
+            f"simulated device: cannot run {raw.name}, PTX line {raw.line}.",
             why=f"It needs clusters of {blocks} blocks; the device has clusters of one block.",
             fix="Run the kernel on a GPU (--device cuda), or compile it without __cluster_dims__.",
             code="gpu.ptx.unsupported",
@@ -377,8 +377,7 @@ def _cut(
 def _refuse(function: str, placed: Placed, error: UnknownFormError) -> NoReturn:
     why = str(error)
     raise ProgramError(
-        f"CPU device (simulated): cannot run `{text(placed.instruction)}` in {function}, "
-        f"PTX line {placed.instruction.line}.",
+        f"simulated device: cannot run `{text(placed.instruction)}` in {function}, PTX line {placed.instruction.line}.",
         why=f"{why[0].upper()}{why[1:]}.",
         fix=error.fix or "Run the kernel on a GPU (--device cuda), or write it without this instruction.",
         code="gpu.ptx.unsupported",

@@ -1,4 +1,4 @@
-"""The CPU device: memory, modules and launches, like a GPU driver's."""
+"""The simulated device: memory, modules and launches, like a GPU driver's."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def _require_resident(shape: BatchShape, *, cooperative: bool) -> None:
 def _possible(condition: bool, what: str, why: str) -> None:
     if not condition:
         raise ProbeError(
-            f"CPU device (simulated): cannot launch {what}.",
+            f"simulated device: cannot launch {what}.",
             why=f"{why}.",
             fix="Change the launch to fit this limit.",
             code="gpu.bad-launch-shape",

@@ -1,6 +1,6 @@
 """Tensor maps: which box of a tensor in global memory a bulk copy moves, and how shared memory holds it.
 
-NVIDIA does not document the 128 bytes. This layout is also that of driver/tensors.c of the mock driver.
+NVIDIA does not document the 128 bytes. This layout is also that of driver/tensors.c of the mock CUDA driver.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 
-from accel_magic.devices.launches import CPU_DEVICE, KernelSource, LaunchRequest, Observer
+from accel_magic.devices.launches import SIMULATED_DEVICE, KernelSource, LaunchRequest, Observer
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.patching import on_import
 
@@ -185,7 +185,7 @@ def _outer(device: SimulatedDevice | None) -> _Installed | None:
     """Find the enclosing trace. Raises ProbeError if it runs kernels on another kind of device."""
     outer = _INSTALLED[-1] if _INSTALLED else None
     if outer is not None and (outer.device is None) != (device is None):
-        here, there = (CPU_DEVICE if one is not None else "GPU" for one in (device, outer.device))
+        here, there = (SIMULATED_DEVICE if one is not None else "GPU" for one in (device, outer.device))
         raise ProbeError(
             f"this trace runs kernels on the {here}, the enclosing trace on the {there}",
             why="a kernel runs once, on one device",

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.devices.launches import CPU_DEVICE, LaunchRequest
+from accel_magic.devices.launches import SIMULATED_DEVICE, LaunchRequest
 from accel_magic.gpu.adapters.patching import GRAPH, SHARED_LIMIT, absent, replaced, rewritten, substituted
 from accel_magic.gpu.adapters.simulated import three
 from accel_magic.ptx.entries import architecture
@@ -53,7 +53,7 @@ class CupyAdapter:
             return "CuPy is not imported"
         if self.device is not None:
             return (
-                f"CuPy's arrays are in a GPU's memory, which the {CPU_DEVICE} does not have; "
+                f"CuPy's arrays are in a GPU's memory, which the {SIMULATED_DEVICE} does not have; "
                 "use Triton, Numba or CpuKernel"
             )
         names = absent(cupy, _NEEDED)

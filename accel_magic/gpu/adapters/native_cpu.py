@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.devices.standin import DriverServer, environment
+from accel_magic.devices.mock_cuda import DriverServer, environment
 from accel_magic.errors import MachineError
 from accel_magic.gpu.adapters import patching
 

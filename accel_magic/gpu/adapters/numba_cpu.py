@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from accel_magic.devices.launches import CPU_DEVICE, KernelSource, LaunchRequest
+from accel_magic.devices.launches import SIMULATED_DEVICE, KernelSource, LaunchRequest
 from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.numba_kernels import NAME, method, origin
@@ -85,7 +85,7 @@ def simulated(cuda: Any, device: AdapterDevice, observer: Observer) -> Iterator[
 def _refusal(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise ProbeError(
-            f"cuda.{name} does not work on the {CPU_DEVICE}",
+            f"cuda.{name} does not work on the {SIMULATED_DEVICE}",
             why="it needs a CUDA driver",
             fix="use cuda.to_device, cuda.device_array or numpy arrays without streams, or run with --device cuda",
             code="gpu.unsupported-on-cpu",
@@ -110,7 +110,7 @@ class SimulatedGpu:
     MAX_SHARED_MEMORY_PER_BLOCK: int = 48 << 10
     WARP_SIZE: int = 32
     compute_capability: tuple[int, int] = _CAPABILITY
-    name: bytes = CPU_DEVICE.encode()
+    name: bytes = SIMULATED_DEVICE.encode()
     id: int = 0
 
 
@@ -234,7 +234,7 @@ class _Cell:
             yield int(value.view(np.int64))
         else:
             raise ProbeError(
-                f"an argument of Numba's type {kind} cannot be passed to a kernel on the {CPU_DEVICE}",
+                f"an argument of Numba's type {kind} cannot be passed to a kernel on the {SIMULATED_DEVICE}",
                 fix="pass arrays, numbers and tuples of them",
                 code="gpu.bad-argument",
             )
@@ -360,7 +360,7 @@ class SimulatedArray:
     def __getattr__(self, name: str) -> Any:
         if name in {"shape", "dtype", "strides", "size", "ndim", "nbytes", "itemsize", "flags"}:
             return getattr(self.array, name)
-        raise AttributeError(f"an array on the {CPU_DEVICE} has no {name!r}; copy_to_host() gives a numpy array")
+        raise AttributeError(f"an array on the {SIMULATED_DEVICE} has no {name!r}; copy_to_host() gives a numpy array")
 
 
 @dataclass(frozen=True)
@@ -417,7 +417,7 @@ def _plain(array: Any) -> Any:
 def _empty(shape: Any, dtype: Any, strides: Any, order: Any) -> Array:
     if strides is not None:
         raise ProbeError(
-            f"arrays with strides cannot be created on the {CPU_DEVICE}",
+            f"arrays with strides cannot be created on the {SIMULATED_DEVICE}",
             fix="pass only shape and order",
             code="gpu.unsupported-on-cpu",
         )

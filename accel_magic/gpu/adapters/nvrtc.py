@@ -165,7 +165,7 @@ def kernels_run_on(device: AdapterDevice, observer: Observer) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CpuKernel:
-    """A kernel that `kernel[grid, block](...)` runs on the CPU device (simulated).
+    """A kernel that `kernel[grid, block](...)` runs on the simulated device.
 
     Within a traced cell it is traced; elsewhere it runs untraced, on a separate device.
 

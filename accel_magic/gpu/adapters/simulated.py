@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from accel_magic.devices.launches import CPU_DEVICE
+from accel_magic.devices.launches import SIMULATED_DEVICE
 from accel_magic.errors import ProbeError, ProgramError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class AdapterLaunch(Protocol):
 
 
 class AdapterDevice(Protocol):
-    """The part of `accel_magic.devices.sim.Device` that adapters use."""
+    """The part of `accel_magic.devices.sim.SimulatedDevice` that adapters use."""
 
     images: ImageTable
     """Textures and surfaces."""
@@ -124,7 +124,7 @@ def host_array(value: object) -> Array | None:
         return None
     if value.device.type != "cpu":
         raise ProbeError(
-            f"a tensor on {value.device} cannot be passed to the {CPU_DEVICE}",
+            f"a tensor on {value.device} cannot be passed to the {SIMULATED_DEVICE}",
             fix="pass tensor.cpu(), or run the cell with --device cuda",
             code="gpu.array-on-other-device",
         )

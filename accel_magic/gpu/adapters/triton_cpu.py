@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.devices.launches import CPU_DEVICE, LaunchRequest
+from accel_magic.devices.launches import SIMULATED_DEVICE, LaunchRequest
 from accel_magic.devices.sim.simulated_device import ARCH
 from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters.patching import replaced
@@ -160,7 +160,8 @@ class _Driver:
     def set_current_device(self, number: int) -> None:
         if number != _NUMBER:
             raise ProbeError(
-                f"there is no device {number} in this cell: kernels run on the {CPU_DEVICE}", code="gpu.no-such-device"
+                f"there is no device {number} in this cell: kernels run on the {SIMULATED_DEVICE}",
+                code="gpu.no-such-device",
             )
 
     def get_current_stream(self, _number: int) -> int:
@@ -208,7 +209,7 @@ class _Launcher:
         if clusters != 1:
             raise ProbeError(
                 f"{function.name} requires clusters of {clusters} blocks",
-                why=f"the {CPU_DEVICE} has compute capability 8.0, which has no clusters",
+                why=f"the {SIMULATED_DEVICE} has compute capability 8.0, which has no clusters",
                 fix="launch it with num_ctas=1",
                 code="gpu.unsupported-on-cpu",
             )
@@ -252,7 +253,7 @@ def _packed(kind: str, value: Any, parameter: EntryParameter) -> bytes:
     if kind.startswith(("tensordesc", "nvTmaDesc")):
         raise ProbeError(
             "a tensor descriptor cannot be passed to a kernel here",
-            why=f"the {CPU_DEVICE} has no tensor memory accelerator",
+            why=f"the {SIMULATED_DEVICE} has no tensor memory accelerator",
             fix="pass the array, and create the descriptor inside the kernel, or index it with pointers",
             code="gpu.unsupported-on-cpu",
         )

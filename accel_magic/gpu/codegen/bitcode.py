@@ -99,6 +99,6 @@ def require_complete(module: Any, machine: str, *, built_in: tuple[str, ...] = (
         raise ProgramError(
             f"the program uses helpers that {machine} does not have: {', '.join(missing)}",
             why="they are not implemented for this kind of machine",
-            fix="remove these calls, or trace on an NVIDIA GPU or the CPU device",
+            fix="remove these calls, or trace on an NVIDIA GPU or the simulated device",
             code="gpu.unsupported-helper",
         )

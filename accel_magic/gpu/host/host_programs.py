@@ -281,7 +281,7 @@ def _found(source: GpuSource, program: EbpfProgram, bound: Sequence[str]) -> tup
 def _no_driver(program: EbpfProgram, spec: str) -> ProbeError:
     return ProbeError(
         f"{program.name}={spec}: NVIDIA's driver (libcuda) is not installed",
-        why="the CPU device (simulated) runs this process's kernels without it",
+        why="the simulated device runs this process's kernels without it",
         fix=f"bind a function that the cell calls: {program.name}=uprobe:libc:malloc; or use a machine with a GPU",
         code="probe.no-library",
     )

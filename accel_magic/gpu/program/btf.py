@@ -101,7 +101,7 @@ class KernelType:
 
     number: int
     path: str
-    requested: int
+    kind: int
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,12 @@ class Btf:
             number = found.number
         raise damaged(self.source, f"type {number} is an alias of itself")
 
-    def kernel_field(self, requested: KernelType) -> KernelField:
+    def kernel_field(self, relocation: KernelType) -> KernelField:
         """Resolve the names of a relocation; unnamed members are left out of the path."""
-        found, steps = self.resolved(requested.number), list[str | int]()
-        root = found.name or self.type(requested.number).name
+        found, steps = self.resolved(relocation.number), list[str | int]()
+        root = found.name or self.type(relocation.number).name
         try:
-            first, *indexes = [int(index) for index in requested.path.split(":")]
+            first, *indexes = [int(index) for index in relocation.path.split(":")]
             if found.kind in (BtfKind.ENUM, BtfKind.ENUM64):
                 width = 2 if found.kind is BtfKind.ENUM else 3
                 steps.append(self.text(found.words[width * first]))
@@ -161,8 +161,8 @@ class Btf:
                 steps += [index] if found.kind is BtfKind.ARRAY else [name] if name else []
                 found = self.resolved(number)
         except (ValueError, IndexError):
-            raise damaged(self.source, f"there is no {requested.path} in type {requested.number}") from None
-        return KernelField(root.partition("___")[0], tuple(steps), requested.requested)
+            raise damaged(self.source, f"there is no {relocation.path} in type {relocation.number}") from None
+        return KernelField(root.partition("___")[0], tuple(steps), relocation.kind)
 
     def size(self, number: int) -> int:
         """Return the bytes of a type."""

@@ -34,7 +34,7 @@ HostApiMode = Literal["auto", "on", "off"]
 MOST_CALLS: Final = 1_000_000
 """Calls that are recorded, about 150 bytes each; later ones are only counted."""
 BUFFER_MIB: Final = 32.0
-_SIMULATED: Final = "the device is simulated: --host-api on records calls into its mock driver"
+_SIMULATED: Final = "the device is simulated: --host-api on records calls into its mock CUDA driver"
 _WRAPPED: Final = ("module", "context")
 """Kinds of calls in which the shim itself calls the driver."""
 _FILE: Final = re.compile(r"libcuda\.so\.[\d.]+")
@@ -63,10 +63,10 @@ def libraries(*, stand_in: bool = False) -> tuple[Path, ...]:
     """Find every libcuda that this process or its children may call.
 
     Args:
-        stand_in: Whether children load the mock driver, besides what this process has mapped or the loader knows.
+        stand_in: Whether children load the mock CUDA driver, besides what this process has mapped or the loader knows.
 
     Raises:
-        MachineError: There is no libcuda, or the mock driver cannot be built.
+        MachineError: There is no libcuda, or the mock CUDA driver cannot be built.
 
     """
     from accel_magic.probes.libraries import mapped_files, resolve
@@ -74,7 +74,7 @@ def libraries(*, stand_in: bool = False) -> tuple[Path, ...]:
     # The file name has the driver's version: libcuda.so.570.86.10.
     found = [file for file in mapped_files(os.getpid()) if _FILE.fullmatch(file.name)]
     if stand_in:
-        from accel_magic.devices.standin.library_build import library
+        from accel_magic.devices.mock_cuda.library_build import library
 
         found.append(library().resolve())
     try:

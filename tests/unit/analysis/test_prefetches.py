@@ -29,7 +29,7 @@ SEC("gpu/load") int ahead(struct gpu_ctx *ctx)
 """
 COLUMNS = ["time_ns", "launch", "name", "block", "address", "bytes", "kernel", "site", "program", "access"]
 LAUNCH_NS = 2_000
-"""From a launch to its first instruction, on the CPU device."""
+"""From a launch to its first instruction, on the simulated device."""
 
 
 @pytest.fixture(scope="module")

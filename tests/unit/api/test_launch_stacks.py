@@ -1,4 +1,4 @@
-"""Launches on an accelerator: their lines and durations; GPU launches use the mock driver."""
+"""Launches on an accelerator: their lines and durations; GPU launches use the mock CUDA driver."""
 
 import ctypes
 import shutil
@@ -12,7 +12,7 @@ import accel_magic
 from accel_magic.analysis.by_stack import profile_stacks
 from accel_magic.api import launch_stacks
 from accel_magic.api.launch_stacks import Launches
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 from accel_magic.devices.launches import KernelSource, LaunchRequest
 from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
@@ -68,7 +68,7 @@ def test_each_launch_has_its_exact_line_and_thread(watched):
     assert stacks[2][-2] == Frame(f"{prefix}.first", FrameKind.PYTHON, HERE, lines["first"])
     assert stacks[0] == stacks[1]
     assert [one.tid for one in seen.launches] == [lines["thread"], lines["thread"], threading.get_native_id()]
-    assert seen.device == "CPU device (simulated)"
+    assert seen.device == "simulated device"
 
 
 def test_launch_stacks_are_added_to_the_recordings_stacks_with_new_keys(watched):
@@ -128,8 +128,8 @@ def cu():
     """The driver API over the simulated device."""
     api = pytest.importorskip("cuda.bindings.driver")
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        pytest.skip("no C compiler to build the mock driver with")
-    with standin.driver(SimulatedDevice(memory_bytes=64 << 20)):
+        pytest.skip("no C compiler to build the mock CUDA driver with")
+    with mock_cuda.driver(SimulatedDevice(memory_bytes=64 << 20)):
         yield api
 
 
@@ -165,4 +165,4 @@ def test_on_a_gpu_a_launchs_duration_is_the_time_between_two_events(cu):
     paths = [[frame.name for frame in frames] for frames in profile_stacks(worked)["frames"]]
     assert all(path[-1] == "spin" and path[-2].endswith("<locals>.spin") for path in paths)
     assert any("between two events" in note for note in profile.notes)
-    assert "CPU device (simulated)" in profile.banners[0]
+    assert "simulated device" in profile.banners[0]

@@ -1,4 +1,4 @@
-"""Kernels that call the device's helpers with arguments for each thread, run on the CPU device."""
+"""Kernels that call the device's helpers with arguments for each thread, run on the simulated device."""
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def ptx_of_kernels(specs, placed, arch, *, maps=None, helpers=tuple(GPU_HELPERS)
 
 
 class Simulated:
-    """Maps on the CPU device and kernels that call helpers."""
+    """Maps on the simulated device and kernels that call helpers."""
 
     def __init__(self, *specs, threads, helpers=tuple(GPU_HELPERS)):
         self.specs, self.threads = specs, threads

@@ -1,4 +1,4 @@
-"""Programs for whole blocks on the CPU device: when they run, what they are given, and which blocks workers steal."""
+"""Programs for whole blocks on the simulated device: when they run, their values, and which blocks workers steal."""
 
 import heapq
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 import accel_magic
 from accel_magic.c_programs import bpf_folder
-from accel_magic.devices import standin, targets
+from accel_magic.devices import mock_cuda, targets
 from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import AccelMagicError, ProgramError
 from accel_magic.gpu import programs
@@ -319,7 +319,7 @@ def test_every_field_of_the_header_is_one_of_the_context():
 def test_on_a_gpu_they_are_rejected_with_the_device_that_runs_them(program, monkeypatch):
     monkeypatch.setattr("accel_magic.api.gputrace.target", targets.target)
     path = program(BOTH)
-    with standin.driver():
+    with mock_cuda.driver():
         for use in (lambda trace: trace.examine(), lambda trace: trace.prepare()):
             with raises("gpu.blocks-by-hardware", ProgramError) as caught:
                 use(accel_magic.gputrace(path, device="cuda"))

@@ -1,4 +1,4 @@
-"""The helpers as GPU code, run in whole grids of lock-step warps on the CPU device."""
+"""The helpers as GPU code, run in whole grids of lock-step warps on the simulated device."""
 
 import itertools
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Maps while kernels run through a CUDA driver: the mock driver, in a separate process."""
+"""Maps while kernels run through a CUDA driver: the mock CUDA driver, in a separate process."""
 
 import json
 import subprocess
@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from accel_magic.devices.standin import library_build
+from accel_magic.devices.mock_cuda import library_build
 from accel_magic.errors import MachineError
 from tests.unit.gpu import test_live_history
-from tests.unit.gpu.maps import test_live
+from tests.unit.gpu.maps import test_live_maps
 
 pytest.importorskip("cuda.core")
 
@@ -17,11 +17,11 @@ SCRIPT = r"""
 import json, sys
 import numpy as np
 import accel_magic
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 
 kernels, records, counts = sys.argv[1:]
 found = {}
-with standin.driver():
+with mock_cuda.driver():
     from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
 
     device = Device(0)
@@ -72,13 +72,13 @@ def _library():
 
 @pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_rings_are_drained_and_maps_read_live_and_by_launch_with_a_driver(tmp_path):
-    for name, text in (("records", test_live.RECORDS), ("counts", test_live_history.COUNTS)):
+    for name, text in (("records", test_live_maps.RECORDS), ("counts", test_live_history.COUNTS)):
         (tmp_path / f"{name}.bpf.c").write_text(text)
     command = [
         sys.executable,
         "-c",
         SCRIPT,
-        test_live.KERNELS,
+        test_live_maps.KERNELS,
         tmp_path / "records.bpf.c",
         tmp_path / "counts.bpf.c",
     ]

@@ -354,20 +354,20 @@ def test_damaged_memory_harms_neither_the_trace_nor_the_next_one(run):
         LOAD
         + """
 import random
-from accel_magic.itt import collector, memory
+from accel_magic.itt import collector, collector_memory
 fd, random = collector.memory_of_this_process().fd, random.Random(5)
 for kind in range(12):
     with accel_magic.trace("itt:test::*:*") as t:
         library.work(2, 50)
         for _ in range(20):
             # Names, hashes, slots of other threads and counters; then the lengths and positions of all rings.
-            at = random.randrange(memory.NAMES, memory.COUNTERS + (1 << 20))
-            if memory.SLOTS <= at < memory.SLOTS + 4 * memory.SLOT_BYTES:
+            at = random.randrange(collector_memory.NAMES, collector_memory.COUNTERS + (1 << 20))
+            if collector_memory.SLOTS <= at < collector_memory.SLOTS + 4 * collector_memory.SLOT_BYTES:
                 continue
             os.pwrite(fd, random.randbytes(random.choice([1, 8, 300])), at)
-        for slot in range(4, memory.MOST_SLOTS):
-            os.pwrite(fd, random.randbytes(16), memory.SLOTS + slot * memory.SLOT_BYTES + 16)
-            os.pwrite(fd, random.randbytes(8), memory.SLOTS + slot * memory.SLOT_BYTES + 64)
+        for slot in range(4, collector_memory.MOST_SLOTS):
+            os.pwrite(fd, random.randbytes(16), collector_memory.SLOTS + slot * collector_memory.SLOT_BYTES + 16)
+            os.pwrite(fd, random.randbytes(8), collector_memory.SLOTS + slot * collector_memory.SLOT_BYTES + 64)
     str(t.result), t.result.events, t.result.counts
 with accel_magic.trace("itt:test::*:*") as t:
     library.work(2, 50)

@@ -86,7 +86,7 @@ def test_a_recording_becomes_a_page_trace_that_says_its_device(kernel, tmp_path)
     assert trace.launch.tolist() == table["launch"].tolist()
     assert sorted(set(trace.launch.tolist())) == [0, 1, 2]
     assert [trace.kernels[code] for code in trace.kernel] == table["name"].tolist()
-    assert trace.source == "recorded by %%gputrace pagetrace on CPU device (simulated)"
+    assert trace.source == "recorded by %%gputrace pagetrace on simulated device"
     assert accel_magic.open(trace.save(tmp_path / "t.parquet")) == trace
     assert accel_magic.open(result.to_parquet(tmp_path / "r.parquet")).pages == trace
 

@@ -45,7 +45,7 @@ def recording():
     ]
     return GpuRecording(
         sources=("kernelcount", "mine.bpf.c"),
-        device="CPU device (simulated)",
+        device="simulated device",
         multiprocessors=4,
         started="2026-11-21T12:00:00+00:00",
         start_ns=1_000,
@@ -60,7 +60,7 @@ def recording():
         findings=("mine.bpf.c:3: something",),
         outcome="interrupted",
         notes=("a note",),
-        machine={"kernel": "6.18", "simulated": "CPU device (simulated)"},
+        machine={"kernel": "6.18", "simulated": "simulated device"},
     )
 
 

@@ -201,9 +201,9 @@ def test_a_file_replaced_by_root_keeps_its_owner(tmp_path):
 
 REPLACE = f"""
 import os, sys
-from accel_magic.recording import files
+from accel_magic.recording import result_files
 os.setgroups([]); os.setgid({STRANGER}); os.setuid({STRANGER})
-with files.replacing(files.destination(sys.argv[1])) as file:
+with result_files.replacing(result_files.destination(sys.argv[1])) as file:
     file.write(b"new")
 """
 

@@ -88,8 +88,8 @@ def test_what_it_shows_is_of_each_node(cluster):
     text, html = str(cluster), cluster._repr_mimebundle_()["text/html"]
 
     assert "2 of 2 nodes traced, on 2 hosts" in text
-    assert "CPU device (simulated): kernels run in an interpreter" in text
-    assert "CPU device (simulated): kernels run in an interpreter" in html
+    assert "simulated device: kernels run in an interpreter" in text
+    assert "simulated device: kernels run in an interpreter" in html
     assert "rank 1: " in text
     (row,) = (line.split() for line in text.splitlines() if line.startswith("ones"))
     assert row == ["ones", "1", "3"]

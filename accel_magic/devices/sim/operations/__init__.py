@@ -113,5 +113,5 @@ def compile_step(code: CompiledInstruction) -> Step:
     table = floating.RULES if _FLOATS.intersection(parts[-1:]) and name in floating.RULES else integer.RULES
     rule = _RULES.get(name) or table.get(name) or floating.RULES.get(name)
     if rule is None:
-        raise UnknownFormError(f"the CPU device does not support the instruction {name}")
+        raise UnknownFormError(f"the simulated device does not support the instruction {name}")
     return step_of(code, rule)

@@ -325,7 +325,7 @@ def _mapa(code: CompiledInstruction, modifiers: Modifiers) -> Step:
                 f"there is no block {state.spread(ranks(state))[first]} in the cluster",
                 site=code.site,
                 lane=int(state.lanes()[first]),
-                why="the CPU device runs clusters of one block",
+                why="the simulated device runs clusters of one block",
                 fix="Take the number of blocks from %cluster_nctarank: cluster_group::num_blocks().",
                 code="gpu.fault.bad-cluster-rank",
             )

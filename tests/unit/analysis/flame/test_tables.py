@@ -27,7 +27,7 @@ def result(maker, make_point):
         rate=100,
         names=((100, "MainThread"),),
         launches=(AcceleratorLaunch(3 * MS, 100, 0, "matmul", 9 * MS),),
-        device="CPU device (simulated)",
+        device="simulated device",
         cpu_ns=45 * MS,
         notes=("a note",),
     )

@@ -149,7 +149,7 @@ class TestChoosing:
     def test_auto_selects_the_simulated_device_without_a_note_if_there_is_no_driver(self):
         found = targets.target("auto")
 
-        assert (found.kind, found.name, found.simulated) == ("cpu", "CPU device (simulated)", True)
+        assert (found.kind, found.name, found.simulated) == ("cpu", "simulated device", True)
         assert found.note == ""
 
     @pytest.mark.usefixtures("on")

@@ -16,7 +16,7 @@ import pytest
 
 import accel_magic
 from accel_magic.api import doctor
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from accel_magic.gpu.codegen import assemble
@@ -86,18 +86,18 @@ class User:
 
 @pytest.fixture
 def options():
-    return standin.DriverOptions()
+    return mock_cuda.DriverOptions()
 
 
 @pytest.fixture
 def server(options, monkeypatch):
-    # The mock driver runs PTX: pass it text instead of machine code.
+    # The mock CUDA driver runs PTX: pass it text instead of machine code.
     monkeypatch.setattr(
         assemble, "assemble", lambda text, arch: assemble.Assembled(text.encode() + b"\0", {}, arch, "none")
     )
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        pytest.skip("no C compiler to build the mock driver with")
-    with standin.driver(SimulatedDevice(memory_bytes=256 << 20), options=options) as server:
+        pytest.skip("no C compiler to build the mock CUDA driver with")
+    with mock_cuda.driver(SimulatedDevice(memory_bytes=256 << 20), options=options) as server:
         yield server
 
 
@@ -129,8 +129,8 @@ def test_counts_are_exact_and_the_result_names_the_device(user):
     assert result.tools["threadhist"]["runs"].tolist() == [3] * (BLOCKS * THREADS)
     assert len(result.tools["launchlate"]) == 3
     assert result.lost == 0
-    assert result.recording.device == "CPU device (simulated)"
-    assert result.machine["simulated"] == "CPU device (simulated)"
+    assert result.recording.device == "simulated device"
+    assert result.machine["simulated"] == "simulated device"
     np.testing.assert_array_equal(user.filled(), np.arange(BLOCKS * THREADS))
 
 
@@ -162,14 +162,14 @@ def test_the_live_row_names_the_device(user):
         time.sleep(0.02)
     trace.stop()
 
-    assert {sample.device for sample in seen} == {"CPU device (simulated)"}
-    assert "<i>on</i> CPU device (simulated)" in render(seen[0], (), {}, ())
+    assert {sample.device for sample in seen} == {"simulated device"}
+    assert "<i>on</i> simulated device" in render(seen[0], (), {}, ())
 
 
 class TestClock:
     @pytest.fixture
     def options(self):
-        return standin.DriverOptions(clock_offset_ns=5 * 10**17, clock_drift=2e-3)
+        return mock_cuda.DriverOptions(clock_offset_ns=5 * 10**17, clock_drift=2e-3)
 
     def test_launches_have_host_times_although_the_devices_clock_has_an_offset_and_drifts(self, user, tmp_path):
         with traced("launchlate", save=tmp_path / "t.parquet") as trace:
@@ -235,7 +235,7 @@ def test_a_kernel_of_another_context_runs_untraced_and_is_reported(user):
 class TestOutOfMemory:
     @pytest.fixture
     def options(self):
-        return standin.DriverOptions(most_bytes=32 << 20)
+        return mock_cuda.DriverOptions(most_bytes=32 << 20)
 
     def test_running_out_of_memory_is_a_typed_error_and_nothing_leaks(self, user, server):
         before = held(server)
@@ -301,13 +301,13 @@ class TestDoctor:
     """`%accel_doctor` queries the driver in a separate process."""
 
     def test_the_usable_gpus_are_listed(self, server, monkeypatch):
-        for name, value in standin.environment(server).items():
+        for name, value in mock_cuda.environment(server).items():
             monkeypatch.setenv(name, value)
 
         _, check = doctor.gpu.checks()
 
         assert check.status == "ok"
-        assert check.detail.startswith("0: CPU device (simulated)")
+        assert check.detail.startswith("0: simulated device")
         assert check.detail.endswith(", sm_80")
 
     def test_a_driver_that_cannot_be_loaded_is_information_with_a_fix(self, tmp_path, monkeypatch):
@@ -346,7 +346,7 @@ def test_a_killed_process_leaves_nothing_on_the_device(server):
             time.sleep(60)
         """
     )
-    environment = {**os.environ, **standin.environment(server)}
+    environment = {**os.environ, **mock_cuda.environment(server)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "attached\n"
         assert len(server._clients) == 2

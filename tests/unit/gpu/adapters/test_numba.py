@@ -109,7 +109,7 @@ class TestOnTheCpuDevice:
             gpu = cuda.get_current_device()
             assert cuda.is_available()
             assert cuda.select_device(0) is gpu
-        assert gpu.name == b"CPU device (simulated)"
+        assert gpu.name == b"simulated device"
         assert gpu.compute_capability == (8, 0)
         assert device.multiprocessors == gpu.MULTIPROCESSOR_COUNT
 
@@ -305,7 +305,7 @@ class TestOnTheCpuDevice:
 
 
 class TestOnAGpu:
-    """With a mock driver that loads and launches nothing; compiling and linking are real."""
+    """With a mock CUDA driver that loads and launches nothing; compiling and linking are real."""
 
     @pytest.fixture
     def driver(self, monkeypatch):
@@ -437,13 +437,13 @@ def test_numba_imported_within_the_cell_is_attached(tmp_path):
     code = (
         "import numpy as np\n"
         "from accel_magic.gpu.adapters import attached\n"
-        "from accel_magic.devices.sim import Device\n"
+        "from accel_magic.devices.sim import SimulatedDevice\n"
         "class Observer:\n"
         "    def rewrite(self, kernel): return kernel.ptx\n"
         "    def launching(self, launch): pass\n"
         "    def launched(self, launch): print(launch.framework, launch.block)\n"
         "    def skipped(self, name, reason): print(name, reason)\n"
-        "with attached(Observer(), Device()):\n"
+        "with attached(Observer(), SimulatedDevice()):\n"
         "    from numba import cuda\n"
         "    @cuda.jit\n"
         "    def k(x): x[cuda.threadIdx.x] = 5\n"

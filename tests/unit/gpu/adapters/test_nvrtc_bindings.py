@@ -1,4 +1,4 @@
-"""With a mock driver that loads and launches nothing, and records the kernels that it should launch."""
+"""With a mock CUDA driver that loads and launches nothing, and records the kernels that it should launch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OK = driver.CUresult.CUDA_SUCCESS
 
 
 class Gpu:
-    """A mock driver: modules and libraries are numbers from 1, kernels from 1000."""
+    """A mock CUDA driver: modules and libraries are numbers from 1, kernels from 1000."""
 
     def __init__(self):
         self.images, self.owners, self.names, self.ran, self.unloaded = {}, {}, {}, [], []

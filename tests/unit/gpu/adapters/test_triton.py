@@ -123,7 +123,7 @@ class Utilities:
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A mock driver that loads and launches nothing; `started` records the functions that it should launch."""
+    """A mock CUDA driver that loads and launches nothing; `started` records the functions that it should launch."""
     started = []
     launcher = triton.backends.nvidia.driver.CudaLauncher
     monkeypatch.setattr(launcher, "__init__", lambda *_: None)

@@ -225,7 +225,7 @@ def test_generated_programs_assemble(tmp_path):
 
 
 class Simulated:
-    """Runs probes as kernels on the CPU device (simulated), with maps in its memory."""
+    """Runs probes as kernels on the simulated device, with maps in its memory."""
 
     def __init__(self, *maps):
         self.device, self.maps = SimulatedDevice(1 << 24), maps

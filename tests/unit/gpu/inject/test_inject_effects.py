@@ -1,4 +1,4 @@
-"""Values that injected programs see, and unchanged results, by running the kernels on the CPU device."""
+"""Values that injected programs see, and unchanged results, by running the kernels on the simulated device."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 from accel_magic.devices.device import SimulatedMemory
+from accel_magic.devices.mock_cuda import library_build
 from accel_magic.devices.sim import SimulatedDevice
-from accel_magic.devices.standin import library_build
 from accel_magic.errors import MachineError
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters.native import watched
@@ -106,7 +106,7 @@ class Lab:
     """A simulated device behind the mock CUDA driver."""
 
     device: SimulatedDevice
-    server: standin.DriverServer
+    server: mock_cuda.DriverServer
 
     @contextmanager
     def cell(self, *tools, threads=2048, wanted=lambda _: True):
@@ -122,7 +122,7 @@ class Lab:
         )
         with watched(sources, threads, instrumenter, memory, lambda _: {}) as server:
             finish = tuple if server is None else server.finish
-            cell = Cell(standin.environment(self.server), instrumenter, threads, finish=finish)
+            cell = Cell(mock_cuda.environment(self.server), instrumenter, threads, finish=finish)
             try:
                 yield cell
                 cell.processes = finish()
@@ -139,5 +139,5 @@ def lab():
     except MachineError as error:
         pytest.skip(str(error))
     device = SimulatedDevice(memory_bytes=256 << 20)
-    with standin.DriverServer(device) as server:
+    with mock_cuda.DriverServer(device) as server:
         yield Lab(device, server)

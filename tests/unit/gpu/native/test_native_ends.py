@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 from tests.unit.gpu.native.conftest import PTX
 from tests.unit.gpu.native.test_native_counts import ADDED, LAUNCHES, SUM, THREADS
 
@@ -99,12 +99,12 @@ def test_a_program_continues_after_the_notebook_is_killed_and_its_later_modules_
         f"""
         import os, subprocess, sys
         sys.path.insert(0, {str(Path.cwd())!r})
-        from accel_magic.devices import standin
-        from accel_magic.devices.sim import Device
+        from accel_magic.devices import mock_cuda
+        from accel_magic.devices.sim import SimulatedDevice
         from tests.unit.gpu.native.conftest import Lab
         # The driver belongs to the test: it outlives this process.
-        lab = Lab(Device(memory_bytes=64 << 20), None)
-        standin.environment = lambda server: {standin.environment(lab.server)!r}
+        lab = Lab(SimulatedDevice(memory_bytes=64 << 20), None)
+        mock_cuda.environment = lambda server: {mock_cuda.environment(lab.server)!r}
         with lab.cell() as cell:
             child = subprocess.Popen(
                 [{str(adding)!r}, "dlsym", {str(PTX)!r}, "2", "100", "modules"],

@@ -9,7 +9,7 @@ import pytest
 
 import accel_magic
 from accel_magic.analysis.gpu.host import block_spans
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from tests.unit.gpu.native.conftest import PTX
@@ -19,8 +19,8 @@ from tests.unit.gpu.native.conftest import PTX
 def traced(adding):
     """Trace programs started with these numbers of launches; returns the result and their process ids."""
     try:
-        with standin.driver(SimulatedDevice(memory_bytes=256 << 20)) as server:
-            driver = standin.environment(server)
+        with mock_cuda.driver(SimulatedDevice(memory_bytes=256 << 20)) as server:
+            driver = mock_cuda.environment(server)
 
             def run(tools, *launches, end="exit", **options):
                 pids = []

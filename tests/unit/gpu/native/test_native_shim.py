@@ -1,4 +1,4 @@
-"""The library that wraps the driver, with a mock driver that logs the modules that it is asked to load."""
+"""The library that wraps the driver, with a mock CUDA driver that logs the modules that it is asked to load."""
 
 import os
 import subprocess

@@ -82,7 +82,7 @@ def test_the_users_own_programs_need_clang_and_the_doctor_reports_it(no_clang, t
     (check,) = [check for check in doctor.checks() if check.name == "%%gputrace"]
     assert check.status == "info"
     assert check.fix.startswith("install it: apt install clang")
-    assert "works, on the CPU device (simulated)" in check.detail
+    assert "works, on the simulated device" in check.detail
     assert "the tools work, your own programs (.bpf.c) do not" in check.detail
 
 

@@ -38,7 +38,7 @@ def gpu():
         made = launches((100, 2_000, 500), (101, 2_100, 800), (100, 6_000, 50), (pd.NA, 2_000, 9_000))
         return accel_magic.GpuResult(
             GpuRecording(
-                sources=("mine.bpf.c",), device="CPU device (simulated)", multiprocessors=4,
+                sources=("mine.bpf.c",), device="simulated device", multiprocessors=4,
                 started="2026-11-21T12:00:00+00:00", start_ns=start_ns, duration_ns=10_000, threads=1,
                 kernels=frame_of([], KERNELS), modules=frame_of([], MODULES), launches=made, sites=frame_of([], SITES),
                 maps=(), printed=(), findings=(), outcome="ok", notes=(), machine={},

@@ -1,4 +1,4 @@
-/* Executes the steps in LIST, one after another: asking IMAGE LIST... With the mock driver in keeping.c. */
+/* Executes the steps in LIST, one after another: asking IMAGE LIST... With the mock CUDA driver in keeping.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

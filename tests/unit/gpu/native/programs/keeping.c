@@ -1,4 +1,4 @@
-/* A mock driver that computes nothing and logs the modules that it is asked to load.
+/* A mock CUDA driver that computes nothing and logs the modules that it is asked to load.
  *
  * Environment: BOOKS: a file that gets a line for each module: "KIND SIZE ERROR"; kinds are ptx (the program's own),
  * traced (with programs in it), elf. REFUSALS: how many traced modules are rejected, after the first SPARED,

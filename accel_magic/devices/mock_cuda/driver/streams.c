@@ -1,5 +1,5 @@
 /* Streams and events. The server determines their order: it runs kernels one after the other. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Tensor maps, encoded as sim/tensor_maps.py reads them. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <string.h>
 

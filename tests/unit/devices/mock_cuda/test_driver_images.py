@@ -1,4 +1,4 @@
-"""CUDA arrays, textures and surfaces of the mock driver, used through NVIDIA's own Python bindings."""
+"""CUDA arrays, textures and surfaces of the mock CUDA driver, used through NVIDIA's own Python bindings."""
 
 from __future__ import annotations
 

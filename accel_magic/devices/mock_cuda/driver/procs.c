@@ -1,6 +1,6 @@
 /* Function lookup by name, used by cudart and most frameworks. */
-#define ACCEL_STANDIN_NAMES
-#include "standin.h"
+#define ACCEL_MOCK_CUDA_NAMES
+#include "mock_cuda.h"
 
 #include <string.h>
 

@@ -15,7 +15,7 @@ _FIX: Final = "build it with PTX: nvcc -arch=sm_80 includes it; -gencode needs c
 
 
 class NoPtxError(ProgramError):
-    """GPU machine code, which the mock driver cannot run."""
+    """GPU machine code, which the mock CUDA driver cannot run."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def _hash(cubin: bytes) -> bytes:
 
 def _no_ptx(arch: str) -> NoPtxError:
     return NoPtxError(
-        "this GPU code cannot run on the CPU device",
+        "this GPU code cannot run on the simulated device",
         why=f"it is machine code{f' for {arch}' if arch else ''} without the PTX that it was made from",
         fix=_FIX,
-        code="standin.no-ptx",
+        code="mock-cuda.no-ptx",
     )

@@ -1,5 +1,5 @@
 /* Graphs: work recorded while a stream is captured, repeated each time the graph is launched. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

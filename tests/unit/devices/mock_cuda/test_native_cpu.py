@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
-from accel_magic.devices.standin import library_build
+from accel_magic.devices.mock_cuda import library_build
 
 HERE = Path(__file__).parent
 PTX = str(HERE / "kernels.ptx")
@@ -79,17 +79,17 @@ def test_a_child_that_ends_abruptly_does_not_affect_the_trace(binary):
 
 def test_the_cells_own_changes_to_the_environment_are_kept(monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
-    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
+    monkeypatch.delenv("ACCEL_MAGIC_MOCK_CUDA", raising=False)
     with accel_magic.gputrace("kernelcount", device="cpu"):
-        assert "ACCEL_MAGIC_STANDIN" in os.environ
+        assert "ACCEL_MAGIC_MOCK_CUDA" in os.environ
         os.environ["LD_LIBRARY_PATH"] = "/of/the/cell"
     assert os.environ["LD_LIBRARY_PATH"] == "/of/the/cell"
-    assert "ACCEL_MAGIC_STANDIN" not in os.environ
+    assert "ACCEL_MAGIC_MOCK_CUDA" not in os.environ
 
 
 def test_the_environment_and_threads_are_restored_even_after_an_error(binary, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/somewhere")
-    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)
+    monkeypatch.delenv("ACCEL_MAGIC_MOCK_CUDA", raising=False)
     before, threads = dict(os.environ), set(threading.enumerate())
     with pytest.raises(ZeroDivisionError), accel_magic.gputrace("kernelcount", device="cpu"):
         assert os.environ["LD_LIBRARY_PATH"] == f"{library_build.library().parent}:/somewhere"
@@ -112,9 +112,9 @@ def test_calls_of_a_child_that_outlives_the_cell_fail(monkeypatch):
 
 def test_without_a_c_compiler_the_cell_runs_and_reports_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_MAGIC_CACHE", str(tmp_path))
-    monkeypatch.delenv("ACCEL_MAGIC_STANDIN", raising=False)  # other tests load the driver in this process
+    monkeypatch.delenv("ACCEL_MAGIC_MOCK_CUDA", raising=False)  # other tests load the driver in this process
     monkeypatch.setenv("PATH", str(tmp_path))
     with accel_magic.gputrace("kernelcount", device="cpu") as t:
-        assert "ACCEL_MAGIC_STANDIN" not in os.environ
+        assert "ACCEL_MAGIC_MOCK_CUDA" not in os.environ
     (note,) = t.result.kernels.query("name == 'native binaries'")["reason"]
     assert "apt install gcc" in note

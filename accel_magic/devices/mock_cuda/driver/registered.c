@@ -4,7 +4,7 @@
  * memory is moved into a new file, which is mapped in its place until it is unregistered.
  */
 #define _GNU_SOURCE
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <dirent.h>
 #include <fcntl.h>

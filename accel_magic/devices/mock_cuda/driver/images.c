@@ -1,5 +1,5 @@
 /* CUDA arrays, textures and surfaces. Arrays are device memory without padding, whose address the program never sees. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* This process's memory on the device, recorded here so that queries about pointers need no round trip. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

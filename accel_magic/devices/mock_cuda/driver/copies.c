@@ -1,5 +1,5 @@
 /* Copies and fills: wait for the stream, then access the memory on the host. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Communication with the server: one connection per thread, and one per process, by which the server sees its end. */
 #define _GNU_SOURCE
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static __thread uint64_t line_generation;
 /* Read the path of the server's socket from the environment, once, when the process connects. */
 static int find_server(void)
 {
-	const char *path = getenv("ACCEL_MAGIC_STANDIN");
+	const char *path = getenv("ACCEL_MAGIC_MOCK_CUDA");
 	char *end;
 
 	if (!path || strlen(path) >= sizeof(folder))
@@ -164,7 +164,7 @@ static int show(int from, size_t size, FILE *to)
 
 void locally(const char *text)
 {
-	fprintf(stderr, "CPU device (simulated): %s\n", text);
+	fprintf(stderr, "simulated device: %s\n", text);
 }
 
 /* Receive a reply; its data, which the caller frees, is NULL if there is none. */
@@ -269,7 +269,7 @@ CUresult connected(void)
 }
 
 /* Return to the state before cuInit, because the server in this process ends. */
-API void accel_standin_reset(void)
+API void accel_mock_cuda_reset(void)
 {
 	pthread_mutex_lock(&lock);
 	if (lifeline >= 0) {

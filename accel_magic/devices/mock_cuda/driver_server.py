@@ -1,4 +1,4 @@
-"""The mock driver's server: one thread per connection, one device for all of them."""
+"""The mock CUDA driver's server: one thread per connection, one device for all of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from accel_magic import local_socket, scratch
+from accel_magic.devices.mock_cuda import driver_protocol
+from accel_magic.devices.mock_cuda.client_process import DriverClient
+from accel_magic.devices.mock_cuda.device_queue import DeviceQueue
+from accel_magic.devices.mock_cuda.driver_calls import DriverCalls, DriverClock, greeting
+from accel_magic.devices.mock_cuda.driver_protocol import DriverOperation, DriverRequest, Reply
+from accel_magic.devices.mock_cuda.ptx_images import ImageReader
 from accel_magic.devices.sim.device_memory import GLOBAL
-from accel_magic.devices.standin import driver_protocol
-from accel_magic.devices.standin.client_process import DriverClient
-from accel_magic.devices.standin.device_queue import DeviceQueue
-from accel_magic.devices.standin.driver_calls import DriverCalls, DriverClock, greeting
-from accel_magic.devices.standin.driver_protocol import DriverOperation, DriverRequest, Reply
-from accel_magic.devices.standin.ptx_images import ImageReader
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class DriverServer:
         self.close()
 
     def _thread(self, work: Callable[[socket.socket], None], connection: socket.socket) -> threading.Thread:
-        thread = own_threads.Thread(target=work, args=(connection,), name="accel_magic mock driver")
+        thread = own_threads.Thread(target=work, args=(connection,), name="accel_magic mock CUDA driver")
         thread.start()
         return thread
 

@@ -1,5 +1,5 @@
 /* The device, its properties, and contexts; all of this is local to the process. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""A server of the mock driver, and programs that use it in separate processes."""
+"""A server of the mock CUDA driver, and programs that use it in separate processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
+from accel_magic.devices.mock_cuda import library_build
 from accel_magic.devices.sim import SimulatedDevice
-from accel_magic.devices.standin import library_build
 from accel_magic.errors import MachineError
 
 HERE = Path(__file__).parent
@@ -31,11 +31,11 @@ class Machine:
 
     def __init__(self, observer=None, options=None, **device):
         self.device = SimulatedDevice(**{"memory_bytes": 1 << 26, **device})
-        self.server = standin.DriverServer(self.device, observer, options=options)
+        self.server = mock_cuda.DriverServer(self.device, observer, options=options)
 
     def start(self, script):
         """Start a script, with all names of cuda_client imported."""
-        environment = {**os.environ, **standin.environment(self.server), "PYTHONPATH": str(HERE)}
+        environment = {**os.environ, **mock_cuda.environment(self.server), "PYTHONPATH": str(HERE)}
         return subprocess.Popen(
             [sys.executable, "-c", f"from cuda_client import *\n{script}"],
             env=environment,

@@ -1,6 +1,6 @@
 /* Allocation of device memory and of memory shared by host and device, and pointer attributes. */
 #define _GNU_SOURCE
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

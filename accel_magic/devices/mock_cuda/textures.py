@@ -1,4 +1,4 @@
-"""Textures and surfaces as the mock driver's library describes them: `struct view` in driver/standin.h."""
+"""Textures and surfaces as the mock CUDA driver's library describes them: `struct view` in driver/mock_cuda.h."""
 
 from __future__ import annotations
 

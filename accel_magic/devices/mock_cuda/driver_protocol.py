@@ -1,4 +1,4 @@
-"""The messages between the mock driver's library and its server; `driver/standin.h` is the other side."""
+"""The messages between the mock CUDA driver's library and its server; `driver/mock_cuda.h` is the other side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-VARIABLE: Final = "ACCEL_MAGIC_STANDIN"
+VARIABLE: Final = "ACCEL_MAGIC_MOCK_CUDA"
 """Environment variable with the path of the server's socket."""
 EVERYTHING: Final = 2**64 - 1
 """In place of a stream: all streams."""
@@ -67,7 +67,7 @@ class CudaResult(IntEnum):
 
 @dataclass(frozen=True)
 class DriverRequest:
-    """One request; `enum operation` in standin.h defines the meaning of `numbers` and `data`."""
+    """One request; `enum operation` in mock_cuda.h defines the meaning of `numbers` and `data`."""
 
     operation: DriverOperation
     numbers: tuple[int, ...]

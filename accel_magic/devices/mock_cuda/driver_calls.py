@@ -1,4 +1,4 @@
-"""The mock driver's calls that its library forwards to the server."""
+"""The mock CUDA driver's calls that its library forwards to the server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.devices.launches import CPU_DEVICE, KernelSource, LaunchRequest
-from accel_magic.devices.sim import DeviceFault
-from accel_magic.devices.standin import textures
-from accel_magic.devices.standin.client_process import DriverFunction, Event, UnknownHandleError
-from accel_magic.devices.standin.driver_protocol import (
+from accel_magic.devices.launches import SIMULATED_DEVICE, KernelSource, LaunchRequest
+from accel_magic.devices.mock_cuda import textures
+from accel_magic.devices.mock_cuda.client_process import DriverFunction, Event, UnknownHandleError
+from accel_magic.devices.mock_cuda.driver_protocol import (
     ATTRIBUTE,
     EVERYTHING,
     GREETING,
@@ -21,7 +20,8 @@ from accel_magic.devices.standin.driver_protocol import (
     DriverRequest,
     Reply,
 )
-from accel_magic.devices.standin.ptx_images import CAPABILITY, NoPtxError
+from accel_magic.devices.mock_cuda.ptx_images import CAPABILITY, NoPtxError
+from accel_magic.devices.sim import DeviceFault
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.ptx.entries import architecture, entries
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from accel_magic.devices.launches import Observer
+    from accel_magic.devices.mock_cuda.client_process import DriverClient
+    from accel_magic.devices.mock_cuda.device_queue import DeviceQueue
+    from accel_magic.devices.mock_cuda.ptx_images import ImageReader
     from accel_magic.devices.sim import LoadedModule, SimulatedDevice
     from accel_magic.devices.sim.executable import ExecutableFunction
-    from accel_magic.devices.standin.client_process import DriverClient
-    from accel_magic.devices.standin.device_queue import DeviceQueue
-    from accel_magic.devices.standin.ptx_images import ImageReader
 
 
 _FAULTS = (
@@ -389,7 +389,7 @@ def _result(fault: DeviceFault) -> CudaResult:
 
 def _said(error: Exception) -> bytes:
     text = str(error) if isinstance(error, AccelMagicError) else f"{type(error).__name__}: {error}"
-    begin = "" if text.startswith(CPU_DEVICE) else f"{CPU_DEVICE}: "
+    begin = "" if text.startswith(SIMULATED_DEVICE) else f"{SIMULATED_DEVICE}: "
     return f"{begin}{text}\n".encode()
 
 
@@ -453,6 +453,6 @@ _MULTIPROCESSORS = 16
 
 
 def greeting(multiprocessors: int) -> bytes:
-    """Return what the library receives when it connects: `struct greeting` of standin.h."""
+    """Return what the library receives when it connects: `struct greeting` of mock_cuda.h."""
     pairs = {**_ATTRIBUTES, _MULTIPROCESSORS: multiprocessors}
-    return GREETING.pack(CPU_DEVICE.encode(), UUID) + b"".join(ATTRIBUTE.pack(*pair) for pair in pairs.items())
+    return GREETING.pack(SIMULATED_DEVICE.encode(), UUID) + b"".join(ATTRIBUTE.pack(*pair) for pair in pairs.items())

@@ -1,5 +1,5 @@
 /* Kernels: attributes and launches. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static CUresult get_attribute(int *value, int attribute, CUfunction function)
 	case LOCAL_BYTES:
 		*value = function->local;
 		return SUCCESS;
-	case REGISTERS: /* the CPU device has no limit */
+	case REGISTERS: /* the simulated device has no limit */
 		*value = 32;
 		return SUCCESS;
 	case PTX_VERSION:

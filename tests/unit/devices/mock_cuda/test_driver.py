@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from accel_magic import local_socket
-from accel_magic.devices import standin
-from accel_magic.devices.standin import library_build
+from accel_magic.devices import mock_cuda
+from accel_magic.devices.mock_cuda import library_build
 from accel_magic.errors import MachineError
 from tests.support.errors import raises
 
@@ -56,7 +56,7 @@ ok(cu.cuDeviceTotalMem_v2(byref(total), 0))
 print(total.value)
 print(cu.cuDeviceGet(byref(number), 1))
 """)
-    assert out.splitlines() == ["CPU device (simulated)", "8", "0", "32", "6", "1024", str(1 << 26), "101"]
+    assert out.splitlines() == ["simulated device", "8", "0", "32", "6", "1024", str(1 << 26), "101"]
 
 
 def test_calls_before_cuinit_or_without_a_context_fail(machine):
@@ -162,7 +162,7 @@ ok(launch(kernel("twice"), c_uint64(data), c_uint(1)))
 print(get(data, 1))
 """)
     assert out.split() == [str(result)] * 3 + ["0", "[42]"]
-    assert used.err.count("CPU device (simulated)") == 1
+    assert used.err.count("simulated device") == 1
     assert text in used.err
 
 
@@ -419,7 +419,7 @@ print(get(data, 3))
 
 
 def test_memory_runs_out_at_the_configured_limit(machine):
-    used = machine(options=standin.DriverOptions(most_bytes=1 << 20))
+    used = machine(options=mock_cuda.DriverOptions(most_bytes=1 << 20))
     out = used.run("""
 begin()
 free, total = c_size_t(), c_size_t()
@@ -436,7 +436,7 @@ print(cu.cuMemAlloc_v2(byref(address), c_size_t(1)))
 def test_the_device_clock_has_the_configured_offset_and_drift(machine):
     offset, drift = 5_000_000_000_000, 0.5
     started = time.monotonic_ns()
-    used = machine(options=standin.DriverOptions(clock_offset_ns=offset, clock_drift=drift))
+    used = machine(options=mock_cuda.DriverOptions(clock_offset_ns=offset, clock_drift=drift))
     begun = time.monotonic_ns()
     out = used.run("""
 import time
@@ -663,7 +663,7 @@ def test_every_function_of_the_library_is_found_by_name():
     symbols = subprocess.run(
         ["nm", "-D", "--defined-only", library_build.library()], capture_output=True, text=True, check=True
     )
-    exported = {line.split()[-1] for line in symbols.stdout.splitlines()} - {"accel_standin_reset"}
+    exported = {line.split()[-1] for line in symbols.stdout.splitlines()} - {"accel_mock_cuda_reset"}
     listed = set(
         re.findall(r"EACH\((\w+), \d+\)", (Path(library_build.__file__).parent / "driver" / "procs.c").read_text())
     )
@@ -789,21 +789,21 @@ def test_a_process_has_one_mock_driver_at_a_time():
     script = """
 import ctypes
 from accel_magic.errors import TraceStateError
-from accel_magic.devices import standin
+from accel_magic.devices import mock_cuda
 count = ctypes.c_int()
 for _ in range(2):
-    with standin.driver():
+    with mock_cuda.driver():
         cu = ctypes.CDLL("libcuda.so.1")
         print(cu.cuDeviceGetCount(ctypes.byref(count)), count.value)
         try:
-            with standin.driver():
+            with mock_cuda.driver():
                 pass
         except TraceStateError as error:
             print(error.code)
     print(cu.cuDeviceGetCount(ctypes.byref(count)))
 """
     out = subprocess.check_output([sys.executable, "-c", script], text=True)
-    assert out.splitlines() == ["0 1", "standin.in-use", "3"] * 2
+    assert out.splitlines() == ["0 1", "mock-cuda.in-use", "3"] * 2
 
 
 def test_without_a_server_there_is_no_device():

@@ -1,9 +1,9 @@
-/* Common declarations of the mock CUDA driver, which forwards calls to the CPU device (simulated).
+/* Common declarations of the mock CUDA driver, which forwards calls to the simulated device.
  *
  * Names, numbers and layouts follow NVIDIA's public driver API (cuda.h); none of its files are needed.
  */
-#ifndef ACCEL_STANDIN_H
-#define ACCEL_STANDIN_H
+#ifndef ACCEL_MOCK_CUDA_H
+#define ACCEL_MOCK_CUDA_H
 
 #include <pthread.h>
 #include <stddef.h>
@@ -169,7 +169,7 @@ void locally(const char *text);
 /* context.c */
 CUresult usable(void);
 CUcontext current_context(void);
-#ifndef ACCEL_STANDIN_NAMES /* procs.c declares only the names */
+#ifndef ACCEL_MOCK_CUDA_NAMES /* procs.c declares only the names */
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);

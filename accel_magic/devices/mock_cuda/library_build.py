@@ -1,4 +1,4 @@
-"""Builds the mock driver's library with the machine's C compiler, once per version of its sources."""
+"""Builds the mock CUDA driver's library with the machine's C compiler, once per version of its sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accel_magic.c_programs import CProgram, compile_program, files
 NAME: Final = "libcuda.so.1"
 _FOLDER: Final = Path(__file__).parent / "driver"
 _DRIVER: Final = CProgram(
-    "standin",
+    "mock_cuda",
     sources=files(_FOLDER, ".c"),
     headers=files(_FOLDER, ".h"),
     flags=("-O1", "-fPIC", "-fvisibility=hidden", "-shared", f"-Wl,-soname,{NAME}", "-Wl,--no-undefined"),

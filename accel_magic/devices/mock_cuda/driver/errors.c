@@ -1,5 +1,5 @@
 /* Names and descriptions of results, and the unsupported export tables. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 static const struct {
 	CUresult result;

@@ -1,5 +1,5 @@
 /* Modules and libraries, with their kernels and variables. */
-#include "standin.h"
+#include "mock_cuda.h"
 
 #include <elf.h>
 #include <stdio.h>

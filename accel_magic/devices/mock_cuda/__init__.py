@@ -1,4 +1,4 @@
-"""A mock CUDA driver: a `libcuda.so.1` whose device is the CPU device (simulated).
+"""A mock CUDA driver: a `libcuda.so.1` whose device is the simulated device.
 
 Programs that use CUDA's driver API run with it unmodified on machines without a GPU: other processes load the library
 through `LD_LIBRARY_PATH`, this one by its name. The library is written in C, compiled on first use; it forwards calls
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import cache
-from accel_magic.devices.standin import driver_protocol, library_build
-from accel_magic.devices.standin.driver_server import DriverOptions, DriverServer
+from accel_magic.devices.mock_cuda import driver_protocol, library_build
+from accel_magic.devices.mock_cuda.driver_server import DriverOptions, DriverServer
 from accel_magic.errors import MachineError, TraceStateError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def environment(server: DriverServer) -> dict[str, str]:
 def driver(
     device: SimulatedDevice | None = None, observer: Observer | None = None, *, options: DriverOptions | None = None
 ) -> Iterator[DriverServer]:
-    """Make the mock driver this process's CUDA driver until the context ends; one at a time.
+    """Make the mock CUDA driver this process's CUDA driver until the context ends; one at a time.
 
     Objects obtained from the driver (contexts, modules, addresses) are invalid afterwards. The library stays loaded.
 
@@ -67,14 +67,14 @@ def driver(
 
     Raises:
         MachineError: The library cannot be built, or another CUDA driver is already loaded.
-        TraceStateError: The mock driver is already in use.
+        TraceStateError: The mock CUDA driver is already in use.
 
     """
     if not _one.acquire(blocking=False):
         raise TraceStateError(
             "the mock CUDA driver is already in use in this process",
             fix="use the running one, or end its context first",
-            code="standin.in-use",
+            code="mock-cuda.in-use",
         )
     try:
         with _driver(device, observer, options) as server:
@@ -93,12 +93,12 @@ def _driver(
         device = SimulatedDevice()
     library = ctypes.CDLL(str(library_build.library()), ctypes.RTLD_GLOBAL)
     by_name = ctypes.CDLL(library_build.NAME)
-    if not hasattr(by_name, "accel_standin_reset"):
+    if not hasattr(by_name, "accel_mock_cuda_reset"):
         raise MachineError(
             "the mock CUDA driver cannot be used in this process",
             why=f"another {library_build.NAME} is already loaded",
             fix="use a new process",
-            code="standin.other-library",
+            code="mock-cuda.other-library",
         )
     before = os.environ.get(driver_protocol.VARIABLE)
     with DriverServer(device, observer, options=options) as server:
@@ -107,10 +107,10 @@ def _driver(
             # Initialize here, where the GIL is released: some frameworks call cuInit while holding it.
             result = library.cuInit(0)
             if result:
-                raise MachineError(f"the mock CUDA driver does not start: error {result}", code="standin.not-started")
+                raise MachineError(f"the mock CUDA driver does not start: error {result}", code="mock-cuda.not-started")
             yield server
         finally:
-            library.accel_standin_reset()
+            library.accel_mock_cuda_reset()
             if before is None:
                 del os.environ[driver_protocol.VARIABLE]
             else:
