@@ -165,9 +165,7 @@ class Elf:
 
     def strings(self, section: Section) -> bytes:
         """Read the string table that a section links to."""
-        if section.link >= len(self.sections):
-            raise ElfError(f"{section.name} links to section {section.link}, which does not exist")
-        return self.data(self.sections[section.link])
+        return self.data(self._section(section.link))
 
     def symbols(self, section: Section) -> NDArray[np.void]:
         """Read a symbol table: (symbols,) `SYMBOL`."""
@@ -176,6 +174,10 @@ class Elf:
     def relocations(self, section: Section) -> NDArray[np.void]:
         """Read a section of type REL or RELA: (relocations,) of that type in `RELOCATIONS`."""
         return self._entries(section, RELOCATIONS[section.type])
+
+    def relocated(self, section: Section) -> Section:
+        """Find the section that a section of relocations modifies."""
+        return self._section(section.info)
 
     def needed_libraries(self) -> list[str]:
         """Names of the libraries that the loader loads with this file."""
@@ -222,6 +224,11 @@ class Elf:
             return None
         offsets, inside = self.executable.file_offsets(np.array([address], np.uint64))
         return int(offsets[0]) if inside[0] else None
+
+    def _section(self, number: int) -> Section:
+        if number >= len(self.sections):
+            raise ElfError(f"it refers to section {number}, which does not exist")
+        return self.sections[number]
 
     def _entries(self, section: Section, dtype: np.dtype[np.void]) -> NDArray[np.void]:
         if section.entry_size not in (0, dtype.itemsize):

@@ -24,7 +24,7 @@ from accel_magic.gpu.host.code import bytecode, line_of
 from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.maps import host_maps
 from accel_magic.gpu.maps import views as map_views
-from accel_magic.gpu.program import clang, elf, isa
+from accel_magic.gpu.program import bpf_elf, clang, isa
 from accel_magic.gpu.program.isa import DataReference, Instruction, MapReference
 from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
 from accel_magic.gpu.program.model import Function, KernelField, MapSpec, Program
@@ -260,7 +260,7 @@ SEC("uprobe") int f(void *ctx) { return kept(ctx) == ctx && other(RED); }
 @pytest.fixture(scope="module")
 def types():
     """Use BTF of an object instead of the kernel's: its struct layouts are known from the C text."""
-    file = elf.read_elf(clang.compile_program(HEAD + TYPES + END), "types")
+    file = bpf_elf.read_elf(clang.compile_program(HEAD + TYPES + END), "types")
     return KernelTypes(file.described(".BTF"))
 
 
