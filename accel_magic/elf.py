@@ -80,7 +80,7 @@ _EXECUTABLE_SEGMENT: Final = 1
 _EXTENDED: Final = 0xFFFF
 """Number of segments, or of the section with names, that means: the first section header has it."""
 _MOST_HEADERS: Final = 100_000
-LARGEST_TABLE: Final = 1 << 28
+_LARGEST_TABLE: Final = 1 << 28
 _SMALL: Final = 1 << 16
 """Tables up to this many bytes may lie in a hole."""
 _LONGEST_NAME: Final = 1 << 14
@@ -159,7 +159,7 @@ class Elf:
             return 0
         return min(self.sections[index].address + self.sections[index].size, _LAST_ADDRESS)
 
-    def data(self, section: Section, *, limit: int = LARGEST_TABLE) -> bytes:
+    def data(self, section: Section, *, limit: int = _LARGEST_TABLE) -> bytes:
         """Read the bytes of a section, at most `limit`; sections without bytes in the file have none."""
         return _data(self._stream, section, limit)
 
@@ -315,8 +315,9 @@ def _headers(stream: BinaryIO, offset: int, count: int, size: int, expected: int
 
 def _sections(stream: BinaryIO, rows: list[tuple[int, ...]], names_at: int) -> tuple[Section, ...]:
     """Make sections of their headers; `names_at` is the number of the section with their names."""
-    has_names = 0 < names_at < len(rows)
-    strings = _data(stream, _section("the table of section names", rows[names_at]), LARGEST_TABLE) if has_names else b""
+    strings = b""
+    if 0 < names_at < len(rows):
+        strings = _data(stream, _section("the table of section names", rows[names_at]), _LARGEST_TABLE)
     titles = names(strings, (row[0] for row in rows))
     return tuple(map(_section, titles, rows))
 

@@ -134,7 +134,7 @@ def _sections(file: Elf, data: bytes) -> Iterator[BpfSection]:
             raise _RefusedError(f"section {section.name} claims {section.size} bytes")
         available -= section.size if in_file else 0
         if available < 0:
-            raise _RefusedError("it is damaged: its sections overlap")
+            raise elf.ElfError("its sections overlap")
         content = data[section.offset : section.offset + section.size] if in_file else None
         code = bool(section.flags & elf.EXECUTABLE) and section.type == elf.PROGBITS
         allocated = bool(section.flags & elf.ALLOCATED)
@@ -150,7 +150,7 @@ def _symbols(file: Elf) -> Iterator[BpfSymbol]:
     for name, (_, info, _, number, value, size) in zip(names, symbols.tolist(), strict=True):
         section = number if elf.UNDEFINED < number < elf.FIRST_RESERVED else None
         if section is not None and section >= len(file.sections):
-            raise _RefusedError(f"it is damaged: symbol {name} is in section {section}, which does not exist")
+            raise elf.ElfError(f"symbol {name} is in section {section}, which does not exist")
         yield BpfSymbol(
             name or ("" if section is None else file.sections[section].name),
             info & 0xF == elf.FUNCTION,

@@ -492,7 +492,7 @@ def test_a_symbol_in_a_section_that_does_not_exist_is_an_error(everything):
     for at in range(start + 24, start + size, 24):
         if struct.unpack_from("<H", data, at + 6)[0] < 0xFF00:
             struct.pack_into("<H", data, at + 6, 5000)
-    with raises("gpu.not-an-object", ProgramError) as caught:
+    with raises("gpu.object-damaged", ProgramError) as caught:
         load_object(bytes(data))
     assert "section 5000" in caught.value.why
 
