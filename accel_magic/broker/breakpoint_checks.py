@@ -15,10 +15,10 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from accel_magic import foreign_files
+from accel_magic import elf, foreign_files
 from accel_magic.broker.broker_messages import MessageError
 from accel_magic.kernel.bcc import sandbox
-from accel_magic.probes import elf
+from accel_magic.probes import file_functions, usdt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,8 +98,8 @@ def _confine() -> None:
 
 
 def _are_places(stream: BinaryIO, points: Iterable[ProbePoint]) -> bool:
-    """Whether all are; raises what reading a damaged file raises."""
-    file = elf.read(stream, "")
+    """Whether all are. Raises ElfError."""
+    file = elf.read(stream)
     starts = {point.offset for point in points if point.kind != "usdt"}
     probes = {(point.offset, point.semaphore) for point in points if point.kind == "usdt"}
-    return starts <= elf.function_offsets(file) and probes <= elf.usdt_places(file)
+    return starts <= file_functions.function_offsets(file) and probes <= usdt.places(file)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.gpu.program import btf, elf
+from accel_magic.gpu.program import bpf_elf, btf
 from accel_magic.gpu.program.btf import BtfKind
 from accel_magic.gpu.program.kernel_types import KernelTypes, RelocationKind
 from accel_magic.gpu.program.object_model import KernelField
@@ -315,7 +315,7 @@ def _interface() -> Types:
 
 def _declared(policy: Policy) -> dict[str, str]:
     """Signatures of the kernel's functions that a policy calls, as it declares them."""
-    file = elf.read_elf(policy.object.data, policy.name)
+    file = bpf_elf.read_elf(policy.object.data, policy.name)
     return Types(file.described(".BTF"), policy.name).functions_in(".ksyms")
 
 

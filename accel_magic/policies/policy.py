@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.program import btf, clang, elf, objects
+from accel_magic.gpu.program import bpf_elf, btf, clang, objects
 from accel_magic.gpu.program.helpers import KFUNCS, MapType
 from accel_magic.gpu.program.isa import CALL, CALL_HELPER
 from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
@@ -255,7 +255,7 @@ def _table(loaded: BpfObject) -> tuple[str, dict[str, str]]:
 
 def _tables(loaded: BpfObject) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield each table of functions: its struct, and the programs by member."""
-    file = elf.read_elf(loaded.data, loaded.source)
+    file = bpf_elf.read_elf(loaded.data, loaded.source)
     described = btf.parse(file.described(".BTF"), source=loaded.source)
     for section in described.types:
         number = file.named(section.name) if section.kind is btf.BtfKind.DATASEC else None

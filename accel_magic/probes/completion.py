@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import AccelMagicError
-from accel_magic.probes import elf, file_functions, kernel_functions, libraries, presets, tracefs
+from accel_magic.probes import file_functions, kernel_functions, libraries, presets, tracefs, usdt
 from accel_magic.probes.grammar import FORMS, KINDS, PREFIX_EXCLUDE, PREFIX_LATENCY, split_task
 from accel_magic.probes.plan import KERNEL_KINDS, THREAD_KINDS
 
@@ -119,7 +119,7 @@ def _user(kind: Kind, rest: str) -> Iterable[str]:
     path = libraries.resolve(library, os.getpid())
     if kind != "usdt":
         return (f"{library}:{symbol}" for symbol in _sorted_symbols(path) if symbol.startswith(name))
-    known = elf.usdt_probes(path)
+    known = usdt.probes(path)
     if ":" not in name:
         return sorted(f"{library}:{probe.provider}:" for probe in known)
     return sorted(f"{library}:{probe.provider}:{probe.name}" for probe in known)

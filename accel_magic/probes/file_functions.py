@@ -11,23 +11,27 @@ import lzma
 import re
 import zlib
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accel_magic import foreign_files
+from accel_magic import elf, foreign_files
 from accel_magic.demangle import MANGLED, function_name, learn, signature
+from accel_magic.elf import DYNSYM, FUNCTIONS, IFUNC, SYMTAB
 from accel_magic.errors import ProbeError
-from accel_magic.probes import elf
-from accel_magic.probes.elf import DAMAGED, DYNSYM, SYMTAB, Elf, Symbols, identity
-from accel_magic.probes.globs import matcher
+from accel_magic.probes import program_files
+from accel_magic.probes.globs import is_glob, matcher
+from accel_magic.probes.program_files import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel_magic.probes.elf import Function
+    from numpy.typing import NDArray
+
+    from accel_magic.elf import Elf, Section, Segments
 
 DEBUG_FOLDER: Final = Path("/usr/lib/debug")
 _MINI_DEBUG: Final = ".gnu_debugdata"
@@ -45,6 +49,70 @@ _NOT_IN_SYMBOLS: Final = ("std", "operator", "anonymous", "namespace", "const", 
 """Words of C++ names that symbols abbreviate."""
 _MOST_DEMANGLED: Final = 20_000
 _MOST_SHOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function: its preferred name, file offset and other names.
+
+    An `ifunc` is a resolver: it runs once, when the loader selects an implementation, not at each call.
+    """
+
+    name: str
+    offset: int
+    aliases: tuple[str, ...] = ()
+    ifunc: bool = False
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Function symbols of a file, one entry per name and offset, in no particular order.
+
+    `offsets` (names,) uint64 are file offsets; `ifuncs` (names,) bool.
+    """
+
+    names: tuple[str, ...]
+    offsets: NDArray[np.uint64]
+    ifuncs: NDArray[np.bool_]
+
+    @cached_property
+    def _entries_by_name(self) -> dict[str, list[int]]:
+        entries: dict[str, list[int]] = {}
+        for entry, name in enumerate(self.names):
+            entries.setdefault(name, []).append(entry)
+        return entries
+
+    @cached_property
+    def _names_by_offset(self) -> dict[int, list[str]]:
+        names: dict[int, list[str]] = {}
+        for name, offset in zip(self.names, self.offsets.tolist(), strict=True):
+            names.setdefault(offset, []).append(name)
+        return names
+
+    def match(self, pattern: str) -> list[Function]:
+        """Functions with a name that matches the glob, sorted by name; names at one offset are one function.
+
+        Its name is the plainest of those that match; the others are aliases.
+        """
+        if is_glob(pattern):
+            matches = matcher(pattern)
+            entries = [entry for entry, name in enumerate(self.names) if matches(name)]
+        else:
+            entries = self._entries_by_name.get(pattern, [])
+        matched: dict[int, list[int]] = {}
+        for entry in entries:
+            matched.setdefault(int(self.offsets[entry]), []).append(entry)
+        found = []
+        for offset, same in matched.items():
+            name = min((self.names[entry] for entry in same), key=_plainness)
+            aliases = sorted(set(self._names_by_offset[offset]) - {name})
+            found.append(Function(name, offset, tuple(aliases), bool(self.ifuncs[same].any())))
+        return sorted(found, key=lambda function: (function.name, function.offset))
+
+    def before(self, offset: int) -> str | None:
+        """Name of the last function that begins at or before a file offset; None if there is none."""
+        starts = self.offsets[self.offsets <= np.uint64(offset)]
+        return min(self._names_by_offset[int(starts.max())], key=_plainness) if len(starts) else None
 
 
 def functions(path: Path) -> Symbols:
@@ -114,19 +182,62 @@ def no_symbols(path: Path) -> ProbeError:
 @lru_cache(maxsize=64)
 def _functions(path: str, *_identity: object) -> Symbols:
     file = Path(path)
-    with elf.opened(file) as opened, separate(opened, file) as debug:
+    with program_files.opened(file) as opened, separate(opened, file) as debug:
         entries = dict.fromkeys(
             entry
             for each in (opened, debug)
             if each is not None
             for section in map(each.table, (SYMTAB, DYNSYM))
             if section is not None
-            for entry in elf.function_entries(each, section, opened.executable)
+            for entry in _entries(each, section, opened.executable)
         )
     if not entries:
         return Symbols((), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
     names, offsets, ifuncs = zip(*entries, strict=True)
     return Symbols(names, np.array(offsets, np.uint64), np.array(ifuncs, np.bool_))
+
+
+def function_offsets(file: Elf) -> set[int]:
+    """File offsets of all functions that have a symbol or an entry for unwinding. Raises ElfError."""
+    offsets, loaded = file.executable.file_offsets(file.beginnings())
+    found: set[int] = set(offsets[loaded].tolist())
+    for section in filter(None, map(file.table, (SYMTAB, DYNSYM))):
+        _, offsets, are_functions = _function_rows(file, section, file.executable)
+        found.update(offsets[are_functions].tolist())
+    return found
+
+
+def _entries(file: Elf, section: Section, executable: Segments) -> list[tuple[str, int, bool]]:
+    """Name, file offset and whether it is an IFUNC resolver, of each function in a symbol table.
+
+    Args:
+        file: The file that has the table.
+        section: The table.
+        executable: Executable segments of the program or library, which differs from `file` if it is stripped.
+
+    """
+    strings = file.strings(section)
+    symbols, offsets, are_functions = _function_rows(file, section, executable)
+    chosen = are_functions & (symbols["name"] < len(strings))
+    names = elf.names(strings, symbols["name"][chosen].tolist())
+    resolvers = symbols["info"][chosen] & 0xF == IFUNC
+    rows = zip(names, offsets[chosen].tolist(), resolvers.tolist(), strict=True)
+    return [(name.partition("@")[0], offset, is_resolver) for name, offset, is_resolver in rows if name]
+
+
+def _function_rows(
+    file: Elf, section: Section, executable: Segments
+) -> tuple[NDArray[np.void], NDArray[np.uint64], NDArray[np.bool_]]:
+    """A symbol table, and of each symbol (symbols,): its file offset, and whether it is a function in the file."""
+    symbols = file.symbols(section)
+    offsets, loaded = executable.file_offsets(symbols["value"])
+    # An undefined symbol is in another library.
+    defined = symbols["section"] != elf.UNDEFINED
+    return symbols, offsets, np.isin(symbols["info"] & 0xF, FUNCTIONS) & defined & loaded
+
+
+def _plainness(name: str) -> tuple[int, int, str]:
+    return len(name) - len(name.lstrip("_")), len(name), name
 
 
 @contextmanager
@@ -143,7 +254,7 @@ def separate(file: Elf, path: Path) -> Iterator[Elf | None]:
     with ExitStack() as keep:
         try:
             found = _separate(file, path, keep)
-        except (ProbeError, lzma.LZMAError, OSError, *DAMAGED):
+        except (ProbeError, elf.ElfError, lzma.LZMAError, OSError):
             found = None
         yield found
 
@@ -151,16 +262,16 @@ def separate(file: Elf, path: Path) -> Iterator[Elf | None]:
 def _separate(file: Elf, path: Path, keep: ExitStack) -> Elf | None:
     packed = file.named(_MINI_DEBUG) if file.table(SYMTAB) is None else None
     if packed is not None:
-        return elf.read(io.BytesIO(_unpacked(file.data(packed))), _MINI_DEBUG)
+        return elf.read(io.BytesIO(_unpacked(file.data(packed))))
     for place in _places_of(file, path):
         if place.is_file() and _belongs(file, place):
-            return keep.enter_context(elf.opened(place))
+            return keep.enter_context(program_files.opened(place))
     return None
 
 
 @lru_cache(maxsize=256)
 def _places(path: str, *_identity: int) -> tuple[Path, ...]:
-    with elf.opened(Path(path)) as file:
+    with program_files.opened(Path(path)) as file:
         return _places_of(file, Path(path))
 
 
@@ -178,7 +289,7 @@ def _places_of(file: Elf, path: Path) -> tuple[Path, ...]:
 
 def _belongs(file: Elf, place: Path) -> bool:
     """Whether a debug file is of this very build: by the build ids, or the checksum beside its name."""
-    with elf.opened(place) as debug:
+    with program_files.opened(place) as debug:
         id_, link = _build_id(file), _linked(file)
         if id_ and _build_id(debug):
             return id_ == _build_id(debug)

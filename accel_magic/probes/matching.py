@@ -37,7 +37,7 @@ from accel_magic.probes.plan import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from accel_magic.probes.elf import Function, Symbols
+    from accel_magic.probes.file_functions import Function, Symbols
     from accel_magic.probes.plan import Capture
     from accel_magic.probes.tracefs import EventFormat
 
@@ -796,10 +796,10 @@ def _about_replaced(spec: ProbeSpec, path: Path) -> list[str]:
 
 def _at_address(spec: ProbeSpec, allowed: ProbeSpec, path: Path, known: Symbols) -> ProbeError:
     """Error for an address; the fix is a probe as `allowed` in the function that contains it, or begins before it."""
-    from accel_magic.probes import elf
+    from accel_magic.probes import program_files
 
-    with elf.opened(path) as file:
-        at = elf.file_offset(file, int(spec.name, 16))
+    with program_files.opened(path) as file:
+        at = file.file_offset(int(spec.name, 16))
     name = None if at is None else known.before(at)
     return ProbeError(
         f"{spec.text!r} is not a probe",
@@ -829,10 +829,10 @@ def _about_resolvers(spec: ProbeSpec, names: list[str]) -> str:
 
 
 def _usdt(spec: ProbeSpec, pid: int | None) -> Expansion:
-    from accel_magic.probes import elf, libraries
+    from accel_magic.probes import libraries, usdt
 
     path = libraries.resolve(spec.target, pid)
-    known = elf.usdt_probes(path)
+    known = usdt.probes(path)
     if not known:
         raise ProbeError(
             f"{spec.text!r}: {path} has no USDT probes",

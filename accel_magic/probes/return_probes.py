@@ -133,17 +133,17 @@ def about_ending(points: Sequence[ProbePoint], status: int) -> list[str]:
 
 
 def _code_of(path: Path) -> _Code:
-    from accel_magic.probes.elf import identity  # imports numpy
+    from accel_magic.probes.program_files import identity  # imports numpy
 
     return _code(*identity(path))
 
 
 @lru_cache(maxsize=256)
 def _code(path: str, *_identity: int) -> _Code:
-    from accel_magic.probes import elf, file_functions
+    from accel_magic.probes import file_functions, program_files
 
-    with elf.opened(Path(path)) as file:
-        imported, exported = elf.dynamic_names(file, _SWITCHING)
+    with program_files.opened(Path(path)) as file:
+        imported, exported = file.dynamic_names(_SWITCHING)
         go = any(file.named(name) is not None for name in _GO_SECTIONS)
     # A program that is linked statically has them itself; a library that gives them to others does not call them.
     own = {name for name in _SWITCHING if file_functions.functions(Path(path)).match(name)} - exported

@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProbeError, ProgramError
 from accel_magic.ptx.entries import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from accel_magic.elf import Elf
 
 MAGIC: Final = 0xBA55ED50
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin")
@@ -242,9 +244,9 @@ def _in_elf(path: Path, data: bytes) -> Iterator[Fatbin]:
             fix="name a program, a library or a .fatbin file",
             code="gpu.not-a-binary",
         )
-    with _damage_of(str(path)):
-        file = _elf(data)
-        contents = [section.data() for name in SECTIONS if (section := file.get_section_by_name(name)) is not None]
+    with _opened(data, str(path)) as file:
+        found = [section for name in SECTIONS if (section := file.named(name)) is not None]
+        contents = [file.data(section, limit=len(data)) for section in found]
     for content in contents:
         yield from _containers(content)
 
@@ -255,28 +257,22 @@ def _in_ptx(image: FatbinImage) -> Iterator[str]:
 
 def _in_cubin(image: FatbinImage) -> Iterator[str]:
     """Yield the kernels of a cubin: only kernels have a constant bank for parameters, `.nv.constant0.NAME`."""
-    with _damage_of(f"the GPU code for sm_{image.arch}"):
-        names = [section.name for section in _elf(image.data()).iter_sections()]
+    with _opened(image.data(), f"the GPU code for sm_{image.arch}") as file:
+        names = [section.name for section in file.sections]
     yield from (name.removeprefix(".nv.constant0.") for name in names if name.startswith(".nv.constant0."))
 
 
 _KERNELS: Final = {"ptx": _in_ptx, "cubin": _in_cubin}
 
 
-def _elf(data: bytes) -> Any:
-    from elftools.elf.elffile import ELFFile
-
-    return ELFFile(BytesIO(data))
-
-
 @contextmanager
-def _damage_of(what: str) -> Iterator[None]:
-    """Convert pyelftools' exceptions for damaged files to ProgramError."""
-    from elftools.common.exceptions import ELFError
+def _opened(data: bytes, what: str) -> Iterator[Elf]:
+    """Open an ELF file in memory; damage found inside the `with` block is reported too."""
+    from accel_magic import elf  # imports numpy
 
     try:
-        yield
-    except (ELFError, AttributeError, OverflowError, ValueError) as error:
+        yield elf.read(BytesIO(data))
+    except elf.ElfError as error:
         raise ProgramError(
-            f"{what} is damaged", why=f"it is not a valid ELF file: {error}", fix=_REBUILD, code="gpu.code-damaged"
+            f"{what} is not a 64-bit ELF file, or is damaged", why=str(error), fix=_REBUILD, code="gpu.code-damaged"
         ) from error

@@ -16,7 +16,7 @@ from accel_magic.errors import MachineError
 from tests.broker.test_places import tree
 from tests.support import brokers, callers, users
 
-PLANTED = "json", "socket", "numpy", "select", "struct", "bcc", "platform", "accel_magic", "sitecustomize", "elftools"
+PLANTED = "json", "socket", "numpy", "select", "struct", "bcc", "platform", "accel_magic", "sitecustomize"
 
 
 @pytest.fixture

@@ -313,7 +313,8 @@ answer("started")
 sys.stdin.readline()
 with ExitStack() as keep:
     request, files = broker_client._prepared(TraceRequest(("uprobe:libc:atoi",), mode="count"), keep)
-    channel.send(broker_client.connection()._socket, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
+    connection = broker_client.connection()._socket
+    channel.send(connection, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
 before, end = -1, time.monotonic() + 50
 while counters.sum() != before and time.monotonic() < end:
     before = counters.sum()

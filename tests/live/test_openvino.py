@@ -128,7 +128,7 @@ for node, weight in zip(profile.samples.stack.tolist(), profile.samples.weight.t
     while node >= 0:
         frames.append(profile.frames[profile.node_frames[node]])
         node = int(profile.parents[node])
-    key = tuple(f"{Kind(one.kind).name}:{one.name}" for one in reversed(frames))
+    key = tuple(f"{FrameKind(one.kind).name}:{one.name}" for one in reversed(frames))
     names[key] = names.get(key, 0) + weight
 told = [[list(key), weight] for key, weight in names.items()]
 with accel_magic.trace("openvino") as t:

@@ -126,7 +126,7 @@ for name, make in kinds.items():
     seen = collections.Counter()
     for more in range(1, 40, int(sys.argv[2])):
         if more % 13 == 0:  # the helpers must be restarted
-            reader.end()
+            reader_client.end()
             compiler.stop()
         closed()
         limit(len(os.listdir("/proc/self/fd")) - 1 + more)

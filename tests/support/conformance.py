@@ -13,6 +13,7 @@ from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from accel_magic import elf
 from accel_magic.errors import AccelMagicError, ProgramError
 from accel_magic.gpu.program import isa
 from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from accel_magic.gpu.program.isa import Code, EbpfInstruction
-
-_EXECUTABLE = 0x4  # SHF_EXECINSTR
 
 
 def program_of(code: bytes, name: str = "program") -> EbpfProgram:
@@ -83,14 +82,12 @@ def code_of_elf(data: bytes) -> bytes:
         ProgramError: It is not an ELF object, or has no instructions.
 
     """
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
     try:
-        for section in ELFFile(BytesIO(data)).iter_sections():
-            if section["sh_flags"] & _EXECUTABLE and section["sh_size"]:
-                return bytes(section.data())
-    except ELFError as error:
+        file = elf.read(BytesIO(data))
+        for section in file.sections:
+            if section.flags & elf.EXECUTABLE and section.size:
+                return file.data(section)
+    except elf.ElfError as error:
         raise ProgramError(
             f"this is not an ELF object: {error}", fix="remove --elf for plain bytecode", code="conformance.not-elf"
         ) from None

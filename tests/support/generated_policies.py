@@ -2,7 +2,7 @@
 
 import random
 
-from accel_magic.gpu.program import elf, objects
+from accel_magic.gpu.program import bpf_elf, objects
 
 HEAD = """
 #include "gpu_policy.h"
@@ -139,7 +139,7 @@ def program(seed, bad_share=0.03):
 def changed(data, seed):
     """An object with one field of one instruction of a hook changed; none that refers to a member or a map."""
     chosen = random.Random(seed)
-    file = elf.read_elf(data, "changed")
+    file = bpf_elf.read_elf(data, "changed")
     program = chosen.choice(
         [one for one in objects.load_object(data).programs if one.section.startswith("struct_ops/")]
     )

@@ -32,7 +32,7 @@ class _Block:
 
 
 class ChildMemory:
-    """Implements `accel_magic.devices.device.DeviceMemory`. Device memory is read from its last copy, at most 0.2 s old.
+    """Implements `accel_magic.devices.device.DeviceMemory`. Reads device memory from its last copy, at most 0.2 s old.
 
     Args:
         ask: Sends the process a message and returns its answer; raises OSError if the process has ended.

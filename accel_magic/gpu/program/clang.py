@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from accel_magic import cache, scratch
 from accel_magic.c_programs import bpf_folder
 from accel_magic.errors import MachineError, ProgramError
-from accel_magic.gpu.program import btf, elf
+from accel_magic.gpu.program import bpf_elf, btf
 from accel_magic.kernel.features import kernel_version
 from accel_magic.machine import CLANG
 
@@ -179,7 +179,7 @@ def _defect(clang: Clang) -> str:
     try:
         with _text_file(_CHECK, "check.bpf.c") as path:
             compiled = _Run(clang.path, [*_FLAGS, f"-mcpu={clang.cpu}"], path).output("-c")
-        file = elf.read_elf(compiled, "its object")
+        file = bpf_elf.read_elf(compiled, "its object")
         described = btf.parse(file.described(".BTF"), file.described(".BTF.ext"), source="its object")
         declared = [spec for _, spec in btf.declared_maps(described)]
     except ProgramError as error:

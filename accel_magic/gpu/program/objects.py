@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_magic.errors import ProgramError
-from accel_magic.gpu.program import btf, clang, elf, sections
+from accel_magic.gpu.program import bpf_elf, btf, clang, sections
 from accel_magic.gpu.program import btf as btf_layouts
 from accel_magic.gpu.program.helpers import KFUNCS, MapType
 from accel_magic.gpu.program.isa import CALL, CALL_HELPER, CALL_LOCAL, SLOT, DataReference, MapReference, decode
@@ -60,7 +60,7 @@ def load_object(source: str | Path | bytes, name: str = "", *, gpu_names: str = 
     """
     data = source if isinstance(source, bytes) else _read(Path(source))
     name = name or ("the object" if isinstance(source, bytes) else Path(source).name)
-    file = elf.read_elf(data, name)
+    file = bpf_elf.read_elf(data, name)
     described = _description(file, name)
     map_section = file.named(".maps")
     declared = dict(btf_layouts.declared_maps(described)) if map_section is not None else {}
@@ -81,7 +81,7 @@ def load_object(source: str | Path | bytes, name: str = "", *, gpu_names: str = 
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(elf.LARGEST + 1)
+            return file.read(bpf_elf.LARGEST + 1)
     except OSError as error:
         raise ProgramError(
             f"the program {path} cannot be read",
@@ -91,7 +91,7 @@ def _read(path: Path) -> bytes:
         ) from None
 
 
-def _description(file: elf.Elf, name: str) -> btf.Btf:
+def _description(file: bpf_elf.BpfElf, name: str) -> btf.Btf:
     if any(section.name == "maps" or section.name.startswith("maps/") for section in file.sections):
         raise ProgramError(
             f"{name} declares its maps in the old way",
@@ -109,7 +109,7 @@ def _description(file: elf.Elf, name: str) -> btf.Btf:
     return btf.parse(file.described(".BTF"), file.described(".BTF.ext"), source=name)
 
 
-def _global_data(file: elf.Elf, described: btf.Btf) -> Iterator[tuple[int, MapSpec]]:
+def _global_data(file: bpf_elf.BpfElf, described: btf.Btf) -> Iterator[tuple[int, MapSpec]]:
     """Yield the sections of global variables: (number, an array with one value)."""
     for number, section in enumerate(file.sections):
         of_data = any(section.name == name or section.name.startswith(f"{name}.") for name in _DATA)
@@ -130,7 +130,7 @@ def _refuse_duplicates(source: str, maps: Sequence[MapSpec]) -> None:
         )
 
 
-def _functions(file: elf.Elf) -> dict[Place, elf.Symbol]:
+def _functions(file: bpf_elf.BpfElf) -> dict[Place, bpf_elf.BpfSymbol]:
     """Return functions by their start, in the order of the file."""
     found = {
         (symbol.section, symbol.value): symbol
@@ -140,7 +140,7 @@ def _functions(file: elf.Elf) -> dict[Place, elf.Symbol]:
     return dict(sorted(found.items(), key=lambda item: item[0]))
 
 
-def _license(file: elf.Elf) -> str:
+def _license(file: bpf_elf.BpfElf) -> str:
     number = file.named("license")
     text = b"" if number is None else file.sections[number].data or b""
     return text.partition(b"\0")[0].decode(errors="replace")
@@ -231,9 +231,9 @@ class Unit:
     """
 
     source: str
-    file: elf.Elf
+    file: bpf_elf.BpfElf
     debug: Btf
-    functions: Mapping[Place, elf.Symbol]
+    functions: Mapping[Place, bpf_elf.BpfSymbol]
     maps: Mapping[Place, str]
     data: Mapping[int, str]
 
@@ -299,9 +299,9 @@ def link(unit: Unit, place: Place) -> Linked:
     return Linked(function, callees, names, tuple(problems))
 
 
-def _is_kfunc(relocation: elf.Relocation) -> bool:
+def _is_kfunc(relocation: bpf_elf.BpfRelocation) -> bool:
     symbol = relocation.symbol
-    return relocation.type == elf.OF_CALL and symbol.section is None and symbol.name in KFUNCS
+    return relocation.type == bpf_elf.OF_CALL and symbol.section is None and symbol.name in KFUNCS
 
 
 def damaged(source: str, why: str) -> ProgramError:
@@ -348,13 +348,13 @@ def _kernel_type(unit: Unit, function: str, line: SourceLine | None, field: Kern
     return _problem(unit, function, line, _MissingError(missing, fix))
 
 
-def _callee(unit: Unit, call: Place, instruction: EbpfInstruction, relocation: elf.Relocation | None) -> Place:
+def _callee(unit: Unit, call: Place, instruction: EbpfInstruction, relocation: bpf_elf.BpfRelocation | None) -> Place:
     """Return the callee of a call."""
     number, at = call
     target = (number, at + SLOT * (instruction.imm + 1))
     if relocation is not None:
         symbol = relocation.symbol
-        if relocation.type != elf.OF_CALL:
+        if relocation.type != bpf_elf.OF_CALL:
             raise _unknown(unit, relocation)
         if symbol.section is None:
             raise _no_function(symbol.name)
@@ -376,10 +376,10 @@ def _no_function(name: str) -> _MissingError:
     )
 
 
-def _referring(unit: Unit, instruction: EbpfInstruction | None, relocation: elf.Relocation) -> EbpfInstruction:
+def _referring(unit: Unit, instruction: EbpfInstruction | None, relocation: bpf_elf.BpfRelocation) -> EbpfInstruction:
     """Set the reference of a wide load."""
     symbol = relocation.symbol
-    if instruction is None or not instruction.wide or relocation.type != elf.OF_ADDRESS:
+    if instruction is None or not instruction.wide or relocation.type != bpf_elf.OF_ADDRESS:
         raise _unknown(unit, relocation)
     if symbol.section is None:
         raise _MissingError(
@@ -401,12 +401,12 @@ def _referring(unit: Unit, instruction: EbpfInstruction | None, relocation: elf.
     raise damaged(unit.source, f"{symbol.name} + {offset} is neither a map nor a global variable")
 
 
-def _unknown(unit: Unit, relocation: elf.Relocation) -> ProgramError:
+def _unknown(unit: Unit, relocation: bpf_elf.BpfRelocation) -> ProgramError:
     what = f"a relocation of type {relocation.type} refers to {relocation.symbol.name}"
     return damaged(unit.source, f"{what} at {relocation.offset}, which cannot have one")
 
 
-def _function_at(unit: Unit, symbol: elf.Symbol, offset: int) -> str:
+def _function_at(unit: Unit, symbol: bpf_elf.BpfSymbol, offset: int) -> str:
     place = (symbol.section or 0, offset)
     return unit.functions[place].name if place in unit.functions else symbol.name
 

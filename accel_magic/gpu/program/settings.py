@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import ProbeError
-from accel_magic.gpu.program import elf, objects
+from accel_magic.gpu.program import bpf_elf, objects
 from accel_magic.gpu.program.helpers import HASHES, RINGS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def with_variables(loaded: BpfObject, settings: Mapping[str, int]) -> tuple[BpfO
         ProbeError: A value does not fit.
 
     """
-    file, data, used = elf.read_elf(loaded.data, loaded.source), bytearray(loaded.data), set()
+    file, data, used = bpf_elf.read_elf(loaded.data, loaded.source), bytearray(loaded.data), set()
     for symbol in file.symbols:
         if symbol.name not in settings or symbol.section is None:
             continue
@@ -68,7 +68,7 @@ def with_zeroed(loaded: BpfObject, settings: Mapping[str, int]) -> tuple[BpfObje
         ProbeError: A value does not fit.
 
     """
-    file, used = elf.read_elf(loaded.data, loaded.source), set()
+    file, used = bpf_elf.read_elf(loaded.data, loaded.source), set()
     initial: dict[str, bytearray] = {}
     for symbol in file.symbols:
         section = None if symbol.section is None else file.sections[symbol.section]
@@ -86,7 +86,7 @@ def with_zeroed(loaded: BpfObject, settings: Mapping[str, int]) -> tuple[BpfObje
 
 def variables(loaded: BpfObject) -> list[str]:
     """Return the names of the variables that can be set."""
-    file = elf.read_elf(loaded.data, loaded.source)
+    file = bpf_elf.read_elf(loaded.data, loaded.source)
     return [
         symbol.name
         for symbol in file.symbols

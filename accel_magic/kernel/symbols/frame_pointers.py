@@ -17,7 +17,7 @@ from accel_magic.kernel.stacks.interleave import is_interpreter
 from accel_magic.kernel.stacks.stack_table import USER
 from accel_magic.kernel.symbols import functions, mappings
 from accel_magic.kernel.symbols.lookup import ROOTS
-from accel_magic.probes.elf import identity
+from accel_magic.probes.program_files import identity
 
 if TYPE_CHECKING:
     from accel_magic.kernel.stacks.stack_table import StackTable

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic import elf
+from accel_magic.elf import DYNSYM, FUNCTIONS, SYMBOL, SYMTAB, Elf, ElfError, Segments, name_at
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols.mappings import is_link
 from accel_magic.kernel.symbols.ranges import containing
-from accel_magic.probes import elf
-from accel_magic.probes.elf import DYNSYM, FUNCTIONS, SYMBOL, SYMTAB, Elf, Segments, identity, name_at
+from accel_magic.probes import program_files
 from accel_magic.probes.file_functions import separate
+from accel_magic.probes.program_files import identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,20 +90,20 @@ def of_file(path: Path) -> Functions:
 def of_image(image: bytes) -> Functions:
     """Functions of an ELF file in memory, such as the vdso. None if it cannot be read."""
     try:
-        file = elf.read(io.BytesIO(image), "the image")
-        return _functions(_tables(file), elf.beginnings(file), file.executable)
-    except (ProbeError, *elf.DAMAGED):
+        file = elf.read(io.BytesIO(image))
+        return _functions(_tables(file), file.beginnings(), file.executable)
+    except ElfError:
         return NONE
 
 
 @lru_cache(maxsize=256)
 def _of_file(path: str, *_identity: int) -> Functions:
     place = Path(path)
-    with elf.opened(place, follow=is_link(place)) as file:
+    with program_files.opened(place, follow=is_link(place)) as file:
         tables = _tables(file)
         with separate(file, place) as debug:
             tables += _tables_or_none(debug)
-        return _functions(tables, elf.beginnings(file), file.executable)
+        return _functions(tables, file.beginnings(), file.executable)
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,8 @@ class _Table:
 def _tables(file: Elf) -> list[_Table]:
     found = []
     for section in filter(None, map(file.table, (SYMTAB, DYNSYM))):
-        text, data = file.data(file.sections[section.link]), file.data(section)
-        entries = np.frombuffer(data, SYMBOL, count=len(data) // SYMBOL.itemsize)
-        requested = np.isin(entries["info"] & 0xF, FUNCTIONS) & (entries["section"] != 0)
+        text, entries = file.strings(section), file.symbols(section)
+        requested = np.isin(entries["info"] & 0xF, FUNCTIONS) & (entries["section"] != elf.UNDEFINED)
         requested &= (entries["name"] > 0) & (entries["name"] < len(text))
         sections, inverse = np.unique(entries["section"][requested], return_inverse=True)
         ends = np.array([file.section_end(index) for index in sections.tolist()], np.uint64)
@@ -129,7 +130,7 @@ def _tables(file: Elf) -> list[_Table]:
 def _tables_or_none(debug: Elf | None) -> list[_Table]:
     try:
         return _tables(debug) if debug is not None else []
-    except elf.DAMAGED:
+    except ElfError:
         return []
 
 

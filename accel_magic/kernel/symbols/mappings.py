@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from accel_magic import foreign_files
+from accel_magic.elf import name_at
 from accel_magic.errors import ProbeError
 from accel_magic.kernel import scope
 from accel_magic.kernel.symbols.ranges import containing
-from accel_magic.probes import elf
-from accel_magic.probes.elf import name_at
+from accel_magic.probes.program_files import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -136,7 +136,7 @@ def read(pid: int) -> Mappings | None:
 def file_id(path: Path) -> FileId | None:
     """Find the id that mappings of a file have, by mapping it here; None if it cannot be read or is empty."""
     try:
-        return _file_id(*elf.identity(path))
+        return _file_id(*identity(path))
     except (OSError, ValueError, ProbeError):
         return None
 

@@ -6,9 +6,6 @@ import io
 import lzma
 from typing import TYPE_CHECKING
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
@@ -49,9 +46,13 @@ def information(image: bytes, name: str) -> dict[str, list[str]]:
         MachineError: It is not a module.
 
     """
+    from accel_magic import elf  # imports numpy
+
     try:
-        section = ELFFile(io.BytesIO(image)).get_section_by_name(".modinfo")
-    except ELFError as error:
+        file = elf.read(io.BytesIO(image))
+        section = file.named(".modinfo")
+        items = file.data(section).split(b"\0") if section is not None else []
+    except elf.ElfError as error:
         raise MachineError(
             f"{name} is not a kernel module",
             why=str(error),
@@ -59,7 +60,7 @@ def information(image: bytes, name: str) -> dict[str, list[str]]:
             code="lab.package-damaged",
         ) from error
     fields: dict[str, list[str]] = {}
-    for item in section.data().split(b"\0") if section else ():
+    for item in items:
         key, equals, value = item.decode(errors="replace").partition("=")
         if equals:
             fields.setdefault(key, []).append(value)

@@ -232,16 +232,12 @@ def _needed(part: Path) -> set[Path]:
 
 def _libraries(file: Path) -> list[str]:
     """Names of the libraries that an ELF file needs."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.dynamic import DynamicSection
-    from elftools.elf.elffile import ELFFile
+    from accel_magic import elf  # imports numpy
 
     try:
         with file.open("rb") as opened:
-            section = ELFFile(opened).get_section_by_name(".dynamic")
-            tags = section.iter_tags("DT_NEEDED") if isinstance(section, DynamicSection) else ()
-            return [str(tag.needed) for tag in tags]  # type: ignore[attr-defined]
-    except ELFError as error:
+            return elf.read(opened).needed_libraries()
+    except elf.ElfError as error:
         raise MachineError(
             f"{file.name} in QEMU's packages is damaged",
             why=str(error),

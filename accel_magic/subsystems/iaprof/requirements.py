@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import features
-from accel_magic.probes import elf, libraries
+from accel_magic.probes import libraries, usdt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -206,7 +206,7 @@ def _runtime() -> Requirement:
     fix = f"build and use Intel's compute runtime with the patches from {_README} (graphics-stack/)"
     try:
         library = libraries.resolve("libze_intel_gpu", os.getpid())
-        probes = {probe.name for probe in elf.usdt_probes(library) if probe.provider == _PROVIDER}
+        probes = {probe.name for probe in usdt.probes(library) if probe.provider == _PROVIDER}
     except AccelMagicError as error:  # a program may bring its own runtime and load it later
         return Requirement(
             name, met=None, detail=error.what, fix=f"import the package that uses the GPU first, or {fix}"

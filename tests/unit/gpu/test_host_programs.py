@@ -23,7 +23,7 @@ from accel_magic.gpu.host.attach_points import check_bindings, specs_of
 from accel_magic.gpu.host.host_code import bytecode, line_of
 from accel_magic.gpu.host.kernel_maps import split
 from accel_magic.gpu.maps import host_maps, map_access
-from accel_magic.gpu.program import clang, elf, isa
+from accel_magic.gpu.program import bpf_elf, clang, isa
 from accel_magic.gpu.program.isa import DataReference, EbpfInstruction, MapReference
 from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
 from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, KernelField, MapSpec
@@ -263,7 +263,7 @@ SEC("uprobe") int f(void *ctx) { return kept(ctx) == ctx && other(RED); }
 @pytest.fixture(scope="module")
 def types():
     """Use BTF of an object instead of the kernel's: its struct layouts are known from the C text."""
-    file = elf.read_elf(clang.compile_program(HEAD + TYPES + END), "types")
+    file = bpf_elf.read_elf(clang.compile_program(HEAD + TYPES + END), "types")
     return KernelTypes(file.described(".BTF"))
 
 

@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import accel_magic
 from accel_magic.api import driver_policy
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.gpu.program import btf, clang, elf
+from accel_magic.gpu.program import bpf_elf, btf, clang
 from accel_magic.gpu.program.btf import FIXED_WORDS, BtfKind
 from accel_magic.gpu.program.kernel_types import KernelTypes
 from accel_magic.lab.accelerator import PolicyRefusedError
@@ -95,7 +95,7 @@ def types_of(source):
         stdout=subprocess.PIPE,
         check=True,
     ).stdout
-    return elf.read_elf(compiled, "driver.c").described(".BTF")
+    return bpf_elf.read_elf(compiled, "driver.c").described(".BTF")
 
 
 def machine(folder, source="", table=MEMORY_TABLE, *, loaded=True):

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.bcc import own_text
-from accel_magic.probes.elf import UNREADABLE
 from accel_magic.probes.filters import compile_filter
-from accel_magic.probes.plan import Filter, ProbePoint, TracepointField, UsdtArgument
+from accel_magic.probes.plan import UNREADABLE, Filter, ProbePoint, TracepointField, UsdtArgument
 from tests.support.errors import raises
 
 FIELDS = (

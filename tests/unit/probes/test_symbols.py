@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes import elf, file_functions
+from accel_magic.probes import file_functions, usdt
 from tests.support.errors import raises
 
 MARK = bytes.fromhex("0f1f405a")  # nopl 0x5a(%rax): no compiler emits it
@@ -166,7 +166,7 @@ def test_damaged_files_are_rejected_without_crashing(compiled, tmp_path):
         for _ in range(chance.randrange(6)):
             data[chance.choice(headers) % len(data)] = chance.choice([0, 1, 0x7F, 0xFF])
         path.write_bytes(data)
-        for read in (file_functions.functions, elf.usdt_probes):
+        for read in (file_functions.functions, usdt.probes):
             try:
                 read(path)
             except ProbeError:

@@ -493,7 +493,8 @@ def test_a_file_without_read_permission_is_an_error(traced, tmp_path):
     path.chmod(0)
     tmp_path.chmod(0o755)
     code = (
-        "import os, sys\nfrom accel_magic.recording import recording_store\nfrom accel_magic.errors import RecordingError\n"
+        "import os, sys\nfrom accel_magic.errors import RecordingError\n"
+        "from accel_magic.recording import recording_store\n"
         "import accel_magic.results.trace_result\n"
         "os.seteuid(65534)\ntry: recording_store.load('t.parquet')\n"
         "except RecordingError as error: print(error)\n"

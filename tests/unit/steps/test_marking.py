@@ -5,7 +5,7 @@ import pytest
 import accel_magic
 from accel_magic import c_programs
 from accel_magic.errors import MachineError
-from accel_magic.probes import elf
+from accel_magic.probes import usdt
 from accel_magic.steps import library, marking
 
 
@@ -17,7 +17,7 @@ def fresh(monkeypatch):
 
 
 def test_the_library_has_one_probe_with_a_semaphore_and_the_number_as_its_argument():
-    (probe,) = elf.usdt_probes(library.library())
+    (probe,) = usdt.probes(library.library())
 
     assert (probe.provider, probe.name) == ("accel_magic", "step")
     assert probe.semaphore > 0

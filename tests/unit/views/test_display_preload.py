@@ -17,8 +17,9 @@ def fresh(monkeypatch):
 @pytest.mark.thorough  # takes long, or repeats at a large size what others test
 def test_bokeh_and_ipywidgets_are_imported_only_after_waiting():
     code = (
-        "import sys; from accel_magic.views import display_preload; needed = {'bokeh.plotting', 'bokeh.embed', 'ipywidgets'}\n"
-        "print(needed & set(sys.modules)); display_preload.start(); display_preload.wait(); print(needed - set(sys.modules))"
+        "import sys; from accel_magic.views import display_preload\n"
+        "needed = {'bokeh.plotting', 'bokeh.embed', 'ipywidgets'}\nprint(needed & set(sys.modules))\n"
+        "display_preload.start(); display_preload.wait(); print(needed - set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["set()", "set()"]
@@ -32,7 +33,8 @@ def test_bokeh_and_ipywidgets_are_imported_only_after_waiting():
 def test_pandas_shows_tables_as_in_a_notebook_whoever_imports_it(before, columns):
     code = (
         f"from accel_magic.views import display_preload\n{before}\n"
-        "display_preload.start(); display_preload.wait(); import pandas; print(pandas.get_option('display.max_columns'))"
+        "display_preload.start(); display_preload.wait(); import pandas\n"
+        "print(pandas.get_option('display.max_columns'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == columns

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import btf
 from accel_magic.gpu.program import btf as btf_layouts
+from accel_magic.gpu.program.bpf_elf import read_elf
 from accel_magic.gpu.program.clang import compile_program
-from accel_magic.gpu.program.elf import read_elf
 from accel_magic.gpu.program.objects import load_object
 from accel_magic.kernel.records.c_layout import columns
 from accel_magic.ptx.ptx_model import SourceLine

@@ -249,7 +249,7 @@ def test_the_oldest_objects_are_removed_from_the_cache(tmp_path, monkeypatch):
         clang.compile_program(f"int value = {value};\n")
     kept = list(clang.cache_folder().iterdir())
     assert len(kept) == 2
-    assert {objects.elf.read_elf(path.read_bytes(), "").named(".data") is not None for path in kept} == {True}
+    assert {objects.bpf_elf.read_elf(path.read_bytes(), "").named(".data") is not None for path in kept} == {True}
 
 
 @pytest.mark.parametrize(

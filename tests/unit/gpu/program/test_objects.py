@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.program import clang, objects, sections
-from accel_magic.gpu.program.elf import read_elf
+from accel_magic.gpu.program.bpf_elf import read_elf
 from accel_magic.gpu.program.isa import CALL, CALL_LOCAL, DataReference, MapReference, encode
 from accel_magic.gpu.program.objects import load, load_object
 from accel_magic.ptx.ptx_model import SourceLine
@@ -332,9 +332,9 @@ def test_the_error_for_an_object_without_btf_names_the_compiler_option(tmp_path)
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["-c"], "it holds 64-bit code for "),
-        (["-target", "bpfeb", "-g", "-c"], "it is big-endian"),
-        (["-target", "i386-linux-gnu", "-c"], "it holds 32-bit code for 386"),
+        (["-c"], "it contains code for "),
+        (["-target", "bpfeb", "-g", "-c"], "it contains 64-bit big-endian code"),
+        (["-target", "i386-linux-gnu", "-c"], "it contains 32-bit little-endian code"),
         (["-target", "bpf", "-S"], "it is not an ELF file"),
     ],
 )
@@ -481,7 +481,7 @@ def test_a_file_that_claims_too_many_sections_is_rejected_at_once(everything):
     (table,) = struct.unpack_from("<Q", data, 40)
     struct.pack_into("<H", data, 60, 0)  # the number is in the first section
     struct.pack_into("<Q", data, table + 32, 1 << 40)
-    with raises("gpu.not-an-object", ProgramError) as caught:
+    with raises("gpu.object-damaged", ProgramError) as caught:
         load_object(bytes(data))
     assert f"{1 << 40} sections" in caught.value.why
 
@@ -491,7 +491,7 @@ def test_a_symbol_in_a_section_that_does_not_exist_is_an_error(everything):
     for at in range(start + 24, start + size, 24):
         if struct.unpack_from("<H", data, at + 6)[0] < 0xFF00:
             struct.pack_into("<H", data, at + 6, 5000)
-    with raises("gpu.not-an-object", ProgramError) as caught:
+    with raises("gpu.object-damaged", ProgramError) as caught:
         load_object(bytes(data))
     assert "section 5000" in caught.value.why
 
@@ -510,7 +510,7 @@ def test_the_error_for_a_missing_file_names_it(name, tmp_path):
 
 
 def test_an_object_that_is_too_large_is_an_error(monkeypatch, everything):
-    monkeypatch.setattr("accel_magic.gpu.program.elf.LARGEST", len(everything.data) - 1)
+    monkeypatch.setattr("accel_magic.gpu.program.bpf_elf.LARGEST", len(everything.data) - 1)
     with raises("gpu.not-an-object", ProgramError) as caught:
         load_object(everything.data)
     assert f"{len(everything.data)} bytes" in caught.value.why

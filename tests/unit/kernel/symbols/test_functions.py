@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accel_magic import elf
 from accel_magic.errors import ProbeError
 from accel_magic.kernel.symbols import functions
-from accel_magic.probes import elf, file_functions
+from accel_magic.probes import file_functions
 from tests.support.errors import raises
 
 
