@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
 from accel_magic import terminal
+from accel_magic.views.element import element_html
 from accel_magic.views.format import duration_text, exact_text, shortened
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, comparison_table, table_html
+from accel_magic.views.headline import Note
+from accel_magic.views.tables import FormattedTable, aligned, comparison_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,22 +43,9 @@ def text(nodes: pd.DataFrame, whole: str) -> str:
 
 def html(nodes: pd.DataFrame, whole: str) -> str:
     """The same as HTML; `whole` is an element of its own."""
-    problems = [
-        f'<div class="am-brief"><span class="am-alarm">{one.state}: {escape(one.names)}</span> {escape(one.problem)}'
-        f"{f'; fix: {escape(one.fix)}' if one.fix else ''}</div>"
-        for one in _problems(nodes)
-    ]
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            f'<div class="am-line"><span>{escape(headline(nodes))}</span></div>',
-            *problems,
-            f'<div class="am-tables"><div>{table_html(nodes_table(nodes))}</div></div>',
-            "</div>",
-            whole,
-        ]
-    )
+    tables = [("", nodes_table(nodes))]
+    above = element_html(tables, [Note(headline(nodes))], template="cluster", problems=_problems(nodes))
+    return f"{above}\n{whole}"
 
 
 @dataclass(frozen=True)
@@ -102,10 +90,8 @@ def comparison_text(nodes: pd.DataFrame, whole: str) -> str:
 
 def comparison_html(nodes: pd.DataFrame, whole: str) -> str:
     """The same as HTML; `whole` is an element of its own."""
-    head = "by node" if len(nodes) else _NO_COUNTERPART
-    table = table_html(_compared(nodes)) if len(nodes) else ""
-    line = f'<div class="am-line"><span>{head}</span></div>'
-    return f'{whole}\n<div class="accel-magic">{line}<div class="am-tables">{table}</div></div>'
+    below = element_html([_compared(nodes)] if len(nodes) else [], [Note("by node" if len(nodes) else _NO_COUNTERPART)])
+    return f"{whole}\n{below}"
 
 
 def _compared(nodes: pd.DataFrame) -> FormattedTable:

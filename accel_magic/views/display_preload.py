@@ -61,6 +61,15 @@ def _import(*others: Callable[[], object]) -> None:
         # A module that fails to import is reported where it is used, if it ever is.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        _compile_templates()
+
+
+def _compile_templates() -> None:
+    """Compile the templates of a trace's result, which takes some 40 ms."""
+    from accel_magic.views.templates import load
+
+    load("parts", "element", "trace")
 
 
 def _import_pandas() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from accel_magic import terminal
+from accel_magic.views.element import element_html
 from accel_magic.views.format import NOTHING, duration_text, exact_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, note_html, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
     from accel_magic.policies.driver_engine import DriverRun, MapState
@@ -31,16 +31,8 @@ def text(run: DriverRun) -> str:
 
 def html(run: DriverRun) -> str:
     """The same as one self-contained element."""
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            f'<div class="am-line">{"".join(map(note_html, _headline(run)))}</div>',
-            *(f'<div class="am-note">{escape(line)}</div>' for line in _remarks(run)),
-            f'<div class="am-tables"><div>{table_html(_table(run))}</div></div>' if run.after else "",
-            "</div>",
-        ]
-    )
+    tables = [("", _table(run))] if run.after else []
+    return element_html(tables, _headline(run), notes=_remarks(run))
 
 
 def _headline(run: DriverRun) -> tuple[Note, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.kernel.attach.plan_source import generate
+from accel_magic.views.templates import render
 
 if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan
@@ -50,11 +50,5 @@ class DryRun:
         return f"{terminal.page([self._headline(), *self._places()])}{source}"
 
     def _repr_html_(self) -> str:
-        places = "\n".join(self._places())
-        return (
-            f"<div><b>{escape(self._headline())}</b><pre>{escape(places)}</pre></div>"
-            if not self.source
-            else f"<div><b>{escape(self._headline())}</b><pre>{escape(places)}</pre>"
-            f"<details><summary>generated C (with the templates in bpf/kernel)</summary>"
-            f"<pre>{escape(self.source)}</pre></details></div>"
-        )
+        code = [("generated C (with the templates in bpf/kernel)", self.source)] if self.source else []
+        return render("dry_run", headline=self._headline(), body="\n".join(self._places()), code=code)

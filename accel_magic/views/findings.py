@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 import textwrap
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
+from accel_magic.views.element import element_html
 from accel_magic.views.format import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
-from accel_magic.views.tables import STYLE
+from accel_magic.views.headline import Note
 
 if TYPE_CHECKING:
     from accel_magic.analysis.findings import Findings
@@ -20,18 +19,6 @@ if TYPE_CHECKING:
 WIDTH = 100
 _SHOWN_PLACES = 5
 _INDENT = "    "
-
-_STYLE = """<style>
-.accel-magic .am-finding { border-left: 4px solid rgba(128, 128, 128, .6); padding: 1px 0 3px 10px; margin: 6px 0;
-  max-width: 900px }
-.accel-magic .am-finding.am-is-problem { border-color: var(--jp-error-color1, #d32f2f) }
-.accel-magic .am-finding.am-is-warning { border-color: #e69f00 }
-.accel-magic .am-finding .am-title { font-weight: 600 }
-.accel-magic .am-finding .am-severity { font-variant: small-caps; opacity: .8; margin-right: 8px }
-.accel-magic .am-finding .am-evidence { font-variant-numeric: tabular-nums; margin: 1px 0 }
-.accel-magic .am-finding .am-evidence > span { margin-right: 14px; white-space: nowrap; display: inline-block }
-.accel-magic .am-finding .am-evidence b { font-weight: 600 }
-</style>"""
 
 
 MOST_TITLES = 3
@@ -53,18 +40,22 @@ def findings_text(findings: Findings) -> str:
 
 def findings_html(findings: Findings) -> str:
     """The same as one self-contained element, without figures or scripts."""
-    note = f'<div class="am-note">{escape(unchecked_text(findings))}</div>' if findings.unchecked else ""
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            _STYLE,
-            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in _banners(findings)),
-            f'<div class="am-line"><span>{escape(headline_text(findings))}</span></div>',
-            *map(_finding_html, findings),
-            note,
-            "</div>",
-        ]
+    shown = [
+        {
+            "finding": each,
+            "evidence": evidence_cells(each),
+            "rule": rule_text(each),
+            "where": where_text(each) if each.where else "",
+        }
+        for each in findings
+    ]
+    return element_html(
+        (),
+        [Note(headline_text(findings))],
+        banners=_banners(findings),
+        template="findings",
+        findings=shown,
+        unchecked=unchecked_text(findings) if findings.unchecked else "",
     )
 
 
@@ -143,24 +134,3 @@ def _banners(findings: Findings) -> tuple[str, ...]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
-
-
-def _prose(text: str) -> str:
-    """HTML of a text with code between backticks."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
-
-
-def _finding_html(finding: Finding) -> str:
-    cells = "".join(f"<span>{escape(name)} <b>{escape(value)}</b></span>" for name, value in evidence_cells(finding))
-    where = f'<div class="am-note">{escape(where_text(finding))}</div>' if finding.where else ""
-    return (
-        f'<div class="am-finding am-is-{finding.severity}">'
-        f'<div><span class="am-severity">{finding.severity}</span>'
-        f'<span class="am-title">{escape(finding.title)}</span></div>'
-        f'<div class="am-evidence">{cells}</div>'
-        f"<div>{_prose(finding.meaning)}</div>"
-        f"<div><b>Try:</b> {_prose(finding.advice)}</div>"
-        f"<details><summary>{escape(finding.id)}</summary>"
-        f'<div class="am-note">{_prose(rule_text(finding))}</div>{where}</details>'
-        "</div>"
-    )

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
+
+from markupsafe import Markup
 
 from accel_magic._version import __version__
 from accel_magic.recording.result_files import destination, replacing
 from accel_magic.views.figures.bokehjs import bokehjs, in_page
+from accel_magic.views.templates import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="accel_magic {version}">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark }}
-body {{ margin: 12px 16px; background: Canvas; color: CanvasText; font: 13px/1.45 system-ui, sans-serif }}
-header {{ margin-bottom: 8px; overflow-wrap: anywhere }}
-h1 {{ font-size: 16px; margin: 0 }}
-.accel-magic {{ max-width: none !important }}
-</style>
-{scripts}
-</head>
-<body>
-<header><h1>{title}</h1>{about}</header>
-{body}
-</body>
-</html>
-"""
 _MACHINE: Final = {"cpu": "{}", "cpus": "{} CPUs", "kernel": "Linux {}", "device": "accelerator: {}"}
 """The page's description of the machine; without its name, because the page may be shared with anybody."""
 
@@ -65,16 +45,10 @@ def save(
 def page(body: Callable[[], str], title: str, machine: Mapping[str, str], *, started: str = "") -> str:
     """Make the page that `save` writes."""
     with in_page():
-        html = body()
+        html = Markup(body())  # noqa: S704 - made by views, which escape
     about = [text.format(machine[key]) for key, text in _MACHINE.items() if _is_known(machine.get(key))]
     about = [*([f"recorded {started}"] if started else []), *about, f"accel_magic {__version__}"]
-    return _PAGE.format(
-        version=__version__,
-        title=escape(title),
-        about=escape(", ".join(about)),
-        scripts=bokehjs(),
-        body=html,
-    )
+    return render("page", version=__version__, title=title, about=", ".join(about), scripts=bokehjs(), body=html)
 
 
 def _is_known(value: str | None) -> bool:

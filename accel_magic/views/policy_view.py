@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -11,10 +10,11 @@ from accel_magic import terminal
 from accel_magic.analysis.policies import OPTIMUM
 from accel_magic.policies.page_trace import BLOCK_BYTES
 from accel_magic.policies.trial import DEFAULT
+from accel_magic.views.element import element_html
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, new_plot
 from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, note_html, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,16 +57,7 @@ def _remarks(shown: PolicyTables) -> list[str]:
 
 def html(shown: PolicyTables) -> str:
     """The same as one self-contained element."""
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            f'<div class="am-line">{"".join(map(note_html, _headline(shown)))}</div>',
-            *(f'<div class="am-note">{escape(line)}</div>' for line in _remarks(shown)),
-            f'<div class="am-tables"><div>{table_html(_table(shown))}</div></div>',
-            "</div>",
-        ]
-    )
+    return element_html([("", _table(shown))], _headline(shown), notes=_remarks(shown))
 
 
 def _headline(shown: PolicyTables) -> tuple[Note, ...]:
@@ -116,15 +107,7 @@ def comparison_text(table: pd.DataFrame, trials: tuple[PolicyTables, PolicyTable
 
 def comparison_html(table: pd.DataFrame, trials: tuple[PolicyTables, PolicyTables]) -> str:
     """A comparison as one self-contained HTML element."""
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-note">{escape(line)}</div>' for line in _compared(trials)),
-            f'<div class="am-tables"><div>{table_html(_changes(table))}</div></div>',
-            "</div>",
-        ]
-    )
+    return element_html([("", _changes(table))], notes=_compared(trials))
 
 
 def _compared(trials: tuple[PolicyTables, PolicyTables]) -> list[str]:

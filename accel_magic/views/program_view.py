@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from accel_magic import terminal
+from accel_magic.views.element import element_html
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, frame_table, note_html, table_html
+from accel_magic.views.tables import FormattedTable, aligned, frame_table
+from accel_magic.views.templates import render
 from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
@@ -82,17 +83,7 @@ def program_text(shown: ProgramTables) -> str:
 
 def program_html(shown: ProgramTables) -> str:
     """The same as one self-contained element."""
-    parts = [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(shown, LIMIT)]
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            f'<div class="am-line">{"".join(map(note_html, program_headline(shown)))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in shown.notes),
-            f'<div class="am-tables">{"".join(parts)}</div>',
-            "</div>",
-        ]
-    )
+    return element_html(_tables(shown, LIMIT), program_headline(shown), notes=shown.notes)
 
 
 def _tables(shown: ProgramTables, limit: int) -> list[tuple[str, FormattedTable]]:
@@ -157,5 +148,4 @@ class ProgramDryRun:
         return terminal.page([self._headline(), *self._body()])
 
     def _repr_html_(self) -> str:
-        body = "\n".join(self._body())
-        return f"<div><b>{escape(self._headline())}</b><pre>{escape(body)}</pre></div>"
+        return render("dry_run", headline=self._headline(), body="\n".join(self._body()), code=())

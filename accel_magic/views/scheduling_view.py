@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from accel_magic import terminal
+from accel_magic.views.element import element_html
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, log_ticks, new_plot
 from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, note_html, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
     from bokeh.models import Plot
@@ -46,16 +46,7 @@ def text(shown: SchedulingTables) -> str:
 
 def html(shown: SchedulingTables) -> str:
     """The same as one self-contained element."""
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            f'<div class="am-line">{"".join(map(note_html, _headline(shown)))}</div>',
-            f'<div class="am-note">{escape(_WHERE[shown.trials.engine])}</div>',
-            f'<div class="am-tables"><div>{table_html(_table(shown))}</div></div>',
-            "</div>",
-        ]
-    )
+    return element_html([("", _table(shown))], _headline(shown), notes=[_WHERE[shown.trials.engine]])
 
 
 def _headline(shown: SchedulingTables) -> tuple[Note, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from accel_magic.kernel.stacks.frames import Frame
     from accel_magic.recording.recording import Recording
-    from accel_magic.views.headline import Note
 
     Formats = Mapping[str, tuple[str, Callable[..., str]]]
 
@@ -67,6 +65,16 @@ class FormattedTable:
     names: int
     more: int = 0
     silent: int = 0
+
+    @property
+    def shown_rows(self) -> tuple[tuple[str, ...], ...]:
+        """The rows that HTML shows; `folded_rows` are collapsed below."""
+        return self.rows[:SHOWN_ROWS]
+
+    @property
+    def folded_rows(self) -> tuple[tuple[str, ...], ...]:
+        """The rows after `shown_rows`."""
+        return self.rows[SHOWN_ROWS:]
 
 
 def counts_table(counts: pd.DataFrame, limit: int) -> FormattedTable:
@@ -226,69 +234,6 @@ NAME_WIDTH = 44
 """The longest name in the text view, in characters."""
 SHOWN_ROWS = 15
 """Visible rows of a table in HTML; the others are collapsed."""
-STYLE = """<style>
-.accel-magic { font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); color: inherit; max-width: 1240px }
-.accel-magic .am-line { display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 4px 0 6px }
-.accel-magic .am-line > :first-child, .accel-magic .am-line > :nth-child(2) { font-weight: 600 }
-.accel-magic .am-alarm { color: var(--jp-error-color1, #d32f2f); font-weight: 600 }
-.accel-magic .am-banner { background: #e69f00; color: #000; font-weight: 600; padding: 3px 10px; border-radius: 3px }
-.accel-magic .am-note { opacity: .75; margin: 0 0 4px }
-.accel-magic .am-brief { margin: 0 0 2px }
-.accel-magic .am-brief + .am-tables { margin-top: 8px }
-.accel-magic .am-tables { display: flex; flex-wrap: wrap; gap: 12px 32px; align-items: flex-start }
-.accel-magic .am-table { min-width: 0; max-width: 100% }
-.accel-magic .am-scroll { max-height: 380px; max-width: 100%; overflow: auto }
-.accel-magic .am-scroll table { border: 0; border-collapse: collapse; margin: 0; table-layout: auto; font-size: 12px }
-.accel-magic .am-scroll th, .accel-magic .am-scroll td { border: 0; padding: 1px 14px 1px 0; text-align: right;
-  vertical-align: baseline; white-space: nowrap; font-variant-numeric: tabular-nums; max-width: none; color: inherit }
-.accel-magic .am-scroll th { font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5) }
-.accel-magic .am-scroll td { border-bottom: 1px solid rgba(128, 128, 128, .15) }
-.accel-magic .am-scroll .am-name { text-align: left; font-family: var(--jp-code-font-family, monospace);
-  max-width: 320px; overflow: hidden; text-overflow: ellipsis }
-.accel-magic .am-scroll .am-name:first-child { max-width: max(180px, 15vw) }
-.accel-magic summary { cursor: pointer; opacity: .75; font-size: 12px; padding: 2px 0 }
-.accel-magic .am-figures { display: flex; flex-wrap: wrap; gap: 8px 16px; margin-top: 8px }
-.accel-magic .accel-magic-figure { flex: 1 1 280px; min-width: 250px; max-width: 520px;
-  font-size: 11px; opacity: .6 }
-.accel-magic .accel-magic-figure[data-drawn] { opacity: 1; min-height: 240px }
-</style>"""
-
-
-def note_html(note: Note) -> str:
-    """Draw one item of the headline."""
-    alarm = ' class="am-alarm"' if note.alarm else ""
-    hint = f' title="{escape(note.hint)}"' if note.hint else ""
-    return f"<span{alarm}{hint}>{escape(note.text)}</span>"
-
-
-def table_html(table: FormattedTable) -> str:
-    """Draw the first rows; the others, if any, are collapsed below."""
-    first, rest = table.rows[:SHOWN_ROWS], table.rows[SHOWN_ROWS:]
-    parts = [_rows_html(table, first)]
-    if rest:
-        parts.append(f"<details><summary>{exact_text(len(rest) + table.more)} more</summary>{_rows_html(table, rest)}")
-        if table.more:
-            parts.append(f'<div class="am-note">and {exact_text(table.more)} more in the data frame</div>')
-        parts.append("</details>")
-    if table.silent:
-        parts.append(f'<div class="am-note">and {exact_text(table.silent)} without hits</div>')
-    return f'<div class="am-table">{"".join(parts)}</div>'
-
-
-def _rows_html(table: FormattedTable, rows: tuple[tuple[str, ...], ...]) -> str:
-    kinds = [' class="am-name"' if column < table.names else "" for column in range(len(table.heads))]
-    head = "".join(f"<th{kind}>{escape(text)}</th>" for kind, text in zip(kinds, table.heads, strict=True))
-    # A name may be cut to its column's width: its title has the full name.
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td{kind} title="{escape(cell)}">{escape(cell)}</td>' if kind else f"<td>{escape(cell)}</td>"
-            for kind, cell in zip(kinds, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="am-scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def aligned(table: FormattedTable) -> list[str]:

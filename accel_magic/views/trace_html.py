@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic.banners import banners_of
 from accel_magic.views.device_notes import about
-from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
-from accel_magic.views.headline import headline
+from accel_magic.views.element import element_html
+from accel_magic.views.figures.bokehjs import figures_html, has_kernel
+from accel_magic.views.headline import Note, headline
 from accel_magic.views.tables import (
-    STYLE,
     comparison_families_table,
     comparison_table,
     counts_table,
     latency_table,
-    note_html,
     stacks_table,
-    table_html,
     waits_table,
 )
 from accel_magic.views.trace_text import comparison_line, summary
 
 if TYPE_CHECKING:
     import pandas as pd
+    from markupsafe import Markup
 
     from accel_magic.views.tables import TraceTables
 
@@ -42,25 +40,21 @@ def bundle(shown: TraceTables) -> dict[str, str]:
 def result_html(shown: TraceTables, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
     recording = shown.recording
-    tables = [table_html(counts_table(shown.counts, LIMIT))]
+    tables = [counts_table(shown.counts, LIMIT)]
     if len(shown.latency):
-        tables.append(table_html(latency_table(shown.latency, LIMIT)))
+        tables.append(latency_table(shown.latency, LIMIT))
     if len(shown.waits):
-        tables.append(table_html(waits_table(shown.waits, LIMIT)))
+        tables.append(waits_table(shown.waits, LIMIT))
     if shown.stacks is not None:
-        tables.append(table_html(stacks_table(shown.stacks, LIMIT)))
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in banners_of(recording)),
-            f'<div class="am-line">{"".join(map(note_html, headline(recording, shown.stacks_lost)))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in recording.plan.notes),
-            *(f'<div class="am-brief">{escape(line)}</div>' for line in about(shown)),
-            f'<div class="am-tables">{"".join(tables)}</div>',
-            *([_figures_html(shown)] if figures else []),
-            "</div>",
-        ]
+        tables.append(stacks_table(shown.stacks, LIMIT))
+    return element_html(
+        tables,
+        headline(recording, shown.stacks_lost),
+        banners=banners_of(recording),
+        notes=recording.plan.notes,
+        template="trace",
+        about=about(shown),
+        figures=_figures_html(shown) if figures else "",
     )
 
 
@@ -68,22 +62,13 @@ def comparison_html(
     table: pd.DataFrame, families: pd.DataFrame, lengths_s: tuple[float, float], banners: tuple[str, ...]
 ) -> str:
     """Tables of a comparison as one self-contained element; arguments as in `trace_text.comparison_text`."""
-    tables = [table_html(comparison_table(table, LIMIT))]
+    tables = [comparison_table(table, LIMIT)]
     if len(families):
-        tables.insert(0, table_html(comparison_families_table(families, LIMIT)))
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in banners),
-            f'<div class="am-line"><span>{escape(comparison_line(table, lengths_s))}</span></div>',
-            f'<div class="am-tables">{"".join(tables)}</div>',
-            "</div>",
-        ]
-    )
+        tables.insert(0, comparison_families_table(families, LIMIT))
+    return element_html(tables, [Note(comparison_line(table, lengths_s))], banners=banners)
 
 
-def _figures_html(shown: TraceTables) -> str:
+def _figures_html(shown: TraceTables) -> Markup:
     """Hits, latency if measured, and rate, side by side; preceded by BokehJS if it has not been sent yet."""
     from accel_magic.views.figures import trace_figures  # Bokeh takes a while to import
 
@@ -94,5 +79,4 @@ def _figures_html(shown: TraceTables) -> str:
         (trace_figures.latency, any_calls),
         (trace_figures.rate, any_hits and recording.timed),
     ]
-    drawn = [figure_html(draw(recording)) for draw, there in kinds if there]
-    return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
+    return figures_html([draw(recording) for draw, there in kinds if there])

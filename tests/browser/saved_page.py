@@ -12,7 +12,7 @@ PAGE = "<!doctype html><meta charset=utf-8><body>{}</body>"
 
 def page_of(*models):
     """HTML with these figures, as in a saved notebook."""
-    return PAGE.format(bokehjs() + "".join(map(figure_html, models)))
+    return PAGE.format("".join([bokehjs(), *map(figure_html, models)]))
 
 
 @contextmanager

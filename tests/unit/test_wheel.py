@@ -61,6 +61,7 @@ def test_the_wheel_contains_the_files_that_traces_need_and_is_marked_as_typed(wh
         "accel_magic/bpf/gpu/memtrace.bpf.o",
         "accel_magic/kernel/bcc/headers/include/linux/types.h",
         "accel_magic/views/flame/flame.js",
+        "accel_magic/views/templates/element.html.j2",
         "accel_magic/lab/npu/npu_load.c",
         "accel_magic/steps/steps.c",
     } <= names

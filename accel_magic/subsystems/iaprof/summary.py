@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic import terminal
 from accel_magic.recording.profile import UNKNOWN
+from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import has_kernel
 from accel_magic.views.flame.profile_view import profile_html, profile_text
 from accel_magic.views.format import exact_text, share_text
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ def tables_text(stalls: StallTables) -> str:
 
 def tables_html(stalls: StallTables) -> str:
     """Show the tables as one self-contained element."""
-    parts = [f"<div><b>{title}</b>{table_html(table)}</div>" for title, table in tables(stalls, LIMIT)]
-    return f'<div class="accel-magic">{STYLE}<div class="am-tables">{"".join(parts)}</div></div>'
+    return element_html(tables(stalls, LIMIT))
 
 
 def result_text(profile: Profile, frames: pd.DataFrame, stalls: StallTables) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.subsystems.npu.jobs import DONE, OK, UNKNOWN
+from accel_magic.views.element import element_html
 from accel_magic.views.findings import brief_text, findings_html, findings_text
 from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,19 +41,12 @@ def summary(npu: NpuTables) -> str:
 
 def html(npu: NpuTables) -> str:
     """The same as one self-contained element."""
-    recording = npu.recording
-    shown = banners_of(recording)
-    tables = (families_table(npu.families), phases_table(npu.phase_totals))
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in shown),
-            *(f"<div>{escape(sentence)}</div>" for sentence in sentences(npu)),
-            f'<div class="am-tables">{"".join(map(table_html, tables))}</div>',
-            findings_html(_within(npu.findings)),
-            "</div>",
-        ]
+    return element_html(
+        (families_table(npu.families), phases_table(npu.phase_totals)),
+        banners=banners_of(npu.recording),
+        template="sentences",
+        sentences=sentences(npu),
+        findings=Markup(findings_html(_within(npu.findings))),
     )
 
 

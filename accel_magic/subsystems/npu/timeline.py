@@ -5,7 +5,6 @@ It runs entirely in the browser, so it also works in a saved notebook. Colors ar
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +42,7 @@ from accel_magic.subsystems.npu.timeline_rows import DEVICE, JOBS, Drawing, draw
 from accel_magic.views.figures.plotting import GREY, PALETTE, displayed
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.scripts import page_script
+from accel_magic.views.templates import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,7 +138,7 @@ def _layout(drawn: Drawing, jobs: pd.DataFrame, shown: tuple[str, ...]) -> Any:
         plot.x_range.js_on_change(edge, script)
     parts = [plot, _overview(drawn, plot), pane]
     if shown:
-        text = "".join(f'<div class="banner">{escape(banner)}</div>' for banner in shown)
+        text = render("pane", banners=shown, title="")
         parts.insert(0, Pane(elements=[HTML(html=text)], stylesheets=[_STYLE], styles={"width": "100%"}))
     return Column(children=parts, sizing_mode="stretch_width")
 

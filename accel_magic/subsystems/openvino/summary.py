@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,8 +10,9 @@ import pandas as pd
 from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.subsystems.openvino.requests import succeeded
+from accel_magic.views.element import element_html
 from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,15 +39,12 @@ def summary(openvino: OpenVinoTables) -> str:
 
 def html(openvino: OpenVinoTables) -> str:
     """The same as one self-contained element."""
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-banner">{escape(banner)}</div>' for banner in banners_of(openvino.recording)),
-            *(f"<div>{escape(sentence)}</div>" for sentence in sentences(openvino)),
-            f'<div class="am-tables">{"".join(map(table_html, _tables(openvino)))}</div>',
-            "</div>",
-        ]
+    return element_html(
+        _tables(openvino),
+        banners=banners_of(openvino.recording),
+        template="sentences",
+        sentences=sentences(openvino),
+        findings="",
     )
 
 

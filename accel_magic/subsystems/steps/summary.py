@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 from accel_magic import terminal
+from accel_magic.views.element import element_html
 from accel_magic.views.format import NOTHING, duration_text, exact_text
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -26,16 +26,7 @@ def text(shown: Lateness) -> str:
 
 def html(shown: Lateness) -> str:
     """The same as one self-contained element."""
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            f'<div class="am-line">{escape(headline(shown))}</div>',
-            *(f'<div class="am-note">{escape(line)}</div>' for line in _about(shown)),
-            f'<div class="am-tables"><div>{table_html(_table(shown))}</div></div>',
-            "</div>",
-        ]
-    )
+    return element_html([("", _table(shown))], headline(shown), notes=_about(shown))
 
 
 def headline(shown: Lateness) -> str:

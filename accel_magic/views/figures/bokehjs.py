@@ -5,7 +5,6 @@ Nothing is loaded from a network, so a saved notebook and its HTML draw their fi
 
 from __future__ import annotations
 
-import json
 import sys
 import uuid
 from contextlib import contextmanager
@@ -13,33 +12,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
+from accel_magic.views.templates import render
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PLACEHOLDER = "figure needs BokehJS: re-run the first traced cell"
 WAIT_MS = 10_000
-
-# Draws as soon as BokehJS is loaded, whatever the order of the scripts: polls for a while (another library may load
-# it), and then waits for the event that our own copy sends. A second view of the output has its own placeholder.
-_DRAW = """<script>(() => {
-  const item = %(item)s;
-  const until = Date.now() + %(wait)d;
-  const draw = () => {
-    const all = window.Bokeh;
-    const bokeh = all && (all[item.version] || all);
-    const places = document.querySelectorAll('[data-accel-magic-figure="%(id)s"]:not([data-drawn])');
-    if (!bokeh || !bokeh.embed || !places.length) return false;
-    for (const place of places) {
-      place.dataset.drawn = "";
-      place.textContent = "";
-      bokeh.embed.embed_item(item, place);
-    }
-    return true;
-  };
-  const poll = () => { if (!draw() && Date.now() < until) setTimeout(poll, 100); };
-  document.addEventListener("accel-magic-bokehjs", draw);
-  poll();
-})();</script>"""
 
 
 @dataclass
@@ -69,39 +50,42 @@ def has_kernel() -> bool:
     return _in_page.get() or hasattr(_shell(), "kernel")
 
 
-def scripts() -> str:
+def scripts() -> Markup:
     """BokehJS as one script element (1.2 MB), or '' if an output of this kernel or the page already carries it.
 
     Rerunning the cell whose output carries it replaces that output, so then it is returned again.
     """
     global _carrier  # noqa: PLW0603 - state of the process: one kernel, one front end
     if _in_page.get():
-        return ""
+        return Markup()
     cell, execution = _parent()
     again = _carrier is not None and cell is not None and _carrier.cell == cell and _carrier.execution != execution
     if _carrier is not None and not again:
-        return ""
+        return Markup()
     _carrier = _Carrier(cell, execution)
     return bokehjs()
 
 
-def bokehjs() -> str:
+def bokehjs() -> Markup:
     """BokehJS as a script element, without components that our figures do not use."""
     from bokeh.resources import Resources
 
     source = "\n".join(Resources(mode="inline", components=["bokeh"], minified=True).js_raw)
-    return f'<script>{source}\ndocument.dispatchEvent(new Event("accel-magic-bokehjs"));</script>'
+    element = Markup('<script>{}\ndocument.dispatchEvent(new Event("accel-magic-bokehjs"));</script>')
+    return element.format(Markup(source))  # noqa: S704 - Bokeh's own
 
 
-def figure_html(plot: Any) -> str:
+def figure_html(plot: Any) -> Markup:
     """Placeholder and script of one figure, which is drawn as soon as BokehJS is loaded."""
     from bokeh.embed import json_item
 
-    name = uuid.uuid4().hex
-    # Escape "<", so that a name such as "</script>" does not end the script.
-    item = json.dumps(json_item(plot)).replace("<", "\\u003c")
-    place = f'<div class="accel-magic-figure" data-accel-magic-figure="{name}">{PLACEHOLDER}</div>'
-    return place + _DRAW % {"item": item, "wait": WAIT_MS, "id": name}
+    values = {"id": uuid.uuid4().hex, "item": json_item(plot), "placeholder": PLACEHOLDER, "wait_ms": WAIT_MS}
+    return Markup(render("figure", **values))
+
+
+def figures_html(plots: Sequence[Any]) -> Markup:
+    """Figures side by side, preceded by BokehJS if it has not been sent yet; '' if there are none."""
+    return Markup(render("figures", scripts=scripts(), figures=map(figure_html, plots))) if plots else Markup()
 
 
 def _parent() -> tuple[str | None, str | None]:

@@ -38,7 +38,7 @@ def displayed(plot: Any) -> Plot:
 
 
 def _mimebundle(plot: Any, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG001
-    html = {"text/html": scripts() + figure_html(plot)} if has_kernel() else {}
+    html = {"text/html": f"{scripts()}{figure_html(plot)}"} if has_kernel() else {}
     return {"text/plain": repr(plot), **html}
 
 

@@ -7,7 +7,6 @@ weight by state and by heatmap cell, and draws the frames that are at least half
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -27,6 +26,7 @@ from accel_magic.views.flame.heatmap_cells import grid_of
 from accel_magic.views.flame.page_data import KINDS, page_data, page_times, size
 from accel_magic.views.flame.timed import timed
 from accel_magic.views.scripts import page_script
+from accel_magic.views.templates import render
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -59,12 +59,6 @@ NODES: Final = 60_000
 PAGE, LEAST_TIMED = 900_000, 150_000
 """Compressed bytes for all columns of a page, which keeps it below 1.5 MB; and the part reserved for times."""
 _SCRIPT: Final = page_script(Path(__file__).with_name("flame.js"), "__accel_magic_flame")
-_TIP: Final = (
-    '<div style="display: grid; grid-template-columns: auto 1fr; gap: 1px 8px; max-width: min(400px, 42vw);'
-    ' overflow-wrap: anywhere"><b style="grid-column: 1 / -1; font-weight: 600">{}</b>{}</div>'
-)
-"""A frame's tooltip; it wraps, so that long names stay on the page."""
-_TIP_ROW: Final = '<span style="color: #1583b6; text-align: right">{}</span><span>{}</span>'
 _STYLE: Final = Path(__file__).with_name("flame.css").read_text(encoding="utf-8")
 
 
@@ -115,10 +109,8 @@ def flame_graph(
     banners = list(dict.fromkeys((*profile.banners, *(() if baseline is None else baseline.banners))))
     options = {**_options(drawn, profile, color, invert), "banners": banners, "title": title}
     parts += _graph(drawn, data, selection, options)
-    head = [f'<div class="banner">{escape(banner)}</div>' for banner in banners if with_banners]
-    head += [f'<div class="title">{escape(title)}</div>'] if title else []
-    if head:
-        parts.insert(0, _pane("".join(head)))
+    if head := render("pane", banners=banners if with_banners else (), title=title):
+        parts.insert(0, _pane(head))
     return displayed(Column(children=parts, sizing_mode="stretch_width"))
 
 
@@ -288,8 +280,7 @@ def _hover(plot: Any, *, compared: bool) -> None:
     parts = {"at": "where", "kind": "kind", "total": "total", "own": "own"}
     if compared:
         parts["baseline"] = "before"
-    rows = "".join(_TIP_ROW.format(text, f"@node{{{part}}}") for text, part in parts.items())
-    tips = _TIP.format("@node{name}", rows)
+    tips = render("tooltip", parts=parts)
     plot.add_tools(HoverTool(renderers=plot.renderers[:1], tooltips=tips, formatters={"@node": describe}))
 
 

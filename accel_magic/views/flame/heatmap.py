@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from html import escape
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +35,7 @@ from accel_magic.views.figures.plotting import GREY, PALETTE, displayed, label, 
 from accel_magic.views.flame.heatmap_cells import ROWS, STEPS, Grid, Sums, cells_of, grid_of, sums
 from accel_magic.views.format import BYTES, DURATIONS, bytes_text, count_text, duration_text
 from accel_magic.views.scripts import page_script
+from accel_magic.views.templates import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,7 +190,7 @@ def _page_data(profile: Profile, summed: Sums, scales: dict[tuple[ThreadState, .
 
 
 def _banners(profile: Profile) -> list[Any]:
-    html = "".join(f'<div class="banner">{escape(banner)}</div>' for banner in profile.banners)
+    html = render("pane", banners=profile.banners, title="")
     return [Pane(elements=[HTML(html=html)], stylesheets=[_STYLE], styles={"width": "100%"})] if html else []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,10 +10,11 @@ from accel_magic import terminal
 from accel_magic.errors import ResultError
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.recording.profile import ThreadState, label
+from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
 from accel_magic.views.format import NOTHING, count_text, duration_text, exact_text, share_text, weight_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import STYLE, FormattedTable, aligned, note_html, table_html
+from accel_magic.views.tables import FormattedTable, aligned
 from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from bokeh.model import Model
+    from markupsafe import Markup
 
     from accel_magic.recording.profile import Profile
 
@@ -35,11 +36,6 @@ _COUNTED: Final = ("samples", "calls", "events")
 """Units that are counts, shown exactly."""
 _EVENLY: Final = 0.01
 """Totals that differ by less than this share count as equal."""
-_STYLE: Final = """<style>
-.accel-magic .am-wide { margin-top: 8px }
-.accel-magic .am-wide .accel-magic-figure { max-width: none }
-.accel-magic .am-table .am-scroll td.am-name { max-width: 520px }
-</style>"""
 
 
 def profile_headline(profile: Profile) -> tuple[Note, ...]:
@@ -101,21 +97,13 @@ def profile_html(
     figures: bool = True,
 ) -> str:
     """The same as one self-contained element, with the flame graph (including its heatmap) if asked for."""
-    shown = profile_headline(profile) if head is None else head
-    parts = [table_html(frames_table(frames, profile.unit, LIMIT))]
-    parts += [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in tables]
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            _STYLE,
-            *_banners_html(profile.banners),
-            f'<div class="am-line">{"".join(map(note_html, shown))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in _notes(profile)),
-            *([_wide(_flame(profile, with_banners=False))] if figures and profile.total else []),
-            f'<div class="am-tables">{"".join(parts)}</div>',
-            "</div>",
-        ]
+    return element_html(
+        [frames_table(frames, profile.unit, LIMIT), *tables],
+        profile_headline(profile) if head is None else head,
+        banners=profile.banners,
+        notes=_notes(profile),
+        template="profile",
+        figure=_figure_html(_flame(profile, with_banners=False)) if figures and profile.total else "",
     )
 
 
@@ -205,18 +193,15 @@ def comparison_bundle(frames: pd.DataFrame, profile: Profile, baseline: Profile)
     """Text and HTML, the graph only in a notebook; arguments as in `comparison_text`."""
     drawn = has_kernel() and profile.total and baseline.total and profile.weighs_like(baseline)
     first, *rest = comparison_lines(profile, baseline)
-    html = [
-        '<div class="accel-magic">',
-        STYLE,
-        _STYLE,
-        *_banners_html(_both_banners(profile, baseline)),
-        f'<div class="am-line"><span>{escape(first)}</span></div>',
-        *(f'<div class="am-note">{escape(line)}</div>' for line in rest),
-        *([_wide(_flame(profile, baseline=baseline, with_banners=False))] if drawn else []),
-        f'<div class="am-tables">{table_html(_comparison_table(frames, profile, baseline, LIMIT))}</div>',
-        "</div>",
-    ]
-    return {"text/plain": comparison_text(frames, profile, baseline), "text/html": "\n".join(html)}
+    html = element_html(
+        [_comparison_table(frames, profile, baseline, LIMIT)],
+        [Note(first)],
+        banners=_both_banners(profile, baseline),
+        notes=rest,
+        template="profile",
+        figure=_figure_html(_flame(profile, baseline=baseline, with_banners=False)) if drawn else "",
+    )
+    return {"text/plain": comparison_text(frames, profile, baseline), "text/html": html}
 
 
 def comparison_lines(ours: Profile, theirs: Profile) -> list[str]:
@@ -303,12 +288,8 @@ def _flame(
     return flame_graph(profile, baseline=baseline, invert=invert, title=title, with_banners=with_banners)
 
 
-def _wide(model: Model) -> str:
-    return f'<div class="am-wide">{scripts()}{figure_html(model)}</div>'
-
-
-def _banners_html(banners: Sequence[str]) -> list[str]:
-    return [f'<div class="am-banner">{escape(banner)}</div>' for banner in banners]
+def _figure_html(model: Model) -> Markup:
+    return scripts() + figure_html(model)
 
 
 def _both_banners(profile: Profile, baseline: Profile) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
+from accel_magic.views.element import element_html
 from accel_magic.views.gpu.gpu_summary import TOP, gpu_headline, gpu_notes
-from accel_magic.views.tables import STYLE, aligned, frame_table, note_html, table_html
+from accel_magic.views.tables import aligned, frame_table
 from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
@@ -42,23 +42,9 @@ def text(nodes: Mapping[str, GpuAnalysis], by_node: pd.DataFrame, tools: Mapping
 
 def html(nodes: Mapping[str, GpuAnalysis], by_node: pd.DataFrame, tools: Mapping[str, pd.DataFrame]) -> str:
     """The same as one self-contained HTML element."""
-    tables = [
-        f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(by_node, tools, LIMIT)
-    ]
-    heads = []
-    for name, gpu in list(nodes.items())[:_NODES]:
-        heads.append(f'<div class="am-line"><b>{escape(name)}</b> {"".join(map(note_html, gpu_headline(gpu)))}</div>')
-        heads += [f'<div class="am-note">{escape(f"{name}: {note}")}</div>' for note in gpu_notes(gpu)]
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-banner">{escape(line)}</div>' for line in _banners(nodes)),
-            *heads,
-            f'<div class="am-tables">{"".join(tables)}</div>',
-            "</div>",
-        ]
-    )
+    shown = [(name, gpu_headline(gpu), gpu_notes(gpu)) for name, gpu in list(nodes.items())[:_NODES]]
+    tables = _tables(by_node, tools, LIMIT)
+    return element_html(tables, banners=_banners(nodes), template="gpu_nodes", nodes=shown)
 
 
 def _banners(nodes: Mapping[str, GpuAnalysis]) -> dict[str, None]:

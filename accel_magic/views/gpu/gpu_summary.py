@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.analysis.gpu.host import summary
 from accel_magic.banners import banners_of
 from accel_magic.recording.gpu_data import NOT_WANTED
-from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
+from accel_magic.views.element import element_html
+from accel_magic.views.figures.bokehjs import figures_html, has_kernel
 from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import Note
-from accel_magic.views.tables import STYLE, aligned, frame_table, note_html, table_html
+from accel_magic.views.tables import aligned, frame_table
 from accel_magic.views.trace_html import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
+    from markupsafe import Markup
 
     from accel_magic.analysis.gpu import GpuAnalysis
     from accel_magic.views.tables import FormattedTable
@@ -70,25 +71,15 @@ def gpu_text(gpu: GpuAnalysis) -> str:
 
 def gpu_html(gpu: GpuAnalysis) -> str:
     """The same as one self-contained HTML element, including the tools' figures in notebooks."""
-    recording = gpu.recording
-    tables = [f"<div><b>{escape(title)}</b>{table_html(table)}</div>" for title, table in _tables(gpu, LIMIT)]
-    printed = "\n".join(gpu.recording.printed[:LIMIT])
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-banner">{escape(text)}</div>' for text in banners_of(recording)),
-            f'<div class="am-line">{"".join(map(note_html, gpu_headline(gpu)))}</div>',
-            *(f'<div class="am-note">{escape(note)}</div>' for note in gpu_notes(gpu)),
-            *(
-                f'<div class="am-brief"><b>{escape(finding.title)}</b> — {escape(finding.advice)}</div>'
-                for finding in gpu.findings
-            ),
-            f'<div class="am-tables">{"".join(tables)}</div>',
-            *([f"<pre>{escape(printed)}</pre>"] if printed else []),
-            *([_figures(gpu)] if has_kernel() else []),
-            "</div>",
-        ]
+    return element_html(
+        _tables(gpu, LIMIT),
+        gpu_headline(gpu),
+        banners=banners_of(gpu.recording),
+        notes=gpu_notes(gpu),
+        template="gpu",
+        findings=gpu.findings,
+        printed="\n".join(gpu.recording.printed[:LIMIT]),
+        figures=_figures(gpu) if has_kernel() else "",
     )
 
 
@@ -109,20 +100,8 @@ def comparison_text(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str]
 
 def comparison_html(tables: Mapping[str, pd.DataFrame], devices: tuple[str, str], banners: tuple[str, ...]) -> str:
     """A comparison as one self-contained HTML element."""
-    parts = [
-        f"<div><b>{escape(title)}</b>{table_html(frame_table(_changes(table), LIMIT))}</div>"
-        for title, table in tables.items()
-    ]
-    return "\n".join(
-        [
-            '<div class="accel-magic">',
-            STYLE,
-            *(f'<div class="am-banner">{escape(text)}</div>' for text in banners),
-            f'<div class="am-line"><span>{escape(_compared(devices))}</span></div>',
-            f'<div class="am-tables">{"".join(parts)}</div>',
-            "</div>",
-        ]
-    )
+    shown = [(title, frame_table(_changes(table), LIMIT)) for title, table in tables.items()]
+    return element_html(shown, [Note(_compared(devices))], banners=banners)
 
 
 def _compared(devices: tuple[str, str]) -> str:
@@ -135,12 +114,11 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
     return _shown(table.reset_index())
 
 
-def _figures(gpu: GpuAnalysis) -> str:
+def _figures(gpu: GpuAnalysis) -> Markup:
     from accel_magic.views.gpu.gpu_figures import timeline_figure, tool_figure  # Bokeh takes a while to import
 
-    drawn = [figure_html(tool_figure(tool, table)) for tool, table in gpu.tools.items() if len(table)]
-    drawn += [figure_html(timeline_figure(gpu))] if len(gpu.api) else []
-    return f'{scripts()}<div class="am-figures">{"".join(drawn)}</div>' if drawn else ""
+    drawn = [tool_figure(tool, table) for tool, table in gpu.tools.items() if len(table)]
+    return figures_html([*drawn, timeline_figure(gpu)] if len(gpu.api) else drawn)
 
 
 def gpu_notes(gpu: GpuAnalysis) -> list[str]:

@@ -4,11 +4,13 @@ import html.parser
 import re
 
 import pytest
+from markupsafe import Markup
 
 from accel_magic.banners import Replayed
 from accel_magic.probes.plan import Skipped
 from accel_magic.results.trace_result import TraceResult
 from accel_magic.views import trace_html
+from accel_magic.views.figures import bokehjs
 from accel_magic.views.trace_html import result_html
 
 EVIL = "<script>alert('x')</script>"
@@ -108,7 +110,7 @@ def test_styles_apply_only_to_the_result(rich_recording):
 
 
 def test_empty_figures_are_omitted(rich_recording, make_recording, monkeypatch):
-    monkeypatch.setattr(trace_html, "scripts", lambda: "")
+    monkeypatch.setattr(bokehjs, "scripts", lambda: "")
 
     def figures(recording):
         return html_of(TraceResult(recording)).count("data-accel-magic-figure=") // 2
@@ -128,7 +130,7 @@ def test_a_plain_script_gets_text_and_tables_without_figures(rich_recording):
 
 def test_a_notebook_gets_bokehjs_before_its_figures(rich_recording, monkeypatch):
     monkeypatch.setattr(trace_html, "has_kernel", lambda: True)
-    monkeypatch.setattr(trace_html, "scripts", lambda: "<script>BOKEHJS</script>")
+    monkeypatch.setattr(bokehjs, "scripts", lambda: Markup("<script>BOKEHJS</script>"))
 
     source = TraceResult(rich_recording)._repr_mimebundle_()["text/html"]
 
