@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory shared by the notebook's process, the reader process and all traced processes: a memfd that the notebook
- * creates and sizes. In step with area.py, which writes the offsets and capacities into its first page.
+ * creates and sizes. In step with collector_area.py, which writes the offsets and capacities into its first page.
  */
 #ifndef ACCEL_MAGIC_ITT_AREA_H
 #define ACCEL_MAGIC_ITT_AREA_H

@@ -91,7 +91,7 @@ struct timeslice_request {
 	struct request timeslice_us;
 };
 
-// At the start of the arena. In Python: `_STATE` and `_FIRST_COUNTER` in engine.py.
+// At the start of the arena. In Python: `_STATE` and `_FIRST_COUNTER` in model_engine.py.
 struct state {
 	struct gpu_memory memory;
 	u64 tenant_count;
@@ -110,7 +110,7 @@ struct state {
 extern const u64 accel_arena, accel_arena_size;
 
 // The policy's hooks, and the function that a policy may probe for the block whose page faulted. Each is defined by
-// engine.py: 0 (the driver's default) where the policy has none.
+// model_engine.py: 0 (the driver's default) where the policy has none.
 u64 policy_gpu_page_prefetch(void *arguments);
 u64 policy_gpu_page_prefetch_iter(void *arguments);
 u64 policy_gpu_block_activate(void *arguments);
@@ -278,7 +278,7 @@ void uvm_perf_prefetch_get_hint_va_block(uvm_va_block_t *block, void *context, u
 
 // Called from Python
 
-// engine.py has these sizes, too.
+// model_engine.py has these sizes, too.
 _Static_assert(sizeof(struct state) <= 1024, "_STATE");
 _Static_assert(sizeof(uvm_gpu_root_chunk_t) == 56, "_CHUNK");
 _Static_assert(sizeof(uvm_va_block_t) == 96, "_BLOCK");

@@ -1,8 +1,8 @@
 """Hand a recording to another process as bytes: fast to write, neither decoded nor compressed.
 
-For long-term storage use `store.py`. The format is a line of JSON with the sizes of the parts, then the description (as
-in a stored recording), the layout of the records, and the rings. Nothing read is executed, and inconsistent
-files are rejected.
+For long-term storage use `recording_store.py`. The format is a line of JSON with the sizes of the parts, then the
+description (as in a stored recording), the layout of the records, and the rings. Nothing read is executed, and
+inconsistent files are rejected.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic import MachineError, ProbeError, TraceStateError
+from accel_magic.magics import gputrace_magic, ktrace_magic, traced
 
 pytestmark = pytest.mark.live
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
@@ -106,8 +108,8 @@ def test_an_error_in_the_cell_is_raised_once_at_its_line_and_all_partial_results
     assert isinstance(done.error_in_exec, ZeroDivisionError)
     assert printed.count("ZeroDivisionError: ") == 1
     assert "----> 5 1 / 0" in printed
-    for hidden in ("traced.py", "ktrace.py", "gputrace.py"):
-        assert hidden not in printed
+    for hidden in (traced, ktrace_magic, gputrace_magic):
+        assert Path(hidden.__file__).name not in printed
     t, g = ipython.user_ns["t"], ipython.user_ns["g"]
     assert (own(t), t.recording.outcome) == (1, "error")
     assert (len(g.launches), g.recording.outcome) == (1, "error")

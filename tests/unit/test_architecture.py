@@ -15,7 +15,7 @@ FRONT_ENDS = {"IPython", "bokeh", "ipykernel", "ipywidgets", "jupyter_client", "
 DRAWING = {"accel_magic.views", "accel_magic.magics"}
 NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "magics/lab_kernel.py"}
 """Modules for notebooks; everything else has to work without one."""
-DRAWS = {"figures.py", "live.py", "summary.py", "timeline.py", "timeline_rows.py"}
+DRAWS = {"figures.py", "live_item.py", "summary.py", "timeline.py", "timeline_rows.py"}
 """Modules of subsystems that draw; their other modules import them only in functions."""
 DISPLAYED = "accel_magic.views.diagnosis"
 """A class whose methods draw; it imports nothing else of views before they are called."""

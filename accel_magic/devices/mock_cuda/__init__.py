@@ -74,7 +74,7 @@ def driver(
         raise TraceStateError(
             "the mock CUDA driver is already in use in this process",
             fix="use the running one, or end its context first",
-            code="mock-cuda.in-use",
+            code="mock.in-use",
         )
     try:
         with _driver(device, observer, options) as server:
@@ -98,7 +98,7 @@ def _driver(
             "the mock CUDA driver cannot be used in this process",
             why=f"another {library_build.NAME} is already loaded",
             fix="use a new process",
-            code="mock-cuda.other-library",
+            code="mock.other-library",
         )
     before = os.environ.get(driver_protocol.VARIABLE)
     with DriverServer(device, observer, options=options) as server:
@@ -107,7 +107,7 @@ def _driver(
             # Initialize here, where the GIL is released: some frameworks call cuInit while holding it.
             result = library.cuInit(0)
             if result:
-                raise MachineError(f"the mock CUDA driver does not start: error {result}", code="mock-cuda.not-started")
+                raise MachineError(f"the mock CUDA driver does not start: error {result}", code="mock.not-started")
             yield server
         finally:
             library.accel_mock_cuda_reset()

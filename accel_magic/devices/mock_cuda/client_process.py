@@ -27,7 +27,7 @@ class Handles(dict[int, _Thing]):
     """A process's objects by their handles; unknown handles raise UnknownHandleError."""
 
     def __missing__(self, number: int) -> _Thing:
-        raise UnknownHandleError(f"this process has no handle {number:#x}", code="mock-cuda.unknown-handle")
+        raise UnknownHandleError(f"this process has no handle {number:#x}", code="mock.unknown-handle")
 
     def take(self, number: int) -> _Thing:
         """Remove and return an object."""
@@ -97,7 +97,7 @@ class DriverClient:
     def require_alive(self) -> None:
         """Raise UnknownHandleError if the process has ended."""
         if self.gone:
-            raise UnknownHandleError("the process has ended", code="mock-cuda.process-ended")
+            raise UnknownHandleError("the process has ended", code="mock.process-ended")
 
     @property
     def allocated(self) -> int:

@@ -76,5 +76,5 @@ def _no_ptx(arch: str) -> NoPtxError:
         "this GPU code cannot run on the simulated device",
         why=f"it is machine code{f' for {arch}' if arch else ''} without the PTX that it was made from",
         fix=_FIX,
-        code="mock-cuda.no-ptx",
+        code="mock.no-ptx",
     )

@@ -1,7 +1,7 @@
 """The compiler process: runs BCC in its own process, under the Python that BCC was packaged for.
 
-Run as a script (`python3 -I server.py FD PACKAGE PARENT TEXTS [SLOTS]`), with only the standard library and BCC.
-So BCC's LLVM never meets the LLVM of the user's libraries, its output never reaches the notebook, and a crash ends
+Run as a script (`python3 -I compile_server.py FD PACKAGE PARENT TEXTS [SLOTS]`), with only the standard library and
+BCC. So BCC's LLVM never meets the LLVM of the user's libraries, its output never reaches the notebook, and a crash ends
 only one compilation. It compiles; it does not load or attach anything. The process ends with the process PARENT, or,
 if PARENT is 0, with the stream, which may then be the standard input and output. TEXTS is "own" for a process that
 accepts only texts of `kernel/attach/plan_source.py`, "users" for one that accepts programs of the user who started it.

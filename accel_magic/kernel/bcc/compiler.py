@@ -1,7 +1,7 @@
 """Compile BPF C in compiler processes. Each text of our own programs is compiled once.
 
 Our own programs and users' programs have separate processes. The one for our own creates no maps, accepts no other
-texts, and is confined accordingly (server.py). Most notebooks never start the other one.
+texts, and is confined accordingly (compile_server.py). Most notebooks never start the other one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from accel_magic import channel
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.bcc.bcc_location import find_bcc
 
-_SERVER = Path(__file__).with_name("server.py")
+_SERVER = Path(__file__).with_name("compile_server.py")
 _STUB_HEADERS = Path(__file__).with_name("headers")
 _OWN, _USERS = "own", "users"
 """Whose texts a compiler accepts."""

@@ -1,4 +1,4 @@
-"""Runs the host's commands inside the guest: `python -I -S agent.py PORT`, with the standard library only.
+"""Runs the host's commands inside the guest: `python -I -S guest_agent.py PORT`, with the standard library only.
 
 A single thread waits on the port, and on the output and exit of its processes. Every command runs in its own session,
 so that a signal reaches its child processes too.
@@ -19,7 +19,7 @@ from typing import Any
 
 if __name__ == "__main__":  # run as a script: importing the package would load too much
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    from frames import Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
+    from guest_frames import Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
 else:
     from accel_magic.lab.guest.guest_frames import GuestFrameKind, Unpacker, pack
 

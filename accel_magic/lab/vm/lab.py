@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from accel_magic.lab.level_zero import LevelZero
 
 _KEEPER = Path(__file__).with_name("keeper.py")
-_AGENT = Path(__file__).parents[1] / "guest" / "agent.py"
+_AGENT = Path(__file__).parents[1] / "guest" / "guest_agent.py"
 _CLOSE_S = 5.0
 _PANIC = "] Kernel panic"
 _LAST_LINES = 8

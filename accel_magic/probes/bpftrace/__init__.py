@@ -1,6 +1,7 @@
 """Detect bpftrace code given as a `%%ktrace` line, and raise an error that shows the equivalent line.
 
-`code.py` parses the language, `places.py` translates probes, `values.py` expressions, `advice.py` whole scripts.
+`script_parser.py` parses the language, `probe_names.py` translates probes, `expressions.py` filters and columns, and
+`advice.py` whole scripts.
 Nothing here inspects the machine or traces anything.
 """
 

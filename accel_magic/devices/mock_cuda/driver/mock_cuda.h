@@ -46,7 +46,7 @@ enum result {
 	INVALID_CLUSTER_SIZE = 912,
 };
 
-/* The messages; server.py and protocol.py are the other end. */
+/* The messages; driver_server.py and driver_protocol.py are the other end. */
 enum operation {
 	HELLO = 1, /* process, client or 0, thread -> client, first address, bytes; data: `greeting`; with the memory's file */
 	ALLOCATE,  /* bytes -> address */

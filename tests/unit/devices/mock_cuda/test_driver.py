@@ -803,7 +803,7 @@ for _ in range(2):
     print(cu.cuDeviceGetCount(ctypes.byref(count)))
 """
     out = subprocess.check_output([sys.executable, "-c", script], text=True)
-    assert out.splitlines() == ["0 1", "mock-cuda.in-use", "3"] * 2
+    assert out.splitlines() == ["0 1", "mock.in-use", "3"] * 2
 
 
 def test_without_a_server_there_is_no_device():

@@ -22,7 +22,7 @@ from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.probes.plan import Plan, ProbePoint
 from tests.support.errors import raises
 
-SERVER = Path(compiler.__file__).with_name("server.py")
+SERVER = Path(compiler.__file__).with_name("compile_server.py")
 WITH_LIMITS = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("bcc_server", {server!r})
