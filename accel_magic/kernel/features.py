@@ -435,7 +435,7 @@ class _NoAnswerError(Exception):
 
 @cache
 def _link_answer(expected: int, attach_type: int, supported: int, details: bytes, target: int) -> bool:
-    """As `_link_answers`, cached for the life of the process. Raises _NoAnswerError, which is not cached."""
+    """`_link_answers`, cached for the life of the process. Raises _NoAnswerError, which is not cached."""
     program = _answer(_load(expected))
     if program < 0:
         return False

@@ -47,11 +47,11 @@ class Flame(OnCluster):
         return self.run(line, cell)
 
     def parse(self, line: str) -> FlameLine:
-        """See `TracedCells.parse`."""
+        """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
         return parse(line)
 
     def tracer(self, chosen: FlameLine) -> tuple[Steps[Any, Any], Callable[[], object] | None]:
-        """See `TracedCells.tracer`."""
+        """Make the trace of a parsed line, and a function for `--dry-run` or None; nothing is attached yet."""
         from accel_magic.api.flame_trace import FlameTrace
 
         common, cluster = chosen.common, self.cluster(chosen.cluster, {"--dry-run": chosen.common.dry_run})
@@ -69,7 +69,7 @@ class Flame(OnCluster):
         return trace, lambda: _dry_run(trace)
 
     def rows(self, steps: Steps[Any, Any]) -> Callable[[Plan | None], TraceRow] | None:
-        """See `TracedCells.rows`."""
+        """Return the function that makes the live row of a trace or replay; None for no row."""
         from accel_magic.api.flame_trace import FlameTrace
         from accel_magic.views.live.flame_row import FlameRow, waiting_row
 

@@ -41,11 +41,11 @@ class GpuTrace(OnCluster):
         return self.run(line, cell)
 
     def parse(self, line: str) -> GpuLine:
-        """See `TracedCells.parse`."""
+        """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
         return parse(line)
 
     def tracer(self, chosen: GpuLine) -> tuple[Steps[Any, Any], Callable[[], object] | None]:
-        """See `TracedCells.tracer`."""
+        """Make the trace of a parsed line, and a function for `--dry-run` or None; nothing is attached yet."""
         from accel_magic.api import gputrace
 
         cluster = self.cluster(
@@ -66,7 +66,7 @@ class GpuTrace(OnCluster):
         return trace, trace.examine
 
     def rows(self, steps: Steps[Any, Any]) -> Callable[[object], Any] | None:
-        """See `TracedCells.rows`."""
+        """Return the function that makes the live row of a trace or replay; None for no row."""
         from accel_magic.api import gputrace
         from accel_magic.views.live.gpu_row import GpuRow
 

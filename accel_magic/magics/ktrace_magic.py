@@ -46,11 +46,11 @@ class KTrace(OnCluster):
         return self.run(line, cell)
 
     def parse(self, line: str) -> KtraceLine:
-        """See `TracedCells.parse`."""
+        """Parse a line to a value with the common options as `common`. Raises ProbeError or HelpRequested."""
         return parse(line)
 
     def tracer(self, chosen: KtraceLine) -> tuple[Steps[Any, Any], Callable[[], object] | None]:
-        """See `TracedCells.tracer`."""
+        """Make the trace of a parsed line, and a function for `--dry-run` or None; nothing is attached yet."""
         common, given = chosen.common, {**self.defaults(), **chosen.given}
         cluster = self.cluster(chosen.cluster, {"--program": chosen.program is not None, "--dry-run": common.dry_run})
         if cluster is not None:
@@ -70,7 +70,7 @@ class KTrace(OnCluster):
         return trace, lambda: _dry_run(trace)
 
     def rows(self, steps: Steps[Any, Any]) -> Callable[[Any], TraceRow] | None:
-        """See `TracedCells.rows`."""
+        """Return the function that makes the live row of a trace or replay; None for no row."""
         from accel_magic import subsystems
         from accel_magic.views.live.trace_row import LiveRow
 

@@ -40,7 +40,7 @@ class OnCluster(TracedCells):
     locals().update(_SETTINGS)
 
     def defaults(self) -> dict[str, Any]:
-        """See `TracedCells.defaults`; without those of `--on`."""
+        """Return the defaults of the options, without those of `--on`."""
         return {name: value for name, value in super().defaults().items() if name not in _SETTINGS}
 
     def cluster(self, given: Mapping[str, Any], here_only: Mapping[str, bool]) -> Cluster | None:

@@ -147,7 +147,7 @@ class Types:
         return [self._btf.text(name) for name in self._named[BtfKind.ENUM, enum].words[::2]]
 
     def answer(self, field: KernelField) -> int:
-        """As `KernelTypes.answer`."""
+        """Resolve a relocation: an offset, a size, a value, or whether something exists."""
         return self._fields.answer(field)
 
     def _pointed(self, number: int) -> str:

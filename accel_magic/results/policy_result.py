@@ -73,27 +73,27 @@ class PolicyResult(Result):
 
     @property
     def counts(self) -> pd.DataFrame:
-        """As `PolicyTables.counts`."""
+        """A row per policy (the index), most hits first."""
         return self.tables.counts
 
     @property
     def optimum(self) -> int:
-        """As `PolicyTables.optimum`."""
+        """Misses of Belady's optimum, which evicts what is needed latest: no policy has fewer."""
         return self.tables.optimum
 
     @property
     def over_time(self) -> pd.DataFrame:
-        """As `PolicyTables.over_time`."""
+        """A row per policy and step: `policy`, `step`, `access` (the first), `hits`, `faults`, `misses`; int64."""
         return self.tables.over_time
 
     @property
     def curve(self) -> pd.DataFrame:
-        """As `PolicyTables.curve`."""
+        """Misses by the size of memory: `chunks` (the index), `lru` for every size, `opt` for a few; Int64."""
         return self.tables.curve
 
     @property
     def blocks(self) -> pd.DataFrame:
-        """As `PolicyTables.blocks`."""
+        """A row per block of 2 MiB: `block` (number, the index), `accesses`, and evictions by each policy; int64."""
         return self.tables.blocks
 
     def compare(self, other: Result) -> PolicyComparison:
@@ -108,7 +108,7 @@ class PolicyResult(Result):
         return compare_policies(self.tables, self._check_kind(other, PolicyResult).tables, self.machine)
 
     def by(self, column: str) -> pd.DataFrame:
-        """As `PolicyTables.by`: "tenant", "kernel", "allocation" or "origin"."""
+        """Hits and misses of each policy by "tenant", "kernel", "allocation" or "origin"."""
         return self.tables.by(column)
 
     @cached_property

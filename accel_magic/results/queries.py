@@ -86,7 +86,7 @@ class EventSource:
 
 
 def scan(sources: Sequence[EventSource]) -> ds.Dataset:
-    """See `TraceResult.scan`."""
+    """The events as a `pyarrow.dataset.Dataset`: those of a dataset's files, which it reads in batches."""
     import pyarrow.dataset as ds
 
     if len(sources) == 1 and sources[0].place is None:
@@ -177,7 +177,7 @@ def _constants(source: EventSource) -> dict[str, Any]:
 
 
 def sql(sources: Sequence[EventSource], query: str, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """See `TraceResult.sql`.
+    """Run a query with DuckDB, over the files if this is a dataset.
 
     Args:
         sources: The events; the view `events`.
@@ -312,7 +312,7 @@ def _damaged(why: str) -> RecordingError:
 
 
 def lazy(sources: Sequence[EventSource]) -> pl.LazyFrame:
-    """See `TraceResult.lazy`."""
+    """The events as a Polars LazyFrame, over the files if this is a dataset; columns as in `sql`."""
     polars = _library("polars")
     frames = list(_frames(polars, sources))
     if len(frames) == 1:

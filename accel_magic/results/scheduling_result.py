@@ -63,17 +63,17 @@ class ScheduleResult(Result):
 
     @property
     def counts(self) -> pd.DataFrame:
-        """As `SchedulingTables.counts`."""
+        """A row per policy and name of a tenant (the index), in their order."""
         return self.tables.counts
 
     @property
     def tasks(self) -> pd.DataFrame:
-        """As `SchedulingTables.tasks`."""
+        """A row per policy and tenant."""
         return self.tables.tasks
 
     @property
     def latencies(self) -> pd.DataFrame:
-        """As `SchedulingTables.latencies`."""
+        """A row per job: `policy`, `run`, `tenant`, `name`, `arrival_us`, `wait_us` and `latency_us`."""
         return self.tables.latencies
 
     @cached_property

@@ -21,7 +21,7 @@ class GpuAnalysis(ToolFrames):
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """As `GpuResult.events`."""
+        """One row per driver call, and per launch without a recorded call, in order of time."""
         return host.events(self)
 
     @cached_property

@@ -28,12 +28,12 @@ class GpuFrames:
 
     @property
     def kernels(self) -> pd.DataFrame:
-        """As `GpuResult.kernels`."""
+        """One row per kernel seen: number, name, framework, whether it was instrumented, number of sites, launches."""
         return self.recording.kernels
 
     @property
     def launches(self) -> pd.DataFrame:
-        """As `GpuResult.launches`."""
+        """One row per launch: grid, block, `time_ns` since the start, `host_ns` in the call, `device_ns` or NA."""
         return self.recording.launches
 
     @property
@@ -53,19 +53,19 @@ class GpuFrames:
 
     @cached_property
     def api(self) -> pd.DataFrame:
-        """As `GpuResult.api`."""
+        """One row per CUDA driver call by this process and its children, in order of time."""
         if self.recording.api is None:
             return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in API.items()})
         return self.recording.api
 
     @property
     def sites(self) -> pd.DataFrame:
-        """As `GpuResult.sites`."""
+        """One row per instrumented place: kernel, kind of place, memory operation, line, instruction."""
         return self.recording.sites
 
     @cached_property
     def maps(self) -> dict[str, pd.DataFrame]:
-        """As `GpuResult.maps`."""
+        """The programs' maps by name (`TOOL.NAME` if two tools use the same name), with one row per entry."""
         declared = list(dict.fromkeys((content.source, content.spec.name) for content in self.recording.maps))
         return {
             title: self.maps_of(source)[name]
@@ -89,7 +89,7 @@ class GpuFrames:
 
     @cached_property
     def prefetches(self) -> pd.DataFrame:
-        """As `GpuResult.prefetches`."""
+        """Prefetch requests of programs (`gpu_mem_prefetch`), one row each, in the order of their records."""
         found, before = {}, 0
         for pid, part in self.by_process.items():
             maps = {source: part.maps_of(source) for source in part.recording.sources}
@@ -112,7 +112,7 @@ class GpuFrames:
 
     @cached_property
     def lost(self) -> int:
-        """As `GpuResult.lost`."""
+        """Records and entries that did not fit into maps, the programs' own counts of losses, and lost host calls."""
         counted = sum(count for _, count in self.lost_by_programs())
         return self.recording.lost + self.recording.api_lost + counted
 
@@ -122,7 +122,7 @@ class ToolFrames(GpuFrames):
 
     @cached_property
     def tools(self) -> dict[str, pd.DataFrame]:
-        """As `GpuResult.tools`."""
+        """Main table of each requested tool, by name."""
         return {
             source: processes.together(
                 {pid: TOOLS[source].table(part, part.maps_of(source)) for pid, part in self.by_process.items()}

@@ -109,21 +109,21 @@ class _Installed:
         self._stack.close()
 
     def rewrite(self, kernel: KernelSource) -> str:
-        """See `Observer.rewrite`."""
+        """Return the PTX to use: changed, or the same."""
         return self.observer.rewrite(kernel)
 
     def launching(self, launch: LaunchRequest) -> None:
-        """See `Observer.launching`."""
+        """Handle a launch that is about to happen."""
         for observer in (self.observer, *self.hearing):
             observer.launching(launch)
 
     def launched(self, launch: LaunchRequest) -> None:
-        """See `Observer.launched`."""
+        """Handle a launch whose call has returned; not called if the call failed."""
         for observer in (self.observer, *self.hearing):
             observer.launched(launch)
 
     def skipped(self, name: str, reason: str) -> None:
-        """See `Observer.skipped`."""
+        """Handle a kernel, or a framework, that was seen but cannot be instrumented, with the reason."""
         for observer in (self.observer, *self.hearing):
             observer.skipped(name, reason)
 

@@ -61,7 +61,7 @@ class CudaCoreAdapter:
     name: str = NAME
 
     def missing(self) -> str:
-        """See `Adapter.missing`."""
+        """Return why the framework cannot be watched: not imported, or expected names are missing; '' if it can."""
         core = sys.modules.get("cuda.core")
         if core is None:
             return "cuda.core is not imported"
@@ -70,7 +70,7 @@ class CudaCoreAdapter:
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
-        """See `Adapter.install`."""
+        """Watch the framework until the context ends."""
         core: Any = sys.modules["cuda.core"]
         if self.device is not None:
             yield

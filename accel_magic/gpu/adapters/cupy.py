@@ -47,7 +47,7 @@ class CupyAdapter:
     name: str = NAME
 
     def missing(self) -> str:
-        """See `Adapter.missing`."""
+        """Return why the framework cannot be watched: not imported, or expected names are missing; '' if it can."""
         cupy = sys.modules.get("cupy")
         if cupy is None:
             return "CuPy is not imported"
@@ -61,7 +61,7 @@ class CupyAdapter:
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
-        """See `Adapter.install`."""
+        """Watch the framework until the context ends."""
         cupy: Any = sys.modules["cupy"]
         compiler, raw = cupy.cuda.compiler, cupy.RawKernel
         cell = _Cell(observer, raw)

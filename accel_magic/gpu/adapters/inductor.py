@@ -39,7 +39,7 @@ class InductorAdapter:
     name: str = NAME
 
     def missing(self) -> str:
-        """See `Adapter.missing`."""
+        """Return why the framework cannot be watched: not imported, or expected names are missing; '' if it can."""
         torch = sys.modules.get("torch")
         if torch is None:
             return "PyTorch is not imported"
@@ -51,7 +51,7 @@ class InductorAdapter:
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
-        """See `Adapter.install`."""
+        """Watch the framework until the context ends."""
         torch: Any = sys.modules["torch"]
         with ExitStack() as stack:
             if self._compiles(torch):

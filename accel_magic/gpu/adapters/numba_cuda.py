@@ -50,7 +50,7 @@ class NumbaAdapter:
     name: str = NAME
 
     def missing(self) -> str:
-        """See `Adapter.missing`."""
+        """Return why the framework cannot be watched: not imported, or expected names are missing; '' if it can."""
         cuda = sys.modules.get("numba.cuda")
         if cuda is None:
             return "Numba-CUDA is not imported"
@@ -61,7 +61,7 @@ class NumbaAdapter:
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
-        """See `Adapter.install`."""
+        """Watch the framework until the context ends."""
         cuda: Any = sys.modules["numba.cuda"]
         if self.device is None:
             with _on_gpu(cuda, observer):

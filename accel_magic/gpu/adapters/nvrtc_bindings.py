@@ -63,7 +63,7 @@ class NvrtcAdapter:
     name: str = NAME
 
     def missing(self) -> str:
-        """See `Adapter.missing`."""
+        """Return why the framework cannot be watched: not imported, or expected names are missing; '' if it can."""
         driver = sys.modules.get("cuda.bindings.driver")
         if driver is None:
             return "cuda.bindings.driver is not imported"
@@ -72,7 +72,7 @@ class NvrtcAdapter:
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
-        """See `Adapter.install`."""
+        """Watch the framework until the context ends."""
         if self.device is not None:  # compiling needs no patch, and CpuKernel reports its own launches
             yield
             return

@@ -56,7 +56,7 @@ class TritonAdapter:
     name: str = NAME
 
     def missing(self) -> str:
-        """See `Adapter.missing`."""
+        """Return why the framework cannot be watched: not imported, or expected names are missing; '' if it can."""
         triton = sys.modules.get("triton")
         if triton is None:
             return "Triton is not imported"
@@ -67,7 +67,7 @@ class TritonAdapter:
 
     @contextmanager
     def install(self, observer: Observer) -> Iterator[None]:
-        """See `Adapter.install`."""
+        """Watch the framework until the context ends."""
         triton: Any = sys.modules["triton"]
         with ExitStack() as stack:
             cell = _Cell(triton, observer, stripped=self.device is not None)

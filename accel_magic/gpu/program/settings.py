@@ -117,7 +117,7 @@ def entries(maps: Iterable[MapSpec], settings: Mapping[str, int]) -> dict[str, d
 
 
 def filled(maps: Iterable[MapSpec], fill: Mapping[str, Mapping[int, int]]) -> dict[str, dict[bytes, bytes]]:
-    """As `entries`, for whole maps: numbers by number.
+    """Return the entries of whole maps: numbers by number.
 
     Raises:
         ProbeError: There are more than the map has room for, or one does not fit.

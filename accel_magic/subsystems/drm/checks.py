@@ -38,23 +38,23 @@ class DrmData(Protocol):
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.drm.jobs`."""
+        """Describe every job in the trace, in order of first appearance."""
 
     @property
     def dependencies(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.drm.jobs.dependencies`."""
+        """Find what jobs depended on."""
 
     @property
     def timeouts(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.drm.jobs.timeouts`."""
+        """Find when the scheduler gave up on a job."""
 
     @property
     def waits(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.drm.waits`."""
+        """Describe every wait for a fence."""
 
     @property
     def steps(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.drm.statistics.steps`."""
+        """Count the steps of all jobs: exact, whatever was lost."""
 
 
 def nothing_traced(drm: DrmData, _: Rule[DrmData]) -> Iterator[Evidence]:

@@ -45,11 +45,11 @@ class OpenVinoData(Protocol):
 
     @property
     def requests(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.openvino.requests`."""
+        """Return one row per inference, in order of time."""
 
     @property
     def layers(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.openvino.layers`."""
+        """Return one row per node, most time first; index `name`."""
 
 
 @dataclass(frozen=True)

@@ -39,19 +39,19 @@ class NpuData(Protocol):
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.npu.jobs.jobs`."""
+        """Describe every job in the trace, in order of first appearance."""
 
     @property
     def buffers(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.npu.buffers.buffers`."""
+        """Describe every buffer object in the trace, in order of creation."""
 
     @property
     def polls(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.npu.polls.polls`."""
+        """Find the polling loops, in order of time."""
 
     @property
     def messages(self) -> pd.DataFrame:
-        """See `accel_magic.subsystems.npu.messages.messages`."""
+        """List the messages to and from the firmware, in order of time."""
 
 
 def hits(trace: DriverTrace, *functions: str) -> int:
