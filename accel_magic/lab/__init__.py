@@ -19,7 +19,7 @@ _MODULES = {
     "Completed": "vm.connection",
     "GuestProcess": "vm.connection",
     "Lab": "vm.lab",
-    "Settings": "vm.settings",
+    "Settings": "vm.lab_settings",
 }
 
 

@@ -153,7 +153,7 @@ def test_maps_are_read_completely_in_small_batches_and_without_batch_support(sou
 
     monkeypatch.setattr(bpf_maps, "_BATCH", 64)
     if batches == "none":
-        monkeypatch.setattr(bpf_maps.syscalls, "map_lookup_batch", refuse)
+        monkeypatch.setattr(bpf_maps.bpf_syscalls, "map_lookup_batch", refuse)
     with trace_program(source(LEAVES), f"am_on_leaf=uprobe:{build('calls')}:leaf") as t:
         run(build("calls"), 2, 1000)
     maps = t.result.maps

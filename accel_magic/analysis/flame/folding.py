@@ -9,10 +9,10 @@ from accel_magic.kernel.stacks.frames import Frame, FrameKind
 
 TRACER: Final = Frame("[accel_magic]")
 """Replaces the frames of the tracer's own work during the trace."""
-_RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell_runner\.py")
+_RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell(_runner)?\.py")  # cell.py in recordings of version 0.1
 _CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
 _TRACER: Final = re.compile(r"(.*/)?accel_magic/(?!lab/).*")
-_STARTS_AND_ENDS: Final = re.compile(r"(.*/)?accel_magic/(api/(block|flame)|magics/traced)\.py")
+_STARTS_AND_ENDS: Final = re.compile(r"(.*/)?accel_magic/(api/(block|flame(_trace)?)|magics/traced)\.py")
 """Modules that start and end traces around the traced code."""
 _CALLS_TRACED: Final = "Block.__call__.<locals>.traced"
 """Their function that calls the traced code itself, if that is decorated."""

@@ -19,7 +19,7 @@ from typing import Any
 
 if __name__ == "__main__":  # run as a script: importing the package would load too much
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    from guest_frames import Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
+    from guest_frames import GuestFrameKind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
 else:
     from accel_magic.lab.guest.guest_frames import GuestFrameKind, Unpacker, pack
 

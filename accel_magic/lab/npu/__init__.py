@@ -55,7 +55,7 @@ _MODULES = {
     "IoctlError": ".device",
     "Queue": ".device",
     "clear_faults": ".faults",
-    "compile_load": "..programs",
+    "compile_load": "..program_folder",
     "faulty_jobs": ".faults",
     "job_fault": ".faults",
     "load_driver": ".device",

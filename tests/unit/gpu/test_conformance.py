@@ -56,7 +56,7 @@ def test_it_runs_as_a_module():
 def test_debug_lists_the_instructions_to_standard_error(plugin):
     status, output, errors = plugin(hexadecimal(ebpf.assemble("mov %r0, 7\nexit")), "--debug")
     assert (status, output) == (0, "7\n")
-    assert re.search(r"function_0:\n +0: Instruction\(opcode=183.*imm=7", errors)
+    assert re.search(r"function_0:\n +0: EbpfInstruction\(opcode=183.*imm=7", errors)
 
 
 def elf(code, flags=6):

@@ -325,7 +325,7 @@ SEC("uprobe") int f(struct task_struct___mine *t) { return t->items[1].b + __bui
 
     fields = [field for _, field in program.functions[0].kernel_fields]
 
-    assert {(str(field), field.asked) for field in fields} == {
+    assert {(str(field), field.kind) for field in fields} == {
         ("task_struct.items[1].b", OFFSET),
         ("task_struct.y", EXISTS),
     }

@@ -25,8 +25,8 @@ def machine(monkeypatch):
         return os.open(os.devnull, os.O_RDONLY)
 
     monkeypatch.setattr(bpf_links, "online_cpus", lambda: frozenset((0, 2, 5)))
-    monkeypatch.setattr(bpf_links.syscalls, "perf_cpu_clock", clock)
-    monkeypatch.setattr(bpf_links.syscalls, "link_perf_event", lambda *_: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(bpf_links.bpf_syscalls, "perf_cpu_clock", clock)
+    monkeypatch.setattr(bpf_links.bpf_syscalls, "link_perf_event", lambda *_: os.open(os.devnull, os.O_RDONLY))
     monkeypatch.setattr(Linker, "program", lambda *_: 0)
     return opened
 

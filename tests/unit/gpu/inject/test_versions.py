@@ -49,7 +49,7 @@ def expected(kernel, given):
 def ran(ptx, kernel, attaches, traced=KERNELS):
     given = np.arange(100, 132, dtype=np.int32)
     arguments = [given, np.zeros(32, np.int32)]
-    result = ptx.run(ptx.sample("shared_functions"), kernel, arguments, attaches, wanted=lambda name: name in traced)
+    result = ptx.run(ptx.sample("shared_functions"), kernel, arguments, attaches, requested=lambda name: name in traced)
     assert result.outputs[1].tolist() == [expected(kernel, given)(i) for i in range(32)]
     return result
 

@@ -17,7 +17,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(vm.image, "find", lambda _: None)
     monkeypatch.setattr(vm, "hypervisor", lambda _: "tcg")
-    monkeypatch.setattr(vm.runs, "new_folder", lambda: tmp_path.parent)
+    monkeypatch.setattr(vm.log_folders, "new_folder", lambda: tmp_path.parent)
     return tmp_path
 
 

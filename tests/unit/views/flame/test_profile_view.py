@@ -165,7 +165,7 @@ def test_figures_are_drawn(result, kind):
 def test_a_flame_has_its_root_at_the_bottom_and_an_icicle_at_the_top(result, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        "accel_magic.views.flame.bokeh_flame_graph", lambda profile, **options: drawn.append(options["invert"])
+        "accel_magic.views.flame.flame_graph", lambda profile, **options: drawn.append(options["invert"])
     )
 
     result.figure("flame"), result.figure("icicle")
