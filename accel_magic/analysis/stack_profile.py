@@ -69,7 +69,7 @@ def profile(recording: Recording, stacks: CombinedStacks, weight: str) -> Profil
         started=recording.started,
         machine=recording.machine,
         lost=_losses(recording, lost),
-        notes=recording.plan.notes,
+        notes=recording.notes,
         banners=banners_of(recording),
     )
 

@@ -166,49 +166,47 @@ class _Session:
 
 
 class Service:
-    """Serves until it is terminated.
+    """Serves until it is terminated. Once it is made, signals end `run` instead of the process.
 
     Args:
-        listening: The socket.
         policy: What is allowed.
         audit: Where requests are noted.
 
     """
 
-    def __init__(self, listening: socket.socket, policy: BrokerPolicy, audit: Audit) -> None:
-        self._listening, self._policy = listening, policy
+    def __init__(self, policy: BrokerPolicy, audit: Audit) -> None:
+        self._policy = policy
         self._refusals = Refusals(audit)
         self._usage = usage_table.UsageTable(policy.limits.all_processes)
         self._sessions: dict[int, _Session] = {}
         """By process id."""
         self._waiting = select.poll()
-
-    def run(self) -> None:
-        """Accept connections until a signal ends it; sessions that run then go on until their users end."""
-        ending, reported = socket.socketpair()
-        for one in (reported, ending):
+        self._signals, self._written_signals = socket.socketpair()
+        for one in (self._signals, self._written_signals):
             one.setblocking(False)
-        signal.set_wakeup_fd(reported.fileno(), warn_on_full_buffer=False)
-        for number in _ENDING:
+        signal.set_wakeup_fd(self._written_signals.fileno(), warn_on_full_buffer=False)
+        for number in (*_ENDING, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._listening.setblocking(False)
+
+    def run(self, listening: socket.socket) -> None:
+        """Accept connections until a signal ends it; sessions that run then go on until their users end."""
+        listening.setblocking(False)
         _preload()
-        for one in (self._listening, ending):
+        for one in (listening, self._signals):
             self._waiting.register(one, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in self._waiting.poll()}
-            if ending.fileno() in ready and {*ending.recv(4096)} & _ENDING:
+            if self._signals.fileno() in ready and {*self._signals.recv(4096)} & _ENDING:
                 return
             for session in self._sessions.values():
                 if session.reports.fileno() in ready:
                     self._take(session)
             self._reap()
-            if self._listening.fileno() in ready:
+            if listening.fileno() in ready:
                 with contextlib.suppress(OSError):  # the caller is gone
-                    connection, _ = self._listening.accept()
+                    connection, _ = listening.accept()
                     with connection:
-                        self._admit(connection, (ending, reported))
+                        self._admit(connection, (listening, self._signals, self._written_signals))
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -258,7 +256,7 @@ class Service:
             signal.set_wakeup_fd(-1)
             for number in (*_ENDING, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
-            for one in (self._listening, *ours, theirs):
+            for one in (*ours, theirs):
                 one.close()
             for session in self._sessions.values():
                 session.reports.close()

@@ -106,6 +106,7 @@ def merged(parts: Sequence[NodeRecording]) -> Recording:
         replayed=recordings[0].replayed,
         stacks=_stacks(recordings),
         outcome="error" if any(one.outcome == "error" for one in recordings) else recordings[0].outcome,
+        outcome_notes=_notes(parts),
     )
 
 
@@ -185,14 +186,14 @@ def _united(plans: Sequence[Plan]) -> tuple[tuple[ProbePoint, ...], list[NDArray
 
 def _plan(parts: Sequence[NodeRecording], points: tuple[ProbePoint, ...]) -> Plan:
     stacks = dict.fromkeys(kind for part in parts for kind in part.recording.plan.stacks)
-    return replace(parts[0].recording.plan, points=points, stacks=tuple(stacks), notes=_notes(parts))
+    return replace(parts[0].recording.plan, points=points, stacks=tuple(stacks), notes=())
 
 
 def _notes(parts: Sequence[NodeRecording]) -> tuple[str, ...]:
     """Notes with the names of the nodes that have them."""
     names: dict[str, list[str]] = {}
     for part in parts:
-        for note in part.recording.plan.notes:
+        for note in part.recording.notes:
             names.setdefault(note, []).append(part.node.name)
     return tuple(f"{', '.join(of) if len(of) <= _NAMED else f'{len(of)} nodes'}: {note}" for note, of in names.items())
 

@@ -57,8 +57,9 @@ def _run(options: argparse.Namespace) -> int:
     policy = _policy(options)
     lines = sys.stderr.fileno() if options.audit is None else audit.opened(options.audit)
     path = service.SOCKET if options.socket is None else Path(options.socket)
+    serving = service.Service(policy, audit.Audit(lines))
     with service.listening(path, options.group) as listening:
-        service.Service(listening, policy, audit.Audit(lines)).run()
+        serving.run(listening)
     return 0
 
 

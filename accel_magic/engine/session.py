@@ -170,8 +170,7 @@ class Attached:
                 self.abort()
             if watch is not None:
                 stacks, notes = until_interrupted(watch.resolved, watch.unresolved)
-                plan = replace(recording.plan, notes=(*recording.plan.notes, *notes))
-                recording = replace(recording, plan=plan, stacks=stacks)
+                recording = replace(recording.with_notes(*notes), stacks=stacks)
             if writer is not None:
                 recording = writer.complete(recording)
         return recording
@@ -203,7 +202,7 @@ class Attached:
         notes += [note for one in observed.values() for note in one.notes]
         about_files = () if parts.mapped is None else parts.mapped.notes(plan, counts)
         return Recording(
-            plan=replace(plan, notes=(*plan.notes, *notes, *shift.notes, *about_files, *fetched.notes)),
+            plan=plan,
             machine=machine.describe() | _entries(observed),
             started=self._started,
             start_ns=self.start_ns,
@@ -219,6 +218,7 @@ class Attached:
             limit_reached=read.limit_reached,
             load_events=RawEvents(counted.layout, fetched.rings, self.start_ns - shift.ns, plan.max_events),
             outcome=outcome,
+            outcome_notes=(*notes, *shift.notes, *about_files, *fetched.notes),
             process=own_process.describe() if attachment is not None and attachment.waits_fd >= 0 else None,
             observed={name: one.table for name, one in observed.items() if one.table is not None},
         )

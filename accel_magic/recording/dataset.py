@@ -813,8 +813,7 @@ def _loaded(directory: Directory) -> Recording:
             outcome="interrupted",
         )
     return replace(
-        recording,
-        plan=replace(plan, notes=(*plan.notes, *notes)),
+        recording.with_notes(*notes),
         limit_reached=manifest.limit_reached,
         event_count=files_.rows,
         load_events=files_,

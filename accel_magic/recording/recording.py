@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -80,7 +80,7 @@ class Recording:
     """One trace as recorded.
 
     Attributes:
-        plan: What was traced.
+        plan: What was traced, and notes about that.
         machine: Where it was recorded: `kernel`, `cpu`, `host`, `device`, `python`, `accel_magic` and so on.
         started: Wall-clock start, ISO 8601 with time zone.
         start_ns: CLOCK_MONOTONIC at the start; event times are relative to it.
@@ -96,6 +96,7 @@ class Recording:
         limit_reached: Whether recording stopped, at `max_events` or for lack of memory; counting continued.
         load_events: Decodes the raw records; called once, on first use of `events`.
         outcome: How the traced code ended.
+        outcome_notes: Notes for the user about what happened, a sentence each.
         stacks: Stacks of the events; None without any.
         flame: Set if a flame trace made it.
         process: For waits: information about the traced process.
@@ -122,6 +123,7 @@ class Recording:
     limit_reached: bool
     load_events: Callable[[], Events] = field(repr=False)
     outcome: Outcome = "ok"
+    outcome_notes: tuple[str, ...] = ()
     stacks: StackTable | None = None
     flame: FlameFacts | None = None
     process: OwnProcess | None = None
@@ -129,6 +131,15 @@ class Recording:
     observed: Mapping[str, ObservedTable] = field(default_factory=dict)
     replayed: Replayed | None = None
     imported: Imported | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All notes for the user: about what was traced, then about what happened."""
+        return (*self.plan.notes, *self.outcome_notes)
+
+    def with_notes(self, *notes: str) -> Recording:
+        """Return the recording with more notes about what happened."""
+        return replace(self, outcome_notes=(*self.outcome_notes, *notes))
 
     @property
     def timed(self) -> bool:

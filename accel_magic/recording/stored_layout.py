@@ -46,7 +46,7 @@ _MOST_POINTS = 1 << 16  # `point` is uint16
 _BODY = frozenset(
     {
         *("plan", "columns", "hits", "lost", "unpaired", "totals", "histograms", "stacks", "process", "flame"),
-        *("observed", "nodes"),
+        *("observed", "nodes", "outcome_notes"),
     }
 )
 """Entries of the body; what subsystems recorded is beside them, by their names."""
@@ -117,6 +117,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "process": recording.process,
         "flame": None if recording.flame is None else recording.flame.to_dict(),
         "observed": {name: asdict(table) for name, table in recording.observed.items()},
+        "outcome_notes": list(recording.outcome_notes),
     }
     body = companions.joined(body, recording.companions)
     header = _Header(
@@ -197,6 +198,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         limit_reached=header.limit_reached,
         load_events=_no_events,
         outcome=header.outcome,
+        outcome_notes=tuple(body.get("outcome_notes", [])),  # older files have them among those of the plan
         replayed=header.replayed,
         imported=header.imported,
         stacks=_decode_stacks(body.get("stacks")),
@@ -205,6 +207,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         companions=companions.among(body, _BODY),
         observed=_observed(body),
     )
+    _check_type(recording.outcome_notes, tuple[str, ...], "outcome_notes")
     _check_recording(recording)
     return recording, columns
 

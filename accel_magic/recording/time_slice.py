@@ -40,8 +40,7 @@ def between(recording: Recording, start_ns: int, end_ns: int) -> Recording:
     where = f"{start_ns / 1e9:g} s to {end_ns / 1e9:g} s"
     note = f"a piece of a trace, from {where}: hits, latencies and rates are those of its recorded events"
     return replace(
-        recording,
-        plan=replace(recording.plan, notes=(*recording.plan.notes, note)),
+        recording.with_notes(note),
         start_ns=recording.start_ns + start_ns,
         duration_ns=end_ns - start_ns,
         hits=hits,

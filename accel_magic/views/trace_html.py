@@ -51,7 +51,7 @@ def result_html(shown: TraceTables, *, figures: bool = True) -> str:
         tables,
         headline(recording, shown.stacks_lost),
         banners=banners_of(recording),
-        notes=recording.plan.notes,
+        notes=recording.notes,
         template="trace",
         about=about(shown),
         figures=_figures_html(shown) if figures else "",

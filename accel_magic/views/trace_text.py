@@ -31,7 +31,7 @@ def summary(shown: TraceTables) -> str:
     """Headline, the most frequent functions and the measured latencies, in aligned columns."""
     lines = list(banners_of(shown.recording))
     lines.append(", ".join(note.text for note in headline(shown.recording, shown.stacks_lost)))
-    lines += [f"note: {note}" for note in shown.recording.plan.notes]
+    lines += [f"note: {note}" for note in shown.recording.notes]
     lines += about(shown)
     lines += ["", *aligned(counts_table(shown.counts, TOP))]
     if len(shown.latency):

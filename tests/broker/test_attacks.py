@@ -24,7 +24,7 @@ with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:ato
     answer("attached", os.getpid())
     sys.stdin.readline()
     for _ in range(5): os.getppid()
-answer(t.result.hits, list(t.result.plan.notes))
+answer(t.result.hits, list(t.result.recording.notes))
 """
 REQUEST = TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), places={}).encoded()
 

@@ -59,7 +59,7 @@ def test_a_command_and_its_children_are_counted_exactly(broker, folder):
     assert result.counts["hits"].droplevel("probe").to_dict() == {"sys_enter_getppid": 600, "a64l": 300}
     assert result.recorded == 900
     assert "through the broker" in str(result)
-    assert result.plan.notes == ()
+    assert result.recording.notes == ()
     assert kernel_objects() - before == set()
 
 
@@ -86,7 +86,7 @@ def test_a_command_that_has_ended_shows_what_it_had_loaded(broker, folder, linke
     assert process.returncode == 0, errors
     result = accel_magic.open(folder / "t.parquet")
     if linked == "-static":
-        assert [note.partition(" loaded: ")[2] for note in result.plan.notes] == [
+        assert [note.partition(" loaded: ")[2] for note in result.recording.notes] == [
             f"they run {short}, without shared libraries (linked statically)"
         ]
     else:

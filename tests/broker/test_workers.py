@@ -26,7 +26,7 @@ with (
         workers = sorted(facts, key=lambda one: facts[one]["name"])
         client.gather([client.submit(calls(n), workers=[w], pure=False) for w, n in zip(workers, (100, 2000))])
     nodes, found = t.result.nodes, t.result.by_node[sorted(t.result.by_node)]
-    answer(nodes["problem"].tolist(), sorted(found.to_numpy().tolist()), len(t.result.events), t.result.plan.notes,
+    answer(nodes["problem"].tolist(), sorted(found.to_numpy().tolist()), len(t.result.events), t.result.recording.notes,
            "through the broker" in str(t.result), sorted(t.result.steps["step"].tolist()))
 """
 

@@ -48,6 +48,6 @@ def test_imported_ftrace_calls_match_the_counts_of_our_probes(guest, load, tmp_p
     assert sum(counted[name] for name in chosen) > 50
     assert theirs.lost == 0
     assert theirs.recording.timed == timed
-    assert not any("not understood" in note for note in theirs.plan.notes)
+    assert not any("not understood" in note for note in theirs.recording.notes)
     if tracer == "function_graph":
         assert theirs.latency["count"].sum() > 0.9 * theirs.hits

@@ -200,9 +200,9 @@ def test_counts_from_before_the_unloading_of_a_probed_module_are_kept_with_a_not
     assert result.value.status == 0, result.value.stderr
     assert Load.from_json(result.value.stdout).ok == 4
     assert result.hits == 3
-    assert result.plan.notes == ("intel_vpu was unloaded during the trace: its hits were counted only until then",)
+    assert result.recording.notes == ("intel_vpu was unloaded during the trace: its hits were counted only until then",)
     again = guest.trace("intel_vpu:ivpu_bo_create_ioctl", command=load(jobs=2))
-    assert (again.hits, again.plan.notes) == (2, ())
+    assert (again.hits, again.recording.notes) == (2, ())
 
 
 def test_the_functions_of_a_reloaded_module_are_found_at_their_new_addresses(guest, load):

@@ -92,4 +92,4 @@ def test_without_type_information_a_note_lists_the_indistinguishable_calls(run_b
 
     both = told["entry64"] + told["entry32"]
     assert hits_of(t.result) == {"sys_enter_semget": both, "sys_exit_semget": both}
-    assert any("int $0x80" in note for note in t.result.plan.notes)
+    assert any("int $0x80" in note for note in t.result.recording.notes)

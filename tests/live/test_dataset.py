@@ -102,7 +102,7 @@ def test_the_notebook_is_killed_and_its_dataset_is_complete(tmp_path):
     assert result.hits == result.recorded == len(result.events) == calls
     assert result.lost == 0
     assert_adds_up(folder)
-    assert any("was killed: the dataset ends" in note for note in result.plan.notes)
+    assert any("was killed: the dataset ends" in note for note in result.recording.notes)
     assert result.recording.samples.hits[-1].tolist() == [calls]
 
 
@@ -119,7 +119,7 @@ def test_everything_is_killed_and_what_was_written_opens(tmp_path):
 
     assert manifest(folder)["state"] == "tracing"
     assert result.hits == result.recorded == len(result.events) == calls
-    assert any("processes that traced and wrote were killed" in note for note in result.plan.notes)
+    assert any("processes that traced and wrote were killed" in note for note in result.recording.notes)
 
 
 def test_the_writer_is_killed_and_what_it_did_not_write_is_lost_exactly(build, run, tmp_path):
@@ -133,7 +133,7 @@ def test_the_writer_is_killed_and_what_it_did_not_write_is_lost_exactly(build, r
 
     result = block.result
     assert (result.hits, result.recorded, result.lost) == (15_000, 10_000, 5000)
-    assert any("incomplete" in note for note in result.plan.notes)
+    assert any("incomplete" in note for note in result.recording.notes)
     assert len(accel_magic.open(folder).events) == 10_000
     with trace(GETPPID) as again:
         os.getppid()
@@ -161,7 +161,7 @@ def test_root_writes_nothing_through_links_that_take_the_place_of_its_dataset(bu
 
     assert sorted(path.name for path in secret.rglob("*")) == ["file", "folder"]
     assert (secret / "file").read_text() == "kept"
-    assert any(f"the dataset is in {home / 'moved'}" in note for note in t.result.plan.notes)
+    assert any(f"the dataset is in {home / 'moved'}" in note for note in t.result.recording.notes)
     assert (t.result.hits, t.result.lost, len(t.result.events)) == (10_000, 0, 10_000)
     assert len(accel_magic.open(home / "moved").events) == 10_000
 
@@ -213,7 +213,7 @@ def test_a_disk_that_fills_up_costs_events_that_are_counted(build, run, small, f
     result = block.result
     assert result.hits == 65_000 == result.recorded + result.lost
     assert result.recorded == len(result.events) == 5000
-    assert any("incomplete: No space left on device" in note for note in result.plan.notes)
+    assert any("incomplete: No space left on device" in note for note in result.recording.notes)
     assert list(small.rglob("*.tmp")) == []
     (small / "filler").unlink(missing_ok=True)
     opened = accel_magic.open(folder)

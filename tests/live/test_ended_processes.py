@@ -38,7 +38,7 @@ def test_native_frames_of_a_command_that_ends_at_once_have_names(short, tmp_path
     result = accel_magic.open(tmp_path / "t.parquet")
     assert result.hits == (6 if before[:1] == ("sh",) else 3)
     assert {tuple(text.split(";")[-4:]) for text in result.stacks["text"]} == {("main", "outer", "inner", "malloc")}
-    assert result.plan.notes == ()
+    assert result.recording.notes == ()
 
 
 def test_native_frames_of_children_that_end_at_once_have_names(short):

@@ -97,7 +97,7 @@ class TestWithoutReader:
         assert result.latency["count"].tolist() == [50]
         assert (result.recorded, len(result.events), result.lost) == (0, 0, 1550)
         assert result.recording.outcome == "ok"
-        (note,) = [note for note in result.plan.notes if "reader process" in note]
+        (note,) = [note for note in result.recording.notes if "reader process" in note]
         assert "lost" in note
         assert "1,550 lost" in repr(result)
         assert note in repr(result)
@@ -112,7 +112,7 @@ class TestWithoutReader:
             os.getppid()
 
         assert (t.result.hits, t.result.lost) == (2, 0)
-        assert any("reader process" in note for note in t.result.plan.notes)
+        assert any("reader process" in note for note in t.result.recording.notes)
         assert t.result.rates().sum().sum() > 0
 
     def test_an_elapsed_duration_still_ends_the_trace_at_that_time(self):

@@ -197,5 +197,5 @@ def test_measured_cpp_functions_come_with_a_warning_about_exceptions():
         pass
 
     warning = "an exception that passes through would end the process"
-    assert not [note for note in counted.result.plan.notes if warning in note]
-    assert [note for note in measured.result.plan.notes if warning in note]
+    assert not [note for note in counted.result.recording.notes if warning in note]
+    assert [note for note in measured.result.recording.notes if warning in note]

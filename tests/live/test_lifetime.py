@@ -193,12 +193,12 @@ def test_a_child_forked_by_a_c_library_keeps_the_probes_and_a_note_reports_it(
         child = fork_in_c()
         os.getppid()
     try:
-        notes = t.result.plan.notes if kind == "trace" else t.result.notes
+        notes = t.result.recording.notes if kind == "trace" else t.result.notes
         (note,) = [note for note in notes if "stay attached" in note]
         assert f"{child} (" in note
         with make() as again:  # a later trace is not affected
             os.getppid()
-        notes = again.result.plan.notes if kind == "trace" else again.result.notes
+        notes = again.result.recording.notes if kind == "trace" else again.result.notes
         assert not any("stay attached" in note for note in notes)
         if kind == "trace":
             assert (t.result.hits, again.result.hits) == (1, 1)
@@ -219,7 +219,7 @@ def test_children_started_by_python_keep_nothing_and_there_is_no_note():
             time.sleep(60)
             os._exit(0)
     try:
-        assert not any("stay attached" in note for note in t.result.plan.notes)
+        assert not any("stay attached" in note for note in t.result.recording.notes)
     finally:
         sleeping.kill()
         sleeping.wait()

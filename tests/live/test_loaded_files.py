@@ -130,10 +130,10 @@ def test_all_processes_are_looked_at_in_the_scope_of_all(files):
 def test_a_process_that_has_ended_counts_as_one_that_has_loaded_the_file(files):
     with accel_magic.trace(f"uprobe:{files}/static:plug", filter="arg0 == 1000") as trace:
         subprocess.run([files / "static"], check=True)
-    assert (trace.result.hits, trace.result.plan.notes) == (0, ())
+    assert (trace.result.hits, trace.result.recording.notes) == (0, ())
     with accel_magic.trace(f"uprobe:{files}/static:plug") as trace:
         subprocess.run([files / "app"], check=True)
-    (note,) = trace.result.plan.notes
+    (note,) = trace.result.recording.notes
     assert note.startswith(f"no process in scope has {files}/static loaded: they run ")
     assert str(files / "app") in note
     assert note in html.unescape(trace.result._repr_mimebundle_()["text/html"])
@@ -153,12 +153,12 @@ def test_a_replaced_library_is_reported_and_the_advice_traces_what_is_loaded(rep
     path, library = replaced
     with accel_magic.trace(f"uprobe:{path}:plug") as trace:
         library.plug(1)
-    (note,) = trace.result.plan.notes
+    (note,) = trace.result.recording.notes
     assert f"process {os.getpid()} had loaded it [{path} (deleted)]" in note
     with accel_magic.trace(note.rpartition(", or trace ")[2]) as trace:
         for n in range(10):
             library.plug(n)
-    assert (trace.result.hits, trace.result.plan.notes) == (10, ())
+    assert (trace.result.hits, trace.result.recording.notes) == (10, ())
 
 
 def test_a_replaced_library_is_traced_by_its_name(replaced):
@@ -167,7 +167,7 @@ def test_a_replaced_library_is_traced_by_its_name(replaced):
         for n in range(10):
             library.plug(n)
     assert trace.result.hits == 10
-    assert [f"{path.name} was deleted or replaced" in note for note in trace.result.plan.notes] == [True]
+    assert [f"{path.name} was deleted or replaced" in note for note in trace.result.recording.notes] == [True]
 
 
 @pytest.fixture
@@ -192,14 +192,14 @@ def test_a_path_through_a_process_leads_to_its_own_file(elsewhere, name):
     process, outer = elsewhere
     with accel_magic.trace(f"uprobe:/proc/{process.pid}/root{outer.parent}/{name}:work", scope=process.pid) as trace:
         called(process)
-    assert (trace.result.hits, trace.result.plan.notes) == (50, ())
+    assert (trace.result.hits, trace.result.recording.notes) == (50, ())
 
 
 def test_a_file_of_this_machine_is_not_the_one_of_another_mount_namespace(elsewhere):
     process, outer = elsewhere
     with accel_magic.trace(f"uprobe:{outer}:work", scope=process.pid) as trace:
         pass
-    (note,) = trace.result.plan.notes
+    (note,) = trace.result.recording.notes
     assert f"process {process.pid} is in another mount namespace and has its own" in note
     with accel_magic.trace(note.rpartition("; trace ")[2], scope=process.pid) as trace:
         called(process)

@@ -92,7 +92,7 @@ def test_events_take_only_part_of_the_free_memory_and_a_note_reports_it(build, r
     assert free / 3 <= size <= free / 3 + 2 * buffer * (1 << 20)
     assert result.recording.limit_reached
     assert len(result.events) == result.recorded > 20_000
-    (note,) = [note for note in result.plan.notes if "memory" in note]
+    (note,) = [note for note in result.recording.notes if "memory" in note]
     assert f"{result.recorded:,} events" in note
     assert "memory full" in repr(result)
 

@@ -169,7 +169,7 @@ def test_a_command_that_switches_stacks_is_warned_about_and_its_ending_explained
     before, after = notes(done)
     assert before.startswith(f"{fibers} switches stacks (makecontext, swapcontext): {SWITCHES}")
     assert after.startswith("the command was ended by SIGILL, probably because of this trace: ")
-    assert accel_magic.open(tmp_path / "run.parquet").recording.plan.notes == (before, after)
+    assert accel_magic.open(tmp_path / "run.parquet").recording.notes == (before, after)
 
     safe = after.rpartition(": ")[2]
     assert safe == f"uprobe:{fibers}:work"

@@ -229,7 +229,7 @@ def test_an_interrupt_during_name_lookup_leaves_addresses_and_all_counts(monkeyp
     assert names(frames, FrameKind.PYTHON)[-2:] == ["one_way", "by_hand"]
     assert all(re.fullmatch("0x[0-9a-f]+", name) for name in names(frames, FrameKind.KERNEL, FrameKind.NATIVE))
     assert names(frames, FrameKind.KERNEL)
-    assert any("interrupt" in note for note in t.result.plan.notes)
+    assert any("interrupt" in note for note in t.result.recording.notes)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -332,11 +332,11 @@ def test_the_kernels_frame_limit_is_used(build, deepest, probe, nothing_attached
     result, (found,) = native_of(program, probe, "200", "5")
     assert found[-202:] == ["main", *["again"] * 200, "leaf"]
     assert result.hits == 5
-    assert not [note for note in result.plan.notes if "native stacks" in note]
+    assert not [note for note in result.recording.notes if "native stacks" in note]
 
     result, (found,) = native_of(program, probe, "400", "5")
     assert found == ["[callers beyond 300 frames]", *["again"] * 299, "leaf"]
-    (note,) = [note for note in result.plan.notes if "native stacks" in note]
+    (note,) = [note for note in result.recording.notes if "native stacks" in note]
     assert "1 of 1 native stacks are cut at 300 frames" in note
     assert "kernel.perf_event_max_stack" in note
     assert "frame pointers" not in note
@@ -350,8 +350,8 @@ def test_a_truncated_stack_is_marked_and_no_library_is_blamed(build, loops, monk
     program = build("deep", FRAMED)
     result, (found,) = native_of(program, GETPPID, str(2 * depth), "5")
     assert found == [f"[callers beyond {depth} frames]", *["again"] * (depth - 1), "leaf"]
-    assert [note for note in result.plan.notes if "cut at" in note]
-    assert not [note for note in result.plan.notes if "frame pointers" in note]
+    assert [note for note in result.recording.notes if "cut at" in note]
+    assert not [note for note in result.recording.notes if "frame pointers" in note]
 
     assert result.profile().profile.frames[0].name == f"[callers beyond {depth} frames]"
     saved = open_result(result.to_parquet(tmp_path / "cut.parquet"))
@@ -365,7 +365,7 @@ def test_a_stack_that_just_fits_is_not_truncated(build, monkeypatch, nothing_att
     monkeypatch.setattr(stack_maps, "native_frames", lambda: len(whole))
     result, (found,) = native_of(program, GETPPID, "20", "5")
     assert found == whole
-    assert not [note for note in result.plan.notes if "cut at" in note]
+    assert not [note for note in result.recording.notes if "cut at" in note]
     monkeypatch.setattr(stack_maps, "native_frames", lambda: len(whole) - 1)
     _, (found,) = native_of(program, GETPPID, "20", "5")
     assert found == [f"[callers beyond {len(whole) - 1} frames]", *whole[1:]]

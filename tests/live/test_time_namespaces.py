@@ -36,7 +36,7 @@ print(json.dumps({
     "called": main.loc[main["function"] == "sys_enter_getppid", "at"].tolist(),
     "slept": main.loc[main["function"] == "sys_enter_clock_nanosleep", "at"].tolist(),
     "waited": main.loc[(main["function"] == "wait") & (main["duration_ns"] > 15e6), "at"].tolist(),
-    "unfinished_wait_ns": int(open_wait), "duration_ns": recording.duration_ns, "notes": t.result.plan.notes,
+    "unfinished_wait_ns": int(open_wait), "duration_ns": recording.duration_ns, "notes": t.result.recording.notes,
 }))
 """
 

@@ -109,7 +109,7 @@ def merged(
             not_taken=len(np.unique(rows.event[~rows.taken])),
             left_out=len(np.unique(taken.event[nodes < 0])),
         ),
-        notes=tuple(dict.fromkeys([*recording.plan.notes, *facts.notes, *notes])),
+        notes=tuple(dict.fromkeys([*recording.notes, *facts.notes, *notes])),
         banners=banners_of(recording),
     )
     return Merged(profile, shown, reasons, spans)

@@ -65,7 +65,7 @@ class LoadOptions:
             ("processes", 1, MOST_WORKERS),
             ("threads", 1, MOST_WORKERS),
             ("buffers", 1, _MOST_BUFFERS),
-            ("size", 64, 1 << 62),
+            ("size", 64, (1 << 62) - 1),
             ("rate", 0, 1e9),
             ("timeout", 0, 1e9),
             ("fault_argument", 0, (1 << 63) - 1),

@@ -188,7 +188,7 @@ class DatasetWriter:
             recording = replace(recording, lost=lost)
         elif (place := directory.place()) != directory.path:
             notes = [f"the dataset is in {place}: its folder was moved while it was written"]
-        return replace(recording, plan=replace(plan, notes=(*plan.notes, *notes)))
+        return recording.with_notes(*notes)
 
     def abort(self) -> None:
         """End without a result: nothing stays of a trace that did not start; else the writer completes the dataset."""

@@ -67,7 +67,7 @@ def main():
     told["functions"] = functions | {
         "who": who(result.events),
         "interrupts": int(interrupts),
-        "notes": [note for note in result.plan.notes if "kernel threads" in note],
+        "notes": [note for note in result.recording.notes if "kernel threads" in note],
     }
     print(json.dumps(told))
 

@@ -179,7 +179,7 @@ def test_losses_and_notes_are_kept_with_the_nodes_that_have_them(parts):
     whole = merged([pieces[0], replace(pieces[1], recording=noted), pieces[2]])
 
     assert whole.events_lost == 7
-    assert whole.plan.notes == ("rank 1: a note",)
+    assert whole.notes == ("rank 1: a note",)
 
 
 @pytest.mark.parametrize(

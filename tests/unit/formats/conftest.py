@@ -35,4 +35,4 @@ def imported(tmp_path):
 @pytest.fixture
 def notes():
     """Return a result's notes as one text."""
-    return lambda result: "\n".join(result.plan.notes)
+    return lambda result: "\n".join(result.recording.notes)

@@ -33,7 +33,7 @@ def test_the_tutorials_own_recording_is_imported_call_by_call(imported):
     assert result.events["function"].tolist() == lines
     assert set(result.events["probe"]) == {f"kprobe:intel_vpu:{name}" for name in truth["counts"]}
     assert {(point.kind, point.target) for point in result.plan.points} == {("kprobe", "intel_vpu")}
-    assert result.plan.notes == ()
+    assert result.recording.notes == ()
 
 
 def test_lines_without_a_time_keep_their_order_and_are_untimed(imported):

@@ -201,5 +201,5 @@ def test_stack_traces_are_no_events_and_are_counted_once(imported, text, events,
 
     assert result.events["function"].tolist() == events
     assert text.count("stack trace") == stacks
-    assert next(note.partition(";")[0] for note in result.plan.notes) == f"stack traces left out: {stacks}"
-    assert "dropped" not in "".join(result.plan.notes)
+    assert next(note.partition(";")[0] for note in result.recording.notes) == f"stack traces left out: {stacks}"
+    assert "dropped" not in "".join(result.recording.notes)

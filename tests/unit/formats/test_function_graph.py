@@ -243,4 +243,4 @@ def test_events_and_return_values_in_comments_are_read(imported):
     assert events["retval"].fillna(0).tolist() == [-22, 0, -12, 16]
     assert events["comm_field"].tolist()[1] == "x"
     assert durations(events) == [11500, None, 1250, 250]
-    assert "not understood" not in "".join(result.plan.notes)
+    assert "not understood" not in "".join(result.recording.notes)

@@ -71,7 +71,7 @@ def test_objects_of_bpftrace_may_have_several_lines(how, imported):
 
     assert counts(result) == CALLS
     assert result.latency["count"].sum() == 3
-    assert not any("not understood" in note for note in result.plan.notes)
+    assert not any("not understood" in note for note in result.recording.notes)
 
 
 @pytest.mark.parametrize("how", ARRANGED)

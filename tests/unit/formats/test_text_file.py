@@ -46,7 +46,7 @@ def content(result):
     """Everything that a result shows, as text."""
     match result:
         case TraceResult():
-            return result.counts.to_csv(), result.df.to_csv(), result.plan.notes
+            return result.counts.to_csv(), result.df.to_csv(), result.recording.notes
         case ProfileResult():
             return result.total, result.frames.to_csv()
     return result.frame().to_csv()

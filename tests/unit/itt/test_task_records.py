@@ -282,7 +282,7 @@ with accel_magic.trace("itt:test::outer:*") as t:
 first = t.result.hits
 with accel_magic.trace("itt:test::outer:*") as u:
     library.work(3, 10)
-answer([first, [note for note in t.result.plan.notes if "threads" in note], u.result.hits])
+answer([first, [note for note in t.result.recording.notes if "threads" in note], u.result.hits])
 """
     )
     assert told[0] == 2 * collector_memory.MOST_SLOTS
@@ -325,7 +325,7 @@ with accel_magic.trace("itt:elsewhere*:*") as t:
     pass
 with accel_magic.trace("itt:*:*") as u:
     pass
-answer([found, t.result.plan.notes, u.result.plan.notes])
+answer([found, t.result.recording.notes, u.result.recording.notes])
 """
     )
     (code, what, fix), none, notes = told
@@ -468,7 +468,7 @@ with accel_magic.trace("itt:test::*:*", "itt:python:*", stacks=True) as t:
     with accel_magic.task("mine"):
         pass
 answer([[frames(name) for name in ("first", "whole", "mine")], seen, t.result.stacks_lost, t.result.recorded,
-        int(t.result.stacks.hits.sum()), list(t.result.recording.plan.notes)])
+        int(t.result.stacks.hits.sum()), list(t.result.recording.notes)])
 """
     )
     (first, whole, mine), seen, lost, recorded, with_stacks, notes = told
@@ -524,7 +524,7 @@ def test_stacks_without_the_unwinding_library_are_noted(run, tmp_path):
 with accel_magic.trace("itt:test::*:*", stacks="user") as t:
     subprocess.run([PROGRAM, "2", "10"], check=True, env={{**os.environ, "LD_LIBRARY_PATH": {str(tmp_path)!r}}})
 frames = [len(text.split(";")) for text in t.result.stacks.text]
-answer([t.result.recorded, frames, list(t.result.recording.plan.notes)])
+answer([t.result.recorded, frames, list(t.result.recording.notes)])
 """
     )
     recorded, frames, notes = told

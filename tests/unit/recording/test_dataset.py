@@ -104,7 +104,7 @@ def test_a_dataset_has_exactly_the_records_that_were_written(folder, pieces):
     assert_equal(result.events, columns_of(*pieces))
     assert result.recorded == result.hits == PIECES * ROWS
     assert result.counts["hits"].sum() == PIECES * ROWS
-    assert result.plan.notes == ()
+    assert result.recording.notes == ()
 
 
 def test_it_equals_the_recording_of_the_same_records_in_memory(folder, pieces, tmp_path):
@@ -294,7 +294,7 @@ def test_a_part_that_cannot_be_used_is_named_and_the_rest_opens(folder, pieces, 
     damage(folder / dataset.EVENTS / "part-000001.parquet")
     result = accel_magic.open(folder)
 
-    (note,) = result.plan.notes
+    (note,) = result.recording.notes
     assert f"part-000001.parquet {problem}" in note
     assert f"{ROWS} of {PIECES * ROWS:,} events are not in the dataset any more" in note
     assert_equal(result.events, columns_of(pieces[0], *pieces[2:]))
@@ -310,7 +310,7 @@ def test_a_foreign_part_is_named(folder):
     text["parts"][2]["size"] = path.stat().st_size
     write_manifest(folder, text)
 
-    assert "part-000002.parquet is foreign" in accel_magic.open(folder).plan.notes[0]
+    assert "part-000002.parquet is foreign" in accel_magic.open(folder).recording.notes[0]
 
 
 def test_a_damaged_page_is_an_error_when_it_is_read(folder):
@@ -360,7 +360,7 @@ def test_a_changed_byte_is_an_error_in_every_way_of_reading_or_has_no_effect(tmp
         data[at] ^= 1 << random.integers(8)
         part.write_bytes(data)
         result = accel_magic.open(tmp_path / "set")
-        if result.plan.notes:
+        if result.recording.notes:
             refused += 1
             continue
         for way, read in ways(result).items():
@@ -422,7 +422,7 @@ def test_links_in_a_dataset_are_not_followed(folder, tmp_path, pieces, name):
 
     if name == dataset.EVENTS:
         result = accel_magic.open(folder)
-        assert (len(result.events), len(result.plan.notes)) == (0, 1)
+        assert (len(result.events), len(result.recording.notes)) == (0, 1)
     else:
         with raises("recording.damaged", RecordingError):
             accel_magic.open(folder)
@@ -475,7 +475,7 @@ for name in ("manifest.json", "trace.parquet", "kind=events/part-000001.parquet"
     (folder / name).chmod(0)
     try:
         result = accel_magic.open(folder)
-        print(name, len(result.events), *result.plan.notes)
+        print(name, len(result.events), *result.recording.notes)
     except AccelMagicError as error:
         print(name, error.code)
     (folder / name).chmod(mode)
@@ -556,14 +556,14 @@ def test_a_dataset_without_an_end_opens_and_says_where_it_ends(tmp_path, pieces,
     made(tmp_path / "set", pieces, state=state)
     result = accel_magic.open(tmp_path / "set")
 
-    assert any(f"{result.duration_s:.3f} s after the start" in note for note in result.plan.notes)
-    assert any("killed" in note for note in result.plan.notes)
+    assert any(f"{result.duration_s:.3f} s after the start" in note for note in result.recording.notes)
+    assert any("killed" in note for note in result.recording.notes)
     assert result.recording.outcome == "interrupted"
     assert result.hits == PIECES * ROWS
     assert_equal(result.events, columns_of(*pieces))
     if state == "tracing":
         with directories.opened(tmp_path / "set") as directory, dataset.in_progress(directory):
-            assert any("still running" in note for note in accel_magic.open(tmp_path / "set").plan.notes)
+            assert any("still running" in note for note in accel_magic.open(tmp_path / "set").recording.notes)
 
 
 def test_where_a_dataset_can_be_made_is_checked_before(tmp_path, folder):

@@ -139,6 +139,7 @@ def recordings(draw):
         limit_reached=draw(st.booleans()),
         load_events=lambda: Events(data),
         outcome=draw(st.sampled_from(["ok", "error", "interrupted"])),
+        outcome_notes=draw(st.lists(text, max_size=3).map(tuple)),
         replayed=draw(st.none() | st.builds(Replayed, text, text)),
     )
 
@@ -170,6 +171,23 @@ def test_a_saved_recording_is_loaded_unchanged(traced, tmp_path):
 def test_any_saved_recording_is_loaded_unchanged(tmp_path_factory, recording):
     path = tmp_path_factory.mktemp("any") / "t.parquet"
     assert_same(recording, recording_store.load(recording_store.save(recording, path)))
+
+
+def test_notes_are_those_of_the_plan_and_then_those_of_the_outcome(traced, tmp_path):
+    matched = replace(traced, plan=replace(traced.plan, notes=("matched",)))
+    ended = matched.with_notes("first").with_notes("second", "third")
+    loaded = recording_store.load(recording_store.save(ended, tmp_path / "t.parquet"))
+
+    assert (loaded.plan, loaded.notes) == (matched.plan, ("matched", "first", "second", "third"))
+
+
+def test_a_file_without_notes_about_the_outcome_is_loaded(traced, tmp_path):
+    path = recording_store.save(traced.with_notes("new"), tmp_path / "t.parquet")
+    older = rewritten(
+        path, tmp_path / "older.parquet", lambda described, _: described["body"].pop("outcome_notes") and None
+    )
+
+    assert recording_store.load(older).notes == traced.notes
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -665,6 +683,7 @@ FORGERIES = {
     "a plan with an unknown key": _set("body", "plan", "surprise", to=1),
     "an unknown key": _set("surprise", to=1),
     "an unknown outcome": _set("outcome", to="fine"),
+    "notes about the outcome that are numbers": _set("body", "outcome_notes", to=[1]),
     "an outcome that is a list": _set("outcome", to=[]),
     "a duration that is text": _set("duration_ns", to="long"),
     "a negative duration": _set("duration_ns", to=-1),
