@@ -7,25 +7,26 @@ slices: each frame lasts as long as consecutive samples contain it. Only samples
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from accel_magic.analysis.nesting import lanes
 from accel_magic.errors import ResultError
+from accel_magic.formats import trace_event_writer
 from accel_magic.formats.json_file import PlaceError, index, line_number, load, number, part, reading
 from accel_magic.formats.sample_weights import by_event, unit_of
+from accel_magic.formats.trace_event_writer import TraceEvents, process_name, thread_name
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.recording.profile import NO_TIME, ProfileBuilder, ThreadState, label
-from accel_magic.recording.result_files import destination, replacing
+from accel_magic.recording.recording import EventColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 ORIGIN: Final = "Chrome CPU profile"
 _SLICES: Final = "open it at https://ui.perfetto.dev; for stacks, run the same code under %%flame"
-_PIECE: Final = 1 << 12
+_PIECE: Final = 1 << 10
 _PROCESS: Final = 1
 """Process id of all threads; Perfetto treats 0 as the kernel's idle tasks."""
 _LANES: Final = 1 << 23
@@ -63,42 +64,35 @@ def write(profile: Profile, path: str | Path) -> Path:
             fix="use to_folded() or to_speedscope(), which do not need times",
             code="result.no-times",
         )
-    target = destination(path)
     about = {**profile.machine, "started": profile.started, "origin": profile.origin}
     about["notes"] = "; ".join((*profile.banners, *profile.notes))
-    heads = [
-        f',\n{{"name":{json.dumps(label(frame))},"cat":"{frame.kind.name.lower()}","ph":' for frame in profile.frames
-    ]
-    with replacing(target) as file:
-        file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
-        file.write(_named("process_name", profile.origin or target.stem, _PROCESS)[2:].encode("ascii"))
-        numbers = count(_LANES)
-        for track in tracks(profile):
-            number_ = track.tid if track.lane < 0 and track.tid else next(numbers)
-            file.write(_named("thread_name", _title(profile, track), number_).encode("ascii"))
-            file.writelines(_slices(profile, track, number_, heads))
-        file.write(b"\n]}\n")
-    return target
+    return trace_event_writer.write(path, about, _entries(profile, profile.origin or Path(path).stem))
 
 
-def _slices(profile: Profile, track: Track, number_: int, heads: list[str]) -> Iterator[bytes]:
+def _entries(profile: Profile, title: str) -> Iterator[bytes]:
+    yield process_name(_PROCESS, title, _PROCESS)
+    numbers = count(_LANES)
+    for track in tracks(profile):
+        number_ = track.tid if track.lane < 0 and track.tid else next(numbers)
+        yield thread_name(_PROCESS, number_, _title(profile, track))
+        yield from _slices(profile, track, number_)
+
+
+def _slices(profile: Profile, track: Track, number_: int) -> Iterator[bytes]:
     """Yield begin and end events; with begin and duration, rounding could make slices overlap in a reader.
 
     Both have the name, because some readers use it to match them.
     """
-    frames = profile.node_frames.tolist()
-    marks = (f'"E","pid":{_PROCESS},"tid":{number_},"ts":', f'"B","pid":{_PROCESS},"tid":{number_},"ts":')
-    found = edges(profile, track)
-    while piece := [
-        f"{heads[frames[node]]}{marks[begins]}{time_ns // 1000}.{time_ns % 1000:03d}}}"
-        for begins, time_ns, node in islice(found, _PIECE)
-    ]:
-        yield "".join(piece).encode("ascii")
-
-
-def _named(what: str, name: str, number_: int) -> str:
-    entry = {"name": what, "ph": "M", "pid": _PROCESS, "tid": number_, "args": {"name": name}}
-    return f",\n{json.dumps(entry)}"
+    for begins, time_ns, node in edges(profile, track):
+        different, code = np.unique(profile.node_frames[node], return_inverse=True)
+        frames = [profile.frames[at] for at in different.tolist()]
+        yield from TraceEvents(
+            name=EventColumn(code, None, tuple(map(label, frames))),
+            category=EventColumn(code, None, tuple(frame.kind.name.lower() for frame in frames)),
+            time_ns=time_ns,
+            pid=_PROCESS,
+            tid=number_,
+        ).edges(begins)
 
 
 def _title(profile: Profile, track: Track) -> str:
@@ -439,25 +433,40 @@ def _lengths(
     return begin, times + (room * ((offset + weights) / of_moment)).astype(np.int64)
 
 
-def edges(profile: Profile, track: Track) -> Iterator[tuple[bool, int, int]]:
-    """Yield begins (True) and ends of a track's slices in order, each with its time in ns and its node.
+def edges(profile: Profile, track: Track) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the begins and ends of a track's slices in order, in pieces.
 
     Frames shared by adjacent samples form one slice; samples of length 0 are dropped.
+
+    Yields:
+        Whether each edge is a begin, its time in ns and its node, (edges,) each.
+
     """
-    paths: dict[int, list[int]] = {}
-    under_way: list[int] = []
-    ended = 0
-    for stack, begin, end in zip(track.stack.tolist(), track.begin.tolist(), track.end.tolist(), strict=True):
-        if end <= begin:
-            continue
-        if stack not in paths:
-            paths[stack] = profile.nodes(stack)
-        path = paths[stack]
-        kept = _common(path, under_way) if ended == begin else 0
-        yield from ((False, ended, node) for node in reversed(under_way[kept:]))
-        yield from ((True, begin, node) for node in path[kept:])
-        under_way, ended = path, end
-    yield from ((False, ended, node) for node in reversed(under_way))
+    positive = track.end > track.begin
+    stack, begin, end = (column[positive] for column in (track.stack, track.begin, track.end))
+    before, after = np.append(-1, stack), np.append(stack, -1)
+    ended, begun = np.append(begin[:1], end), np.append(begin, end[-1:])
+    for start in range(0, len(ended), _PIECE):
+        rows = slice(start, start + _PIECE)
+        changes = np.stack([before[rows], after[rows], ended[rows] == begun[rows]])
+        different, inverse = np.unique(changes, axis=1, return_inverse=True)
+        of_changes = [_edges_of_change(profile, *change) for change in different.T.tolist()]
+        begins, nodes = (np.concatenate(columns) for columns in zip(*of_changes, strict=True))
+        lengths = np.array([len(column) for column, _ in of_changes])
+        first, counts = (np.cumsum(lengths) - lengths)[inverse.ravel()], lengths[inverse.ravel()]
+        at = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        times = np.where(begins[at], np.repeat(begun[rows], counts), np.repeat(ended[rows], counts))
+        yield begins[at], times, nodes[at]
+
+
+def _edges_of_change(
+    profile: Profile, before: int, after: int, adjacent: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether each edge between two stacks is a begin, and its node; -1 is no stack."""
+    ending, beginning = profile.nodes(before), profile.nodes(after)
+    kept = _common(ending, beginning) if adjacent else 0
+    nodes = [*reversed(ending[kept:]), *beginning[kept:]]
+    return np.arange(len(nodes)) >= len(ending) - kept, np.array(nodes, np.int64)
 
 
 def _common(path: list[int], other: list[int]) -> int:

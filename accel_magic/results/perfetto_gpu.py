@@ -6,26 +6,22 @@ for the blocks of each multiprocessor, because blocks on the same multiprocessor
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from accel_magic.analysis.gpu.host import block_spans, kernel_spans
 from accel_magic.analysis.nesting import lanes
 from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
-from accel_magic.formats.trace_event import joined, microseconds, plain, texts, to_bytes
-from accel_magic.recording.result_files import destination, replacing
+from accel_magic.formats import trace_event_writer
+from accel_magic.formats.trace_event_writer import TraceEvents, process_name, thread_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from accel_magic.analysis.gpu import GpuAnalysis
 
@@ -60,16 +56,11 @@ def export(gpu: GpuAnalysis, path: str | Path) -> Path:
             code="result.no-events",
         )
     recording = gpu.recording
-    target = destination(path)
     about = {**recording.machine, "started": recording.started, "device": recording.device}
     if recording.replayed is not None:
         about["replay"] = f"recorded on {recording.replayed.recorded_on}"
-    with replacing(target) as file:
-        file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
-        parts = [*_names(host, tables), *map(_slices, (host, *tables.values()))]
-        file.write(b"".join(parts)[1:])  # every entry starts with a comma, which is dropped before the first
-        file.write(b"\n]}\n")
-    return target
+    slices = chain.from_iterable(map(_slices, (host, *tables.values())))
+    return trace_event_writer.write(path, about, chain(_names(host, tables), slices))
 
 
 def _host(gpu: GpuAnalysis) -> pd.DataFrame:
@@ -132,57 +123,23 @@ def _names(host: pd.DataFrame, tables: dict[int, pd.DataFrame]) -> Iterator[byte
     """Names of processes and threads."""
     for pid, tid in host[["pid", "tid"]].drop_duplicates().itertuples(index=False):
         thread = f"thread {tid}" if tid != _NO_THREAD else "launches"
-        yield _name("process_name", pid, 0, f"process {pid}" if pid else "host")
-        yield _name("thread_name", pid, tid, thread)
+        yield process_name(pid, f"process {pid}" if pid else "host", 0)
+        yield thread_name(pid, tid, thread)
     for pid, title, thread in ((KERNELS_PID, "kernels", "kernels"), (BLOCKS_PID, "multiprocessors", "SM")):
         tracks = np.unique(tables[pid]["tid"].to_numpy(np.int64))
         if len(tracks):
-            yield _name("process_name", pid, 0, title)
+            yield process_name(pid, title, 0)
         for track in tracks.tolist():
             number = track // _TRACKS if pid == BLOCKS_PID else track
-            yield _name("thread_name", pid, track, f"{thread} {number}")
+            yield thread_name(pid, track, f"{thread} {number}")
 
 
-def _name(what: str, pid: int, tid: int, name: str) -> bytes:
-    entry = {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
-    return b",\n" + json.dumps(entry, separators=(",", ":")).encode("ascii")
-
-
-def _slices(table: pd.DataFrame) -> bytes:
-    """Build the text of all rows, column by column."""
-    if not len(table):
-        return b""
-    duration = table["duration_ns"]
-    known = duration.notna().to_numpy()
-    parts: list[Any] = [
-        ',\n{"name":',
-        _quoted(table["name"]),
-        ',"cat":',
-        _quoted(table["kind"]),
-        texts([',"ph":"i","s":"t"', ',"ph":"X","dur":']).take(known.astype(np.int8)),
-        _where(known, microseconds(duration.fillna(0).to_numpy(np.int64))),
-        ',"ts":',
-        microseconds(table["start_ns"].to_numpy(np.int64)),
-        ',"pid":',
-        plain(table["pid"].to_numpy(np.int64)),
-        ',"tid":',
-        plain(table["tid"].to_numpy(np.int64)),
-        ',"args":{',
-    ]
-    for name in ("launch", "bytes"):
-        if name in table:
-            values = table[name].to_numpy(np.int64, na_value=-1)
-            parts.append(_where(values >= 0, joined(f'"{name}":', plain(values), ",")))
-    parts += ['"kernel":', _quoted(table["kernel"])]
-    return to_bytes(joined(*parts, "}}"))
-
-
-def _quoted(column: pd.Series) -> Any:
-    """Encode texts as JSON, each distinct text only once."""
-    codes, different = pd.factorize(column.astype("str"))
-    return texts([json.dumps(text) for text in different]).take(codes)
-
-
-def _where(there: NDArray[np.bool_], values: Any) -> Any:
-    """Return the texts where `there` is true, '' elsewhere."""
-    return pc.if_else(pa.array(there), values, "")
+def _slices(table: pd.DataFrame) -> Iterator[bytes]:
+    return TraceEvents(
+        name=table["name"],
+        category=table["kind"],
+        time_ns=table["start_ns"].to_numpy(np.int64),
+        pid=table["pid"],
+        tid=table["tid"],
+        args={name: table[name] for name in ("launch", "bytes", "kernel") if name in table},
+    ).complete(table["duration_ns"])

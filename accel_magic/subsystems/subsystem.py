@@ -54,7 +54,7 @@ class NodesTables(Protocol):
     """The tables of a subsystem about many nodes."""
 
     def tracks(self, bases: Mapping[str, int]) -> Iterable[bytes]:
-        """Entries of a Perfetto trace; each starts with a comma and a newline.
+        """Entries of a Perfetto trace, as `accel_magic.formats.trace_event_writer` makes them.
 
         Args:
             bases: What is added to each node's process and thread ids.
@@ -155,8 +155,8 @@ class Subsystem:
             makes the findings.
         live: Makes its line of the live row for a plan; None if that would have no items.
         figures: Figures of results by name, drawn from the tables.
-        tracks: Makes entries of a Perfetto trace from a recording and a function that makes the tables; each starts
-            with a comma and a newline.
+        tracks: Makes entries of a Perfetto trace from a recording and a function that makes the tables, as
+            `accel_magic.formats.trace_event_writer` makes them: each starts with a comma and a newline.
         accelerator: Adds the accelerator's time to a flame graph; returns notes.
         family_of: The family of a function for comparisons by family; `` if it has none.
         observe: Called in the traced process when a live trace with a point of this subsystem ends, with what was

@@ -5,32 +5,32 @@ Each device is a process. Each ring has tracks for what waits and for what runs;
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from accel_magic.analysis.nesting import lanes
-from accel_magic.formats.trace_event import joined, microseconds, plain, texts, to_bytes
+from accel_magic.formats.trace_event_writer import TraceEvents, composed, process_name, thread_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+    from numpy.typing import NDArray
 
 FIRST_PID: Final = (1 << 22) + 0x100  # above Linux's largest process id, and those of other tracks
 _STRETCHES: Final = (("waits", "queued_ns", "started_ns"), ("runs", "started_ns", "done_ns"))
 
 
 def jobs(table: pd.DataFrame) -> Iterator[bytes]:
-    """Yield the text of the jobs' entries in pieces; every entry starts with a comma and a newline.
+    """Yield the text of the jobs' entries, in pieces.
 
     Args:
         table: Result of `accel_magic.subsystems.drm.jobs.jobs`.
 
     """
     devices = {device: FIRST_PID + number for number, device in enumerate(dict.fromkeys(table["device"].astype("str")))}
-    named: list[dict[str, Any]] = [_named("process_name", pid, 0, f"GPU: {name}") for name, pid in devices.items()]
+    names = [process_name(pid, f"GPU: {name}", 0) for name, pid in devices.items()]
     next_track = dict.fromkeys(devices, 1)
     for (device, ring), of_ring in table.groupby(["device", "ring"], observed=True, sort=False, dropna=False):
         pid = devices[str(device)]
@@ -41,29 +41,21 @@ def jobs(table: pd.DataFrame) -> Iterator[bytes]:
             begin, end = (part[name].to_numpy(np.int64) for name in (begins, ends))
             lane, first = lanes(begin, end), next_track[str(device)]
             next_track[str(device)] += int(lane.max()) + 1
-            yield _slices(part, begin, end, pid, first + lane)
-            named += [_named("thread_name", pid, first + one, f"{ring}: {what}") for one in range(int(lane.max()) + 1)]
-    yield "".join(f",\n{json.dumps(entry, separators=(',', ':'))}" for entry in named).encode("ascii")
+            yield from _slices(part, begin, pid, first + lane).complete(end - begin)
+            names += [thread_name(pid, first + one, f"{ring}: {what}") for one in range(int(lane.max()) + 1)]
+    yield from names
 
 
-def _slices(part: pd.DataFrame, begin: Any, end: Any, pid: int, track: Any) -> bytes:
-    reported = part[["context", "seqno", "client", "pid", "depth"]].astype("Int64").fillna(-1).to_numpy(np.int64)
-    names = texts([json.dumps(f"job {context}:{seqno}") for context, seqno in reported[:, :2].tolist()])
-    words = part[["comm", "status"]].astype("str")
-    ends = [
-        f',"args":{{"comm":{json.dumps(comm)},"status":{json.dumps(status)},'
-        f'"client":{client},"pid":{process},"depth":{depth}}}}}'
-        for (comm, status), (_, _, client, process, depth) in zip(
-            words.itertuples(index=False), reported.tolist(), strict=True
-        )
-    ]
-    return to_bytes(
-        joined(
-            *(',\n{"name":', names, ',"cat":"gpu jobs","ph":"X","dur":', microseconds(end - begin)),
-            *(',"ts":', microseconds(begin), f',"pid":{pid},"tid":', plain(track), texts(ends)),
-        )
+def _slices(part: pd.DataFrame, begin: NDArray[np.int64], pid: int, track: NDArray[np.int64]) -> TraceEvents:
+    numbers = part[["context", "seqno", "client", "pid", "depth"]].astype("Int64").fillna(-1)
+    return TraceEvents(
+        name=composed("job ", numbers["context"], ":", numbers["seqno"]),
+        category="gpu jobs",
+        time_ns=begin,
+        pid=pid,
+        tid=track,
+        args={
+            **{name: part[name].astype("str") for name in ("comm", "status")},
+            **{name: numbers[name] for name in ("client", "pid", "depth")},
+        },
     )
-
-
-def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}

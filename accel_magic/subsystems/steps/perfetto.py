@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from accel_magic.analysis.nesting import lanes
-from accel_magic.formats.trace_event import joined, microseconds, plain, texts, to_bytes
+from accel_magic.formats.trace_event_writer import TraceEvents, composed, thread_name
 from accel_magic.subsystems.steps.steps import processes
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _LAST_THREAD: Final = (1 << 22) - 1
 
 
 def tracks(steps: pd.DataFrame, collectives: pd.DataFrame, bases: Mapping[str, int]) -> Iterator[bytes]:
-    """Yield the text of the entries in pieces; every entry starts with a comma and a newline.
+    """Yield the text of the entries, in pieces.
 
     Steps that have a length and collectives that are complete become slices. Collectives that overlap get a track each.
 
@@ -33,18 +33,19 @@ def tracks(steps: pd.DataFrame, collectives: pd.DataFrame, bases: Mapping[str, i
 
     """
     whole = steps.dropna(subset="duration_ns")
-    named = [f"step {number}" for number in whole["step"].tolist()]
+    names = composed("step ", whole["step"])
     end = (whole["time_ns"] + whole["duration_ns"]).to_numpy(np.int64)
-    yield from _of_processes(whole, end, named, "steps", bases, first=0)
+    yield from _of_processes(whole, end, names, "steps", bases, first=0)
     whole = collectives.dropna(subset="end_ns")
-    places = zip(whole["operation"].astype("str"), whole["group"], whole["number"].astype("str"), strict=True)
-    named = [f"{operation} {group}:{number}" for operation, group, number in places]
+    names = composed(
+        whole["operation"].astype("str"), " ", whole["group"], ":", whole["number"].astype("str").fillna("nan")
+    )
     end = whole["end_ns"].to_numpy(np.int64)
-    yield from _of_processes(whole, end, named, "collectives", bases, first=1)
+    yield from _of_processes(whole, end, names, "collectives", bases, first=1)
 
 
 def _of_processes(
-    table: pd.DataFrame, ends: NDArray[np.int64], names: list[str], what: str, bases: Mapping[str, int], *, first: int
+    table: pd.DataFrame, ends: NDArray[np.int64], names: pa.Array, what: str, bases: Mapping[str, int], *, first: int
 ) -> Iterator[bytes]:
     """Entries of each process's slices, on tracks from number `first` on."""
     begins = table["time_ns"].to_numpy(np.int64)
@@ -57,13 +58,8 @@ def _of_processes(
         begin, end = begins[order], ends[order]
         lane = lanes(begin, end)
         thread = base + _LAST_THREAD - first - lane
-        name = texts([json.dumps(names[row]) for row in order.tolist()])
-        yield to_bytes(
-            joined(
-                *(',\n{"name":', name, f',"cat":"{what}","ph":"X","dur":', microseconds(end - begin)),
-                *(',"ts":', microseconds(begin), f',"pid":{pid},"tid":', plain(thread), "}"),
-            )
-        )
+        yield from TraceEvents(
+            name=names.take(pa.array(order)), category=what, time_ns=begin, pid=pid, tid=thread
+        ).complete(end - begin)
         for one in np.unique(thread).tolist():
-            entry = {"name": "thread_name", "ph": "M", "pid": pid, "tid": one, "args": {"name": what}}
-            yield b",\n" + json.dumps(entry, separators=(",", ":")).encode("ascii")
+            yield thread_name(pid, one, what)

@@ -252,7 +252,7 @@ def test_a_million_events_take_little_memory(traced, tmp_path):
     assert peak + pool.max_memory() - arrow_before < 100e6
     assert path.stat().st_size > 100e6
     with path.open("rb") as file:
-        assert sum(line.startswith(b'{"name":"sys_enter_read"') for line in file) == rows
+        assert sum(b'"name":"sys_enter_read"' in line for line in file) == rows
 
 
 def test_an_export_that_fails_leaves_nothing(traced, tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from accel_magic.formats import trace_event_writer
 from accel_magic.results.trace_result import TraceResult
-from accel_magic.subsystems.npu import perfetto
 from accel_magic.subsystems.npu.families import LAYERS
 from accel_magic.subsystems.npu.layers import COLUMNS
 from accel_magic.subsystems.npu.perfetto import FIRST_PID, JOBS_PID, layers
@@ -154,7 +154,7 @@ def test_empty_tables_give_no_entries():
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_every_step_is_written_once_whatever_their_number(monkeypatch, count):
-    monkeypatch.setattr(perfetto, "_PIECE", 3)
+    monkeypatch.setattr(trace_event_writer, "_ROWS", 3)
     found = entries(steps(*(("ioctl", "x", at, 1.0, 11, -1, -1, -1) for at in range(count))), jobs())
 
     assert [entry["args"]["id"] for entry in of_phase(found, "X")] == list(range(count))
