@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from accel_magic.analysis.nesting import lanes
 from accel_magic.formats.trace_event_writer import TraceEvents, composed, thread_name
@@ -37,9 +38,8 @@ def tracks(steps: pd.DataFrame, collectives: pd.DataFrame, bases: Mapping[str, i
     end = (whole["time_ns"] + whole["duration_ns"]).to_numpy(np.int64)
     yield from _of_processes(whole, end, names, "steps", bases, first=0)
     whole = collectives.dropna(subset="end_ns")
-    names = composed(
-        whole["operation"].astype("str"), " ", whole["group"], ":", whole["number"].astype("str").fillna("nan")
-    )
+    placed = composed(whole["operation"], " ", whole["group"], ":", whole["number"])
+    names = pc.coalesce(placed, composed(whole["operation"]))  # without a group, there is no number
     end = whole["end_ns"].to_numpy(np.int64)
     yield from _of_processes(whole, end, names, "collectives", bases, first=1)
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
@@ -13,7 +14,7 @@ from accel_magic.errors import ProbeError, ResultError
 from accel_magic.recording import dataset
 from accel_magic.recording.recording import EventColumn
 from accel_magic.results.cluster_result import ClusterResult, NodeTrace
-from accel_magic.subsystems.steps import marks, torch
+from accel_magic.subsystems.steps import marks, perfetto, torch
 from tests.support.errors import raises
 
 MS = 1_000_000
@@ -158,6 +159,16 @@ def test_perfetto_shows_steps_and_collectives_of_each_process(result, tmp_path):
     first = next(one for one in own if one["cat"] == "collectives")
     assert (first["name"], first["ts"]) == ("allreduce 0:0", (1000 + 30 * MS) / 1000)
     assert {one["args"]["name"] for one in entries if one["name"] == "thread_name"} >= {"steps", "collectives"}
+
+
+def test_perfetto_shows_collectives_of_unknown_groups_without_a_number(result):
+    collectives = result.collectives.assign(group="", number=pd.array([pd.NA] * len(result.collectives), "Int64"))
+    bases = dict.fromkeys(collectives["node"].astype("str"), 0)
+
+    text = b"".join(perfetto.tracks(result.steps.iloc[:0], collectives, bases))
+
+    entries = json.loads(b"[" + text[1:] + b"]")
+    assert {one["name"] for one in entries if one["ph"] == "X"} == {"allreduce"}
 
 
 def test_a_rank_that_lost_marks_has_no_length_for_steps_before_a_gap(make_recording, make_point):
