@@ -146,7 +146,7 @@ def _names(steps: pd.DataFrame, on_device: dict[str, Numbers]) -> Iterator[bytes
 
 
 def _first_of_job(steps: pd.DataFrame, names: tuple[str, ...], requested: Numbers) -> Numbers:
-    """(wanted,) first step of each job with one of these names; -1 if there is none."""
+    """(requested,) first step of each job with one of these names; -1 if there is none."""
     job = steps["job"].to_numpy(np.int64)
     chosen = steps["name"].cat.categories.isin(names)[steps["name"].cat.codes.to_numpy()]
     rows = np.flatnonzero(chosen & (job >= 0))
