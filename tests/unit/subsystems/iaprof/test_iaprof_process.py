@@ -174,7 +174,7 @@ def test_if_iaprof_dies_its_output_is_kept_with_a_note(mock_iaprof, monkeypatch)
     iaprof = unchecked()
     iaprof.start()
     monkeypatch.setattr(iaprof, "_go_ns", 0)
-    time.sleep(0.3)
+    wait_until(lambda: iaprof._keeper.poll() is not None)
     iaprof.stop()
 
     assert iaprof.profile.total == 9
