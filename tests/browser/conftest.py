@@ -249,8 +249,17 @@ class Notebook:
         return "*" in self.cell(number).locator(".jp-InputPrompt").text_content()
 
     def save(self):
-        self.page.keyboard.press("Control+s")
-        self.page.locator(".jp-DirtyIndicator, .jp-mod-dirty").first.wait_for(state="detached", timeout=60_000)
+        """Press Ctrl+S until nothing is unsaved: JupyterLab ignores it while it saves, and outputs may still arrive."""
+        unsaved = self.page.locator(".jp-DirtyIndicator, .jp-mod-dirty")
+        dialog = self.page.locator(".jp-Dialog")
+        deadline = time.monotonic() + 120
+        while True:
+            self.page.keyboard.press("Control+s")
+            self.page.wait_for_timeout(500)
+            if not unsaved.count():
+                return
+            assert not dialog.count(), dialog.all_inner_texts()
+            assert time.monotonic() < deadline, "the notebook stays unsaved"
 
     def screenshot(self, name, locator=None):
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)

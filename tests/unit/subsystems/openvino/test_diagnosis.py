@@ -192,16 +192,18 @@ finish(t)
     assert ("too-many-threads" in found.findings.ids) == shown
 
 
+# About 85% and a few percent of the time are outside of layers: far from the limit, which is 30%.
 @pytest.mark.parametrize(
-    ("shape", "sizes", "shown"), [("[1, 3, -1, -1]", "range(16, 56, 2)", True), ("[1, 3, 56, 56]", "[56] * 20", False)]
+    ("shape", "sizes", "filters", "shown"),
+    [("[1, 3, -1, -1]", "range(8, 28)", 16, True), ("[1, 3, 56, 56]", "[56] * 20", 32, False)],
 )
-def test_time_outside_of_layers_is_found_where_shapes_change(traced, shape, sizes, shown):
+def test_time_outside_of_layers_is_found_where_shapes_change(traced, shape, sizes, filters, shown):
     found = ids(
         traced,
         f"""
 value = given = op.parameter({shape}, np.float32)
-for channels in (3, 32, 32, 32):
-    weights = op.constant(random.random((32, channels, 3, 3), np.float32))
+for channels in (3, *[{filters}] * 3):
+    weights = op.constant(random.random(({filters}, channels, 3, 3), np.float32))
     value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
 request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "i"), "CPU").create_infer_request()
 inputs = [{{0: random.random((1, 3, size, size), np.float32)}} for size in {sizes}]
