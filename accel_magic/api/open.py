@@ -72,6 +72,9 @@ def open_result(path: str | Path, *, units: Given = None) -> Opened:
     return result
 
 
+open = open_result  # noqa: A001 - accel_magic.open
+
+
 def _folder(place: Path) -> TraceResult | FlameResult:
     """Open a dataset, or the parts of a job."""
     if dataset.is_dataset(place):
