@@ -12,19 +12,23 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 from dataclasses import dataclass
 from io import FileIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.errors import MachineError, too_many_files, typed_shortage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_DESCRIPTORS = 250
+MOST_DESCRIPTORS: Final = 250
+"""Descriptors of a message; the kernel allows 253."""
 _LARGEST_PACKET = 1 << 20
+_LARGEST_PART = 1 << 20
 _LAST_WORDS = 2000
 _END_S = 1.0
+_GONE = "the other process has ended"
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def receive_packet(connection: socket.socket) -> bytes:
     """Receive a packet of a SOCK_SEQPACKET socket. Raises ConnectionError if the other side is gone."""
     data = connection.recv(_LARGEST_PACKET)
     if not data:
-        raise ConnectionError("the other process has ended")
+        raise ConnectionError(_GONE)
     return data
 
 
@@ -151,29 +155,58 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(data), descriptors
 
 
-def receive_bytes(connection: socket.socket) -> tuple[bytes, list[int]]:
+def receive_bytes(
+    connection: socket.socket, *, largest: int | None = None, timeout_s: float | None = None
+) -> tuple[bytes, list[int]]:
     """Receive bytes that were sent with their length, and their descriptors, open in this process.
+
+    Args:
+        connection: A stream socket.
+        largest: Maximum bytes; None: any number.
+        timeout_s: Maximum time for all of them once the first has come; None: only the socket's own limit.
 
     Raises:
         ConnectionError: The other side is gone.
-        OSError: EMFILE if this process cannot hold all of the descriptors; it then holds none of them.
+        TimeoutError: They did not come in time.
+        ValueError: There are more than allowed.
+        OSError: EMFILE if this process cannot hold all of the descriptors. Whatever is raised, it holds none of them.
 
     """
-    head, descriptors, flags, _ = socket.recv_fds(connection, 4, _MOST_DESCRIPTORS)
-    if len(head) < 4:
-        raise ConnectionError("the other process has ended")
-    (size,) = struct.unpack("<I", head)
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ConnectionError("the other process has ended")
-        data += part
-    if flags & socket.MSG_CTRUNC:
+    head, descriptors, flags, _ = socket.recv_fds(connection, 4, MOST_DESCRIPTORS)
+    own_limit_s, until = connection.gettimeout(), None if timeout_s is None else time.monotonic() + timeout_s
+    try:
+        data = _content(connection, head, largest, until)
+        if flags & socket.MSG_CTRUNC:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # noqa: TRY301 - the others must be closed
+    except BaseException:
         for descriptor in descriptors:
             os.close(descriptor)
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    return bytes(data), list(descriptors)
+        raise
+    finally:
+        if until is not None:
+            connection.settimeout(own_limit_s)
+    return data, list(descriptors)
+
+
+def _content(connection: socket.socket, head: bytes, largest: int | None, until: float | None) -> bytes:
+    if not head:
+        raise ConnectionError(_GONE)
+    (size,) = struct.unpack("<I", head + _exactly(connection, 4 - len(head), until))
+    if largest is not None and size > largest:
+        raise ValueError(f"{size} bytes, at most {largest} are allowed")
+    return _exactly(connection, size, until)
+
+
+def _exactly(connection: socket.socket, size: int, until: float | None) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        if until is not None:
+            connection.settimeout(max(until - time.monotonic(), 0.001))
+        part = connection.recv(min(size - len(data), _LARGEST_PART))
+        if not part:
+            raise ConnectionError(_GONE)
+        data += part
+    return bytes(data)
 
 
 def readable(connection: socket.socket, wait_s: float) -> bool:

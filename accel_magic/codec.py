@@ -14,10 +14,13 @@ import msgspec
 from msgspec import msgpack
 
 from accel_magic import channel
+from accel_magic.errors import ERRORS, MachineError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from accel_magic.errors import AccelMagicError
 
 T = TypeVar("T", bound="Message")
 V = TypeVar("V")
@@ -29,6 +32,43 @@ D = TypeVar("D", bound="Message")
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
     """Base of messages. Fields are numbers, texts, tuples, messages, dataclasses of these, and descriptors."""
+
+
+class MessageError(ValueError):
+    """What another process sent is not a message that is expected; the text says what is wrong."""
+
+
+class Failure(Message, frozen=True, forbid_unknown_fields=False):
+    """An error, as an answer. All versions of this package understand it.
+
+    Attributes:
+        kind: Name of its class, one of `errors.ERRORS`.
+        what: What is wrong.
+        why: The reason, if known.
+        fix: What fixes it.
+        code: Its stable name.
+        last: Whether the connection is closed after it.
+
+    """
+
+    kind: str
+    what: str
+    why: str = ""
+    fix: str = ""
+    code: str = ""
+    last: bool = False
+
+    @classmethod
+    def of(cls, error: AccelMagicError, *, last: bool = False) -> Failure:
+        """Make the answer; characters that are not Unicode are escaped."""
+        what, why, fix = (
+            each.encode(errors="backslashreplace").decode() for each in (error.what, error.why, error.fix)
+        )
+        return cls(kind=type(error).__name__, what=what, why=why, fix=fix, code=error.code, last=last)
+
+    def error(self) -> AccelMagicError:
+        """Return the error."""
+        return ERRORS.get(self.kind, MachineError)(self.what, why=self.why, fix=self.fix, code=self.code)
 
 
 class Descriptor:
@@ -58,26 +98,57 @@ def send(connection: socket.socket, message: Message) -> None:
 @overload
 def receive(connection: socket.socket, kind: type[A], /) -> A: ...
 @overload
-def receive(connection: socket.socket, kind: type[A], other: type[B], /) -> A | B: ...
+def receive(
+    connection: socket.socket,
+    kind: type[A],
+    other: type[B],
+    /,
+    *,
+    largest: int | None = None,
+    timeout_s: float | None = None,
+) -> A | B: ...
 @overload
 def receive(connection: socket.socket, kind: type[A], other: type[B], third: type[C], /) -> A | B | C: ...
 @overload
 def receive(
     connection: socket.socket, kind: type[A], other: type[B], third: type[C], fourth: type[D], /
 ) -> A | B | C | D: ...
-def receive(connection: socket.socket, /, *kinds: type[Message]) -> Message:
+def receive(
+    connection: socket.socket, /, *kinds: type[Message], largest: int | None = None, timeout_s: float | None = None
+) -> Message:
     """Receive a message.
 
     Args:
         connection: A stream socket.
         *kinds: The classes that it may be of.
+        largest: Maximum bytes; None: any number.
+        timeout_s: Maximum time for the whole message once its first byte has come; None: only the socket's own limit.
 
     Raises:
         ConnectionError: The other side is gone, or sent something else.
+        TimeoutError: It did not come in time.
         OSError: EMFILE if this process cannot hold all of the descriptors; it then holds none of them.
 
     """
-    data, descriptors = channel.receive_bytes(connection)
+    try:
+        data, descriptors = channel.receive_bytes(connection, largest=largest, timeout_s=timeout_s)
+        return received(data, descriptors, *kinds)
+    except ValueError as error:
+        raise ConnectionError(f"the other process sent something unexpected: {error}") from None
+
+
+def received(data: bytes, descriptors: Sequence[int], *kinds: type[T]) -> T:
+    """Decode a message from `channel.receive_bytes`. Descriptors without a field in it are closed.
+
+    Args:
+        data: The message.
+        descriptors: Those that came with it.
+        *kinds: The classes that it may be of.
+
+    Raises:
+        MessageError: It is something else. All descriptors are closed.
+
+    """
     unused = dict(enumerate(descriptors))
 
     def descriptor(requested: type, value: Any) -> Descriptor:
@@ -86,10 +157,10 @@ def receive(connection: socket.socket, /, *kinds: type[Message]) -> Message:
         return Descriptor(unused.pop(value))
 
     try:
-        message: Message = msgpack.decode(data, type=functools.reduce(operator.or_, kinds), dec_hook=descriptor)
-    except msgspec.DecodeError as error:
+        message: T = msgpack.decode(data, type=functools.reduce(operator.or_, kinds), dec_hook=descriptor)
+    except (ValueError, RecursionError) as error:  # ValueError: msgspec's own errors, and text that is not UTF-8
         unused = dict(enumerate(descriptors))
-        raise ConnectionError(f"the other process sent something unexpected: {error}") from None
+        raise MessageError(str(error)) from None
     finally:
         for fd in unused.values():
             os.close(fd)
@@ -102,11 +173,8 @@ def encoded(message: Message) -> bytes:
 
 
 def decoded(data: bytes, kind: type[T]) -> T:
-    """Decode a message of a class. Raises ValueError: it is something else."""
-    try:
-        return msgpack.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from None
+    """Decode a message without descriptors. Raises MessageError: it is something else."""
+    return received(data, (), kind)
 
 
 def converted(data: object, kind: type[V]) -> V:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from accel_magic import elf, foreign_files
-from accel_magic.broker.broker_messages import MessageError
+from accel_magic.codec import MessageError
 from accel_magic.kernel.bcc import sandbox
 from accel_magic.probes import file_functions, usdt
 

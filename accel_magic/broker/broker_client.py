@@ -11,23 +11,43 @@ import threading
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from accel_magic import channel, codec
+from accel_magic import codec, terminal
 from accel_magic.broker import broker_messages
-from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
+from accel_magic.broker.broker_messages import (
+    AttachedTrace,
+    AttachRequest,
+    Detached,
+    DetachRequest,
+    FilePlaces,
+    FilePoint,
+    Hello,
+    Planned,
+    PlanRequest,
+    PythonFrames,
+    Statistics,
+    StatisticsRequest,
+    TraceRequest,
+    Welcome,
+)
+from accel_magic.codec import Descriptor, Failure, Message
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import features
-from accel_magic.kernel.attachment import Attachment, RecordLayout
+from accel_magic.kernel.attachment import Attachment
 from accel_magic.kernel.load.bpf_links import Descriptors
 from accel_magic.kernel.stacks import python_layout
 from accel_magic.probes.matching import user_places
-from accel_magic.probes.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from accel_magic.broker.broker_messages import Request
+    from accel_magic.broker.broker_policy import BrokerPolicy
     from accel_magic.probes.matching import Expansion
+    from accel_magic.probes.plan import Plan
+
+A = TypeVar("A", bound=Message)
 
 SOCKET: Final = Path("/run/accel_magic/broker.sock")
 VARIABLE: Final = "ACCEL_MAGIC_BROKER"
@@ -36,9 +56,9 @@ NAME: Final = "the broker"
 _GONE: Final = "the broker's session ended during the trace: nothing was counted after that"
 _PLANNED: Final = 4
 _TIMEOUT_S: Final = 120.0
+"""The broker may have to start the compiler, and to load thousands of programs."""
 _TIMEVAL: Final = struct.Struct("ll")
 """struct timeval: seconds, microseconds."""
-"""The broker may have to start the compiler, and to load thousands of programs."""
 
 
 def path() -> Path | None:
@@ -88,36 +108,42 @@ class BrokerConnection:
         self._socket.settimeout(_TIMEOUT_S)
         self.planned: list[tuple[TraceRequest, int]] = []
 
-    def ask(self, kind: str, files: list[int] | None = None, **values: Any) -> tuple[dict[str, Any], list[int]]:
+    def ask(self, request: Request, kind: type[A]) -> A:
         """Send a request and wait for the answer.
 
+        Args:
+            request: The request.
+            kind: Class of its answer.
+
         Raises:
-            MachineError: The broker is gone, or does not answer.
+            MachineError: The broker is gone, or does not answer, or the request cannot be sent.
             AccelMagicError: The answer is an error.
 
         """
         with self._lock:
             try:
                 with contextlib.suppress(BrokenPipeError):  # the broker may have refused it already
-                    channel.send(self._socket, {"kind": kind, **values}, files or ())
-                answer, descriptors = broker_messages.receive(
-                    self._socket, largest=broker_messages.LARGEST_ANSWER, timeout_s=_TIMEOUT_S
+                    codec.send(self._socket, request)
+                answer = codec.receive(
+                    self._socket, kind, Failure, largest=broker_messages.LARGEST_ANSWER, timeout_s=_TIMEOUT_S
                 )
+            except (UnicodeEncodeError, OverflowError) as error:  # of encoding, so that nothing was sent
+                raise broker_messages.rejected(str(error)) from None
             except BaseException as error:
                 self.close()
-                if isinstance(error, OSError | ValueError):
+                if isinstance(error, OSError):
                     raise _unreachable(self._where, str(error) or "it does not answer") from None
                 raise
-        if answer.get("last"):
-            self.close()
-        broker_messages.raise_error(answer)
-        return answer, descriptors
+        if isinstance(answer, Failure):
+            if answer.last:
+                self.close()
+            raise answer.error()
+        return answer
 
     @cached_property
-    def policy(self) -> dict[str, Any]:
+    def policy(self) -> BrokerPolicy:
         """What the broker allows; asked for once, and before anything else. Raises MachineError."""
-        found: dict[str, Any] = self.ask("hello", version=broker_messages.VERSION)[0]["policy"]
-        return found
+        return self.ask(Hello(version=broker_messages.VERSION), Welcome).policy
 
     @property
     def closed(self) -> bool:
@@ -203,7 +229,7 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 def _prepared(
     request: TraceRequest, keep: contextlib.ExitStack, instead: Mapping[str, Sequence[Path]] | None = None
-) -> tuple[TraceRequest, list[int]]:
+) -> tuple[TraceRequest, tuple[Descriptor, ...]]:
     """Find the places in user-space files, with this process's rights, and open the files."""
     found = user_places(request.specs, traced_pid(), instead)
     paths: dict[str, int] = {}
@@ -218,18 +244,29 @@ def _prepared(
     files = []
     for one in paths:
         try:
-            files.append(os.open(one, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+            files.append(Descriptor(os.open(one, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)))
         except OSError as error:
             raise ProbeError(f"{one} cannot be opened", why=str(error.strerror), code="probe.unreadable-file") from None
-        keep.callback(os.close, files[-1])
-    return TraceRequest(**{**vars(request), "places": places}), files
+        keep.callback(os.close, files[-1].fd)
+    return TraceRequest(**{**vars(request), "places": places}), tuple(files)
 
 
 def _given(found: Expansion | ProbeError, paths: dict[str, int]) -> FilePlaces:
     if isinstance(found, ProbeError):
         return FilePlaces(error=(found.what, found.why, found.fix, found.code))
-    files = tuple(paths.setdefault(point.target, len(paths)) for point in found.points)
-    return FilePlaces(tuple(found.points), files, tuple(found.skipped), tuple(found.notes))
+    points = tuple(
+        FilePoint(
+            terminal.one_line(point.target),
+            point.function,
+            point.offset,
+            paths.setdefault(point.target, len(paths)),
+            point.semaphore,
+            point.aliases,
+            point.usdt_arguments,
+        )
+        for point in found.points
+    )
+    return FilePlaces(points, tuple(found.skipped), tuple(found.notes))
 
 
 def plan(request: TraceRequest, instead: Mapping[str, Sequence[Path]] | None = None) -> Plan:
@@ -247,13 +284,9 @@ def plan(request: TraceRequest, instead: Mapping[str, Sequence[Path]] | None = N
     with contextlib.ExitStack() as keep:
         whole, files = _prepared(request, keep, instead)
         _ = broker.policy
-        answer, _ = broker.ask("plan", files, request=whole.encoded())
-    broker.planned = [*broker.planned, (replace(request, stacks=()), answer["number"])][-_PLANNED:]
-    return _marked(answer["plan"])
-
-
-def _marked(plan_: dict[str, Any]) -> Plan:
-    return replace(Plan.from_dict(plan_), through=NAME)
+        answer = broker.ask(PlanRequest(request=whole, files=files), Planned)
+    broker.planned = [*broker.planned, (replace(request, stacks=()), answer.number)][-_PLANNED:]
+    return replace(answer.plan, through=NAME)
 
 
 class BrokerEngine:
@@ -283,60 +316,61 @@ class BrokerEngine:
         python = None
         if "python" in requested.stacks:
             known = python_layout.layout()
-            python = {"fields": known.fields(), "hops": known.hops}
-        also: dict[str, Any] = {"python": python, "tracers": self._tracers}
+            python = PythonFrames(fields=known.fields(), hops=known.hops)
         broker = connection()
         planned = dict(broker.planned).get(replace(request, stacks=()))
         if planned is not None:
+            again = AttachRequest(request=request, planned=planned, python=python, tracers=self._tracers)
             try:
-                return _attached(broker, *broker.ask("attach", request=request.encoded(), planned=planned, **also))
+                return _attached(broker, broker.ask(again, AttachedTrace))
             except TraceStateError as error:
                 if error.code != "broker.no-plan":
                     raise
         with contextlib.ExitStack() as keep:
             whole, files = _prepared(request, keep)
             _ = broker.policy
-            return _attached(broker, *broker.ask("attach", files, request=whole.encoded(), **also))
+            first = AttachRequest(request=whole, files=files, python=python, tracers=self._tracers)
+            return _attached(broker, broker.ask(first, AttachedTrace))
 
 
-def _attached(broker: BrokerConnection, answer: dict[str, Any], descriptors: list[int]) -> Attachment:
+def _attached(broker: BrokerConnection, answer: AttachedTrace) -> Attachment:
     held = Descriptors()
-    for descriptor in descriptors:
+    for descriptor in codec.descriptors_of(answer):
         held.add(descriptor)
-    maps = dict(zip(answer["maps"], descriptors, strict=False))
-    number = answer["trace"]
-
     notes: list[str] = []
 
-    def counter(name: str) -> int:
-        """What the broker knows of the running trace; 0 if it is gone."""
+    def statistics() -> Statistics:
+        """What the broker knows of the running trace; zeros if it is gone."""
         try:
-            return int(broker.ask("statistics", trace=number)[0][name])
+            return broker.ask(StatisticsRequest(trace=answer.trace), Statistics)
         except MachineError:
-            return 0
+            return Statistics(misses=0, run_ns=0)
 
     def detach() -> tuple[str, ...]:
         try:
-            ended, _ = broker.ask("detach", trace=number)
+            ended = broker.ask(DetachRequest(trace=answer.trace), Detached)
         except MachineError:
             notes.append(_GONE)
             return ()
-        notes.extend(ended["notes"])
-        return tuple(ended["left"])
+        notes.extend(ended.notes)
+        return ended.left
+
+    def fd(map_: Descriptor | None) -> int:
+        return -1 if map_ is None else map_.fd
 
     return Attachment(
-        plan=_marked(answer["plan"]),
-        layout=codec.converted(answer["layout"], RecordLayout),
-        control_fd=maps["control"],
-        counters_fd=maps["counters"],
-        histograms_fd=maps.get("histograms", -1),
-        own_threads_fd=maps["own_threads"],
-        stacks_fd=maps.get("stacks", -1),
-        waits_fd=maps.get("waits", -1),
-        ring_fds=tuple(descriptors[len(maps) :]),
-        ring_sizes=tuple(answer["ring_sizes"]),
-        misses=lambda: counter("misses"),
-        run_ns=lambda: counter("run_ns"),
+        plan=replace(answer.plan, through=NAME),
+        layout=answer.layout,
+        control_fd=answer.control.fd,
+        counters_fd=answer.counters.fd,
+        histograms_fd=fd(answer.histograms),
+        own_threads_fd=answer.own_threads.fd,
+        stacks_fd=fd(answer.stacks),
+        waits_fd=fd(answer.waits),
+        ring_fds=tuple(ring.fd for ring in answer.rings),
+        ring_sizes=answer.ring_sizes,
+        misses=lambda: statistics().misses,
+        run_ns=lambda: statistics().run_ns,
         notes=lambda: tuple(notes),
         detach=detach,
         close=held.close,

@@ -1,133 +1,77 @@
-"""What crosses the broker's socket: JSON with a length, and descriptors. Everything received is checked.
+"""What crosses the broker's socket: requests and answers, which take turns. Everything received is checked.
 
-A connection belongs to one process. Requests and answers take turns; with a `TraceRequest` come the descriptors of the
-files that its places are in, open for reading.
+A connection belongs to one process.
 
-| request | answer | descriptors |
-|---|---|---|
-| `hello`: version | what is allowed, for the doctor | |
-| `plan`: a `TraceRequest` | its number, the plan | |
-| `attach`: a `TraceRequest` (or the number of a plan), helpers, Python's layout | number, plan, layouts | maps, rings |
-| `statistics`: number | hits for which no program ran, CPU time, notes | |
-| `detach`: number | notes | |
-| `status` | the traces that ran when this connection began, as far as the user may see them | |
+| request | answer |
+|---|---|
+| `Hello` | `Welcome`: what is allowed, for the doctor |
+| `PlanRequest` | `Planned`: a number, and the plan |
+| `AttachRequest` | `AttachedTrace`: its number, plan, layouts, maps and rings |
+| `StatisticsRequest` | `Statistics`: hits for which no program ran, CPU time |
+| `DetachRequest` | `Detached`: notes |
+| `StatusRequest` | `Status`: the traces that ran when this connection began, as far as the user may see them |
 
-Answers have `error` (the fields of an `AccelMagicError`) instead, if something is wrong, and `last` if the broker then
-closes the connection.
+The answer is a `codec.Failure` if something is wrong. `Hello` and `Failure` are understood by all versions.
 """
+
+# Classes of fields are needed when the program runs.
+# ruff: noqa: TC001, TC003
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import socket
-import struct
-import time
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, Any, Final
 
-from accel_magic.errors import ERRORS, AccelMagicError, MachineError
-from accel_magic.probes.plan import USER_KINDS, ProbePoint, Skipped, UsdtArgument
+from msgspec import Meta, structs
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from accel_magic import codec
+from accel_magic.broker.broker_policy import BrokerPolicy
+from accel_magic.broker.trace_registry import ListedTrace
+from accel_magic.codec import Descriptor, Failure, Message, MessageError
+from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.kernel.attachment import RecordLayout
+from accel_magic.probes.plan import Plan, Skipped, UsdtArgument
 
-VERSION: Final = 1
+VERSION: Final = 2
 LARGEST_REQUEST: Final = 4 << 20
 LARGEST_ANSWER: Final = 64 << 20
 MOST_FILES: Final = 64
-MOST_DESCRIPTORS: Final = 250
-_MOST_WORDS: Final = 256
-_LONGEST_WORD: Final = 4096
+_MOST_PROBES: Final = 256
+_MOST_ITEMS: Final = 10_000
+_LONGEST_TEXT: Final = 4096
+_MOST_HOPS: Final = 4
+_MOST_TRACERS: Final = 4
+_STACKS: Final = ((), ("user",), ("python",), ("user", "python"))
+_SIZES: Final = (-8, -4, -2, -1, 1, 2, 4, 8)
 REGISTERS: Final = frozenset(
     ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"]
 )
-_GONE: Final = "the other side is gone"
-_STACKS: Final = ("user", "python")
 
 
-class MessageError(ValueError):
-    """A message is not what it should be; the text says what is wrong."""
+@dataclass(frozen=True)
+class FilePoint:
+    """A place in a user-space file.
 
-
-def receive(connection: socket.socket, *, largest: int, timeout_s: float | None) -> tuple[dict[str, Any], list[int]]:
-    """Receive one message.
-
-    Args:
-        connection: A stream socket.
-        largest: Maximum bytes of its JSON.
-        timeout_s: Maximum time for the whole message once its first byte has come; None: any.
-
-    Returns:
-        The message, and the descriptors that came with its length.
-
-    Raises:
-        MessageError: It is too large, not a JSON object, or has more descriptors than allowed.
-        TimeoutError: It did not come in time.
-        ConnectionError: The other side is gone.
+    Attributes:
+        target: The file's path, for display.
+        function: Function, or `provider:name` of a USDT probe.
+        offset: File offset of the instruction.
+        file: Number of the file among those of the request.
+        semaphore: USDT only: file offset of the probe's counter; 0: none.
+        aliases: Other names of the same address.
+        usdt_arguments: USDT only.
 
     """
-    head, descriptors, flags, _ = socket.recv_fds(connection, 4, MOST_DESCRIPTORS)
-    try:
-        message = _content(connection, head, largest, timeout_s)
-        if flags & socket.MSG_CTRUNC:
-            raise MessageError("too many descriptors")  # noqa: TRY301 - they must be closed
-    except BaseException:
-        for descriptor in descriptors:
-            os.close(descriptor)
-        raise
-    return message, list(descriptors)
 
-
-def _content(connection: socket.socket, head: bytes, largest: int, timeout_s: float | None) -> dict[str, Any]:
-    until = None if timeout_s is None else time.monotonic() + timeout_s
-    if not head:
-        raise ConnectionError(_GONE)
-    (size,) = struct.unpack("<I", head + _exactly(connection, 4 - len(head), until))
-    if size > largest:
-        raise MessageError(f"{size} bytes, at most {largest} are allowed")
-    try:
-        message = json.loads(_exactly(connection, size, until))
-    except (RecursionError, ValueError):  # ValueError: not UTF-8, not JSON, or a number with too many digits
-        raise MessageError("not JSON") from None
-    return _object(message)
-
-
-def _exactly(connection: socket.socket, size: int, until: float | None) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        if until is not None:
-            connection.settimeout(max(until - time.monotonic(), 0.001))
-        part = connection.recv(min(size - len(data), 1 << 16))
-        if not part:
-            raise ConnectionError(_GONE)
-        data += part
-    if until is not None:
-        connection.settimeout(None)
-    return bytes(data)
-
-
-def encoded_error(error: AccelMagicError) -> dict[str, Any]:
-    """Encode an error as an answer."""
-    return {
-        "error": {
-            "kind": type(error).__name__,
-            "what": error.what,
-            "why": error.why,
-            "fix": error.fix,
-            "code": error.code,
-        }
-    }
-
-
-def raise_error(answer: Mapping[str, Any]) -> None:
-    """Raise the error of an answer, if it has one."""
-    error = answer.get("error")
-    if error is None:
-        return
-    kind = ERRORS.get(str(error["kind"]), MachineError)
-    raise kind(str(error["what"]), why=str(error["why"]), fix=str(error["fix"]), code=str(error["code"]))
+    target: str
+    function: str
+    offset: Annotated[int, Meta(ge=0, lt=1 << 62)]
+    file: int
+    semaphore: Annotated[int, Meta(ge=0, lt=1 << 32)] = 0
+    aliases: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
+    usdt_arguments: Annotated[tuple[UsdtArgument, ...], Meta(max_length=12)] = ()
 
 
 @dataclass(frozen=True)
@@ -135,35 +79,17 @@ class FilePlaces:
     """The places in user-space files that one probe matches, found by the user's own process.
 
     Attributes:
-        points: The places; their targets are paths for display.
-        files: For each point, the number of its file's descriptor.
+        points: The places.
         skipped: Places that cannot be traced.
         notes: Notes for the user.
         error: The probe matches nothing: what, why, fix, code; None otherwise.
 
     """
 
-    points: tuple[ProbePoint, ...] = ()
-    files: tuple[int, ...] = ()
+    points: tuple[FilePoint, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
     error: tuple[str, str, str, str] | None = None
-
-    def encoded(self) -> dict[str, Any]:
-        """Encode as JSON."""
-        points = [
-            {
-                "target": point.target,
-                "function": point.function,
-                "offset": point.offset,
-                "semaphore": point.semaphore,
-                "aliases": point.aliases,
-                "usdt_arguments": [asdict(argument) for argument in point.usdt_arguments],
-            }
-            for point in self.points
-        ]
-        skipped = [[each.function, each.why] for each in self.skipped]
-        return {"points": points, "files": self.files, "skipped": skipped, "notes": self.notes, "error": self.error}
 
 
 @dataclass(frozen=True)
@@ -186,134 +112,202 @@ class TraceRequest:
     stacks: tuple[str, ...] = ()
     places: Mapping[int, FilePlaces] | None = None
 
-    def encoded(self) -> dict[str, Any]:
-        """Encode as JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        places = {str(number): each.encoded() for number, each in (self.places or {}).items()}
-        return {**values, "places": places}
+
+class Request(Message, frozen=True):
+    """Base of what a client asks for."""
 
 
-def decoded_request(data: object, files: int) -> TraceRequest:
-    """Check and decode a request.
+class Hello(Request, frozen=True, tag="hello", forbid_unknown_fields=False):
+    """Comes first: the version of the client's messages."""
 
-    Args:
-        data: From the message.
-        files: Number of descriptors that came with it.
+    version: int
 
-    Raises:
-        MessageError: It is not a request.
+
+class Welcome(Message, frozen=True):
+    """The version is the same; what the user may trace."""
+
+    policy: BrokerPolicy
+
+
+class ProbesRequest(Request, frozen=True):
+    """Base of the requests with probes.
+
+    Attributes:
+        request: What to trace.
+        files: The files that its places are in, open for reading.
 
     """
-    values = _object(data, {field.name for field in fields(TraceRequest)})
-    places = {
-        _number(int(key) if key.isascii() and key.isdecimal() and len(key) < 6 else -1, 0, _MOST_WORDS): _places(
-            each, files
-        )
-        for key, each in _object(values["places"]).items()
-    }
-    limit, duration = values["max_events"], values["duration_s"]
-    return TraceRequest(
-        specs=_texts(values["specs"], _MOST_WORDS),
-        mode=_text(values["mode"]),
-        scope=_text(values["scope"]),
-        filter=_text(values["filter"]),
-        args=_text(values["args"]),
-        max_events=None if limit is None else _number(limit, 1, 1 << 40),
-        duration_s=None if duration is None else _real(duration),
-        buffer_mib=_real(values["buffer_mib"]),
-        stacks=tuple(kind for kind in _STACKS if kind in _texts(values["stacks"], 4)),
-        places=places,
-    )
+
+    request: TraceRequest
+    files: tuple[Descriptor, ...] = ()
 
 
-def _places(data: object, files: int) -> FilePlaces:
-    values = _object(data, {"points", "files", "skipped", "notes", "error"})
-    points = tuple(_point(each) for each in _list(values["points"], 10_000))
-    of = tuple(_number(each, 0, files - 1) for each in _list(values["files"], 10_000))
-    if len(of) != len(points):
-        raise MessageError("places and files differ in number")
-    pairs = [_texts(each, 2) for each in _list(values["skipped"], 10_000)]
-    error = values["error"]
-    reported = None if error is None else _texts(error, 4)
-    if any(len(pair) != 2 for pair in pairs) or (reported is not None and len(reported) != 4):
-        raise MessageError("not places")
-    return FilePlaces(
-        points,
-        of,
-        tuple(Skipped(*pair) for pair in pairs),
-        _texts(values["notes"], 100),
-        None if reported is None else (reported[0], reported[1], reported[2], reported[3]),
-    )
+class PlanRequest(ProbesRequest, frozen=True, tag="plan"):
+    """Match probes."""
 
 
-def _point(data: object) -> ProbePoint:
-    values = _object(data, {"target", "function", "offset", "semaphore", "aliases", "usdt_arguments"})
-    return ProbePoint(
-        0,
-        "",
-        USER_KINDS[0],
-        _text(values["target"]),
-        _text(values["function"]),
-        offset=_number(values["offset"], 0, 1 << 62),
-        semaphore=_number(values["semaphore"], 0, (1 << 32) - 1),
-        aliases=_texts(values["aliases"], 1000),
-        usdt_arguments=tuple(_argument(each) for each in _list(values["usdt_arguments"], 12)),
-    )
+class Planned(Message, frozen=True):
+    """A plan, and its number in this connection."""
+
+    number: int
+    plan: Plan
 
 
-def _argument(data: object) -> UsdtArgument:
-    values = _object(data, {"form", "size", "register", "value", "index", "scale"})
-    form, size = values["form"], values["size"]
-    if form not in ("register", "constant", "memory") or size not in (-8, -4, -2, -1, 1, 2, 4, 8):
-        raise MessageError("not an argument of a USDT probe")
-    register, index = _text(values["register"]), _text(values["index"])
-    known = REGISTERS if form != "constant" else {"", "unreadable"}
-    if register not in known or index not in {"", *REGISTERS}:
-        raise MessageError("not a register")
-    scale = _number(values["scale"], 1, 8)
-    return UsdtArgument(form, size, register, _number(values["value"], -(1 << 63), (1 << 63) - 1), index, scale)
+class PythonFrames(Message, frozen=True):
+    """Where the caller's Python keeps its frames: `fields` and `hops` of its `python_layout.PythonLayout`."""
+
+    fields: dict[str, int]
+    hops: Annotated[tuple[int, ...], Meta(min_length=1, max_length=_MOST_HOPS)]
 
 
-def _object(data: object, names: set[str] | None = None) -> dict[str, Any]:
-    if not isinstance(data, dict) or (names is not None and data.keys() != names):
-        raise MessageError("not an object with the expected members")
-    return data
+class AttachRequest(ProbesRequest, frozen=True, tag="attach"):
+    """Match probes and attach them.
+
+    Attributes:
+        planned: Number of a plan for the same request, whose files need not be sent again.
+        python: For Python stacks.
+        tracers: Helper processes whose hits never count.
+
+    """
+
+    planned: int | None = None
+    python: PythonFrames | None = None
+    tracers: Annotated[tuple[Annotated[int, Meta(ge=1, le=1 << 22)], ...], Meta(max_length=_MOST_TRACERS)] = ()
 
 
-def _list(data: object, most: int) -> list[Any]:
-    if not isinstance(data, list) or len(data) > most:
-        raise MessageError("not a list, or too long")
-    return data
+class AttachedTrace(Message, frozen=True):
+    """A trace, its number, and descriptors of its maps as in a `kernel.attachment.Attachment`."""
+
+    trace: int
+    plan: Plan
+    layout: RecordLayout
+    control: Descriptor
+    counters: Descriptor
+    own_threads: Descriptor
+    histograms: Descriptor | None
+    stacks: Descriptor | None
+    waits: Descriptor | None
+    rings: tuple[Descriptor, ...]
+    ring_sizes: tuple[int, ...]
 
 
-def _text(data: object) -> str:
-    if not isinstance(data, str) or len(data) > _LONGEST_WORD or "\0" in data:
-        raise MessageError("not a text, or too long")
-    return data
+class TraceToAnswer(Request, frozen=True):
+    """Base of the requests about a running trace: its number."""
+
+    trace: int
 
 
-def _texts(data: object, most: int) -> tuple[str, ...]:
-    return tuple(_text(each) for each in _list(data, most))
+class StatisticsRequest(TraceToAnswer, frozen=True, tag="statistics"):
+    """Measure a running trace."""
 
 
-def _number(data: object, least: int, most: int) -> int:
-    if not isinstance(data, int) or isinstance(data, bool) or not least <= data <= most:
-        raise MessageError("not a number in range")
-    return data
+class Statistics(Message, frozen=True):
+    """Hits for which no program ran, and the run time of all programs in ns."""
+
+    misses: int
+    run_ns: int
 
 
-def _real(data: object) -> float:
-    if isinstance(data, bool) or not isinstance(data, int | float) or not math.isfinite(data):
+class DetachRequest(TraceToAnswer, frozen=True, tag="detach"):
+    """End a trace."""
+
+
+class Detached(Message, frozen=True):
+    """Notes for the user, and those on links that are left."""
+
+    notes: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+class StatusRequest(Request, frozen=True, tag="status"):
+    """List running traces."""
+
+
+@dataclass(frozen=True)
+class RunningTrace:
+    """A running trace of a process."""
+
+    uid: int
+    pid: int
+    trace: ListedTrace
+
+
+class Status(Message, frozen=True):
+    """The running traces."""
+
+    traces: tuple[RunningTrace, ...]
+
+
+REQUESTS: Final[tuple[type[Request], ...]] = (
+    Hello,
+    PlanRequest,
+    AttachRequest,
+    StatisticsRequest,
+    DetachRequest,
+    StatusRequest,
+)
+
+
+def rejected(why: str) -> MachineError:
+    """Error for a request that is not one."""
+    return MachineError("the broker rejected the request", why=why, code="broker.bad-request")
+
+
+def check(request: Request) -> None:
+    """Check what the types of a request's fields leave open. Raises MessageError."""
+    _check_sizes(request)
+    if isinstance(request, ProbesRequest):
+        _check_probes(request)
+
+
+def _check_sizes(value: object) -> None:
+    """Require that texts are short and without NUL, sequences short, and numbers finite."""
+    if isinstance(value, str) and (len(value) > _LONGEST_TEXT or "\0" in value):
+        raise MessageError("a text is too long, or has a NUL")
+    if isinstance(value, float) and not math.isfinite(value):
         raise MessageError("not a number")
-    return float(data)
+    parts: list[object] = []
+    if isinstance(value, tuple):
+        parts = [*value]
+    elif isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, Message):
+        parts = [getattr(value, name) for name in value.__struct_fields__]
+    elif is_dataclass(value):
+        parts = [*vars(value).values()]
+    if len(parts) > _MOST_ITEMS:
+        raise MessageError("too many values")
+    for part in parts:
+        _check_sizes(part)
 
 
-def processes(data: object, most: int) -> list[int]:
-    """Check a list of process ids. Raises MessageError."""
-    return [_number(each, 1, 1 << 22) for each in _list(data, most)]
+def _check_probes(message: ProbesRequest) -> None:
+    request = message.request
+    if len(request.specs) > _MOST_PROBES:
+        raise MessageError("too many probes")
+    if request.stacks not in _STACKS:
+        raise MessageError("not the stacks of a user")
+    for point in (point for places in (request.places or {}).values() for point in places.points):
+        if not 0 <= point.file < len(message.files):
+            raise MessageError("no such file")
+        for argument in point.usdt_arguments:
+            _check_argument(argument)
 
 
-def numbers(data: object, names: Sequence[str]) -> dict[str, int]:
-    """Check an object of 64-bit numbers. Raises MessageError."""
-    values = _object(data, set(names))
-    return {name: _number(values[name], -(1 << 63), (1 << 64) - 1) for name in names}
+def _check_argument(argument: UsdtArgument) -> None:
+    known = REGISTERS if argument.form != "constant" else {"", "unreadable"}
+    if argument.register not in known or argument.index not in {"", *REGISTERS}:
+        raise MessageError("not a register")
+    if argument.size not in _SIZES or not 1 <= argument.scale <= 8 or argument.value >= 1 << 63:
+        raise MessageError("not an argument of a USDT probe")
+
+
+def encoded_error(error: AccelMagicError) -> dict[str, Any]:
+    """Encode an error as an answer in JSON."""
+    return {"error": structs.asdict(Failure.of(error))}
+
+
+def raise_error(answer: Mapping[str, Any]) -> None:
+    """Raise the error of an answer in JSON, if it has one."""
+    if "error" in answer:
+        raise codec.converted(answer["error"], Failure).error()

@@ -9,36 +9,56 @@ import resource
 import select
 import signal
 import socket
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
-from accel_magic import channel
+from accel_magic import codec
 from accel_magic._version import __version__
 from accel_magic.broker import breakpoint_checks, broker_messages, peer_identity, trace_registry
-from accel_magic.broker.broker_messages import FilePlaces, MessageError, TraceRequest
+from accel_magic.broker.broker_messages import (
+    AttachedTrace,
+    AttachRequest,
+    Detached,
+    DetachRequest,
+    FilePlaces,
+    FilePoint,
+    Hello,
+    Planned,
+    PlanRequest,
+    PythonFrames,
+    RunningTrace,
+    Statistics,
+    StatisticsRequest,
+    Status,
+    StatusRequest,
+    TraceRequest,
+    TraceToAnswer,
+    Welcome,
+)
 from accel_magic.broker.intake import FileRefusedError, Intake
 from accel_magic.broker.session_traces import Running, RunningTraces
+from accel_magic.broker.trace_registry import ListedTrace, TraceList
 from accel_magic.broker.usage_table import Claim
+from accel_magic.codec import Descriptor, Failure, Message, MessageError
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import scope
 from accel_magic.kernel.attach.kernel_engine import Caller, KernelEngine
 from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.stacks import python_layout
 from accel_magic.probes.matching import Expansion, make_plan
-from accel_magic.probes.plan import USER_KINDS
+from accel_magic.probes.plan import USER_KINDS, ProbePoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from accel_magic.broker.audit import Refusals
+    from accel_magic.broker.broker_messages import Request
     from accel_magic.broker.broker_policy import BrokerPolicy
     from accel_magic.broker.peer_identity import Peer
     from accel_magic.broker.usage_table import Share
     from accel_magic.kernel.attachment import Attachment
-    from accel_magic.probes.plan import Plan, ProbePoint, ProbeSpec
+    from accel_magic.probes.plan import Plan, ProbeSpec
 
-_MOST_HOPS: Final = 4
-_MOST_TRACERS: Final = 4
 _MOST_PLANNED: Final = 4
 _SEND_S: Final = 20.0
 """Time for the caller to take an answer."""
@@ -57,7 +77,7 @@ _MEMORY: Final = 4 << 30
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _KeptPlan:
     """A plan that was made, so that attaching it need not make it again; the session keeps its files open."""
 
     request: TraceRequest
@@ -99,16 +119,8 @@ class BrokerSession:
         self._refusals, self._audit, self._share = refusals, refusals.audit, share
         self._reports, self._others = reports, others
         self._reports.settimeout(_REPORT_S)
-        self._planned: dict[int, _Planned] = {}
+        self._planned: dict[int, _KeptPlan] = {}
         self._ended = False
-        self._kinds = {
-            "hello": self._hello,
-            "plan": self._plan,
-            "attach": self._attach,
-            "statistics": self._statistics,
-            "detach": self._detach,
-            "status": self._status,
-        }
 
     def serve(self) -> None:
         """Answer requests until the peer's process ends or sends something that is not a request.
@@ -127,24 +139,22 @@ class BrokerSession:
         try:
             while self._waited():
                 try:
-                    message, files = intake.receive()
+                    data, files = intake.receive()
                 except (ConnectionError, TimeoutError):
                     return
                 except FileRefusedError as refused:
                     self._note_refusal("message", refused.error.code)
-                    self._send({**broker_messages.encoded_error(refused.error), "last": True}, [])
+                    self._send(Failure.of(refused.error, last=True))
                     return
-                except MessageError as error:
+                except (OSError, ValueError) as error:
                     self._note_refusal("message", str(error))
                     return
                 signal.setitimer(signal.ITIMER_PROF, _WORK_S)
                 try:
-                    answer, descriptors = self._answer(message, files)
+                    answer = self._answer(data, files)
                 finally:
                     signal.setitimer(signal.ITIMER_PROF, 0)
-                    for file in files:
-                        os.close(file)
-                self._send(answer, descriptors)
+                self._send(answer)
         except (TimeoutError, ConnectionError):
             return
         finally:
@@ -156,9 +166,9 @@ class BrokerSession:
             with contextlib.suppress(OSError):  # the intake may keep it open
                 self._connection.shutdown(socket.SHUT_RDWR)
 
-    def _send(self, answer: dict[str, Any], descriptors: list[int]) -> None:
+    def _send(self, answer: Message) -> None:
         self._connection.settimeout(_SEND_S)
-        channel.send(self._connection, answer, descriptors)
+        codec.send(self._connection, answer)
         self._connection.settimeout(None)
 
     def _note_refusal(self, what: str, why: str) -> None:
@@ -186,53 +196,72 @@ class BrokerSession:
             if not len(self._running) or (not ready and self._ended):
                 return False
 
-    def _answer(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        kind = message.get("kind")
+    def _answer(self, data: bytes, files: list[int]) -> Message:
+        kind = "message"
         try:
-            if not isinstance(kind, str) or kind not in self._kinds:
-                raise MessageError(f"unknown kind {kind!r:.50}")  # noqa: TRY301 - one place for all of them
-            return self._kinds[kind](message, files)
+            request = codec.received(data, files, *broker_messages.REQUESTS)
+            kind = str(request.__struct_config__.tag)
+            try:
+                broker_messages.check(request)
+                return self._answered(request)
+            finally:
+                for file in codec.descriptors_of(request):
+                    os.close(file)
         except MessageError as error:
-            self._note_refusal(str(kind)[:20], str(error))
-            return broker_messages.encoded_error(
-                MachineError("the broker rejected the request", why=str(error), code="broker.bad-request")
-            ), []
+            self._note_refusal(kind, str(error))
+            return Failure.of(broker_messages.rejected(str(error)))
         except AccelMagicError as error:
-            self._note_refusal(str(kind), error.code)
-            return broker_messages.encoded_error(error), []
+            self._note_refusal(kind, error.code)
+            return Failure.of(error)
 
-    def _hello(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        if message.get("version") != broker_messages.VERSION:
+    def _answered(self, request: Request) -> Message:
+        match request:
+            case Hello():
+                return self._hello(request)
+            case PlanRequest():
+                return self._plan(request)
+            case AttachRequest():
+                return self._attach(request)
+            case StatisticsRequest():
+                attachment = self._running[self._number(request)].attachment
+                return Statistics(misses=attachment.misses(), run_ns=attachment.run_ns())
+            case DetachRequest():
+                return self._end(self._number(request))
+            case StatusRequest():
+                return self._status()
+        raise AssertionError(request)
+
+    def _hello(self, hello: Hello) -> Welcome:
+        if hello.version != broker_messages.VERSION:
             raise MachineError(
                 "the broker is of another version",
                 why=f"it is of accel_magic {__version__}",
                 fix="ask the administrator to update it, or install that version",
                 code="broker.other-version",
             )
-        return {"version": broker_messages.VERSION, "package": __version__, "policy": asdict(self._policy)}, []
+        return Welcome(policy=self._policy)
 
-    def _plan(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        request = broker_messages.decoded_request(message.get("request"), len(files))
-        kept = [os.dup(file) for file in files]
+    def _plan(self, message: PlanRequest) -> Planned:
+        request = message.request
+        kept = [os.dup(file.fd) for file in message.files]
         try:
             plan = self._made(request, kept)
         except BaseException:
             _close(kept)
             raise
         number = max(self._planned, default=0) + 1
-        self._planned[number] = _Planned(request, plan, kept)
+        self._planned[number] = _KeptPlan(request, plan, kept)
         while len(self._planned) > _MOST_PLANNED:
             _close(self._planned.pop(min(self._planned)).files)
-        return {"number": number, "plan": _shown(plan, _paths(request)).to_dict()}, []
+        return Planned(number=number, plan=_shown(plan, _paths(request)))
 
-    def _plan_to_attach(self, message: dict[str, Any], files: list[int]) -> tuple[TraceRequest, Plan]:
+    def _plan_to_attach(self, message: AttachRequest) -> tuple[TraceRequest, Plan]:
         """The plan with the number in the message, if its request is the same, or else a new one."""
-        request = broker_messages.decoded_request(message.get("request"), len(files))
-        number = message.get("planned")
-        if number is None:
-            return request, self._made(request, files)
-        known = self._planned.get(number) if isinstance(number, int) else None
-        if known is None or replace(known.request, places={}, stacks=request.stacks) != request:
+        request = message.request
+        if message.planned is None:
+            return request, self._made(request, [file.fd for file in message.files])
+        known = self._planned.get(message.planned)
+        if known is None or replace(known.request, places=None, stacks=request.stacks) != request:
             raise TraceStateError("the broker does not have this plan any more", code="broker.no-plan")
         self._require_caller()
         return known.request, replace(known.plan, stacks=request.stacks)  # type: ignore[arg-type]  # checked
@@ -297,10 +326,9 @@ class BrokerSession:
         finally:
             self._share.publish(self._running.claim)
 
-    def _attach(self, message: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        request, plan = self._plan_to_attach(message, files)
-        python = _python(message.get("python"), self._peer.pid) if "python" in plan.stacks else ()
-        tracers = tuple(broker_messages.processes(message.get("tracers"), _MOST_TRACERS))
+    def _attach(self, message: AttachRequest) -> AttachedTrace:
+        request, plan = self._plan_to_attach(message)
+        python = _python(message.python, self._peer.pid) if "python" in plan.stacks else ()
         limits = self._policy.limits
         if len(self._running) >= limits.traces:
             raise TraceStateError(
@@ -311,30 +339,26 @@ class BrokerSession:
             )
         breakpoint_checks.check(point for point in plan.points if point.kind in USER_KINDS)
         with self._claimed(plan):
-            attachment = self._attached(plan, Caller(self._peer.uid, self._peer.pid, python), tracers)
+            attachment = self._attached(plan, Caller(self._peer.uid, self._peer.pid, python), message.tracers)
             number = self._running.add(Running(attachment, request.specs))
-        maps = {
-            "control": attachment.control_fd,
-            "counters": attachment.counters_fd,
-            "histograms": attachment.histograms_fd,
-            "own_threads": attachment.own_threads_fd,
-            "stacks": attachment.stacks_fd,
-            "waits": attachment.waits_fd,
-        }
-        # The links stay here: whoever had one could keep the probes attached, whatever the limits are.
-        descriptors = [fd for fd in maps.values() if fd >= 0] + [*attachment.ring_fds]
         self._report()
         self._audit.note(
             self._peer, "attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter
         )
-        answer = {
-            "trace": number,
-            "plan": _shown(attachment.plan, _paths(request)).to_dict(),
-            "layout": asdict(attachment.layout),
-            "maps": [name for name, fd in maps.items() if fd >= 0],
-            "ring_sizes": attachment.ring_sizes,
-        }
-        return answer, descriptors
+        # The links stay here: whoever had one could keep the probes attached, whatever the limits are.
+        return AttachedTrace(
+            trace=number,
+            plan=_shown(attachment.plan, _paths(request)),
+            layout=attachment.layout,
+            control=Descriptor(attachment.control_fd),
+            counters=Descriptor(attachment.counters_fd),
+            own_threads=Descriptor(attachment.own_threads_fd),
+            histograms=_map(attachment.histograms_fd),
+            stacks=_map(attachment.stacks_fd),
+            waits=_map(attachment.waits_fd),
+            rings=tuple(map(Descriptor, attachment.ring_fds)),
+            ring_sizes=attachment.ring_sizes,
+        )
 
     def _attached(self, plan: Plan, caller: Caller, tracers: tuple[int, ...]) -> Attachment:
         attachment = KernelEngine(tracers, caller).attach(replace(plan, points=plan.kernel_points))
@@ -345,20 +369,12 @@ class BrokerSession:
             raise
         return attachment
 
-    def _of(self, message: dict[str, Any]) -> int:
-        number = message.get("trace")
-        if not isinstance(number, int) or number not in dict(self._running):
+    def _number(self, request: TraceToAnswer) -> int:
+        if request.trace not in dict(self._running):
             raise MessageError("no such trace")
-        return number
+        return request.trace
 
-    def _statistics(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        attachment = self._running[self._of(message)].attachment
-        return {"misses": attachment.misses(), "run_ns": attachment.run_ns()}, []
-
-    def _detach(self, message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        return self._end(self._of(message)), []
-
-    def _end(self, number: int) -> dict[str, Any]:
+    def _end(self, number: int) -> Detached:
         running = self._running[number]
         duration_s, hits = round(running.duration_s, 3), running.hits
         answer = self._running.end(number)
@@ -368,45 +384,53 @@ class BrokerSession:
 
     def _report(self) -> None:
         """Send the list of running traces to the service, which may have ended."""
-        rows = [(number, running.started, running.probes) for number, running in self._running]
+        traces = [ListedTrace.of(number, running.started, running.probes) for number, running in self._running]
         with contextlib.suppress(OSError):
-            self._reports.send(trace_registry.encoded(rows))
+            codec.send_packet(self._reports, TraceList(traces=tuple(traces[: trace_registry.MOST])))
 
-    def _status(self, _message: dict[str, Any], _files: list[int]) -> tuple[dict[str, Any], list[int]]:
-        of_all = [
-            {"uid": peer.uid, "pid": peer.pid, **row}
-            for peer, data in self._others
-            for row in trace_registry.decoded(data)
-        ]
-        return {"traces": of_all[:_MOST_SHOWN]}, []
+    def _status(self) -> Status:
+        traces: list[RunningTrace] = []
+        for peer, data in self._others:
+            with contextlib.suppress(MessageError):  # of a session that has no list yet, or sent something else
+                traces += [RunningTrace(peer.uid, peer.pid, one) for one in codec.decoded(data, TraceList).traces]
+        return Status(traces=tuple(traces[:_MOST_SHOWN]))
+
+
+def _map(fd: int) -> Descriptor | None:
+    """A map of an attachment, in which -1 is none."""
+    return None if fd < 0 else Descriptor(fd)
 
 
 class _Given:
     """Places in user-space files as the caller's process found them, in the files that it sent."""
 
-    def __init__(self, places: Any, files: list[int]) -> None:
+    def __init__(self, places: Mapping[int, FilePlaces], files: list[int]) -> None:
         self._places, self._files = places, files
 
     def __call__(self, number: int, spec: ProbeSpec) -> Expansion:
-        given: FilePlaces | None = self._places.get(number)
+        given = self._places.get(number)
         if given is None:
             raise MessageError(f"no places for probe {number}")
         if given.error is not None:
             what, why, fix, _ = given.error
             raise ProbeError(what, why=why, fix=fix, code="broker.no-places")
-        points = [self._point(point, file, spec) for point, file in zip(given.points, given.files, strict=True)]
+        points = [self._point(point, spec) for point in given.points]
         return Expansion(points, list(given.skipped), list(given.notes))
 
-    def _point(self, point: ProbePoint, file: int, spec: ProbeSpec) -> ProbePoint:
-        breakpoint_checks.check_file(self._files[file])
-        return replace(
-            point,
-            probe=spec.text,
-            kind=spec.kind,
+    def _point(self, point: FilePoint, spec: ProbeSpec) -> ProbePoint:
+        file = self._files[point.file]
+        breakpoint_checks.check_file(file)
+        return ProbePoint(
+            0,
+            spec.text,
+            spec.kind,
+            f"/proc/self/fd/{file}",
+            point.function,
             latency=spec.latency,
-            target=f"/proc/self/fd/{self._files[file]}",
+            offset=point.offset,
             usdt_arguments=point.usdt_arguments if spec.kind == "usdt" else (),
             semaphore=point.semaphore if spec.kind == "usdt" else 0,
+            aliases=point.aliases,
         )
 
 
@@ -424,15 +448,10 @@ def _shown(plan: Plan, paths: dict[tuple[str, int], str]) -> Plan:
     return replace(plan, points=points)
 
 
-def _python(data: object, pid: int) -> tuple[str, ...]:
+def _python(frames: PythonFrames | None, pid: int) -> tuple[str, ...]:
     """Check the caller's Python layout; return the constants for the programs."""
-    if not isinstance(data, dict) or data.keys() != {"fields", "hops"}:
+    if frames is None or frames.fields.keys() != {*python_layout.FIELDS}:
         raise MessageError("no layout of Python")
-    hops = data["hops"]
-    if not isinstance(hops, list) or not 0 < len(hops) <= _MOST_HOPS:
+    if not 0 < frames.fields["frame_words"] <= python_layout.MOST_FRAME_WORDS:
         raise MessageError("not a layout of Python")
-    fields = broker_messages.numbers(data["fields"], python_layout.FIELDS)
-    if not 0 < fields["frame_words"] <= python_layout.MOST_FRAME_WORDS:
-        raise MessageError("not a layout of Python")
-    checked = [broker_messages.numbers({"hop": hop}, ["hop"])["hop"] for hop in hops]
-    return tuple(python_layout.defines(fields, checked, pid))
+    return tuple(python_layout.defines(frames.fields, frames.hops, pid))

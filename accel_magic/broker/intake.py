@@ -12,8 +12,9 @@ import os
 import queue
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from accel_magic import channel
 from accel_magic.broker import broker_messages, mounts
 
 if TYPE_CHECKING:
@@ -54,17 +55,18 @@ class Intake:
         self._connection, self._pid = connection, pid
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._received: queue.SimpleQueue[dict[str, Any] | Exception] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="accel_magic broker intake", daemon=True).start()
 
-    def receive(self) -> tuple[dict[str, Any], list[int]]:
-        """Receive one request, whose first byte has come, and its files.
+    def receive(self) -> tuple[bytes, list[int]]:
+        """Receive the bytes of one request, the first of which has come, and its files.
 
         Raises:
             FileRefusedError: The broker opens no such file.
-            MessageError: It is not a message.
             TimeoutError: It did not come in time.
             ConnectionError: The other side is gone.
+            ValueError: It has too many bytes.
+            OSError: It has too many files.
 
         """
         self._requests.put(None)
@@ -74,7 +76,7 @@ class Intake:
             raise TimeoutError from None
         if isinstance(received, Exception):
             raise received
-        _, files, _, _ = socket.recv_fds(self._ours, 1, broker_messages.MOST_DESCRIPTORS)
+        _, files, _, _ = socket.recv_fds(self._ours, 1, channel.MOST_DESCRIPTORS)
         return received, list(files)
 
     def _run(self) -> None:
@@ -87,14 +89,14 @@ class Intake:
             self._received.put(error)
 
     def _receive_one(self) -> None:
-        message, files = broker_messages.receive(
+        data, files = channel.receive_bytes(
             self._connection, largest=broker_messages.LARGEST_REQUEST, timeout_s=_READ_S
         )
         refused = mounts.refusal(files, self._pid)
         if refused is not None:
             raise FileRefusedError(refused)  # the thread ends, and its table with the files
         socket.send_fds(self._theirs, [b"."], files)
-        self._received.put(message)
+        self._received.put(data)
         for file in files:
             os.close(file)
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from accel_magic import channel
-from accel_magic.broker import broker_messages, broker_policy, peer_identity, trace_registry, usage_table
+from accel_magic import codec
+from accel_magic.broker import broker_policy, peer_identity, trace_registry, usage_table
 from accel_magic.broker.audit import Refusals
 from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import compiler
@@ -240,7 +240,7 @@ class Service:
         if refusal:
             self._refusals.note(peer, "connect", refusal)
             connection.setblocking(False)
-            channel.send(connection, broker_messages.encoded_error(self._refused(refusal)))
+            codec.send(connection, codec.Failure.of(self._refused(refusal)))
             return
         theirs, reports = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         share = self._usage.take(peer.uid)

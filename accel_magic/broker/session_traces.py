@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.broker import peer_identity
+from accel_magic.broker.broker_messages import Detached
 from accel_magic.broker.usage_table import RATES, Claim
 from accel_magic.kernel import bpf_syscalls
 from accel_magic.kernel.mapped_memory import map_value
@@ -84,14 +85,14 @@ class Running:
         if not self.over:
             self._detach("process")
 
-    def end(self) -> dict[str, Any]:
-        """Detach the probes and close the maps; return notes for the user, and those on links that are left."""
+    def end(self) -> Detached:
+        """Detach the probes and close the maps."""
         if not self.over:
             self._detach("")
         self.attachment.close()
         if self._measuring >= 0:
             os.close(self._measuring)
-        return {"notes": self._notes, "left": self._left}
+        return Detached(notes=self._notes, left=self._left)
 
     def _detach(self, over: str) -> None:
         self.over, self.rates = over, dict.fromkeys(RATES, 0.0)
@@ -157,7 +158,7 @@ class RunningTraces:
                 self._thread.start()
             return number
 
-    def end(self, number: int) -> dict[str, Any]:
+    def end(self, number: int) -> Detached:
         """End a trace; return its notes."""
         with self._lock:
             answer = self._traces.pop(number).end()

@@ -5,66 +5,44 @@ The service never looks into a list, because a session handles what its user sen
 
 from __future__ import annotations
 
-import json
-import math
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from msgspec import Meta
+
+from accel_magic.codec import Message
 
 LARGEST: Final = 1 << 16
 """Bytes of a list."""
 _LONGEST: Final = 200
 """Characters of the probes of a trace."""
-_MOST: Final = 1000
+MOST: Final = 72
+"""Traces of a list, so that it is never too large: a character has at most 4 bytes, the other fields together 50."""
 
 
-def encoded(traces: Iterable[tuple[int, float, Iterable[str]]]) -> bytes:
-    """Encode a session's list.
+@dataclass(frozen=True)
+class ListedTrace:
+    """A running trace.
 
-    Args:
-        traces: Number, start (s since 1970) and probes of each trace.
-
-    Returns:
-        At most `LARGEST` bytes; the traces that do not fit are left out.
-
-    """
-    rows = [json.dumps([number, since, _shortened(", ".join(probes))]) for number, since, probes in traces]
-    while sum(len(row) + 1 for row in rows) >= LARGEST:
-        rows.pop()
-    return f"[{','.join(rows)}]".encode()
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-
-
-def decoded(data: bytes) -> list[dict[str, Any]]:
-    """Decode what a session sent; what is not a list of traces is left out.
-
-    Returns:
-        `trace`, `since` and `probes` of each trace.
+    Attributes:
+        number: In its session.
+        since: Its start, s since 1970.
+        probes: As the user wrote them; long ones are cut.
 
     """
-    try:
-        rows = json.loads(data)
-    except (RecursionError, ValueError):
-        return []
-    return [
-        {"trace": row[0], "since": row[1], "probes": row[2]}
-        for row in (rows[:_MOST] if isinstance(rows, list) else [])
-        if isinstance(row, list) and len(row) == 3 and _is_trace(*row)
-    ]
+
+    number: Annotated[int, Meta(gt=0)]
+    since: Annotated[float, Meta(ge=0, lt=1 << 40)]
+    probes: Annotated[str, Meta(max_length=_LONGEST)]
+
+    @classmethod
+    def of(cls, number: int, since: float, probes: tuple[str, ...]) -> ListedTrace:
+        """List a trace."""
+        text = ", ".join(probes)
+        return cls(number, since, text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "...")
 
 
-def _is_trace(number: object, since: object, probes: object) -> bool:
-    return (
-        isinstance(number, int)
-        and not isinstance(number, bool)
-        and 0 < number < 1 << 53
-        and isinstance(since, float)
-        and math.isfinite(since)
-        and 0 <= since < 1 << 40
-        and isinstance(probes, str)
-        and len(probes) <= _LONGEST
-    )
+class TraceList(Message, frozen=True):
+    """The traces of a session."""
+
+    traces: Annotated[tuple[ListedTrace, ...], Meta(max_length=MOST)]

@@ -14,6 +14,7 @@ from accel_magic.errors import MachineError
 if TYPE_CHECKING:
     import argparse
 
+    from accel_magic.broker.broker_messages import RunningTrace
     from accel_magic.command_line.exit_status import Commands
 
 
@@ -105,7 +106,10 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _status(_options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from accel_magic.broker import broker_client
+    from accel_magic.broker.broker_messages import Status, StatusRequest
 
     where = broker_client.path()
     if where is None:
@@ -113,8 +117,8 @@ def _status(_options: argparse.Namespace) -> int:
         return 1
     broker = broker_client.connection()
     print(f"a broker listens at {where}; it allows this user:")
-    _print({name: broker.policy[name] for name in ("probes", "limits")})
-    running = broker.ask("status")[0]["traces"]
+    _print({"probes": asdict(broker.policy.probes), "limits": asdict(broker.policy.limits)})
+    running = broker.ask(StatusRequest(), Status).traces
     print("\nrunning traces:" if running else "\nno traces run")
     rows = [_row(one) for one in running]
     if rows:
@@ -137,12 +141,12 @@ def _print_pinned() -> None:
         print(f"  rm {path}  # {each.name}, {each.size / 2**20:.1f} MiB, by {_user(each.uid)}")
 
 
-def _row(running: dict[str, Any]) -> tuple[str, ...]:
+def _row(running: RunningTrace) -> tuple[str, ...]:
     from datetime import datetime
 
-    since = datetime.fromtimestamp(running["since"]).astimezone().isoformat(" ", "seconds")
-    probes = terminal.one_line(running["probes"])
-    return _user(running["uid"]), str(running["pid"]), str(running["trace"]), since, probes
+    trace = running.trace
+    since = datetime.fromtimestamp(trace.since).astimezone().isoformat(" ", "seconds")
+    return _user(running.uid), str(running.pid), str(trace.number), since, terminal.one_line(trace.probes)
 
 
 def _user(uid: int) -> str:

@@ -10,12 +10,12 @@ import subprocess
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from accel_magic.broker import broker_messages
 from accel_magic.broker.broker_messages import TraceRequest
 from tests.broker.conftest import message
-from tests.support import thorough, users
+from tests.support import callers, thorough, users
 from tests.support.kernel_objects import kernel_objects
 
 WORKS = 'with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid") as t: os.getppid()\nanswer(t.result.hits)'
@@ -26,7 +26,7 @@ with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:ato
     for _ in range(5): os.getppid()
 answer(t.result.hits, list(t.result.recording.notes))
 """
-REQUEST = TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), places={}).encoded()
+REQUEST = msgspec.to_builtins(TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), places={}))
 
 
 def until(condition, seconds=60):
@@ -46,15 +46,6 @@ def closed(connection):
     return True
 
 
-def asked(connection, data):
-    """Send a message; return the answer, or None if the broker closed the connection."""
-    try:
-        connection.sendall(message(data))
-        return broker_messages.receive(connection, largest=1 << 26, timeout_s=30)[0]
-    except (ConnectionError, BrokenPipeError):
-        return None
-
-
 def test_messages_of_random_bytes_end_only_their_own_connection(broker):
     source = random.Random(7)
     for _ in range(thorough.choose(12, 1000)):
@@ -69,7 +60,7 @@ def test_messages_of_random_bytes_end_only_their_own_connection(broker):
 
 
 def mutated(source, value):
-    """Replace one part of a JSON value by something else."""
+    """Replace one part of a message by something else."""
     if isinstance(value, dict) and value and source.random() < 0.8:
         name = source.choice([*value])
         if source.random() < 0.1:
@@ -82,12 +73,12 @@ def mutated(source, value):
         None,
         True,
         -1,
-        1 << 70,
+        (1 << 64) - 1,
         1e308,
         float("nan"),
         "",
         "\0",
-        "\ud800",
+        msgspec.Raw(b"\xa3\xed\xa0\x80"),  # a lone surrogate
         "a" * 5000,
         "*",
         "!*:*",
@@ -117,26 +108,26 @@ def mutated(source, value):
 
 def test_requests_with_any_part_replaced_are_answered_with_a_typed_error(broker):
     source, answers = random.Random(11), 0
-    place = {"target": "libc", "function": "atoi", "offset": 1, "semaphore": 0, "aliases": [], "usdt_arguments": []}
+    place = {"target": "libc", "function": "atoi", "offset": 1, "file": 0, "semaphore": 0, "aliases": []}
     place["usdt_arguments"] = [{"form": "register", "size": 8, "register": "ax", "value": 0, "index": "", "scale": 1}]
-    places = {"0": {"points": [place], "files": [0], "skipped": [["a", "b"]], "notes": [], "error": None}}
+    places = {0: {"points": [place], "skipped": [{"function": "a", "why": "b"}], "notes": [], "error": None}}
+    python = {"type": "PythonFrames", "fields": {}, "hops": [1]}
     whole = [
-        {"kind": "hello", "version": 1},
-        {"kind": "plan", "request": {**REQUEST, "specs": ["uprobe:libc:atoi"], "places": places}},
-        {"kind": "attach", "request": REQUEST, "python": {"fields": {}, "hops": [1]}, "tracers": [1, 2]},
-        {"kind": "statistics", "trace": 1},
-        {"kind": "detach", "trace": 1},
+        callers.HELLO,
+        {"type": "plan", "request": {**REQUEST, "specs": ["uprobe:libc:atoi"], "places": places}, "files": []},
+        {"type": "attach", "request": REQUEST, "python": python, "tracers": [1, 2]},
+        {"type": "statistics", "trace": 1},
+        {"type": "detach", "trace": 1},
     ]
     connection = broker.connect()
     for _ in range(thorough.choose(120, 2000)):
-        answer = asked(connection, json.dumps(mutated(source, source.choice(whole))).encode())
+        answer = callers.ask(connection, mutated(source, source.choice(whole)))
         if answer is None:
             connection.close()
             connection = broker.connect()
             continue
         answers += 1
-        if "error" in answer:
-            assert answer["error"]["code"]
+        assert answer["type"] != "Failure" or answer["code"]
     connection.close()
     assert answers > 60
     assert broker.run(WORKS) == [1]
@@ -155,10 +146,8 @@ def test_a_message_that_is_too_large_or_never_ends_ends_its_connection_only(brok
 
 def test_descriptors_that_nobody_asked_for_are_closed(broker):
     with broker.connect() as connection:
-        data = json.dumps({"kind": "hello", "version": 1}).encode()
         for _ in range(20):
-            socket.send_fds(connection, [message(data)], [0] * 200)
-            assert "policy" in broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
+            assert "policy" in callers.ask(connection, callers.HELLO, [0] * 200)
         pids = broker.sessions()
         assert min(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids) < 30
 
@@ -346,3 +335,9 @@ os._exit(0)
     )
     assert told == [5]
     until(lambda: not kernel_objects() - before)
+
+
+def test_a_client_of_another_version_is_told_so_whatever_else_it_says(broker):
+    with broker.connect() as connection:
+        answer = callers.ask(connection, {**callers.HELLO, "version": 1000, "added_later": [1]})
+    assert answer["code"] == "broker.other-version"

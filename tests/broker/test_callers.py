@@ -26,8 +26,9 @@ except AccelMagicError as error:
 """
 LINGERING = """
 import socket
-from accel_magic import channel
-from accel_magic.broker import broker_client, broker_messages
+from accel_magic import codec
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import Planned, PlanRequest, TraceRequest
 from accel_magic.kernel.mapped_memory import map_value
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
@@ -36,7 +37,8 @@ attached.go()
 counters = attached.parts.kernel.counters["hits"]
 for _ in range(5): os.getppid()
 connection = socket.socket(fileno=os.dup(broker_client.connection()._socket.fileno()))
-request = {"kind": "plan", "request": broker_messages.TraceRequest(("offcpu",), places={}).encoded()}
+connection.setblocking(True)
+request = PlanRequest(request=TraceRequest(("offcpu",)))
 """
 
 
@@ -104,10 +106,10 @@ def test_traces_end_with_the_process_that_connected_and_its_id_may_be_anothers(b
         + """
 if os.fork(): os._exit(0)
 sys.stdin.readline()
-found = []
+found = ""
 try:
-    channel.send(connection, request)
-    found = broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
+    codec.send(connection, request)
+    found = codec.receive(connection, Planned, codec.Failure).code
 except ConnectionError: pass
 sys.stdin.readline()
 answer(int(counters.sum()), found)
@@ -124,10 +126,10 @@ os._exit(0)
     assert other.poll() is None
     other.communicate(b"\n", timeout=60)
     output, errors = process.communicate("\n", timeout=60)
-    hits, answer = json.loads(output)
+    hits, code = json.loads(output)
     assert hits >= 5, errors
     assert hits < 100
-    assert answer["error"]["code"] == "broker.caller-ended"
+    assert code == "broker.caller-ended"
     until(lambda: not set(broker.sessions()) - known)
 
 
@@ -153,10 +155,10 @@ def runs_as_root():
     users = next(line for line in open(f"/proc/{{parent}}/status") if line.startswith("Uid:"))
     return users.split()[2] == "0"
 while not runs_as_root(): time.sleep(0.02)
-channel.send(connection, request)
-found = broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]
+codec.send(connection, request)
+found = codec.receive(connection, Planned, codec.Failure)
 before = int(counters.sum())
-answer(found["error"]["code"])
+answer(found.code)
 os._exit(0)
 """
     )

@@ -1,13 +1,16 @@
 """Messages with random changes: in bytes, and in requests that are otherwise valid."""
 
-import json
 import os
 import random
 import socket
 from pathlib import Path
 
+import msgspec
+from msgspec import msgpack
+
+from accel_magic import channel, codec
 from accel_magic.broker import broker_messages
-from accel_magic.broker.broker_messages import MessageError, TraceRequest
+from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.probes.file_functions import functions
 from tests.broker.test_attacks import WORKS, mutated
 from tests.broker.test_hostile_texts import PIECES
@@ -21,18 +24,19 @@ LIBC = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().spl
 def requests():
     """Valid requests; with the second and the third comes the C library."""
     offset = next(function.offset for function in functions(Path(LIBC)).match("atoi"))
-    place = {"target": LIBC, "function": "atoi", "offset": offset, "semaphore": 0, "aliases": [], "usdt_arguments": []}
-    places = {"0": {"points": [place], "files": [0], "skipped": [["a", "b"]], "notes": ["c"], "error": None}}
-    counted = TraceRequest((GETPPID,), mode="count", filter="pid != 0", places={}).encoded()
+    place = {"target": LIBC, "function": "atoi", "offset": offset, "file": 0, "aliases": []}
+    places = {0: {"points": [place], "skipped": [{"function": "a", "why": "b"}], "notes": ["c"]}}
+    counted = msgspec.to_builtins(TraceRequest((GETPPID,), mode="count", filter="pid != 0", places={}))
     breakpoints = {**counted, "specs": ["latency:uprobe:libc:atoi"], "args": "x=arg0:u64", "places": places}
+    python = {"type": "PythonFrames", "fields": {}, "hops": [1]}
     return [
-        {"kind": "plan", "request": counted},
-        {"kind": "plan", "request": {**breakpoints, "mode": "events"}},
-        {"kind": "attach", "request": breakpoints, "tracers": [1]},
-        {"kind": "attach", "request": counted, "python": {"fields": {}, "hops": [1]}, "tracers": [1, 2]},
-        {"kind": "statistics", "trace": 1},
-        {"kind": "detach", "trace": 1},
-        {"kind": "status"},
+        {"type": "plan", "request": counted},
+        {"type": "plan", "request": {**breakpoints, "mode": "events"}, "files": [0]},
+        {"type": "attach", "request": breakpoints, "files": [0], "tracers": [1]},
+        {"type": "attach", "request": counted, "python": python, "tracers": [1, 2]},
+        {"type": "statistics", "trace": 1},
+        {"type": "detach", "trace": 1},
+        {"type": "status"},
     ]
 
 
@@ -53,7 +57,7 @@ def replaced(source, message):
         return {**message, name: mutated(source, message[name])}
     request = message["request"]
     name = source.choice([*request])
-    text = "".join(source.choices(PIECES, k=source.randrange(1, 5)))
+    text = "".join(source.choices(PIECES, k=source.randrange(1, 5))).encode(errors="replace").decode()
     number = source.choice([-1, 0, 0.5, 1, 3, 100, 1e6, 1e300, 1 << 50])
     values = {"specs": [*request["specs"], text], "stacks": [source.choice(["user", "python", text])]}
     values |= dict.fromkeys(("filter", "args"), text) | {"mode": source.choice(["auto", "events", text])}
@@ -64,7 +68,7 @@ def replaced(source, message):
 
 
 def test_changed_bytes_are_a_message_or_refused():
-    source, whole = random.Random(17), [json.dumps(each).encode() for each in requests()]
+    source, whole = random.Random(17), [msgpack.encode(each) for each in requests()]
     outcomes = {"message": 0, "request": 0, "refused": 0}
     for _ in range(thorough.choose(4500, 80_000)):
         ours, theirs = socket.socketpair()
@@ -77,11 +81,14 @@ def test_changed_bytes_are_a_message_or_refused():
             ours.sendall(sent)
             ours.shutdown(socket.SHUT_WR)
             try:
-                message, _ = broker_messages.receive(theirs, largest=broker_messages.LARGEST_REQUEST, timeout_s=5)
+                data, _ = channel.receive_bytes(theirs, largest=broker_messages.LARGEST_REQUEST, timeout_s=5)
                 outcomes["message"] += 1
-                broker_messages.decoded_request(message.get("request"), 1)
+                request = codec.received(data, [os.dup(0)], *broker_messages.REQUESTS)
+                for file in codec.descriptors_of(request):
+                    os.close(file)
+                broker_messages.check(request)
                 outcomes["request"] += 1
-            except (MessageError, ConnectionError):
+            except (ValueError, ConnectionError):
                 outcomes["refused"] += 1
     assert all(outcomes.values()), outcomes
 
@@ -94,12 +101,11 @@ def test_requests_of_a_user_with_any_part_replaced_are_answered_with_a_typed_err
         with callers.connected(broker) as connection:
             while wanted:
                 wanted -= 1
-                data = json.dumps(replaced(source, source.choice(whole))).encode()
-                answer = callers.ask(connection, data, [file])
+                answer = callers.ask(connection, replaced(source, source.choice(whole)), [file])
                 if answer is None:
                     codes["closed"] = codes.get("closed", 0) + 1
                     break
-                code = answer["error"]["code"] if "error" in answer else ""
+                code = answer.get("code", "")
                 codes[code] = codes.get(code, 0) + 1
     os.close(file)
     assert {"", "broker.bad-request"} < set(codes)

@@ -4,12 +4,13 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import threading
 from pathlib import Path
 
 import pytest
+from msgspec import msgpack
 
+from accel_magic import channel
 from tests.support import callers, thorough, users
 
 WORKS = 'with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid") as t: os.getppid()\nanswer(t.result.hits)'
@@ -69,10 +70,10 @@ def test_a_process_more_than_allowed_is_told_the_limit_and_others_are_served(sta
     script += "except AccelMagicError as error: answer(error.code, error.why)"
     with callers.connected(broker) as first, callers.connected(broker) as second:
         for connection in (first, second):
-            assert callers.ask(connection, b'{"kind": "hello", "version": 1}')
+            assert callers.ask(connection, callers.HELLO)
         assert broker.run(script) == ["broker.limit", "the limit processes is 2"]
         with callers.connected(broker, users.SECOND) as third:
-            assert callers.ask(third, b'{"kind": "hello", "version": 1}')
+            assert callers.ask(third, callers.HELLO)
             assert broker.run(script, users.SECOND) == ["broker.limit", "the limit all_processes is 3"]
     callers.until(lambda: not broker.sessions())
     assert broker.run(script) == ["ok"]
@@ -123,11 +124,11 @@ def use(pid):
 def test_many_sessions_leave_no_descriptor_process_or_memory_in_the_service(start):
     broker, seen = start(), []
     with callers.connected(broker) as kept:
-        callers.ask(kept, b'{"kind": "hello", "version": 1}')
+        callers.ask(kept, callers.HELLO)
         for _ in range(2):
             for _ in range(thorough.choose(12, 500)):
                 with broker.connect() as connection:
-                    assert callers.ask(connection, b'{"kind": "hello", "version": 1}')
+                    assert callers.ask(connection, callers.HELLO)
             callers.until(lambda: len(broker.sessions()) == 1)
             seen.append(use(broker.process.pid))
     (files, resident), (files_later, resident_later) = seen
@@ -180,10 +181,9 @@ def test_two_users_who_make_the_same_calls_at_once_see_no_call_stack_or_name_of_
 def test_a_caller_that_takes_no_answers_or_sends_descriptors_forever_holds_up_nobody(broker):
     with callers.connected(broker) as deaf:
         deaf.settimeout(1)
-        data = b'{"kind": "hello", "version": 1}'
         try:
             for _ in range(20_000):
-                socket.send_fds(deaf, [len(data).to_bytes(4, "little") + data], [0] * 50)
+                channel.send_bytes(deaf, msgpack.encode(callers.HELLO), [0] * 50)
         except (TimeoutError, ConnectionError):
             pass
         assert broker.run(WORKS, users.SECOND) == [1]
@@ -263,9 +263,9 @@ answer("ended this trace" in str(t.result), t.result.hits)
 LEASED = """
 import fcntl, shutil, signal
 from contextlib import ExitStack
-from accel_magic import channel
-from accel_magic.broker import broker_client, broker_messages
-from accel_magic.broker.broker_messages import TraceRequest
+from accel_magic import codec
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, TraceRequest
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 own = f"/tmp/accel_magic-leased-{os.getpid()}.so"
 shutil.copy(next(line.split()[-1] for line in open("/proc/self/maps") if "libc.so" in line), own)
@@ -278,19 +278,19 @@ fcntl.fcntl(writing, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 
 
 def test_a_file_with_a_lease_is_refused_at_once(broker):
-    seconds, error = broker.run(
+    seconds, code, why = broker.run(
         LEASED
         + """
 began = time.monotonic()
 connection = broker_client.connect(broker_client.path())
-channel.send(connection, {"kind": "attach", "request": request.encoded(), "tracers": ()}, [writing])
-found = broker_messages.receive(connection, largest=1 << 20, timeout_s=100)[0]
-answer(time.monotonic() - began, found["error"])
+codec.send(connection, AttachRequest(request=request, files=(codec.Descriptor(writing),)))
+found = codec.receive(connection, AttachedTrace, codec.Failure)
+answer(time.monotonic() - began, found.code, found.why)
 os._exit(0)
 """
     )
-    assert error["code"] == "broker.bad-request"
-    assert "cannot be opened" in error["why"]
+    assert code == "broker.bad-request"
+    assert "cannot be opened" in why
     assert seconds < float(Path("/proc/sys/fs/lease-break-time").read_text()) / 2
 
 
@@ -301,9 +301,9 @@ def test_limits_hold_while_a_request_takes_long(start):
         """
 import shutil
 from contextlib import ExitStack
-from accel_magic import channel
+from accel_magic import codec
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import TraceRequest
+from accel_magic.broker.broker_messages import AttachRequest, TraceRequest
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
 attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
@@ -314,7 +314,7 @@ sys.stdin.readline()
 with ExitStack() as keep:
     request, files = broker_client._prepared(TraceRequest(("uprobe:libc:atoi",), mode="count"), keep)
     connection = broker_client.connection()._socket
-    channel.send(connection, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
+    codec.send(connection, AttachRequest(request=request, files=files))
 before, end = -1, time.monotonic() + 50
 while counters.sum() != before and time.monotonic() < end:
     before = counters.sum()
@@ -371,7 +371,7 @@ def test_refusals_are_counted_if_there_are_too_many_to_write_each(start):
     """Of connections, and of requests on connections, each of which begins a new session."""
     broker = start("[limits]\nprocesses = 1\n")
     script = """
-import socket
+import contextlib, socket
 from accel_magic import channel
 where = os.environ["ACCEL_MAGIC_BROKER"]
 first = socket.socket(socket.AF_UNIX)
@@ -392,17 +392,17 @@ for _ in range(4):
         one.settimeout(60)
         with contextlib.suppress(OSError):
             for _ in range(100):
-                channel.send(one, {"kind": "nothing"})
-                broker_messages.receive(one, largest=1 << 20, timeout_s=60)
+                channel.send_bytes(one, b"nothing")
+                channel.receive_bytes(one)
                 asked += 1
 answer(made, asked)
 """
-    made, asked = broker.run("import contextlib\nfrom accel_magic.broker import broker_messages\n" + script)
+    made, asked = broker.run(script)
     assert made == 500
     assert asked >= 100
     callers.until(lambda: not broker.sessions())
     callers.until(lambda: sum(line.get("times", 1) for line in broker.audit()) >= made + asked)
     lines = broker.audit()
     assert len(lines) < 100
-    assert {line["what"] for line in lines} <= {"connect", "nothing", "left out"}
+    assert {line["what"] for line in lines} <= {"connect", "message", "left out"}
     assert sum(line.get("times", 1) for line in lines) <= made + asked + 4  # a refused connection ends the loop

@@ -5,7 +5,7 @@ import pytest
 ATTEMPTS = """
 import contextlib, mmap, struct
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import TraceRequest
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, PythonFrames, TraceRequest
 from accel_magic.kernel.stacks import python_layout
 libc.syscall.restype = ctypes.c_long
 COMMANDS = {"update": 2, "delete": 3, "take": 21, "delete many": 27}
@@ -32,13 +32,14 @@ request = TraceRequest(PROBES, **OPTIONS)
 python = None
 if "python" in request.stacks:
     layout = python_layout.layout()
-    python = {"fields": layout.fields(), "hops": layout.hops}
+    python = PythonFrames(fields=layout.fields(), hops=layout.hops)
 with contextlib.ExitStack() as keep:
     whole, files = broker_client._prepared(request, keep)
-    options = {"request": whole.encoded(), "tracers": (), "python": python}
-    told, descriptors = broker_client.connection().ask("attach", files, **options)
-names = [*told["maps"], *["ring"] * len(told["ring_sizes"])]
-answer({name: successes(fd) for name, fd in zip(names, descriptors, strict=True)})
+    asked = AttachRequest(request=whole, files=files, python=python)
+    told = broker_client.connection().ask(asked, AttachedTrace)
+names = "control", "counters", "own_threads", "histograms", "stacks", "waits"
+maps = {name: getattr(told, name) for name in names if getattr(told, name)} | {"ring": ring for ring in told.rings}
+answer({name: successes(map_.fd) for name, map_ in maps.items()})
 os._exit(0)
 """
 HASH, ARRAY, RING = 1, 2, 27

@@ -82,19 +82,19 @@ def test_a_setuid_program_that_has_dropped_its_rights_is_no_caller(broker, folde
     process = broker.start(
         f"""
 import socket
-from accel_magic import channel
+from accel_magic import codec
 from accel_magic.broker import broker_client, broker_messages
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, Hello, TraceRequest, Welcome
 asked = broker_client.connect(broker_client.path())
-channel.send(asked, {{"kind": "hello", "version": broker_messages.VERSION}})
-broker_messages.receive(asked, largest=1 << 20, timeout_s=60)
+codec.send(asked, Hello(version=broker_messages.VERSION))
+codec.receive(asked, Welcome)
 told, telling = os.pipe()
 if os.fork():
     os.dup2(telling, 1)
     os.execv("{folder}/setuid", ["setuid", "{folder}/secret", "5"])
 state = json.loads(os.read(told, 100))
-request = broker_messages.TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), places={{}}).encoded()
-channel.send(asked, {{"kind": "attach", "request": request, "tracers": ()}})
-answer(state, broker_messages.receive(asked, largest=1 << 20, timeout_s=60)[0]["error"]["code"])
+codec.send(asked, AttachRequest(request=TraceRequest(("tracepoint:syscalls:sys_enter_getppid",))))
+answer(state, codec.receive(asked, AttachedTrace, codec.Failure).code)
 os._exit(0)
 """
     )
@@ -161,9 +161,9 @@ answer(t.result.hits)
 RACE = """
 import random, socket, struct
 from contextlib import ExitStack
-from accel_magic import channel
-from accel_magic.broker import broker_client, broker_messages
-from accel_magic.broker.broker_messages import TraceRequest
+from accel_magic import codec
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, TraceRequest
 from accel_magic.kernel.mapped_memory import map_value
 
 def once(delay_s):
@@ -176,7 +176,7 @@ def once(delay_s):
     with ExitStack() as keep:
         request = TraceRequest(("uprobe:libc:atoi",), mode="events", args="text=arg0:str", buffer_mib=1)
         request, files = broker_client._prepared(request, keep)
-        channel.send(asked, {"kind": "attach", "request": request.encoded(), "tracers": ()}, files)
+        codec.send(asked, AttachRequest(request=request, files=files))
     (told, ending), (gate, opening) = os.pipe(), os.pipe()
     if os.fork():
         os.dup2(gate, 0)
@@ -184,17 +184,17 @@ def once(delay_s):
         time.sleep(delay_s)
         os.execv(SETUID, ["setuid", SECRET, "2000"])
     os.close(ending)
-    data, maps = broker_messages.receive(asked, largest=1 << 20, timeout_s=60)
-    if "error" in data:
-        answer(data["error"]["code"], 0, False)
+    trace = codec.receive(asked, AttachedTrace, codec.Failure)
+    if isinstance(trace, codec.Failure):
+        answer(trace.code, 0, False)
         os._exit(0)
     import mmap
-    control = mmap.mmap(maps[data["maps"].index("control")], 4096)
+    control = mmap.mmap(trace.control.fd, 4096)
     control[0:8] = struct.pack("<II", 1, 1)
     os.close(opening)
     while os.read(told, 100): pass  # until the program has ended
-    size = data["ring_sizes"][0]
-    ring = mmap.mmap(maps[len(data["maps"])], 4096 + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096)
+    size = trace.ring_sizes[0]
+    ring = mmap.mmap(trace.rings[0].fd, 4096 + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096)
     answer("traced", struct.unpack_from("<Q", ring)[0], b"1234567" in ring[4096 : 4096 + size])
     os._exit(0)
 

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
-from accel_magic.probes.plan import ProbePoint
+from accel_magic.broker.broker_messages import FilePlaces, FilePoint, TraceRequest
 from tests.support import callers, users
 from tests.support.kernel_objects import kernel_objects
 
@@ -39,18 +39,19 @@ int main(void)
 UNTOUCHED = {"euid": 0, "secret": 5, "result": 42, "code": [0xB8, 0x44, 0x33, 0x22, 0x11]}
 ATTACHED = """
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
-from accel_magic.probes.plan import ProbePoint
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, FilePlaces, FilePoint, TraceRequest
+from accel_magic.codec import Descriptor, descriptors_of
 def attach(file, kind, offset, semaphore=0):
-    point = ProbePoint(0, "", kind, "path", "x", offset=offset, semaphore=semaphore)
+    point = FilePoint("path", "x", offset, 0, semaphore)
     spec = "usdt:path:a:x" if kind == "usdt" else "uprobe:path:x"
-    request = TraceRequest((spec,), mode="count", places={0: FilePlaces((point,), (0,))})
+    request = TraceRequest((spec,), mode="count", places={0: FilePlaces((point,))})
     broker_client.connection()
     try:
-        answer, descriptors = broker_client.connection().ask("attach", [file], request=request.encoded(), tracers=())
+        asked = AttachRequest(request=request, files=(Descriptor(file),))
+        answer = broker_client.connection().ask(asked, AttachedTrace)
     except AccelMagicError as error:
         return error.code
-    return descriptors
+    return list(descriptors_of(answer))
 """
 
 
@@ -111,16 +112,13 @@ def test_a_breakpoint_on_a_function_of_a_setuid_program_changes_nothing_that_it_
     assert {**printed, "code": UNTOUCHED["code"]} == UNTOUCHED
 
 
-def request(offset=1, kind="uprobe"):
-    """An attach request whose place is in the first file that comes with it."""
-    point = ProbePoint(0, "", kind, "path", "x", offset=offset)
-    places = {0: FilePlaces((point,), (0,))}
-    whole = TraceRequest(("uprobe:path:x",), mode="count", places=places).encoded()
-    return json.dumps({"kind": "attach", "request": whole, "tracers": []}).encode()
-
-
-def code_of(answer):
-    return answer["error"]["code"] if "error" in answer else ""
+PLACES = {0: FilePlaces((FilePoint("path", "x", offset=1, file=0),))}
+REQUEST = {
+    "type": "attach",
+    "request": msgspec.to_builtins(TraceRequest(("uprobe:path:x",), mode="count", places=PLACES)),
+    "files": [0],
+}
+"""A request whose place is in the file that comes with it."""
 
 
 def test_files_that_are_no_programs_or_that_the_caller_cannot_read_are_refused(broker, tmp_path):
@@ -151,13 +149,13 @@ def test_files_that_are_no_programs_or_that_the_caller_cannot_read_are_refused(b
     nowhere = [os.eventfd(0), os.pidfd_open(os.getpid()), memory]
     before = kernel_objects()
     with callers.connected(broker) as connection:
-        codes = [code_of(callers.ask(connection, request(), [file])) for file in opened]
+        codes = [callers.ask(connection, REQUEST, [file])["code"] for file in opened]
         assert codes == ["broker.bad-request"] * len(opened)
-        assert code_of(callers.ask(connection, request())) == "broker.bad-request"
+        assert callers.ask(connection, REQUEST)["code"] == "broker.bad-request"
     for file in nowhere:
         with callers.connected(broker) as connection:
-            assert code_of(callers.ask(connection, request(), [file])) == "broker.file-system"
-            assert callers.ask(connection, request()) is None
+            assert callers.ask(connection, REQUEST, [file])["code"] == "broker.file-system"
+            assert callers.ask(connection, REQUEST) is None
     for file in (*opened, *nowhere):
         os.close(file)
     callers.until(lambda: not kernel_objects() - before)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic import channel
-from accel_magic.broker import broker_messages, install
-from tests.support import brokers, users
+from accel_magic.broker import install
+from tests.support import brokers, callers, users
 
 SERVICE_USER = 61009
 CONFINED = """
@@ -105,8 +104,7 @@ def service():
     (text,) = [file.content for file in install.installation([]).written if file.path.name == install.SERVICE_UNIT]
     running = Service(text)
     with running.connect() as connection:  # and wait until it serves
-        channel.send(connection, {"kind": "hello", "version": broker_messages.VERSION})
-        broker_messages.receive(connection, largest=broker_messages.LARGEST_ANSWER, timeout_s=60)
+        callers.ask(connection, callers.HELLO)
     yield running
     running.stop()
 

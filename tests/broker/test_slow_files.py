@@ -13,23 +13,25 @@ from tests.support.kernel_objects import kernel_objects
 LIBC = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
 ASKED = """
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import FilePlaces, TraceRequest
-from accel_magic.probes.plan import ProbePoint
-calls = TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count", places={})
-mapped = broker_client.connection().ask("attach", request=calls.encoded(), tracers=())[1]
-for one in mapped: os.close(one)
+from accel_magic.broker.broker_messages import (
+    AttachedTrace, AttachRequest, Detached, DetachRequest, FilePlaces, FilePoint, TraceRequest
+)
+from accel_magic.codec import Descriptor, descriptors_of
+calls = AttachRequest(request=TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+mapped = broker_client.connection().ask(calls, AttachedTrace)
+for one in descriptors_of(mapped): os.close(one)
 answer("attached")
 sys.stdin.readline()
-point = ProbePoint(0, "", "uprobe", "path", "x", offset=64)
-request = TraceRequest(("uprobe:path:x",), mode="count", places={0: FilePlaces((point,), (0,))})
+places = {0: FilePlaces((FilePoint("path", "x", offset=64, file=0),))}
+request = TraceRequest(("uprobe:path:x",), mode="count", places=places)
 try:
-    broker_client.connection().ask("attach", [FILE], request=request.encoded(), tracers=())
+    broker_client.connection().ask(AttachRequest(request=request, files=(Descriptor(FILE),)), AttachedTrace)
     answer("")
 except AccelMagicError as error:
     answer(error.code)
-shown, descriptors = broker_client.connection().ask("attach", request=calls.encoded(), tracers=())
-for one in descriptors: os.close(one)
-broker_client.connection().ask("detach", trace=shown["trace"])
+shown = broker_client.connection().ask(calls, AttachedTrace)
+for one in descriptors_of(shown): os.close(one)
+broker_client.connection().ask(DetachRequest(trace=shown.trace), Detached)
 answer("attached")
 sys.stdin.readline()
 """

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_magic import channel
-from accel_magic.broker import broker_messages
-from tests.support import users
+from tests.support import callers, users
 
 PROBE = "tracepoint:syscalls:sys_enter_getppid"
 RUNNING = f"""
@@ -22,7 +20,12 @@ with accel_magic.trace("{PROBE}"):
     answer("attached", os.getpid())
     sys.stdin.readline()
 """
-SHOWN = "from accel_magic.broker import broker_client\nanswer(broker_client.connection().ask('status')[0]['traces'])"
+SHOWN = """
+import msgspec
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import Status, StatusRequest
+answer(msgspec.to_builtins(broker_client.connection().ask(StatusRequest(), Status).traces))
+"""
 
 
 @pytest.fixture
@@ -37,12 +40,11 @@ def two(broker):
 
 def seen_by_root(broker):
     with broker.connect() as connection:
-        channel.send(connection, {"kind": "status"})
-        return broker_messages.receive(connection, largest=1 << 20, timeout_s=30)[0]["traces"]
+        return callers.ask(connection, {"type": "status"})["traces"]
 
 
 def whose(traces):
-    return sorted((one["uid"], one["pid"], one["trace"], one["probes"]) for one in traces)
+    return sorted((one["uid"], one["pid"], one["trace"]["number"], one["trace"]["probes"]) for one in traces)
 
 
 def test_users_see_their_own_traces_and_root_sees_all(broker, two):
@@ -55,7 +57,7 @@ def test_users_see_their_own_traces_and_root_sees_all(broker, two):
 
     assert whose(by_first) == [own]
     assert whose(by_root) == [own, other]
-    assert all(time.time() - 120 < one["since"] < time.time() for one in by_root)
+    assert all(time.time() - 120 < one["trace"]["since"] < time.time() for one in by_root)
 
 
 def test_ended_traces_and_those_of_killed_processes_are_not_shown(broker, two):
@@ -102,14 +104,15 @@ def test_root_is_told_of_the_maps_that_a_user_has_pinned_and_how_to_remove_them(
     (results,) = broker.run(
         f"""
 import struct
-from accel_magic.broker import broker_client, broker_messages
-request = broker_messages.TraceRequest(("{PROBE}",), buffer_mib=1.0, places={{}})
-told, descriptors = broker_client.connection().ask("attach", request=request.encoded(), tracers=())
+from accel_magic.broker import broker_client
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, TraceRequest
+request = AttachRequest(request=TraceRequest(("{PROBE}",), buffer_mib=1.0))
+trace = broker_client.connection().ask(request, AttachedTrace)
 def pin(descriptor, name):
     path = ctypes.create_string_buffer(f"{pins}/{{name}}".encode())
     attributes = ctypes.create_string_buffer(struct.pack("QI", ctypes.addressof(path), descriptor), 120)
     return libc.syscall(321, 6, attributes, 120)
-answer([pin(descriptors[-1], "my ring"), pin(descriptors[0], "control")])
+answer([pin(trace.rings[-1].fd, "my ring"), pin(trace.control.fd, "control")])
 os._exit(0)
 """
     )

@@ -7,6 +7,9 @@ import socket
 import subprocess
 import time
 
+from msgspec import msgpack
+
+from accel_magic import channel
 from accel_magic.broker import broker_messages
 from tests.support import users
 
@@ -48,15 +51,31 @@ def connected(broker, uid=users.FIRST):
             yield connection
 
 
-def ask(connection, data, files=()):
-    """Send a message's bytes; return the answer, or None if the broker closed the connection."""
+HELLO = {"type": "hello", "version": broker_messages.VERSION}
+
+
+def ask(connection, request, files=()):
+    """Send any request; return the answer, or None if the broker closed the connection.
+
+    Args:
+        connection: To a broker.
+        request: Its fields, with those that are descriptors as indexes of `files`; `type` is its kind.
+        files: Descriptors.
+
+    Returns:
+        The fields of the answer, as `request`.
+
+    """
     try:
-        socket.send_fds(connection, [len(data).to_bytes(4, "little")], files)
-        connection.sendall(data)
-        answer, descriptors = broker_messages.receive(connection, largest=1 << 26, timeout_s=60)
+        channel.send_bytes(connection, msgpack.encode(request), files)
+        return answer(connection)
     except ConnectionError:
         return None
-    connection.settimeout(60)
+
+
+def answer(connection):
+    """Receive an answer; return its fields."""
+    data, descriptors = channel.receive_bytes(connection, timeout_s=60)
     for descriptor in descriptors:
         os.close(descriptor)
-    return answer
+    return msgpack.decode(data)

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,22 @@ def test_if_the_other_side_closes_receiving_raises_connection_error_in_and_betwe
         channel.receive(other)
     with pytest.raises(ConnectionError):
         channel.receive(other)
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [((1 << 30).to_bytes(4, "little"), ValueError), (b"\x09\0\0\0ab", TimeoutError), (b"\x09", TimeoutError)],
+)
+def test_what_is_too_long_is_refused_before_it_is_read_and_what_is_slow_times_out(ends, sent, error):
+    one, other = ends
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    socket.send_fds(one, [sent], [0] * 100)
+
+    with pytest.raises(error):
+        channel.receive_bytes(other, largest=1 << 20, timeout_s=0.2)
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert other.gettimeout() is None
 
 
 def test_a_helper_that_cannot_be_started_is_a_typed_error(tmp_path):

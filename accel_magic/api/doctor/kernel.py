@@ -38,11 +38,11 @@ def _through_the_broker() -> tuple[Check, ...]:
     from accel_magic.broker import broker_client
 
     try:
-        allowed = broker_client.connection().policy["probes"]
+        allowed = broker_client.connection().policy.probes
     except MachineError as error:
         return (needed("privilege", error, ""),)
-    what = ", ".join(kind for kind in allowed["kinds"] if kind != "tracepoint")
-    detail = f"none, but a broker traces this user's own processes: {what}, {', '.join(allowed['tracepoints'])}"
+    what = ", ".join(kind for kind in allowed.kinds if kind != "tracepoint")
+    detail = f"none, but a broker traces this user's own processes: {what}, {', '.join(allowed.tracepoints)}"
     return (Check("privilege", "ok", detail),)
 
 

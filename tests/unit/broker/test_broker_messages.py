@@ -1,24 +1,27 @@
 """Requests from anybody: decoded as they were encoded, or refused."""
 
-import json
+import os
 import random
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec import msgpack
 
+from accel_magic import channel, codec
 from accel_magic.broker import broker_messages
-from accel_magic.broker.broker_messages import FilePlaces, MessageError, TraceRequest
-from accel_magic.probes.plan import ProbePoint, Skipped, UsdtArgument
+from accel_magic.broker.broker_messages import FilePlaces, FilePoint, Hello, PlanRequest, TraceRequest
+from accel_magic.codec import Descriptor, Failure, MessageError
+from accel_magic.errors import MachineError
+from accel_magic.probes.plan import Skipped, UsdtArgument
 from tests.support import thorough
 
-POINT = ProbePoint(
-    0,
-    "",
-    "uprobe",
+POINT = FilePoint(
     "/lib/libc.so.6",
     "atoi",
     offset=16,
+    file=0,
     semaphore=2,
     aliases=("a",),
     usdt_arguments=(UsdtArgument("memory", -4, "bp", -8, "cx", 8), UsdtArgument("constant", 8, "unreadable")),
@@ -34,22 +37,45 @@ REQUEST = TraceRequest(
     8.0,
     ("user", "python"),
     {
-        0: FilePlaces((POINT,), (0,), (Skipped("f", "why"),), ("note",)),
+        0: FilePlaces((POINT,), (Skipped("f", "why"),), ("note",)),
         3: FilePlaces(error=("what", "why", "fix", "code")),
     },
 )
+WHOLE = {"type": "plan", "request": msgspec.to_builtins(REQUEST), "files": [0]}
 
 
-def wire(value):
-    return json.loads(json.dumps(value))
+def decoded(data, descriptors=()):
+    """Decode and check a request, as a session does."""
+    request = codec.received(data, descriptors, *broker_messages.REQUESTS)
+    try:
+        broker_messages.check(request)
+    except MessageError:
+        close(request)
+        raise
+    return request
+
+
+def close(request):
+    for file in codec.descriptors_of(request):
+        os.close(file)
+
+
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_request_is_decoded_as_it_was_encoded():
-    assert broker_messages.decoded_request(wire(REQUEST.encoded()), 1) == REQUEST
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        codec.send(ours, PlanRequest(request=REQUEST, files=(Descriptor(ours.fileno()),)))
+        found = decoded(*channel.receive_bytes(theirs))
+    assert len([*codec.descriptors_of(found)]) == 1
+    close(found)
+    assert found.request == REQUEST
 
 
 def mutated(source, value):
-    """Replace or remove one part of a JSON value."""
+    """Replace or remove one part of a message."""
     if isinstance(value, dict) and value and source.random() < 0.85:
         name = source.choice([*value])
         if source.random() < 0.1:
@@ -62,13 +88,14 @@ def mutated(source, value):
         None,
         True,
         -1,
-        1 << 70,
+        (1 << 64) - 1,
         1e308,
         float("nan"),
         "",
         "\0",
         "ax; }",
         "a" * 5000,
+        b"a",
         [],
         {},
         [[]] * 11_000,
@@ -78,59 +105,72 @@ def mutated(source, value):
 
 
 def test_a_request_with_any_part_replaced_is_refused_or_has_the_right_types():
-    source, refused = random.Random(5), 0
-    whole = wire(REQUEST.encoded())
+    source, refused, before = random.Random(5), 0, open_descriptors()
     count = thorough.choose(5000, 100_000)
     for _ in range(count):
         try:
-            found = broker_messages.decoded_request(mutated(source, whole), 1)
+            found = decoded(msgpack.encode(mutated(source, WHOLE)), [os.dup(0)])
         except MessageError:
             refused += 1
             continue
-        assert all(isinstance(each, str) and "\0" not in each for each in found.specs)
-        for places in found.places.values():
-            assert len(places.points) == len(places.files)
-            assert not set(places.files) - {0}
+        close(found)
+        assert all(isinstance(each, str) and "\0" not in each for each in found.request.specs)
+        assert found.request.stacks in ((), ("user", "python"))
+        for places in found.request.places.values() if found.request.places else ():
             for point in places.points:
+                assert point.file in range(len(found.files))
                 assert 0 <= point.offset < 1 << 62
                 assert all(
                     argument.register in {*broker_messages.REGISTERS, "", "unreadable"}
                     for argument in point.usdt_arguments
                 )
     assert count * 0.3 < refused < count
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stacks": ["kernel"]},
+        {"stacks": ["python", "user"]},
+        {"specs": ["offcpu"] * 257},
+        {"specs": ["x" * 4097]},
+        {"filter": "pid == 1\0"},
+        {"duration_s": float("inf")},
+        {"buffer_mib": float("nan")},
+        {"places": {0: {"points": [{"target": "a", "function": "b", "offset": 1, "file": 1}]}}},
+    ],
+    ids=repr,
+)
+def test_values_of_the_right_type_that_no_user_may_send_are_refused(change):
+    with pytest.raises(MessageError):
+        decoded(msgpack.encode({**WHOLE, "request": {**WHOLE["request"], **change}}), [os.dup(0)])
+
+
+def test_the_version_and_errors_are_understood_whatever_another_version_adds():
+    hello = codec.received(msgpack.encode({"type": "hello", "version": 99, "more": [1]}), (), *broker_messages.REQUESTS)
+    failed = codec.decoded(msgpack.encode({"type": "Failure", "kind": "NewError", "what": "x", "more": 1}), Failure)
+
+    assert hello == Hello(version=99)
+    assert (type(failed.error()), failed.error().what) == (MachineError, "x")
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"[]", b"1", b"{", b"\xff", b"[" * 50_000, b'{"a":' * 10_000, b'{"a": ' + b"9" * 10_000 + b"}", b"nul"],
+    [
+        b"",
+        b"\x90",
+        b"1",
+        b"\xc1",
+        b"\x82\xa4type\xa5hello\xa7version\xa1\xff",
+        b"\x91" * 50_000,
+        b"\x82\xa4type\xa5hello\xa1a" + b"\x91" * 50_000,
+        b'{"type": "hello", "version": 2}',
+    ],
     ids=lambda data: repr(data[:8]),
 )
-def test_what_is_not_a_json_object_is_refused(data):
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(len(data).to_bytes(4, "little") + data)
-        with pytest.raises(MessageError):
-            broker_messages.receive(ours, largest=1 << 20, timeout_s=5)
-
-
-def test_a_message_that_is_too_long_is_refused_before_it_is_read_and_a_slow_one_times_out():
-    for head, error in (
-        ((1 << 30).to_bytes(4, "little"), MessageError),
-        (b"\x09\0\0\0ab", TimeoutError),
-        (b"\x09", TimeoutError),
-    ):
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            theirs.sendall(head)
-            with pytest.raises(error):
-                broker_messages.receive(ours, largest=1 << 20, timeout_s=0.2)
-
-
-def test_descriptors_of_a_refused_message_are_closed():
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        socket.send_fds(theirs, [b"\x02\0\0\0[]"], [0] * 100)
-        with pytest.raises(MessageError):
-            broker_messages.receive(ours, largest=100, timeout_s=5)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+def test_what_is_not_a_request_is_refused(data):
+    before = open_descriptors()
+    with pytest.raises(MessageError):
+        decoded(data, [os.dup(0)])
+    assert open_descriptors() == before
