@@ -23,7 +23,7 @@ SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-
 
 help:
 	@echo 'make demo           set up and run the quickstart, NPU lab and gputrace notebooks headless (live if possible, else replayed)'
-	@echo 'make test-unit      set up and run the unit tests only (no root, no browser, no virtual machine)'
+	@echo 'make test-unit      set up and run the quick unit tests (no root, no browser, no virtual machine)'
 	@echo 'make test           set up and run every check: ruff, mypy, import-linter, pytest'
 	@echo 'make test-thorough  the same, including slow tests: every test of the lab on three kernels'
 	@echo 'make coverage       run the unit and live tests with coverage.py (as root), report in build/coverage'

@@ -173,8 +173,9 @@ class FlameOptions:
 
         """
         from accel_magic.api import plans
+        from accel_magic.probes.plan import TraceRequest
 
-        return plans.make(self.words(), stacks=True, max_events=self.max_events, buffer_mib=self.buffer)
+        return plans.make(TraceRequest(self.words(), max_events=self.max_events, buffer_mib=self.buffer, stacks=True))
 
 
 def measured(word: str) -> str:

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.kernel.stacks.stack_choice import with_stacks
+from accel_magic.kernel.stacks import stack_choice
 from accel_magic.probes import grammar
 from accel_magic.probes.matching import make_plan
 
 if TYPE_CHECKING:
-    from accel_magic.kernel.stacks.stack_choice import Asked
-    from accel_magic.probes.plan import Plan
+    from accel_magic.probes.plan import Plan, ProbePoint, StackKind, TraceRequest
 
 
-def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = None, **options: Any) -> Plan:
+def make(request: TraceRequest, pid: int | None = None) -> Plan:
     """Match probes.
 
     Args:
-        probes: As on the `%%ktrace` line.
-        stacks: Stacks to record.
+        request: What to trace.
         pid: The process of the scope `self`; None for this one.
-        **options: Those of `make_plan`.
 
     Raises:
         ProbeError: A probe or option is invalid or not allowed, or a probe matches nothing.
         MachineError: This machine lacks something that the trace needs.
 
     """
-    if _is_local(probes) or not broker_client.needed():
-        return with_stacks(make_plan(probes, pid=pid, **options), stacks)
+    if _is_local(request) or not broker_client.needed():
+        return make_plan(request, pid=pid, stacks=stack_choice.choose)
     if (error := _unreachable()) is not None:
-        return with_stacks(_without_broker(error, probes, pid, options), stacks)
+        return _without_broker(error, request, pid)
     if pid not in (None, broker_client.traced_pid()):
         raise ProbeError(
             "another process cannot be traced through the broker",
@@ -42,19 +37,22 @@ def make(probes: tuple[str, ...], *, stacks: Asked = False, pid: int | None = No
             fix="start it in a traced block with subprocess.run(...), or with: accel-magic trace ... -- PROGRAM",
             code="broker.not-allowed",
         )
-    scope = options.pop("scope", None)
-    plan = broker_client.plan(TraceRequest(probes, scope="" if scope is None else str(scope), **options))
-    plan = with_stacks(plan, stacks)
-    if "kernel" not in plan.stacks:
-        return plan
-    if stacks is not True and stacks != "auto":
+    return broker_client.plan(request, stacks=_without_kernel)
+
+
+def _without_kernel(
+    request: TraceRequest, points: tuple[ProbePoint, ...]
+) -> tuple[tuple[StackKind, ...], tuple[str, ...]]:
+    """Choose stacks that the broker allows."""
+    kinds, notes = stack_choice.choose(request, points)
+    if "kernel" in kinds and not stack_choice.is_automatic(request.stacks):
         raise ProbeError(
             "kernel stacks are not allowed through the broker",
             why="they would show the kernel's addresses to every user",
             fix="use --stacks=user,python",
             code="broker.not-allowed",
         )
-    return replace(plan, stacks=tuple(kind for kind in plan.stacks if kind != "kernel"))
+    return tuple(kind for kind in kinds if kind != "kernel"), notes
 
 
 def _unreachable() -> MachineError | None:
@@ -66,20 +64,21 @@ def _unreachable() -> MachineError | None:
     return None
 
 
-def _without_broker(error: MachineError, probes: tuple[str, ...], pid: int | None, options: dict[str, Any]) -> Plan:
+def _without_broker(error: MachineError, request: TraceRequest, pid: int | None) -> Plan:
     """Make the plan of what needs neither privilege nor a broker; raise the error if something else is left."""
+    note = f"only tasks are traced: {error.what} ({error.why})"
     try:
-        plan = make_plan(probes, pid=pid, **options)
+        plan = make_plan(request, pid=pid, stacks=stack_choice.choose, notes=(note,))
     except MachineError:  # a probe needs privilege to be matched
         raise error from None
     if plan.kernel_points:
         raise error
-    return replace(plan, notes=(*plan.notes, f"only tasks are traced: {error.what} ({error.why})"))
+    return plan
 
 
-def _is_local(probes: tuple[str, ...]) -> bool:
+def _is_local(request: TraceRequest) -> bool:
     """Whether no broker is needed: all are tasks, or one is invalid, which `make_plan` reports."""
     try:
-        return all(spec.kind == "itt" for spec in grammar.parse_all(probes))
+        return all(spec.kind == "itt" for spec in grammar.parse_all(request.specs))
     except ProbeError:
         return True

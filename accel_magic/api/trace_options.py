@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from accel_magic.api.option_table import count, documented, mebibytes, option, seconds
 
 if TYPE_CHECKING:
-    from accel_magic.kernel.stacks.stack_choice import Asked
-    from accel_magic.probes.plan import Mode, Plan
+    from accel_magic.probes.plan import Mode, Plan, Stacks
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """The number of events (about 200 MB) after which `auto` mode stops recording and only counts."""
@@ -73,7 +72,7 @@ class Options:
         kinds=(float,),
         convert=mebibytes,
     )
-    stacks: Asked = option(
+    stacks: Stacks = option(
         False,
         "record the stacks of each event: kernel,user,python (without KINDS: all available)",
         "stacks of every event: `kernel`, `user`, `python`, joined by commas (in Python also a tuple); without kinds "
@@ -100,16 +99,17 @@ class Options:
         if limit is None and self.mode == "auto" and not unlimited:
             limit = DEFAULT_MAX_EVENTS
         from accel_magic.api import plans
+        from accel_magic.probes.plan import TraceRequest
 
-        return plans.make(
+        request = TraceRequest(
             probes,
-            stacks=self.stacks,
             mode=self.mode,
-            scope=self.scope,
-            filter=self.filter,
+            scope="" if self.scope is None else str(self.scope),
+            filter=self.filter.strip(),
             args=self.args,
             max_events=limit,
             duration_s=self.duration,
             buffer_mib=self.buffer,
-            pid=pid,
+            stacks=self.stacks,
         )
+        return plans.make(request, pid)

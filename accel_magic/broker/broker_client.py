@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec import structs
+
 from accel_magic import codec, terminal
 from accel_magic.broker import broker_messages
 from accel_magic.broker.broker_messages import (
@@ -28,7 +30,6 @@ from accel_magic.broker.broker_messages import (
     PythonFrames,
     Statistics,
     StatisticsRequest,
-    TraceRequest,
     Welcome,
 )
 from accel_magic.codec import Descriptor, Failure, Message
@@ -37,15 +38,15 @@ from accel_magic.kernel import features
 from accel_magic.kernel.attachment import Attachment
 from accel_magic.kernel.load.bpf_links import Descriptors
 from accel_magic.kernel.stacks import python_layout
-from accel_magic.probes.matching import user_places
+from accel_magic.probes.matching import check_limits, no_stacks, user_places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from accel_magic.broker.broker_messages import Request
     from accel_magic.broker.broker_policy import BrokerPolicy
-    from accel_magic.probes.matching import Expansion
-    from accel_magic.probes.plan import Plan
+    from accel_magic.probes.matching import ChooseStacks, Expansion
+    from accel_magic.probes.plan import Plan, TraceRequest
 
 A = TypeVar("A", bound=Message)
 
@@ -227,11 +228,12 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def _prepared(
-    request: TraceRequest, keep: contextlib.ExitStack, instead: Mapping[str, Sequence[Path]] | None = None
-) -> tuple[TraceRequest, tuple[Descriptor, ...]]:
-    """Find the places in user-space files, with this process's rights, and open the files."""
-    found = user_places(request.specs, traced_pid(), instead)
+@contextlib.contextmanager
+def _opened(
+    request: TraceRequest, instead: Mapping[str, Sequence[Path]] | None = None
+) -> Iterator[tuple[dict[int, FilePlaces], tuple[Descriptor, ...]]]:
+    """Find the places in user-space files, with this process's rights; they and the files, open until the end."""
+    found = user_places(request.texts, traced_pid(), instead)
     paths: dict[str, int] = {}
     places = {number: _given(each, paths) for number, each in found.items()}
     if len(paths) > broker_messages.MOST_FILES:
@@ -241,14 +243,17 @@ def _prepared(
             fix="name fewer libraries",
             code="broker.limit",
         )
-    files = []
-    for one in paths:
-        try:
-            files.append(Descriptor(os.open(one, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)))
-        except OSError as error:
-            raise ProbeError(f"{one} cannot be opened", why=str(error.strerror), code="probe.unreadable-file") from None
-        keep.callback(os.close, files[-1].fd)
-    return TraceRequest(**{**vars(request), "places": places}), tuple(files)
+    with contextlib.ExitStack() as keep:
+        files = []
+        for one in paths:
+            try:
+                files.append(Descriptor(os.open(one, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)))
+            except OSError as error:
+                raise ProbeError(
+                    f"{one} cannot be opened", why=str(error.strerror), code="probe.unreadable-file"
+                ) from None
+            keep.callback(os.close, files[-1].fd)
+        yield places, tuple(files)
 
 
 def _given(found: Expansion | ProbeError, paths: dict[str, int]) -> FilePlaces:
@@ -269,24 +274,28 @@ def _given(found: Expansion | ProbeError, paths: dict[str, int]) -> FilePlaces:
     return FilePlaces(points, tuple(found.skipped), tuple(found.notes))
 
 
-def plan(request: TraceRequest, instead: Mapping[str, Sequence[Path]] | None = None) -> Plan:
+def plan(
+    request: TraceRequest, instead: Mapping[str, Sequence[Path]] | None = None, stacks: ChooseStacks = no_stacks
+) -> Plan:
     """Have the broker match probes.
 
     Args:
         request: What to trace.
         instead: Files to look into instead of the library with a name, in a preset's probes.
+        stacks: Chooses the stacks of the events.
 
     Raises:
         AccelMagicError: The broker cannot be used, or does not allow it, or a probe is invalid or matches nothing.
 
     """
+    check_limits(request)
     broker = connection()  # its session starts while this process looks into the files
-    with contextlib.ExitStack() as keep:
-        whole, files = _prepared(request, keep, instead)
+    with _opened(request, instead) as (places, files):
         _ = broker.policy
-        answer = broker.ask(PlanRequest(request=whole, files=files), Planned)
-    broker.planned = [*broker.planned, (replace(request, stacks=()), answer.number)][-_PLANNED:]
-    return replace(answer.plan, through=NAME)
+        answer = broker.ask(PlanRequest(request=request, places=places, files=files), Planned)
+    broker.planned = [*broker.planned, (request, answer.number)][-_PLANNED:]
+    kinds, notes = stacks(request, answer.plan.points)
+    return replace(answer.plan, request=request, stacks=kinds, notes=(*answer.plan.notes, *notes), through=NAME)
 
 
 class BrokerEngine:
@@ -302,35 +311,24 @@ class BrokerEngine:
 
     def attach(self, requested: Plan) -> Attachment:
         """Have the broker match the plan's probes again and attach them. Raises AccelMagicError."""
-        request = TraceRequest(
-            specs=requested.specs,
-            mode=requested.mode,
-            scope=requested.chosen_scope,
-            filter=requested.filter,
-            args=requested.args,
-            max_events=requested.max_events,
-            duration_s=requested.duration_s,
-            buffer_mib=requested.buffer_mib,
-            stacks=requested.stacks,
-        )
+        request = requested.request
         python = None
         if "python" in requested.stacks:
             known = python_layout.layout()
             python = PythonFrames(fields=known.fields(), hops=known.hops)
         broker = connection()
-        planned = dict(broker.planned).get(replace(request, stacks=()))
-        if planned is not None:
-            again = AttachRequest(request=request, planned=planned, python=python, tracers=self._tracers)
-            try:
-                return _attached(broker, broker.ask(again, AttachedTrace))
-            except TraceStateError as error:
-                if error.code != "broker.no-plan":
-                    raise
-        with contextlib.ExitStack() as keep:
-            whole, files = _prepared(request, keep)
+        asked = AttachRequest(request=request, stacks=requested.stacks, python=python, tracers=self._tracers)
+        for earlier, number in reversed(broker.planned):
+            if earlier == request:
+                try:
+                    return _attached(broker, broker.ask(structs.replace(asked, planned=number), AttachedTrace))
+                except TraceStateError as error:
+                    if error.code != "broker.no-plan":
+                        raise
+                break
+        with _opened(request) as (places, files):
             _ = broker.policy
-            first = AttachRequest(request=whole, files=files, python=python, tracers=self._tracers)
-            return _attached(broker, broker.ask(first, AttachedTrace))
+            return _attached(broker, broker.ask(structs.replace(asked, places=places, files=files), AttachedTrace))
 
 
 def _attached(broker: BrokerConnection, answer: AttachedTrace) -> Attachment:
@@ -359,7 +357,8 @@ def _attached(broker: BrokerConnection, answer: AttachedTrace) -> Attachment:
         return -1 if map_ is None else map_.fd
 
     return Attachment(
-        plan=replace(answer.plan, through=NAME),
+        plan=answer.plan,
+        skipped=answer.skipped,
         layout=answer.layout,
         control_fd=answer.control.fd,
         counters_fd=answer.counters.fd,

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Any, Final
 
-from msgspec import Meta, structs
+from msgspec import Meta, field, structs
 
 from accel_magic import codec
 from accel_magic.broker.broker_policy import BrokerPolicy
@@ -32,7 +32,7 @@ from accel_magic.broker.trace_registry import ListedTrace
 from accel_magic.codec import Descriptor, Failure, Message, MessageError
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.kernel.attachment import RecordLayout
-from accel_magic.probes.plan import Plan, Skipped, UsdtArgument
+from accel_magic.probes.plan import Plan, Skipped, StackKind, TraceRequest, UsdtArgument
 
 VERSION: Final = 2
 LARGEST_REQUEST: Final = 4 << 20
@@ -92,27 +92,6 @@ class FilePlaces:
     error: tuple[str, str, str, str] | None = None
 
 
-@dataclass(frozen=True)
-class TraceRequest:
-    """What a user asks for; the options of `accel_magic.probes.matching.make_plan`, and `stacks`.
-
-    Attributes:
-        places: By the number of the probe among the parsed ones.
-
-    """
-
-    specs: tuple[str, ...]
-    mode: str = "auto"
-    scope: str = ""
-    filter: str = ""
-    args: str = ""
-    max_events: int | None = None
-    duration_s: float | None = None
-    buffer_mib: float = 64.0
-    stacks: tuple[str, ...] = ()
-    places: Mapping[int, FilePlaces] | None = None
-
-
 class Request(Message, frozen=True):
     """Base of what a client asks for."""
 
@@ -134,11 +113,13 @@ class ProbesRequest(Request, frozen=True):
 
     Attributes:
         request: What to trace.
-        files: The files that its places are in, open for reading.
+        places: Of probes in user-space files, by the number of the probe among the parsed ones.
+        files: The files that the places are in, open for reading.
 
     """
 
     request: TraceRequest
+    places: dict[int, FilePlaces] = field(default_factory=dict)
     files: tuple[Descriptor, ...] = ()
 
 
@@ -164,13 +145,15 @@ class AttachRequest(ProbesRequest, frozen=True, tag="attach"):
     """Match probes and attach them.
 
     Attributes:
-        planned: Number of a plan for the same request, whose files need not be sent again.
+        planned: Number of a plan for the same request, whose places and files need not be sent again.
+        stacks: Stacks of each event.
         python: For Python stacks.
         tracers: Helper processes whose hits never count.
 
     """
 
     planned: int | None = None
+    stacks: tuple[StackKind, ...] = ()
     python: PythonFrames | None = None
     tracers: Annotated[tuple[Annotated[int, Meta(ge=1, le=1 << 22)], ...], Meta(max_length=_MOST_TRACERS)] = ()
 
@@ -180,6 +163,7 @@ class AttachedTrace(Message, frozen=True):
 
     trace: int
     plan: Plan
+    skipped: tuple[Skipped, ...]
     layout: RecordLayout
     control: Descriptor
     counters: Descriptor
@@ -283,11 +267,11 @@ def _check_sizes(value: object) -> None:
 
 def _check_probes(message: ProbesRequest) -> None:
     request = message.request
-    if len(request.specs) > _MOST_PROBES:
-        raise MessageError("too many probes")
-    if request.stacks not in _STACKS:
+    if len(request.specs) > _MOST_PROBES or request.specs != request.texts:
+        raise MessageError("too many probes, or not texts")
+    if isinstance(message, AttachRequest) and message.stacks not in _STACKS:
         raise MessageError("not the stacks of a user")
-    for point in (point for places in (request.places or {}).values() for point in places.points):
+    for point in (point for places in message.places.values() for point in places.points):
         if not 0 <= point.file < len(message.files):
             raise MessageError("no such file")
         for argument in point.usdt_arguments:

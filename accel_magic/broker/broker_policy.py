@@ -133,13 +133,13 @@ class BrokerPolicy:
         points = plan.kernel_points
         assert all(point.scope.name == "self" for point in points)  # noqa: S101 - the session makes no other plans
         for point in points:
-            if refusal := self._refusal(point, plan.args):
+            if refusal := self._refusal(point, plan.request.args):
                 raise ProbeError(
                     f"{point.probe} is not allowed through the broker", why=refusal, fix=_ASK, code="broker.not-allowed"
                 )
         longest_s = self.limits.duration_s
-        if plan.duration_s is not None and plan.duration_s > longest_s:
-            _too_much(f"--duration {plan.duration_s:g}", f"the limit is {longest_s:g} s", "use a shorter one")
+        if plan.request.duration_s is not None and plan.request.duration_s > longest_s:
+            _too_much(f"--duration {plan.request.duration_s:g}", f"the limit is {longest_s:g} s", "use a shorter one")
         allowed = tuple(map(self._scoped, plan.points))
         only_counted = plan.records_events and any(point.scope.kernel == "counts" for point in allowed)
         return replace(plan, points=allowed, notes=(*plan.notes, *([_ONLY_COUNTED] if only_counted else ())))

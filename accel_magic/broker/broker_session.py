@@ -31,7 +31,6 @@ from accel_magic.broker.broker_messages import (
     StatisticsRequest,
     Status,
     StatusRequest,
-    TraceRequest,
     TraceToAnswer,
     Welcome,
 )
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from accel_magic.broker.audit import Refusals
-    from accel_magic.broker.broker_messages import Request
+    from accel_magic.broker.broker_messages import ProbesRequest, Request
     from accel_magic.broker.broker_policy import BrokerPolicy
     from accel_magic.broker.peer_identity import Peer
     from accel_magic.broker.usage_table import Share
@@ -80,7 +79,7 @@ _MEMORY: Final = 4 << 30
 class _KeptPlan:
     """A plan that was made, so that attaching it need not make it again; the session keeps its files open."""
 
-    request: TraceRequest
+    message: PlanRequest
     plan: Plan
     files: list[int]
 
@@ -242,29 +241,27 @@ class BrokerSession:
         return Welcome(policy=self._policy)
 
     def _plan(self, message: PlanRequest) -> Planned:
-        request = message.request
         kept = [os.dup(file.fd) for file in message.files]
         try:
-            plan = self._made(request, kept)
+            plan = self._made(message, kept)
         except BaseException:
             _close(kept)
             raise
         number = max(self._planned, default=0) + 1
-        self._planned[number] = _KeptPlan(request, plan, kept)
+        self._planned[number] = _KeptPlan(message, plan, kept)
         while len(self._planned) > _MOST_PLANNED:
             _close(self._planned.pop(min(self._planned)).files)
-        return Planned(number=number, plan=_shown(plan, _paths(request)))
+        return Planned(number=number, plan=_shown(plan, _paths(message)))
 
-    def _plan_to_attach(self, message: AttachRequest) -> tuple[TraceRequest, Plan]:
-        """The plan with the number in the message, if its request is the same, or else a new one."""
-        request = message.request
+    def _plan_to_attach(self, message: AttachRequest) -> tuple[Plan, ProbesRequest]:
+        """The plan with the number in the message, if its request is the same, or else a new one; and what asked."""
         if message.planned is None:
-            return request, self._made(request, [file.fd for file in message.files])
+            return self._made(message, [file.fd for file in message.files]), message
         known = self._planned.get(message.planned)
-        if known is None or replace(known.request, places=None, stacks=request.stacks) != request:
+        if known is None or known.message.request != message.request:
             raise TraceStateError("the broker does not have this plan any more", code="broker.no-plan")
         self._require_caller()
-        return known.request, replace(known.plan, stacks=request.stacks)  # type: ignore[arg-type]  # checked
+        return known.plan, known.message
 
     def _require_caller(self) -> None:
         """Raise unless the process that connected still runs, with its user's rights and no others."""
@@ -288,8 +285,9 @@ class BrokerSession:
                 code="broker.container",
             )
 
-    def _made(self, request: TraceRequest, files: list[int]) -> Plan:
+    def _made(self, message: ProbesRequest, files: list[int]) -> Plan:
         """Match a request's probes, and check them against the policy."""
+        request = message.request
         self._require_caller()
         if request.scope not in ("", "self", str(self._peer.pid)):
             raise ProbeError(
@@ -298,19 +296,8 @@ class BrokerSession:
                 fix="use --scope self",
                 code="broker.not-allowed",
             )
-        plan = make_plan(
-            request.specs,
-            mode=request.mode,  # type: ignore[arg-type]  # checked by make_plan
-            scope="self",
-            filter=request.filter,
-            args=request.args,
-            max_events=request.max_events,
-            duration_s=request.duration_s,
-            buffer_mib=request.buffer_mib,
-            pid=self._peer.pid,
-            places=_Given(request.places or {}, files),
-        )
-        plan = replace(plan, stacks=request.stacks, chosen_scope=request.scope)  # type: ignore[arg-type]  # checked
+        places = _Given(message.places, files)
+        plan = make_plan(replace(request, scope="self"), pid=self._peer.pid, places=places)
         added = Claim.of(plan)
         self._policy.require_room(added, self._share.claimed() + added)
         return self._policy.allow(plan)
@@ -327,7 +314,8 @@ class BrokerSession:
             self._share.publish(self._running.claim)
 
     def _attach(self, message: AttachRequest) -> AttachedTrace:
-        request, plan = self._plan_to_attach(message)
+        plan, planned = self._plan_to_attach(message)
+        plan = replace(plan, stacks=message.stacks)
         python = _python(message.python, self._peer.pid) if "python" in plan.stacks else ()
         limits = self._policy.limits
         if len(self._running) >= limits.traces:
@@ -340,15 +328,15 @@ class BrokerSession:
         breakpoint_checks.check(point for point in plan.points if point.kind in USER_KINDS)
         with self._claimed(plan):
             attachment = self._attached(plan, Caller(self._peer.uid, self._peer.pid, python), message.tracers)
-            number = self._running.add(Running(attachment, request.specs))
+            number = self._running.add(Running(attachment, plan.request.texts))
         self._report()
-        self._audit.note(
-            self._peer, "attach", decision="allowed", trace=number, probes=request.specs, filter=request.filter
-        )
+        probes, filter_ = plan.request.texts, plan.request.filter
+        self._audit.note(self._peer, "attach", decision="allowed", trace=number, probes=probes, filter=filter_)
         # The links stay here: whoever had one could keep the probes attached, whatever the limits are.
         return AttachedTrace(
             trace=number,
-            plan=_shown(attachment.plan, _paths(request)),
+            plan=_shown(attachment.plan, _paths(planned)),
+            skipped=attachment.skipped,
             layout=attachment.layout,
             control=Descriptor(attachment.control_fd),
             counters=Descriptor(attachment.counters_fd),
@@ -361,7 +349,7 @@ class BrokerSession:
         )
 
     def _attached(self, plan: Plan, caller: Caller, tracers: tuple[int, ...]) -> Attachment:
-        attachment = KernelEngine(tracers, caller).attach(replace(plan, points=plan.kernel_points))
+        attachment = KernelEngine(tracers, caller).attach(plan.with_points(plan.kernel_points))
         try:
             self._require_caller()
         except AccelMagicError:
@@ -434,18 +422,17 @@ class _Given:
         )
 
 
-def _paths(request: TraceRequest) -> dict[tuple[str, int], str]:
+def _paths(message: ProbesRequest) -> dict[tuple[str, int], str]:
     """The path of each place, as the caller named it, by function and offset."""
-    given = (request.places or {}).values()
+    given = message.places.values()
     return {(point.function, point.offset): point.target for places in given for point in places.points}
 
 
 def _shown(plan: Plan, paths: dict[tuple[str, int], str]) -> Plan:
     """Replace descriptors by the caller's paths."""
-    points = tuple(
+    return plan.with_points(
         replace(point, target=paths.get((point.function, point.offset), point.target)) for point in plan.points
     )
-    return replace(plan, points=points)
 
 
 def _python(frames: PythonFrames | None, pid: int) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class Claim:
     def of(cls, plan: Plan) -> Claim:
         """Return what a plan takes."""
         points = plan.kernel_points
-        buffers = plan.buffer_mib if plan.records_events else 0
+        buffers = plan.request.buffer_mib if plan.records_events else 0
         return cls(sum(point.rate_hz for point in points), len(points), buffers)
 
     def __add__(self, other: Claim) -> Claim:

@@ -245,7 +245,7 @@ def _length(steps: Steps, plan: Plan | None) -> float | None:
 
     if isinstance(steps, Player):
         return steps.length_s
-    return None if plan is None else plan.duration_s
+    return None if plan is None else plan.request.duration_s
 
 
 def _pass_on(exception: signal.struct_siginfo, command: StoppedCommand) -> None:

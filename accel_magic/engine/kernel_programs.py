@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic.broker import broker_client
@@ -51,7 +51,7 @@ def attach(plan: Plan, tracers: tuple[int, ...], undo: ExitStack) -> KernelProgr
         ProgramError: The kernel's verifier rejects a program.
 
     """
-    own = replace(plan, points=plan.kernel_points)
+    own = plan.with_points(plan.kernel_points)
     engine = broker_client.BrokerEngine if broker_client.needed() else KernelEngine
     attachment = engine(tracers).attach(own)
     undo.callback(attachment.close)

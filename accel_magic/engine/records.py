@@ -78,7 +78,7 @@ def fetch(
     notes: tuple[str, ...] = ()
     recorded = sum(read.recorded)
     rings = read.rings[: len(layout.record_sizes)] if writer is None else nothing
-    if read.limit_reached and (plan.max_events is None or recorded < plan.max_events):
+    if read.limit_reached and (plan.request.max_events is None or recorded < plan.request.max_events):
         notes = (_about_memory(recorded, sum(len(ring) for ring in rings)),)
     if attachment is not None and not read.limit_reached:
         end_ns = (read.end_ns or stretch.end_ns) - stretch.shift_ns

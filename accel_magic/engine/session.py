@@ -144,7 +144,7 @@ class Attached:
         """Stop counting; can be called repeatedly. Everything stays attached until `stop`."""
         if self._end_ns:
             return
-        kernel, tasks, duration_s = self.parts.kernel, self.parts.tasks, self.parts.plan.duration_s
+        kernel, tasks, duration_s = self.parts.kernel, self.parts.tasks, self.parts.plan.request.duration_s
         enabled = bool(kernel.control["enabled"][0]) if kernel is not None else tasks is not None and tasks.enabled
         over = duration_s is not None and not enabled  # the reader process stopped it in time
         if kernel is not None:
@@ -192,6 +192,7 @@ class Attached:
             counted = counted.with_tasks(parts.tasks.counts())
         shift = clock.shift()
         plan, counts = counted.plan, counted.counts
+        limit = plan.request.max_events
         attachment = None if kernel is None else kernel.attachment
         stretch = records.TracedTime(self.start_ns, self._end_ns, shift.ns)
         fetched = records.fetch(parts.reader, parts.writer, attachment, counted, stretch)
@@ -214,9 +215,9 @@ class Attached:
             missed=missed,
             histograms=counts.histograms,
             samples=_widened(read.samples, len(plan.points)),
-            event_count=fetched.count if plan.max_events is None else min(fetched.count, plan.max_events),
+            event_count=fetched.count if limit is None else min(fetched.count, limit),
             limit_reached=read.limit_reached,
-            load_events=RawEvents(counted.layout, fetched.rings, self.start_ns - shift.ns, plan.max_events),
+            load_events=RawEvents(counted.layout, fetched.rings, self.start_ns - shift.ns, limit),
             outcome=outcome,
             outcome_notes=(*notes, *shift.notes, *about_files, *fetched.notes),
             process=own_process.describe() if attachment is not None and attachment.waits_fd >= 0 else None,
@@ -305,8 +306,8 @@ def _attach(
         _source(plan, kernel, tasks, most_bytes),
         live=None if feed is None else feed.theirs.fileno(),
         stream=None if writer is None else Streamed(writer=Descriptor(writer.stream), most_bytes=writer.most_bytes),
-        max_events=plan.max_events,
-        duration_ns=None if plan.duration_s is None else int(plan.duration_s * 1e9),
+        max_events=plan.request.max_events,
+        duration_ns=None if plan.request.duration_s is None else int(plan.request.duration_s * 1e9),
     )
     undo.callback(prepared.drop)
     if writer is not None:
@@ -334,9 +335,9 @@ def _attach_kernel(
             raise
         names = ", ".join(dict.fromkeys(point.probe.partition(":")[0] for point in plan.kernel_points))
         note = f"{names}: kernel probes are skipped: {error.what}" + (f": {error.why}" if error.why else "")
-        return None, replace(plan, points=plan.task_points), (note,)
-    attached = kernel.attachment.plan
-    return kernel, replace(attached, points=(*attached.points, *plan.task_points)), ()
+        return None, plan.with_points(plan.task_points), (note,)
+    points = (*kernel.attachment.plan.points, *plan.task_points)
+    return kernel, plan.with_points(points, kernel.attachment.skipped), ()
 
 
 def _start_writer(into: Path, undo: contextlib.ExitStack) -> DatasetWriter:

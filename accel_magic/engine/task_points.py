@@ -56,7 +56,7 @@ def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tup
             *(task_records.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),
         ],
         first_point=len(plan.kernel_points),
-        buffer_bytes=int(plan.buffer_mib * (1 << 20)),
+        buffer_bytes=int(plan.request.buffer_mib * (1 << 20)),
         records=plan.records_events,
         shift_ns=-clock.shift().ns,
         native="user" in plan.stacks and native,
@@ -105,7 +105,7 @@ class CountedTasks:
         tasks += [probe for at, probe in enumerate(probes) if at not in of]
         points = (*self.plan.kernel_points, *(replace(point, id=first + at) for at, point in enumerate(tasks)))
         return CountedTasks(
-            replace(self.plan, points=points),
+            self.plan.with_points(points),
             self._layout_with(len(tasks)) if self.plan.records_events else self.layout,
             _joined(self.counts, seen, len(tasks)),
         )

@@ -13,7 +13,7 @@ from accel_magic.banners import Imported
 from accel_magic.errors import RecordingError
 from accel_magic.formats.event_lines import UNKNOWN, blocks, unended
 from accel_magic.kernel import buckets
-from accel_magic.probes.plan import Plan, ProbePoint
+from accel_magic.probes.plan import Plan, ProbePoint, TraceRequest
 from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def build(found: FileContent, path: Path) -> Recording:
     return Recording(
         plan=Plan(
             points=tuple(name.point(place) for name, place in places.items()),
-            mode="events" if len(events) else "count",
+            request=TraceRequest((), mode="events" if len(events) else "count"),
             notes=_notes(found),
         ),
         machine=found.machine,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from accel_magic.probes.plan import Plan
+    from accel_magic.probes.plan import Plan, Skipped
 
 STRING_SIZE = 64
 RING_HEADER = np.dtype([("length", "<u4"), ("page", "<u4")])
@@ -110,15 +110,17 @@ NO_PROGRAMS = RecordLayout(cpus=1, points=1, latencies=0, record_sizes=(), point
 class Attachment:
     """Attached probes. Nothing is counted until `control.enabled` is set.
 
-    `own_threads_fd` is the map of the tool's threads, `stacks_fd` the table of stacks (-1 if events have no stacks),
-    `waits_fd` the map of waits in progress (-1 if waits are not measured). `misses` returns the number of hits since
-    attaching for which no program ran, `run_ns` the CPU time of the programs if the kernel measures it, `notes` notes
-    for the user about the counts; call all three before detaching.
+    `plan` has only points in the kernel; `skipped` are those that the kernel refused. `own_threads_fd` is the map of
+    the tool's threads, `stacks_fd` the table of stacks (-1 if events have no stacks), `waits_fd` the map of waits in
+    progress (-1 if waits are not measured). `misses` returns the number of hits since attaching for which no program
+    ran, `run_ns` the CPU time of the programs if the kernel measures it, `notes` notes for the user about the programs
+    and counts; call all three before detaching.
     `detach` closes the links, so that no program runs any more, and returns notes for the user about links that
     remain; `close`, or leaving the `with` block, also closes the maps.
     """
 
     plan: Plan
+    skipped: tuple[Skipped, ...]
     layout: RecordLayout
     control_fd: int
     counters_fd: int

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from accel_magic.probes.file_functions import Function, Symbols
-    from accel_magic.probes.plan import Capture
+    from accel_magic.probes.plan import Capture, StackKind, TraceRequest
     from accel_magic.probes.tracefs import EventFormat
 
 
@@ -52,36 +52,29 @@ _ANY = ("offcpu",)
 _ROOT = Path("/")
 
 
+def no_stacks(_request: TraceRequest, _points: tuple[ProbePoint, ...]) -> tuple[tuple[StackKind, ...], tuple[str, ...]]:
+    """Choose none."""
+    return (), ()
+
+
 def make_plan(
-    specs: Sequence[str | ProbeSpec],
+    request: TraceRequest,
     *,
-    mode: Mode = "auto",
-    scope: str | int | None = None,
-    filter: str = "",  # noqa: A002 - the option's name
-    args: str = "",
-    max_events: int | None = None,
-    duration_s: float | None = None,
-    buffer_mib: float = 64.0,
     pid: int | None = None,
     root: Path = _ROOT,
     places: UserPlaces | None = None,
+    stacks: ChooseStacks = no_stacks,
+    notes: tuple[str, ...] = (),
 ) -> Plan:
     """Match probes against this machine.
 
     Args:
-        specs: Probes as text or parsed; a place belongs to the first that matches it, or to one that measures its
-            latency.
-        mode: `auto`, `count` or `events`.
-        scope: `self`, `all` or a process id. By default uprobes, USDT, system calls, samples and waits count for
-            `self`, kernel functions and other tracepoints for all.
-        filter: Expression that must be valid at every point.
-        args: Extra columns, as in `--args`.
-        max_events: Stop recording after this many events.
-        duration_s: Stop tracing after this many seconds.
-        buffer_mib: Size of the ring buffer.
+        request: What to trace.
         pid: The process that `self` means; by default this one.
         root: Folder used as `/` when reading the kernel's lists.
         places: Finds what a probe in a program or library matches, by the probe's number; None: look into the file.
+        stacks: Chooses the stacks of the events.
+        notes: More of them, for the user.
 
     Returns:
         The plan. Ids are dense, in the order of the specs and of the names within each spec.
@@ -92,12 +85,12 @@ def make_plan(
 
     """
     own = os.getpid() if pid is None else pid
-    _check_limits(mode, max_events, duration_s, buffer_mib)
-    columns = captures.parse(args)
-    chosen = parse_scope(scope, own)
+    check_limits(request)
+    columns = captures.parse(request.args)
+    chosen = parse_scope(request.scope, own)
     library_pid = chosen.pid if chosen and chosen.name == "pid" else own
     matches = partial(_matches, places=_InFiles(library_pid) if places is None else None, root=root)
-    parsed = _parsed(specs, matches)
+    parsed = _parsed(request.specs, matches)
     # Exclusions from places that somebody else found were applied there.
     left_out = [spec for spec in parsed if places is None or spec.kind not in USER_KINDS]
     reads_files = places is None
@@ -105,41 +98,38 @@ def make_plan(
         places = _InFiles(library_pid)
     numbered = [(number, spec) for number, spec in enumerate(parsed) if not spec.exclude]
     expansions, missing = _expanded(numbered, places, root, matches)
-    points, notes = _left(left_out, _distinct(expansions), library_pid)
+    points, remarks = _left(left_out, _distinct(expansions), library_pid)
     points.sort(key=lambda point: point.kind == "itt")
     _check_count(points)
-    _check_tasks(points, filter, chosen, own)
+    _check_tasks(points, request.filter, chosen, own)
     _check_captures(columns, points)
-    notes += return_probes.about_exceptions(points)
+    remarks += return_probes.about_exceptions(points)
     if reads_files:
-        notes += _about_loaded(points, library_pid)
-    if columns and mode == "count":
-        notes.append("--args has no effect with --mode count: no events are recorded")
+        remarks += _about_loaded(points, library_pid)
+    if columns and request.mode == "count":
+        remarks.append("--args has no effect with --mode count: no events are recorded")
+    numbered_points = tuple(
+        replace(
+            point,
+            id=number,
+            scope=chosen or default_scope(point, own),
+            filter=compile_filter(request.filter, point),
+            captures=_captures(point, columns),
+        )
+        for number, point in enumerate(points)
+    )
+    kinds, about_stacks = stacks(request, numbered_points)
+    of_probes = [note for expansion in expansions for note in expansion.notes]
     return Plan(
-        points=tuple(
-            replace(
-                point,
-                id=number,
-                scope=chosen or default_scope(point, own),
-                filter=compile_filter(filter, point),
-                captures=_captures(point, columns),
-            )
-            for number, point in enumerate(points)
-        ),
-        mode=mode,
-        filter=filter.strip(),
-        max_events=max_events,
-        duration_s=duration_s,
-        buffer_mib=buffer_mib,
+        points=numbered_points,
+        request=request,
+        stacks=kinds,
         skipped=(
             *dict.fromkeys(skipped for expansion in expansions for skipped in expansion.skipped),
             *missing,
         ),
-        notes=tuple(dict.fromkeys([note for expansion in expansions for note in expansion.notes] + notes)),
+        notes=tuple(dict.fromkeys((*of_probes, *remarks, *about_stacks, *notes))),
         exclusions=tuple(TaskPattern(spec.target, spec.name) for spec in parsed if spec.exclude and spec.kind == "itt"),
-        specs=tuple(spec if isinstance(spec, str) else spec.text for spec in specs),
-        args=args,
-        chosen_scope="" if scope is None else str(scope),
     )
 
 
@@ -434,22 +424,29 @@ def _column_fix(column: Capture, sources: set[str], points: Sequence[ProbePoint]
     return f"write {right} instead of {wrong}; there are {', '.join(ordered)}"
 
 
-def _check_limits(mode: str, max_events: int | None, duration_s: float | None, buffer_mib: float) -> None:
-    if mode not in get_args(Mode):
+def check_limits(request: TraceRequest) -> None:
+    """Check the numbers of a request, and its mode. Raises ProbeError."""
+    if request.mode not in get_args(Mode):
         raise ProbeError(
-            f"--mode {mode!r} is not valid", fix=f"use one of {', '.join(get_args(Mode))}", code="option.unknown-value"
+            f"--mode {request.mode!r} is not valid",
+            fix=f"use one of {', '.join(get_args(Mode))}",
+            code="option.unknown-value",
         )
-    if max_events is not None and max_events < 1:
+    if request.max_events is not None and request.max_events < 1:
         raise ProbeError(
-            f"--max-events {max_events} is less than 1", fix="use 1 or more, or --mode count", code="option.max-events"
+            f"--max-events {request.max_events} is less than 1",
+            fix="use 1 or more, or --mode count",
+            code="option.max-events",
         )
-    if duration_s is not None and not 0 < duration_s < float("inf"):
+    if request.duration_s is not None and not 0 < request.duration_s < float("inf"):
         raise ProbeError(
-            f"--duration {duration_s} is not positive", fix="give a number of seconds above 0", code="option.duration"
+            f"--duration {request.duration_s} is not positive",
+            fix="give a number of seconds above 0",
+            code="option.duration",
         )
-    if not SMALLEST_BUFFER_MIB <= buffer_mib <= LARGEST_BUFFER_MIB:
+    if not SMALLEST_BUFFER_MIB <= request.buffer_mib <= LARGEST_BUFFER_MIB:
         raise ProbeError(
-            f"--buffer {buffer_mib} is out of range",
+            f"--buffer {request.buffer_mib} is out of range",
             fix=f"use {SMALLEST_BUFFER_MIB} to {LARGEST_BUFFER_MIB} MiB",
             code="option.buffer",
         )
@@ -469,6 +466,10 @@ class Expansion:
 
 
 UserPlaces: TypeAlias = "Callable[[int, ProbeSpec], Expansion]"
+ChooseStacks: TypeAlias = (
+    "Callable[[TraceRequest, tuple[ProbePoint, ...]], tuple[tuple[StackKind, ...], tuple[str, ...]]]"
+)
+"""Returns the kinds of stacks that events at these points have, and notes for the user."""
 """Finds what a probe in a program or library matches, given its number and itself."""
 
 

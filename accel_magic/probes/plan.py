@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Kind = Literal["kprobe", "kretprobe", "tracepoint", "uprobe", "uretprobe", "usdt", "profile", "offcpu", "itt"]
 Mode = Literal["auto", "count", "events"]
@@ -197,34 +200,66 @@ class TaskPattern:
     task: str
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Everything an engine needs to attach, and everything needed to interpret the recording.
+Stacks: TypeAlias = "bool | str | tuple[str, ...]"
+"""Stacks to record: True or `auto` for all that are available; or kinds, as names or joined by commas."""
 
-    The points of kind `itt` come last. While a trace runs, each is a probe, that is a pair of globs; `exclusions` are
-    tasks to leave out. In a recording, each is a task that was seen, or a probe that selected none. `specs`, `args` and
-    `chosen_scope` are as the user wrote them. `through`: what attaches the probes, if it is not this process.
+
+@dataclass(frozen=True)
+class TraceRequest:
+    """What is asked for, as on the `%%ktrace` line; `accel_magic.probes.matching.make_plan` checks it.
+
+    Attributes:
+        specs: Probes as text or parsed; a place belongs to the first that matches it, or to one that measures its
+            latency.
+        mode: `auto`, `count` or `events`.
+        scope: `self`, `all` or a process id. '': uprobes, USDT, system calls, samples and waits count for `self`,
+            kernel functions and other tracepoints for all.
+        filter: Expression that must be valid at every point.
+        args: Extra columns, as in `--args`.
+        max_events: Stop recording after this many events.
+        duration_s: Stop tracing after this many seconds.
+        buffer_mib: Size of the ring buffers.
+        stacks: Stacks of each event.
+
     """
 
-    points: tuple[ProbePoint, ...]
+    specs: tuple[str | ProbeSpec, ...]
     mode: Mode = "auto"
+    scope: str = ""
     filter: str = ""
+    args: str = ""
     max_events: int | None = None
     duration_s: float | None = None
     buffer_mib: float = 64.0
+    stacks: Stacks = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The probes as text."""
+        return tuple(spec if isinstance(spec, str) else spec.text for spec in self.specs)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a request means on this machine: everything needed to attach, and to interpret the recording.
+
+    The points of kind `itt` come last. While a trace runs, each is a probe, that is a pair of globs; `exclusions` are
+    tasks to leave out. In a recording, each is a task that was seen, or a probe that selected none. `stacks`: the
+    requested ones that this machine supports. `through`: what attaches the probes, if it is not this process.
+    """
+
+    points: tuple[ProbePoint, ...]
+    request: TraceRequest = TraceRequest(())
     stacks: tuple[StackKind, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
     exclusions: tuple[TaskPattern, ...] = ()
-    specs: tuple[str, ...] = ()
-    args: str = ""
-    chosen_scope: str = ""
     through: str = ""
 
     @property
     def records_events(self) -> bool:
         """Whether events are recorded in addition to counts."""
-        return self.mode != "count"
+        return self.request.mode != "count"
 
     @property
     def latency_points(self) -> tuple[ProbePoint, ...]:
@@ -241,27 +276,43 @@ class Plan:
         """The points that BPF programs are attached to."""
         return tuple(point for point in self.points if point.kind != "itt")
 
+    def with_points(self, points: Iterable[ProbePoint], skipped: Iterable[Skipped] = ()) -> Plan:
+        """A plan of the same request with other points, and more of what was skipped."""
+        return replace(self, points=tuple(points), skipped=(*self.skipped, *skipped))
+
     def scope_text(self) -> str:
         """Scopes for the headline: `self`, `all`, `pid 12`, or `self + all` if probes differ."""
         return " + ".join(dict.fromkeys(part for point in self.points for part in str(point.scope).split(" + ")))
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to plain JSON types; `Plan.from_dict` is the inverse."""
-        return asdict(self)
+        """Convert to plain JSON types; `Plan.from_dict` is the inverse, except that parsed probes become texts."""
+        values = asdict(self)
+        request = values.pop("request")
+        request["chosen_scope"], request["requested_stacks"] = request.pop("scope"), request.pop("stacks")
+        request["specs"] = self.request.texts
+        return {**request, **values}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:
         """Rebuild a plan from `to_dict`. Raises KeyError or TypeError if `data` is not a plan."""
-        fields = {name: value for name, value in data.items() if name != "captures"}  # version 1 kept them here
+        remaining = {name: value for name, value in data.items() if name != "captures"}  # version 1 kept them here
+        stacks = remaining.pop("requested_stacks", False)
+        request = TraceRequest(
+            specs=tuple(remaining.pop("specs", ())),  # absent in versions 1 to 3, like `args` and `chosen_scope`
+            scope=remaining.pop("chosen_scope", ""),
+            args=remaining.pop("args", ""),
+            stacks=tuple(stacks) if isinstance(stacks, list) else stacks,
+            **{name: remaining.pop(name) for name in ("mode", "filter", "max_events", "duration_s", "buffer_mib")},
+        )
         return cls(
             **{
-                **fields,
+                **remaining,
                 "points": tuple(_point_from_dict(point) for point in data["points"]),
+                "request": request,
                 "skipped": tuple(Skipped(**skipped) for skipped in data["skipped"]),
                 "notes": tuple(data["notes"]),
                 "stacks": tuple(data.get("stacks", ())),  # absent in version 1
                 "exclusions": tuple(TaskPattern(**pattern) for pattern in data.get("exclusions", ())),
-                "specs": tuple(data.get("specs", ())),  # absent in versions 1 to 3, like the next two
             }
         )
 

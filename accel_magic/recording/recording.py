@@ -154,7 +154,7 @@ class Recording:
     @property
     def memory_full(self) -> bool:
         """Whether recording stopped for lack of memory before it reached `max_events`."""
-        limit = self.plan.max_events
+        limit = self.plan.request.max_events
         return self.limit_reached and (limit is None or self.event_count < limit)
 
     @property

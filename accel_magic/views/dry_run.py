@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic import terminal
@@ -25,7 +25,7 @@ class DryRun:
     @classmethod
     def of(cls, plan: Plan) -> DryRun:
         """Generate the C of a plan; '' if it needs no BPF program."""
-        own = replace(plan, points=plan.kernel_points)
+        own = plan.with_points(plan.kernel_points)
         return cls(plan, generate(own).text if own.points else "")
 
     def _places(self) -> list[str]:

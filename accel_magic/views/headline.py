@@ -30,7 +30,7 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
     """
     plan, imported, lost = recording.plan, recording.imported, recording.events_lost
     unpaired = int(recording.unpaired.sum())
-    limit = f" {exact_text(plan.max_events)}" if plan.max_events is not None else ""
+    limit = f" {exact_text(plan.request.max_events)}" if plan.request.max_events is not None else ""
     outcomes = {"error": "the traced code failed", "interrupted": "interrupted"}
     counted = f"number in the {imported.format}" if imported else "exact, counted in the kernel"
     notes = [Note(duration_text(recording.duration_ns))] if recording.timed else []

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accel_magic.broker.broker_messages import TraceRequest
+from accel_magic.probes.plan import TraceRequest
 from tests.broker.conftest import message
 from tests.support import callers, thorough, users
 from tests.support.kernel_objects import kernel_objects
@@ -26,7 +26,7 @@ with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:ato
     for _ in range(5): os.getppid()
 answer(t.result.hits, list(t.result.recording.notes))
 """
-REQUEST = msgspec.to_builtins(TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), places={}))
+REQUEST = msgspec.to_builtins(TraceRequest(("tracepoint:syscalls:sys_enter_getppid",)))
 
 
 def until(condition, seconds=60):
@@ -114,7 +114,7 @@ def test_requests_with_any_part_replaced_are_answered_with_a_typed_error(broker)
     python = {"type": "PythonFrames", "fields": {}, "hops": [1]}
     whole = [
         callers.HELLO,
-        {"type": "plan", "request": {**REQUEST, "specs": ["uprobe:libc:atoi"], "places": places}, "files": []},
+        {"type": "plan", "request": {**REQUEST, "specs": ["uprobe:libc:atoi"]}, "places": places, "files": []},
         {"type": "attach", "request": REQUEST, "python": python, "tracers": [1, 2]},
         {"type": "statistics", "trace": 1},
         {"type": "detach", "trace": 1},
@@ -321,9 +321,10 @@ def test_a_caller_who_leaves_the_connection_but_keeps_the_descriptors_keeps_no_p
     told = broker.run(
         """
 from accel_magic.broker import broker_client
+from accel_magic.probes.plan import TraceRequest
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
-attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+attached = attach(plans.make(TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count")))
 attached.go()
 for _ in range(5): os.getppid()
 broker_client.connection().close()

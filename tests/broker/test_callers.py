@@ -28,11 +28,12 @@ LINGERING = """
 import socket
 from accel_magic import codec
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import Planned, PlanRequest, TraceRequest
+from accel_magic.broker.broker_messages import Planned, PlanRequest
+from accel_magic.probes.plan import TraceRequest
 from accel_magic.kernel.mapped_memory import map_value
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
-attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+attached = attach(plans.make(TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count")))
 attached.go()
 counters = attached.parts.kernel.counters["hits"]
 for _ in range(5): os.getppid()

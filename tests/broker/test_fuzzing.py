@@ -10,8 +10,8 @@ from msgspec import msgpack
 
 from accel_magic import channel, codec
 from accel_magic.broker import broker_messages
-from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.probes.file_functions import functions
+from accel_magic.probes.plan import TraceRequest
 from tests.broker.test_attacks import WORKS, mutated
 from tests.broker.test_hostile_texts import PIECES
 from tests.support import callers, thorough
@@ -26,13 +26,13 @@ def requests():
     offset = next(function.offset for function in functions(Path(LIBC)).match("atoi"))
     place = {"target": LIBC, "function": "atoi", "offset": offset, "file": 0, "aliases": []}
     places = {0: {"points": [place], "skipped": [{"function": "a", "why": "b"}], "notes": ["c"]}}
-    counted = msgspec.to_builtins(TraceRequest((GETPPID,), mode="count", filter="pid != 0", places={}))
-    breakpoints = {**counted, "specs": ["latency:uprobe:libc:atoi"], "args": "x=arg0:u64", "places": places}
+    counted = msgspec.to_builtins(TraceRequest((GETPPID,), mode="count", filter="pid != 0"))
+    breakpoints = {**counted, "specs": ["latency:uprobe:libc:atoi"], "args": "x=arg0:u64"}
     python = {"type": "PythonFrames", "fields": {}, "hops": [1]}
     return [
         {"type": "plan", "request": counted},
-        {"type": "plan", "request": {**breakpoints, "mode": "events"}, "files": [0]},
-        {"type": "attach", "request": breakpoints, "files": [0], "tracers": [1]},
+        {"type": "plan", "request": {**breakpoints, "mode": "events"}, "places": places, "files": [0]},
+        {"type": "attach", "request": breakpoints, "places": places, "files": [0], "tracers": [1]},
         {"type": "attach", "request": counted, "python": python, "tracers": [1, 2]},
         {"type": "statistics", "trace": 1},
         {"type": "detach", "trace": 1},

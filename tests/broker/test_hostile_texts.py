@@ -6,13 +6,13 @@ import string
 import msgspec
 import pytest
 
-from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel.attach.plan_source import generate
 from accel_magic.kernel.bcc import compile_server, own_text
-from accel_magic.probes.matching import make_plan
+from accel_magic.probes.plan import TraceRequest
 from tests.support import callers, thorough
 from tests.support.kernel_objects import kernel_objects
+from tests.support.plans import make_plan
 
 GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 FOREIGN = "zQ9foreign"
@@ -96,7 +96,7 @@ def test_no_text_of_a_user_gets_into_the_programs(option, shapes):
 
 
 def attach(**options):
-    request = TraceRequest(**{"specs": (GETPPID,), "mode": "count", "places": {}, **options})
+    request = TraceRequest(**{"specs": (GETPPID,), "mode": "count", **options})
     return {"type": "attach", "request": msgspec.to_builtins(request)}
 
 

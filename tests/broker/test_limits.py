@@ -41,16 +41,17 @@ def test_whoever_exceeds_a_limit_is_told_the_limit_and_what_to_do(start):
         f"""
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
+from accel_magic.probes.plan import TraceRequest
 found = {{}}
 def text(arguments):
     try:
-        eval(f"attach(plans.make(*parts({{arguments}})[0], **parts({{arguments}})[1]))")
+        eval(f"attach(plans.make(request({{arguments}})))")
     except AccelMagicError as error:
         return [error.code, error.what, error.why, error.fix]
-def parts(*probes, buffer=64, duration=None):
-    return [[probes], {{"buffer_mib": buffer, "duration_s": duration}}]
+def request(*probes, buffer=64, duration=None):
+    return TraceRequest(probes, buffer_mib=buffer, duration_s=duration)
 {others}
-attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), buffer_mib=4))
+attached = attach(plans.make(TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), buffer_mib=4)))
 if True:
 {lines}
 answer(found)
@@ -193,8 +194,9 @@ def test_a_caller_that_takes_no_answers_or_sends_descriptors_forever_holds_up_no
 TAKES = """
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
+from accel_magic.probes.plan import TraceRequest
 def take(*probes, **options):
-    try: attached = attach(plans.make(probes, **options))
+    try: attached = attach(plans.make(TraceRequest(probes, **options)))
     except AccelMagicError as error: return [error.code, error.why]
     kept.append(attached)
     return "attached"
@@ -262,15 +264,15 @@ answer("ended this trace" in str(t.result), t.result.hits)
 
 LEASED = """
 import fcntl, shutil, signal
-from contextlib import ExitStack
 from accel_magic import codec
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, TraceRequest
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest
+from accel_magic.probes.plan import TraceRequest
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 own = f"/tmp/accel_magic-leased-{os.getpid()}.so"
 shutil.copy(next(line.split()[-1] for line in open("/proc/self/maps") if "libc.so" in line), own)
-with ExitStack() as keep:
-    request, files = broker_client._prepared(TraceRequest((f"uprobe:{own}:atoi",), mode="count"), keep)
+request = TraceRequest((f"uprobe:{own}:atoi",), mode="count")
+with broker_client._opened(request) as (places, files):
     writing = os.open(own, os.O_RDWR)
 os.unlink(own)
 fcntl.fcntl(writing, fcntl.F_SETLEASE, fcntl.F_WRLCK)
@@ -283,7 +285,7 @@ def test_a_file_with_a_lease_is_refused_at_once(broker):
         + """
 began = time.monotonic()
 connection = broker_client.connect(broker_client.path())
-codec.send(connection, AttachRequest(request=request, files=(codec.Descriptor(writing),)))
+codec.send(connection, AttachRequest(request=request, places=places, files=(codec.Descriptor(writing),)))
 found = codec.receive(connection, AttachedTrace, codec.Failure)
 answer(time.monotonic() - began, found.code, found.why)
 os._exit(0)
@@ -300,21 +302,21 @@ def test_limits_hold_while_a_request_takes_long(start):
     process = broker.start(
         """
 import shutil
-from contextlib import ExitStack
 from accel_magic import codec
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import AttachRequest, TraceRequest
+from accel_magic.broker.broker_messages import AttachRequest
+from accel_magic.probes.plan import TraceRequest
 from accel_magic.api import plans
 from accel_magic.engine.session import attach
-attached = attach(plans.make(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
+attached = attach(plans.make(TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count")))
 attached.go()
 counters = attached.parts.kernel.counters["hits"]
 answer("started")
 sys.stdin.readline()
-with ExitStack() as keep:
-    request, files = broker_client._prepared(TraceRequest(("uprobe:libc:atoi",), mode="count"), keep)
+request = TraceRequest(("uprobe:libc:atoi",), mode="count")
+with broker_client._opened(request) as (places, files):
     connection = broker_client.connection()._socket
-    codec.send(connection, AttachRequest(request=request, files=files))
+    codec.send(connection, AttachRequest(request=request, places=places, files=files))
 before, end = -1, time.monotonic() + 50
 while counters.sum() != before and time.monotonic() < end:
     before = counters.sum()

@@ -5,7 +5,8 @@ import pytest
 ATTEMPTS = """
 import contextlib, mmap, struct
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, PythonFrames, TraceRequest
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, PythonFrames
+from accel_magic.probes.plan import TraceRequest
 from accel_magic.kernel.stacks import python_layout
 libc.syscall.restype = ctypes.c_long
 COMMANDS = {"update": 2, "delete": 3, "take": 21, "delete many": 27}
@@ -28,14 +29,14 @@ def successes(fd):
             found.append(f"page {page}")
     return kind, found
 
+stacks = OPTIONS.pop("stacks", ())
 request = TraceRequest(PROBES, **OPTIONS)
 python = None
-if "python" in request.stacks:
+if "python" in stacks:
     layout = python_layout.layout()
     python = PythonFrames(fields=layout.fields(), hops=layout.hops)
-with contextlib.ExitStack() as keep:
-    whole, files = broker_client._prepared(request, keep)
-    asked = AttachRequest(request=whole, files=files, python=python)
+with broker_client._opened(request) as (places, files):
+    asked = AttachRequest(request=request, places=places, files=files, stacks=stacks, python=python)
     told = broker_client.connection().ask(asked, AttachedTrace)
 names = "control", "counters", "own_threads", "histograms", "stacks", "waits"
 maps = {name: getattr(told, name) for name in names if getattr(told, name)} | {"ring": ring for ring in told.rings}

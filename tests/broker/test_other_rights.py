@@ -160,10 +160,10 @@ answer(t.result.hits)
 
 RACE = """
 import random, socket, struct
-from contextlib import ExitStack
 from accel_magic import codec
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, TraceRequest
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest
+from accel_magic.probes.plan import TraceRequest
 from accel_magic.kernel.mapped_memory import map_value
 
 def once(delay_s):
@@ -173,10 +173,9 @@ def once(delay_s):
         os.waitpid(process, 0)
         return
     asked = broker_client.connect(broker_client.path())
-    with ExitStack() as keep:
-        request = TraceRequest(("uprobe:libc:atoi",), mode="events", args="text=arg0:str", buffer_mib=1)
-        request, files = broker_client._prepared(request, keep)
-        codec.send(asked, AttachRequest(request=request, files=files))
+    request = TraceRequest(("uprobe:libc:atoi",), mode="events", args="text=arg0:str", buffer_mib=1)
+    with broker_client._opened(request) as (places, files):
+        codec.send(asked, AttachRequest(request=request, places=places, files=files))
     (told, ending), (gate, opening) = os.pipe(), os.pipe()
     if os.fork():
         os.dup2(gate, 0)

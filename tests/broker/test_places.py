@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accel_magic.broker.broker_messages import FilePlaces, FilePoint, TraceRequest
+from accel_magic.broker.broker_messages import FilePlaces, FilePoint
+from accel_magic.probes.plan import TraceRequest
 from tests.support import callers, users
 from tests.support.kernel_objects import kernel_objects
 
@@ -39,15 +40,16 @@ int main(void)
 UNTOUCHED = {"euid": 0, "secret": 5, "result": 42, "code": [0xB8, 0x44, 0x33, 0x22, 0x11]}
 ATTACHED = """
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, FilePlaces, FilePoint, TraceRequest
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, FilePlaces, FilePoint
+from accel_magic.probes.plan import TraceRequest
 from accel_magic.codec import Descriptor, descriptors_of
 def attach(file, kind, offset, semaphore=0):
     point = FilePoint("path", "x", offset, 0, semaphore)
     spec = "usdt:path:a:x" if kind == "usdt" else "uprobe:path:x"
-    request = TraceRequest((spec,), mode="count", places={0: FilePlaces((point,))})
+    request = TraceRequest((spec,), mode="count")
     broker_client.connection()
     try:
-        asked = AttachRequest(request=request, files=(Descriptor(file),))
+        asked = AttachRequest(request=request, places={0: FilePlaces((point,))}, files=(Descriptor(file),))
         answer = broker_client.connection().ask(asked, AttachedTrace)
     except AccelMagicError as error:
         return error.code
@@ -115,7 +117,8 @@ def test_a_breakpoint_on_a_function_of_a_setuid_program_changes_nothing_that_it_
 PLACES = {0: FilePlaces((FilePoint("path", "x", offset=1, file=0),))}
 REQUEST = {
     "type": "attach",
-    "request": msgspec.to_builtins(TraceRequest(("uprobe:path:x",), mode="count", places=PLACES)),
+    "request": msgspec.to_builtins(TraceRequest(("uprobe:path:x",), mode="count")),
+    "places": msgspec.to_builtins(PLACES),
     "files": [0],
 }
 """A request whose place is in the file that comes with it."""

@@ -14,8 +14,9 @@ LIBC = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().spl
 ASKED = """
 from accel_magic.broker import broker_client
 from accel_magic.broker.broker_messages import (
-    AttachedTrace, AttachRequest, Detached, DetachRequest, FilePlaces, FilePoint, TraceRequest
+    AttachedTrace, AttachRequest, Detached, DetachRequest, FilePlaces, FilePoint
 )
+from accel_magic.probes.plan import TraceRequest
 from accel_magic.codec import Descriptor, descriptors_of
 calls = AttachRequest(request=TraceRequest(("tracepoint:syscalls:sys_enter_getppid",), mode="count"))
 mapped = broker_client.connection().ask(calls, AttachedTrace)
@@ -23,9 +24,10 @@ for one in descriptors_of(mapped): os.close(one)
 answer("attached")
 sys.stdin.readline()
 places = {0: FilePlaces((FilePoint("path", "x", offset=64, file=0),))}
-request = TraceRequest(("uprobe:path:x",), mode="count", places=places)
+request = TraceRequest(("uprobe:path:x",), mode="count")
 try:
-    broker_client.connection().ask(AttachRequest(request=request, files=(Descriptor(FILE),)), AttachedTrace)
+    asked = AttachRequest(request=request, places=places, files=(Descriptor(FILE),))
+    broker_client.connection().ask(asked, AttachedTrace)
     answer("")
 except AccelMagicError as error:
     answer(error.code)

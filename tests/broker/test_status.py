@@ -105,7 +105,8 @@ def test_root_is_told_of_the_maps_that_a_user_has_pinned_and_how_to_remove_them(
         f"""
 import struct
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, TraceRequest
+from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest
+from accel_magic.probes.plan import TraceRequest
 request = AttachRequest(request=TraceRequest(("{PROBE}",), buffer_mib=1.0))
 trace = broker_client.connection().ask(request, AttachedTrace)
 def pin(descriptor, name):

@@ -10,8 +10,8 @@ import pytest
 from accel_magic import ProbeError, trace
 from accel_magic.kernel.attach.plan_source import generate
 from accel_magic.kernel.bcc import compiler
-from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 pytestmark = pytest.mark.live
 

@@ -19,7 +19,7 @@ from accel_magic.engine.session import attach
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.stacks.python_layout import MOST_FRAMES
 from accel_magic.kernel.stacks.python_names import GONE
-from accel_magic.probes.matching import make_plan
+from tests.support.plans import make_plan
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("nothing_attached")]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from accel_magic.kernel.attachment import PayloadItem, PointLayout, RecordLayout
-from accel_magic.probes.plan import Plan, ProbePoint
+from accel_magic.probes.plan import ProbePoint
 from accel_magic.recording import kernel_counts
 from accel_magic.recording.recording import CounterSamples, Recording
+from tests.support.plans import plan_of
 
 START_NS = 5_000_000_000
 """CLOCK_MONOTONIC at the start."""
@@ -76,7 +77,7 @@ def as_bytes(rings):
 
 def recording(load_events, event_count=0, *, plan=None, duration_ns=10**9, hits=None):
     """A recording of the plan with these events."""
-    plan = Plan(POINTS, mode="events") if plan is None else plan
+    plan = plan_of(POINTS, mode="events") if plan is None else plan
     zero = kernel_counts.zero(plan)
     hits = zero.hits if hits is None else np.array(hits, np.uint64)
     return Recording(

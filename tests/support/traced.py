@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accel_magic.probes.plan import Capture, Filter, Plan, ProbePoint, Scope, Skipped, TracepointField, UsdtArgument
+from accel_magic.probes.plan import Capture, Filter, ProbePoint, Scope, Skipped, TracepointField, UsdtArgument
 from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
+from tests.support.plans import plan_of
 
 POINTS = (
     ProbePoint(
@@ -35,7 +36,7 @@ POINTS = (
         aliases=("_setjmp",),
     ),
 )
-PLAN = Plan(
+PLAN = plan_of(
     POINTS,
     mode="events",
     filter="pid == 77",

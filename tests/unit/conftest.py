@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from accel_magic.kernel import buckets
-from accel_magic.probes.plan import Plan, ProbePoint, Scope
+from accel_magic.probes.plan import ProbePoint, Scope
 from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
 from tests.support import compilers
+from tests.support.plans import plan_of
 
 MACHINE = {
     "kernel": "6.18.0-test",
@@ -82,7 +83,7 @@ def recording(
 
     """
     points = tuple(item if isinstance(item, ProbePoint) else point(id_, item) for id_, item in enumerate(points))
-    made = Plan(points=points, **(plan or {}))
+    made = plan_of(points=points, **(plan or {}))
     rows = sorted(((*event, None)[:3] for event in events), key=lambda row: row[0])
     ids = np.array([row[1] for row in rows], np.uint16)
     zeros = np.zeros(len(points), np.uint64)

@@ -5,12 +5,11 @@ import functools
 import graphlib
 import re
 import tomllib
-from pathlib import Path
 
-import accel_magic
+from tests.support import sources
 from tests.support.paths import ROOT
+from tests.support.sources import PACKAGE
 
-PACKAGE = Path(accel_magic.__file__).parent
 FRONT_ENDS = {"IPython", "bokeh", "ipykernel", "ipywidgets", "jupyter_client", "traitlets"}
 DRAWING = {"accel_magic.views", "accel_magic.magics"}
 NOTEBOOK_FACING = {"magics", "views", "lab/provisioner.py", "magics/lab_kernel.py"}
@@ -59,22 +58,19 @@ def imports(tree, function=""):
 @functools.cache
 def everything():
     """Every import in modules that are not notebook-facing, as (importing file, module, function)."""
-    places = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+    places = {path.relative_to(PACKAGE).as_posix(): path for path in sources.modules()}
     return [
         (place, *found)
         for place, path in places.items()
         if NOTEBOOK_FACING.isdisjoint((place, place.split("/")[0]))
         and not (place.startswith("subsystems/") and path.name in DRAWS)
-        for found in imports(ast.parse(path.read_text("utf-8")))
+        for found in imports(sources.tree(path))
     ]
 
 
 def test_the_names_above_exist():
     defined = {
-        node.name
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.FunctionDef)
+        node.name for path in sources.modules() for node in sources.nodes(path) if isinstance(node, ast.FunctionDef)
     }
 
     assert [name for name in (*NOTEBOOK_FACING, TERMINAL) if not (PACKAGE / name).exists()] == []
@@ -118,12 +114,12 @@ def graph():
     """Imports within the package, including those in functions and for types: `{module: modules}`."""
     paths = {
         path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__"): path
-        for path in PACKAGE.rglob("*.py")
+        for path in sources.modules()
     }
     return {
         module: {
             name
-            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            for node in sources.nodes(path)
             for name in named_by(node, paths)
             if module not in (name, "accel_magic")  # which re-exports names of its modules
         }
@@ -167,9 +163,9 @@ def rooms():
 
 def named_in_texts():
     """Texts that are the name of a module, perhaps with an object in it, as (importing file, module, room)."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sources.modules():
         place = path.relative_to(PACKAGE)
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in sources.nodes(path):
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if found := re.fullmatch(r"accel_magic\.(\w+)((?:\.\w+)*)(?::\w+)?", text):
                 yield place.as_posix(), f"accel_magic.{found[1]}{found[2]}", found[1]

@@ -37,6 +37,8 @@ from accel_magic.ptx import fatbin
 from tests.support.errors import raises
 from tests.support.thorough import choose
 
+pytestmark = pytest.mark.component
+
 UNIT = Path(__file__).parent
 FATBIN = UNIT / "ptx/fatbins/two_kernels_none.fatbin"
 MODULE = """

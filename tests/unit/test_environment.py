@@ -12,6 +12,8 @@ from accel_magic.broker import broker_client
 from tests.support import environment
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 SHOW = """
 import json, os
 from tests import conftest

@@ -4,25 +4,24 @@ import ast
 import functools
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-import accel_magic
 from accel_magic import errors
 from accel_magic.errors import AccelMagicError
 from accel_magic.gpu.verifier import blocks, budget, findings, simt
 from accel_magic.result_bases import profile
 from accel_magic.results import flame_result, gpu_result, program_result, trace_result
 from accel_magic.subsystems.iaprof import result
+from tests.support import sources
+from tests.support.sources import PACKAGE
 
-PACKAGE = Path(accel_magic.__file__).parent
 SHOWN = re.compile(r"^\| `([^`]+)` \| .+ \|$", re.MULTILINE)
 FORM = re.compile(r"[a-z]+(\.[a-z0-9-]+)+")
 
 
 def modules():
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    return {path: sources.tree(path) for path in sources.modules()}
 
 
 MODULES = modules()
@@ -37,7 +36,7 @@ def subclasses(base):
     bases = {
         node.name: {name_of(base) for base in node.bases}
         for tree in MODULES.values()
-        for node in ast.walk(tree)
+        for node in sources.walked(tree)
         if isinstance(node, ast.ClassDef)
     }
     found = {base.__name__}
@@ -95,7 +94,7 @@ def codes():
     return {
         value
         for tree in MODULES.values()
-        for node in ast.walk(tree)
+        for node in sources.walked(tree)
         for expression in stated(node)
         for value in values(expression)
     }
@@ -135,7 +134,7 @@ def test_every_error_of_the_package_is_created_with_a_code():
     without = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path, tree in MODULES.items()
-        for node in ast.walk(tree)
+        for node in sources.walked(tree)
         if isinstance(node, ast.Call)
         and name_of(node.func) in kinds - own_code
         and not {"code", None} & {keyword.arg for keyword in node.keywords}

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.parametrize(
     ("module", "avoided"),

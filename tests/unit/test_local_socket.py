@@ -15,6 +15,8 @@ from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.gpu.native.native_server import NativeServer
 from tests.support import strangers
 
+pytestmark = pytest.mark.component
+
 SERVED = """
 import sys
 from accel_magic.devices.sim import SimulatedDevice

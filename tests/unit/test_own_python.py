@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,10 @@ from accel_magic.lab.vm import lab_settings, qemu_command
 from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.recording.reader import reader_client
 from accel_magic.recording.reader.reader_messages import ProgramRings
+from tests.support import sources
 from tests.support.paths import ROOT
+from tests.support.sources import PACKAGE
 
-PACKAGE = Path(accel_magic.__file__).parent
 RECORDING = ROOT / "notebooks" / "recordings" / "quickstart-single.parquet"
 HIDING = ("platform", "json", "socket", "struct", "subprocess", "dataclasses", "numpy", "accel_magic")
 
@@ -109,8 +109,8 @@ def test_every_start_of_python_excludes_the_working_folder():
     """All uses of `sys.executable` pass -P or -I."""
     starts = {
         f"{path.relative_to(PACKAGE)}:{node.lineno}": ast.unparse(node.elts[1])
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for path in sources.modules()
+        for node in sources.nodes(path)
         if isinstance(node, ast.List) and node.elts and ast.unparse(node.elts[0]) == "sys.executable"
     }
 

@@ -15,6 +15,7 @@ from accel_magic.gpu_tools import TOOLS
 from accel_magic.policies.lints import LINTS
 from accel_magic.subsystems import unclaimed
 from tests.support.paths import ROOT
+from tests.support.sources import walked
 from tests.unit.test_error_codes import FORM, MODULES, all_codes
 
 RULES = (
@@ -48,7 +49,7 @@ def created(kind):
     return sum(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind
         for tree in MODULES.values()
-        for node in ast.walk(tree)
+        for node in walked(tree)
     )
 
 

@@ -25,6 +25,8 @@ from accel_magic.lab.models import protocol
 from accel_magic.lab.npu import uapi as npu
 from accel_magic.policies import model_engine
 
+pytestmark = pytest.mark.component
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

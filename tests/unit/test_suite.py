@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.component
+
 THIS = Path(__file__)
 SLEEP = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(20)"
 

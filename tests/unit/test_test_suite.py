@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
+from tests.support import sources as files
 from tests.support.paths import ROOT
 
 FOLDERS = ("accel_magic", "tests", "benchmarks", "docs", "notebooks")
@@ -25,12 +26,12 @@ VALUES = {"accel_magic.last"}
 def sources():
     """The syntax trees of all other tests and benchmarks by path."""
     paths = {*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")} - {Path(__file__)}
-    return {path.relative_to(ROOT): ast.parse(path.read_text("utf-8")) for path in sorted(paths)}
+    return {path.relative_to(ROOT): files.tree(path) for path in sorted(paths)}
 
 
 def texts(tree):
     """Yield the texts in a syntax tree with their lines; formatted values are `{}`."""
-    for node in ast.walk(tree):
+    for node in files.walked(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
         elif isinstance(node, ast.JoinedStr):
@@ -96,7 +97,7 @@ def test_every_name_of_the_package_that_a_test_writes_as_text_exists():
 
 def calls(tree, name):
     """Yield the calls of a function or method with this name."""
-    for node in ast.walk(tree):
+    for node in files.walked(tree):
         if isinstance(node, ast.Call) and name in (getattr(node.func, "attr", ""), getattr(node.func, "id", "")):
             yield node
 
@@ -130,7 +131,7 @@ def test_no_test_checks_a_code_that_raises_has_checked():
     assert [
         f"{path}:{line}"
         for path, tree in sources().items()
-        for function in ast.walk(tree)
+        for function in files.walked(tree)
         if isinstance(function, ast.FunctionDef)
         for line in repeated(function)
     ] == []

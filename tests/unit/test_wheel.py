@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 SCRIPT = """\
 import accel_magic
 from accel_magic import TraceResult, trace

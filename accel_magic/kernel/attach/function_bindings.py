@@ -11,7 +11,7 @@ from accel_magic.kernel import bpf_syscalls, features
 from accel_magic.probes import tracefs
 from accel_magic.probes.globs import suggestion
 from accel_magic.probes.matching import make_plan
-from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, THREAD_KINDS, ProbePoint
+from accel_magic.probes.plan import KERNEL_KINDS, RETURN_KINDS, THREAD_KINDS, ProbePoint, TraceRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ def find_place(function: str, specs: Sequence[str]) -> tuple[FunctionBinding, li
                 "on_entry=uprobe:libc:malloc on_return=uretprobe:libc:malloc",
                 code="program.measures-itself",
             )
-    plan = make_plan(specs, mode="count", scope="all")
+    plan = make_plan(TraceRequest(tuple(specs), mode="count", scope="all"))
     if any(point.kind in THREAD_KINDS for point in plan.points):
         raise ProbeError(
             f"{function}={written}: samples and waits cannot run your own programs",

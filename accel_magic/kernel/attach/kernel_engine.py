@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -102,7 +102,7 @@ def _create_maps(plan: Plan, layout: RecordLayout, tables: int, keep: Descriptor
     waiting = -1
     if waits_point(plan) is not None:
         numbers[relocation.WAITS] = waiting = waits.create(keep)
-    sizes = _ring_sizes(layout, plan.buffer_mib)
+    sizes = _ring_sizes(layout, plan.request.buffer_mib)
     rings = tuple(
         keep.add(bpf_syscalls.map_create(bpf_syscalls.MAP_RINGBUF, key=0, value=0, entries=size, name="am_ring"))
         for size in sizes
@@ -231,11 +231,8 @@ class KernelEngine:
                 raise attach_error(error) from None
             close = undo.pop_all().close
         return Attachment(
-            plan=replace(
-                plan,
-                skipped=(*plan.skipped, *linker.skipped.values()),
-                notes=(*plan.notes, *source.notes),
-            ),
+            plan=plan,
+            skipped=tuple(linker.skipped.values()),
             layout=source.layout,
             control_fd=maps.control,
             counters_fd=maps.counters,
@@ -247,7 +244,7 @@ class KernelEngine:
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,
             run_ns=linker.run_ns,
-            notes=linker.notes,
+            notes=lambda: (*source.notes, *linker.notes()),
             detach=linker.detach,
             close=close,
         )

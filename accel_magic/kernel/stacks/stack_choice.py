@@ -3,46 +3,50 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel.load import shared_functions
-from accel_magic.probes.plan import Plan, StackKind
+from accel_magic.probes.plan import StackKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from accel_magic.probes.plan import Plan, ProbePoint, Stacks, TraceRequest
 
-Asked: TypeAlias = "bool | str | tuple[str, ...]"
-"""True or `auto` for all that are available; or kinds, as names or joined by commas."""
+
 AUTO: Final = "auto"
 KINDS: Final[tuple[StackKind, ...]] = get_args(StackKind)
 
 
-def with_stacks(plan: Plan, requested: Asked) -> Plan:
-    """Add stacks to a plan, with a note if some are unavailable and were not requested by name.
+def choose(request: TraceRequest, points: tuple[ProbePoint, ...]) -> tuple[tuple[StackKind, ...], tuple[str, ...]]:
+    """Choose the stacks of a request's events.
+
+    Returns:
+        The kinds, and a note if some are unavailable and were not requested by name.
 
     Raises:
-        ProbeError: An unknown kind, or a plan that records no events.
+        ProbeError: An unknown kind, or a request for counts only.
         MachineError: Python stacks were requested by name, but this Python's frames cannot be found.
 
     """
+    requested = request.stacks
     if requested in (False, "", ()):
-        return plan
-    if not plan.records_events:
+        return (), ()
+    if request.mode == "count":
         raise ProbeError(
             "stacks belong to events, and --mode count records none",
             why="the kernel only counts the hits",
             fix="remove --stacks, or use --mode auto",
             code="stacks.need-events",
         )
-    if requested in (True, AUTO):
-        return _all(plan)
+    in_kernel = any(point.kind != "itt" for point in points)
+    if is_automatic(requested):
+        return _all(points, in_kernel=in_kernel)
     kinds = _kinds(
         requested.split(",") if isinstance(requested, str) else requested if isinstance(requested, tuple) else ()
     )
-    if "kernel" in kinds and not plan.kernel_points:
+    if "kernel" in kinds and not in_kernel:
         raise ProbeError(
             "ITT tasks have no kernel stacks",
             why="they begin and end in the traced process, without entering the kernel",
@@ -50,8 +54,13 @@ def with_stacks(plan: Plan, requested: Asked) -> Plan:
             code="stacks.itt",
         )
     if "python" in kinds:
-        _require_python(plan)
-    return replace(plan, stacks=kinds)
+        _require_python(points)
+    return kinds, ()
+
+
+def is_automatic(requested: Stacks) -> bool:
+    """Whether all available stacks were requested, without naming them."""
+    return requested in (True, AUTO)
 
 
 def task_stacks(plan: Plan) -> bool:
@@ -59,15 +68,14 @@ def task_stacks(plan: Plan) -> bool:
     return bool(plan.records_events and plan.task_points and set(plan.stacks) - {"kernel"})
 
 
-def _all(plan: Plan) -> Plan:
-    kinds = tuple(kind for kind in KINDS if kind != "kernel" or plan.kernel_points)
+def _all(points: tuple[ProbePoint, ...], *, in_kernel: bool) -> tuple[tuple[StackKind, ...], tuple[str, ...]]:
+    kinds = tuple(kind for kind in KINDS if kind != "kernel" or in_kernel)
     try:
-        _require_python(plan)
+        _require_python(points)
     except MachineError as error:
         why = f": {error.why}" if error.why else ""
-        without = tuple(kind for kind in kinds if kind != "python")
-        return replace(plan, stacks=without, notes=(*plan.notes, f"no Python stacks: {error.what}{why}"))
-    return replace(plan, stacks=kinds)
+        return tuple(kind for kind in kinds if kind != "python"), (f"no Python stacks: {error.what}{why}",)
+    return kinds, ()
 
 
 def _kinds(words: Iterable[str]) -> tuple[StackKind, ...]:
@@ -82,11 +90,11 @@ def _kinds(words: Iterable[str]) -> tuple[StackKind, ...]:
     return tuple(kind for kind in KINDS if kind in named)
 
 
-def _require_python(plan: Plan) -> None:
+def _require_python(points: tuple[ProbePoint, ...]) -> None:
     """Raise MachineError if Python stacks are not available."""
     from accel_magic.kernel.stacks import python_layout
 
-    scopes = {point.scope for point in plan.points}
+    scopes = {point.scope for point in points}
     if all(one.name == "pid" or one.pid not in (0, os.getpid()) for one in scopes):
         raise MachineError(
             "Python stacks can be recorded only in this process",

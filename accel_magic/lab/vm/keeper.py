@@ -15,12 +15,13 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from typing import Any
 
-_DEVICE_START_S = 10.0
+_DEVICE_START_S = 60.0
 _TIMEOUT_S = 2.0
 _PR_SET_PDEATHSIG = 1
 
@@ -51,11 +52,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def wait_for_socket(path: str, device: subprocess.Popen[bytes]) -> bool:
     """Wait until the device listens; False if it ends or takes too long."""
     until = time.monotonic() + _DEVICE_START_S
-    while not os.path.exists(path):  # noqa: PTH110
-        if device.poll() is not None or time.monotonic() > until:
-            return False
+    while device.poll() is None and time.monotonic() < until:
+        with socket.socket(socket.AF_UNIX) as probe:  # the path appears before the device listens
+            if probe.connect_ex(path) == 0:
+                return True
         time.sleep(0.005)
-    return True
+    return False
 
 
 def watch(device: subprocess.Popen[bytes], qemu: subprocess.Popen[bytes], deadline_s: float | None) -> str:

@@ -106,7 +106,7 @@ class DatasetWriter:
                     layout=layout,
                     counters=Descriptor(counters),
                     histograms=None if histograms is None else Descriptor(histograms),
-                    limit=plan.max_events,
+                    limit=plan.request.max_events,
                 )
                 codec.send(self._helper.connection, message)
             codec.receive(self._helper.connection, Ready)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import TraceRequest
 from accel_magic.engine import session
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.gpu.host.own_calls import Stretches
 from accel_magic.kernel import features
 from accel_magic.probes.grammar import parse_all
 from accel_magic.probes.matching import make_plan
+from accel_magic.probes.plan import Plan, TraceRequest
 from accel_magic.recording.gpu_data import NOT_WANTED
 from accel_magic.subsystems.host_api.cuda import INSTALL, LIBRARY, NAME
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.engine.session import Attached
-    from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Outcome, Recording
 
 M = TypeVar("M")
@@ -105,7 +104,7 @@ def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
     specs = [replace(spec, target=str(path)) for path in files for spec in parse_all([NAME])]
     if shim:
         specs += [replace(spec, target=shim) for spec in parse_all([f"cuda:{kind}" for kind in _WRAPPED])]
-    return make_plan(specs, scope="self", max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
+    return make_plan(TraceRequest(tuple(specs), scope="self", max_events=MOST_CALLS, buffer_mib=BUFFER_MIB))
 
 
 class HostTrace:

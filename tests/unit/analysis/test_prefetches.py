@@ -7,6 +7,8 @@ import accel_magic
 from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
 
+pytestmark = pytest.mark.component
+
 SOURCE = r"""
 extern "C" __global__ void strided(const char *in, unsigned long long *where, int stride) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -15,6 +15,8 @@ from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.gpu_tools.common import STRIPES
 
+pytestmark = pytest.mark.component
+
 SOURCE = r"""
 extern "C" __global__ void add(const float *a, const float *b, float *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

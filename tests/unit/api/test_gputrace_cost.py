@@ -8,6 +8,8 @@ from accel_magic.gpu.adapters import nvrtc
 from tests.every_step import lines_run
 from tests.support.thorough import choose
 
+pytestmark = pytest.mark.component
+
 SOURCE = """
 extern "C" __global__ void products(float *out, const float *x, const float *w, int n)
 {

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import accel_magic
 from accel_magic.gpu.adapters import nvrtc
+
+pytestmark = pytest.mark.component
 
 SAMPLES = Path(__file__).parents[1] / "devices" / "sim" / "samples"
 

@@ -9,6 +9,8 @@ import pytest
 import accel_magic
 from accel_magic.gpu.adapters import nvrtc
 
+pytestmark = pytest.mark.component
+
 SAMPLES = Path(__file__).parents[1] / "devices" / "sim" / "samples"
 
 

@@ -13,6 +13,8 @@ from accel_magic.gpu.codegen.assemble import assemble
 from accel_magic.gpu.program.context import ValueType
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 RECORDER = Path(__file__).with_name("recorder.bpf.c").read_text("utf-8")
 HEAD = """.version 7.8
 .target sm_80

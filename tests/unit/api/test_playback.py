@@ -22,6 +22,8 @@ from accel_magic.recording.reader import reader_client
 from accel_magic.recording.recording import EventColumn
 from accel_magic.recording.recording_store import save
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def saved(rich_recording, tmp_path):

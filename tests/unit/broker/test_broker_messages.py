@@ -11,10 +11,10 @@ from msgspec import msgpack
 
 from accel_magic import channel, codec
 from accel_magic.broker import broker_messages
-from accel_magic.broker.broker_messages import FilePlaces, FilePoint, Hello, PlanRequest, TraceRequest
+from accel_magic.broker.broker_messages import FilePlaces, FilePoint, Hello, PlanRequest
 from accel_magic.codec import Descriptor, Failure, MessageError
 from accel_magic.errors import MachineError
-from accel_magic.probes.plan import Skipped, UsdtArgument
+from accel_magic.probes.plan import Skipped, TraceRequest, UsdtArgument
 from tests.support import thorough
 
 POINT = FilePoint(
@@ -36,12 +36,18 @@ REQUEST = TraceRequest(
     2.5,
     8.0,
     ("user", "python"),
-    {
-        0: FilePlaces((POINT,), (Skipped("f", "why"),), ("note",)),
-        3: FilePlaces(error=("what", "why", "fix", "code")),
-    },
 )
-WHOLE = {"type": "plan", "request": msgspec.to_builtins(REQUEST), "files": [0]}
+PLACES = {
+    0: FilePlaces((POINT,), (Skipped("f", "why"),), ("note",)),
+    3: FilePlaces(error=("what", "why", "fix", "code")),
+}
+WHOLE = {
+    "type": "attach",
+    "request": msgspec.to_builtins(REQUEST),
+    "places": msgspec.to_builtins(PLACES),
+    "files": [0],
+    "stacks": ["user", "python"],
+}
 
 
 def decoded(data, descriptors=()):
@@ -67,11 +73,11 @@ def open_descriptors():
 def test_a_request_is_decoded_as_it_was_encoded():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        codec.send(ours, PlanRequest(request=REQUEST, files=(Descriptor(ours.fileno()),)))
+        codec.send(ours, PlanRequest(request=REQUEST, places=PLACES, files=(Descriptor(ours.fileno()),)))
         found = decoded(*channel.receive_bytes(theirs))
     assert len([*codec.descriptors_of(found)]) == 1
     close(found)
-    assert found.request == REQUEST
+    assert (found.request, found.places) == (REQUEST, PLACES)
 
 
 def mutated(source, value):
@@ -115,8 +121,8 @@ def test_a_request_with_any_part_replaced_is_refused_or_has_the_right_types():
             continue
         close(found)
         assert all(isinstance(each, str) and "\0" not in each for each in found.request.specs)
-        assert found.request.stacks in ((), ("user", "python"))
-        for places in found.request.places.values() if found.request.places else ():
+        assert found.stacks in ((), ("user", "python"))
+        for places in found.places.values():
             for point in places.points:
                 assert point.file in range(len(found.files))
                 assert 0 <= point.offset < 1 << 62
@@ -133,18 +139,22 @@ def test_a_request_with_any_part_replaced_is_refused_or_has_the_right_types():
     [
         {"stacks": ["kernel"]},
         {"stacks": ["python", "user"]},
-        {"specs": ["offcpu"] * 257},
-        {"specs": ["x" * 4097]},
-        {"filter": "pid == 1\0"},
-        {"duration_s": float("inf")},
-        {"buffer_mib": float("nan")},
+        {"request": {"specs": ["offcpu"] * 257}},
+        {"request": {"specs": ["x" * 4097]}},
+        {"request": {"specs": [{"text": "a", "kind": "kprobe", "target": "", "name": "a"}]}},
+        {"request": {"filter": "pid == 1\0"}},
+        {"request": {"duration_s": float("inf")}},
+        {"request": {"buffer_mib": float("nan")}},
         {"places": {0: {"points": [{"target": "a", "function": "b", "offset": 1, "file": 1}]}}},
     ],
     ids=repr,
 )
 def test_values_of_the_right_type_that_no_user_may_send_are_refused(change):
     with pytest.raises(MessageError):
-        decoded(msgpack.encode({**WHOLE, "request": {**WHOLE["request"], **change}}), [os.dup(0)])
+        decoded(
+            msgpack.encode({**WHOLE, **change, "request": {**WHOLE["request"], **change.get("request", {})}}),
+            [os.dup(0)],
+        )
 
 
 def test_the_version_and_errors_are_understood_whatever_another_version_adds():

@@ -8,8 +8,9 @@ from accel_magic.broker import broker_policy
 from accel_magic.broker.broker_policy import BrokerPolicy
 from accel_magic.broker.usage_table import Claim
 from accel_magic.errors import MachineError, ProbeError
-from accel_magic.probes.plan import Capture, Filter, Plan, ProbePoint, Scope
+from accel_magic.probes.plan import Capture, Filter, ProbePoint, Scope
 from tests.support.errors import raises
+from tests.support.plans import plan_of
 
 OWN = Scope("self", 1)
 CALL = ProbePoint(0, "probe", "tracepoint", "syscalls", "sys_enter_openat", scope=OWN)
@@ -41,17 +42,17 @@ ARGS = "bo=arg0:u64"
 )
 def test_points_are_allowed_or_refused_with_a_reason(point, refusal):
     if not refusal:
-        BrokerPolicy().allow(Plan((point,), args=ARGS))
+        BrokerPolicy().allow(plan_of((point,), args=ARGS))
         return
     with raises("broker.not-allowed", ProbeError) as caught:
-        BrokerPolicy().allow(Plan((CALL, point), args=ARGS))
+        BrokerPolicy().allow(plan_of((CALL, point), args=ARGS))
     assert refusal in caught.value.why
 
 
 def test_a_preset_that_is_not_listed_is_refused():
     point = replace(DRIVER, probe="npu:memory")
     with raises("broker.not-allowed", ProbeError, match="npu:memory"):
-        BrokerPolicy(probes=broker_policy.Probes(presets=("openvino",))).allow(Plan((point,)))
+        BrokerPolicy(probes=broker_policy.Probes(presets=("openvino",))).allow(plan_of((point,)))
 
 
 @pytest.mark.parametrize(
@@ -68,13 +69,13 @@ def test_a_preset_that_is_not_listed_is_refused():
     ],
 )
 def test_what_kernel_threads_do_counts_for_drivers_only_and_is_shown_as_far_as_the_preset_says(point, kernel):
-    (allowed,) = BrokerPolicy().allow(Plan((point,))).points
+    (allowed,) = BrokerPolicy().allow(plan_of((point,))).points
     assert (allowed.scope.name, allowed.scope.pid, allowed.scope.kernel) == ("self", 1, kernel)
     assert bool(allowed.scope.object_field) == (kernel == "owned")
 
 
 def test_a_trace_may_not_be_longer_than_allowed():
-    plan = Plan((CALL,), duration_s=11)
+    plan = plan_of((CALL,), duration_s=11)
     BrokerPolicy().allow(plan)
     with raises("broker.limit", ProbeError):
         BrokerPolicy(limits=broker_policy.UserLimits(duration_s=10)).allow(plan)
@@ -83,12 +84,12 @@ def test_a_trace_may_not_be_longer_than_allowed():
 @pytest.mark.parametrize(
     ("plan", "others", "why"),
     [
-        (Plan((CALL,) * 3), Claim(), "the limit places is 2"),
-        (Plan((CALL,)), Claim(places=2), "the limit places is 2, and the user's other traces have 2"),
-        (Plan((CALL,), buffer_mib=9), Claim(), "the limit buffer_mib is 8"),
-        (Plan((CALL,), buffer_mib=6), Claim(buffer_mib=2.5), "8, and the user's other traces have 2.5"),
-        (Plan((SAMPLES, replace(SAMPLES, rate_hz=50)), buffer_mib=1), Claim(), "the limit rate_hz is 100"),
-        (Plan((SAMPLES,), buffer_mib=1), Claim(rate_hz=60), "100, and the user's other traces have 60"),
+        (plan_of((CALL,) * 3), Claim(), "the limit places is 2"),
+        (plan_of((CALL,)), Claim(places=2), "the limit places is 2, and the user's other traces have 2"),
+        (plan_of((CALL,), buffer_mib=9), Claim(), "the limit buffer_mib is 8"),
+        (plan_of((CALL,), buffer_mib=6), Claim(buffer_mib=2.5), "8, and the user's other traces have 2.5"),
+        (plan_of((SAMPLES, replace(SAMPLES, rate_hz=50)), buffer_mib=1), Claim(), "the limit rate_hz is 100"),
+        (plan_of((SAMPLES,), buffer_mib=1), Claim(rate_hz=60), "100, and the user's other traces have 60"),
     ],
 )
 def test_limits_are_of_all_traces_of_a_user_together(plan, others, why):
@@ -103,7 +104,7 @@ def test_limits_are_of_all_traces_of_a_user_together(plan, others, why):
 
 
 def test_a_trace_that_takes_nothing_of_a_limit_that_others_exceed_is_allowed():
-    counting = Plan((CALL,), mode="count", buffer_mib=500)
+    counting = plan_of((CALL,), mode="count", buffer_mib=500)
     narrow = BrokerPolicy(limits=broker_policy.UserLimits(buffer_mib=8))
     narrow.require_room(Claim.of(counting), Claim(buffer_mib=9, places=1))
 

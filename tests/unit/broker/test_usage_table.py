@@ -3,15 +3,16 @@
 import os
 
 from accel_magic.broker.usage_table import Claim, UsageTable
-from accel_magic.probes.plan import Plan, ProbePoint
+from accel_magic.probes.plan import ProbePoint
+from tests.support.plans import plan_of
 
 SAMPLES = ProbePoint(0, "probe", "profile", "cpu-clock", "", rate_hz=99)
 TASK = ProbePoint(1, "itt:*", "itt", "", "*")
 
 
 def test_a_plan_takes_its_rates_its_places_in_the_kernel_and_buffers_only_if_it_records():
-    assert Claim.of(Plan((SAMPLES, SAMPLES, TASK), buffer_mib=8)) == Claim(198, 2, 8)
-    assert Claim.of(Plan((SAMPLES,), mode="count", buffer_mib=8)) == Claim(99, 1, 0)
+    assert Claim.of(plan_of((SAMPLES, SAMPLES, TASK), buffer_mib=8)) == Claim(198, 2, 8)
+    assert Claim.of(plan_of((SAMPLES,), mode="count", buffer_mib=8)) == Claim(99, 1, 0)
 
 
 def test_the_numbers_of_a_user_are_those_of_all_of_its_sessions_and_of_no_other():

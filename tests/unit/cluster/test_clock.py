@@ -22,6 +22,8 @@ import accel_magic
 from accel_magic.cluster import clock
 from accel_magic.cluster.clock import DRIFT, LARGEST_NS, UNKNOWN_NS, ClockExchange, ClockLine, Reading, exchange, line
 
+pytestmark = pytest.mark.component
+
 S, MS, DAY = 10**9, 10**6, 86_400 * 10**9
 BOOT, OTHER_BOOT = "0b5a4c9e-7d7f-4f0e-9a51-3d8f1c2b7a60", "9c1f2e3d-0a1b-4c5d-8e6f-7a8b9c0d1e2f"
 

@@ -21,6 +21,8 @@ from accel_magic.lab.vm.connection import GuestGoneError
 from accel_magic.own_python import command
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 
 class Process:
     """A process whose output is taken by a thread, like a guest's."""

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.component
+
 SCRIPT = """
 import os, sys
 from accel_magic.command_line import signals

@@ -10,6 +10,8 @@ from accel_magic import command_line
 from accel_magic.command_line import guarded, main
 from accel_magic.errors import MachineError, ProbeError, RecordingError
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.parametrize(
     ("error", "status"),

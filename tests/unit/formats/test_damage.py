@@ -13,6 +13,8 @@ from accel_magic.formats import folded
 from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 PERF = """\
 python3  123/456 [001]  5.000001:     250000 cpu-clock:u:
 \t          401000 foo+0x10 (/usr/bin/a)

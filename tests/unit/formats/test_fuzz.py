@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accel_magic.api.open import read_recording
 from accel_magic.errors import RecordingError
 from accel_magic.results.trace_result import TraceResult
+
+pytestmark = pytest.mark.component
 
 SAMPLES = sorted((Path(__file__).parent / "samples").iterdir())
 LINES = [line for path in SAMPLES for line in path.read_bytes().splitlines(keepends=True)]

@@ -8,6 +8,8 @@ import pytest
 
 from accel_magic.formats.recognise import HEAD
 
+pytestmark = pytest.mark.component
+
 
 def test_a_real_script_is_read_line_by_line(imported, sample):
     form = r"^\s*(\S+)\s+(\d+) \[(\d+)\]\s+(\d+)\.(\d+):\s+(\w+):(\w+): ?(.*)$"

@@ -10,6 +10,8 @@ from accel_magic.formats.recognise import recognise
 from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.results.trace_result import TraceResult
 
+pytestmark = pytest.mark.component
+
 NAMES = ("app", "#pool", "9 lives", "{group}", "pool 5", "dead", "a [0] 1.5: x:", "two  (spaces)", ":21", "CPU 1/TCG")
 HEADERS = {
     "default": "{comm} {tid:>5} {time:>12}: {period:>10} cpu-clock: ",

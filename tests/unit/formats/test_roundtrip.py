@@ -14,6 +14,8 @@ from accel_magic.banners import Imported
 from accel_magic.errors import RecordingError, ResultError
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 NAMES = [
     "bpftrace.txt",
     "bpftrace.json",

@@ -17,6 +17,8 @@ from accel_magic.results.trace_result import TraceResult
 from tests.unit.formats.conftest import SAMPLES
 from tests.unit.formats.test_recognise import IAPROF, SPEEDSCOPE, V8
 
+pytestmark = pytest.mark.component
+
 PERF = b"app 21 [001] 100.001000: 1000000 cpu-clock: \n\t  401b97 a+0x1f (/usr/bin/x)\n\n" * 2
 FILES = {
     "folded.txt": b"main;load 10\nmain;compute 15\nmain;st\xc3\xb6re 5\n",

@@ -15,6 +15,8 @@ from accel_magic.gpu import programs
 from accel_magic.gpu.adapters import nvrtc
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 SOURCE = r"""
 // Every fifth block, and those of the first eighth, take longer than the others.
 extern "C" __global__ void uneven(unsigned *runs, int first) {

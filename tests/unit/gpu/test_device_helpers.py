@@ -22,6 +22,8 @@ from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
 from tests.unit.gpu.device_host import PID_TGID, HostDevice, at, spec
 from tests.unit.gpu.device_kernels import ptx_of_kernels
 
+pytestmark = pytest.mark.component
+
 ANY, NOEXIST, EXIST = range(3)
 ENOENT, E2BIG, EAGAIN, EEXIST, EINVAL, ENOSPC = -2, -7, -11, -17, -22, -28
 THREADS = 6

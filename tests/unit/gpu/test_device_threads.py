@@ -16,6 +16,8 @@ from accel_magic.gpu.maps import map_access, map_layout
 from accel_magic.gpu.program.helpers import MapType
 from tests.unit.gpu.device_host import UNLIMITED, blocks_of, spec
 
+pytestmark = pytest.mark.component
+
 COUNTS, CHURN, FULL, RING, OWN = range(5)
 THREADS = 4
 SPECS = (

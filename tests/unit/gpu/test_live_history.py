@@ -18,6 +18,8 @@ from accel_magic.gpu.program.object_model import MapSpec
 from accel_magic.recording import gpu_store
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 KERNELS = r"""
 extern "C" __global__ void loop(volatile int *out, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

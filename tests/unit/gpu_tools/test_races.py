@@ -14,6 +14,8 @@ from accel_magic.gpu_tools import TOOLS
 from accel_magic.gpu_tools.tool import ToolData
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 SOURCE = Path(__file__).with_name("racing.cu").read_text("utf-8")
 LANES = r"""
 extern "C" __global__ void left(int *out, int n) {

@@ -11,6 +11,8 @@ import pytest
 from accel_magic.itt import collector_area, collector_memory
 from accel_magic.kernel import buckets
 
+pytestmark = pytest.mark.component
+
 OUTER, FIRST, SECOND = "itt:test::outer:*/whole", "itt:test::inner:*/first", "itt:test::inner:*/second part"
 LOAD = "accel_magic.collect_tasks(); library = load()\n"
 

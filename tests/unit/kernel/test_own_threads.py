@@ -11,6 +11,8 @@ from accel_magic.kernel import own_threads, scope
 from accel_magic.kernel.attachment import RecordLayout
 from tests.every_step import interrupt_at, steps_that_raise
 
+pytestmark = pytest.mark.component
+
 NOBODY = own_threads.NOBODY
 CONTROL = RecordLayout(cpus=1, points=8, latencies=0, record_sizes=(), point_layouts=()).control
 

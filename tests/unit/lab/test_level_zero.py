@@ -25,6 +25,8 @@ from accel_magic.lab.vm.lab import Lab
 from accel_magic.lab.vm.lab_settings import Settings
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 no_npu = pytest.mark.skipif(Path("/dev/accel").exists(), reason="there may be an NPU")

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+pytestmark = pytest.mark.component
+
 cuda = pytest.importorskip("numba.cuda")
 
 EAGER = """

@@ -22,6 +22,8 @@ from accel_magic.policies.driver import MODULES
 from accel_magic.policies.policy import MEMORY_TABLE, SCHEDULING_TABLE
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 VMLINUX = Path("/sys/kernel/btf/vmlinux")
 needs_kernel = pytest.mark.skipif(not VMLINUX.exists(), reason="this kernel has no BTF")
 

@@ -14,6 +14,8 @@ from accel_magic.policies.page_trace import PageTrace
 from tests.support.errors import raises
 from tests.support.thorough import choose
 
+pytestmark = pytest.mark.component
+
 ROUNDS = choose(300, 2000)
 
 

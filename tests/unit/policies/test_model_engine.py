@@ -20,6 +20,8 @@ from tests.support import thorough
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 BLOCKS = st.lists(st.integers(0, 24), min_size=1, max_size=400)
 POLICIES = [None, *(name for name in policy.shipped() if name != "timeslices")]
 

@@ -21,6 +21,8 @@ from accel_magic.recording import container
 from tests.support.errors import raises
 from tests.support.thorough import choose
 
+pytestmark = pytest.mark.component
+
 
 @st.composite
 def any_trace(draw):

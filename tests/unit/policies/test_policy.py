@@ -11,6 +11,8 @@ from accel_magic.policies import policy
 from accel_magic.policies.model_engine import ModelMemory
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 ACCESS = """
 #include "gpu_policy.h"
 struct {{

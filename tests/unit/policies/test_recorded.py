@@ -10,6 +10,8 @@ from accel_magic.gpu.adapters import nvrtc
 from accel_magic.policies import recorded
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 KERNELS = r"""
 extern "C" __global__ void gather(const int *in, unsigned long long *seen, int stride, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

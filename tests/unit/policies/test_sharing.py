@@ -12,6 +12,8 @@ from accel_magic.policies.model_engine import DEFAULT_INTERLEAVE, DEFAULT_TIMESL
 from accel_magic.policies.tenants import Tenant
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 
 class ByMicroseconds:
     """The same in steps of 1 µs; all times are whole µs.

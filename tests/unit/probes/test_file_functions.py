@@ -6,8 +6,10 @@ import pytest
 
 from accel_magic.kernel.symbols import functions
 from accel_magic.probes import file_functions
-from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
+from tests.support.plans import make_plan
+
+pytestmark = pytest.mark.component
 
 PROGRAM = """
 static __attribute__((noinline, noclone)) int work(int n) { __asm__ volatile("" ::: "memory"); return n + 1; }

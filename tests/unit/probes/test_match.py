@@ -10,9 +10,9 @@ import pytest
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.probes import matching
 from accel_magic.probes.grammar import parse_all
-from accel_magic.probes.matching import make_plan
 from accel_magic.probes.plan import Plan, Scope
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 FORMAT = """\
 name: {name}
@@ -80,7 +80,7 @@ def test_kernel_functions_become_points_with_dense_ids(root):
 
 def test_parsed_specs_give_the_same_plan_as_text(root):
     words = ["intel_vpu:ivpu_*", "!kprobe:ivpu_open"]
-    assert make_plan(parse_all(words), root=root) == make_plan(words, root=root)
+    assert make_plan(parse_all(words), root=root).points == make_plan(words, root=root).points
 
 
 def test_exclusions_remove_entries_and_returns_in_any_position(root):
@@ -213,7 +213,7 @@ def test_filters_are_translated_for_each_point(root):
     plan = make_plan(
         ["t:syscalls:sys_enter_read", "latency:t:syscalls:sys_enter_write"], filter="fd == 3 and pid > 1", root=root
     )
-    assert plan.filter == "fd == 3 and pid > 1"
+    assert plan.request.filter == "fd == 3 and pid > 1"
     assert ["AM_FIELD(u64, 16)" in point.filter.entry for point in plan.points] == [True, True]
     with raises("filter.invalid", ProbeError) as caught:
         make_plan(["t:syscalls:sys_enter_read", "k:vfs_read"], filter="fd == 3", root=root)
@@ -337,7 +337,12 @@ def test_options_are_stored_in_the_plan(root):
     plan = make_plan(
         ["k:vfs_read"], mode="count", args="a=arg0:u64", max_events=5, duration_s=1.5, buffer_mib=8, root=root
     )
-    assert (plan.mode, plan.max_events, plan.duration_s, plan.buffer_mib) == ("count", 5, 1.5, 8)
+    assert (plan.request.mode, plan.request.max_events, plan.request.duration_s, plan.request.buffer_mib) == (
+        "count",
+        5,
+        1.5,
+        8,
+    )
     assert "--args has no effect" in plan.notes[0]
     assert Plan.from_dict(plan.to_dict()) == plan
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 SOURCE = """
 #define KEEP __attribute__((noinline, noclone, used))

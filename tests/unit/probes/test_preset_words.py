@@ -8,11 +8,11 @@ import pytest
 
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.probes import completion, presets
-from accel_magic.probes.matching import make_plan
 from accel_magic.probes.plan import Capture
 from accel_magic.probes.presets import PresetProbe
 from accel_magic.subsystems.npu.preset import PRESET
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 TABLE = (
     PresetProbe("npu:files", "latency:kprobe:intel_vpu:ivpu_ioctl", "size=arg1[0]:u64,id=arg1[8]:u32@return", "size"),

@@ -7,8 +7,10 @@ import subprocess
 import pytest
 
 from accel_magic.errors import ProbeError
-from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
+from tests.support.plans import make_plan
+
+pytestmark = pytest.mark.component
 
 PLAIN = """
 __attribute__((noinline)) int work(int n) { return n + 1; }

@@ -30,6 +30,8 @@ from accel_magic.results.trace_result import TraceResult
 from tests.support import synthetic
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 PIECES = 4
 ROWS = 500
 STEP_NS = 1000

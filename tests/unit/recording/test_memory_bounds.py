@@ -24,6 +24,8 @@ from accel_magic.recording import (
 from tests.support.errors import raises
 from tests.support.profiles import phases
 
+pytestmark = pytest.mark.component
+
 MIB = 1 << 20
 MOST = 40 * MIB
 """Maximum memory for rejecting a file, not counting Arrow's own."""

@@ -24,14 +24,17 @@ from hypothesis.extra import numpy as hnp
 from accel_magic.api.open import open_result
 from accel_magic.banners import Replayed
 from accel_magic.errors import RecordingError
-from accel_magic.probes.plan import Plan, ProbePoint, Scope
+from accel_magic.probes.plan import ProbePoint, Scope
 from accel_magic.recording import container, packing, recording_store, stored_layout
 from accel_magic.recording.observation import ObservedTable
 from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
 from accel_magic.subsystems.openvino.compiled_models import Layer, layers_in
 from tests.support.errors import raises
 from tests.support.paths import ROOT
+from tests.support.plans import plan_of
 from tests.support.thorough import choose
+
+pytestmark = pytest.mark.component
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "bool"]
 text = st.text(st.characters(exclude_categories=("Cs",)) | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))
@@ -104,7 +107,7 @@ def recordings(draw):
         for number, (kind, probe, latency) in enumerate(kinds)
     )
     limits = {"max_events": draw(st.none() | st.integers(0)), "duration_s": draw(st.none() | st.floats(0, 1e9))}
-    plan = Plan(points, filter=draw(text), notes=tuple(draw(st.lists(text, max_size=2))), **limits)
+    plan = plan_of(points, filter=draw(text), notes=tuple(draw(st.lists(text, max_size=2))), **limits)
     rows = draw(st.integers(0, 12)) if points else 0
     extra = draw(st.lists(st.text(min_size=1, max_size=5) | st.sampled_from(["probe", "function", "a.b"]), max_size=4))
     whole = {"time_ns": "int64", "pid": "int32", "tid": "int32", "cpu": "int16"}
@@ -264,7 +267,7 @@ def test_saved_files_are_small(traced, tmp_path):
     sampled = np.arange(2000, dtype=np.uint64)[:, None] * np.arange(300, dtype=np.uint64)
     large = replace(
         traced,
-        plan=Plan(points),
+        plan=plan_of(points),
         hits=zeros,
         lost=zeros,
         unpaired=zeros,
@@ -467,7 +470,7 @@ def test_a_device_is_never_replaced_by_a_file(traced, tmp_path):
     [
         ({"hits": np.zeros(2, np.uint64)}, "hits"),
         ({"samples": CounterSamples(np.zeros(1, np.int64), np.zeros((1, 9), np.uint64))}, "samples"),
-        ({"plan": Plan((ProbePoint(1, "p", "kprobe", "", "f"),))}, "not numbered"),
+        ({"plan": plan_of((ProbePoint(1, "p", "kprobe", "", "f"),))}, "not numbered"),
         ({"load_events": lambda: Events({"time_ns": EventColumn(np.zeros(1, np.int64))})}, "event column point"),
     ],
 )

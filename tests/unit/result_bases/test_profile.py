@@ -13,6 +13,8 @@ from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.result_bases.profile import ProfileResult
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 MS = 1_000_000
 
 

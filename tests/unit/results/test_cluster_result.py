@@ -11,6 +11,8 @@ from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 PROBE = "latency:uprobe:/lib/x:f"
 
 

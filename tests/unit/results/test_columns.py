@@ -9,6 +9,8 @@ from accel_magic.analysis.frames import LEADING
 from accel_magic.errors import MachineError, ResultError
 from tests.unit.results.conftest import traced_gpu
 
+pytestmark = pytest.mark.component
+
 UNITS = re.compile(r"(^|_)(ns|bytes|cycles|samples|calls|percent|MHz|per_s|per_job)$")
 WITHOUT = {
     # How many of something, or how often.

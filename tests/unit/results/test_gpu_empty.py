@@ -5,6 +5,8 @@ import pytest
 import accel_magic
 from accel_magic.gpu_tools import TOOLS
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_block_without_kernels_is_said_to_have_none(tool):

@@ -15,6 +15,8 @@ from accel_magic.results.perfetto_gpu import BLOCKS_PID, KERNELS_PID
 from tests.support.errors import raises
 from tests.unit.results.conftest import TOOLS, traced_gpu
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="module")
 def more():

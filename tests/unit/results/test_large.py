@@ -13,6 +13,8 @@ from accel_magic.recording.recording import CounterSamples, EventColumn, Events
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 MORE = 100_000
 
 

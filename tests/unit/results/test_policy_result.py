@@ -17,6 +17,8 @@ from accel_magic.policies.page_trace import PageTrace
 from accel_magic.policies.trial import memory_size
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 KERNEL = """
 import numpy as np
 from numba import cuda

@@ -18,6 +18,8 @@ from accel_magic.results.cluster_result import ClusterResult, NodeTrace
 from tests.support import synthetic
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 ROWS = 400
 OFFSETS, DRIFTS = (0, 3_600_000_000_000, 10**15), (0.0, 40e-6, -7e-6)
 

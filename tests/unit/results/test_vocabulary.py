@@ -17,6 +17,8 @@ from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 from tests.unit.results.conftest import program
 
+pytestmark = pytest.mark.component
+
 FILES = ("to_parquet", "to_perfetto", "to_html")
 LACKED = {
     "trace": set(),

@@ -27,7 +27,6 @@ from accel_magic.findings import Evidence, Rule
 from accel_magic.formats.recognise import FileFormat
 from accel_magic.kernel.stacks.frames import FrameKind
 from accel_magic.probes import completion, grammar, presets
-from accel_magic.probes.matching import make_plan
 from accel_magic.probes.presets import Preset, PresetProbe
 from accel_magic.recording.live_samples import LiveSample
 from accel_magic.recording.observation import Observation, ObservedTable
@@ -40,6 +39,9 @@ from accel_magic.subsystems.subsystem import Companion, Driver, Subsystem
 from accel_magic.views.live.device_counters import LiveNumber
 from accel_magic.views.live.trace_row import LiveHistory, render
 from tests.support.errors import raises
+from tests.support.plans import make_plan
+
+pytestmark = pytest.mark.component
 
 OWN = ["npu", "openvino", "drm", "steps", "iaprof", "host_api"]
 """Names of our own subsystems."""

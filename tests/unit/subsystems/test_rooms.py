@@ -6,14 +6,13 @@ The names are those of the subsystems, their presets and their drivers. Docstrin
 import ast
 import functools
 import re
-from pathlib import Path
 
 import pytest
 
-import accel_magic
 from accel_magic import subsystems
+from tests.support import sources
+from tests.support.sources import PACKAGE
 
-PACKAGE = Path(accel_magic.__file__).parent
 GENERIC = ("analysis", "api", "broker", "engine", "kernel", "probes", "recording", "result_bases", "results", "views")
 ALSO = {"ivpu"}
 """Names that no registered subsystem, preset or driver has, alone."""
@@ -75,22 +74,23 @@ def texts(tree):
                 yield text
 
 
+@functools.cache
 def words(text):
     """The words of a text or an identifier, lower case; names of several words as they are, too."""
     parts = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text.replace("OpenVINO", "openvino").replace("OpenVino", "openvino"))
     return {*re.findall(r"[a-z0-9]+", parts.lower()), *re.findall(r"[a-z0-9_]+", text.lower())}
 
 
-def found_in(place, text):
+def found_in(place, tree):
     """The names in the code of a file, as (its place in the package, name)."""
-    return {(place, name) for part in texts(ast.parse(text)) for name in words(part) & names()}
+    return {(place, name) for part in texts(tree) for name in words(part) & names()}
 
 
 def test_generic_packages_name_no_subject():
     found = set()
     for room in GENERIC:
         for path in sorted((PACKAGE / room).rglob("*.py")):
-            found |= found_in(path.relative_to(PACKAGE).as_posix(), path.read_text("utf-8"))
+            found |= found_in(path.relative_to(PACKAGE).as_posix(), sources.tree(path))
 
     assert found - EXCEPTIONS.keys() == set()
     assert EXCEPTIONS.keys() - found == set(), "these exceptions are not needed any more"
@@ -115,9 +115,9 @@ def test_the_names_are_those_of_all_subjects():
     ],
 )
 def test_a_name_is_found_wherever_it_is_in_code(code):
-    assert found_in("a.py", code)
+    assert found_in("a.py", ast.parse(code))
 
 
 @pytest.mark.parametrize("code", ["'''npu'''", "def f():\n    '''npu'''", "x = 'input'", "# npu\nx = 1", "xen = index"])
 def test_documentation_and_other_words_are_not_names(code):
-    assert found_in("a.py", code) == set()
+    assert found_in("a.py", ast.parse(code)) == set()

@@ -8,6 +8,8 @@ from accel_magic.cluster.node import Node
 from accel_magic.results.cluster_result import ClusterResult, NodeTrace
 from accel_magic.views.cluster_view import NAMED, TOP
 
+pytestmark = pytest.mark.component
+
 WEAK = Problem("weak0: no <privilege>", "CAP_BPF is missing", "run sudo", "machine.no-privilege")
 
 

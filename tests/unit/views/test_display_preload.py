@@ -6,6 +6,8 @@ import pytest
 
 from accel_magic.views import display_preload
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def fresh(monkeypatch):

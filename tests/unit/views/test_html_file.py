@@ -3,11 +3,15 @@
 import re
 from dataclasses import replace
 
+import pytest
+
 from accel_magic.errors import RecordingError
 from accel_magic.result_bases.profile import ProfileResult
 from accel_magic.views.figures import bokehjs
 from tests.support.errors import raises
 from tests.support.profiles import phases
+
+pytestmark = pytest.mark.component
 
 MACHINE = {"kernel": "7.0", "cpu": "Some <CPU>", "cpus": "4", "host": "secret-name", "device": "none"}
 

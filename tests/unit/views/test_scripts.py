@@ -10,6 +10,8 @@ import accel_magic
 from accel_magic.views.scripts import page_script
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 PACKAGE = ROOT / accel_magic.__name__
 NODE = shutil.which("node")
 MODULES = sorted(PACKAGE.rglob("*.js"))

@@ -29,12 +29,15 @@ from accel_magic.views.headline import Note
 from accel_magic.views.live import cluster_row, flame_row, gpu_row, trace_row
 from accel_magic.views.live.device_counters import LiveNumber
 from accel_magic.views.tables import FormattedTable
+from tests.support import sources
 from tests.support.profiles import phases
+from tests.support.sources import PACKAGE
 from tests.unit.results.conftest import driver as driver_result
 from tests.unit.views import test_terminal
 
+pytestmark = pytest.mark.component
+
 EVIL = "\"'><evil>&amp;`x`"
-PACKAGE = Path(accel_magic.__file__).parent
 VIEWS = PACKAGE / "views"
 FOLDER = Path(templates.__file__).parent
 TAG = re.compile(r"</?[a-z]")
@@ -244,8 +247,8 @@ def test_a_template_cannot_use_a_value_that_is_not_given():
 def test_every_template_is_used_and_exists():
     found = {path.relative_to(FOLDER).as_posix().removesuffix(templates.SUFFIX) for path in FOLDER.rglob("*.j2")}
     used = {"element"}  # the default of element_html
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path in sources.modules():
+        for node in sources.nodes(path):
             if not isinstance(node, ast.Call):
                 continue
             if getattr(node.func, "id", "") == "render" and isinstance(node.args[0], ast.Constant):

@@ -13,6 +13,8 @@ from accel_magic.views import trace_html
 from accel_magic.views.figures import bokehjs
 from accel_magic.views.trace_html import result_html
 
+pytestmark = pytest.mark.component
+
 EVIL = "<script>alert('x')</script>"
 
 

@@ -9,6 +9,8 @@ from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.recording.flame_data import AcceleratorLaunch, FlameFacts
 from accel_magic.results.flame_result import FlameResult
 
+pytestmark = pytest.mark.component
+
 MS = 1_000_000
 FUTEX, SLEEP = 202, 230
 SUBMIT = "ivpu_submit_ioctl"

@@ -16,6 +16,8 @@ from accel_magic.gpu import adapters
 from accel_magic.gpu.adapters import nvrtc
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 pytest.importorskip("llvmlite")
 
 SOURCE = 'extern "C" __global__ void ones(int *out) { out[threadIdx.x] += 1; }'

@@ -23,6 +23,8 @@ from accel_magic.gpu.codegen import assemble
 from accel_magic.views.live.gpu_row import render
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 cu = pytest.importorskip("cuda.bindings.driver")
 pytest.importorskip("cuda.bindings.nvrtc")
 pytest.importorskip("llvmlite")

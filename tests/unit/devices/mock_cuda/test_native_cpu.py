@@ -13,6 +13,8 @@ import pytest
 import accel_magic
 from accel_magic.devices.mock_cuda import library_build
 
+pytestmark = pytest.mark.component
+
 HERE = Path(__file__).parent
 PTX = str(HERE / "kernels.ptx")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.component
+
 RANDOM = np.random.default_rng(5)
 
 

@@ -15,6 +15,8 @@ from accel_magic.gpu.adapters.nvrtc import CpuKernel, Surface, Texture
 from tests.support.errors import raises
 from tests.unit.devices.sim.conftest import text
 
+pytestmark = pytest.mark.component
+
 SIDES = {
     # Direction to face, and the coordinates on it: the guide's table of cube maps.
     0: lambda x, y, z: (x, -z, -y),

@@ -17,6 +17,8 @@ from accel_magic.devices.sim import SimulatedDevice
 from tests.support.errors import raises
 from tests.support.one_instruction import run, text
 
+pytestmark = pytest.mark.component
+
 RANDOM = np.random.default_rng(29)
 EIGHT = {"e4m3": {0: 0, 0.5: 0x30, 1: 0x38, 2: 0x40}, "e5m2": {0: 0, 0.5: 0x38, 1: 0x3C, 2: 0x40}}
 WIDTHS = {"f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s4": 4, "u4": 4, "b1": 1}

@@ -10,6 +10,8 @@ import pytest
 from accel_magic.devices.sim import SimulatedDevice
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 triton = pytest.importorskip("triton")
 compiler = pytest.importorskip("triton.backends.compiler")
 tl = triton.language

@@ -12,6 +12,8 @@ from accel_magic.errors import ProbeError
 from accel_magic.gpu.adapters import nvrtc
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 SOURCE = """
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;

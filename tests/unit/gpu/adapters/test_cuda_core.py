@@ -13,6 +13,8 @@ from accel_magic.gpu import adapters
 from accel_magic.gpu.adapters import attached
 from accel_magic.gpu.adapters.cuda_core import CudaCoreAdapter
 
+pytestmark = pytest.mark.component
+
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry add()\n{ ret; }\n"
 TRACED = PTX.replace("ret;", "membar.sys; ret;")
 

@@ -15,7 +15,10 @@ numba = pytest.importorskip("numba", reason="Numba is not installed")
 cuda = pytest.importorskip("numba.cuda", reason="Numba-CUDA is not installed")
 if importlib.util.find_spec("numba.cuda.core") is None:
     pytest.skip("the package numba-cuda is not installed", allow_module_level=True)
-pytestmark = pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning"),
+    pytest.mark.component,
+]
 
 TILE = 8
 RECORDING = 77

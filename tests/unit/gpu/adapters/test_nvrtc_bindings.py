@@ -13,6 +13,8 @@ import pytest
 from accel_magic.gpu.adapters import attached
 from accel_magic.gpu.adapters.nvrtc_bindings import NvrtcAdapter
 
+pytestmark = pytest.mark.component
+
 driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
 nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
 

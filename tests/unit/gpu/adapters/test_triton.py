@@ -14,7 +14,7 @@ from accel_magic.gpu.adapters import attached
 from tests.support.errors import raises
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+pytestmark = [pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"), pytest.mark.component]
 
 
 @pytest.fixture(scope="module")

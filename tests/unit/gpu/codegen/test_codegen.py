@@ -23,6 +23,8 @@ pytest.importorskip("llvmlite")
 from accel_magic.gpu.codegen.compile import to_ptx
 from tests.support.host_device import compile_programs
 
+pytestmark = pytest.mark.component
+
 MAPS = (MapSpec("counts", 1502, 4, 16, 16), MapSpec("names", 1501, 8, 8, 64), MapSpec("ring", 27, 0, 0, 4096))
 PLACEMENT = Placement((0x7000_0000_1000, 0x7000_0000_4000, 0x7000_0001_0000), 64, 0x7000_0000_2000, 0x7000_0000_3000)
 # Architectures, each with the lowest PTX version that supports it according to the PTX manual.

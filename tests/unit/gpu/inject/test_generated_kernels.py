@@ -19,6 +19,8 @@ from accel_magic.gpu.codegen.assemble import assemble
 from accel_magic.gpu.inject import inject, parse, write
 from accel_magic.gpu.program.sections import EVERY_OPERATION, OF_BLOCKS, Attach, Where
 
+pytestmark = pytest.mark.component
+
 THREADS = 32
 BYTES = 4096
 FORMS = {

@@ -8,6 +8,8 @@ import pytest
 from accel_magic.gpu.program.context import Operation, Space
 from accel_magic.gpu.program.sections import EVERY_OPERATION, Attach, Where
 
+pytestmark = pytest.mark.component
+
 MEMORY = Attach(Where.MEMORY, operations=EVERY_OPERATION)
 GLOBAL, SHARED = int(Space.GLOBAL), int(Space.SHARED)
 LOAD, STORE, ATOMIC = int(Operation.LOAD), int(Operation.STORE), int(Operation.ATOMIC)

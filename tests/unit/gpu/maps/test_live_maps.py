@@ -17,6 +17,8 @@ from accel_magic.gpu.program.helpers import MapType
 from tests.support.errors import raises
 from tests.unit.gpu.device_host import HostDevice, spec
 
+pytestmark = pytest.mark.component
+
 KERNELS = r"""
 extern "C" __global__ void loop(volatile int *out, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

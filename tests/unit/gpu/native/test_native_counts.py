@@ -12,6 +12,8 @@ from accel_magic.gpu.native import native_process, native_server
 from accel_magic.gpu.native.native_process import ImageCode
 from tests.unit.gpu.native.conftest import PTX, compiled
 
+pytestmark = pytest.mark.component
+
 THREADS, LAUNCHES = 1000, 3
 SUM = sum(2 * i + 7 * i + 1 for i in range(THREADS))
 """The program's output: the kernel adds 2 i and 7 i + 1."""

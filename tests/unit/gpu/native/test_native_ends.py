@@ -16,6 +16,8 @@ from accel_magic.devices import mock_cuda
 from tests.unit.gpu.native.conftest import PTX
 from tests.unit.gpu.native.test_native_counts import ADDED, LAUNCHES, SUM, THREADS
 
+pytestmark = pytest.mark.component
+
 
 def until(condition, seconds=60):
     end = time.monotonic() + seconds

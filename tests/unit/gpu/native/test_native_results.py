@@ -14,6 +14,8 @@ from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.errors import MachineError
 from tests.unit.gpu.native.conftest import PTX
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def traced(adding):

@@ -14,6 +14,8 @@ from accel_magic.gpu.native import shim_build
 from tests.support.errors import raises
 from tests.unit.gpu.native.conftest import PTX, compiled
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="session")
 def asking(binaries):

@@ -17,6 +17,8 @@ from accel_magic.gpu.program.helpers import GPU_HELPERS, Arg, MapType
 from accel_magic.gpu.program.isa import CALL, LDX
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 PROGRAM = '#include "accel_gpu.h"\nSEC("gpu/exit") int f(struct gpu_ctx *ctx) { return ctx->size; }\n'
 UAPI = Path("/usr/include/linux/bpf.h")
 REAL = clang.find_clang().path

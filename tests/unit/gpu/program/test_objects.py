@@ -21,6 +21,8 @@ from accel_magic.gpu.program.objects import load, load_object
 from accel_magic.ptx.ptx_model import SourceLine
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 BPFTIME = os.environ.get("ACCEL_MAGIC_BPFTIME", "")
 EVERYTHING = Path(__file__).parent / "programs" / "everything.bpf.c"
 

@@ -16,6 +16,8 @@ from accel_magic.gpu.program import clang as prebuilt
 from accel_magic.gpu_tools import TOOLS
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 SOURCES = bpf_folder() / "gpu"
 
 

@@ -12,6 +12,8 @@ from accel_magic.gpu.program import objects
 from accel_magic.gpu.verifier import findings, judge, safety, verify
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 HERE = Path(__file__).parent
 UNSAFE = sorted((HERE / "unsafe").glob("*.bpf.c"))
 SAFE = sorted((HERE / "safe").glob("*.bpf.c"))

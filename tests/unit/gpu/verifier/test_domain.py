@@ -12,6 +12,8 @@ from accel_magic.gpu.verifier.arithmetic import compute, moved, swapped
 from accel_magic.gpu.verifier.conditions import assume
 from accel_magic.gpu.verifier.domain import UNKNOWN, constant, unsigned_below
 
+pytestmark = pytest.mark.component
+
 M64 = (1 << 64) - 1
 ROUNDS = 3000
 EDGES = [0, 1 << 31, 1 << 32, 1 << 63, (1 << 31) - 1, (1 << 32) - 1, (1 << 63) - 1]

@@ -12,6 +12,8 @@ import pytest
 
 from accel_magic.gpu.verifier import safety
 
+pytestmark = pytest.mark.component
+
 
 def _sibling(name):
     """Import a module from this folder."""

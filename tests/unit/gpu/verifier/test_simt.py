@@ -15,6 +15,8 @@ from tests.support.errors import raises
 from tests.unit.gpu.verifier.compiled import compiled, marked, names, text
 from tests.unit.gpu.verifier.lane_programs import alu, atomic, call, handle, load, put, store
 
+pytestmark = pytest.mark.component
+
 SEVERITIES = ("error", "warning", "note")
 
 

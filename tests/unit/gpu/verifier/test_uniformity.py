@@ -16,6 +16,8 @@ from tests.support.thorough import choose
 from tests.unit.gpu.verifier import lane_programs
 from tests.unit.gpu.verifier.threads import BLOCKS, LANES, THREADS, WARPS, Machine, together
 
+pytestmark = pytest.mark.component
+
 MAPS = lane_programs.MAPS
 GROUPS = {
     Level.GRID: lambda thread: 0,

@@ -9,7 +9,8 @@ from accel_magic.c_programs import bpf_folder
 from accel_magic.kernel.attach import plan_source
 from accel_magic.kernel.attach.plan_source import started_size
 from accel_magic.kernel.bcc import own_text
-from accel_magic.probes.plan import Capture, Filter, Plan, ProbePoint, Scope, TracepointField, UsdtArgument
+from accel_magic.probes.plan import Capture, Filter, ProbePoint, Scope, TracepointField, UsdtArgument
+from tests.support.plans import plan_of
 
 TEMPLATES = {file.name for file in (bpf_folder() / "kernel").iterdir()}
 
@@ -33,7 +34,7 @@ def event(id_, function="sched_switch", target="sched", **fields):
 
 
 def programs(*points, **options):
-    return [(program.role, program.points, program.table) for program in generate(Plan(points, **options)).programs]
+    return [(program.role, program.points, program.table) for program in generate(plan_of(points, **options)).programs]
 
 
 def test_points_that_need_the_same_program_share_it():
@@ -41,7 +42,7 @@ def test_points_that_need_the_same_program_share_it():
 
 
 def parts(*points):
-    return {at: part for p in generate(Plan(points)).programs for at, part in zip(p.points, p.parts, strict=True)}
+    return {at: part for p in generate(plan_of(points)).programs for at, part in zip(p.points, p.parts, strict=True)}
 
 
 def test_functions_with_different_constants_are_parts_of_one_program():
@@ -63,7 +64,7 @@ def test_parts_with_stacks_are_split_within_the_verifiers_limit(monkeypatch, loo
 
     assert [len(own) for _, own, _ in programs(*points, stacks=("kernel",))] == with_stacks
     assert [len(own) for _, own, _ in programs(*points)] == [40]
-    assert f"#define AM_LOOPS {int(loops)}\n" in generate(Plan(tuple(points))).text
+    assert f"#define AM_LOOPS {int(loops)}\n" in generate(plan_of(tuple(points))).text
 
 
 def test_kernel_and_user_functions_have_separate_programs():
@@ -73,7 +74,7 @@ def test_kernel_and_user_functions_have_separate_programs():
 
 
 def test_every_part_is_called_by_its_number():
-    text = generate(Plan((point(0), point(1, "uretprobe")))).text
+    text = generate(plan_of((point(0), point(1, "uretprobe")))).text
 
     assert "case 0: return am_plain_0_0(ctx, cookie);\n\tcase 1: return am_plain_0_1(ctx, cookie);" in text
 
@@ -92,8 +93,8 @@ def test_known_system_calls_have_tables_and_unknown_ones_use_perfs_tracepoints()
 
     found = programs(known, event(1, unknown, "syscalls", fields=READ))
     assert sorted(found) == [("plain", (0,), 0), ("plain", (1,), None)]
-    assert "#define AM_SYSCALL_TABLES 1" in generate(Plan((known,))).text
-    assert "AM_SYSCALL" not in generate(Plan((event(0, unknown, "syscalls", fields=READ),))).text
+    assert "#define AM_SYSCALL_TABLES 1" in generate(plan_of((known,))).text
+    assert "AM_SYSCALL" not in generate(plan_of((event(0, unknown, "syscalls", fields=READ),))).text
 
 
 def test_system_call_entries_and_exits_have_separate_programs_and_tables():
@@ -101,7 +102,7 @@ def test_system_call_entries_and_exits_have_separate_programs_and_tables():
     exit_ = event(1, "sys_exit_read", "syscalls", fields=(TracepointField("ret", "s64", 16, 8),))
     timed = event(2, "sys_enter_write", "syscalls", fields=READ, latency=True)
 
-    found = generate(Plan((entry, exit_, timed)))
+    found = generate(plan_of((entry, exit_, timed)))
 
     assert sorted(program.table for program in found.programs) == [0, 1, 2, 3]
     assert "AM_SYSCALL_EXIT(AM_TABLE)" in found.text
@@ -109,7 +110,7 @@ def test_system_call_entries_and_exits_have_separate_programs_and_tables():
 
 
 def test_a_function_that_ends_its_thread_is_counted_without_a_return():
-    plan = Plan((point(0, "kprobe", "do_task_dead", latency=True), point(1, "kprobe", "vfs_read", latency=True)))
+    plan = plan_of((point(0, "kprobe", "do_task_dead", latency=True), point(1, "kprobe", "vfs_read", latency=True)))
 
     found = [(program.role, program.points) for program in generate(plan).programs]
 
@@ -148,7 +149,7 @@ def test_samples_share_a_program_and_waits_have_a_separate_one(offsets):
 
 def test_waits_use_the_plans_point_and_histogram(offsets):
     offsets(6, 18)
-    text = generate(Plan((point(0, latency=True), sample(1), wait(2, shortest_ns=5000)))).text
+    text = generate(plan_of((point(0, latency=True), sample(1), wait(2, shortest_ns=5000)))).text
 
     assert {"#define AM_POINT 2", "#define AM_ROW 1", "#define AM_SHORTEST 5000ULL"} <= set(text.splitlines())
     assert "#define AM_LATENCIES 2\n" in text
@@ -156,14 +157,14 @@ def test_waits_use_the_plans_point_and_histogram(offsets):
 
 def test_the_state_of_the_stopping_task_is_an_argument_if_the_kernel_passes_it(offsets):
     offsets(5, 17)
-    assert "#define AM_STATE_OF(ctx) AM_READ_KERNEL(u32, (ctx)[1] + 24)" in generate(Plan((wait(0),))).text
+    assert "#define AM_STATE_OF(ctx) AM_READ_KERNEL(u32, (ctx)[1] + 24)" in generate(plan_of((wait(0),))).text
     offsets(5, 18)
-    assert "#define AM_STATE_OF(ctx) (u32)(ctx)[3]" in generate(Plan((wait(0),))).text
+    assert "#define AM_STATE_OF(ctx) (u32)(ctx)[3]" in generate(plan_of((wait(0),))).text
 
 
 def test_stacks_of_a_wait_are_taken_at_its_start_and_recorded_at_its_end(offsets):
     offsets(6, 18)
-    found = generate(Plan((wait(0),), stacks=("kernel", "user")))
+    found = generate(plan_of((wait(0),), stacks=("kernel", "user")))
 
     assert "wait.stacks[0] = (u64)AM_KERNEL_STACK; wait.stacks[1] = (u64)AM_USER_STACK;" in found.text
     items = found.layout.point_layouts[0].items
@@ -182,12 +183,12 @@ def test_stacks_of_a_wait_are_taken_at_its_start_and_recorded_at_its_end(offsets
 def test_a_plan_with_only_waits_has_no_call_tables(offsets):
     offsets(6, 18)
 
-    assert started_size(Plan((wait(0),), stacks=("kernel", "user", "python"))) == 24
+    assert started_size(plan_of((wait(0),), stacks=("kernel", "user", "python"))) == 24
 
 
 def test_program_names_are_unique_and_short_enough_for_the_kernel():
     names = [
-        program.name for program in generate(Plan(tuple(point(i, scope=Scope("pid", i)) for i in range(3)))).programs
+        program.name for program in generate(plan_of(tuple(point(i, scope=Scope("pid", i)) for i in range(3)))).programs
     ]
 
     assert len(set(names)) == len(names)
@@ -204,7 +205,7 @@ def test_payloads_never_overlap_and_fit_their_record():
         event(3, fields=READ),
         point(4, function="g", latency=True, captures=(size, path, r)),
     )
-    layout = generate(Plan(points)).layout
+    layout = generate(plan_of(points)).layout
 
     widths = {"string": 64}
     assert len(layout.point_layouts) == 5
@@ -229,7 +230,7 @@ def test_a_field_named_like_a_column_is_renamed():
         TracepointField("function", "u64", 16, 8),
         TracepointField("cpu_id", "u32", 24, 4),
     )
-    (place,) = generate(Plan((event(0, fields=fields),))).layout.point_layouts
+    (place,) = generate(plan_of((event(0, fields=fields),))).layout.point_layouts
 
     assert [(item.name, item.offset) for item in place.items] == [
         ("pid_field", 0),
@@ -239,7 +240,7 @@ def test_a_field_named_like_a_column_is_renamed():
 
 
 def test_counting_records_nothing():
-    source = generate(Plan((point(0), event(1, fields=READ), point(2, function="g", latency=True)), mode="count"))
+    source = generate(plan_of((point(0), event(1, fields=READ), point(2, function="g", latency=True)), mode="count"))
 
     assert source.layout.record_sizes == ()
     assert source.layout.point_layouts == ()
@@ -248,7 +249,7 @@ def test_counting_records_nothing():
 
 @pytest.mark.parametrize(("count", "room"), [(1, 8), (8, 8), (9, 16), (10_000, 16_384)])
 def test_counters_have_a_slot_for_every_point(count, room):
-    layout = generate(Plan(tuple(point(i) for i in range(count)), mode="count")).layout
+    layout = generate(plan_of(tuple(point(i) for i in range(count)), mode="count")).layout
 
     assert layout.points == room
     assert layout.cpus & layout.cpus - 1 == 0
@@ -257,7 +258,7 @@ def test_counters_have_a_slot_for_every_point(count, room):
 def test_saved_entry_values_match_the_maps_value_size():
     filter_ = Filter("x", exit="AM_SAVED(0)", saved=("((u64)(AM_ARG5))",))
     captures = (Capture("a", "arg0", "u64"), Capture("b", "arg1", "u64"), Capture("r", "retval", "u64"))
-    plan = Plan((point(0, latency=True, filter=filter_, captures=captures),))
+    plan = plan_of((point(0, latency=True, filter=filter_, captures=captures),))
     text = generate(plan).text
 
     (most,) = re.findall(r"#define AM_SAVED_MAX (\d+)", text)
@@ -267,8 +268,8 @@ def test_saved_entry_values_match_the_maps_value_size():
 
 
 def test_plans_of_the_same_shape_have_the_same_text():
-    one = Plan((point(0, scope=Scope("self", 1)),), max_events=5, duration_s=1)
-    other = Plan((point(0, function="g", target="/lib/z.so", offset=99, scope=Scope("self", 2)),), max_events=9)
+    one = plan_of((point(0, scope=Scope("self", 1)),), max_events=5, duration_s=1)
+    other = plan_of((point(0, function="g", target="/lib/z.so", offset=99, scope=Scope("self", 2)),), max_events=9)
 
     assert generate(one).text == generate(other).text
 
@@ -286,7 +287,7 @@ def test_plans_of_the_same_shape_have_the_same_text():
     ],
 )
 def test_static_probes_read_arguments_from_the_notes_location(argument, expected):
-    text = generate(Plan((point(0, "usdt", usdt_arguments=(argument,)),))).text
+    text = generate(plan_of((point(0, "usdt", usdt_arguments=(argument,)),))).text
 
     assert expected in text
 
@@ -294,7 +295,7 @@ def test_static_probes_read_arguments_from_the_notes_location(argument, expected
 def test_only_module_functions_are_counted_regardless_of_the_interrupted_task():
     """Hits of the tracer are recognized by process id, which interrupts share; the tracer never calls modules."""
     points = (point(0, "kprobe", target="intel_vpu"), point(1, "kprobe", target=""), event(2, fields=READ))
-    text = generate(Plan(points, mode="count")).text
+    text = generate(plan_of(points, mode="count")).text
 
     programs = text.split("#define AM_NAME ")[1:]
     found = {program.split()[0]: "#define AM_NEVER_TRACER 1" in program for program in programs}
@@ -303,14 +304,14 @@ def test_only_module_functions_are_counted_regardless_of_the_interrupted_task():
 
 @pytest.mark.parametrize(("category", "expected"), [("gpu_scheduler", True), ("dma_fence", True), ("sched", False)])
 def test_tracepoints_of_devices_are_counted_regardless_of_the_interrupted_task(category, expected):
-    text = generate(Plan((event(0, target=category, fields=READ),), mode="count")).text
+    text = generate(plan_of((event(0, target=category, fields=READ),), mode="count")).text
 
     assert ("#define AM_NEVER_TRACER 1" in text) == expected
 
 
 def test_text_behind_a_pointer_field_is_copied_into_the_record():
     fields = (TracepointField("event", "char *", 8, 8), TracepointField("job", "u32", 16, 4))
-    source = generate(Plan((event(0, fields=fields),)))
+    source = generate(plan_of((event(0, fields=fields),)))
 
     (layout,) = source.layout.point_layouts
     assert [(item.name, item.type, item.offset) for item in layout.items] == [

@@ -19,8 +19,11 @@ from accel_magic.kernel.attach.plan_source import generate
 from accel_magic.kernel.bcc import bcc_location, compiler
 from accel_magic.lab.vm import qemu_command
 from accel_magic.lab.vm.lab_settings import Settings
-from accel_magic.probes.plan import Plan, ProbePoint
+from accel_magic.probes.plan import ProbePoint
 from tests.support.errors import raises
+from tests.support.plans import plan_of
+
+pytestmark = pytest.mark.component
 
 SERVER = Path(compiler.__file__).with_name("compile_server.py")
 WITH_LIMITS = """
@@ -45,7 +48,9 @@ def install():
 
 def text(**defines):
     """One of our texts: a program on a uprobe, optionally with other constants."""
-    plan = Plan((ProbePoint(id=0, probe="uprobe:a:f", kind="uprobe", target="/bin/true", function="f"),), mode="count")
+    plan = plan_of(
+        (ProbePoint(id=0, probe="uprobe:a:f", kind="uprobe", target="/bin/true", function="f"),), mode="count"
+    )
     made = generate(plan).text
     for name, value in defines.items():
         made = made.replace('#include "probe.bpf.c"', f'#define {name} {value}\n#include "probe.bpf.c"')

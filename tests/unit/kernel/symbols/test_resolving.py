@@ -23,6 +23,8 @@ from accel_magic.kernel.symbols import Processes, kallsyms, mappings, notes, res
 from accel_magic.kernel.symbols import mappings as jit
 from tests.every_step import lines_per_row
 
+pytestmark = pytest.mark.component
+
 KERNEL_FUNCTIONS = """\
 ffffffff81000000 T entry_SYSCALL_64_after_hwframe
 ffffffff81000100 T do_syscall_64

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from accel_magic.lab.device.guest_fault import GuestFault
 from tests.every_step import lines_run
 
+pytestmark = pytest.mark.component
+
 SETTINGS = settings(suppress_health_check=list(HealthCheck))
 MOST_LINES = 100_000  # lines of Python executed for one access
 

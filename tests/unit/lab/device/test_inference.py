@@ -21,6 +21,8 @@ from tests.unit.lab.device.test_commands import ABORTED, PARSING_ERROR, SUCCESS,
 pytest.importorskip("openvino")
 from tests.support import npu_models
 
+pytestmark = pytest.mark.component
+
 BLOB, ANSWER, INPUT, OUTPUT = 0x1000000, 0x2000000, 0x3000000, 0x3100000
 ANSWER_SIZE = 0x4000
 LIMIT_S = 120.0

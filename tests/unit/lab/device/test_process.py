@@ -14,6 +14,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.component
+
 DEVICE = [sys.executable, "-m", "accel_magic.lab.device"]
 
 
@@ -40,7 +42,13 @@ def start(tmp_path):
 def connect(path):
     made = socket.socket(socket.AF_UNIX)
     made.settimeout(60)
-    made.connect(str(path))
+    for _ in range(600):
+        try:
+            made.connect(str(path))
+        except ConnectionRefusedError:  # the socket has its name, but does not listen yet
+            time.sleep(0.1)
+        else:
+            break
     return made
 
 

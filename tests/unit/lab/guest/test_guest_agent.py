@@ -16,6 +16,8 @@ import pytest
 from accel_magic.lab.vm.connection import GuestConnection, GuestGoneError, listen
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 AGENT = ROOT / "accel_magic/lab/guest/guest_agent.py"
 LARGE = 3_000_000
 

@@ -17,6 +17,8 @@ from accel_magic.lab.image import apt, mirror
 from accel_magic.lab.image.progress import silent
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 SYSTEM = ("/etc/apt", "/var/lib/apt", "/var/cache/apt", "/var/lib/dpkg/status", "/var/log/apt")
 
 

@@ -14,6 +14,8 @@ from accel_magic.lab.image import builder, fetch, store
 from accel_magic.lab.image.progress import silent
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 
 def names_in(file):
     """Paths and contents in an initramfs, parsed independently of the code that wrote it."""

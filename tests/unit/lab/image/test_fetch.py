@@ -5,6 +5,8 @@ from accel_magic.lab.image import fetch
 from accel_magic.lab.image.progress import silent
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def ready(archive, cache):

@@ -7,6 +7,8 @@ from accel_magic.lab import image
 from accel_magic.lab.image import fetch, pins, store
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 LIBRARY = "usr/lib/x86_64-linux-gnu"
 
 

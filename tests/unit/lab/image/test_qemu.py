@@ -10,6 +10,8 @@ from accel_magic.lab.image import qemu
 from accel_magic.lab.image.fetch import Deb
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 

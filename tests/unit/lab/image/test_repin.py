@@ -2,6 +2,8 @@ import pytest
 
 from accel_magic.lab.image import pins, repin
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def mirror(archive, cache, monkeypatch):

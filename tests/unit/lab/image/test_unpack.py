@@ -8,6 +8,8 @@ from accel_magic.errors import MachineError
 from accel_magic.lab.image import unpack
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def target(tmp_path):

@@ -18,6 +18,8 @@ import pytest
 
 from accel_magic.lab import npu
 
+pytestmark = pytest.mark.component
+
 NODE = "/dev/accel/accel0"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 

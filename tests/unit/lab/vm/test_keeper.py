@@ -17,6 +17,7 @@ import os, signal, socket, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[2], "w").write("counted"), os._exit(0)))
 s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1])
+s.listen()
 print("device speaks", flush=True)
 open(sys.argv[2] + ".pid", "w").write(str(os.getpid()))
 time.sleep(1000)
@@ -62,6 +63,7 @@ class Kept:
 
     def wait_for_qemu(self):
         while not (self.started.exists() and self.started.read_text()):
+            assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.01)
         return int(self.started.read_text()), int(Path(f"{self.counted}.pid").read_text())
 
@@ -107,7 +109,7 @@ def test_the_end_of_the_guest_is_reported_with_qemus_status(kept):
 
 
 def test_the_deadline_ends_a_guest_that_hangs(kept):
-    one = kept(deadline_s=0.3)
+    one = kept(deadline_s=5)  # long enough for a busy machine to start both
     pids = one.wait_for_qemu()
 
     assert one.report() == {"ended": "deadline", "status": -signal.SIGTERM}

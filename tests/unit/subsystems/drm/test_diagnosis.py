@@ -4,6 +4,8 @@ import pytest
 
 from accel_magic.subsystems.drm.rules import RULES
 
+pytestmark = pytest.mark.component
+
 
 def busy(story, *, jobs=10, queue=20, run=100, rings=("gfx",)):
     """Jobs one after another on each ring; each waits `queue` ns and runs `run` ns."""

@@ -6,9 +6,9 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.probes import libraries, presets
-from accel_magic.probes.matching import make_plan
 from accel_magic.subsystems.host_api import hip, opencl
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 FILES = {"opencl": ("libOpenCL.so.1", opencl), "hip": ("libamdhip64.so.6", hip)}
 

@@ -25,6 +25,8 @@ from accel_magic.subsystems.iaprof.result import IaprofResult
 from accel_magic.subsystems.iaprof.store import to_dict
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 MAIN = (Frame("<module>", FrameKind.PYTHON, "cell [3]", 2),)
 MS = 1_000_000
 

@@ -20,6 +20,8 @@ from accel_magic.subsystems.iaprof.requirements import Requirement
 from accel_magic.subsystems.iaprof.result import IaprofResult
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 MOCK = """\
 #!{python}
 # Mock iaprof.

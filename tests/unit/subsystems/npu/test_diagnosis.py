@@ -20,6 +20,8 @@ from accel_magic.subsystems.npu.polls import polls
 from accel_magic.subsystems.npu.rules import RULES
 from tests.every_step import lines_run
 
+pytestmark = pytest.mark.component
+
 A = 0xFFFF_8881_0000_1000
 US, MS, S = 1000, 1_000_000, 1_000_000_000
 TIMED_OUT = -110

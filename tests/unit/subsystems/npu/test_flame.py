@@ -17,6 +17,8 @@ from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.npu.flame import add_jobs, busy
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 RECORDING = ROOT / "notebooks/recordings/npu_faults_7.2-parallel.parquet"
 LINES = [(Frame("infer", FrameKind.PYTHON, "cell [5]", line),) for line in (10, 20)]
 

@@ -13,6 +13,8 @@ from accel_magic.subsystems.npu.throughput import concurrency, deepest, in_fligh
 from tests.every_step import lines_run
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 A, B, FILE = 0xFFFF_8881_0000_1000, 0xFFFF_8881_0000_2000, 0xFFFF_8881_0000_F000
 FENCES = ("dma_fence_init", "dma_fence_signaled", "dma_fence_wait_start", "dma_fence_wait_end", "dma_fence_destroy")
 ANSWERS = ("ivpu_job_done_callback", "ivpu_job_signal_and_destroy")

@@ -11,6 +11,8 @@ from accel_magic.subsystems.npu.layers import COLUMNS, layers
 from accel_magic.subsystems.npu.level_zero_calls import api_summary, unexpected
 from tests.every_step import lines_run
 
+pytestmark = pytest.mark.component
+
 IRQ = 900
 KWORKER = 800
 

@@ -8,10 +8,10 @@ from accel_magic.errors import ProbeError
 from accel_magic.npu_interface.level_zero import CALLS
 from accel_magic.probes import captures, grammar, presets
 from accel_magic.probes.globs import is_glob
-from accel_magic.probes.matching import make_plan
 from accel_magic.subsystems.npu.functions import FAMILIES, family_of
 from accel_magic.subsystems.npu.preset import PRESET
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 PARTS = ("npu:files", "npu:memory", "npu:ipc", "npu:jobs", "npu:power", "npu:boot", "npu:api")
 SILENT = (

@@ -5,6 +5,8 @@ import pytest
 import accel_magic
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.component
+
 RECORDING = ROOT / "notebooks/recordings/npu_tutorial_7.2-trace.parquet"
 TABLES = ("families", "phases", "phase_totals", "polls", "messages", "mappings", "buffers", "churn", "leaks", "jobs")
 MORE = ("recoveries", "concurrency", "calls", "api", "findings")

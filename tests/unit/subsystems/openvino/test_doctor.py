@@ -10,6 +10,8 @@ import pytest
 
 from accel_magic.subsystems.openvino import doctor
 
+pytestmark = pytest.mark.component
+
 
 def put(path, text=""):
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.component
+
 PROFILED = """
 compiled = ov.Core().compile_model(network(), "CPU", {"PERF_COUNT": True})
 request = compiled.create_infer_request()

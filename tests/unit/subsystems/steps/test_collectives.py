@@ -8,6 +8,8 @@ from accel_magic.subsystems.steps.collectives import ONLY_GROUP, collectives_of
 from accel_magic.subsystems.steps.coverage import Coverage
 from accel_magic.subsystems.steps.steps import processes, steps_of, waited, with_waiting
 
+pytestmark = pytest.mark.component
+
 ADDRESSES = (0x7F00_0000_1000, 0x7F00_0000_1040, 0x5000)
 
 

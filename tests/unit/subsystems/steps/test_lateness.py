@@ -13,6 +13,8 @@ from accel_magic.subsystems.steps.lateness import Clocks, by_collective, by_step
 from accel_magic.subsystems.steps.steps import STEPS
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 
 def steps_frame(rows):
     """Steps from (rank, step, repeat, time, own); own None: the last mark of a process."""

@@ -9,9 +9,9 @@ import pytest
 
 from accel_magic.errors import ProbeError
 from accel_magic.probes import presets
-from accel_magic.probes.matching import make_plan
 from accel_magic.subsystems.steps import marks, torch
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 FUNCTIONS = {
     torch.MADE: {"work": "arg0", "operation": "arg3", "sequence": "arg4"},

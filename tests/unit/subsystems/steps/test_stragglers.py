@@ -17,6 +17,8 @@ from accel_magic.results.cluster_result import ClusterResult, NodeTrace
 from accel_magic.subsystems.steps import marks, perfetto, torch
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 MS = 1_000_000
 STEPS = 20
 KINDS = (torch.MADE, torch.ENQUEUED, torch.WAIT, torch.FINISHED, torch.GROUP_MADE, torch.GROUP_NAMED)

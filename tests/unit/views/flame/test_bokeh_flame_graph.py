@@ -20,6 +20,8 @@ from accel_magic.views.flame.bokeh_flame_graph import BOX, ROW, ROWS
 from tests.support.errors import raises
 from tests.support.profiles import frames, phases
 
+pytestmark = pytest.mark.component
+
 THREE = ((0, 1, "main;load"), (1, 2, "main;compute;gemm[n]"))
 
 

@@ -15,6 +15,8 @@ from accel_magic.views.flame import profile_view
 from accel_magic.views.tables import FormattedTable
 from tests.support.errors import raises
 
+pytestmark = pytest.mark.component
+
 MS = 1_000_000
 EVIL = "<script>alert('x')</script>"
 

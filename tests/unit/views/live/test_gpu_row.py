@@ -13,6 +13,8 @@ from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.gpu_samples import Feed, GpuSample
 from accel_magic.views.live.gpu_row import GpuRow, render
 
+pytestmark = pytest.mark.component
+
 KERNEL = r"""
 extern "C" __global__ void fill(int *out) { out[blockIdx.x * blockDim.x + threadIdx.x] = 1; }
 """

@@ -8,9 +8,9 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.probes import captures, grammar, presets
-from accel_magic.probes.matching import make_plan
 from accel_magic.subsystems.drm.presets import drm, nvidia
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 from tests.unit.subsystems.drm.presets.conftest import FORMATS, events, functions
 
 DRIVERS = ("xe", "i915", "amdgpu", "amdxdna", "habanalabs")

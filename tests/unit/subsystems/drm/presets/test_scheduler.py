@@ -6,8 +6,8 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.probes import presets
-from accel_magic.probes.matching import make_plan
 from tests.support.errors import raises
+from tests.support.plans import make_plan
 
 OLD, NEW = "drm-6.12", "drm-7.2"
 NAMES = {
