@@ -200,7 +200,7 @@ class TaskPattern:
     task: str
 
 
-Stacks: TypeAlias = "bool | str | tuple[str, ...]"
+Stacks: TypeAlias = bool | str | tuple[str, ...]
 """Stacks to record: True or `auto` for all that are available; or kinds, as names or joined by commas."""
 
 

@@ -391,10 +391,11 @@ def _check_type(value: Any, hint: Any, where: str) -> None:
 
     JSON is untyped, and these values end up in tables, file paths and HTML.
     """
-    if get_origin(hint) in (types.UnionType, Union):  # always `X | None` here
-        if value is None:
+    if get_origin(hint) in (types.UnionType, Union):
+        members = [one for one in get_args(hint) if one is not types.NoneType]
+        if value is None and len(members) < len(get_args(hint)):
             return
-        hint = get_args(hint)[0]
+        hint = next((one for one in members if _is_a(value, one)), members[0])
     if not _is_a(value, hint):
         raise ValueError(f"{where} has the invalid value {value!r:.60}")
     for inner, inner_hint, name in _parts(value, hint):

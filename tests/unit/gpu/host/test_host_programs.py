@@ -29,6 +29,7 @@ from accel_magic.gpu.program.kernel_types import KernelTypes, adapted
 from accel_magic.gpu.program.object_model import EbpfFunction, EbpfProgram, KernelField, MapSpec
 from accel_magic.gpu.program.objects import load_object
 from accel_magic.kernel.load.bpf_maps import MapElements
+from accel_magic.probes import libraries
 from accel_magic.ptx.ptx_model import SourceLine
 from tests.support.errors import raises
 
@@ -553,7 +554,9 @@ def test_only_shared_memory_is_updated_with_the_processors_atomics(shared, monke
 
 @pytest.mark.skipif(ctypes.util.find_library("cuda") is not None, reason="NVIDIA's driver is installed")
 @pytest.mark.parametrize("library", ["cuda", "libcuda", "libcuda.so.1"])
-def test_without_nvidias_driver_the_error_for_its_functions_suggests_no_other_library(tmp_path, library):
+def test_without_nvidias_driver_the_error_for_its_functions_suggests_no_other_library(tmp_path, library, monkeypatch):
+    mapped = libraries._mappings  # other tests may have loaded the mock CUDA driver into this process
+    monkeypatch.setattr(libraries, "_mappings", lambda pid: [one for one in mapped(pid) if "libcuda" not in one[1]])
     path = tmp_path / "d.bpf.c"
     path.write_text(
         '#include "accel_gpu.h"\n#include <bpf/bpf_tracing.h>\n'
