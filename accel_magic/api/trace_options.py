@@ -1,14 +1,18 @@
 """The options of a trace besides its probes."""
 
+# Classes of fields are needed when the program runs.
+# ruff: noqa: TC001
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel_magic.api.option_table import count, documented, mebibytes, option, seconds
+from accel_magic.probes.plan import Mode, Stacks, TraceRequest
 
 if TYPE_CHECKING:
-    from accel_magic.probes.plan import Mode, Plan, Stacks
+    from accel_magic.probes.plan import Plan
 
 DEFAULT_MAX_EVENTS = 4_000_000
 """The number of events (about 200 MB) after which `auto` mode stops recording and only counts."""
@@ -99,7 +103,6 @@ class Options:
         if limit is None and self.mode == "auto" and not unlimited:
             limit = DEFAULT_MAX_EVENTS
         from accel_magic.api import plans
-        from accel_magic.probes.plan import TraceRequest
 
         request = TraceRequest(
             probes,

@@ -22,15 +22,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from msgspec import Meta, field, structs
+from msgspec import Meta, field
 
-from accel_magic import codec
 from accel_magic.broker.broker_policy import BrokerPolicy
 from accel_magic.broker.trace_registry import ListedTrace
-from accel_magic.codec import Descriptor, Failure, Message, MessageError
-from accel_magic.errors import AccelMagicError, MachineError
+from accel_magic.codec import Descriptor, Message, MessageError
+from accel_magic.errors import MachineError
 from accel_magic.kernel.attachment import RecordLayout
 from accel_magic.probes.plan import Plan, Skipped, StackKind, TraceRequest, UsdtArgument
 
@@ -284,14 +283,3 @@ def _check_argument(argument: UsdtArgument) -> None:
         raise MessageError("not a register")
     if argument.size not in _SIZES or not 1 <= argument.scale <= 8 or argument.value >= 1 << 63:
         raise MessageError("not an argument of a USDT probe")
-
-
-def encoded_error(error: AccelMagicError) -> dict[str, Any]:
-    """Encode an error as an answer in JSON."""
-    return {"error": structs.asdict(Failure.of(error))}
-
-
-def raise_error(answer: Mapping[str, Any]) -> None:
-    """Raise the error of an answer in JSON, if it has one."""
-    if "error" in answer:
-        raise codec.converted(answer["error"], Failure).error()

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from accel_magic._version import __version__
-from accel_magic.broker.broker_messages import raise_error
 from accel_magic.cluster import clock, remote
-from accel_magic.cluster.remote import RemoteCall
+from accel_magic.cluster.agent_messages import Returned, WorkerFacts, value_of
+from accel_magic.cluster.remote import RemoteCall, call_failed
+from accel_magic.codec import MessageError
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, TraceStateError
 from accel_magic.kernel import own_threads
 
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
 CALL_S: Final = 120.0
 """How long a call may take by default."""
 _LOOK_S: Final = 1.0
-_RETURNS: Final[dict[Callable[..., Any], type | dict[str, type]]] = {
-    clock.answer: int,
-    clock.read: clock.Reading,
-    remote.read: bytes,
-    remote.facts: dict.fromkeys(("version", "host", "kernel", "boot", "place"), str) | {"pid": int},
-    remote.start_agent: {"socket": str, "pid": int},
-    remote.ask_to_stop: {"temporary": str, "path": str, "counts": bytes, "event_count": int, "worker_ended": bool},
-}
-"""What these functions return: a type, or the types of a dictionary's values. A lab's guest may answer anything."""
 _IMPORTS: Final = re.compile(r"(ModuleNotFound|Import|Attribute)Error\b.*accel_magic")
 
 
@@ -124,24 +116,24 @@ class ClusterAdapter(ABC):
         """Look at some of the workers: `nodes` for these addresses and names only."""
         found = [NodeName(name, "", 0, address) for address, name in addresses.items()]
         found.sort(key=lambda node: (int(node.name) if node.name.isdecimal() else math.inf, node.name))
-        answers = self.call_each({node: RemoteCall(remote.facts) for node in found})
+        answers = self.call_each({node: RemoteCall(remote.facts, answer=Returned[WorkerFacts]) for node in found})
         return [self._described(node, answers[node]) for node in found]
 
-    def _described(self, node: NodeName, answer: Any) -> NodeName:
+    def _described(self, node: NodeName, answer: WorkerFacts | AccelMagicError) -> NodeName:
         if isinstance(answer, NodeGoneError):
             return NodeName(node.name, "", 0, node.address, error=answer)
         if isinstance(answer, AccelMagicError):
             return NodeName(node.name, *self._identified(node), node.address, error=answer)
-        if answer["version"] != __version__:
+        if answer.version != __version__:
             error = MachineError(
                 f"{node.name}: accel_magic there has another version",
-                why=f"it is {answer['version']}, and {__version__} here",
+                why=f"it is {answer.version}, and {__version__} here",
                 fix=_install(),
                 code="cluster.other-version",
             )
-            return NodeName(node.name, answer["host"], answer["pid"], node.address, error=error)
-        facts = (answer[name] for name in ("kernel", "boot", "place"))
-        return NodeName(node.name, answer["host"], answer["pid"], node.address, *facts)
+            return NodeName(node.name, answer.host, answer.pid, node.address, error=error)
+        facts = answer.kernel, answer.boot, answer.place
+        return NodeName(node.name, answer.host, answer.pid, node.address, *facts)
 
     def _identified(self, node: NodeName) -> tuple[str, int]:
         """Host and process id of a worker without this package; "" and 0 if it does not answer."""
@@ -169,22 +161,12 @@ class ClusterAdapter(ABC):
     def _value(node: NodeName, call: RemoteCall, answer: Any) -> Any:
         """The value in the answer to a call, or raise its error."""
         try:
-            raise_error(answer)
-            failed = str(answer.get("failed", ""))
-            if not failed and not _is_a(answer["value"], _RETURNS.get(call.function, object)):
-                failed = "the answer has not the right type"
-        except AccelMagicError as error:
-            raise type(error)(f"{node.name}: {error.what}", why=error.why, fix=error.fix, code=error.code) from None
-        except (AttributeError, KeyError, TypeError):
-            failed = "the answer is malformed"
-        if failed:
-            raise MachineError(
-                f"{node.name}: a call failed there",
-                why=failed,
-                fix="look into the worker's log; if the same version of accel_magic runs there, please report it",
-                code="cluster.call-failed",
-            )
-        return answer["value"]
+            return value_of(answer, call.answer)
+        except MessageError as malformed:
+            error: AccelMagicError = call_failed(str(malformed))
+        except AccelMagicError as there:
+            error = there
+        raise type(error)(f"{node.name}: {error.what}", why=error.why, fix=error.fix, code=error.code)
 
     def exchange(self, node: NodeName, count: int = clock.EXCHANGES) -> ClockExchange:
         """Compare a worker's clock with this process's; the narrowest of `count` exchanges.
@@ -194,7 +176,7 @@ class ClusterAdapter(ABC):
 
         """
         until = time.monotonic() + self.slowness * CALL_S
-        call = RemoteCall(clock.answer)
+        call = RemoteCall(clock.answer, answer=Returned[int])
 
         def ask() -> int:
             now: int = self._value(node, call, self._awaited(node, self.submit(node.address, call), until))
@@ -397,12 +379,6 @@ def _names(labs: Sequence[Lab]) -> list[str]:
         f"lab-{kernel}" + (f"-{kernels[: at + 1].count(kernel)}" if kernels.count(kernel) > 1 else "")
         for at, kernel in enumerate(kernels)
     ]
-
-
-def _is_a(value: Any, kind: type | dict[str, type]) -> bool:
-    if isinstance(kind, type):
-        return isinstance(value, kind)
-    return isinstance(value, dict) and all(isinstance(value.get(name), one) for name, one in kind.items())
 
 
 def adapter_of(on: Any) -> ClusterAdapter:

@@ -6,10 +6,10 @@ import pickle
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from accel_magic import own_python
-from accel_magic.cluster.guest_server import SIZE, decoded
+from accel_magic.cluster.guest_server import SIZE
 from accel_magic.errors import MachineError
 from accel_magic.lab.vm.connection import GuestGoneError
 
@@ -45,17 +45,11 @@ class Answer:
         """Whether it has come, or never will."""
         return self._come.wait(timeout) or self._ended()
 
-    def get(self) -> Any:
-        """Return what the call returned.
-
-        Raises:
-            ConnectionError: There will be no answer.
-            ValueError: It is malformed.
-
-        """
+    def get(self) -> bytes:
+        """Return it as the guest sent it. Raises ConnectionError: there will be none."""
         if not self._come.is_set():
             raise ConnectionError("the process in the guest that serves calls has ended")
-        return decoded(self._data)
+        return self._data
 
 
 class GuestCalls:
@@ -82,7 +76,7 @@ class GuestCalls:
         """Whether nothing is answered any more."""
         return self._broken or self._process is None or self._process.ended
 
-    def submit(self, function: Callable[[], Any]) -> Answer:
+    def submit(self, function: Callable[[], object]) -> Answer:
         """Start a call of a function that is pickled by reference. It begins when the earlier ones have ended."""
         data = pickle.dumps(function)
         answer = Answer(lambda: self.ended)

@@ -1,13 +1,17 @@
 """What the nodes of a running trace report, for a live display to draw."""
 
+# Classes of fields are needed when the program runs.
+# ruff: noqa: TC003
+
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from msgspec import Meta
 
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
 State = Literal["starting", "tracing", "busy", "silent", "ended", "untraced"]
 """How a node is.
 
@@ -31,37 +35,16 @@ class NodeCounters:
 
     """
 
-    time_ns: int = 0
-    hits: Mapping[str, int] = field(default_factory=dict)
-    recorded: int = 0
-    lost: int = 0
+    time_ns: Count = 0
+    hits: Mapping[str, Count] = field(default_factory=dict)
+    recorded: Count = 0
+    lost: Count = 0
     worker_ended: bool = False
 
     @property
     def total(self) -> int:
         """Hits of all probes."""
         return sum(self.hits.values())
-
-
-def counted(answer: Any) -> NodeCounters:
-    """Check what an agent answered.
-
-    Raises:
-        ValueError: It is not the counters of a node.
-
-    """
-    try:
-        hits = {str(probe): _number(count) for probe, count in answer["hits"].items()}
-        numbers = [_number(answer[name]) for name in ("time_ns", "recorded", "lost")]
-        return NodeCounters(numbers[0], hits, numbers[1], numbers[2], bool(answer["worker_ended"]))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"not the counters of a node: {error!r}") from None
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value < 1 << 64:
-        raise ValueError(f"not a count: {value!r}")
-    return value
 
 
 @dataclass(frozen=True)

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import select
 import socket
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
-from accel_magic import channel, directories, foreign_files, local_socket, machine, own_python, scratch
+from accel_magic import codec, directories, foreign_files, local_socket, machine, own_python, scratch
 from accel_magic._version import __version__
 from accel_magic.broker import broker_client
-from accel_magic.broker.broker_messages import encoded_error, raise_error
+from accel_magic.cluster.agent_messages import (
+    Beat,
+    Returned,
+    Sample,
+    StartedAgent,
+    Stop,
+    StoppedTrace,
+    WorkerFacts,
+    value_of,
+)
+from accel_magic.cluster.node_samples import NodeCounters
+from accel_magic.codec import Failure
 from accel_magic.errors import AccelMagicError, MachineError
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
+    from accel_magic.cluster.agent_messages import AgentRequest
+
+V = TypeVar("V")
 CHUNK: Final = 8 << 20
 """Bytes of a file that travel at once."""
 _START_S: Final = 60.0
@@ -42,43 +55,43 @@ class RemoteCall:
     Attributes:
         function: A function of a module.
         arguments: Its arguments.
+        answer: Type of its answer.
 
     """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
+    answer: type[Returned[Any]] = Returned[None]
 
-    def __call__(self) -> dict[str, Any]:
-        """Call it. Return `value`, `error` (an encoded AccelMagicError) or `failed` (the text of another error)."""
+    def __call__(self) -> bytes:
+        """Call it. Return the answer, encoded: `Returned`, or a `Failure`."""
         try:
-            return {"value": self.function(*self.arguments)}
+            return codec.encoded(Returned(value=self.function(*self.arguments)))
         except AccelMagicError as error:
-            return encoded_error(error)
+            return codec.encoded(Failure.of(error))
         except Exception as error:  # noqa: BLE001 - reported where the call came from
-            return {"failed": f"{type(error).__name__}: {error}"}
+            return codec.encoded(Failure.of(call_failed(f"{type(error).__name__}: {error}")))
 
 
-async def in_thread(call: RemoteCall) -> dict[str, Any]:
+def call_failed(why: str) -> MachineError:
+    """Error for a call that failed, or whose answer makes no sense."""
+    return MachineError(
+        "a call failed there",
+        why=why,
+        fix="look into the worker's log; if the same version of accel_magic runs there, please report it",
+        code="cluster.call-failed",
+    )
+
+
+async def in_thread(call: RemoteCall) -> bytes:
     """Make a call in a thread, so that a worker's event loop continues."""
     return await asyncio.to_thread(call)
 
 
-def facts() -> dict[str, Any]:
-    """Describe this node.
-
-    Returns:
-        `version` of this package, `host`, `pid`, `kernel`, `boot` (the kernel's boot id) and `place` (where sockets are
-        shared).
-
-    """
-    return {
-        "version": __version__,
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "kernel": machine.describe()["kernel"],
-        "boot": _boot(),
-        "place": place(),
-    }
+def facts() -> WorkerFacts:
+    """Describe this worker."""
+    kernel = str(machine.describe()["kernel"])
+    return WorkerFacts(__version__, socket.gethostname(), os.getpid(), kernel, _boot(), place())
 
 
 def place() -> str:
@@ -91,7 +104,7 @@ def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
-def start_agent(module: str, folder: str, silence_s: float, queues: bool) -> dict[str, Any]:
+def start_agent(module: str, folder: str, silence_s: float, queues: bool) -> StartedAgent:
     """Start the agent of this process.
 
     Args:
@@ -99,9 +112,6 @@ def start_agent(module: str, folder: str, silence_s: float, queues: bool) -> dic
         folder: Where it writes its recording; "" for a new temporary folder.
         silence_s: It ends when it has heard nothing for this long.
         queues: Calls wait here until the running task has ended, so the client cannot be heard meanwhile.
-
-    Returns:
-        `socket`, its path, and `pid`.
 
     Raises:
         MachineError: It cannot be started.
@@ -119,7 +129,7 @@ def start_agent(module: str, folder: str, silence_s: float, queues: bool) -> dic
                 check=False,
                 pass_fds=[word for word in connected if isinstance(word, int)],
             )
-        answer: dict[str, Any] = json.loads(done.stdout)
+        agent = value_of(done.stdout, Returned[StartedAgent])
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         lines = done.stderr.decode(errors="replace").strip().splitlines() if isinstance(error, ValueError) else []
         raise MachineError(
@@ -128,11 +138,9 @@ def start_agent(module: str, folder: str, silence_s: float, queues: bool) -> dic
             fix="run `python -m accel_magic doctor` on that node, as the workers' user",
             code="cluster.no-agent",
         ) from None
-    raise_error(answer)
     if queues:
-        name = str(answer["socket"])
-        keep_alive(lambda: beat((name,)), os.pidfd_open(answer["pid"]), silence_s / 6)
-    return answer
+        keep_alive(lambda: beat((agent.socket,)), os.pidfd_open(agent.pid), silence_s / 6)
+    return agent
 
 
 @contextlib.contextmanager
@@ -187,8 +195,16 @@ def _pulse(loop: asyncio.AbstractEventLoop, beat: Callable[[], object], ended: i
         os.close(ended)
 
 
-def ask(name: str, message: Mapping[str, Any]) -> Any:
-    """Send a request to an agent on this machine, and return its answer.
+def ask(name: str, request: AgentRequest, kind: type[Returned[V]]) -> V:
+    """Send a request to an agent on this machine.
+
+    Args:
+        name: Path of its socket.
+        request: The request.
+        kind: Type of its answer.
+
+    Returns:
+        The value in the answer.
 
     Raises:
         AccelMagicError: The agent's error; code `cluster.agent-gone` if it has ended.
@@ -197,8 +213,8 @@ def ask(name: str, message: Mapping[str, Any]) -> Any:
     try:
         with _connected(name) as connection:
             connection.settimeout(_ANSWER_S)
-            channel.send(connection, dict(message))
-            answer, _ = channel.receive(connection)
+            codec.send(connection, request)
+            answer = codec.receive(connection, kind, Failure)
     except OSError as error:
         raise MachineError(
             "the agent has ended",
@@ -206,37 +222,32 @@ def ask(name: str, message: Mapping[str, Any]) -> Any:
             fix="trace again; with folder=, the recording of an agent that ended by itself is in that folder",
             code="cluster.agent-gone",
         ) from None
-    raise_error(answer)
-    return answer["value"]
+    if isinstance(answer, Failure):
+        raise answer.error()
+    return answer.value
 
 
-def ask_to_stop(name: str) -> dict[str, Any]:
-    """Ask an agent to stop its trace.
-
-    Returns:
-        Its answer, and `counts`: the recording without its events, as the content of a Parquet file. This process
-        keeps the agent's temporary folder from now on.
-
-    """
-    answer: dict[str, Any] = ask(name, {"kind": "stop"})
-    if temporary := answer["temporary"]:
-        _kept[temporary] = scratch.hold(Path(temporary))
-    with _opened(answer["counts_path"]) as file:
-        return {**answer, "counts": file.read()}
+def ask_to_stop(name: str) -> StoppedTrace:
+    """Ask an agent to stop its trace. This process keeps the agent's temporary folder from now on."""
+    stopped = ask(name, Stop(), Returned[StoppedTrace])
+    if stopped.temporary:
+        _kept[stopped.temporary] = scratch.hold(Path(stopped.temporary))
+    with _opened(stopped.counts_path) as file:
+        return replace(stopped, counts=file.read())
 
 
 def beat(names: tuple[str, ...]) -> None:
     """Report to agents on this machine that the client is there."""
     for name in names:
         with contextlib.suppress(OSError), _connected(name) as connection:
-            channel.send(connection, {"kind": "beat"})
+            codec.send(connection, Beat())
 
 
-def samples(names: tuple[str, ...]) -> dict[str, Any]:
+def samples(names: tuple[str, ...]) -> dict[str, NodeCounters]:
     """Ask agents on this machine for their counters, all at the same time.
 
     Returns:
-        What each agent answered, by its name; those that do not answer within a second are left out.
+        Those of each agent, by its name; those that do not answer within a second are left out.
 
     """
     until = time.monotonic() + _SAMPLE_S
@@ -247,17 +258,18 @@ def samples(names: tuple[str, ...]) -> dict[str, Any]:
             with contextlib.suppress(OSError):
                 connection = connections.enter_context(_connected(name))
                 connection.settimeout(_SAMPLE_S)
-                channel.send(connection, {"kind": "sample"})
+                codec.send(connection, Sample())
                 requested[connection.fileno()] = name, connection
                 answers.register(connection, select.POLLIN)
-        found = {}
+        found: dict[str, NodeCounters] = {}
         while requested and (left := until - time.monotonic()) > 0:
             for file, _ in answers.poll(1000 * left):
                 answers.unregister(file)
                 name, connection = requested.pop(file)
-                with contextlib.suppress(OSError, ValueError, KeyError):  # its error: nothing is attached
-                    answer, _ = channel.receive(connection)
-                    found[name] = answer["value"]
+                with contextlib.suppress(OSError):
+                    answer = codec.receive(connection, Returned[NodeCounters], Failure)
+                    if isinstance(answer, Returned):
+                        found[name] = answer.value
         return found
 
 

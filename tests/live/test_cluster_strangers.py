@@ -9,6 +9,8 @@ import pytest
 
 import accel_magic.api.cluster.process_agent
 from accel_magic.cluster import remote
+from accel_magic.cluster.agent_messages import End, Returned, Sample
+from accel_magic.cluster.node_samples import NodeCounters
 from accel_magic.errors import MachineError
 from tests.support import strangers
 from tests.support.errors import raises
@@ -22,14 +24,14 @@ def agent():
     """An agent of this process, as it has one as a worker."""
     answer = remote.start_agent(AGENT, "", 60.0, queues=False)
     yield answer
-    remote.ask(answer["socket"], {"kind": "end"})
+    remote.ask(answer.socket, End(), Returned[None])
 
 
 def test_a_flood_of_connections_of_another_user_neither_reaches_an_agent_nor_delays_it(agent):
-    with strangers.flood(agent["pid"], agent["socket"], socket.SOCK_STREAM) as flood:
+    with strangers.flood(agent.pid, agent.socket, socket.SOCK_STREAM) as flood:
         answered = 0
         while flood.runs():
-            assert remote.ask(agent["socket"], {"kind": "sample"})["recorded"] == 0
+            assert remote.ask(agent.socket, Sample(), Returned[NodeCounters]).recorded == 0
             answered += 1
 
     assert flood.connected == 0
@@ -39,17 +41,17 @@ def test_a_flood_of_connections_of_another_user_neither_reaches_an_agent_nor_del
 
 def test_the_folder_of_an_agents_socket_is_private_and_goes_with_it():
     answer = remote.start_agent(AGENT, "", 60.0, queues=False)
-    folder = Path(answer["socket"]).parent
+    folder = Path(answer.socket).parent
     status = folder.stat()
     assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o700)
-    remote.ask(answer["socket"], {"kind": "end"})
+    remote.ask(answer.socket, End(), Returned[None])
     end = time.monotonic() + 60
     while folder.exists():
         assert time.monotonic() < end
         time.sleep(0.02)
 
     with raises("cluster.agent-gone", MachineError):
-        remote.ask(answer["socket"], {"kind": "sample"})
+        remote.ask(answer.socket, Sample(), Returned[NodeCounters])
 
 
 def test_an_agent_is_reached_in_a_temporary_folder_with_a_long_name_behind_a_link(tmp_path, monkeypatch):
@@ -60,6 +62,6 @@ def test_an_agent_is_reached_in_a_temporary_folder_with_a_long_name_behind_a_lin
     monkeypatch.setattr("tempfile.tempdir", None)
     answer = remote.start_agent(AGENT, "", 60.0, queues=False)
 
-    assert answer["socket"].startswith(str(deep))
-    assert remote.ask(answer["socket"], {"kind": "sample"})["recorded"] == 0
-    remote.ask(answer["socket"], {"kind": "end"})
+    assert answer.socket.startswith(str(deep))
+    assert remote.ask(answer.socket, Sample(), Returned[NodeCounters]).recorded == 0
+    remote.ask(answer.socket, End(), Returned[None])

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.cluster import remote
-from accel_magic.cluster.node_samples import ClusterSample, NodeCounters, NodeSample, counted
+from accel_magic.cluster.agent_messages import Returned, value_of
+from accel_magic.cluster.node_samples import ClusterSample, NodeCounters, NodeSample
 from accel_magic.cluster.remote import RemoteCall
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ EVERY_S: Final = 0.5
 TIMEOUT_S: Final = 1.0
 """Time after which another worker of the machine is asked."""
 SILENT_S: Final = 3.0
+_SAMPLES: Final = Returned[dict[str, NodeCounters]]
 
 
 @dataclass
@@ -109,7 +111,7 @@ class LiveNodes:
                 del machine.requested[address]
                 machine.best = address
                 with contextlib.suppress(Exception):  # the worker may have ended
-                    self._keep(answer.get()["value"])
+                    self._keep(value_of(answer.get(), _SAMPLES))
         if any(now - requested < TIMEOUT_S * self._adapter.slowness for requested, _ in machine.requested.values()):
             return
         free = [address for address in there if address not in machine.requested]
@@ -117,15 +119,14 @@ class LiveNodes:
             address = machine.best if machine.best in free else free[0]
             machine.requested[address] = (
                 now,
-                self._adapter.submit(address, RemoteCall(remote.samples, (machine.sockets,))),
+                self._adapter.submit(address, RemoteCall(remote.samples, (machine.sockets,), _SAMPLES)),
             )
 
-    def _keep(self, samples: dict[str, Any]) -> None:
-        for socket, answer in samples.items():
+    def _keep(self, samples: dict[str, NodeCounters]) -> None:
+        for socket, new in samples.items():
             one = self._by_socket[socket]
-            with contextlib.suppress(ValueError):
-                if (new := counted(answer)).time_ns >= one.newest.time_ns:
-                    one.newest, one.last_received = new, time.monotonic()
+            if new.time_ns >= one.newest.time_ns:
+                one.newest, one.last_received = new, time.monotonic()
 
     def sample(self, start: float) -> ClusterSample:
         """Return what is known now; `start` is `time.monotonic()` of the start of the trace."""

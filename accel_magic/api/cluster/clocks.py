@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.cluster import clock
+from accel_magic.cluster.agent_messages import Returned
 from accel_magic.cluster.remote import RemoteCall
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import own_threads
@@ -58,7 +59,9 @@ class ClockComparisons:
 
     def start(self, nodes: Iterable[NodeName]) -> dict[NodeName, AccelMagicError]:
         """Compare the clocks of these workers. Returns the errors of those whose clock is not known."""
-        answers = self._adapter.call_each({node: RemoteCall(clock.read) for node in nodes})
+        answers = self._adapter.call_each(
+            {node: RemoteCall(clock.read, answer=Returned[clock.Reading]) for node in nodes}
+        )
         self._own = _Clock([clock.read()])
         known, errors = [self._own], {}
         for node, answer in answers.items():
@@ -105,7 +108,9 @@ class ClockComparisons:
             try:
                 exchange = self._adapter.exchange(node)
                 if again:
-                    (reading,) = self._adapter.call_each({node: RemoteCall(clock.read)}).values()
+                    (reading,) = self._adapter.call_each(
+                        {node: RemoteCall(clock.read, answer=Returned[clock.Reading])}
+                    ).values()
                     if isinstance(reading, AccelMagicError):
                         raise reading
                     one.readings.append(reading)

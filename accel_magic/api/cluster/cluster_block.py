@@ -15,6 +15,7 @@ from accel_magic.api.cluster.process_agent import SILENCE_S
 from accel_magic.api.cluster.routes import END_S
 from accel_magic.api.cluster.workers import Workers, workers_of
 from accel_magic.cluster.adapters import CALL_S, adapter_of
+from accel_magic.cluster.agent_messages import End, Go, Halt
 from accel_magic.cluster.folders import Problem
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.kernel import own_threads
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accel_magic.cluster.adapters import ClusterAdapter, NodeName
+    from accel_magic.cluster.agent_messages import AgentRequest, AttachRequest
     from accel_magic.cluster.remote import RemoteCall
     from accel_magic.engine.session import Show
     from accel_magic.recording.recording import Outcome
@@ -92,11 +94,11 @@ class OnWorkers(Block[ResultT, list[TracedNode]], Generic[ResultT]):
         """Call that starts an agent; its value identifies the agent in the other calls."""
 
     @abstractmethod
-    def _request(self, *, live: bool) -> dict[str, Any]:
-        """Fields of the request to attach; `live`: whether samples are wanted meanwhile."""
+    def _request(self, node: NodeName, *, live: bool) -> AttachRequest:
+        """Request to attach; `live`: whether samples are wanted meanwhile."""
 
     @abstractmethod
-    def _ask_call(self, traced: TracedNode, message: dict[str, Any]) -> RemoteCall:
+    def _ask_call(self, traced: TracedNode, request: AgentRequest) -> RemoteCall:
         """Call that sends a request to a node's agent."""
 
     @abstractmethod
@@ -155,7 +157,7 @@ class OnWorkers(Block[ResultT, list[TracedNode]], Generic[ResultT]):
             else:
                 traced.agent = answer
         self._undo.callback(self._beats().set)
-        self._ask({"kind": "attach", **self._request(live=show is not None)})
+        self._each(lambda traced: self._ask_call(traced, self._request(traced.node, live=show is not None)))
         self._check_attached()
         return self._traced
 
@@ -181,22 +183,22 @@ class OnWorkers(Block[ResultT, list[TracedNode]], Generic[ResultT]):
         for traced in self._requested():
             traced.error = errors.get(traced.node)
         self._counting = True
-        self._ask({"kind": "go"})
+        self._ask(Go())
 
     def halt(self) -> None:
         """Stop counting on all nodes."""
         if self._counting:
             self._counting = False
-            self._ask({"kind": "halt"}, math.inf if self._adapter.queues else CALL_S)
+            self._ask(Halt(), math.inf if self._adapter.queues else CALL_S)
             self._clocks.end()
 
     def _finish(self, attached: list[TracedNode], outcome: Outcome, value: object) -> ResultT:  # noqa: ARG002 - the block's
         self._each(self._stop_call)
         return self._made(attached, value)
 
-    def _ask(self, message: dict[str, Any], timeout_s: float = CALL_S) -> None:
+    def _ask(self, request: AgentRequest, timeout_s: float = CALL_S) -> None:
         """Send a request to the agents of all nodes that are traced, in parallel."""
-        self._each(lambda traced: self._ask_call(traced, message), timeout_s)
+        self._each(lambda traced: self._ask_call(traced, request), timeout_s)
 
     def _each(self, call: Callable[[TracedNode], RemoteCall], timeout_s: float = CALL_S) -> None:
         """Call a function for the agent of each node that is traced, and keep its answer or error."""
@@ -217,7 +219,7 @@ class OnWorkers(Block[ResultT, list[TracedNode]], Generic[ResultT]):
         """End all agents; what is still attached is detached."""
         alive = [traced for traced in self._traced if traced.agent is not None]
         self._traced = []
-        self._send({traced.node: self._ask_call(traced, {"kind": "end"}) for traced in alive}, END_S)
+        self._send({traced.node: self._ask_call(traced, End()) for traced in alive}, END_S)
 
     def _workers(self) -> Workers:
         return Workers(self._adapter, [traced.node for traced in self._traced])

@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 import weakref
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,11 @@ from accel_magic.api.cluster import process_agent
 from accel_magic.api.cluster.agent_counters import LiveNodes, WatchedNode
 from accel_magic.api.cluster.cluster_block import OnWorkers, problem_of
 from accel_magic.api.cluster.fetching import recording_of
+from accel_magic.api.cluster.process_agent import AttachProbes
 from accel_magic.api.cluster.routes import Route, routed
 from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import CALL_S, NodeGoneError
+from accel_magic.cluster.agent_messages import Returned, StartedAgent, StoppedTrace
 from accel_magic.cluster.node import Node
 from accel_magic.cluster.remote import RemoteCall
 from accel_magic.errors import ProbeError, RecordingError
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from accel_magic.api.cluster.cluster_block import TracedNode
     from accel_magic.api.trace_options import Options
     from accel_magic.cluster.adapters import NodeName
+    from accel_magic.cluster.agent_messages import AgentRequest
     from accel_magic.engine.session import Show
 
 
@@ -108,16 +111,15 @@ class ClusterTrace(OnWorkers[ClusterResult]):
         return list(machines.values())
 
     def _start_call(self) -> RemoteCall:
-        return RemoteCall(
-            remote.start_agent, (process_agent.__name__, self._folder_text, self._silence_s, self._adapter.queues)
-        )
+        arguments = (process_agent.__name__, self._folder_text, self._silence_s, self._adapter.queues)
+        return RemoteCall(remote.start_agent, arguments, Returned[StartedAgent])
 
-    def _request(self, *, live: bool) -> dict[str, Any]:
-        run = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
-        return {"probes": self.probes, "options": asdict(self.options), "live": live, "run": run}
+    def _request(self, node: NodeName, *, live: bool) -> AttachProbes:
+        return AttachProbes(probes=self.probes, options=self.options, live=live, run=self._run, name=node.name)
 
     def _attach(self, show: Show | None) -> list[TracedNode]:
         self._show = show
+        self._run = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
         return super()._attach(show)
 
     def go(self) -> None:
@@ -141,11 +143,11 @@ class ClusterTrace(OnWorkers[ClusterResult]):
         self._shown.set()
         super().halt()
 
-    def _ask_call(self, traced: TracedNode, message: dict[str, Any]) -> RemoteCall:
-        return RemoteCall(remote.ask, (_socket(traced), {**message, "name": traced.node.name}))
+    def _ask_call(self, traced: TracedNode, request: AgentRequest) -> RemoteCall:
+        return RemoteCall(remote.ask, (_socket(traced), request, Returned[None]))
 
     def _stop_call(self, traced: TracedNode) -> RemoteCall:
-        return RemoteCall(remote.ask_to_stop, (_socket(traced),))
+        return RemoteCall(remote.ask_to_stop, (_socket(traced),), Returned[StoppedTrace])
 
     def _beat_call(self, node: NodeName) -> RemoteCall | None:
         """Each worker reaches all agents of its machine, because it may outlive another one."""
@@ -161,24 +163,26 @@ class ClusterTrace(OnWorkers[ClusterResult]):
 
     def _part(self, traced: TracedNode) -> NodeTrace:
         """What was recorded of a worker, or why nothing was."""
-        node, stopped = traced.node, traced.answer
+        node = traced.node
         described, pid = Node(node.host, name=node.name), node.pid or None
         if traced.agent is None or traced.error is not None:
             return NodeTrace(described, None, None, problem_of(traced.error), pid=pid)
-        route = Route(self._adapter, node, stopped["path"])
+        stopped: StoppedTrace = traced.answer
+        route = Route(self._adapter, node, stopped.path)
         try:
-            recording = recording_of(stopped["counts"], stopped["event_count"], route.read)
+            recording = recording_of(stopped.counts, stopped.event_count, route.read)
         except RecordingError as error:
-            return NodeTrace(described, None, None, problem_of(error), stopped["path"], pid)
-        if stopped["temporary"]:
-            weakref.finalize(recording, route.remove, stopped["temporary"]).atexit = False
-        ended = problem_of(_worker_ended(node)) if stopped["worker_ended"] else None
-        return NodeTrace(described, recording, self._clocks.line(node), ended, stopped["path"], pid)
+            return NodeTrace(described, None, None, problem_of(error), stopped.path, pid)
+        if stopped.temporary:
+            weakref.finalize(recording, route.remove, stopped.temporary).atexit = False
+        ended = problem_of(_worker_ended(node)) if stopped.worker_ended else None
+        return NodeTrace(described, recording, self._clocks.line(node), ended, stopped.path, pid)
 
 
 def _socket(traced: TracedNode) -> str:
     """Name of the socket of a node's agent."""
-    return str(traced.agent["socket"])
+    agent: StartedAgent = traced.agent
+    return agent.socket
 
 
 def _worker_ended(node: NodeName) -> NodeGoneError:

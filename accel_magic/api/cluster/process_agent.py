@@ -10,7 +10,6 @@ dataset while it traces, so those until then remain if it is killed.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import select
@@ -22,14 +21,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic import channel, local_socket, machine, scratch
-from accel_magic.broker.broker_messages import encoded_error
+from accel_magic import channel, codec, local_socket, machine, scratch
+from accel_magic.api.trace_options import DEFAULT_MAX_EVENTS, Options
+from accel_magic.cluster.agent_messages import (
+    AgentRequest,
+    AttachRequest,
+    Beat,
+    End,
+    Go,
+    Halt,
+    Returned,
+    Sample,
+    StartedAgent,
+    Stop,
+    StoppedTrace,
+)
+from accel_magic.cluster.node_samples import NodeCounters
+from accel_magic.codec import Failure
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, RecordingError, TraceStateError
 from accel_magic.recording import result_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from accel_magic.api.flame_trace import FlameTrace
     from accel_magic.api.gputrace import GpuTrace
     from accel_magic.api.probe_trace import Trace
@@ -40,6 +52,28 @@ if TYPE_CHECKING:
 SILENCE_S: Final = 30.0
 """Time without a word from the client after which an agent ends."""
 _MESSAGE_S: Final = 20.0
+
+
+class AttachProbes(AttachRequest, frozen=True):
+    """Match probes and attach them.
+
+    Attributes:
+        probes: As on the `%%ktrace` line.
+        options: The other options.
+        live: Whether samples are wanted meanwhile.
+        run: Name of the trace, the same on all workers.
+        name: Name of the worker.
+
+    """
+
+    probes: tuple[str, ...]
+    options: Options
+    live: bool
+    run: str
+    name: str
+
+
+_REQUESTS: Final[tuple[type[AgentRequest], ...]] = (AttachProbes, Beat, Go, Sample, Halt, Stop, End)
 
 
 @dataclass(frozen=True)
@@ -66,7 +100,7 @@ class ProcessAgent:
         self._process = os.pidfd_open(worker)
         self._trace: Trace | GpuTrace | FlameTrace | None = None
         self._newest: LiveSample | None = None
-        self._summary: dict[str, Any] | None = None
+        self._summary: Any = None
         self._recording: _Place | None = None
         self._ended = False
 
@@ -79,7 +113,7 @@ class ProcessAgent:
             while not self._ended and (left := last_received + silence_s - time.monotonic()) > 0:
                 if waiting.poll(1000 * left):
                     connection, _ = listening.accept()
-                    with connection, contextlib.suppress(OSError, ValueError, KeyError):  # the other side has ended
+                    with connection, contextlib.suppress(OSError, ValueError):  # the other side has ended
                         if local_socket.stranger(connection) is None:
                             self._answer(connection)
                             last_received = time.monotonic()
@@ -90,7 +124,7 @@ class ProcessAgent:
     def _over(self) -> None:
         """Nothing was heard: detach, and keep what was recorded."""
         if not self._ended and self._trace is not None and self._trace.running:
-            self._stop({})
+            self._stop()
 
     def _abort(self) -> None:
         if self._trace is not None:
@@ -98,26 +132,18 @@ class ProcessAgent:
 
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(_MESSAGE_S)
-        message, _ = channel.receive(connection)
-        if message["kind"] != "beat":
-            channel.send(connection, self.answer(message))
+        request = codec.received(*channel.receive_bytes(connection), *_REQUESTS)
+        if not isinstance(request, Beat):
+            codec.send(connection, self.answer(request))
 
-    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Handle a request. Returns `value`, or the encoded error."""
-        kinds = {
-            "attach": self._attach,
-            "go": self._go,
-            "sample": self._sample,
-            "halt": self._halt,
-            "stop": self._stop,
-            "end": self._end,
-        }
+    def answer(self, request: AgentRequest) -> Returned[Any] | Failure:
+        """Handle a request."""
         try:
-            return {"value": kinds[message["kind"]](message)}
+            return Returned(value=self._value(request))
         except AccelMagicError as error:
-            return encoded_error(error)
+            return Failure.of(error)
         except Exception as error:  # noqa: BLE001 - reported to the client
-            return encoded_error(
+            return Failure.of(
                 MachineError(
                     "the agent failed",
                     why=f"{type(error).__name__}: {error}",
@@ -126,18 +152,36 @@ class ProcessAgent:
                 )
             )
 
+    def _value(self, request: AgentRequest) -> Any:
+        match request:
+            case AttachRequest():
+                self._attach(request)
+            case Go():
+                self._attached().go()
+            case Sample():
+                return self._sample()
+            case Halt():
+                self._attached().halt()
+            case Stop():
+                return self._stop()
+            case End():
+                self._end()
+            case _:
+                raise TypeError(f"{type(request).__name__} is not a request to an agent")
+        return None
+
     @property
     def _worker_ended(self) -> bool:
         ended = select.poll()
         ended.register(self._process, select.POLLIN)
         return bool(ended.poll(0))
 
-    def _attach(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _attach(self, request: AttachRequest) -> None:
         """Match the probes and attach them."""
+        assert isinstance(request, AttachProbes)  # noqa: S101 - it is sent no other
         import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 
         from accel_magic.api.probe_trace import Trace
-        from accel_magic.api.trace_options import DEFAULT_MAX_EVENTS, Options
         from accel_magic.cluster import clock, folders
         from accel_magic.cluster.folders import PartDescription
         from accel_magic.cluster.node import Node
@@ -146,14 +190,12 @@ class ProcessAgent:
 
         warm_up()  # the helper processes start while the probes are matched
         own_threads.take_all()
-        options = dict(message["options"])
-        if isinstance(options["stacks"], list):
-            options["stacks"] = tuple(options["stacks"])
-        if self._temporary is not None and options["mode"] == "auto" and options["max_events"] is None:
-            options["max_events"] = DEFAULT_MAX_EVENTS  # nobody has given a folder with space for more
-        node = Node(os.uname().nodename or "unknown", job=message["run"], name=message["name"])
-        place = folders.place(self._folder, node, message["run"])
-        trace = Trace(tuple(message["probes"]), Options(**options), save=f"{place}/", pid=self._worker)
+        options = request.options
+        if self._temporary is not None and options.mode == "auto" and options.max_events is None:
+            options = replace(options, max_events=DEFAULT_MAX_EVENTS)  # nobody has given a folder with space for more
+        node = Node(os.uname().nodename or "unknown", job=request.run, name=request.name)
+        place = folders.place(self._folder, node, request.run)
+        trace = Trace(request.probes, options, save=f"{place}/", pid=self._worker)
         plan = trace.prepare()
         if plan.task_points:
             raise ProbeError(
@@ -162,57 +204,42 @@ class ProcessAgent:
                 fix="trace in the task itself: with accel_magic.trace(...), and return what you need of the result",
                 code="cluster.no-tasks",
             )
-        folders.make(self._folder, node, message["run"])
+        folders.make(self._folder, node, request.run)
         described = PartDescription(node, "tracing", (clock.read(),), tuple(machine.describe().items()))
         folders.write(place, described)
-        trace.attach(self._keep if message["live"] else None)
+        trace.attach(self._keep if request.live else None)
         self._trace, self._recording = trace, _Place(place, described, tuple(point.probe for point in plan.points))
-        return {"points": len(plan.points)}
 
     def _attached(self) -> Trace | GpuTrace | FlameTrace:
         if self._trace is None:
             raise _traces_nothing()
         return self._trace
 
-    def _go(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Start counting; `start_ns` is CLOCK_MONOTONIC of it."""
-        trace = self._attached()
-        trace.go()
-        return {"start_ns": trace.start_ns}
-
     def _keep(self, samples: list[LiveSample]) -> None:
         self._newest = samples[-1]
 
-    def _sample(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """The newest counters, see `cluster.node_samples.counted`."""
+    def _sample(self) -> NodeCounters:
+        """The newest counters."""
         sample = self._newest
         probes = () if self._recording is None else self._recording.probes
         hits = dict.fromkeys(probes, 0)
-        if sample is not None:
-            for probe, count in zip(probes, sample.hits.tolist(), strict=True):
-                hits[probe] += count
-        return {
-            "time_ns": 0 if sample is None else sample.time_ns,
-            "hits": hits,
-            "recorded": 0 if sample is None else sample.recorded,
-            "lost": 0 if sample is None else sample.lost,
-            "worker_ended": self._worker_ended,
-        }
+        if sample is None:
+            return NodeCounters(hits=hits, worker_ended=self._worker_ended)
+        for probe, count in zip(probes, sample.hits.tolist(), strict=True):
+            hits[probe] += count
+        return NodeCounters(sample.time_ns, hits, sample.recorded, sample.lost, self._worker_ended)
 
-    def _halt(self, _: Mapping[str, Any]) -> None:
-        self._attached().halt()
-
-    def _stop(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _stop(self) -> Any:
         """Detach, and complete the dataset; again, return the same."""
         if self._summary is None:
             worker_ended = self._worker_ended
             trace = self._attached()
             with contextlib.suppress(RecordingError):  # not all events could be written: a note says so
                 trace.stop()
-            self._summary = {"worker_ended": worker_ended, **self._written(trace.result)}
+            self._summary = self._written(trace.result, worker_ended)
         return self._summary
 
-    def _written(self, result: Any) -> dict[str, Any]:
+    def _written(self, result: Any, worker_ended: bool) -> Any:
         """Complete the description of the recording; describe where it is."""
         from accel_magic.cluster import clock, folders
         from accel_magic.recording import dataset
@@ -222,16 +249,15 @@ class ProcessAgent:
             raise _traces_nothing()
         part, described = self._recording.part, self._recording.described
         folders.write(part, replace(described, state="ended", readings=(*described.readings, clock.read())))
-        return {
-            "temporary": "" if self._temporary is None else str(self._folder),
-            "path": str(part),
-            "counts_path": str(part / dataset.DESCRIPTION),
-            "start_ns": recording.start_ns,
-            "duration_ns": recording.duration_ns,
-            "event_count": recording.event_count,
-        }
+        return StoppedTrace(
+            temporary="" if self._temporary is None else str(self._folder),
+            path=str(part),
+            counts_path=str(part / dataset.DESCRIPTION),
+            event_count=recording.event_count,
+            worker_ended=worker_ended,
+        )
 
-    def _end(self, _: Mapping[str, Any]) -> None:
+    def _end(self) -> None:
         """End without a result, unless it was stopped."""
         self._ended = True
         if self._summary is None and self._temporary is not None:
@@ -258,15 +284,16 @@ def main(worker: int, silence_s: float, folder: str, broker: str = "", descripto
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    agent, answer = None, dict[str, Any]()
+    agent = None
     try:
         place, temporary = folder_for(folder)
         own, listening, name = _listening()
         agent = ProcessAgent(worker, place, temporary)
-        answer = {"socket": name, "pid": os.getpid()}
+        data = codec.encoded(Returned(value=StartedAgent(name, os.getpid())))
     except AccelMagicError as error:
-        answer = encoded_error(error)
-    print(json.dumps(answer), flush=True)
+        data = codec.encoded(Failure.of(error))
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):  # whoever started this waits for their end
         os.dup2(nothing, stream)

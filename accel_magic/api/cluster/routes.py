@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import CALL_S, NodeGoneError
+from accel_magic.cluster.agent_messages import Returned
 from accel_magic.cluster.remote import RemoteCall
 from accel_magic.errors import AccelMagicError
 from accel_magic.kernel import own_threads
@@ -51,7 +52,9 @@ class Route:
         """Read a file of the folder, in parts. Raises AccelMagicError."""
         offset, path = 0, f"{self.path}/{name}"
         while True:
-            part = routed(self.adapter, {self.node: RemoteCall(remote.read, (path, offset))})[self.node]
+            part = routed(self.adapter, {self.node: RemoteCall(remote.read, (path, offset), Returned[bytes])})[
+                self.node
+            ]
             if isinstance(part, AccelMagicError):
                 raise part
             if not part:

@@ -11,33 +11,66 @@ import queue
 import threading
 import time
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel_magic.api.cluster.process_agent import ProcessAgent, folder_for
-from accel_magic.broker.broker_messages import encoded_error, raise_error
 from accel_magic.cluster import remote
+from accel_magic.cluster.agent_messages import AttachRequest, Returned
+from accel_magic.codec import Failure
 from accel_magic.errors import MachineError
 from accel_magic.kernel import own_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from accel_magic import scratch
+    from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.flame_trace import FlameTrace
+    from accel_magic.api.gpu_options import GpuOptions
     from accel_magic.api.gputrace import GpuTrace
+    from accel_magic.cluster.agent_messages import AgentRequest
 
 _agents: dict[str, Inside] = {}
 """The agents of this process, by name."""
 os.register_at_fork(after_in_child=_agents.clear)
 
 
+class AttachGpu(AttachRequest, frozen=True):
+    """Attach GPU programs: tools, files and bindings, and the options."""
+
+    names: tuple[str, ...]
+    options: GpuOptions
+
+
+class AttachFlame(AttachRequest, frozen=True):
+    """Begin a profile."""
+
+    options: FlameOptions
+
+
+@dataclass(frozen=True)
+class WrittenRecording:
+    """What an agent has recorded.
+
+    Attributes:
+        path: Its file.
+        kept: Whether the file stays.
+        start_ns: CLOCK_MONOTONIC of its start.
+
+    """
+
+    path: str
+    kept: bool
+    start_ns: int
+
+
 class _Request:
     """A request, and its answer once there is one."""
 
-    def __init__(self, message: Mapping[str, Any]) -> None:
-        self.message = message
-        self.answer: dict[str, Any] = {}
+    def __init__(self, request: AgentRequest) -> None:
+        self.request = request
+        self.answer: Returned[Any] | Failure = Returned(value=None)
         self.answered = threading.Event()
 
 
@@ -63,16 +96,17 @@ class Inside(ProcessAgent):
         """The client is there."""
         self._last_received = time.monotonic()
 
-    def ask(self, message: Mapping[str, Any]) -> Any:
+    def ask(self, request: AgentRequest) -> Any:
         """Handle a request in the agent's thread. Returns its value, or raises its AccelMagicError."""
-        requested = _Request(message)
+        requested = _Request(request)
         with self._closing:
             if self.name not in _agents:
                 raise _gone()
             self._requested.put(requested)
         requested.answered.wait()
-        raise_error(requested.answer)
-        return requested.answer["value"]
+        if isinstance(requested.answer, Failure):
+            raise requested.answer.error()
+        return requested.answer.value
 
     def run(self, silence_s: float) -> None:
         """Handle requests until asked to end, or until nothing was heard for a while."""
@@ -82,7 +116,7 @@ class Inside(ProcessAgent):
                     requested = self._requested.get(timeout=left)
                 except queue.Empty:
                     continue
-                requested.answer = self.answer(requested.message)
+                requested.answer = self.answer(requested.request)
                 requested.answered.set()
                 self.beat()
             self._over()
@@ -101,39 +135,37 @@ class Inside(ProcessAgent):
         os.close(self._alive)
         while not self._requested.empty():
             late = self._requested.get()
-            late.answer = encoded_error(_gone())
+            late.answer = Failure.of(_gone())
             late.answered.set()
 
-    def _attach(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _attach(self, request: AttachRequest) -> None:
         """Prepare the trace and attach it."""
-        trace = self._trace_of(message)
+        trace = self._trace_of(request)
         trace.newest = False
         trace.prepare()
         trace.attach()
         self._trace = trace
-        return {}
 
     @staticmethod
-    def _trace_of(message: Mapping[str, Any]) -> GpuTrace | FlameTrace:
-        if message["trace"] == "gputrace":
-            from accel_magic.api.gpu_options import GpuOptions
+    def _trace_of(request: AttachRequest) -> GpuTrace | FlameTrace:
+        if isinstance(request, AttachGpu):
             from accel_magic.api.gputrace import GpuTrace
 
-            return GpuTrace(tuple(message["names"]), GpuOptions(**message["options"]))
-        from accel_magic.api.flame_options import FlameOptions
+            return GpuTrace(request.names, request.options)
         from accel_magic.api.flame_trace import FlameTrace
         from accel_magic.engine.helper_processes import warm_up
 
+        assert isinstance(request, AttachFlame)  # noqa: S101 - it is sent no other
         warm_up()  # the helper processes start while the probes are matched
-        return FlameTrace(FlameOptions(**message["options"]))
+        return FlameTrace(request.options)
 
-    def _written(self, result: Any) -> dict[str, Any]:
+    def _written(self, result: Any, worker_ended: bool) -> Any:  # noqa: ARG002 - it ends with its worker
         start_ns = self._attached().start_ns
         path = result.to_parquet(self._folder / f"{os.uname().nodename}-{os.getpid()}-{start_ns}.parquet")
         self._trace = None  # its result may be large
-        return {"path": str(path), "kept": self._temporary is None, "start_ns": start_ns}
+        return WrittenRecording(str(path), self._temporary is None, start_ns)
 
-    def _end(self, _: Mapping[str, Any]) -> None:
+    def _end(self) -> None:
         self._ended = True
 
 
@@ -171,8 +203,8 @@ def start(folder: str, silence_s: float, queues: bool) -> str:
     return agent.name
 
 
-def ask(name: str, message: Mapping[str, Any]) -> Any:
-    """Send a request to an agent in this process, and return its answer.
+def ask(name: str, request: AgentRequest) -> Any:
+    """Send a request to an agent in this process, and return the value in its answer.
 
     Raises:
         AccelMagicError: The agent's error; code `cluster.agent-gone` if it has ended.
@@ -181,7 +213,7 @@ def ask(name: str, message: Mapping[str, Any]) -> Any:
     agent = _agents.get(name)
     if agent is None:
         raise _gone()
-    return agent.ask(message)
+    return agent.ask(request)
 
 
 def beat(name: str) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from accel_magic import scratch
 from accel_magic.api.cluster import worker_agents
 from accel_magic.api.cluster.cluster_block import OnWorkers, problem_of
 from accel_magic.api.cluster.fetching import copy, most_bytes
+from accel_magic.api.cluster.worker_agents import AttachFlame, AttachGpu, WrittenRecording
 from accel_magic.api.open import open_result
 from accel_magic.cluster import remote
 from accel_magic.cluster.adapters import CALL_S
+from accel_magic.cluster.agent_messages import Returned, Stop
 from accel_magic.cluster.node import Node
 from accel_magic.cluster.remote import RemoteCall
 from accel_magic.errors import AccelMagicError, ProbeError, RecordingError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from accel_magic.api.flame_options import FlameOptions
     from accel_magic.api.gpu_options import GpuOptions
     from accel_magic.cluster.adapters import NodeName
+    from accel_magic.cluster.agent_messages import AgentRequest
 
 OwnT = TypeVar("OwnT", bound=Result)
 ResultT = TypeVar("ResultT", bound=Result)
@@ -58,13 +60,14 @@ class InWorkers(OnWorkers[ResultT], Generic[ResultT, OwnT]):
         """Return a node's result if it is of the right kind."""
 
     def _start_call(self) -> RemoteCall:
-        return RemoteCall(worker_agents.start, (self._folder_text, self._silence_s, self._adapter.queues))
+        arguments = (self._folder_text, self._silence_s, self._adapter.queues)
+        return RemoteCall(worker_agents.start, arguments, Returned[str])
 
-    def _ask_call(self, traced: TracedNode, message: dict[str, Any]) -> RemoteCall:
-        return RemoteCall(worker_agents.ask, (traced.agent, message))
+    def _ask_call(self, traced: TracedNode, request: AgentRequest) -> RemoteCall:
+        return RemoteCall(worker_agents.ask, (traced.agent, request))
 
     def _stop_call(self, traced: TracedNode) -> RemoteCall:
-        return self._ask_call(traced, {"kind": "stop"})
+        return RemoteCall(worker_agents.ask, (traced.agent, Stop()), Returned[WrittenRecording])
 
     def _beat_call(self, node: NodeName) -> RemoteCall | None:
         agent = next((traced.agent for traced in self._traced if traced.node == node), None)
@@ -77,20 +80,20 @@ class InWorkers(OnWorkers[ResultT], Generic[ResultT, OwnT]):
         """Fetch what a worker recorded, or say why there is nothing."""
         node, pid = Node(traced.node.host, name=traced.node.name), traced.node.pid or None
         if traced.agent is not None and traced.error is None:
+            written: WrittenRecording = traced.answer
             try:
-                result = self._fetched(traced.node, traced.answer["path"])
+                result = self._fetched(traced.node, written.path)
             except AccelMagicError as error:
                 traced.error = error
             else:
-                path = traced.answer["path"] if traced.answer["kept"] else ""
-                line, start_ns = self._clocks.line(traced.node), traced.answer["start_ns"]
-                return NodeResult(node, result, line, None, start_ns, path, pid)
+                path = written.path if written.kept else ""
+                return NodeResult(node, result, self._clocks.line(traced.node), None, written.start_ns, path, pid)
         return NodeResult(node, None, None, problem_of(traced.error), pid=pid)
 
     def _read(self, node: NodeName, path: str) -> Iterator[bytes]:
         """Read a file of a node, in parts. Raises AccelMagicError."""
         offset = 0
-        while part := self._send({node: RemoteCall(remote.read, (path, offset))})[node]:
+        while part := self._send({node: RemoteCall(remote.read, (path, offset), Returned[bytes])})[node]:
             if isinstance(part, AccelMagicError):
                 raise part
             yield part
@@ -149,8 +152,8 @@ class GpuClusterTrace(InWorkers[GpuClusterResult, GpuResult]):
             )
         parse_bindings(bindings)
 
-    def _request(self, *, live: bool) -> dict[str, Any]:  # noqa: ARG002 - nothing is shown live
-        return {"trace": "gputrace", "names": self.names, "options": asdict(self.options)}
+    def _request(self, node: NodeName, *, live: bool) -> AttachGpu:  # noqa: ARG002 - nothing is shown live
+        return AttachGpu(names=self.names, options=self.options)
 
     def _is_own(self, result: object) -> GpuResult | None:
         return result if isinstance(result, GpuResult) else None
@@ -182,8 +185,8 @@ class FlameClusterTrace(InWorkers[FlameClusterResult, "FlameResult | SampledResu
     def _check_request(self) -> None:
         self.options.words()
 
-    def _request(self, *, live: bool) -> dict[str, Any]:  # noqa: ARG002 - nothing is shown live
-        return {"trace": "flame", "options": asdict(self.options)}
+    def _request(self, node: NodeName, *, live: bool) -> AttachFlame:  # noqa: ARG002 - nothing is shown live
+        return AttachFlame(options=self.options)
 
     def _is_own(self, result: object) -> FlameResult | SampledResult | None:
         return result if isinstance(result, FlameResult | SampledResult) else None

@@ -6,12 +6,19 @@ import time
 
 import pytest
 
+from accel_magic import codec
 from accel_magic.api.cluster import agent_counters
 from accel_magic.api.cluster.agent_counters import LiveNodes, WatchedNode
 from accel_magic.cluster.adapters import NodeName
+from accel_magic.cluster.agent_messages import Returned
 from accel_magic.errors import MachineError
 
 COUNTERS = {"time_ns": 1, "hits": {"t:a:b": 5}, "recorded": 5, "lost": 0, "worker_ended": False}
+
+
+def returned(value):
+    """The encoded answer with a value."""
+    return codec.encoded(Returned(value=value))
 
 
 class Answer:
@@ -73,7 +80,7 @@ def test_one_worker_is_asked_for_all_agents_of_its_machine_and_again_only_once_i
     clock[0] += agent_counters.TIMEOUT_S / 2
     look(nodes)
     assert len(cluster.calls) == 1
-    cluster.calls[0][2].value = {"value": {"@a": COUNTERS, "@b": {**COUNTERS, "worker_ended": True}}}
+    cluster.calls[0][2].value = returned({"@a": COUNTERS, "@b": {**COUNTERS, "worker_ended": True}})
     shown = look(nodes)
     assert [shown[name].state for name in "ab"] == ["tracing", "ended"]
     assert shown["a"].counted.total == 5
@@ -87,10 +94,10 @@ def test_another_worker_is_asked_if_one_does_not_answer_and_stays_the_one_that_i
     clock[0] += 2 * agent_counters.TIMEOUT_S
     look(nodes)
     assert [call[0] for call in cluster.calls] == ["a", "b"]
-    cluster.calls[1][2].value = {"value": {"@a": COUNTERS}}
+    cluster.calls[1][2].value = returned({"@a": COUNTERS})
     look(nodes)
     clock[0] += 2 * agent_counters.TIMEOUT_S
-    cluster.calls[2][2].value = {"value": {}}
+    cluster.calls[2][2].value = returned({})
     look(nodes)
     assert [call[0] for call in cluster.calls] == ["a", "b", "b", "b"]
 
@@ -100,7 +107,7 @@ def test_nodes_of_which_nothing_was_heard_for_a_while_keep_their_counts(clock, q
     cluster = Cluster("a", queues=queues)
     nodes = watch(cluster)
     look(nodes)
-    cluster.calls[0][2].value = {"value": {"@a": COUNTERS}}
+    cluster.calls[0][2].value = returned({"@a": COUNTERS})
     look(nodes)
     clock[0] += 2 * agent_counters.SILENT_S
 
@@ -113,11 +120,11 @@ def test_answers_that_are_no_counters_or_failed_or_are_older_change_nothing(cloc
     cluster = Cluster("a", queues=False)
     nodes = watch(cluster)
     values = [
-        {"value": {"@a": {**COUNTERS, "time_ns": 9}}},
-        {"value": {"@a": {"hits": {"t:a:b": -3}}}},
-        {"failed": "OSError"},
+        returned({"@a": {**COUNTERS, "time_ns": 9}}),
+        returned({"@a": {"hits": {"t:a:b": -3}}}),
+        codec.encoded(codec.Failure.of(MachineError("a call failed there", code="cluster.call-failed"))),
         RuntimeError("the worker has ended"),
-        {"value": {"@a": {**COUNTERS, "time_ns": 8, "hits": {"t:a:b": 4}}}},
+        returned({"@a": {**COUNTERS, "time_ns": 8, "hits": {"t:a:b": 4}}}),
     ]
     look(nodes)
     for number, value in enumerate(values):

@@ -3,14 +3,16 @@
 import os
 import pickle
 import socket
+from dataclasses import replace
 
 import pytest
 
-from accel_magic import MachineError, ProbeError
+from accel_magic import MachineError, ProbeError, codec
 from accel_magic.api.cluster.routes import Route
 from accel_magic.api.cluster.workers import workers_of
 from accel_magic.cluster import clock, remote
 from accel_magic.cluster.adapters import ClusterAdapter, DaskAdapter, IpyparallelAdapter, NodeGoneError, adapter_of
+from accel_magic.cluster.agent_messages import Returned
 from accel_magic.cluster.remote import RemoteCall
 from tests.support.errors import raises
 
@@ -52,7 +54,7 @@ class Local(ClusterAdapter):
 
 def called(adapter, node, function, **options):
     """Make one call; return its value or raise its error."""
-    (answer,) = adapter.call_each({node: RemoteCall(function)}, **options).values()
+    (answer,) = adapter.call_each({node: RemoteCall(function, answer=Returned[int])}, **options).values()
     if isinstance(answer, Exception):
         raise answer
     return answer
@@ -111,7 +113,7 @@ def test_nodes_are_described():
 
 
 def test_a_node_with_another_version_is_named_with_the_fix():
-    local = Local(b=lambda call: {"value": {**remote.facts(), "version": "0.0.1"}})
+    local = Local(b=lambda call: codec.encoded(Returned(value=replace(remote.facts(), version="0.0.1"))))
     a, b, _ = local.nodes()
 
     assert a.error is None
@@ -150,7 +152,7 @@ def test_a_worker_that_left_is_gone_also_while_a_call_waits_for_it():
     local.gone = {"a"}
     local.instead["b"] = None  # never answers
 
-    answers = local.call_each({a: RemoteCall(os.getpid), c: RemoteCall(os.getpid)})
+    answers = local.call_each({node: RemoteCall(os.getpid, answer=Returned[int]) for node in (a, c)})
     assert isinstance(answers[a], NodeGoneError)
     assert answers[c] == os.getpid()
     with raises("cluster.no-answer", MachineError, match="b: "):
@@ -186,7 +188,7 @@ def test_a_call_is_pickled_by_reference():
     pickled = pickle.dumps(RemoteCall(remote.facts))
 
     assert b"accel_magic.cluster.remote" in pickled
-    assert len(pickled) < 200
+    assert len(pickled) < 400
 
 
 def test_workers_are_chosen_by_name_or_host():

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import pickle
 import subprocess
@@ -10,18 +9,23 @@ import sys
 import threading
 from types import SimpleNamespace
 
+import msgspec
 import pytest
+from msgspec import msgpack
 
 from accel_magic import MachineError, ProbeError, TraceStateError
 from accel_magic.cluster import clock, guest_calls, guest_server, remote
 from accel_magic.cluster.adapters import LabAdapter, NodeGoneError, adapter_of
-from accel_magic.cluster.guest_server import SIZE, decoded, encoded
+from accel_magic.cluster.agent_messages import Returned, value_of
+from accel_magic.cluster.guest_server import SIZE
 from accel_magic.cluster.remote import RemoteCall
 from accel_magic.lab.vm.connection import GuestGoneError
 from accel_magic.own_python import command
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.component
+
+PID = RemoteCall(os.getpid, answer=Returned[int])
 
 
 class Process:
@@ -85,8 +89,8 @@ def answering(data):
     return [sys.executable, "-c", code]
 
 
-def called(adapter, node, function, *arguments, **options):
-    (answer,) = adapter.call_each({node: RemoteCall(function, arguments)}, **options).values()
+def called(adapter, node, kind, function, *arguments):
+    (answer,) = adapter.call_each({node: RemoteCall(function, arguments, Returned[kind])}).values()
     return answer
 
 
@@ -100,9 +104,9 @@ def test_functions_run_in_the_guests_process_one_after_the_other(lab, tmp_path):
     assert (node.name, node.host, node.address) == ("lab-7.2", "lab-7.2", "lab-7.2")
     assert node.error is None
     assert node.pid not in (0, os.getpid())
-    assert called(adapter, node, remote.read, str(tmp_path / "file"), 100) == content[100:]
-    assert called(adapter, node, clock.read).boot_id == clock.read().boot_id
-    assert isinstance(called(adapter, node, remote.read, "/nowhere", 0), MachineError)
+    assert called(adapter, node, bytes, remote.read, str(tmp_path / "file"), 100) == content[100:]
+    assert called(adapter, node, clock.Reading, clock.read).boot_id == clock.read().boot_id
+    assert isinstance(called(adapter, node, bytes, remote.read, "/nowhere", 0), MachineError)
     exchange = adapter.exchange(node)
     assert exchange.count == 256
     assert exchange.before_ns < exchange.node_ns < exchange.after_ns  # the clock of this machine
@@ -143,7 +147,7 @@ def test_a_lab_that_ends_during_a_call_is_gone(lab):
     assert waiting.wait(0)
     with pytest.raises(ConnectionError):
         waiting.get()
-    (there, gone) = adapter.call_each({node: RemoteCall(os.getpid) for node in nodes}).values()
+    (there, gone) = adapter.call_each(dict.fromkeys(nodes, PID)).values()
     assert there == nodes[0].pid
     assert isinstance(gone, NodeGoneError)
 
@@ -173,11 +177,15 @@ def test_a_lab_that_has_just_ended_is_gone(lab):
 
 
 def of(answer):
-    data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    data = answer if isinstance(answer, bytes) else msgpack.encode(answer)
     return SIZE.pack(len(data)) + data
 
 
-FACTS = remote.facts()
+def returned(value):
+    return of({"type": "Returned", "value": value})
+
+
+FACTS = msgspec.to_builtins(remote.facts())
 
 
 @pytest.mark.parametrize(
@@ -185,16 +193,13 @@ FACTS = remote.facts()
     [
         SIZE.pack(guest_calls.LARGEST + 1),
         of(b"\xff"),
-        of(b"[" * 100_000),
-        of(pickle.dumps({"value": FACTS})),
-        *(of(answer) for answer in (None, [], 5, {}, {"value": None}, {"value": []}, {"value": {**FACTS, "host": 5}})),
-        of({"value": {**FACTS, "pid": "1"}}),
-        of({"value": {"$bytes": "AA=="}}),
-        of({"value": {"$bytes": 5}}),
-        of({"value": {"$reading": {}}}),
-        of({"error": 5}),
-        of({"error": {"kind": "ProbeError"}}),
-        of({"failed": {"a": 1}}),
+        of(b"\x91" * 20_000),
+        of(pickle.dumps(Returned(value=remote.facts()))),
+        *(of(answer) for answer in (None, [], 5, {}, {"type": "Returned"}, {"type": "Other", "value": FACTS})),
+        *(returned(value) for value in (None, [], {}, b"", {**FACTS, "host": 5}, {**FACTS, "pid": "1"})),
+        of({"type": "Failure"}),
+        of({"type": "Failure", "kind": "ProbeError"}),
+        of({"type": "Failure", "kind": "ProbeError", "what": 5}),
     ],
 )
 def test_wrong_answers_are_errors_that_name_the_lab(lab, data):
@@ -205,9 +210,9 @@ def test_wrong_answers_are_errors_that_name_the_lab(lab, data):
     assert (node.host, node.pid) == ("lab-7.2", 0)
 
 
-@pytest.mark.parametrize("answer", [-1, 1 << 63, True, 1.5, "5", None])
+@pytest.mark.parametrize("answer", [-1, (1 << 64) - 1, True, 1.5, "5", None])
 def test_a_clock_that_makes_no_sense_is_an_error(lab, answer):
-    adapter = LabAdapter([lab(argv=answering(of({"value": answer})))])
+    adapter = LabAdapter([lab(argv=answering(returned(answer)))])
     (node,) = LabAdapter([lab()]).nodes()
 
     with raises("cluster.call-failed", MachineError, match="lab-7.2: "):
@@ -215,34 +220,27 @@ def test_a_clock_that_makes_no_sense_is_an_error(lab, answer):
 
 
 def test_more_answers_than_requests_end_the_process(lab):
-    one = lab(argv=answering(of({"value": 1}) + of({"value": 2})))
+    one = lab(argv=answering(returned(1) + returned(2)))
     adapter = LabAdapter([one])
-    answer = adapter.submit("lab-7.2", RemoteCall(os.getpid))
+    answer = adapter.submit("lab-7.2", PID)
     assert answer.wait(60)
 
-    assert answer.get() == {"value": 1}
+    assert value_of(answer.get(), Returned[int]) == 1
     assert guest_calls.calls_in(one) is not None
 
 
-def test_byte_strings_and_readings_survive_the_way():
-    reading = clock.read()
-    value = {"value": {"counts": b"\x00\xff" * 100, "list": [b"", reading], "text": "ä"}}
-
-    assert decoded(encoded(value)) == value
-    with pytest.raises(TypeError, match="object cannot be an answer"):
-        encoded(object())
-
-
 def test_what_cannot_be_sent_is_reported_and_the_next_request_served():
-    requests = [RemoteCall(object), RemoteCall(os.getpid)]
-    data = [pickle.dumps(request) for request in requests]
+    data = [pickle.dumps(RemoteCall(object)), b"nonsense", pickle.dumps(PID)]
     answers = io.BytesIO()
 
     guest_server.serve(io.BytesIO(b"".join(SIZE.pack(len(one)) + one for one in data)), answers)
 
-    first, second = (decoded(part) for part in parts(answers.getvalue()))
-    assert "object cannot be an answer" in first["failed"]
-    assert second == {"value": os.getpid()}
+    first, second, third = parts(answers.getvalue())
+    for failed, why in ((first, "object is unsupported"), (second, "UnpicklingError")):
+        with raises("cluster.call-failed", MachineError) as caught:
+            value_of(failed, Returned[int])
+        assert why in caught.value.why
+    assert value_of(third, Returned[int]) == os.getpid()
 
 
 def parts(data):

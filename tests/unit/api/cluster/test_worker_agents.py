@@ -11,6 +11,9 @@ import accel_magic
 from accel_magic import MachineError, ProbeError, TraceStateError
 from accel_magic.api import block
 from accel_magic.api.cluster import worker_agents
+from accel_magic.api.cluster.worker_agents import AttachGpu
+from accel_magic.api.gpu_options import GpuOptions
+from accel_magic.cluster.agent_messages import Beat, End, Go, Halt, Stop
 from accel_magic.engine import trace_kinds
 from accel_magic.gpu import adapters
 from accel_magic.gpu.adapters import nvrtc
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.component
 pytest.importorskip("llvmlite")
 
 SOURCE = 'extern "C" __global__ void ones(int *out) { out[threadIdx.x] += 1; }'
-ATTACH = {"kind": "attach", "trace": "gputrace", "names": ("kernelcount",), "options": {"device": "cpu"}}
+ATTACH = AttachGpu(names=("kernelcount",), options=GpuOptions(device="cpu"))
 
 
 def wait_for(condition):
@@ -41,7 +44,7 @@ def agent(tmp_path):
     name = worker_agents.start(str(tmp_path), 600, queues=False)
     yield name
     if name in worker_agents._agents:
-        worker_agents.ask(name, {"kind": "end"})
+        worker_agents.ask(name, End())
     ends(name)
     assert (trace_kinds._running, adapters._INSTALLED) == (set(), [])
 
@@ -55,45 +58,45 @@ def launch(number):
 def test_a_trace_counts_between_go_and_stop_and_is_written(agent, tmp_path):
     before = block._last
     worker_agents.ask(agent, ATTACH)
-    started = worker_agents.ask(agent, {"kind": "go"})["start_ns"]
+    worker_agents.ask(agent, Go())
     launch(3)
-    worker_agents.ask(agent, {"kind": "halt"})
-    stopped = worker_agents.ask(agent, {"kind": "stop"})
-    assert worker_agents.ask(agent, {"kind": "stop"}) == stopped
+    worker_agents.ask(agent, Halt())
+    stopped = worker_agents.ask(agent, Stop())
+    assert worker_agents.ask(agent, Stop()) == stopped
 
     launch(1)  # after it
-    result = accel_magic.open(stopped["path"])
-    assert (stopped["start_ns"], stopped["kept"]) == (started, True)
+    result = accel_magic.open(stopped.path)
+    assert stopped.kept
     assert result.tools["kernelcount"][["name", "launches"]].values.tolist() == [["ones", 3]]
-    assert result.recording.start_ns == started
+    assert result.recording.start_ns == stopped.start_ns
     assert block._last is before
-    assert Path(stopped["path"]).parent == tmp_path
+    assert Path(stopped.path).parent == tmp_path
 
 
 def test_an_error_is_returned_and_the_agent_goes_on(agent):
     with raises("trace.not-running", TraceStateError):
-        worker_agents.ask(agent, {"kind": "go"})
+        worker_agents.ask(agent, Go())
     with raises("gpu.no-tool", ProbeError):
-        worker_agents.ask(agent, ATTACH | {"names": ("no_such_tool",)})
+        worker_agents.ask(agent, AttachGpu(names=("no_such_tool",), options=ATTACH.options))
     with raises("cluster.agent-failed", MachineError, match="the agent failed"):
-        worker_agents.ask(agent, {"kind": "nonsense"})
+        worker_agents.ask(agent, Beat())
     worker_agents.ask(agent, ATTACH)
 
 
 def test_a_trace_that_was_not_stopped_is_detached_at_the_end(agent):
     worker_agents.ask(agent, ATTACH)
-    worker_agents.ask(agent, {"kind": "go"})
+    worker_agents.ask(agent, Go())
     assert len(adapters._INSTALLED) == 1
-    worker_agents.ask(agent, {"kind": "end"})
+    worker_agents.ask(agent, End())
     ends(agent)
     with raises("cluster.agent-gone", MachineError):
-        worker_agents.ask(agent, {"kind": "stop"})
+        worker_agents.ask(agent, Stop())
 
 
 def test_without_a_word_a_running_trace_is_written_and_ends(tmp_path):
     agent = worker_agents.start(str(tmp_path), 3, queues=False)
     worker_agents.ask(agent, ATTACH)
-    worker_agents.ask(agent, {"kind": "go"})
+    worker_agents.ask(agent, Go())
     launch(2)
     over = threading.Event()
 
@@ -118,13 +121,13 @@ def test_without_a_word_a_running_trace_is_written_and_ends(tmp_path):
 def test_a_temporary_folder_goes_with_the_agent():
     agent = worker_agents.start("", 600, queues=False)
     worker_agents.ask(agent, ATTACH)
-    worker_agents.ask(agent, {"kind": "go"})
-    stopped = worker_agents.ask(agent, {"kind": "stop"})
+    worker_agents.ask(agent, Go())
+    stopped = worker_agents.ask(agent, Stop())
 
-    assert stopped["kept"] is False
-    folder = Path(stopped["path"]).parent
-    assert Path(stopped["path"]).is_file()
-    worker_agents.ask(agent, {"kind": "end"})
+    assert not stopped.kept
+    folder = Path(stopped.path).parent
+    assert Path(stopped.path).is_file()
+    worker_agents.ask(agent, End())
     wait_for(lambda: not folder.exists())
 
 
