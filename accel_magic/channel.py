@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import resource
 import select
@@ -15,7 +14,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from io import FileIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError, too_many_files, typed_shortage
 
@@ -126,11 +125,6 @@ def start_process(
     return HelperProcess(process, ours, errors)
 
 
-def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send one message as JSON; the descriptors are attached to its length prefix."""
-    send_bytes(connection, json.dumps(message).encode(), descriptors)
-
-
 def send_bytes(connection: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> None:
     """Send bytes with their length."""
     head = struct.pack("<I", len(data))
@@ -147,12 +141,6 @@ def receive_packet(connection: socket.socket) -> bytes:
     if not data:
         raise ConnectionError(_GONE)
     return data
-
-
-def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Receive a message of JSON and its descriptors. Raises as `receive_bytes` does."""
-    data, descriptors = receive_bytes(connection)
-    return json.loads(data), descriptors
 
 
 def receive_bytes(

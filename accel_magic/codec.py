@@ -177,6 +177,14 @@ def decoded(data: bytes, kind: type[T]) -> T:
     return received(data, (), kind)
 
 
+def from_json(data: bytes, kind: type[V]) -> V:
+    """Decode what a Python without this package sent. Raises MessageError: it is something else."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise MessageError(str(error)) from None
+
+
 def converted(data: object, kind: type[V]) -> V:
     """Make a dataclass from what JSON had of it. Raises ValueError: it is something else."""
     return msgspec.convert(data, kind)

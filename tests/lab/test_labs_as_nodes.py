@@ -74,7 +74,7 @@ def test_the_drivers_of_two_labs_are_traced_as_two_nodes(both, load, collect, tm
         assert own.lost == 0
         assert len(own.events) == sum(expected.values())
         row = result.nodes.set_index("node").loc[name]
-        assert (row["host"], row["hits"], row["kernel"]) == (name, sum(expected.values()), lab.guest["release"])
+        assert (row["host"], row["hits"], row["kernel"]) == (name, sum(expected.values()), lab.guest.release)
         assert "emulated" in row["device"]
     totals = result.counts.groupby("function")["hits"].sum()
     assert totals["ivpu_bo_wait_ioctl"] == sum(jobs.values())

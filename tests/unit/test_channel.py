@@ -18,15 +18,15 @@ def ends():
         yield one, other
 
 
-def test_a_message_arrives_with_its_descriptors(ends):
+def test_bytes_arrive_with_their_descriptors(ends):
     one, other = ends
     read, write = os.pipe()
 
-    channel.send(one, {"text": "grüß", "numbers": [1, 2.5]}, [write])
-    message, descriptors = channel.receive(other)
+    channel.send_bytes(one, bytes(range(256)), [write])
+    data, descriptors = channel.receive_bytes(other)
     os.write(descriptors[0], b"through")
 
-    assert message == {"text": "grüß", "numbers": [1, 2.5]}
+    assert data == bytes(range(256))
     assert os.read(read, 100) == b"through"
     for fd in (read, write, *descriptors):
         os.close(fd)
@@ -38,9 +38,9 @@ def test_if_the_other_side_closes_receiving_raises_connection_error_in_and_betwe
     one.close()
 
     with pytest.raises(ConnectionError):
-        channel.receive(other)
+        channel.receive_bytes(other)
     with pytest.raises(ConnectionError):
-        channel.receive(other)
+        channel.receive_bytes(other)
 
 
 @pytest.mark.parametrize(

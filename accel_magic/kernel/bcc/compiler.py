@@ -7,18 +7,18 @@ texts, and is confined accordingly (compile_server.py). Most notebooks never sta
 from __future__ import annotations
 
 import atexit
-import base64
+import json
 import os
 import platform
 import re
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from accel_magic import channel
+from accel_magic import channel, codec
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.bcc.bcc_location import find_bcc
 
@@ -56,6 +56,32 @@ class CompiledPrograms:
     map_fds: tuple[tuple[int, int], ...] = ()
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What the compiler's process sends, without the descriptors of the maps.
+
+    Attributes:
+        functions: Bytecode by function name.
+        maps: Maps, with their descriptors in that process.
+        error: Why there is no bytecode; None if there is.
+        code: Code of that error, if its cause is not the C text.
+        output: What clang printed.
+
+    """
+
+    functions: dict[str, bytes] = field(default_factory=dict)
+    maps: tuple[ProgramMap, ...] = ()
+    error: str | None = None
+    code: str = ""
+    output: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Clang's output, or why clang did not run or finish."""
+        error = self.error or ""
+        return error if self.code else self.output.strip() or error
+
+
 ELSEWHERE = "ACCEL_MAGIC_COMPILER"
 """Environment variable: HOST:PORT of a compiler on another machine with the same files. The lab sets it."""
 
@@ -74,9 +100,9 @@ class _Server:
         """Wait until the process has imported BCC. Raises MachineError if it cannot."""
         if self.greeted:
             return
-        hello, _ = channel.receive(self.connection)
-        if "error" in hello:
-            raise self._unusable(str(hello["error"]), str(hello.get("code", "")))
+        hello, _ = self.receive()
+        if hello.error is not None:
+            raise self._unusable(hello.error, hello.code)
         self.greeted = True
         self.connection.settimeout(_COMPILE_TIMEOUT_S)
 
@@ -101,9 +127,13 @@ class _Server:
     def ended(self) -> bool:
         return self.process is not None and not self.process.alive
 
-    def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        channel.send(self.connection, request)
-        return channel.receive(self.connection)
+    def ask(self, request: dict[str, str]) -> tuple[_Answer, list[int]]:
+        channel.send_bytes(self.connection, json.dumps(request).encode())
+        return self.receive()
+
+    def receive(self) -> tuple[_Answer, list[int]]:
+        data, descriptors = channel.receive_bytes(self.connection)
+        return codec.from_json(data, _Answer), descriptors
 
     def stop(self) -> None:
         if self.process is None:
@@ -218,7 +248,7 @@ atexit.register(stop)
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def _ask(which: str, request: dict[str, str]) -> tuple[dict[str, Any], list[int]]:
+def _ask(which: str, request: dict[str, str]) -> tuple[_Answer, list[int]]:
     with _lock:
         server = _server(which)
         try:
@@ -243,14 +273,14 @@ def compile_own(text: str) -> CompiledPrograms:
 
     """
     answer, _ = _ask(os.environ.get(ELSEWHERE) or _OWN, {"text": text})
-    if "error" in answer:
+    if answer.error is not None:
         raise ProgramError(
             "a generated program does not compile",
-            why=_reason(answer),
-            fix=_FIXES.get(answer.get("code", ""), "this is a bug in accel_magic: please report it with --dry-run"),
-            code=str(answer.get("code") or "compiler.own-program"),
+            why=answer.reason,
+            fix=_FIXES.get(answer.code, "this is a bug in accel_magic: please report it with --dry-run"),
+            code=answer.code or "compiler.own-program",
         )
-    return CompiledPrograms({name: base64.b64decode(code) for name, code in answer["functions"].items()})
+    return CompiledPrograms(answer.functions)
 
 
 _FIXES = {
@@ -259,11 +289,6 @@ _FIXES = {
     "compiler.too-large": "trace fewer places, or use simpler filters",
     "compiler.busy": "end another process in the guest that has traced, e.g. shut down a notebook's kernel",
 }
-
-
-def _reason(answer: dict[str, Any]) -> str:
-    """Clang's output, or why clang did not run or finish."""
-    return str(answer["error"]) if "code" in answer else str(answer["output"]).strip() or str(answer["error"])
 
 
 def kernel_headers() -> Path | None:
@@ -293,24 +318,18 @@ def compile_user(text: str, name: str) -> CompiledPrograms:
     """
     headers = kernel_headers()
     answer, descriptors = _ask(_USERS, {"text": _with_true_lines(text), "kernel_source": str(headers or _STUB_HEADERS)})
-    if "error" in answer:
+    if answer.error is not None:
         raise _user_error(answer, name, have_headers=headers is not None)
-    maps = tuple(
-        ProgramMap(**{**description, "fd": fd, "event": tuple((field, kind) for field, kind in description["event"])})
-        for description, fd in zip(answer["maps"], descriptors, strict=True)
-    )
-    return CompiledPrograms(
-        {function: base64.b64decode(code) for function, code in answer["functions"].items()},
-        maps,
-        tuple((description["fd"], map_.fd) for description, map_ in zip(answer["maps"], maps, strict=True)),
-    )
+    maps = tuple(replace(map_, fd=fd) for map_, fd in zip(answer.maps, descriptors, strict=True))
+    map_fds = tuple((theirs.fd, ours.fd) for theirs, ours in zip(answer.maps, maps, strict=True))
+    return CompiledPrograms(answer.functions, maps, map_fds)
 
 
-def _user_error(answer: dict[str, Any], name: str, *, have_headers: bool) -> ProgramError:
-    if "code" in answer:
+def _user_error(answer: _Answer, name: str, *, have_headers: bool) -> ProgramError:
+    if answer.code:
         fix = "make the program smaller; unrolled loops and large maps are the usual causes"
-        return ProgramError(f"{name} does not compile", why=_reason(answer), fix=fix, code=answer["code"])
-    output = _reason(answer).replace("/virtual/main.c", name)
+        return ProgramError(f"{name} does not compile", why=answer.reason, fix=fix, code=answer.code)
+    output = answer.reason.replace("/virtual/main.c", name)
     fix = "correct the line reported by clang"
     unknown = re.search(r"fatal error: .* file not found|incomplete definition of type '([^']+)'", output)
     if unknown and unknown[1] == "struct pt_regs":

@@ -15,13 +15,12 @@ import signal
 import struct
 import sys
 import termios
-from typing import Any
 
 if __name__ == "__main__":  # run as a script: importing the package would load too much
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    from guest_frames import GuestFrameKind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
+    from guest_frames import Command, GuestFacts, GuestFrameKind, Unpacker, pack  # type: ignore[import-not-found, unused-ignore]
 else:
-    from accel_magic.lab.guest.guest_frames import GuestFrameKind, Unpacker, pack
+    from accel_magic.lab.guest.guest_frames import Command, GuestFacts, GuestFrameKind, Unpacker, pack
 
 _PIECE = 1 << 16
 
@@ -29,13 +28,13 @@ _PIECE = 1 << 16
 class CommandProcess:
     """One command: its process id, and the descriptors of its output streams with the kind of frame for each."""
 
-    def __init__(self, number: int, request: dict[str, Any]) -> None:
+    def __init__(self, number: int, command: Command) -> None:
         self.number = number
-        self.terminal = request["terminal"] is not None
+        self.terminal = command.terminal is not None
         self.outputs: dict[int, GuestFrameKind] = {}
-        if self.terminal:
+        if command.terminal is not None:
             ours, theirs = os.openpty()
-            resize(ours, request["terminal"])
+            resize(ours, command.terminal)
             self.input, child = ours, (theirs, theirs, theirs)
             self.outputs[ours] = GuestFrameKind.OUTPUT
         else:
@@ -45,7 +44,7 @@ class CommandProcess:
         errors_in, errors_out = os.pipe()  # closed by a successful exec
         self.pid = os.fork()
         if self.pid == 0:
-            _become(request, child, errors_out, terminal=self.terminal)
+            _become(command, child, errors_out)
         for descriptor in {*child, errors_out}:
             os.close(descriptor)
         with os.fdopen(errors_in, "rb") as file:
@@ -78,32 +77,32 @@ class CommandProcess:
             os.close(descriptor)
 
 
-def resize(descriptor: int, size: list[int]) -> None:
+def resize(descriptor: int, size: tuple[int, int]) -> None:
     """Set the rows and columns of a terminal."""
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("<HHHH", *size, 0, 0))
 
 
-def _become(request: dict[str, Any], streams: tuple[int, int, int], errors_out: int, *, terminal: bool) -> None:
+def _become(command: Command, streams: tuple[int, int, int], errors_out: int) -> None:
     """In the child process: set up the streams and execute the command; never returns."""
     what = "its terminal"
     try:
         os.setsid()
-        if terminal:
+        if command.terminal is not None:
             fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
         for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
         for signal_ in (signal.SIGINT, signal.SIGPIPE):
             signal.signal(signal_, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        if request["user"] is not None:
-            user, group = request["user"]
+        if command.user is not None:
+            user, group = command.user
             os.setgroups([])
             os.setresgid(group, group, group)
             os.setresuid(user, user, user)
-        what = request["cwd"]
+        what = command.cwd
         os.chdir(what)
-        what = request["argv"][0]
-        os.execvpe(what, request["argv"], request["env"])  # noqa: S606 - the host is trusted
+        what = command.argv[0]
+        os.execvpe(what, command.argv, command.env)  # noqa: S606 - the host is trusted
     except OSError as error:
         os.write(errors_out, f"{what}: {error.strerror}".encode())
     finally:
@@ -133,7 +132,7 @@ class GuestAgent:
         """Serve until the host sends SHUTDOWN or disconnects."""
         with open("/proc/uptime") as file:  # noqa: PTH123 - pathlib is slow to import
             uptime = float(file.read().split()[0])
-        self.send(GuestFrameKind.READY, 0, json.dumps({"release": os.uname().release, "uptime_s": uptime}).encode())
+        self.send(GuestFrameKind.READY, 0, json.dumps(GuestFacts(os.uname().release, uptime)).encode())
         while True:
             outputs = {descriptor: process for process in self.processes.values() for descriptor in process.outputs}
             blocked = [process.input for process in self.processes.values() if process.pending]
@@ -159,17 +158,17 @@ class GuestAgent:
             if kind is GuestFrameKind.SHUTDOWN:
                 return False
             if kind is GuestFrameKind.START:
-                self.start(number, json.loads(payload))
+                self.start(number, Command(*json.loads(payload)))
             elif process := self.processes.get(number):
                 self.deliver(process, kind, payload)
         return True
 
-    def start(self, number: int, request: dict[str, Any]) -> None:
+    def start(self, number: int, command: Command) -> None:
         """Start a command, or send REFUSED with the reason."""
         try:
-            self.processes[number] = CommandProcess(number, request)
+            self.processes[number] = CommandProcess(number, command)
         except OSError as error:
-            self.send(GuestFrameKind.REFUSED, number, json.dumps({"why": str(error)}).encode())
+            self.send(GuestFrameKind.REFUSED, number, json.dumps(str(error)).encode())
 
     def deliver(self, process: CommandProcess, kind: GuestFrameKind, payload: bytes) -> None:
         """Pass input, a signal or a new terminal size to a process."""
@@ -179,9 +178,9 @@ class GuestAgent:
             process.write()
         elif kind is GuestFrameKind.SIGNAL:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, json.loads(payload)["signal"])
+                os.killpg(process.pid, json.loads(payload))
         elif kind is GuestFrameKind.RESIZE and process.terminal:
-            resize(process.input, json.loads(payload)["terminal"])
+            resize(process.input, json.loads(payload))
 
     def forward(self, process: CommandProcess, descriptor: int) -> bool:
         """Send the next piece of a stream; False if there is none at the moment."""
@@ -215,7 +214,7 @@ class GuestAgent:
                 while self.forward(process, descriptor):
                     pass
             code = os.waitstatus_to_exitcode(status)
-            self.send(GuestFrameKind.EXIT, process.number, json.dumps({"status": code}).encode())
+            self.send(GuestFrameKind.EXIT, process.number, json.dumps(code).encode())
             process.close()
             del self.processes[process.number]
 

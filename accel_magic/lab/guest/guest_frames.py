@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import NamedTuple
 
 HEAD = struct.Struct("<BII")
 LARGEST = 1 << 24
@@ -14,28 +15,54 @@ LARGEST = 1 << 24
 
 
 class GuestFrameKind(IntEnum):
-    """Kind of a frame. The payload is bytes of a stream, or JSON."""
+    """Kind of a frame. The payload is bytes of a stream, or a value in JSON."""
 
     START = 1
-    """To the guest: `{"argv", "cwd", "env", "terminal": [rows, columns] or null}`."""
+    """To the guest: a `Command`."""
     INPUT = 2
     """To the guest: bytes for standard input; an empty payload closes it."""
     SIGNAL = 3
-    """To the guest: `{"signal": number}`, for the process group."""
+    """To the guest: number of a signal, for the process group."""
     RESIZE = 4
-    """To the guest: `{"terminal": [rows, columns]}`."""
+    """To the guest: rows and columns of the terminal."""
     SHUTDOWN = 5
     """To the guest: end all processes and power off."""
     READY = 16
-    """To the host: `{"release": uname -r, "uptime_s": seconds since the kernel started}`."""
+    """To the host: `GuestFacts`."""
     OUTPUT = 17
     """To the host: bytes of standard output."""
     ERROR = 18
     """To the host: bytes of standard error."""
     EXIT = 19
-    """To the host: `{"status": exit status, or minus the number of the signal}`."""
+    """To the host: exit status, or minus the number of the signal."""
     REFUSED = 20
-    """To the host: `{"why": text}`: the process could not be started."""
+    """To the host: why the process could not be started."""
+
+
+class Command(NamedTuple):
+    """A command to start.
+
+    Attributes:
+        argv: Program and arguments; the program is looked up in the `PATH` of `env`.
+        cwd: Working folder.
+        env: All its environment variables.
+        terminal: Rows and columns of its terminal; None for three streams.
+        user: Ids of its user and group; None: root.
+
+    """
+
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    terminal: tuple[int, int] | None
+    user: tuple[int, int] | None
+
+
+class GuestFacts(NamedTuple):
+    """A guest that has started: release of its kernel (uname -r), and seconds since that started."""
+
+    release: str
+    uptime_s: float
 
 
 def pack(kind: GuestFrameKind, process: int = 0, payload: bytes = b"") -> bytes:

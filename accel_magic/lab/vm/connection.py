@@ -9,14 +9,14 @@ import os
 import socket
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from accel_magic.lab.guest.guest_frames import GuestFrameKind, Unpacker, pack
+from accel_magic import codec
+from accel_magic.lab.guest.guest_frames import Command, GuestFacts, GuestFrameKind, Unpacker, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_T = TypeVar("_T")
 _PIECE = 1 << 16
 
 
@@ -106,11 +106,11 @@ class GuestProcess:
     def send_signal(self, number: int) -> None:
         """Send a signal to the command and its child processes."""
         if self._status is None:
-            self._connection.send(GuestFrameKind.SIGNAL, self._number, json.dumps({"signal": int(number)}).encode())
+            self._connection.send(GuestFrameKind.SIGNAL, self._number, json.dumps(int(number)).encode())
 
     def resize(self, rows: int, columns: int) -> None:
         """Resize its terminal."""
-        self._connection.send(GuestFrameKind.RESIZE, self._number, json.dumps({"terminal": [rows, columns]}).encode())
+        self._connection.send(GuestFrameKind.RESIZE, self._number, json.dumps([rows, columns]).encode())
 
     def end(self, status: int | None, failure: str = "") -> None:
         """Record that it ended; called by the connection's thread."""
@@ -137,8 +137,8 @@ class GuestConnection:
         self.ready = threading.Event()
         """Set once the agent runs, or when the guest has ended."""
         self.gone = threading.Event()
-        self.guest: dict[str, Any] = {}
-        """What the agent reports about the guest: `release` and `uptime_s`; empty until `ready`."""
+        self.guest = GuestFacts("", 0.0)
+        """What the agent reports about the guest; empty until `ready`."""
         threading.Thread(target=self._read, name="accel_magic lab", daemon=True).start()
 
     def start(
@@ -165,13 +165,12 @@ class GuestConnection:
             GuestGoneError: The guest has ended.
 
         """
-        request = {"argv": list(command), "cwd": cwd, "env": env, "terminal": terminal, "user": user}
         with self._known:
             if self.gone.is_set():
                 raise GuestGoneError(self.reason)
             number = next(self._numbers)
             process = self._processes[number] = GuestProcess(self, number, command, on_output)
-        self.send(GuestFrameKind.START, number, json.dumps(request).encode())
+        self.send(GuestFrameKind.START, number, json.dumps(Command([*command], cwd, env, terminal, user)).encode())
         return process
 
     def send(self, kind: GuestFrameKind, process: int = 0, payload: bytes = b"") -> None:
@@ -193,7 +192,7 @@ class GuestConnection:
             while data := self._stream.recv(_PIECE):
                 for kind, number, payload in frames.feed(data):
                     self._take(kind, number, payload)
-        except (OSError, RecursionError, ValueError):  # the guest has ended, or sent something invalid
+        except (OSError, ValueError):  # the guest has ended, or sent something invalid
             pass
         finally:
             self._stream.close()
@@ -206,26 +205,17 @@ class GuestConnection:
 
     def _take(self, kind: GuestFrameKind, number: int, payload: bytes) -> None:
         if kind is GuestFrameKind.READY:
-            self.guest = {"release": _value(payload, "release", str), "uptime_s": _value(payload, "uptime_s", float)}
+            self.guest = codec.from_json(payload, GuestFacts)
             self.ready.set()
         elif process := self._processes.get(number):
             if kind in (GuestFrameKind.OUTPUT, GuestFrameKind.ERROR):
                 process.on_output(1 if kind is GuestFrameKind.OUTPUT else 2, payload)
             elif kind is GuestFrameKind.EXIT:
-                process.end(_value(payload, "status", int))
+                process.end(codec.from_json(payload, int))
                 del self._processes[number]  # after the payload was understood: whoever waits must learn of its end
             elif kind is GuestFrameKind.REFUSED:
-                process.end(None, _value(payload, "why", str))
+                process.end(None, codec.from_json(payload, str))
                 del self._processes[number]
-
-
-def _value(payload: bytes, name: str, kind: type[_T]) -> _T:
-    """A value of a payload from the guest. Raises ValueError unless it has it, with this type."""
-    values = json.loads(payload)
-    value = values.get(name) if isinstance(values, dict) else None
-    if type(value) is not kind:
-        raise ValueError(f"{name} is missing or of another type")
-    return value
 
 
 def listen(path: str) -> socket.socket:

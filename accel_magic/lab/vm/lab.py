@@ -13,10 +13,11 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from accel_magic import cache, scratch
+from accel_magic import cache, codec, scratch
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image, program_folder
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping, Sequence
 
+    from accel_magic.lab.guest.guest_frames import GuestFacts
     from accel_magic.lab.level_zero import LevelZero
 
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -41,6 +43,14 @@ GUEST_FOLDERS = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
 _POLL_S = 0.02
 MOST_OUTPUT = 1 << 28
 """Bytes that `Lab.run` keeps of a command's output."""
+
+
+@dataclass(frozen=True)
+class _KeeperReport:
+    """Why a lab's processes ended (`guest`, `device`, `asked`, `deadline`, `killed`), and the exit status of QEMU."""
+
+    ended: str = ""
+    status: int | None = None
 
 
 class Lab:
@@ -64,7 +74,7 @@ class Lab:
         self._report = report or (lambda _: None)
         self._keeper: subprocess.Popen[bytes] | None = None
         self._connection: GuestConnection | None = None
-        self._ended: dict[str, Any] | None = None
+        self._ended: _KeeperReport | None = None
         self._ending = threading.Lock()
         self._killed_for_memory = 0
         self._level_zero: LevelZero | None = None
@@ -72,8 +82,8 @@ class Lab:
         self._user: tuple[int, int] | None = None
 
     @property
-    def guest(self) -> dict[str, Any]:
-        """What the guest's agent reported at startup: `release` (uname -r), `uptime_s`."""
+    def guest(self) -> GuestFacts:
+        """What the guest's agent reported at startup."""
         return self._alive().guest
 
     @property
@@ -160,7 +170,7 @@ class Lab:
             raise self._failure("the lab's accelerator did not load", code="lab.accelerator-not-loaded")
         if self.settings.user == "ordinary":
             self._admit_user(shares)
-        self._report(f"ready after {self._connection.guest['uptime_s']:.1f} s of guest time")
+        self._report(f"ready after {self._connection.guest.uptime_s:.1f} s of guest time")
 
     def _accept(self, listener: socket.socket) -> socket.socket:
         until = time.monotonic() + self.settings.boot_timeout_s
@@ -390,7 +400,7 @@ class Lab:
             if self._ended is None:
                 with self._keeper.stdout as output:
                     text = output.read()
-                self._ended = json.loads(text) if text else {"ended": "killed", "status": None}
+                self._ended = codec.from_json(text, _KeeperReport) if text else _KeeperReport("killed")
         return True
 
     def _failure(self, what: str, code: str = "lab.guest-gone") -> MachineError:
@@ -402,19 +412,19 @@ class Lab:
         if not self._keeper_ended(_CLOSE_S):
             self._let_go()
             self._keeper_ended(_CLOSE_S)
-        outcome = self._ended or {}
-        if outcome.get("ended") == "deadline":
+        outcome = self._ended or _KeeperReport()
+        if outcome.ended == "deadline":
             return f"its deadline of {self.settings.deadline_s:g} s has passed{self._end_of_console()}"
-        if outcome.get("ended") == "device":
+        if outcome.ended == "device":
             last = _last_line(self.logs, "host.log", "device.log")
             return f"the emulated NPU exited: {last or 'it left no message'}"
         if panic := next((line for line in self.console().splitlines() if _PANIC in line), ""):
             return panic.partition("] ")[2].strip()
-        if outcome.get("ended") == "asked":
+        if outcome.ended == "asked":
             how = "the guest no longer answered"
-        elif outcome.get("ended") == "killed":
+        elif outcome.ended == "killed":
             how = "the keeper process that owns QEMU was killed"
-        elif (status := outcome.get("status")) is not None and status < 0:
+        elif (status := outcome.status) is not None and status < 0:
             how = f"QEMU was killed by {signal.Signals(-status).name}"
         else:
             how = f"QEMU exited with status {status}"

@@ -80,8 +80,8 @@ def start(connection):
 
 
 def test_the_agent_reports_its_kernel_and_uptime(connection):
-    assert connection.guest["release"] == os.uname().release
-    assert 0 < connection.guest["uptime_s"] <= time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert connection.guest.release == os.uname().release
+    assert 0 < connection.guest.uptime_s <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def test_output_and_status_are_those_of_the_command(start, tmp_path):
