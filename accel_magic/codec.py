@@ -185,11 +185,6 @@ def from_json(data: bytes, kind: type[V]) -> V:
         raise MessageError(str(error)) from None
 
 
-def converted(data: object, kind: type[V]) -> V:
-    """Make a dataclass from what JSON had of it. Raises ValueError: it is something else."""
-    return msgspec.convert(data, kind)
-
-
 def send_packet(connection: socket.socket, message: Message) -> None:
     """Send a message without descriptors over a SOCK_SEQPACKET socket; on OSError nothing was sent."""
     connection.send(encoded(message))

@@ -116,6 +116,16 @@ def test_texts_of_a_user_are_answered_with_an_error_or_a_trace(broker):
     callers.until(lambda: not kernel_objects() - before)
 
 
+def test_what_no_message_can_hold_is_a_typed_error_and_the_connection_goes_on(broker):
+    codes = broker.run(
+        f"""
+codes = [refused("{GETPPID}", filter='comm == "\\udc80"'), refused("{GETPPID}", max_events=1 << 70)]
+answer(*codes, refused("{GETPPID}"))
+"""
+    )
+    assert codes == ["broker.bad-request", "broker.bad-request", ""]
+
+
 SPECS = {
     "everything": ("*:*",),
     "all tracepoints": ("tracepoint:*:*",),

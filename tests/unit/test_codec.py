@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from accel_magic import channel, codec
-from accel_magic.codec import Descriptor, Message
+from accel_magic.codec import Descriptor, Failure, Message, MessageError
+from accel_magic.errors import ProbeError
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,22 @@ def test_a_packet_that_does_not_fit_is_not_sent_partially():
             codec.receive_packet(other, Envelope)
 
 
-def test_values_are_made_from_plain_json_and_checked():
-    assert codec.converted({"name": "a", "at": [1]}, Place) == Place("a", (1,))
-    with pytest.raises(ValueError, match="at"):
-        codec.converted({"name": "a", "at": ["1"]}, Place)
+def test_values_are_made_from_json_and_checked():
+    assert codec.from_json(b'{"name": "a", "at": [1]}', Place) == Place("a", (1,))
+    for data in (b'{"name": "a", "at": ["1"]}', b"", b"\xff", b"[" * 100_000, b'{"name": "\\ud800", "at": []}'):
+        with pytest.raises(MessageError):
+            codec.from_json(data, Place)
+
+
+def test_an_error_arrives_as_it_was_also_with_characters_that_are_not_unicode():
+    sent = Failure.of(ProbeError("no \udc80", why="because", fix="do", code="probe.no-match"))
+
+    error = codec.decoded(codec.encoded(sent), Failure).error()
+
+    assert (type(error), error.what, error.why, error.fix) == (ProbeError, "no \\udc80", "because", "do")
+    assert error.code == "probe.no-match"
+
+
+def test_a_message_of_another_class_is_refused():
     with pytest.raises(ValueError, match="Invalid value"):
         codec.decoded(codec.encoded(Other(size=1)), Pipe)
