@@ -1,7 +1,6 @@
 """The options of a trace besides its probes."""
 
 # Classes of fields are needed when the program runs.
-# ruff: noqa: TC001
 
 from __future__ import annotations
 

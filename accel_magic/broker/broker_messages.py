@@ -15,12 +15,11 @@ The answer is a `codec.Failure` if something is wrong. `Hello` and `Failure` are
 """
 
 # Classes of fields are needed when the program runs.
-# ruff: noqa: TC001, TC003
+# ruff: noqa: TC001
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Final
 
