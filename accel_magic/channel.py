@@ -14,7 +14,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from io import FileIO
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from accel_magic.errors import MachineError, too_many_files, typed_shortage
 
@@ -123,6 +123,13 @@ def start_process(
     with contextlib.suppress(OSError):  # it holds the descriptors of all traces, so it gets the hard limit
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (most, most))
     return HelperProcess(process, ours, errors)
+
+
+def pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    """The standard input and output of a process. Raises ValueError: they are not pipes."""
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("the process was started without pipes")
+    return process.stdin, process.stdout
 
 
 def send_bytes(connection: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> None:

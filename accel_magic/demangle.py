@@ -23,6 +23,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from accel_magic.channel import pipes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -206,16 +208,15 @@ def _started() -> subprocess.Popen[bytes]:
 
 def _answers(helper: subprocess.Popen[bytes], request: bytes, count: int) -> list[str]:
     """Send a request and receive its answers; fewer than `count` if the process died on the next symbol."""
-    assert helper.stdin is not None  # noqa: S101 - it has pipes
-    assert helper.stdout is not None  # noqa: S101
+    to_helper, answers = pipes(helper)
     with contextlib.suppress(BrokenPipeError):  # it died before it read the request
-        helper.stdin.write(len(request).to_bytes(4, "little") + request)
-        helper.stdin.flush()
+        to_helper.write(len(request).to_bytes(4, "little") + request)
+        to_helper.flush()
     ready = select.poll()  # select() does not support descriptors above 1,023
-    ready.register(helper.stdout, select.POLLIN)
+    ready.register(answers, select.POLLIN)
     received = b""
     while received.count(b"\n") < count:
-        part = os.read(helper.stdout.fileno(), _REQUEST) if ready.poll(_SILENCE_S * 1000) else b""
+        part = os.read(answers.fileno(), _REQUEST) if ready.poll(_SILENCE_S * 1000) else b""
         if not part:
             break
         received += part
@@ -223,10 +224,9 @@ def _answers(helper: subprocess.Popen[bytes], request: bytes, count: int) -> lis
 
 
 def _close(helper: subprocess.Popen[bytes]) -> None:
-    for pipe in (helper.stdin, helper.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):  # buffered data of an unread request
-                pipe.close()
+    for pipe in pipes(helper):
+        with contextlib.suppress(OSError):  # buffered data of an unread request
+            pipe.close()
 
 
 _known: dict[str, str] = {}

@@ -16,8 +16,8 @@ if __name__ == "__main__":
     spec = importlib.util.spec_from_file_location(
         package.name, package / "__init__.py", submodule_search_locations=[str(package)]
     )
-    assert spec is not None  # noqa: S101 - a location was given
-    assert spec.loader is not None  # noqa: S101
+    if spec is None or spec.loader is None:
+        raise ImportError(package)
     sys.modules[package.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[package.name])
     runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)

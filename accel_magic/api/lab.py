@@ -58,7 +58,6 @@ def trace_lab(
     if save is not None:
         result_files.check(save)
     request = {"probes": probes, "options": asdict(Options(**options)), "command": list(command)}
-    assert lab.exchange is not None  # noqa: S101 - a started lab has one
     try:
         with exchange.folder(lab.exchange) as folder:
             arguments = own_python.command("accel_magic.api.guest_record", str(folder.path / _RECORDING))

@@ -98,6 +98,10 @@ class StoppedCommand:
         """Exit status, or minus the number of the signal that killed it; None while it runs."""
         return self._process.poll()
 
+    def wait(self) -> int:
+        """Wait until it has ended; returns its `status`."""
+        return self._process.wait()
+
     def go(self) -> None:
         """Release the command."""
         self._stopped = False

@@ -300,5 +300,5 @@ def _status(command: StoppedCommand, signals: HeldSignals) -> int:
         _pass_on(exception, command)
         say(f"process {command.pid} continues, untraced")
         return 128 + exception.si_signo
-    assert command.status is not None  # noqa: S101 - waited for
-    return 128 - command.status if command.status < 0 else command.status
+    status = command.wait()
+    return 128 - status if status < 0 else status

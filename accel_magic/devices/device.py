@@ -88,8 +88,8 @@ class DeviceMemory(Protocol):
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy (size,) bytes from the device without waiting for running kernels."""
 
-    def view(self, address: int, size: int) -> NDArray[np.uint8] | None:
-        """Return a live view of (size,) bytes, or None if the host cannot access them (it can for kind `host`)."""
+    def view(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Return a live view of (size,) bytes of kind `host`."""
 
     def free(self, address: int) -> None:
         """Free memory, or stop sharing it."""

@@ -113,7 +113,7 @@ class FileFormat:
         name: In words.
         content: What it contains.
         reader: The function that reads it, as `module:function`; for events, the one that parses its lines.
-        claims: Returns which lines of a text have this format, (lines,) bool; None for files that are not text.
+        claims: Returns which lines of a text have this format, (lines,) bool; none of files that are not text.
         suffixes: File name endings that indicate this format.
         takes_units: Whether `reader` takes the user's units, as `given`.
         result: The result class for stacks, as `module:class`; `` for a ProfileResult.
@@ -123,7 +123,7 @@ class FileFormat:
     name: str
     content: Content
     reader: str
-    claims: Claim | None = None
+    claims: Claim = Head.none
     suffixes: tuple[str, ...] = ()
     takes_units: bool = False
     result: str = ""
@@ -334,7 +334,6 @@ def _of_text(head: Head, path: Path, formats: Sequence[FileFormat]) -> FileForma
     left = head.all()
     seen: dict[str, int] = {}
     for format_ in formats:
-        assert format_.claims is not None  # noqa: S101 - text formats have one
         mine = format_.claims(head) & left
         seen[format_.name] = int(mine.sum())
         left &= ~mine

@@ -184,9 +184,9 @@ def _load(
     found = given.object
     if mode is None:
         mode = "warn" if path.suffix == ".o" else "strict"
-    attaches = {program.name: sections.attach_of(program) for program in found.programs}
-    cpu = tuple(program for program in found.programs if attaches[program.name] is None)
-    own = [program for program in found.programs if attaches[program.name] is not None]
+    attaches = [(program, sections.attach_of(program)) for program in found.programs]
+    cpu = tuple(program for program, attach in attaches if attach is None)
+    own = [(program, attach) for program, attach in attaches if attach is not None]
     if not found.programs:
         raise ProgramError(
             f"{path.name} has no GPU program",
@@ -194,16 +194,14 @@ def _load(
             fix='name one in a section: SEC("gpu/entry")',
             code="gpu.no-gpu-program",
         )
-    sides = split(found.maps, own, cpu)
+    sides = split(found.maps, [program for program, _ in own], cpu)
     if refuse and mode == "strict":
         for error in sides.refused.values():
             raise error
     found = replace(found, maps=sides.device)
     judged = verify if refuse else judge
     gpu = []
-    for program in own:
-        attach = attaches[program.name]
-        assert attach is not None  # noqa: S101 - only CPU programs have no attach point
+    for program, attach in own:
         runs = "block" if attach.per == "block" else per or attach.per or "thread"
         verdict = judged(program, found.maps, mode=mode, per=runs)
         gpu.append(GpuProgram(_named(program, path), attach, runs, verdict))

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from jupyter_client.connect import port_names
-from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Bool, Dict, Enum, Integer, List, Unicode
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_client.connect import KernelConnectionInfo
+    from jupyter_client.manager import KernelManager
 
     T = TypeVar("T")
     from collections.abc import Mapping, Sequence
@@ -177,8 +177,7 @@ class LabProvisioner(LocalProvisioner):
 
     def _manager(self) -> KernelManager:
         """The KernelManager that started the kernel: jupyter_client makes it the parent of every provisioner."""
-        assert isinstance(self.parent, KernelManager)  # noqa: S101
-        return self.parent
+        return cast("KernelManager", self.parent)
 
     def _report(self, line: str) -> None:
         self.log.info("NPU lab: %s", line)
@@ -298,8 +297,6 @@ def start(launch: Launch, report: Report) -> GuestKernel:
 
 def _listening(lab: Lab, launch: Launch) -> GuestKernel:
     """Start the kernel process in a running lab."""
-    assert lab.exchange is not None  # noqa: S101 - a started lab has both
-    assert lab.logs is not None  # noqa: S101
     file = lab.exchange / "connection.json"
     file.unlink(missing_ok=True)  # a link of the guest's, at most
     created = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -97,19 +97,18 @@ class KernelMemory:
             return ()
         plan = map_layout.plan_memory(self._policy.maps, 1, limit=1 << 33)
         return tuple(
-            MapContent(self._policy.name, spec, self._content(spec, kind, region), 0)
+            MapContent(self._policy.name, spec, self._content(self._attached.maps[spec.name], spec, kind, region), 0)
             for spec, kind, region in zip(
                 self._policy.maps, (one.type for one in self._policy.object.maps), plan.maps, strict=True
             )
         )
 
-    def _content(self, spec: MapSpec, kind: int, region: map_layout.Region) -> NDArray[np.uint8]:
-        """The map's content in the layout of the model's."""
-        assert self._attached is not None  # noqa: S101 - the caller has checked
+    def _content(self, table: int, spec: MapSpec, kind: int, region: map_layout.Region) -> NDArray[np.uint8]:
+        """The content of the map with this descriptor, in the layout of the model's."""
         raw = np.zeros(region.bytes, np.uint8)
         raw[: len(region.initial)] = np.frombuffer(bytes(region.initial), np.uint8)
         step = map_layout.round_up(spec.value_size, 8) if kind in _PER_CPU else 0
-        for key, value in _entries(self._attached.maps[spec.name], spec, step):
+        for key, value in _entries(table, spec, step):
             start = step * self._processor
             map_access.update(
                 spec,

@@ -101,7 +101,12 @@ def load(path: str | Path, source: str = "") -> Recording:
             written by a later version. `events` may raise it too, if the damage is in the events.
 
     """
-    place = Path(path)
+    recording, events = _opened(Path(path), source)
+    return replace(recording, load_events=events)
+
+
+def _opened(place: Path, source: str) -> tuple[Recording, _StoredEvents]:
+    """A recording without its events, and what loads them. Raises RecordingError, as `load`."""
     file = container.opened(place, KIND, source)
     text = container.description(file, place, KIND)
     try:
@@ -117,7 +122,7 @@ def load(path: str | Path, source: str = "") -> Recording:
         raise container.too_large(place, error) from error
     except ValueError as error:
         raise container.damaged(place, KIND, error) from error
-    return replace(recording, load_events=_StoredEvents(file, place, columns, len(recording.plan.points)))
+    return recording, _StoredEvents(file, place, columns, len(recording.plan.points))
 
 
 def load_description(folder: Directory, name: str) -> tuple[Recording, tuple[StoredColumn, ...]]:
@@ -130,15 +135,13 @@ def load_description(folder: Directory, name: str) -> tuple[Recording, tuple[Sto
     path = folder.path / name
     try:
         with foreign_files.opened(name, follow=False, folder=folder.descriptor) as file:
-            recording = load(path, f"/proc/self/fd/{file.fileno()}")
+            recording, events = _opened(path, f"/proc/self/fd/{file.fileno()}")
     except (FileNotFoundError, PermissionError) as error:
         raise container.unreadable(path, KIND, error) from error
     except OSError as error:
         raise container.damaged(path, KIND, error) from error
-    events = recording.load_events
-    assert isinstance(events, _StoredEvents)  # noqa: S101 - of this module
     events.close()
-    return recording, events.columns
+    return replace(recording, load_events=events), events.columns
 
 
 class _StoredEvents:

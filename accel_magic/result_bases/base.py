@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pandas as pd
 
@@ -58,7 +58,7 @@ class Result(ABC):
     KIND: ClassVar[str]
     LACKS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
-    def __init__(self, value: object = None) -> None:
+    def __init__(self, value: Any = None) -> None:
         self.value = value
 
     @property

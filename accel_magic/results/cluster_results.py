@@ -91,9 +91,9 @@ class NodeResult(Generic[OwnT]):
     pid: int | None = None
 
     def moments(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Convert times since the result's start to the reference's clock, ns."""
-        assert self.clock is not None  # noqa: S101 - it has a result
-        return self.clock.to_reference(times_ns + self.start_ns)
+        """Convert times since the result's start to the reference's clock, ns; without a clock, to the node's."""
+        moments = times_ns + self.start_ns
+        return moments if self.clock is None else self.clock.to_reference(moments)
 
     def moment(self, time_ns: int) -> int:
         """Convert one such time."""

@@ -55,6 +55,15 @@ class NodePlace:
     clock: ClockLine
     start_ns: int
 
+    def shift(self, own_ns: int) -> tuple[int, int, float]:
+        """`(at, offset, drift)`: a time of the files is `time + offset + rint((time + at) * drift)` in the result.
+
+        Args:
+            own_ns: The recording's time 0, on the node's clock.
+
+        """
+        return own_ns - self.clock.at_ns, own_ns + self.clock.offset_ns - self.start_ns, self.clock.drift
+
 
 @dataclass(frozen=True)
 class EventSource:
@@ -77,12 +86,6 @@ class EventSource:
         """Its events as a table. Raises ResultError or RecordingError: they cannot be loaded."""
         events = self.recording.events
         return recording_store.table_of(events, recording_store.described_columns(events), self.recording.plan)
-
-    def shift(self) -> tuple[int, int, float]:
-        """`(at, offset, drift)`: a time of the files is `time + offset + rint((time + at) * drift)` in the result."""
-        assert self.place is not None  # noqa: S101 - of many nodes
-        own, line = self.recording.start_ns, self.place.clock
-        return own - line.at_ns, own + line.offset_ns - self.place.start_ns, line.drift
 
 
 def scan(sources: Sequence[EventSource]) -> ds.Dataset:
@@ -115,7 +118,8 @@ def _scanned(source: EventSource, schema: pa.Schema | None) -> ds.Dataset:
     from pyarrow import fs
 
     files = source.files()
-    constants = {} if schema is None else _constants(source)
+    place = source.place
+    constants = {} if schema is None or place is None else _constants(place, source.recording.start_ns)
     if files is None or not files.parts:
         table = source.table() if files is None else _empty(files)
         for name, value in constants.items():
@@ -163,10 +167,8 @@ def _empty(files: dataset.Files) -> pa.Table:
     return _schema(files).empty_table()
 
 
-def _constants(source: EventSource) -> dict[str, Any]:
-    place = source.place
-    assert place is not None  # noqa: S101 - of many nodes
-    at, offset, drift = source.shift()
+def _constants(place: NodePlace, start_ns: int) -> dict[str, Any]:
+    at, offset, drift = place.shift(start_ns)
     return {
         HOST: place.host,
         RANK: place.rank,
@@ -249,7 +251,7 @@ def _select(con: Any, source: EventSource, number: int) -> str:
         table = f"read_parquet([{', '.join(map(_text, _real(files)))}], hive_partitioning=false)"
     if source.place is None:
         return f"SELECT * FROM {table}"  # noqa: S608 - names and paths are quoted
-    at, offset, drift = source.shift()
+    at, offset, drift = source.place.shift(source.recording.start_ns)
     time = f"time_ns + {offset} + CAST(round_even((time_ns + {at}) * {drift!r}::DOUBLE, 0) AS BIGINT) AS time_ns"
     rank = "NULL" if source.place.rank is None else source.place.rank
     return (  # names, paths and texts are quoted
@@ -329,9 +331,9 @@ def _frames(polars: Any, sources: Sequence[EventSource]) -> Iterator[Any]:
             frame = polars.from_arrow(source.table() if files is None else _empty(files)).lazy()
         else:
             frame = _frame(polars, files)
-        if source.place is not None:
-            at, offset, drift = source.shift()
-            time, place = polars.col("time_ns"), source.place
+        if (place := source.place) is not None:
+            at, offset, drift = place.shift(source.recording.start_ns)
+            time = polars.col("time_ns")
             frame = frame.with_columns(
                 time + offset + ((time + at).cast(polars.Float64) * drift).round(0).cast(polars.Int64),
                 polars.lit(place.host).alias(HOST),

@@ -103,7 +103,7 @@ class Guest:
 
     @property
     def alive(self):
-        return self._tracer.poll() is None and not self.lab._connection.gone.is_set()
+        return self._tracer.poll() is None and not self.lab._guest.connection.gone.is_set()
 
     def trace(self, *probes, command, one_by_one=False, timeout=ANSWER_S, **options):
         """Trace a command; the result's `value` is its `Output`. Raises the errors of the guest's side."""

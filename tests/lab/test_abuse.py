@@ -31,7 +31,7 @@ def abuse(tmp_path_factory):
 
 def device_of(lab):
     """The process of the emulated NPU."""
-    children = psutil.Process(lab._keeper.pid).children(recursive=True)
+    children = psutil.Process(lab._guest.keeper.pid).children(recursive=True)
     (found,) = [one for one in children if "accel_magic.lab.device" in one.cmdline()]
     return found
 
@@ -45,7 +45,7 @@ def test_calls_of_any_kind_neither_end_the_device_nor_make_it_grow(kernel, abuse
         device, said = device_of(lab), []
         before = device.num_fds()
         words = [str(abuse), "29", "1000000000", str(SECONDS)]
-        running = lab._connection.start(
+        running = lab._guest.connection.start(
             words, cwd="/", env={}, terminal=None, on_output=lambda _, data: said.append(data), user=(USER, USER)
         )
         assert lab.wait(running, TEST_S) == 0

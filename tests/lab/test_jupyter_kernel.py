@@ -90,7 +90,7 @@ def notebook(built, tmp_path_factory):
 
 def family(lab):
     """Process ids of a lab's keeper, QEMU and device."""
-    keeper = lab._keeper.pid
+    keeper = lab._guest.keeper.pid
     return [keeper, *map(int, Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split())]
 
 
@@ -313,7 +313,7 @@ from jupyter_client import KernelManager
 manager = KernelManager(kernel_name={NAME!r})
 manager.start_kernel(cwd=sys.argv[1])
 lab = manager.provisioner._guest.lab
-print(lab._keeper.pid, lab.exchange.parent, flush=True)
+print(lab._guest.keeper.pid, lab.exchange.parent, flush=True)
 time.sleep(1000)
 """
 

@@ -124,7 +124,7 @@ def shared_clock(tmp_path_factory):
 @contextlib.contextmanager
 def memory_of(lab):
     """The guest's memory, which QEMU shares with the emulated device."""
-    keeper = lab._keeper.pid
+    keeper = lab._guest.keeper.pid
     children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
     for descriptor in (one for pid in children for one in Path(f"/proc/{pid}/fd").iterdir()):
         if "memfd:memory-backend" in str(descriptor.readlink()):
@@ -256,8 +256,8 @@ def test_a_lab_that_ends_during_the_trace_is_named_and_the_other_is_whole(both, 
     with trace("intel_vpu:ivpu_*_ioctl", on=list(both.values()), mode="count") as t:
         for lab in both.values():
             outcome = Load.from_json(lab.run(load(jobs=5)).text)
-        both[ended]._let_go()  # ends QEMU
-        assert both[ended]._connection.gone.wait(ANSWER_S)
+        both[ended]._guest.keeper.let_go()  # ends QEMU
+        assert both[ended]._guest.connection.gone.wait(ANSWER_S)
         outcome = Load.from_json(both[alive].run(load(jobs=6)).text)
 
     parts = {part.node.name: part for part in t.result.parts}

@@ -49,7 +49,7 @@ def descendants(pid):
 
 def by_name(lab, name):
     """The lab's process whose command contains this word."""
-    (found,) = [pid for pid in children(lab._keeper.pid) if name in Path(f"/proc/{pid}/cmdline").read_text()]
+    (found,) = [pid for pid in children(lab._guest.keeper.pid) if name in Path(f"/proc/{pid}/cmdline").read_text()]
     return found
 
 
@@ -73,7 +73,7 @@ from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.lab import Lab
 lab = Lab(Settings(kernel=sys.argv[1], deadline_s=1200)).start()
 process = lab.popen(["sleep", "1000"], on_output=print)
-print(json.dumps([lab._keeper.pid, str(lab.exchange.parent)]), flush=True)
+print(json.dumps([lab._guest.keeper.pid, str(lab.exchange.parent)]), flush=True)
 time.sleep(1000)
 """
 
@@ -96,7 +96,7 @@ def test_killing_the_process_that_started_a_lab_ends_the_whole_lab(image_of):
 @pytest.mark.thorough  # boots its own virtual machine
 def test_closing_ends_the_whole_lab_and_closing_again_is_harmless(start):
     lab = start()
-    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+    processes, folder = descendants(lab._guest.keeper.pid), lab.exchange.parent
 
     lab.close()
     lab.close()
@@ -115,7 +115,7 @@ def test_a_hanging_guest_is_ended_at_its_deadline(start):
         with contextlib.suppress(MachineError):
             lab = start(deadline_s=deadline_s)
             break
-    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+    processes, folder = descendants(lab._guest.keeper.pid), lab.exchange.parent
 
     with pytest.raises(MachineError) as caught:
         lab.run(["sleep", "1000"], timeout=deadline_s + ANSWER_S)
@@ -143,7 +143,7 @@ def test_a_panic_of_the_guests_kernel_is_reported_and_its_console_kept(start):
 @pytest.mark.thorough  # boots its own virtual machine
 def test_killing_qemu_ends_the_running_command_with_an_error(start):
     lab = start()
-    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+    processes, folder = descendants(lab._guest.keeper.pid), lab.exchange.parent
     process = lab.popen(["sleep", "1000"], on_output=lambda *_: None)
 
     lab.run(["sh", "-c", "echo '<0>the last words' > /dev/kmsg"], timeout=ANSWER_S)
@@ -163,7 +163,7 @@ def test_killing_qemu_ends_the_running_command_with_an_error(start):
 @pytest.mark.thorough  # boots its own virtual machine; tests/unit/lab/vm/test_keeper.py covers the report
 def test_killing_the_device_ends_the_lab_and_is_reported(start, load):
     lab = start()
-    processes, folder = descendants(lab._keeper.pid), lab.exchange.parent
+    processes, folder = descendants(lab._guest.keeper.pid), lab.exchange.parent
     process = lab.popen(load(jobs=100_000), on_output=lambda *_: None)
     time.sleep(0.5)
 

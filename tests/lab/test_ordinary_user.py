@@ -19,7 +19,7 @@ def told(request, load_program):
     """What the script saw."""
     build_image(request.param)
     with Lab(Settings(kernel=request.param, deadline_s=DEADLINE_S, user="ordinary")) as lab:
-        other = lab._connection.start(
+        other = lab._guest.connection.start(
             [str(load_program), "--jobs", "1000000", "--rate", "20"],
             cwd="/",
             env=lab._environment({}),

@@ -6,9 +6,9 @@ import ctypes
 import mmap
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 import numpy as np
 
@@ -77,7 +77,12 @@ class CudaMemory:
         self._lock = threading.Lock()
         self._blocks: dict[int, _Block] = {}
         self._stream = 0
-        self._clock: ClockKernel | None = None
+        self._clocks = ExitStack()
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def open(cls, number: int | None = None, driver: CudaDriver | None = None) -> Self:
@@ -94,24 +99,19 @@ class CudaMemory:
         driver = driver or cuda.load()
         gpu = gpus.chosen(number, driver)
         context, retained = gpus.context_of(driver, gpu)
-        memory = cls(driver, gpu, context, retained=retained)
-        try:
-            memory._prepare()
-        except BaseException:
-            memory.close()
-            raise
-        return memory
+        return cls(driver, gpu, context, retained=retained)
 
     def _prepare(self) -> None:
         with self._current():
             self._stream = self._driver.handle("cuStreamCreate", cuda.STREAM_NON_BLOCKING)
-        self._staging = self._host_of(self.allocate(np.zeros(_STAGING, np.uint8), "host"))
+        self._staging = self.view(self.allocate(np.zeros(_STAGING, np.uint8), "host"), _STAGING)
         mailbox = self.allocate(np.zeros(BYTES, np.uint8), "host")
-        words = self._host_of(mailbox).data.cast("Q")
+        words = self.view(mailbox, BYTES).data.cast("Q")
         # The simulated device's clock does not advance while a kernel waits for the host.
         rounds = 1 if self.simulated else ROUNDS
         with self._current():
             self._clock = ClockKernel(self._driver, self._stream, mailbox, words, rounds=rounds)
+        self._clocks.callback(self._clock.unload)
 
     @property
     def name(self) -> str:
@@ -235,7 +235,7 @@ class CudaMemory:
             MachineError: GPU memory is no longer accessible: a kernel has failed, or the context was destroyed.
 
         """
-        seen = self.view(address, size)
+        seen = self._seen(address, size)
         if seen is not None:
             return seen.copy()
         out = np.empty(size, np.uint8)
@@ -248,11 +248,19 @@ class CudaMemory:
                 piece[:] = self._staging[: len(piece)]
         return out
 
-    def view(self, address: int, size: int) -> NDArray[np.uint8] | None:
-        """Return a live view of (size,) bytes, or None if the host cannot access them."""
+    def view(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Return a live view of (size,) bytes of kind `host`. Raises MachineError: they are not of this kind."""
+        seen = self._seen(address, size)
+        return self._foreign(address, size) if seen is None else seen
+
+    def _seen(self, address: int, size: int) -> NDArray[np.uint8] | None:
         for base, block in tuple(self._blocks.items()):
             if base <= address and address + size <= base + block.size:
                 return None if block.host is None else block.host[address - base : address - base + size]
+        return self._foreign(address, size)
+
+    @staticmethod
+    def _foreign(address: int, size: int) -> NoReturn:
         raise MachineError(
             f"{size} bytes at {address:#x} are not in this trace's memory",
             fix="please report this",
@@ -275,7 +283,6 @@ class CudaMemory:
 
     def clock(self) -> DeviceClock:
         """Compare the clocks now. Raises MachineError if the GPU does not answer."""
-        assert self._clock is not None  # noqa: S101 - made by `open`
         with self._lock, self._current():
             try:
                 return self._clock.measure()
@@ -339,8 +346,7 @@ class CudaMemory:
             return
         context, self._context = self._context, 0
         with self._lock, _unless_gone(), self._entered(context):
-            if self._clock is not None:
-                self._clock.unload()
+            self._clocks.close()
             for address in tuple(self._blocks):
                 self._give_back(address)
             if self._stream:
@@ -348,11 +354,6 @@ class CudaMemory:
         if self._retained:
             with _unless_gone():
                 self._driver.call("cuDevicePrimaryCtxRelease_v2", self._driver.number("cuDeviceGet", self.gpu.number))
-
-    def _host_of(self, address: int) -> NDArray[np.uint8]:
-        host = self._blocks[address].host
-        assert host is not None  # noqa: S101 - of kind `host`
-        return host
 
     def _current(self) -> AbstractContextManager[None]:
         return self._entered(self._context)

@@ -404,7 +404,16 @@ class CompiledInstruction:
 
     def read(self, operand: Operand, kind: PtxType) -> Reader:
         """Compile a source."""
-        return _READERS[type(operand)](self, operand, kind)
+        match operand:
+            case Register():
+                return _register(self, operand, kind)
+            case Number():
+                value = immediate(operand, kind)
+                return lambda _state: value
+            case Symbol():
+                read = self.symbol(operand.name, operand.offset, generic=False)
+                return lambda state: read(state).astype(kind.dtype)
+        raise UnknownFormError(f"an operand of kind {type(operand).__name__.lower()} is not supported here")
 
     def write(self, operand: Operand, kind: PtxType) -> Writer | None:
         """Compile a destination; None if the result is discarded."""
@@ -480,8 +489,7 @@ def _writer(number: int) -> Writer:
     return write
 
 
-def _register(code: CompiledInstruction, operand: Operand, kind: PtxType) -> Reader:
-    assert isinstance(operand, Register)  # noqa: S101 - guaranteed by the table below
+def _register(code: CompiledInstruction, operand: Register, kind: PtxType) -> Reader:
     if specials.known(operand.name) and operand.name not in code.scope.registers:
         return _special(code, operand.name, kind)
     base, declared = code.named(operand.name)
@@ -527,30 +535,3 @@ def immediate(operand: Number, kind: PtxType) -> Any:
     if isinstance(operand.value, float):
         raise UnknownFormError(f"{operand.value} is not an integer")
     return np.array(operand.value & 2**kind.bits - 1, UNSIGNED[kind.size]).view(kind.dtype)[()]
-
-
-def _number(_code: CompiledInstruction, operand: Operand, kind: PtxType) -> Reader:
-    assert isinstance(operand, Number)  # noqa: S101 - guaranteed by the table below
-    value = immediate(operand, kind)
-    return lambda _state: value
-
-
-def _symbol(code: CompiledInstruction, operand: Operand, kind: PtxType) -> Reader:
-    assert isinstance(operand, Symbol)  # noqa: S101 - guaranteed by the table below
-    read = code.symbol(operand.name, operand.offset, generic=False)
-    return lambda state: read(state).astype(kind.dtype)
-
-
-def _not_a_source(_code: CompiledInstruction, operand: Operand, _kind: PtxType) -> Reader:
-    raise UnknownFormError(f"an operand of kind {type(operand).__name__.lower()} is not supported here")
-
-
-_READERS: dict[type, Callable[[CompiledInstruction, Operand, PtxType], Reader]] = {
-    Register: _register,
-    Number: _number,
-    Symbol: _symbol,
-    Address: _not_a_source,
-    Vector: _not_a_source,
-    Pair: _not_a_source,
-    Sink: _not_a_source,
-}

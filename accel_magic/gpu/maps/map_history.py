@@ -106,11 +106,10 @@ class History:
 
     def read_if_due(self) -> float:
         """Read if a reading is due; returns the seconds until the next one, infinite if there is none."""
-        if self._due_ns is None or self._over:
+        if self._due_ns is None or self._every_ns is None or self._over:
             return float("inf")
         now = time.monotonic_ns()
         if now >= self._due_ns:
-            assert self._every_ns is not None  # noqa: S101 - otherwise nothing is ever due
             self._read(-1)
             # Missed readings are skipped.
             self._due_ns += ((now - self._due_ns) // self._every_ns + 1) * self._every_ns

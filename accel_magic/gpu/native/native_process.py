@@ -353,8 +353,8 @@ class NativeProcess:
         return True
 
     def _answer(self, message: NativeMessage) -> None:
-        if message.kind == MessageKind.IMAGE:
-            self._reply(self._instrumented(message))
+        if message.kind == MessageKind.IMAGE and self._own:
+            self._reply(self._instrumented(self._own, message))
         elif message.kind == MessageKind.LOADED and message.a:
             self._reply(self._alternative(message.number, message.a))
         elif message.kind == MessageKind.FUNCTION:
@@ -383,13 +383,12 @@ class NativeProcess:
         finally:
             os.close(file)
 
-    def _instrumented(self, message: NativeMessage) -> bytes:
+    def _instrumented(self, own: Instrumenter, message: NativeMessage) -> bytes:
         """Return an image with the programs in it; b'' if nothing was inserted."""
         with open(message.descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
             file.seek(0)
             data = file.read(message.a)
-        own, origin = self._own, SourceLine(self._executable, 0)
-        assert own is not None  # noqa: S101 - images come after the maps
+        origin = SourceLine(self._executable, 0)
         try:
             code = code_of(data, self._architecture)
         except AccelMagicError as error:

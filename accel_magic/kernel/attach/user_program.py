@@ -52,7 +52,9 @@ class UserProgram:
     histograms: frozenset[str]
     log2: bool
     _maps: Descriptors = field(default_factory=Descriptors, repr=False)
-    _linker: Linker | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._linker = Linker(self.compiled.functions, dict(self.compiled.map_fds))
 
     @property
     def rings(self) -> tuple[ProgramMap, ...]:
@@ -62,7 +64,7 @@ class UserProgram:
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """Places that the kernel could not probe."""
-        return tuple(self._linker.skipped.values()) if self._linker else ()
+        return tuple(self._linker.skipped.values())
 
     def load(self) -> None:
         """Load every function.
@@ -72,7 +74,6 @@ class UserProgram:
             MachineError: The kernel rejects the call.
 
         """
-        self._linker = Linker(self.compiled.functions, dict(self.compiled.map_fds))
         try:
             for place in self.places:
                 load_place(self._linker, place)
@@ -95,7 +96,6 @@ class UserProgram:
             ProbeError: None of a function's places can be probed.
 
         """
-        assert self._linker is not None  # noqa: S101 - after load
         for place in self.places:
             try:
                 attach_place(self._linker, place, self.name)
@@ -106,18 +106,17 @@ class UserProgram:
 
     def detach(self) -> tuple[str, ...]:
         """Detach, and wait until no function runs any more; return notes for the user."""
-        return self._linker.detach(together=True) if self._linker is not None else ()
+        return self._linker.detach(together=True)
 
     def misses(self) -> int:
         """Number of hits for which no function ran because one was already running on that CPU."""
-        return self._linker.misses() if self._linker else 0
+        return self._linker.misses()
 
     def close(self) -> None:
         """Detach, and close programs and maps; repeated calls are harmless."""
         with ExitStack() as undo:
             undo.callback(self._maps.close)
-            if self._linker is not None:
-                undo.callback(self._linker.close)
+            undo.callback(self._linker.close)
             self.detach()
 
 

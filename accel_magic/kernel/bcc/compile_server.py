@@ -56,11 +56,16 @@ _OUT_OF_MEMORY = re.compile("out of memory|bad_alloc|allocation failed", re.IGNO
 
 def beside(name: str) -> Any:
     """Import a module next to this script, whose folder is not on the search path."""
-    spec = importlib.util.spec_from_file_location(f"accel_magic_{name}", _HERE / f"{name}.py")
-    assert spec is not None  # noqa: S101 - it names a file
-    assert spec.loader is not None  # noqa: S101
+    return _loaded(f"accel_magic_{name}", _HERE / f"{name}.py")
+
+
+def _loaded(name: str, file: Path, folders: list[str] | None = None) -> Any:
+    """Import a module from its file, a package with its folders."""
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    if spec is None or spec.loader is None:
+        raise ImportError(file)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -68,13 +73,7 @@ def beside(name: str) -> Any:
 def load_bcc(package: str) -> Any:
     """Import BCC from its folder, without making other packages of the distribution importable."""
     if importlib.util.find_spec("bcc") is None:
-        location = f"{package}/__init__.py"
-        spec = importlib.util.spec_from_file_location("bcc", location, submodule_search_locations=[package])
-        assert spec is not None  # noqa: S101 - it names a file
-        assert spec.loader is not None  # noqa: S101
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["bcc"] = module
-        spec.loader.exec_module(module)
+        _loaded("bcc", Path(package, "__init__.py"), [package])
     import bcc
 
     return bcc

@@ -70,23 +70,23 @@ class AttachedPolicy(Closing):
             )
         self.name = name
         self.maps: dict[str, int] = {}
-        self._folder: Path | None = Path(tempfile.mkdtemp(prefix="accel_policy-"))
-        self._peer: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._files, self._loaded = contextlib.ExitStack(), contextlib.ExitStack()
+        folder = Path(tempfile.mkdtemp(prefix="accel_policy-"))
+        self._files.callback(shutil.rmtree, folder, ignore_errors=True)
+        self._log = folder / "log"
+        self._peer, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._loaded.callback(self._peer.close)
         self._open.add(self)
         try:
-            self._start(str(program), content)
+            self._start(str(program), folder / "policy.bpf.o", content, other)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, program: str, content: bytes) -> None:
-        assert self._folder is not None  # noqa: S101 - not closed yet
-        file = self._folder / "policy.bpf.o"
-        file.write_bytes(content)
-        self._peer, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def _start(self, program: str, file: Path, content: bytes, other: socket.socket) -> None:
         self._peer.settimeout(_TIMEOUT_S)
-        with other, (self._folder / "log").open("wb") as log:
+        with other, self._log.open("wb") as log:
+            file.write_bytes(content)
             self._process = subprocess.Popen(
                 [program, str(file), str(other.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -95,6 +95,7 @@ class AttachedPolicy(Closing):
                 pass_fds=(other.fileno(),),
                 start_new_session=True,  # an interrupt of the notebook must not detach it halfway
             )
+        self._loaded.callback(self._end)
         while (reported := self._told()) != "!loaded":
             if not reported:
                 raise self._refused()
@@ -106,7 +107,6 @@ class AttachedPolicy(Closing):
             PolicyRefusedError: The kernel refused, for instance because another policy is attached.
 
         """
-        assert self._peer is not None, "the policy is closed"  # noqa: S101 - a bug in the caller
         self._peer.send(b"attach")
         if self._told() != "!attached":
             raise self._refused()
@@ -115,9 +115,7 @@ class AttachedPolicy(Closing):
         """Detach it and free its maps; a second call does nothing."""
         self.detach()
         self._close_maps()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._files.close()
 
     def _close_maps(self) -> None:
         maps, self.maps = self.maps, {}
@@ -126,22 +124,22 @@ class AttachedPolicy(Closing):
 
     def detach(self) -> None:
         """Detach it; its maps can be read until `close`."""
-        if self._peer is not None:
-            self._peer.close()
-            self._peer = None
-        if self._process is not None:
-            try:
-                self._process.wait(_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
+        self._loaded.close()
+
+    def _end(self) -> None:
+        self._peer.close()
+        try:
+            self._process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def abandon(self) -> None:
         """Close this process's descriptors, and leave the rest to its parent."""
-        self._folder = self._process = None
+        self._files.pop_all()
+        self._loaded.pop_all()
         self._close_maps()
-        self.detach()
+        self._peer.close()
 
     @classmethod
     def close_in_child(cls) -> None:
@@ -151,7 +149,6 @@ class AttachedPolicy(Closing):
 
     def _told(self) -> str:
         """Return the next message; "" if the loader has ended. The descriptor of a map is kept."""
-        assert self._peer is not None  # noqa: S101 - callers have checked
         try:
             message, descriptors, _, _ = socket.recv_fds(self._peer, _MOST_BYTES, 1)
         except (TimeoutError, ConnectionError):
@@ -163,10 +160,8 @@ class AttachedPolicy(Closing):
 
     def _refused(self) -> PolicyRefusedError:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            if self._process is not None:
-                self._process.wait(_TIMEOUT_S)
-        log = self._folder / "log" if self._folder is not None else None
-        return PolicyRefusedError(self.name, log.read_text(errors="replace") if log else "")
+            self._process.wait(_TIMEOUT_S)
+        return PolicyRefusedError(self.name, self._log.read_text(errors="replace"))
 
 
 os.register_at_fork(after_in_child=AttachedPolicy.close_in_child)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from accel_magic.channel import pipes
 from accel_magic.closing import Closing
 from accel_magic.errors import MachineError
 from accel_magic.lab.accelerator import uapi
@@ -78,6 +79,7 @@ class TenantProcess(Closing):
             stderr=subprocess.PIPE,
             start_new_session=True,  # an interrupt of the notebook ends it by closing its standard input
         )
+        self._input, self._output = pipes(self._process)
         try:
             self.task = uapi.Task.from_buffer_copy(self._read(ctypes.sizeof(uapi.Task)))
         except BaseException:
@@ -86,15 +88,13 @@ class TenantProcess(Closing):
 
     def close(self) -> None:
         """End it."""
-        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
-        if self._process.stdin:
-            self._process.stdin.close()
+        self._input.close()
         try:
             self._process.wait(_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for stream in streams:
+        for stream in (self._output, self._process.stderr):
             if stream:
                 stream.close()
 
@@ -102,9 +102,8 @@ class TenantProcess(Closing):
         """Tell it what to do; times are those of CLOCK_MONOTONIC."""
         times = np.ascontiguousarray(work.times_ns + start_ns, np.uint64)
         request = _REQUEST.pack(start_ns + duration_ns, work.work_us, int(work.again), len(times))
-        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
-        self._process.stdin.write(request + times.tobytes())
-        self._process.stdin.flush()
+        self._input.write(request + times.tobytes())
+        self._input.flush()
 
     def end(self) -> tuple[NDArray[Any], int]:
         """Wait for the end of its jobs; returns their records (`uapi.JOB`), and how many were lost."""
@@ -112,15 +111,13 @@ class TenantProcess(Closing):
         return np.frombuffer(self._read(count * uapi.JOB.itemsize), uapi.JOB), lost
 
     def _read(self, size: int) -> bytes:
-        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
-        data = self._process.stdout.read(size)
+        data = self._output.read(size)
         if len(data) == size:
             return data
-        self._process.wait(_TIMEOUT_S)
-        assert self._process.stderr is not None  # noqa: S101 - a pipe was asked for
+        _, messages = self._process.communicate(timeout=_TIMEOUT_S)
         raise MachineError(
             f"the tenant {self.name} ended",
-            why=self._process.stderr.read().decode(errors="replace").strip()[-300:],
+            why=messages.decode(errors="replace").strip()[-300:],
             fix="look at the kernel's log: dmesg",
             code="accelerator.call-failed",
         )

@@ -5,25 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from accel_magic import cache, codec, scratch
+from accel_magic import cache, scratch
 from accel_magic.errors import MachineError, TraceStateError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.lab import image, program_folder
 from accel_magic.lab.image import initramfs
-from accel_magic.lab.vm import lab_settings, log_folders, ordinary_user, qemu_command
+from accel_magic.lab.vm import keeper_process, lab_settings, log_folders, ordinary_user, qemu_command
 from accel_magic.lab.vm.connection import Completed, GuestConnection, GuestGoneError, GuestProcess, listen
+from accel_magic.lab.vm.keeper_process import KeeperProcess
 from accel_magic.lab.vm.lab_settings import Settings, hypervisor
 
 if TYPE_CHECKING:
@@ -33,11 +30,9 @@ if TYPE_CHECKING:
     from accel_magic.lab.guest.guest_frames import GuestFacts
     from accel_magic.lab.level_zero import LevelZero
 
-_KEEPER = Path(__file__).with_name("keeper.py")
+_Phase = TypeVar("_Phase")
 _AGENT = Path(__file__).parents[1] / "guest" / "guest_agent.py"
 _CLOSE_S = 5.0
-_PANIC = "] Kernel panic"
-_LAST_LINES = 8
 GUEST_FOLDERS = frozenset(map(Path, ("/", "/dev", "/proc", "/run", "/sys")))
 """Folders that cannot be shared because the guest has its own."""
 _POLL_S = 0.02
@@ -46,11 +41,31 @@ MOST_OUTPUT = 1 << 28
 
 
 @dataclass(frozen=True)
-class _KeeperReport:
-    """Why a lab's processes ended (`guest`, `device`, `asked`, `deadline`, `killed`), and the exit status of QEMU."""
+class _Folders:
+    """Folders of a lab that was started: its logs, and its own, which `lock` keeps until the lab ends."""
 
-    ended: str = ""
-    status: int | None = None
+    logs: Path
+    own: Path
+    lock: int
+
+    @property
+    def exchange(self) -> Path:
+        return self.own / "exchange"
+
+
+@dataclass
+class _Guest:
+    """A guest that is connected, and its commands' user (None: root)."""
+
+    keeper: KeeperProcess
+    connection: GuestConnection
+    level_zero: LevelZero | None
+    user: tuple[int, int] | None = None
+
+    def power_off(self) -> None:
+        self.connection.close()
+        if not self.connection.gone.wait(_CLOSE_S):
+            self.keeper.let_go()
 
 
 class Lab:
@@ -67,30 +82,31 @@ class Lab:
 
     def __init__(self, settings: Settings | None = None, *, report: Callable[[str], None] | None = None) -> None:
         self.settings = settings or Settings()
-        self.logs: Path | None = None
-        """Folder with `console.log` (the guest's kernel), `device.log`, `host.log`, and later `device.json`."""
-        self.exchange: Path | None = None
-        """Folder writable by both host and guest for exchanging files; removed when the lab ends."""
         self._report = report or (lambda _: None)
-        self._keeper: subprocess.Popen[bytes] | None = None
-        self._connection: GuestConnection | None = None
-        self._ended: _KeeperReport | None = None
-        self._ending = threading.Lock()
-        self._killed_for_memory = 0
-        self._level_zero: LevelZero | None = None
-        self._scratch: scratch.Scratch | None = None
-        self._user: tuple[int, int] | None = None
+        self._folders: _Folders | None = None
+        self._guest: _Guest | None = None
+        self._ending = contextlib.ExitStack()
+
+    @property
+    def logs(self) -> Path:
+        """Folder with `console.log` (the guest's kernel), `device.log`, `host.log`, and later `device.json`."""
+        return _started(self._folders).logs
+
+    @property
+    def exchange(self) -> Path:
+        """Folder writable by both host and guest for exchanging files; removed when the lab ends."""
+        return _started(self._folders).exchange
 
     @property
     def guest(self) -> GuestFacts:
         """What the guest's agent reported at startup."""
-        return self._alive().guest
+        return _started(self._guest).connection.guest
 
     @property
     def running(self) -> bool:
         """Whether it was started and has not ended."""
-        connection = self._connection
-        return connection is not None and connection.ready.is_set() and not connection.gone.is_set()
+        guest = self._guest
+        return guest is not None and guest.connection.ready.is_set() and not guest.connection.gone.is_set()
 
     def start(self) -> Self:
         """Boot, and wait until commands can run.
@@ -101,39 +117,40 @@ class Lab:
             TraceStateError: The lab was started before.
 
         """
-        if self._keeper is not None:
+        if self._folders is not None:
             raise TraceStateError(
                 "this lab has already been started", fix="create a new Lab", code="lab.started-before"
             )
         built = image.find(self.settings.kernel)
         chosen = hypervisor(self.settings.hypervisor)
-        self.logs = log_folders.new_folder()
-        self._scratch = scratch.make("lab")
+        logs, made = log_folders.new_folder(), scratch.make("lab")
+        self._ending.callback(made.remove)
+        self._folders = _Folders(logs, made.path, made.lock)
         try:
-            self._spawn(built, chosen, self._scratch)
+            self._boot(built, chosen, self._folders)
         except BaseException:
             self.close()
             raise
         return self
 
-    def _spawn(self, built: image.LabImage, chosen: str, made: scratch.Scratch) -> None:
-        assert self.logs is not None  # noqa: S101 - start made it
-        folder = made.path
-        boot, npu, agent = folder / "initramfs", folder / "npu", folder / "agent"
-        self.exchange = folder / "exchange"
-        self.exchange.mkdir()
-        self._level_zero = lab_settings.install(self.exchange / "bin")
+    def _boot(self, built: image.LabImage, chosen: str, folders: _Folders) -> None:
+        boot, npu, agent = (folders.own / name for name in ("initramfs", "npu", "agent"))
+        folders.exchange.mkdir()
+        level_zero = lab_settings.install(folders.exchange / "bin")
         files = image.find_accelerator(self.settings.kernel) if self.settings.accelerator else None
         if files:
             from accel_magic.lab.accelerator import accelerator_programs  # imports numpy
 
-            accelerator_programs.install(self.exchange / "bin", files)
-        shares = (self.exchange, *_folders(self.settings.share))
+            accelerator_programs.install(folders.exchange / "bin", files)
+        shares = (folders.exchange, *_shared(self.settings.share))
         _write_initramfs(boot, built.initramfs, _configuration(self.settings, shares, files.module if files else None))
         with listen(str(agent)) as listener:
             request = {
                 "device": qemu_command.device(
-                    self.settings, socket=npu, log=self.logs / "device.log", statistics=self.logs / "device.json"
+                    self.settings,
+                    socket=npu,
+                    log=folders.logs / "device.log",
+                    statistics=folders.logs / "device.json",
                 ),
                 "qemu": qemu_command.qemu(
                     built,
@@ -142,55 +159,50 @@ class Lab:
                     initramfs=boot,
                     device=npu,
                     agent=agent,
-                    console=self.logs / "console.log",
+                    console=folders.logs / "console.log",
                     shares=shares,
-                    slots=folder / "compilers",
+                    slots=folders.own / "compilers",
                 ),
                 "socket": str(npu),
-                "folder": str(folder),
-                "log": str(self.logs / "host.log"),
+                "folder": str(folders.own),
                 "deadline_s": self.settings.deadline_s,
             }
             self._report(f"starting {built.release} on QEMU {built.qemu_version} ({chosen.upper()})")
-            self._killed_for_memory = _killed_for_memory()
-            self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                pass_fds=(made.lock,),
-                start_new_session=True,
-            )
-            assert self._keeper.stdin is not None  # noqa: S101 - a pipe
-            self._keeper.stdin.write(json.dumps(request).encode() + b"\n")
-            self._keeper.stdin.flush()
-            self._connection = GuestConnection(self._accept(listener), self._reason)
+            keeper = KeeperProcess(request, folders.logs, folders.lock)
+            self._ending.callback(keeper.end)
+            try:
+                stream = self._accept(listener, keeper)
+            except BaseException:
+                keeper.let_go()
+                raise
+            guest = _Guest(keeper, GuestConnection(stream, keeper.reason), level_zero)
+            self._ending.callback(guest.power_off)
+        self._guest = guest
         self._report("booting the kernel and loading intel_vpu")
-        self._wait_until_ready()
+        self._wait_until_ready(guest)
         if files and self.run(["test", "-d", "/sys/module/accel_lab"], cwd=Path("/")).status:
-            raise self._failure("the lab's accelerator did not load", code="lab.accelerator-not-loaded")
+            raise keeper.failure("the lab's accelerator did not load", code="lab.accelerator-not-loaded")
         if self.settings.user == "ordinary":
-            self._admit_user(shares)
-        self._report(f"ready after {self._connection.guest.uptime_s:.1f} s of guest time")
+            self._admit_user(guest, shares)
+        self._report(f"ready after {self.guest.uptime_s:.1f} s of guest time")
 
-    def _accept(self, listener: socket.socket) -> socket.socket:
+    def _accept(self, listener: socket.socket, keeper: KeeperProcess) -> socket.socket:
         until = time.monotonic() + self.settings.boot_timeout_s
         listener.settimeout(_POLL_S * 5)
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 return listener.accept()[0]
-            except TimeoutError:
-                if self._keeper_ended(0) or time.monotonic() > until:
-                    raise self._failure("QEMU did not start", code="lab.not-started") from None
+            if keeper.ended(0) or time.monotonic() > until:
+                raise keeper.failure("QEMU did not start", code="lab.not-started")
 
-    def _wait_until_ready(self) -> None:
-        connection = self._alive()
-        if not connection.ready.wait(self.settings.boot_timeout_s):
+    def _wait_until_ready(self, guest: _Guest) -> None:
+        if not guest.connection.ready.wait(self.settings.boot_timeout_s):
             what = f"the guest did not answer within {self.settings.boot_timeout_s:g} s"
-            raise self._failure(what, code="lab.no-answer")
-        if connection.gone.is_set():
-            raise self._failure("the guest ended during startup", code="lab.guest-gone")
+            raise guest.keeper.failure(what, code="lab.no-answer")
+        if guest.connection.gone.is_set():
+            raise guest.keeper.failure("the guest ended during startup")
 
-    def _admit_user(self, folders: Sequence[Path]) -> None:
+    def _admit_user(self, guest: _Guest, folders: Sequence[Path]) -> None:
         """Start the broker; commands then run as a user without privilege."""
         self._report("starting the broker")
         ordinary_user.own(*(folder for folder in folders if folder == self.exchange))
@@ -202,7 +214,7 @@ class Lab:
                 fix=f"see the logs in {self.logs}",
                 code="lab.no-broker",
             )
-        self._user = ordinary_user.ids()
+        guest.user = ordinary_user.ids()
 
     def popen(
         self,
@@ -226,17 +238,19 @@ class Lab:
             MachineError: The lab has ended.
 
         """
+        guest = _started(self._guest)
+        given = {**(os.environ if env is None else env), **(ordinary_user.environment() if guest.user else {})}
         try:
-            return self._alive().start(
+            return guest.connection.start(
                 command,
                 cwd=str(cwd or Path.cwd()),
-                env=self._environment(os.environ if env is None else env),
+                env=environment(self.settings, self.exchange, guest.level_zero, given),
                 terminal=terminal,
                 on_output=on_output,
-                user=self._user,
+                user=guest.user,
             )
         except GuestGoneError:
-            raise self._failure("the lab has ended", code="lab.guest-gone") from None
+            raise guest.keeper.failure("the lab has ended") from None
 
     def run(
         self,
@@ -289,7 +303,7 @@ class Lab:
                 code="lab.command-timeout",
             ) from None
         except GuestGoneError:
-            raise self._failure(f"the lab ended while {command[0]} was starting", code="lab.guest-gone") from None
+            raise _started(self._guest).keeper.failure(f"the lab ended while {command[0]} was starting") from None
         if size > MOST_OUTPUT:
             raise MachineError(
                 f"{shlex.join(command)} printed too much",
@@ -317,32 +331,12 @@ class Lab:
                 code="command.cannot-run",
             ) from None
         except GuestGoneError:
-            raise self._failure(
-                f"the lab ended while {process.command[0]} was running", code="lab.guest-gone"
-            ) from None
+            what = f"the lab ended while {process.command[0]} was running"
+            raise _started(self._guest).keeper.failure(what) from None
 
     def close(self) -> None:
         """Power off and end all processes of the lab; the logs are kept. A second call does nothing."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection.gone.wait(_CLOSE_S)
-        if self._keeper is not None:
-            if self._connection is None or not self._connection.gone.is_set():
-                self._let_go()
-            if not self._keeper_ended(_CLOSE_S):
-                self._let_go()
-                self._keeper_ended(None)
-            self._let_go()
-        made, self._scratch = self._scratch, None
-        if made is not None:
-            made.remove()
-
-    def _let_go(self) -> None:
-        """Close the pipe that keeps the lab alive."""
-        assert self._keeper is not None  # noqa: S101 - checked by callers
-        with contextlib.suppress(OSError):
-            if self._keeper.stdin is not None:
-                self._keeper.stdin.close()
+        self._ending.close()
 
     def device_statistics(self) -> dict[str, Any]:
         """The emulated NPU's counts, which it writes when the lab ends.
@@ -351,7 +345,6 @@ class Lab:
             MachineError: The lab has not ended, or left no counts.
 
         """
-        assert self.logs is not None, "the lab was never started"  # noqa: S101 - a bug in the caller
         try:
             found: dict[str, Any] = json.loads((self.logs / "device.json").read_text())
         except OSError as error:
@@ -365,81 +358,7 @@ class Lab:
 
     def console(self) -> str:
         """What the guest's kernel and its init have printed so far."""
-        if self.logs is None or not (self.logs / "console.log").exists():
-            return ""
-        return (self.logs / "console.log").read_text(errors="replace").replace("\r", "")
-
-    def _alive(self) -> GuestConnection:
-        if self._connection is None:
-            raise TraceStateError(
-                "the lab is not running", fix="use it in a with block, or call start()", code="lab.not-running"
-            )
-        return self._connection
-
-    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        return {
-            **given,
-            **(ordinary_user.environment() if self._user else {}),
-            "PATH": f"{self.exchange}/bin:{given.get('PATH', os.defpath)}",
-            "ACCEL_MAGIC_LAB": self.settings.kernel,
-            cache.OWNER: str(os.geteuid()),
-            program_folder.FOLDER: str(program_folder.folder()),
-            **(self._level_zero.environment(given) if self._level_zero else {}),
-            **({compiler.ELSEWHERE: qemu_command.COMPILER} if qemu_command.has_compiler() else {}),
-        }
-
-    def _keeper_ended(self, timeout: float | None) -> bool:
-        """Whether the keeper ends within `timeout` seconds; its report is kept in `_ended`."""
-        assert self._keeper is not None  # noqa: S101 - started
-        assert self._keeper.stdout is not None  # noqa: S101 - a pipe
-        try:
-            self._keeper.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return False
-        with self._ending:  # several threads may ask why the guest ended
-            if self._ended is None:
-                with self._keeper.stdout as output:
-                    text = output.read()
-                self._ended = codec.from_json(text, _KeeperReport) if text else _KeeperReport("killed")
-        return True
-
-    def _failure(self, what: str, code: str = "lab.guest-gone") -> MachineError:
-        """Create an error with the reason why the guest ended."""
-        return MachineError(what, why=self._reason(), fix=f"see the logs in {self.logs}", code=code)
-
-    def _reason(self) -> str:
-        """Why the guest ended: what ended it, how QEMU exited, and the last lines of the guest's console."""
-        if not self._keeper_ended(_CLOSE_S):
-            self._let_go()
-            self._keeper_ended(_CLOSE_S)
-        outcome = self._ended or _KeeperReport()
-        if outcome.ended == "deadline":
-            return f"its deadline of {self.settings.deadline_s:g} s has passed{self._end_of_console()}"
-        if outcome.ended == "device":
-            last = _last_line(self.logs, "host.log", "device.log")
-            return f"the emulated NPU exited: {last or 'it left no message'}"
-        if panic := next((line for line in self.console().splitlines() if _PANIC in line), ""):
-            return panic.partition("] ")[2].strip()
-        if outcome.ended == "asked":
-            how = "the guest no longer answered"
-        elif outcome.ended == "killed":
-            how = "the keeper process that owns QEMU was killed"
-        elif (status := outcome.status) is not None and status < 0:
-            how = f"QEMU was killed by {signal.Signals(-status).name}"
-        else:
-            how = f"QEMU exited with status {status}"
-        if (killed := _killed_for_memory() - self._killed_for_memory) > 0:
-            how += f"; meanwhile this machine ran out of memory and its kernel killed processes ({killed})"
-        if last := _last_line(self.logs, "host.log"):
-            how += f": {last}"
-        return f"{how}{self._end_of_console()}"
-
-    def _end_of_console(self) -> str:
-        """The last lines of the guest's console, after a heading."""
-        lines = [line.rstrip() for line in self.console().splitlines() if line.strip()][-_LAST_LINES:]
-        if not lines:
-            return "; the guest's console is empty"
-        return "\n    ".join(("; the guest's console ends with:", *lines))
+        return "" if self._folders is None else keeper_process.console(self.logs)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -448,7 +367,31 @@ class Lab:
         self.close()
 
 
-def _folders(given: Sequence[Path]) -> list[Path]:
+def _started(phase: _Phase | None) -> _Phase:
+    """What a lab has from its start on."""
+    if phase is None:
+        raise TraceStateError(
+            "the lab is not running", fix="use it in a with block, or call start()", code="lab.not-running"
+        )
+    return phase
+
+
+def environment(
+    settings: Settings, exchange: Path, level_zero: LevelZero | None, given: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment variables of a command in the guest: those given, and the lab's."""
+    return {
+        **given,
+        "PATH": f"{exchange}/bin:{given.get('PATH', os.defpath)}",
+        "ACCEL_MAGIC_LAB": settings.kernel,
+        cache.OWNER: str(os.geteuid()),
+        program_folder.FOLDER: str(program_folder.folder()),
+        **(level_zero.environment(given) if level_zero else {}),
+        **({compiler.ELSEWHERE: qemu_command.COMPILER} if qemu_command.has_compiler() else {}),
+    }
+
+
+def _shared(given: Sequence[Path]) -> list[Path]:
     """Make the shared folders absolute.
 
     Raises:
@@ -495,25 +438,3 @@ def _write_initramfs(target: Path, source: Path, configuration: str) -> None:
             shutil.copyfileobj(file, output)
         output.write(bytes(-output.tell() % 4))
         initramfs.write(output, [initramfs.file("lab.conf", configuration.encode())])
-
-
-def _killed_for_memory() -> int:
-    """How many processes the OOM killer has killed since boot, including those in control groups."""
-    try:
-        found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
-    except OSError:
-        return 0
-    return int(found[1]) if found else 0
-
-
-def _last_line(logs: Path | None, *names: str) -> str:
-    """Return the last line that is neither blank nor a warning, from the first file that has one; '' if none has."""
-    for name in names:
-        try:
-            text = (logs / name).read_text(errors="replace") if logs is not None else ""
-        except OSError:
-            continue
-        lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
-        if lines:
-            return lines[-1]
-    return ""

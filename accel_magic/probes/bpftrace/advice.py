@@ -260,8 +260,8 @@ def _walk(statements: Iterable[Statement], scene: Scene, found: _Findings, only:
         match statement:
             case Assign(ScriptVariable(name), "=", value):
                 scene = _with(scene, name, resolve(value, scene))
-            case Assign(Map(), _, _):
-                _assigned(statement, scene, found)
+            case Assign(Map() as table, _, _):
+                _assigned(table, statement, scene, found)
             case If(test, then, otherwise):
                 if statement is not only and not is_stored(test, scene):
                     _about_if(test, scene, found)
@@ -310,23 +310,22 @@ def _printed(call: ScriptCall, scene: Scene, found: _Findings) -> None:
     found.show(call.name, f"t.events[[{shown}]]" if shown else "t.events")
 
 
-def _assigned(statement: Assign, scene: Scene, found: _Findings) -> None:
+def _assigned(table: Map, statement: Assign, scene: Scene, found: _Findings) -> None:
     """Find the equivalent of a map."""
-    to, value = statement.to, resolve(statement.value, scene)
-    assert isinstance(to, Map)  # noqa: S101 - the caller checked
+    value = resolve(statement.value, scene)
     counts = statement.sign == "+=" and value == ScriptNumber(1)
     is_time = isinstance(value, Word) and value.name in CLOCKS and statement.sign == "="
     if is_time or (isinstance(value, ScriptNumber) and not counts):
         return  # t.events has timestamps; constants are flags and resets
     try:
-        keys = [column(resolve(key, scene), scene, found.requested) for key in to.keys]
+        keys = [column(resolve(key, scene), scene, found.requested) for key in table.keys]
         shown = map_expressions.of_map(statement.sign, value, keys, lambda of: column(of, scene, found.requested))
     except LackingError as error:
         found.needs_events = True
         found.lacking[str(error)] = None
         return
     found.needs_events |= shown.needs_events
-    theirs = f"{as_written(to)}{'++' if counts else f' {statement.sign} {as_written(statement.value)}'}"
+    theirs = f"{as_written(table)}{'++' if counts else f' {statement.sign} {as_written(statement.value)}'}"
     found.show(theirs, shown.text)
 
 

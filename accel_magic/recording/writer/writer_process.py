@@ -139,7 +139,7 @@ class WriterTrace:
             waiting.register(self._stream, select.POLLIN)
         ready = {descriptor for descriptor, _ in waiting.poll(max((self._next_ns - time.monotonic_ns()) / 1e6, 1))}
         if self._stream is not None and self._stream.fileno() in ready:
-            self._take()
+            self._take(self._stream)
         elif self._control.fileno() in ready:
             message = codec.receive(self._control, Begun, Finish, Ended)
             if isinstance(message, Ended):
@@ -152,11 +152,10 @@ class WriterTrace:
             self._write_manifest("tracing")
         return True
 
-    def _take(self) -> None:
+    def _take(self, stream: socket.socket) -> None:
         """Receive and write what the reader has finished."""
-        assert self._stream is not None  # noqa: S101 - it was polled
         try:
-            message = codec.receive(self._stream, Records, Stopped)
+            message = codec.receive(stream, Records, Stopped)
         except OSError:
             self._close_stream()
             return
@@ -169,7 +168,7 @@ class WriterTrace:
             self._close_stream()  # the reader then records no more
             return
         with contextlib.suppress(OSError):  # the reader has ended, but what it sent before is still to be received
-            codec.send(self._stream, Written(size=message.size))
+            codec.send(stream, Written(size=message.size))
 
     def _keep_end(self, stopped: Stopped) -> None:
         count, points = stopped.samples, stopped.points
@@ -197,7 +196,7 @@ class WriterTrace:
     def _finish(self, message: Finish) -> None:
         """Write the rest, and then report what was written; the process that traces writes the final manifest."""
         while self._stream is not None:
-            self._take()
+            self._take(self._stream)
         if message.rest:
             self._add(message.rest)
         self._write_manifest("tracing")
@@ -205,7 +204,7 @@ class WriterTrace:
 
     def _killed(self) -> None:
         while self._stream is not None:
-            self._take()
+            self._take(self._stream)
         if self._start_ns:
             self._write_manifest("killed")
 

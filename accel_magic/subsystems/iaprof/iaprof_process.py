@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self
 
 from accel_magic import machine, scratch
+from accel_magic.channel import pipes
 from accel_magic.errors import AccelMagicError, MachineError, TraceStateError
 from accel_magic.recording.profile import Lost
 from accel_magic.subsystems.iaprof import keeper
@@ -195,10 +196,10 @@ class IaprofRun:
             start_new_session=True,  # Ctrl-C in the terminal must not reach it
         )
         request = {"command": command, "folder": str(made.path), "patience_s": TIMEOUT_S}
-        assert process.stdin is not None  # noqa: S101 - a pipe
+        requests, _ = pipes(process)
         with contextlib.suppress(BrokenPipeError):  # it has ended; `_wait_for_output` notices
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
+            requests.write(json.dumps(request).encode() + b"\n")
+            requests.flush()
         return process
 
     def _wait_for_output(self) -> None:

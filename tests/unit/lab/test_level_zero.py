@@ -21,7 +21,7 @@ from accel_magic.lab.level_zero import parts
 from accel_magic.lab.models import protocol
 from accel_magic.lab.npu import level_zero_load
 from accel_magic.lab.vm import lab_settings
-from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.lab import environment
 from accel_magic.lab.vm.lab_settings import Settings
 from tests.support.errors import raises
 
@@ -333,14 +333,15 @@ def test_programs_in_the_guest_find_loader_and_driver_and_keep_existing_variable
 
 
 def test_ze_load_in_a_lab_without_level_zero_prints_how_to_build_it(cache, tmp_path):
-    assert lab_settings.install(tmp_path / "bin") is None
+    found = lab_settings.install(tmp_path / "bin")
+    assert found is None
 
     done = subprocess.run([tmp_path / "bin" / "ze_load", "--jobs", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "fix: python -m accel_magic lab build --level-zero" in done.stderr
     assert (tmp_path / "bin" / "npu_load").exists()
     assert not list(store.cache().glob("programs/*ze_*"))
-    assert not {"LD_LIBRARY_PATH", parts.DRIVERS} & set(Lab(Settings())._environment({}))
+    assert not {"LD_LIBRARY_PATH", parts.DRIVERS} & set(environment(Settings(), tmp_path, found, {}))
 
 
 @needs_compiler

@@ -112,8 +112,8 @@ def _handle(code: CompiledInstruction, base: Operand | None) -> Read:
             NO_REFERENCES,
             "Use texture objects: cudaTextureObject_t, cudaSurfaceObject_t.",
         )
-    require(isinstance(base, Register), "its texture or surface is not a register")
-    assert isinstance(base, Register)  # noqa: S101 - checked above
+    if not isinstance(base, Register):
+        raise UnknownFormError("its texture or surface is not a register")
     return code.read(base, _U64)
 
 
@@ -191,10 +191,14 @@ def _point(target: _Target, state: ExecutionState, geometry: Geometry, view: Vie
     return _Point(on_face, np.minimum(layer, view.image.sizes[3] // _FACES - 1) * _FACES + face)
 
 
-def _sampler(view: View, geometry: Geometry) -> Sampler:
-    """Return a texture's sampler; cube maps have coordinates from 0 to 1 on each face."""
-    assert view.sampler is not None  # noqa: S101 - checked by `_views`
-    return replace(view.sampler, normalized=True) if geometry.cube else view.sampler
+def _textures(
+    state: ExecutionState, code: CompiledInstruction, target: _Target, geometry: Geometry
+) -> Iterator[tuple[View, Sampler, Array]]:
+    """Yield each texture with its sampler and lanes, as `_views`; cube maps have coordinates from 0 to 1 on a face."""
+    for view, lanes in _views(state, code, target.handle, sampled=True):
+        if view.sampler is not None:
+            _fitting(state, code, view.image, geometry)
+            yield view, replace(view.sampler, normalized=True) if geometry.cube else view.sampler, lanes
 
 
 _MIPMAPS: Final = ("level", "grad", "base")
@@ -213,9 +217,8 @@ def _tex(code: CompiledInstruction, modifiers: Modifiers) -> Step:
 
     def step(state: ExecutionState) -> None:
         found: list[Array] = [np.zeros(state.count(), np.uint32) for _ in range(4)]
-        for view, lanes in _views(state, code, target.handle, sampled=True):
-            _fitting(state, code, view.image, geometry)
-            sampler, point = _sampler(view, geometry), _point(target, state, geometry, view)
+        for view, sampler, lanes in _textures(state, code, target, geometry):
+            point = _point(target, state, geometry, view)
             levels = None if lod is None or len(view.levels) == 1 else lod(state, view, sampler)
             texels = _fetch(state, code, (view.levels, sampler), point, levels)
             for values, texel in zip(found, texels, strict=True):
@@ -305,8 +308,8 @@ def _written(
     resident = code.write(operand.second, TYPES["pred"]) if isinstance(operand, Pair) else None
     vector = operand.first if isinstance(operand, Pair) else operand
     halves = kind.name == "f16x2"
-    require(isinstance(vector, Vector), "its results are not a vector")
-    assert isinstance(vector, Vector)  # noqa: S101 - checked above
+    if not isinstance(vector, Vector):
+        raise UnknownFormError("its results are not a vector")
     require(len(vector.items) == (2 if halves else 4), "it has another number of results")
     writers = [code.write(item, TYPES["b32"]) for item in vector.items]
 
@@ -344,10 +347,9 @@ def _tld4(code: CompiledInstruction, modifiers: Modifiers) -> Step:
 
     def step(state: ExecutionState) -> None:
         found: list[Array] = [np.zeros(state.count(), np.uint32) for _ in range(4)]
-        for view, lanes in _views(state, code, target.handle, sampled=True):
-            _fitting(state, code, view.image, geometry)
+        for view, sampler, lanes in _textures(state, code, target, geometry):
             point = _point(target, state, geometry, view)
-            reader = sampling.TexelReader(view.image, _sampler(view, geometry), _loader(state, code, view.image))
+            reader = sampling.TexelReader(view.image, sampler, _loader(state, code, view.image))
             for values, texel in zip(found, _bits(reader.gather(point.coordinates, point.layer, channel)), strict=True):
                 values[lanes] = texel
         write(state, found)

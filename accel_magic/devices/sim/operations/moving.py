@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,7 +130,7 @@ def _ld(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     space, address = _where(code, space, source)
     writers = [code.write(item, kind) for item in items]
     if space == "param" and isinstance(source, Address) and isinstance(source.base, Symbol):
-        return _constant_load(code, source, kind, writers)
+        return _constant_load(code, replace(source.base, offset=source.base.offset + source.offset), kind, writers)
     how = LaneAccess(space, kind.size, len(items), False, code.site)
 
     def step(state: ExecutionState) -> None:
@@ -140,13 +141,11 @@ def _ld(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     return step
 
 
-def _constant_load(code: CompiledInstruction, source: Address, kind: PtxType, writers: list[Writer | None]) -> Step:
+def _constant_load(code: CompiledInstruction, source: Symbol, kind: PtxType, writers: list[Writer | None]) -> Step:
     """Compile a load of kernel parameters at a constant offset: the same value for all lanes."""
-    assert isinstance(source.base, Symbol)  # noqa: S101 - checked by the caller
-    variable = code.scope.variables[source.base.name]
-    first = source.offset + source.base.offset
+    variable, first = code.scope.variables[source.name], source.offset
     end = first + kind.size * len(writers)
-    require(first >= 0 and end <= variable.size, f"it reads beyond {source.base.name}, which has {variable.size} bytes")
+    require(first >= 0 and end <= variable.size, f"it reads beyond {source.name}, which has {variable.size} bytes")
     at = variable.offset + first
 
     def step(state: ExecutionState) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Register, Symbol, Vector, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, Register, Symbol, UnknownFormError, Vector, require
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import mbarrier
 from accel_magic.devices.sim.operations.moving import space_of
@@ -69,14 +69,14 @@ def _tensor(code: CompiledInstruction, operand: Operand, axes: int) -> tuple[Rea
     items = list(given.items) if isinstance(given, Vector) else [given]
     require(len(items) == axes, f"it has {len(items)} coordinates; {axes} are required")
     base = address.base
-    require(isinstance(base, Register | Symbol), "its tensor map has no address")
-    assert isinstance(base, Register | Symbol)  # noqa: S101 - checked above
     offset = np.uint64(address.offset)
     if isinstance(base, Symbol):
         place = code.symbol(base.name, base.offset + address.offset, generic=True)
-    else:
+    elif isinstance(base, Register):
         read = code.read(base, TYPES["u64"])
         place = lambda state: read(state) + offset  # noqa: E731 - one of two readers
+    else:
+        raise UnknownFormError("its tensor map has no address")
     return place, [code.read(item, TYPES["s32"]) for item in items]
 
 

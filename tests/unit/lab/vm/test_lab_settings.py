@@ -12,7 +12,7 @@ from accel_magic.kernel.bcc import compiler
 from accel_magic.kernel.bcc.bcc_location import BccInstall
 from accel_magic.lab.image import LabImage
 from accel_magic.lab.vm import qemu_command
-from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.lab import environment
 from accel_magic.lab.vm.lab_settings import Settings, hypervisor
 from tests.support.errors import raises
 
@@ -113,19 +113,21 @@ def test_the_command_line_has_every_part(tmp_path):
     assert "readonly" not in share
 
 
-def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypatch):
+def test_the_guest_gets_the_address_of_a_compiler_only_if_there_is_one(monkeypatch, tmp_path):
     def missing():
         raise MachineError("BCC is not installed", code="bcc.not-installed")
 
-    lab = Lab(Settings())
+    def own():
+        return environment(Settings(), tmp_path, None, {})
+
     install = BccInstall(Path("/usr/bin/python3"), Path("/bcc"), "1")
     for module in (compiler, qemu_command):
         monkeypatch.setattr(module, "find_bcc", lambda: install)
     assert "guestfwd=tcp:10.0.2.100:7007-cmd:/usr/bin/python3 -I " in value_after(qemu(Settings()), "-netdev", "user")
-    assert lab._environment({})["ACCEL_MAGIC_COMPILER"] == "10.0.2.100:7007"
+    assert own()["ACCEL_MAGIC_COMPILER"] == "10.0.2.100:7007"
     monkeypatch.setattr(qemu_command, "find_bcc", missing)
     assert "guestfwd" not in value_after(qemu(Settings()), "-netdev", "user")
-    assert "ACCEL_MAGIC_COMPILER" not in lab._environment({})
+    assert "ACCEL_MAGIC_COMPILER" not in own()
 
 
 def test_only_emulation_gets_a_fixed_loop_count():
