@@ -26,10 +26,15 @@ class Name:
     text: str
     component: str = ""
 
+    @property
+    def whole(self) -> str:
+        """With its component."""
+        return f"{self.text}.{self.component}" if self.component else self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A number as written: `7`, `-1`, `0x1fU`, `0f3F800000`, `(1<<4)`.
+    """A number as written: `7`, `-1`, `0x1fU`, `0f3F800000`, `(1<<4)`; also `WARP_SZ`.
 
     Attributes:
         text: The original text.
@@ -41,6 +46,11 @@ class Immediate:
     text: str
     value: int | float
     bits: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of a `0f` or `0d` number."""
+        return 4 if self.text.lstrip("+-")[1] in "fF" else 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +120,11 @@ class SymbolValue:
 Operand = Name | Immediate | Address | Vector | Pair | Negated | Group | SymbolValue
 
 
+def items_of(operand: Operand) -> tuple[Operand, ...]:
+    """The items of a vector; any other operand alone."""
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """The guard `@p` or `@!p` of an instruction."""
@@ -173,6 +188,12 @@ class Instruction:
     def name(self) -> str:
         """The whole opcode: `ld.global.v4.f32`."""
         return ".".join(self.opcode)
+
+    @property
+    def text(self) -> str:
+        """The instruction on one line, without its semicolon."""
+        guard = f"@{'!' * self.predicate.negated}{self.predicate.name} " if self.predicate else ""
+        return f"{guard}{self.name} {' '.join(self.operand_text.split())}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +414,9 @@ _UNARY: Final[dict[str, Callable[[int], int]]] = {
 }
 
 
+_WARP_SIZE: Final = 32
+
+
 @lru_cache(maxsize=1 << 16)
 def parse_operands(text: str, line: int = 0) -> tuple[Operand, ...]:
     """Parse operands separated by commas.
@@ -504,7 +528,7 @@ class _Reader:
             return SymbolValue(symbol, self._offset(), generic=True)
         if self._next in {"+", "-"}:
             return SymbolValue(name, self._offset())
-        return Name(name, component)
+        return Immediate(name, _WARP_SIZE) if name == "WARP_SZ" else Name(name, component)
 
     def _offset(self) -> int:
         """Read `+4`, `+-4`, `-4`, or nothing."""

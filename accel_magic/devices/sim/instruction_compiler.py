@@ -11,90 +11,17 @@ from accel_magic.devices.sim import specials
 from accel_magic.devices.sim.device_memory import CODE, LOCAL, PARAMETER, SHARED
 from accel_magic.devices.sim.faults import FaultSite
 from accel_magic.devices.sim.types import FLOATS, SIGNED, TYPES, UNSIGNED, Array, PtxType
+from accel_magic.ptx.ptx_model import Address, Immediate, Name, Negated, Pair, SymbolValue, items_of
 
 if TYPE_CHECKING:
     from collections import ChainMap
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from accel_magic.devices.sim.lane_state import ExecutionState
+    from accel_magic.ptx.ptx_model import Instruction, Operand
 
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A register, a special register (`%tid.x`), or a predicate, which may be negated."""
-
-    name: str
-    negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """An immediate: an integer, a float, or a float's bit pattern with its width in `bits`."""
-
-    value: int | float
-    bits: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """A variable, a function or a label, plus a byte offset."""
-
-    name: str
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Memory: `[base + offset]`; with coordinates, a place in a texture, surface or tensor: `[base, {x, y}]`."""
-
-    base: Register | Symbol | None
-    offset: int = 0
-    coordinates: tuple[Operand, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """`{a, b}`."""
-
-    items: tuple[Operand, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two results: `d|p`."""
-
-    first: Operand
-    second: Operand
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """`_`: the result is discarded."""
-
-
-Operand: TypeAlias = Register | Number | Symbol | Address | Vector | Pair | Sink
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One instruction.
-
-    Attributes:
-        parts: The opcode: ('ld', 'global', 'v4', 'f32').
-        operands: In order.
-        predicate: The predicate that guards it; None if there is none.
-        line: Its line in the PTX, from 1.
-        source: `file:line`; '' if unknown.
-        text: The instruction's text, on one line.
-
-    """
-
-    parts: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    predicate: Register | None
-    line: int
-    source: str
-    text: str
+SINK = Name("_")
+"""Discards a result."""
 
 
 class UnknownFormError(Exception):
@@ -210,12 +137,13 @@ def step_of(code: CompiledInstruction, rule: Callable[[Modifiers], LaneComputati
         UnknownFormError: Its modifiers, types or operands are not supported.
 
     """
-    modifiers = Modifiers(code.instruction.parts[1:])
+    modifiers = Modifiers(code.instruction.opcode[1:])
     form = rule(modifiers)
     modifiers.finish()
     if not code.operands:
         raise UnknownFormError("it has no operands")
-    targets = _targets(code.operands[0])
+    first = code.operands[0]
+    targets = (first.first, first.second) if isinstance(first, Pair) else items_of(first)
     sources = code.operands[1:]
     if len(sources) != len(form.sources):
         raise UnknownFormError(f"it has {len(sources)} source operands; {len(form.sources)} are required")
@@ -227,15 +155,9 @@ def step_of(code: CompiledInstruction, rule: Callable[[Modifiers], LaneComputati
         readers.append(_carry)
     if form.carry_out:
         writers.append(_keep_carry)
-    if all(isinstance(operand, Number) for operand in sources) and not form.carry_in:
+    if all(isinstance(operand, Immediate) for operand in sources) and not form.carry_in:
         readers = [_spread(reader) for reader in readers]
     return _step(form.function, readers, writers, many=len(form.results) + form.carry_out > 1)
-
-
-def _targets(operand: Operand) -> list[Operand]:
-    if isinstance(operand, Pair):
-        return [operand.first, operand.second]
-    return list(operand.items) if isinstance(operand, Vector) else [operand]
 
 
 def _spread(read: Reader) -> Reader:
@@ -400,34 +322,64 @@ class CompiledInstruction:
         self.scope = scope
         self.arrays = arrays
         self.elapsed = elapsed
-        self.site = FaultSite(scope.function, instruction.text, instruction.line, instruction.source)
+        where = instruction.location
+        source = f"{where.file}:{where.line}" if where is not None and where.line else ""
+        self.site = FaultSite(scope.function, instruction.text, instruction.line, source)
 
     def read(self, operand: Operand, kind: PtxType) -> Reader:
         """Compile a source."""
-        match operand:
-            case Register():
-                return _register(self, operand, kind)
-            case Number():
-                value = immediate(operand, kind)
-                return lambda _state: value
-            case Symbol():
-                read = self.symbol(operand.name, operand.offset, generic=False)
-                return lambda state: read(state).astype(kind.dtype)
+        if isinstance(operand, Immediate):
+            value = immediate(operand, kind)
+            return lambda _state: value
+        if isinstance(operand, Negated):
+            name = self.register(operand.operand) if operand.sign == "!" else ""
+            require(bool(name), "only predicates can be negated")
+            return _register(self, name, kind, negated=True)
+        if name := self.register(operand):
+            return _register(self, name, kind)
+        if found := self.symbol(operand):
+            read = self.address_of(found.symbol, found.offset, generic=False)
+            return lambda state: read(state).astype(kind.dtype)
         raise UnknownFormError(f"an operand of kind {type(operand).__name__.lower()} is not supported here")
+
+    def guard(self) -> Reader | None:
+        """Compile the instruction's predicate; None without one."""
+        found = self.instruction.predicate
+        return None if found is None else _register(self, found.name, TYPES["pred"], negated=found.negated)
+
+    def register(self, operand: Operand) -> str:
+        """The name of an operand that is a register or a special register; '' for others.
+
+        Raises:
+            UnknownFormError: It is a register that the device does not support.
+
+        """
+        name = operand.whole if isinstance(operand, Name) else ""
+        if name in self.scope.registers or specials.known(name):
+            return name
+        if name.startswith("%") and name not in self.scope.variables:
+            raise UnknownFormError(f"{name} is not a register that the device supports")
+        return ""
+
+    def symbol(self, operand: Operand) -> SymbolValue | None:
+        """The variable, function or label that an operand names, plus an offset; None for other operands."""
+        if not isinstance(operand, Name) or operand == SINK or self.register(operand):
+            return operand if isinstance(operand, SymbolValue) else None
+        return SymbolValue(operand.whole)
 
     def write(self, operand: Operand, kind: PtxType) -> Writer | None:
         """Compile a destination; None if the result is discarded."""
-        if isinstance(operand, Sink):
+        if operand == SINK:
             return None
-        if not isinstance(operand, Register):
-            raise UnknownFormError("its destination is not a register")
-        base, declared = self.named(operand.name)
+        name = self.register(operand)
+        require(bool(name), "its destination is not a register")
+        base, declared = self.named(name)
         if kind.kind == "p" or declared.kind == "p":
             if kind.kind != declared.kind:
-                raise UnknownFormError(f"{operand.name} is .{declared.name}, not .{kind.name}")
+                raise UnknownFormError(f"{name} is .{declared.name}, not .{kind.name}")
             return _writer(self.arrays.view(base, np.bool_))
         if declared.size < kind.size:
-            raise UnknownFormError(f"{operand.name} is .{declared.name}, too narrow for .{kind.name}")
+            raise UnknownFormError(f"{name} is .{declared.name}, too narrow for .{kind.name}")
         if declared.size == kind.size:
             return _writer(self.arrays.view(base, kind.dtype))
         wide = SIGNED if kind.signed else UNSIGNED
@@ -454,20 +406,21 @@ class CompiledInstruction:
         if not isinstance(operand, Address):
             raise UnknownFormError("an operand must be an address")
         require(not operand.coordinates, "an address with coordinates is not supported here")
-        offset = np.array(operand.offset & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)[()]
         base = operand.base
-        if isinstance(base, Register):
-            _, declared = self.named(base.name)
-            require(declared.size in UNSIGNED, f"{base.name} is .{declared.name}, which is not an address")
+        added = operand.offset if isinstance(base, Name) else operand.offset + int(base.value)
+        offset = np.array(added & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)[()]
+        if name := self.register(base):
+            _, declared = self.named(name)
+            require(declared.size in UNSIGNED, f"{name} is .{declared.name}, which is not an address")
             read = self.read(base, TYPES[f"u{declared.bits}"])
             if declared.size == 8:
                 return (lambda state: read(state) + offset) if offset else read
             return lambda state: (read(state).astype(np.uint64) + offset) & np.uint64(0xFFFFFFFF)
-        if isinstance(base, Symbol):
-            return self.symbol(base.name, operand.offset + base.offset, generic=not space)
+        if isinstance(base, Name):
+            return self.address_of(base.whole, operand.offset, generic=not space)
         return lambda state: np.full(state.count(), offset)
 
-    def symbol(self, name: str, offset: int, *, generic: bool) -> Reader:
+    def address_of(self, name: str, offset: int, *, generic: bool) -> Reader:
         """Compile the address of a variable or function: uint64, one per executing lane."""
         if name in self.scope.functions:
             code = np.uint64(CODE + 16 * self.scope.functions[name])
@@ -489,19 +442,19 @@ def _writer(number: int) -> Writer:
     return write
 
 
-def _register(code: CompiledInstruction, operand: Register, kind: PtxType) -> Reader:
-    if specials.known(operand.name) and operand.name not in code.scope.registers:
-        return _special(code, operand.name, kind)
-    base, declared = code.named(operand.name)
+def _register(code: CompiledInstruction, name: str, kind: PtxType, *, negated: bool = False) -> Reader:
+    if specials.known(name) and name not in code.scope.registers:
+        return _special(code, name, kind)
+    base, declared = code.named(name)
     if kind.kind == "p":
         if declared.kind != "p":
-            raise UnknownFormError(f"{operand.name} is .{declared.name}, not .pred")
+            raise UnknownFormError(f"{name} is .{declared.name}, not .pred")
         number = code.arrays.view(base, np.bool_)
-        if operand.negated:
+        if negated:
             return lambda state: ~state.arrays[number][state.selection]
         return lambda state: state.arrays[number][state.selection]
     if declared.size < kind.size or declared.kind == "p":
-        raise UnknownFormError(f"{operand.name} is .{declared.name}, which cannot hold .{kind.name}")
+        raise UnknownFormError(f"{name} is .{declared.name}, which cannot hold .{kind.name}")
     number = code.arrays.view(base, kind.dtype, declared.size // kind.size)
     return lambda state: state.arrays[number][state.selection]
 
@@ -523,15 +476,16 @@ def _special(code: CompiledInstruction, name: str, kind: PtxType) -> Reader:
     return lambda state: state.arrays[number][state.selection]
 
 
-def immediate(operand: Number, kind: PtxType) -> Any:
-    """Convert an immediate to a numpy scalar."""
+def immediate(operand: Immediate, kind: PtxType) -> Any:
+    """Convert an immediate to a numpy scalar; a float written as its bits keeps them."""
+    value = operand.value if operand.bits is None else operand.bits
     if kind.kind == "p":
-        return np.bool_(operand.value)
-    if kind.kind == "f" and operand.bits:
-        pattern = np.array(int(operand.value), UNSIGNED[operand.bits // 8])
-        return pattern.view(FLOATS[operand.bits // 8]).astype(kind.dtype)[()]
+        return np.bool_(value)
+    if kind.kind == "f" and operand.bits is not None:
+        pattern = np.array(value, UNSIGNED[operand.size])
+        return pattern.view(FLOATS[operand.size]).astype(kind.dtype)[()]
     if kind.kind == "f":
-        return np.array(float(operand.value)).astype(kind.dtype)[()]
-    if isinstance(operand.value, float):
-        raise UnknownFormError(f"{operand.value} is not an integer")
-    return np.array(operand.value & 2**kind.bits - 1, UNSIGNED[kind.size]).view(kind.dtype)[()]
+        return np.array(float(value)).astype(kind.dtype)[()]
+    if isinstance(value, float):
+        raise UnknownFormError(f"{value} is not an integer")
+    return np.array(value & 2**kind.bits - 1, UNSIGNED[kind.size]).view(kind.dtype)[()]

@@ -15,12 +15,10 @@ from accel_magic.devices.sim.instruction_compiler import (
     CompiledInstruction,
     FunctionScope,
     Modifiers,
-    Number,
-    Symbol,
     UnknownFormError,
     Variable,
 )
-from accel_magic.devices.sim.instruction_list import FRAME_ALIGN, BodyReader, Entry, Mark, Placed, instruction, text
+from accel_magic.devices.sim.instruction_list import FRAME_ALIGN, BodyReader, Entry, Mark, Placed
 from accel_magic.devices.sim.operations import barriers, calls, control, lanes
 from accel_magic.devices.sim.types import TYPES
 from accel_magic.devices.sim.variables import Slot, align, image, parameters, sizes
@@ -38,6 +36,8 @@ _BLOCK_PROGRAM = re.compile(r"\.pragma\s+\"accel_magic (\w+) ([\w$%]+) (\d{1,9})
 _RESERVED = "%reserved_smem_offset_1"
 """Register that holds where the shared memory begins that is reserved for cooperative groups of several warps."""
 _RESERVED_BYTES = 1 << 10
+_ALL = ptx_model.Immediate("0xffffffff", 0xFFFFFFFF)
+"""The mask of all lanes."""
 _ENDING = frozenset({*control.ENDS, *barriers.NAMES, "ret"})
 
 
@@ -290,12 +290,12 @@ class _Compiler:
                 _refuse(self._function.name, placed, error)
 
     def _add(self, segment: Segment, placed: Placed) -> None:
-        operations.refuse_unsupported(placed.instruction.opcode)
-        one = instruction(placed)
-        code = CompiledInstruction(one, placed.scope, self._program.arrays, segment.cost)
+        opcode = placed.instruction.opcode
+        operations.refuse_unsupported(opcode)
+        code = CompiledInstruction(placed.instruction, placed.scope, self._program.arrays, segment.cost)
         segment.first = segment.first or code.site
         segment.issued += 1
-        segment.cost += operations.COSTS.get(one.parts[0], 1)
+        segment.cost += operations.COSTS.get(opcode[0], 1)
         closes = self._is_end(placed)
         if closes:
             segment.last = code.site
@@ -303,23 +303,20 @@ class _Compiler:
             return
         if self._is_gate(placed):
             segment.mask = _gate(code)
-        step = self._intrinsic(code) if one.parts[0] == "call" else operations.compile_step(code)
-        segment.steps.append(
-            step
-            if one.predicate is None
-            else instruction_compiler.guarded(code.read(one.predicate, TYPES["pred"]), step)
-        )
+        step = self._intrinsic(code) if opcode[0] == "call" else operations.compile_step(code)
+        guard = code.guard()
+        segment.steps.append(instruction_compiler.guarded(guard, step) if guard else step)
 
     def _intrinsic(self, code: CompiledInstruction) -> Step:
-        call = calls.parts_of(code)
-        if not isinstance(call.target, Symbol):
+        target = code.symbol(calls.parts_of(code).target)
+        if target is None:
             raise UnknownFormError("it does not name a function")
-        return calls.intrinsic(code, call.target.name)
+        return calls.intrinsic(code, target.symbol)
 
     def _end(self, segment: Segment, code: CompiledInstruction, skip: int) -> None:
-        name = code.instruction.parts[0]
+        name = code.instruction.opcode[0]
         number = len(self._program.segments) - 1
-        modifiers = Modifiers(code.instruction.parts[1:])
+        modifiers = Modifiers(code.instruction.opcode[1:])
         if name == "call":
             end, collect = calls.compile_call(code, self._program, self._function)
             self._program.segments.append(Segment([collect], control.fall))
@@ -332,19 +329,15 @@ class _Compiler:
         else:
             end = control.ENDS[name](code, modifiers)
         modifiers.finish()
-        predicate = code.instruction.predicate
-        if predicate is not None:
-            end = control.branching(code.read(predicate, TYPES["pred"]), end, skip)
-        segment.end = end
+        guard = code.guard()
+        segment.end = control.branching(guard, end, skip) if guard else end
 
 
 def _gate(code: CompiledInstruction) -> Gate:
     """Compile the condition that a `.sync` instruction waits for."""
-    one = code.instruction
-    place = lanes.MASKS[operations.name_of(one.parts)]
-    mask = Number(0xFFFFFFFF) if place is None else code.operands[place]
-    predicate = None if one.predicate is None else code.read(one.predicate, TYPES["pred"])
-    return Gate(code.read(mask, TYPES["u32"]), predicate)
+    place = lanes.MASKS[operations.name_of(code.instruction.opcode)]
+    mask = _ALL if place is None else code.operands[place]
+    return Gate(code.read(mask, TYPES["u32"]), code.guard())
 
 
 def _cut(
@@ -377,7 +370,7 @@ def _cut(
 def _refuse(function: str, placed: Placed, error: UnknownFormError) -> NoReturn:
     why = str(error)
     raise ProgramError(
-        f"simulated device: cannot run `{text(placed.instruction)}` in {function}, PTX line {placed.instruction.line}.",
+        f"simulated device: cannot run `{placed.instruction.text}` in {function}, PTX line {placed.instruction.line}.",
         why=f"{why[0].upper()}{why[1:]}.",
         fix=error.fix or "Run the kernel on a GPU (--device cuda), or write it without this instruction.",
         code="gpu.ptx.unsupported",

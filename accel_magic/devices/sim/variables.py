@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel_magic.devices.sim.instruction_compiler import Number, UnknownFormError, immediate
+from accel_magic.devices.sim.instruction_compiler import UnknownFormError, immediate
 from accel_magic.devices.sim.types import TYPES, Array, PtxType
 from accel_magic.ptx import ptx_model
 
@@ -115,7 +115,7 @@ def _values(at: int, value: ptx_model.Operand, inner: list[int], size: int) -> I
 
 def _bytes(value: ptx_model.Operand, kind: PtxType, address: Callable[[str, bool], int]) -> bytes:
     if isinstance(value, ptx_model.Immediate):
-        data: bytes = immediate(number(value), kind).tobytes()
+        data: bytes = immediate(value, kind).tobytes()
         return data
     if isinstance(value, ptx_model.Name):
         value = ptx_model.SymbolValue(value.text)
@@ -127,10 +127,3 @@ def _bytes(value: ptx_model.Operand, kind: PtxType, address: Callable[[str, bool
         place = (place & value.mask) >> shift
     whole: int = place & 2**kind.bits - 1
     return whole.to_bytes(kind.size, "little")
-
-
-def number(value: ptx_model.Immediate) -> Number:
-    """Convert an immediate; a float written as its bits keeps them."""
-    if value.bits is None:
-        return Number(value.value)
-    return Number(value.bits, 32 if value.text.lstrip("+-")[1] in "fF" else 64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from accel_magic.gpu.program.context import COMPONENTS, ValueType
 from accel_magic.gpu.program.sections import Where
-from accel_magic.ptx.ptx_model import Immediate, Name, Vector
+from accel_magic.ptx.ptx_model import Immediate, Name, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -58,7 +58,7 @@ def components(found: FoundSite, *, tag: str, uses: Collection[str], saved: str)
     if instruction is None or operand is None:
         return NOTHING
     kind = _TYPE.fullmatch(instruction.opcode[-1])
-    items = operand.items if isinstance(operand, Vector) else (operand,)
+    items = items_of(operand)
     widths = [_width(found.names, item) for item in items]
     if kind is None or len(items) > COMPONENTS or None in widths:
         return NOTHING

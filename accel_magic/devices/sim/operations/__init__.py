@@ -101,7 +101,7 @@ def compile_step(code: CompiledInstruction) -> Step:
         UnknownFormError: It is not supported.
 
     """
-    parts = code.instruction.parts
+    parts = code.instruction.opcode
     name = name_of(parts)
     if "b128" in parts and name not in _WIDE:
         raise UnknownFormError("128-bit registers can only be moved, loaded, stored, exchanged and compared")

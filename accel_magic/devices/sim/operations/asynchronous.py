@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.devices.sim import memory_access
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Number, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, require
 from accel_magic.devices.sim.lane_state import WARP
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import mbarrier, tensors
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.ptx.ptx_model import Immediate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def _cp_async(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     target_space, source_space = space_of(modifiers), space_of(modifiers)
     require((target_space, source_space) == ("shared", "global"), "it can only copy from global to shared memory")
     size = code.operands[2]
-    if not isinstance(size, Number) or size.value not in (4, 8, 16):
+    if not isinstance(size, Immediate) or size.value not in (4, 8, 16):
         require(False, "it can only copy 4, 8 or 16 bytes")
         raise AssertionError
     count = int(size.value) // 4

@@ -9,11 +9,12 @@ import numpy as np
 
 from accel_magic.devices.sim import float_arithmetic, memory_access, true_atomics
 from accel_magic.devices.sim.device_memory import GLOBAL
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Vector, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, require
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import floating
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
 from accel_magic.devices.sim.types import TYPES, PtxType
+from accel_magic.ptx.ptx_model import items_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Step
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 _UFUNCS: dict[str, Any] = {
     "add": np.add,
@@ -113,9 +115,7 @@ def _compile(code: CompiledInstruction, modifiers: Modifiers, *, fetch: bool) ->
     require(kind.size <= 8 or name in ("exch", "cas"), "its operation is not supported for this type")
     operands = code.operands[1:] if fetch else code.operands
     address = code.address(operands[0], space)
-    columns = [
-        list(item.items) if isinstance(item, Vector) else [item] for item in operands[1 : 3 if name == "cas" else 2]
-    ]
+    columns = [items_of(item) for item in operands[1 : 3 if name == "cas" else 2]]
     require(all(len(column) == width for column in columns), f"its operands must have {width} elements")
     readers = [[code.read(column[at], kind) for column in columns] for at in range(width)]
     targets = _targets(code, width) if fetch else []
@@ -134,9 +134,8 @@ def _compile(code: CompiledInstruction, modifiers: Modifiers, *, fetch: bool) ->
     return step
 
 
-def _targets(code: CompiledInstruction, width: int) -> list[Any]:
-    target = code.operands[0]
-    items = list(target.items) if isinstance(target, Vector) else [target]
+def _targets(code: CompiledInstruction, width: int) -> tuple[Operand, ...]:
+    items = items_of(code.operands[0])
     require(len(items) == width, f"its operands must have {width} elements")
     return items
 

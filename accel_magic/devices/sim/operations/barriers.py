@@ -19,9 +19,10 @@ from accel_magic.devices.sim.types import TYPES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, End, Operand, Reader, Writer
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, End, Reader, Writer
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 U32 = TYPES["u32"]
 PREDICATE = TYPES["pred"]

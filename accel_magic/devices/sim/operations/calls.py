@@ -9,20 +9,22 @@ import numpy as np
 
 from accel_magic.devices.sim.device_memory import CODE
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import Number, Register, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim.instruction_compiler import UnknownFormError, require
 from accel_magic.devices.sim.lane_state import DEEPEST, DEPTH_SHIFT
 from accel_magic.devices.sim.operations import intrinsics
 from accel_magic.devices.sim.operations.control import leave
 from accel_magic.devices.sim.types import BITS, TYPES
+from accel_magic.ptx.ptx_model import Group, Immediate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.executable import Executable, ExecutableFunction
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, End, Operand, Reader, Step, Variable
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, End, Reader, Step, Variable
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
     from accel_magic.devices.sim.variables import Slot
+    from accel_magic.ptx.ptx_model import Operand
 
 DEEPEST_CALLS = 4096
 """Most nested calls; the stack usually runs out first."""
@@ -42,12 +44,12 @@ def parts_of(code: CompiledInstruction) -> CallOperands:
     items = list(code.operands)
     results: tuple[Operand, ...] = ()
     arguments: tuple[Operand, ...] = ()
-    if items and isinstance(items[0], Vector):
-        first = items.pop(0)
-        results = first.items if isinstance(first, Vector) else ()
+    if items and isinstance(items[0], Group):
+        results = items[0].items
+        del items[0]
     require(bool(items), "it does not name a function")
     target = items.pop(0)
-    if items and isinstance(items[0], Vector):
+    if items and isinstance(items[0], Group):
         arguments = items[0].items
     return CallOperands(target, results, arguments)
 
@@ -72,9 +74,10 @@ def intrinsic(code: CompiledInstruction, name: str) -> Step:
 
 
 def _variable(code: CompiledInstruction, item: Operand) -> Variable:
-    if not isinstance(item, Symbol) or item.name not in code.scope.variables:
+    symbol = code.symbol(item)
+    if symbol is None or symbol.symbol not in code.scope.variables:
         raise UnknownFormError("an argument is not a declared parameter")
-    return code.scope.variables[item.name]
+    return code.scope.variables[symbol.symbol]
 
 
 def frame_bytes(state: ExecutionState, lanes: Array, offset: int, size: int) -> tuple[Array, Array]:
@@ -86,8 +89,8 @@ def frame_bytes(state: ExecutionState, lanes: Array, offset: int, size: int) -> 
 def compile_call(code: CompiledInstruction, program: Executable, caller: ExecutableFunction) -> tuple[End, Step]:
     """Compile a call: one function that enters the callee, and one that collects its results afterwards."""
     call = parts_of(code)
-    if isinstance(call.target, Symbol):
-        functions = [program.functions[code.scope.functions[call.target.name]]]
+    if target := code.symbol(call.target):
+        functions = [program.functions[code.scope.functions[target.symbol]]]
         pick: Reader | None = None
         caller.calls.add(functions[0].name)
     else:
@@ -158,7 +161,7 @@ class _Entry:
 
 def _passing(code: CompiledInstruction, slot: Slot, item: Operand) -> Callable[[ExecutionState, int], None]:
     """Compile passing one argument; the returned function takes the size of the caller's frame."""
-    if isinstance(item, Register | Number):
+    if isinstance(item, Immediate) or code.register(item):
         return _pass_value(code, slot, item)
     source = _variable(code, item)
     require(not slot.register and source.size >= slot.size, f"the size of its argument {slot.name} does not match")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Symbol, UnknownFormError
+from accel_magic.devices.sim.instruction_compiler import Modifiers, UnknownFormError
 from accel_magic.devices.sim.lane_state import NOWHERE, PC_MASK
 from accel_magic.devices.sim.types import TYPES
 
@@ -53,20 +53,20 @@ def _target(code: CompiledInstruction, name: str) -> int:
 
 def _bra(code: CompiledInstruction, modifiers: Modifiers) -> End:
     modifiers.flag("uni")
-    target = code.operands[0]
-    if not isinstance(target, Symbol):
+    target = code.symbol(code.operands[0])
+    if target is None:
         raise UnknownFormError("its target is not a label")
-    segment = _target(code, target.name)
+    segment = _target(code, target.symbol)
     return lambda _state, key: (key & ~PC_MASK) | segment
 
 
 def _brx(code: CompiledInstruction, modifiers: Modifiers) -> End:
     modifiers.drop(("idx", "uni"))
-    index, table = code.operands[:2]
-    if not isinstance(table, Symbol) or table.name not in code.scope.tables:
+    table = code.symbol(code.operands[1])
+    if table is None or table.symbol not in code.scope.tables:
         raise UnknownFormError("its targets are not a .branchtargets list")
-    targets = np.array([_target(code, name) for name in code.scope.tables[table.name]], np.int64)
-    read = code.read(index, U32)
+    targets = np.array([_target(code, name) for name in code.scope.tables[table.symbol]], np.int64)
+    read = code.read(code.operands[0], U32)
     site = code.site
 
     def end(state: ExecutionState, key: int) -> int:
@@ -106,7 +106,7 @@ def _trap(code: CompiledInstruction, _modifiers: Modifiers) -> End:
 
     def end(state: ExecutionState, _key: int) -> int:
         raise Violation(
-            f"the kernel stopped itself with {code.instruction.parts[0]}",
+            f"the kernel stopped itself with {code.instruction.opcode[0]}",
             site=site,
             lane=int(state.lanes()[0]),
             why="a check failed, or code was reached that should be unreachable",

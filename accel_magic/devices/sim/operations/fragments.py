@@ -13,17 +13,19 @@ import numpy as np
 
 from accel_magic.devices.sim import float_arithmetic
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import Vector, require
+from accel_magic.devices.sim.instruction_compiler import require
 from accel_magic.devices.sim.lane_state import WARP
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.ptx.ptx_model import items_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from accel_magic.devices.sim.faults import FaultSite
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Writer
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Reader, Writer
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 _LANE: Final = np.arange(WARP)
 _GROUP: Final = _LANE // 4
@@ -44,11 +46,6 @@ BITS: Final[Mapping[str, int]] = {
     "b1": 1,
 }
 """Bits of an element."""
-
-
-def items_of(operand: Operand) -> list[Operand]:
-    """Return a vector's items, or the operand itself."""
-    return list(operand.items) if isinstance(operand, Vector) else [operand]
 
 
 def whole_warps(state: ExecutionState, site: FaultSite) -> Array:
@@ -168,7 +165,7 @@ class Fragment:
     def _type(self) -> Any:
         return TYPES["u64"] if BITS[self.kind] == 64 else TYPES["u32"]
 
-    def _checked(self, operand: Operand) -> list[Operand]:
+    def _checked(self, operand: Operand) -> tuple[Operand, ...]:
         found = items_of(operand)
         require(
             len(found) == self.registers,

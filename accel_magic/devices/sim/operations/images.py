@@ -9,27 +9,21 @@ import numpy as np
 
 from accel_magic.devices.sim import memory_access, sampling
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import (
-    Number,
-    Pair,
-    Register,
-    Symbol,
-    UnknownFormError,
-    Vector,
-    require,
-)
+from accel_magic.devices.sim.instruction_compiler import UnknownFormError, require
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.types import TYPES
 from accel_magic.devices.sim.variables import NO_REFERENCES
+from accel_magic.ptx.ptx_model import Immediate, Pair, Vector, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from accel_magic.devices.sim.images import Sampler, TexelImage, View
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Modifiers, Operand, Step, Writer
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Modifiers, Step, Writer
     from accel_magic.devices.sim.instruction_compiler import Reader as Read
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array, PtxType
+    from accel_magic.ptx.ptx_model import Operand
 
 _U64, _U32, _S32, _F32 = TYPES["u64"], TYPES["u32"], TYPES["s32"], TYPES["f32"]
 
@@ -86,7 +80,7 @@ class _Target:
     @classmethod
     def of(cls, code: CompiledInstruction, operand: Operand, geometry: Geometry, kind: PtxType) -> _Target:
         handle, given = _image(code, operand)
-        items = list(given.items) if isinstance(given, Vector) else [given]
+        items = items_of(given)
         used = geometry.layered + geometry.axes
         require(len(items) >= used, f"it has {len(items)} coordinates; {used} are required")
         layer = code.read(items[0], _U32) if geometry.layered else None
@@ -106,13 +100,13 @@ def _image(code: CompiledInstruction, operand: Operand) -> tuple[Read, Operand]:
     return _handle(code, address.base), address.coordinates[0]
 
 
-def _handle(code: CompiledInstruction, base: Operand | None) -> Read:
-    if isinstance(base, Symbol):
+def _handle(code: CompiledInstruction, base: Operand) -> Read:
+    if code.symbol(base):
         raise UnknownFormError(
             NO_REFERENCES,
             "Use texture objects: cudaTextureObject_t, cudaSurfaceObject_t.",
         )
-    if not isinstance(base, Register):
+    if not code.register(base):
         raise UnknownFormError("its texture or surface is not a register")
     return code.read(base, _U64)
 
@@ -283,7 +277,7 @@ def _lod(
     if mode != "grad":
         return None
     require(not geometry.cube, "gradients of cube maps are not supported")
-    vectors = [list(one.items) if isinstance(one, Vector) else [one] for one in more]
+    vectors = [items_of(one) for one in more]
     reads = [[code.read(item, _F32) for item in items[: geometry.axes]] for items in vectors]
     return lambda state, view, sampler: sampling.lod_of(
         [[state.spread(read(state)) for read in one] for one in reads], view.image, sampler
@@ -396,7 +390,7 @@ def _query(code: CompiledInstruction, modifiers: Modifiers, *, sampled: bool) ->
     modifiers.drop({"b32"})
     written, source, *more = code.operands
     write, handle = code.write(written, TYPES["b32"]), _handle(code, code.indexed(source).base)
-    level = code.read(more[0], _U32) if leveled else code.read(Number(0), _U32)
+    level = code.read(more[0], _U32) if leveled else code.read(Immediate("0", 0), _U32)
 
     def step(state: ExecutionState) -> None:
         answers = np.zeros(state.count(), np.uint32)
@@ -503,8 +497,8 @@ def _bytewise(modifiers: Modifiers) -> None:
     modifiers.drop({"ca", "cg", "cs", "cv", "wb", "wt"})
 
 
-def _items(surface: _Surface, operand: Operand) -> list[Operand]:
-    items: list[Operand] = list(operand.items) if isinstance(operand, Vector) else [operand]
+def _items(surface: _Surface, operand: Operand) -> tuple[Operand, ...]:
+    items = items_of(operand)
     require(len(items) == surface.how.count, f"it moves {surface.how.count} elements but has {len(items)} registers")
     return items
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.devices.sim import float_arithmetic
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Pair, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, require
 from accel_magic.devices.sim.lane_state import WARP
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.ptx.ptx_model import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable

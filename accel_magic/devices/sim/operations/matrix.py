@@ -9,9 +9,10 @@ import numpy as np
 from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.instruction_compiler import Modifiers, require
 from accel_magic.devices.sim.memory_access import LaneAccess
-from accel_magic.devices.sim.operations.fragments import items_of, whole_warps
+from accel_magic.devices.sim.operations.fragments import whole_warps
 from accel_magic.devices.sim.operations.moving import space_of
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.ptx.ptx_model import items_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

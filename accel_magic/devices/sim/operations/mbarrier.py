@@ -12,7 +12,7 @@ import numpy as np
 
 from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Sink, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, require
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations.moving import ORDERS, space_of
 from accel_magic.devices.sim.types import TYPES
@@ -20,9 +20,10 @@ from accel_magic.devices.sim.types import TYPES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Reader, Step
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
 _COUNT: Final = (1 << 20) - 1
@@ -137,7 +138,7 @@ def _arrive(code: CompiledInstruction, modifiers: Modifiers, space: str, *, drop
     """Compile `arrive [state], [barrier], count`; with expect_tx, `count` is bytes to expect, with one arrival."""
     announces = modifiers.flag("expect_tx")
     result, place, *more = code.operands
-    write = None if isinstance(result, Sink) else code.write(result, U64)
+    write = code.write(result, U64)
     address, amount = code.address(place, space), _number(code, more[0] if more else None)
 
     def step(state: ExecutionState) -> None:

@@ -10,25 +10,18 @@ import numpy as np
 from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.device_memory import GLOBAL, LOCAL, PARAMETER, SHARED, WINDOW
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import (
-    Address,
-    Modifiers,
-    Register,
-    Sink,
-    Symbol,
-    UnknownFormError,
-    Vector,
-    require,
-)
+from accel_magic.devices.sim.instruction_compiler import Modifiers, UnknownFormError, require
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.types import TYPES, PtxType
+from accel_magic.ptx.ptx_model import Address, Immediate, SymbolValue, Vector, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step, Writer
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Reader, Step, Writer
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 SPACES = {
     "global": "global",
@@ -94,13 +87,13 @@ def _raw(kind: PtxType) -> PtxType:
     return kind if kind.integer else TYPES[f"b{kind.bits}"]
 
 
-def _shape(modifiers: Modifiers, target: Operand) -> tuple[str, PtxType, list[Operand]]:
+def _shape(modifiers: Modifiers, target: Operand) -> tuple[str, PtxType, tuple[Operand, ...]]:
     """Read space, type, and the registers of a load's or store's data."""
     space = space_of(modifiers)
     modifiers.drop(ORDERS)
     count = _VECTORS.get(modifiers.one_of(tuple(_VECTORS)), 1)
     kind = _raw(modifiers.type())
-    items: list[Operand] = list(target.items) if isinstance(target, Vector) else [target]
+    items = items_of(target)
     require(len(items) == count, f"it moves {count} elements but has {len(items)} registers")
     return space, kind, items
 
@@ -109,10 +102,10 @@ def _where(code: CompiledInstruction, space: str, operand: Operand) -> tuple[str
     """Compile an address. Functions' parameters are in the frame; kernels' have their own space."""
     if space != "param":
         return space, code.address(operand, space)
-    if isinstance(operand, Address) and isinstance(operand.base, Symbol):
-        variable = code.scope.variables.get(operand.base.name)
+    if isinstance(operand, Address) and (symbol := code.symbol(operand.base)):
+        variable = code.scope.variables.get(symbol.symbol)
         if variable is None:
-            raise UnknownFormError(f"{operand.base.name} is not declared")
+            raise UnknownFormError(f"{symbol.symbol} is not declared")
         return variable.space, code.address(operand, variable.space)
     return "", _parameter_pointer(code, operand)
 
@@ -129,8 +122,8 @@ def _ld(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     space, kind, items = _shape(modifiers, target)
     space, address = _where(code, space, source)
     writers = [code.write(item, kind) for item in items]
-    if space == "param" and isinstance(source, Address) and isinstance(source.base, Symbol):
-        return _constant_load(code, replace(source.base, offset=source.base.offset + source.offset), kind, writers)
+    if space == "param" and isinstance(source, Address) and (symbol := code.symbol(source.base)):
+        return _constant_load(code, replace(symbol, offset=source.offset), kind, writers)
     how = LaneAccess(space, kind.size, len(items), False, code.site)
 
     def step(state: ExecutionState) -> None:
@@ -141,11 +134,11 @@ def _ld(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     return step
 
 
-def _constant_load(code: CompiledInstruction, source: Symbol, kind: PtxType, writers: list[Writer | None]) -> Step:
+def _constant_load(code: CompiledInstruction, source: SymbolValue, kind: PtxType, writers: list[Writer | None]) -> Step:
     """Compile a load of kernel parameters at a constant offset: the same value for all lanes."""
-    variable, first = code.scope.variables[source.name], source.offset
+    variable, first = code.scope.variables[source.symbol], source.offset
     end = first + kind.size * len(writers)
-    require(first >= 0 and end <= variable.size, f"it reads beyond {source.name}, which has {variable.size} bytes")
+    require(first >= 0 and end <= variable.size, f"it reads beyond {source.symbol}, which has {variable.size} bytes")
     at = variable.offset + first
 
     def step(state: ExecutionState) -> None:
@@ -179,20 +172,23 @@ def _mov(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     if isinstance(target, Vector):
         return _scatter(code, target, source, kind)
     raw = kind if kind.kind == "p" else TYPES[f"b{kind.bits}"]
-    if not isinstance(source, Register | Symbol | Address):
+    if isinstance(source, Immediate):
         raw = kind
-    read = code.read(source, raw) if not isinstance(source, Symbol) else _address_of(code, source, raw)
+    read = _value_or_address(code, source, raw)
     write = code.write(target, raw)
     return (lambda _state: None) if write is None else (lambda state: write(state, read(state)))
 
 
-def _address_of(code: CompiledInstruction, source: Symbol, kind: PtxType) -> Reader:
-    """Compile a variable's address: in its own space, or generic for a function's parameter."""
-    variable = code.scope.variables.get(source.name)
+def _value_or_address(code: CompiledInstruction, source: Operand, kind: PtxType) -> Reader:
+    """Compile a source; a variable's address is in its own space, or generic for a function's parameter."""
+    symbol = code.symbol(source)
+    if symbol is None:
+        return code.read(source, kind)
+    name, variable = symbol.symbol, code.scope.variables.get(symbol.symbol)
     # A kernel's parameter is accessed by its offset. A function's parameter is in the frame; a generic address
     # distinguishes it from a kernel's.
-    read = code.symbol(source.name, source.offset, generic=variable is not None and variable.parameter)
-    require(variable is not None or source.name in code.scope.functions, f"{source.name} is not declared")
+    read = code.address_of(name, symbol.offset, generic=variable is not None and variable.parameter)
+    require(variable is not None or name in code.scope.functions, f"{name} is not declared")
     return lambda state: read(state).astype(kind.dtype)
 
 
@@ -220,7 +216,7 @@ def _scatter(code: CompiledInstruction, target: Vector, source: Operand, kind: P
     piece = TYPES[f"u{kind.bits // len(target.items)}"]
     whole = TYPES[f"b{kind.bits}"]
     read = code.read(source, whole)
-    writers = [None if isinstance(item, Sink) else code.write(item, piece) for item in target.items]
+    writers = [code.write(item, piece) for item in target.items]
     if kind.size == _WIDEST:
         return lambda state: _write_pieces(state, writers, np.ascontiguousarray(read(state)).view(piece.dtype))
 
@@ -262,10 +258,7 @@ def _cvta(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     back, space, kind = modifiers.flag("to"), space_of(modifiers), modifiers.type()
     require(space in _BASES, "it has no supported space")
     target, source = code.operands[:2]
-    if isinstance(source, Symbol):
-        read = _address_of(code, source, TYPES["u64"])
-    else:
-        read = code.read(source, TYPES[f"u{kind.bits}"])
+    read = _value_or_address(code, source, TYPES["u64" if code.symbol(source) else f"u{kind.bits}"])
     write = code.write(target, TYPES[f"u{kind.bits}"])
     base = np.uint64(_BASES[space])
 
@@ -313,7 +306,7 @@ def _mapa(code: CompiledInstruction, modifiers: Modifiers) -> Step:
     space, kind = space_of(modifiers), modifiers.type()
     require(space in ("shared", ""), "it has no supported space")
     target, source, rank = code.operands
-    read = _address_of(code, source, kind) if isinstance(source, Symbol) else code.read(source, kind)
+    read = _value_or_address(code, source, kind)
     write, ranks = code.write(target, kind), code.read(rank, TYPES["u32"])
 
     def step(state: ExecutionState) -> None:

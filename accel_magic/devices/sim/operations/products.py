@@ -13,20 +13,22 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from accel_magic.devices.sim import memory_access
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Number, UnknownFormError, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, UnknownFormError, require
 from accel_magic.devices.sim.lane_state import WARP
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import fragments
 from accel_magic.devices.sim.operations.fragments import BITS, Fragment
 from accel_magic.devices.sim.operations.moving import space_of
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.ptx.ptx_model import Immediate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Reader, Step
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 U32 = TYPES["u32"]
 _SHAPE: Final = re.compile(r"m(\d+)n(\d+)k(\d+)$")
@@ -208,7 +210,7 @@ class _Sparsity:
         require(len(code.operands) == 6, "its metadata or its sparsity selector is missing")
         selector, chunks = code.operands[5], depth // _CHUNKS[BITS[kind]]
         lanes = chunks // 4
-        if not isinstance(selector, Number) or not 0 <= selector.value < 4 // lanes:
+        if not isinstance(selector, Immediate) or not 0 <= selector.value < 4 // lanes:
             raise UnknownFormError(f"its sparsity selector must be a constant below {4 // lanes}")
         row, chunk = np.arange(16)[:, None], np.arange(chunks)[None, :]
         first = 4 * (row % 8) + int(selector.value) * lanes

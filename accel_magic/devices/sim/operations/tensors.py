@@ -11,17 +11,19 @@ import numpy as np
 
 from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Register, Symbol, UnknownFormError, Vector, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, UnknownFormError, require
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import mbarrier
 from accel_magic.devices.sim.operations.moving import space_of
 from accel_magic.devices.sim.tensor_maps import ALIGN, BYTES, TiledMap
 from accel_magic.devices.sim.types import TYPES, UNSIGNED
+from accel_magic.ptx.ptx_model import Immediate, items_of
 
 if TYPE_CHECKING:
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Reader, Step
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 _AXES: Final = {f"{axes}d": axes for axes in range(1, 6)}
 _SHARED_ALIGN: Final = 128
@@ -66,17 +68,16 @@ def _tensor(code: CompiledInstruction, operand: Operand, axes: int) -> tuple[Rea
     address = code.indexed(operand)
     require(len(address.coordinates) == 1, "its tensor has no coordinates")
     given = address.coordinates[0]
-    items = list(given.items) if isinstance(given, Vector) else [given]
+    items = items_of(given)
     require(len(items) == axes, f"it has {len(items)} coordinates; {axes} are required")
-    base = address.base
-    offset = np.uint64(address.offset)
-    if isinstance(base, Symbol):
-        place = code.symbol(base.name, base.offset + address.offset, generic=True)
-    elif isinstance(base, Register):
+    base, offset = address.base, np.uint64(address.offset)
+    if isinstance(base, Immediate):
+        raise UnknownFormError("its tensor map has no address")
+    if code.register(base):
         read = code.read(base, TYPES["u64"])
         place = lambda state: read(state) + offset  # noqa: E731 - one of two readers
     else:
-        raise UnknownFormError("its tensor map has no address")
+        place = code.address_of(base.whole, address.offset, generic=True)
     return place, [code.read(item, TYPES["s32"]) for item in items]
 
 

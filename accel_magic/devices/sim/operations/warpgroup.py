@@ -15,20 +15,22 @@ import numpy as np
 
 from accel_magic.devices.sim import memory_access
 from accel_magic.devices.sim.faults import Violation
-from accel_magic.devices.sim.instruction_compiler import Modifiers, Number, Vector, require
+from accel_magic.devices.sim.instruction_compiler import Modifiers, require
 from accel_magic.devices.sim.lane_state import WARP
 from accel_magic.devices.sim.memory_access import LaneAccess
 from accel_magic.devices.sim.operations import fragments
 from accel_magic.devices.sim.operations.fragments import whole_warps
 from accel_magic.devices.sim.types import TYPES
+from accel_magic.ptx.ptx_model import Immediate, Vector, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from accel_magic.devices.sim.faults import FaultSite
-    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Operand, Reader, Step, Writer
+    from accel_magic.devices.sim.instruction_compiler import CompiledInstruction, Reader, Step, Writer
     from accel_magic.devices.sim.lane_state import ExecutionState
     from accel_magic.devices.sim.types import Array
+    from accel_magic.ptx.ptx_model import Operand
 
 U32, U64, PREDICATE = TYPES["u32"], TYPES["u64"], TYPES["pred"]
 _SHAPE: Final = re.compile(r"m64n(\d+)k(\d+)$")
@@ -158,8 +160,8 @@ def _product(code: CompiledInstruction, modifiers: Modifiers) -> Step:
 
 def _constants(operands: list[Operand], *, in_registers: bool) -> tuple[int, tuple[bool, bool]]:
     """Return the product's sign and whether each matrix is transposed; some types omit the last operands."""
-    require(all(isinstance(one, Number) for one in operands), "its last operands must be constants")
-    values = [int(one.value) for one in operands if isinstance(one, Number)]
+    require(all(isinstance(one, Immediate) for one in operands), "its last operands must be constants")
+    values = [int(one.value) for one in operands if isinstance(one, Immediate)]
     sign = values[0] * values[1] if len(values) > 1 else 1
     turned = [bool(value) for value in values[2:]]
     if in_registers:
@@ -168,7 +170,7 @@ def _constants(operands: list[Operand], *, in_registers: bool) -> tuple[int, tup
 
 
 def _registers(code: CompiledInstruction, operand: Operand) -> tuple[list[Reader], list[Writer | None]]:
-    items = operand.items if isinstance(operand, Vector) else (operand,)
+    items = items_of(operand)
     return [code.read(item, U32) for item in items], [code.write(item, U32) for item in items]
 
 
