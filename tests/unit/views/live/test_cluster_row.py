@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from accel_magic.cluster.node_samples import ClusterSample, NodeCounters, NodeSample, counted
+from accel_magic.cluster.node_samples import ClusterSample, NodeCounters, NodeSample
 from accel_magic.views.live.cluster_row import TOP_NODES, ClusterRow
 
 SECOND = 1_000_000_000
@@ -91,23 +91,3 @@ def test_hosts_are_shown_if_there_are_several(draw):
 
     assert [cell.split()[:3] for cell in cells(several)] == [["node", "0", "one"], ["node", "1", "two"]]
     assert "one" not in words(draw(ClusterSample(SECOND, (node("0", host="one"),))))
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        {},
-        {"hits": {"a": -1}},
-        {"hits": {"a": "1"}},
-        {"hits": []},
-        {"hits": {"a": 1 << 64}},
-        {"hits": {}, "time_ns": 1.5},
-    ],
-)
-def test_answers_that_are_not_counters_are_refused(answer):
-    whole = {"time_ns": 1, "hits": {}, "recorded": 0, "lost": 0, "worker_ended": False}
-    assert counted(whole) == NodeCounters(1, {}, 0, 0)
-
-    with pytest.raises(ValueError, match="not "):
-        counted(answer if not answer else {**whole, **answer})
