@@ -76,35 +76,10 @@ _HISTOGRAM: Final = 6
 """Place of the histogram among the members of `lru`."""
 
 
-def misses(trace: PageTrace, algorithm: str, chunks: int) -> NDArray[np.bool_]:
-    """Find out which accesses miss.
-
-    Which ones miss under OPT is a choice between equally good ones; up to each access, no policy has fewer misses.
-
-    Args:
-        trace: The accesses.
-        algorithm: One of `ALGORITHMS`.
-        chunks: Blocks that fit into memory.
-
-    Returns:
-        (accesses,) bool.
-
-    Raises:
-        ProbeError: There is no such algorithm, memory is empty, or the trace has more than `MOST_BLOCKS` blocks.
-        RecordingError: The trace is in a file, and the file is damaged.
-
-    """
-    missed = np.empty(len(trace), np.bool_)
-
-    def keep(at: int, part: NDArray[np.bool_]) -> None:
-        missed[at : at + len(part)] = part
-
-    _run(trace, algorithm, chunks, keep)
-    return missed
-
-
 def misses_by_step(trace: PageTrace, algorithm: str, chunks: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count the misses in stretches of the trace; as `misses`, in less memory.
+    """Count the misses in stretches of the trace.
+
+    Which accesses miss under OPT is a choice between equally good ones; up to each access, no policy has fewer misses.
 
     Args:
         trace: The accesses.
@@ -114,6 +89,10 @@ def misses_by_step(trace: PageTrace, algorithm: str, chunks: int, edges: NDArray
 
     Returns:
         (stretches,) int64.
+
+    Raises:
+        ProbeError: There is no such algorithm, memory is empty, or the trace has more than `MOST_BLOCKS` blocks.
+        RecordingError: The trace is in a file, and the file is damaged.
 
     """
     counted = np.zeros(len(edges), np.int64)
@@ -127,7 +106,7 @@ def misses_by_step(trace: PageTrace, algorithm: str, chunks: int, edges: NDArray
 
 
 def count(trace: PageTrace, algorithm: str, chunks: int) -> int:
-    """Count the misses; as `misses`, in less memory."""
+    """Count the misses. Raises as `misses_by_step`."""
     return _run(trace, algorithm, chunks)[0]
 
 
@@ -143,7 +122,7 @@ def curve(trace: PageTrace, sizes: Iterable[int] = ()) -> pd.DataFrame:
         (Int64, missing except for `sizes`).
 
     Raises:
-        ProbeError, RecordingError: As for `misses`.
+        ProbeError, RecordingError: As for `misses_by_step`.
 
     """
     optimal = pd.Series({size: count(trace, "opt", size) for size in sizes}, dtype="Int64")

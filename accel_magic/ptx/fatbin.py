@@ -10,20 +10,17 @@ import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.errors import ProbeError, ProgramError
+from accel_magic.errors import ProgramError
 from accel_magic.ptx.entries import entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from accel_magic.elf import Elf
 
 MAGIC: Final = 0xBA55ED50
-SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin")
-"""ELF sections with fatbins; the second one has relocatable device code."""
 _CONTAINER: Final = struct.Struct("<IHHQ")  # magic, version, bytes of this header, bytes of what follows
 _IMAGE: Final = struct.Struct("<HHIQIIHHIIIQQQ")
 _KINDS: Final = {1: "ptx", 2: "cubin"}
@@ -109,32 +106,6 @@ class Fatbin:
         return max(fitting, key=lambda image: image.arch, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class NativeKernel:
-    """A kernel in a native binary.
-
-    Attributes:
-        name: Its mangled name.
-        ptx: Architectures with PTX, which can be instrumented.
-        cubin: Architectures with machine code, which cannot.
-
-    """
-
-    name: str
-    ptx: tuple[int, ...]
-    cubin: tuple[int, ...]
-
-    @property
-    def problem(self) -> str:
-        """Why it cannot be instrumented; '' if it can."""
-        if self.ptx:
-            return ""
-        return (
-            f"the binary has only its machine code for {', '.join(f'sm_{arch}' for arch in self.cubin)}, not its PTX; "
-            "build it with -gencode arch=compute_80,code=[sm_80,compute_80]"
-        )
-
-
 def parse(data: bytes) -> tuple[Fatbin, ...]:
     """Read the containers in a fatbin file, or in a section of a binary.
 
@@ -143,44 +114,6 @@ def parse(data: bytes) -> tuple[Fatbin, ...]:
 
     """
     return tuple(_containers(data))
-
-
-def read(path: str | Path) -> tuple[Fatbin, ...]:
-    """Read the containers in an ELF binary or library, or in a `.fatbin` file.
-
-    Raises:
-        ProbeError: The file cannot be read, or it has no GPU code.
-        ProgramError: Its GPU code is damaged.
-
-    """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ProbeError(
-            f"{path} cannot be read", why=error.strerror or str(error), code="gpu.file-unreadable"
-        ) from error
-    found = parse(data) if _is_container(data, 0) else tuple(_in_elf(Path(path), data))
-    if not found:
-        raise ProbeError(
-            f"{path} has no GPU code",
-            why=f"it has no section {' or '.join(SECTIONS)} with code",
-            fix="name the library that contains the kernels; ldd lists a program's libraries",
-            code="gpu.no-code-in-file",
-        )
-    return found
-
-
-def kernels(fatbins: tuple[Fatbin, ...]) -> tuple[NativeKernel, ...]:
-    """List the kernels, by name."""
-    places: dict[str, dict[str, set[int]]] = {}
-    for image in (image for fatbin in fatbins for image in fatbin.images):
-        for name in image.kernels():
-            places.setdefault(name, {}).setdefault(image.kind, set()).add(image.arch)
-    return tuple(NativeKernel(name, *_architectures(kinds)) for name, kinds in sorted(places.items()))
-
-
-def _architectures(kinds: Mapping[str, set[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(sorted(kinds.get("ptx", ()))), tuple(sorted(kinds.get("cubin", ())))
 
 
 def _is_container(data: bytes, at: int) -> bool:
@@ -235,20 +168,6 @@ def _whole(data: bytes, end: int) -> None:
             fix=_REBUILD,
             code="gpu.code-damaged",
         )
-
-
-def _in_elf(path: Path, data: bytes) -> Iterator[Fatbin]:
-    if not data.startswith(b"\x7fELF"):
-        raise ProbeError(
-            f"{path} is neither an ELF binary nor a fatbin",
-            fix="name a program, a library or a .fatbin file",
-            code="gpu.not-a-binary",
-        )
-    with _opened(data, str(path)) as file:
-        found = [section for name in SECTIONS if (section := file.named(name)) is not None]
-        contents = [file.data(section, limit=len(data)) for section in found]
-    for content in contents:
-        yield from _containers(content)
 
 
 def _in_ptx(image: FatbinImage) -> Iterator[str]:

@@ -50,10 +50,6 @@ _HEADER: Final = re.compile(
     rf"(?:\((?P<results>[^()]*)\))?\s*(?P<name>{IDENTIFIER})\s*(?:\((?P<parameters>[^()]*)\))?(?P<directives>.*)$",
     re.DOTALL,
 )
-_PROTOTYPE: Final = re.compile(
-    r"\.callprototype\s*(?:\((?P<results>[^()]*)\))?\s*_\s*(?:\((?P<parameters>[^()]*)\))?(?P<directives>[^;]*);",
-    re.DOTALL,
-)
 _PARAMETER_NAME: Final = re.compile(rf"\s*({IDENTIFIER})\s*((?:\[\s*\w*\s*\]\s*)*)$")
 
 
@@ -138,19 +134,6 @@ def header(text: str, line: int) -> Header:
         _parameters(match["parameters"], line),
         _directives(match["directives"]),
     )
-
-
-def prototype(text: str, line: int) -> tuple[tuple[Parameter, ...], tuple[Parameter, ...]]:
-    """Parse a `.callprototype` into its results and its parameters.
-
-    Raises:
-        ProgramError: It is not a prototype.
-
-    """
-    match = _PROTOTYPE.match(text.strip())
-    if match is None:
-        raise unreadable(line, "it is not a supported declaration", text)
-    return _parameters(match["results"], line), _parameters(match["parameters"], line)
 
 
 def _directives(text: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ KERNELS: Final = {
     "pid": "int32",
 }
 """Columns of `GpuRecording.kernels`: one row per kernel seen; `kernel` is its number, -1 if not compiled here; `module`
-the row of its PTX in `GpuRecording.modules`, or -1; `pid` the process, 0 in older recordings."""
+the row of its PTX in `GpuRecording.modules`, or -1; `pid` the process."""
 
 MODULES: Final = {"arch": "str", "before": "str", "after": "str"}
 """Columns of `GpuRecording.modules`: one row per instrumented PTX module: its text before and after."""
@@ -54,8 +54,8 @@ LAUNCHES: Final = {
 }
 """Columns of `GpuRecording.launches`: one row per launch, in order, for each process; `time_ns` when the host requested
 it, since the start of the trace; `host_ns` until its call returned; `device_ns` the kernel's duration and
-`device_launch` the device's number of the launch, if known; `pid` the process, 0 in older recordings; `tid` the
-launching thread, with the same id as in kernel traces, NA if unknown and in older recordings."""
+`device_launch` the device's number of the launch, if known; `pid` the process; `tid` the launching thread, with
+the same id as in kernel traces, NA if unknown."""
 
 API: Final = {
     "time_ns": "int64",

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from accel_magic.devices.device import DeviceClock
@@ -27,6 +26,8 @@ from accel_magic.recording.gpu_data import API, KERNELS, LAUNCHES, MODULES, SITE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import pandas as pd
 
 KIND: Final = container.FileKind(
     b"accel_magic.gpu",
@@ -44,7 +45,6 @@ _TABLES: Final[Mapping[str, Mapping[str, str]]] = {
 _TEXTS = ("device", "started", "outcome")
 _NUMBERS = ("multiprocessors", "start_ns", "duration_ns", "threads")
 _LISTS = ("sources", "printed", "findings", "notes")
-_BEFORE_API: Final = {"recorded": False, "lost": 0, "off": "the recording was made by an older accel_magic"}
 _HEADER, _COMPRESSION = 2, 3  # members of Message and RecordBatch
 _PLAIN: Final = (
     pa.types.is_integer,
@@ -55,8 +55,6 @@ _PLAIN: Final = (
 )
 """Column types that need no more memory than their buffers."""
 _OUTCOMES = ("ok", "error", "interrupted")
-_LATER: Final[Mapping[str, Any]] = {"pid": 0, "tid": pd.NA}
-"""Columns that older recordings lack, with their default."""
 
 
 def save(recording: GpuRecording, path: str | Path) -> Path:
@@ -107,11 +105,11 @@ def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
     if description["outcome"] not in _OUTCOMES:
         raise ValueError(f"unknown outcome {description['outcome']!r}")
     frames = {name: _table_of(each, columns) for (name, columns), each in zip(_TABLES.items(), contents, strict=False)}
-    host = description.get("api", _BEFORE_API)
+    host = description["api"]
     api = _table_of(contents.pop(), API) if host["recorded"] else None
     raws = contents[len(_TABLES) :]
     maps = [_map_of(each, raw) for each, raw in zip(description["maps"], raws, strict=False)]
-    histories = zip(description.get("history", []), raws[len(description["maps"]) :], strict=True)
+    histories = zip(description["history"], raws[len(description["maps"]) :], strict=True)
     plain: dict[str, Any] = {
         **{name: str(description[name]) for name in _TEXTS},
         **{name: int(description[name]) for name in _NUMBERS},
@@ -126,14 +124,13 @@ def _recording(table: pa.Table, description: dict[str, Any]) -> GpuRecording:
         api_lost=int(host["lost"]),
         api_off=str(host["off"]),
         machine={str(name): str(value) for name, value in description["machine"].items()},
-        clock=_clock_of(description.get("clock", {})),
+        clock=_clock_of(description["clock"]),
     )
 
 
 def _clock_of(description: Mapping[str, Any]) -> DeviceClock:
-    """Read a clock. Recordings of the first version have none, because their device used the host's clock."""
-    whole = {name: int(description.get(name, 0)) for name in ("device_ns", "host_ns", "error_ns")}
-    return DeviceClock(**whole, rate=float(description.get("rate", 1.0)))
+    whole = {name: int(description[name]) for name in ("device_ns", "host_ns", "error_ns")}
+    return DeviceClock(**whole, rate=float(description["rate"]))
 
 
 def _table_bytes(frame: pd.DataFrame) -> bytes:
@@ -154,7 +151,6 @@ def _table_of(data: bytes, columns: Mapping[str, str]) -> pd.DataFrame:
         table = reader.read_all()
     table.validate(full=True)
     frame: pd.DataFrame = table.to_pandas()
-    frame = frame.assign(**{name: value for name, value in _LATER.items() if name in columns and name not in frame})
     if sorted(map(str, frame.columns)) != sorted(columns):
         raise ValueError(f"a table has the columns {', '.join(map(str, frame.columns))}")
     return frame[list(columns)].astype(dict(columns))
@@ -199,7 +195,7 @@ def _map_of(description: Mapping[str, Any], raw: bytes) -> MapContent:
     initial = spec.pop("initial")
     key, value = (_layout_of(spec.pop(name)) for name in ("key", "value"))
     declared = MapSpec(**spec, initial=None if initial is None else bytes.fromhex(initial), key=key, value=value)
-    lost, pid = int(description["lost"]), int(description.get("pid", 0))
+    lost, pid = int(description["lost"]), int(description["pid"])
     return MapContent(str(description["source"]), declared, np.frombuffer(raw, np.uint8), lost, pid)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 
@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     from accel_magic.views.diagnosis import Diagnosis
 
 ResultT = TypeVar("ResultT", bound="Result")
-
-WORDS: Final = (
-    "events",
-    "counts",
-    "lost",
-    "losses",
-    "machine",
-    "plan",
-    "summary",
-    "figure",
-    "compare",
-    "diagnose",
-    "to_parquet",
-    "to_perfetto",
-    "to_html",
-)
-"""Members that every result has or raises an error for; `df` equals `events`, and `value` always exists."""
 
 
 class Result(ABC):

@@ -8,12 +8,13 @@ import pytest
 import accel_magic
 from accel_magic.analysis.gpu.host_checks import API_RULES
 from accel_magic.gpu import programs
-from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
+from accel_magic.gpu.program.helpers import MapType
 from accel_magic.gpu.verifier import blocks, findings, promotion, simt
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.magics.gputrace_magic import parser
 from accel_magic.magics.magic_line import option_names
 from tests.support.paths import ROOT
+from tests.unit.gpu.device_host import GPU_HELPERS
 
 PAGE = (ROOT / "docs/gputrace.md").read_text()
 

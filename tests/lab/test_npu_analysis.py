@@ -9,7 +9,7 @@ import pytest
 from accel_magic.lab.npu import Load
 from accel_magic.subsystems.npu.buffers import buffers, churn, leaks
 from accel_magic.subsystems.npu.jobs import jobs, recoveries
-from accel_magic.subsystems.npu.throughput import concurrency, deepest, throughput
+from accel_magic.subsystems.npu.throughput import concurrency, throughput
 
 PAGE = 4096
 SLOW_US = 200_000
@@ -122,9 +122,6 @@ def test_throughput_adds_up_to_the_jobs(busy):
     under_way = (shares.index * shares["time_ns"]).sum()
     assert under_way == frame["latency_ns"].sum()
     assert table["in_flight_max"].max() == shares.index.max()
-    depth = deepest(trace, frame)
-    assert depth["jobs"].sum() == outcome.jobs
-    assert (depth["most_in_flight"] <= 2).all()  # a thread waits for its job, and a process has two
 
 
 def test_fences_tracepoint_and_messages_give_the_same_completions(busy):

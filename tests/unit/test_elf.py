@@ -79,7 +79,7 @@ FILES = {
     "eBPF object": lambda: compile_program(UNIT / "gpu/program/programs/everything.bpf.c"),
     "kernel module": lambda: gcc(MODULE, "-c", "-O2", "-g", "-mcmodel=kernel", "-fno-pic", "-ffunction-sections"),
     "fatbin": lambda: gcc(EMBEDDED % FATBIN),
-    "cubin": lambda: fatbin.read(FATBIN)[0].images[0].content,
+    "cubin": lambda: fatbin.parse(FATBIN.read_bytes())[0].images[0].content,
     "program": lambda: installed("ls"),
     "library": lambda: installed("/lib/x86_64-linux-gnu/libc.so.6"),
 }
@@ -376,7 +376,7 @@ def test_users_of_the_reader_report_any_damage(tmp_path_factory, changes, kept):
     with contextlib.suppress(MachineError):
         modules.information(damaged(FILES["kernel module"](), changes, kept), "damaged")
     place.write_bytes(damaged(FILES["fatbin"](), changes, kept))
-    for read in (fatbin.read, qemu._libraries, file_functions.functions, usdt.probes):
+    for read in (qemu._libraries, file_functions.functions, usdt.probes):
         with contextlib.suppress(ProgramError, MachineError, ProbeError):
             read(place)
 
@@ -392,11 +392,6 @@ def test_random_bytes_in_headers_of_installed_files_are_survived(name):
         except elf.ElfError:
             rejected += 1
     assert rejected
-
-
-def test_a_fatbin_in_a_program_is_found():
-    place = fatbin.read(FATBIN)
-    assert tuple(fatbin._in_elf(Path("program"), FILES["fatbin"]())) == place
 
 
 def test_fields_of_a_module_are_those_in_its_source():

@@ -119,17 +119,6 @@ def assemble(text: str, arch: str) -> Assembled:
     return Assembled(outcome.cubin, _functions(outcome.log), arch, name)
 
 
-def newest_isa() -> tuple[int, int]:
-    """Return the newest PTX ISA version that the assembler supports, e.g. (9, 5).
-
-    Raises:
-        MachineError: There is no assembler, or it does not report its version.
-
-    """
-    name, run = _assembler()
-    return _newest(name, run)
-
-
 def compare(before: Assembled, after: Assembled, threads: int, shared: int = 0) -> tuple[Change, ...]:
     """Compare the kernels that are in both modules.
 

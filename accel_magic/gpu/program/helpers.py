@@ -241,8 +241,3 @@ KFUNCS: Final[Mapping[str, int]] = MappingProxyType(
 
 HELPERS: Final[Mapping[int, Helper]] = MappingProxyType({helper.id: helper for helper in (*_TABLE, *_POLICY_TABLE)})
 """All helpers by number."""
-
-GPU_HELPERS: Final[Mapping[int, Helper]] = MappingProxyType(
-    {number: helper for number, helper in HELPERS.items() if helper.user != "policy"}
-)
-"""Those that programs in GPU kernels may call."""

@@ -28,7 +28,6 @@ ALU64: Final = 0x07
 # Loads and stores: bits 3-4 are the size, bits 5-7 the mode.
 SIZES: Final = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
 """Bytes of each size code."""
-MODE_IMM: Final = 0x00
 MODE_MEM: Final = 0x60
 MODE_MEMSX: Final = 0x80
 MODE_ATOMIC: Final = 0xC0

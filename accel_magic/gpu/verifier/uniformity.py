@@ -71,14 +71,6 @@ class Uniformity:
     control: Mapping[Place, Split]
     lenient: Mapping[Place, Level]
 
-    def varying(self, place: Place) -> frozenset[int]:
-        """Registers whose values differ between the lanes of a warp before an instruction."""
-        return frozenset(at for at, value in enumerate(self.states[place].registers) if value.level is Level.LANE)
-
-    def varying_stack(self, place: Place) -> frozenset[int]:
-        """Bytes of the function's stack that differ between the lanes of a warp, by offset from r10."""
-        return frozenset(at for at, byte in self.states[place].stack.items() if byte.value.level is Level.LANE)
-
     @cached_property
     def counted(self) -> frozenset[str]:
         """Maps that the program updates from their old values: by atomics, or by storing a value read there."""

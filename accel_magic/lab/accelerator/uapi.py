@@ -51,14 +51,6 @@ JOB: Final = np.dtype(
 COUNTERS: Final = ("accesses", "faults", "misses", "evictions", "pages_in", "pages_out", "refused")
 
 
-class Outcome(IntEnum):
-    """Outcome of an access."""
-
-    HIT = 0
-    FAULT = 1  # other pages of the block were there
-    MISS = 2  # nothing of the block was there
-
-
 class Priority(IntEnum):
     """Priority of a job."""
 
@@ -156,6 +148,5 @@ FAULTS = _call("FAULTS", 0x45, Take, reads=True, writes=True)
 JOBS = _call("JOBS", 0x46, Take, reads=True, writes=True)
 TIMESLICE = _call("TIMESLICE", 0x47, Timeslice, reads=True, writes=True)
 FENCE_CREATE = _call("SYNCOBJ_CREATE", 0xBF, Fence, reads=True, writes=True)
-FENCE_DESTROY = _call("SYNCOBJ_DESTROY", 0xC0, Fence, reads=True, writes=True)
 FENCE_WAIT = _call("SYNCOBJ_WAIT", 0xC3, Wait, reads=True, writes=True)
 WAIT_ALL: Final = 1

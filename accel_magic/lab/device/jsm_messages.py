@@ -17,8 +17,6 @@ IPC_STATUS_OFFSET = 12
 IPC_FREE, IPC_ALLOCATED = 0, 1
 HOST_NODE, NPU_NODE = 0, 1
 
-CHANNEL_ASYNC = 0
-CHANNEL_GENERAL = 10
 CHANNEL_JOB = 11
 CHANNEL_BOOT = 0x3FF
 BOOT_DATA_ADDRESS = 0x424F4F54
@@ -33,15 +31,12 @@ JSM_FREE, JSM_ALLOCATED = 0, 1
 SUCCESS = 0x0
 PARSING_ERROR = 0x1
 PROCESSING_ERROR = 0x2
-OUT_OF_RESOURCES = 0xA
-NOT_IMPLEMENTED = 0xB
 ABORTED = 0x100
 """Not of the firmware's interface, but of the driver's: what BO_WAIT reports of a job that was given up."""
 
 REQUESTS = {request.number: (request.name, request.reply, request.reply_name) for request in firmware_messages.REQUESTS}
 """Name, number of the reply and name of the reply, by the request's number."""
 JOB_DONE = firmware_messages.JOB_DONE
-REPLY_NAMES = {reply: name for _, reply, name in REQUESTS.values()} | {JOB_DONE: "JOB_DONE"}
 
 # Payloads, each from the start of the 96 bytes.
 ENGINE = struct.Struct("<II")  # engine, reserved

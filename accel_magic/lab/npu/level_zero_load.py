@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-WAITS = ("fence", "query", "queue", "synchronous")
-MEMORIES = ("host", "device", "shared")
 _BAD_OPTION, _NO_USE = 2, 3  # exit statuses of ze_load
 
 

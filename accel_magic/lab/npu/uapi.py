@@ -191,9 +191,3 @@ PARAMS: dict[str, tuple[int, int]] = {
 FAULT_MAGIC = 0x464C4D41
 JOB_FAULTS = ("none", "slow", "hang", "lose", "duplicate")
 """Faults that a job can request from the lab's device, indexed by number."""
-
-
-class JobFault(_Structure):
-    """Fault request to the lab's device, at the start of a command buffer; `argument`: microseconds, for slow."""
-
-    _fields_: ClassVar = [("magic", U32), ("kind", U32), ("argument", U64)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -337,24 +336,6 @@ class Lab:
     def close(self) -> None:
         """Power off and end all processes of the lab; the logs are kept. A second call does nothing."""
         self._ending.close()
-
-    def device_statistics(self) -> dict[str, Any]:
-        """The emulated NPU's counts, which it writes when the lab ends.
-
-        Raises:
-            MachineError: The lab has not ended, or left no counts.
-
-        """
-        try:
-            found: dict[str, Any] = json.loads((self.logs / "device.json").read_text())
-        except OSError as error:
-            raise MachineError(
-                "there are no counts from the emulated NPU",
-                why=str(error),
-                fix="close the lab first",
-                code="npu.no-counts",
-            ) from None
-        return found
 
     def console(self) -> str:
         """What the guest's kernel and its init have printed so far."""

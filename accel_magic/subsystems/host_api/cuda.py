@@ -157,7 +157,6 @@ CALLS: Final[tuple[CudaCall, ...]] = (
 )  # fmt: skip
 """The calls, by category."""
 
-BY_NAME: Final = {call.name: call for call in CALLS}
 _ENTRIES: Final = {symbol: call for call in CALLS for symbol, _ in call.entries}
 _OWN_STREAM = re.compile(r"_pt[ds][sz]$")
 

@@ -119,42 +119,6 @@ def concurrency(trace: DriverTrace, jobs: pd.DataFrame | None = None) -> pd.Data
     return pd.DataFrame({"time_ns": total, "share": total / max(duration, 1)}).rename_axis("in_flight")
 
 
-def deepest(trace: DriverTrace, jobs: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Find the most jobs that each context, an open device, had in flight at once.
-
-    Args:
-        trace: The trace.
-        jobs: Result of `jobs`; computed if not given.
-
-    Returns:
-        Indexed by `pid` and `file`, the open device (NA if not captured: then all devices that a process opened count
-        together): `jobs`, `most_in_flight` int64, `at_ns` int64 when the maximum was first reached. Rejected jobs and
-        jobs started before the trace are left out.
-
-    """
-    frame = find_jobs(trace) if jobs is None else jobs
-    known = frame["submitted_ns"].notna() & frame["pid"].notna() & _has_span(frame)
-    frame = frame[known]
-    start, end = _spans(trace, frame)
-    keys = ["pid", "file"]
-    group = frame.groupby(keys, dropna=False, sort=True)
-    number = group.ngroup().to_numpy()
-    times = np.concatenate([start, end])
-    step = np.repeat([1, -1], len(start))
-    owner = np.concatenate([number, number])
-    order = np.lexsort((step, times, owner))
-    depth = np.cumsum(step[order])  # every job ends, so it is 0 again where the next context's jobs begin
-    steps = pd.DataFrame({"owner": owner[order], "depth": depth, "time": times[order]})
-    top = steps.loc[steps.groupby("owner")["depth"].idxmax()]
-    return pd.DataFrame(
-        {
-            "jobs": group.size().astype("int64"),
-            "most_in_flight": top["depth"].to_numpy(np.int64),
-            "at_ns": top["time"].to_numpy(np.int64),
-        }
-    )
-
-
 def _length(freq: str) -> int:
     try:
         step = to_offset(freq).nanos

@@ -6,13 +6,36 @@ import numpy as np
 
 from accel_magic.gpu.codegen import device
 from accel_magic.gpu.maps import map_layout
-from accel_magic.gpu.program.helpers import GPU_HELPERS
+from accel_magic.gpu.program.helpers import HELPERS
 from accel_magic.gpu.program.object_model import MapSpec
 from accel_magic.ptx import llvm
 
 UNLIMITED = 1 << 40
 PID_TGID = 0x1234_0000_5678
 U64 = (1 << 64) - 1
+GPU_HELPERS = {number: helper for number, helper in HELPERS.items() if helper.user != "policy"}
+"""Those that programs in GPU kernels may call."""
+
+
+class HostThread(ctypes.Structure):
+    """Identity of the running thread in the host build: the variable `accel_self`, struct accel_self in host.h.
+
+    `block`, `grid`, `thread` and `dims` are x, y, z of blockIdx, gridDim, threadIdx and blockDim; `clock` counts both
+    nanoseconds and cycles, and advances by one each time it is read; `gpu_exit` sets `exited`.
+    """
+
+    _fields_ = (
+        ("block", ctypes.c_uint32 * 3),
+        ("grid", ctypes.c_uint32 * 3),
+        ("thread", ctypes.c_uint32 * 3),
+        ("dims", ctypes.c_uint32 * 3),
+        ("sm", ctypes.c_uint32),
+        ("warp", ctypes.c_uint32),
+        ("lane", ctypes.c_uint32),
+        ("exited", ctypes.c_uint32),
+        ("clock", ctypes.c_uint64),
+        ("launch", ctypes.c_uint64),
+    )
 
 
 def spec(kind, *, key=4, value=8, entries=8, name="m", initial=None, key_columns=None, value_columns=None):
@@ -93,7 +116,7 @@ class HostDevice:
         self.helpers = {
             number: call(self.engine.get_function_address(f"accel_helper_{number}")) for number in GPU_HELPERS
         }
-        self.self = device.HostThread.from_address(self.engine.get_global_value_address(device.HOST_THREAD))
+        self.self = HostThread.from_address(self.engine.get_global_value_address("accel_self"))
         self.be(0, dims=(threads, 1, 1))
 
     def be(self, thread, *, dims=(32, 1, 1), block=(0, 0, 0), grid=(1, 1, 1), launch=0):

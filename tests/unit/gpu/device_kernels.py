@@ -4,9 +4,8 @@ import numpy as np
 
 from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.gpu.maps import map_layout
-from accel_magic.gpu.program.helpers import GPU_HELPERS
 from accel_magic.ptx import llvm
-from tests.unit.gpu.device_host import PID_TGID, UNLIMITED, compiled, constants
+from tests.unit.gpu.device_host import GPU_HELPERS, PID_TGID, UNLIMITED, compiled, constants
 
 ROW = 6
 """Numbers for each thread: whether it calls, and five arguments."""

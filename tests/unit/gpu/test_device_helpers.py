@@ -18,8 +18,8 @@ from accel_magic.gpu.codegen import device
 from accel_magic.gpu.codegen.assemble import assemble
 from accel_magic.gpu.maps import map_access
 from accel_magic.gpu.maps.map_layout import Placement
-from accel_magic.gpu.program.helpers import GPU_HELPERS, MapType
-from tests.unit.gpu.device_host import PID_TGID, HostDevice, at, spec
+from accel_magic.gpu.program.helpers import MapType
+from tests.unit.gpu.device_host import GPU_HELPERS, PID_TGID, HostDevice, at, spec
 from tests.unit.gpu.device_kernels import ptx_of_kernels
 
 pytestmark = pytest.mark.component

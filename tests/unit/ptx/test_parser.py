@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from accel_magic.errors import ProgramError
 from accel_magic.gpu.inject import parse, write
-from accel_magic.ptx.parser import prototype
 from accel_magic.ptx.ptx_model import (
     Address,
     Declaration,
@@ -215,14 +214,6 @@ def test_a_vector_of_registers_is_declared():
     (declared,) = body(".reg .v2 .f32 pair;")
     assert isinstance(declared, Declaration)
     assert (declared.vector, declared.type) == (2, "f32")
-
-
-def test_prototypes_of_indirect_calls_are_parsed():
-    results, parameters = prototype(
-        ".callprototype (.param .b32 _) _ (.param .b64 _, .param .align 8 .b8 _[16]) .noreturn;", 1
-    )
-    assert [one.type for one in results] == ["b32"]
-    assert [(one.type, one.align, one.dimensions) for one in parameters] == [("b64", 0, ()), ("b8", 8, (16,))]
 
 
 def test_instructions_have_source_lines_and_inlining_locations(ptx):

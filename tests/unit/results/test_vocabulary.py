@@ -12,12 +12,29 @@ import accel_magic
 from accel_magic.analysis.by_stack import STACKS
 from accel_magic.analysis.waits import WAITS
 from accel_magic.errors import ResultError
-from accel_magic.result_bases.base import WORDS, Result
+from accel_magic.result_bases.base import Result
 from accel_magic.results.trace_result import TraceResult
 from tests.support.errors import raises
 from tests.unit.results.conftest import program
 
 pytestmark = pytest.mark.component
+
+WORDS = (
+    "events",
+    "counts",
+    "lost",
+    "losses",
+    "machine",
+    "plan",
+    "summary",
+    "figure",
+    "compare",
+    "diagnose",
+    "to_parquet",
+    "to_perfetto",
+    "to_html",
+)
+"""Members that every result has or raises an error for; `df` equals `events`, and `value` always exists."""
 
 FILES = ("to_parquet", "to_perfetto", "to_html")
 LACKED = {

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 _TEXT_LIMIT = 4096
-_SIGNED = {1: "<b", 2: "<h", 4: "<i", 8: "<q"}
 
 
 def _argument(state: ExecutionState, variable: Variable, lane: int) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.codegen import assemble as module
-from accel_magic.gpu.codegen.assemble import Assembled, Resources, assemble, compare, newest_isa
+from accel_magic.gpu.codegen.assemble import Assembled, Resources, _assembler, _newest, assemble, compare
 from accel_magic.gpu.inject import ProbeCode, inject, parse
 from accel_magic.gpu.program import context
 from accel_magic.gpu.program.sections import EVERY_OPERATION, OF_BLOCKS, Attach, Where
@@ -178,7 +178,7 @@ def test_a_rejected_line_is_named_and_shown(assembler):
 
 
 def test_the_error_for_too_new_ptx_names_the_package_to_upgrade(assembler):
-    newest = newest_isa()
+    newest = _newest(*_assembler())
     assert newest >= (8, 0)
     assemble(SIMPLE.replace("7.0", "{}.{}".format(*newest)), "sm_80")
     versions = rf"{newest[0] + 1}\.0\b.* {newest[0]}\.{newest[1]}\b"

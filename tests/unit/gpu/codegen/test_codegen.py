@@ -14,10 +14,10 @@ from accel_magic.gpu.codegen import assemble as nvjitlink
 from accel_magic.gpu.codegen.lowering import BackendTarget, lower
 from accel_magic.gpu.maps.map_layout import Placement
 from accel_magic.gpu.program import context
-from accel_magic.gpu.program.helpers import GPU_HELPERS
 from accel_magic.gpu.program.object_model import MapSpec
 from tests.support import ebpf
 from tests.support.errors import raises
+from tests.unit.gpu.device_host import GPU_HELPERS
 
 pytest.importorskip("llvmlite")
 from accel_magic.gpu.codegen.compile import to_ptx

@@ -13,9 +13,10 @@ import pytest
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.gpu.program import clang, context, objects
 from accel_magic.gpu.program.context import Operation, Space
-from accel_magic.gpu.program.helpers import GPU_HELPERS, Arg, MapType
+from accel_magic.gpu.program.helpers import Arg, MapType
 from accel_magic.gpu.program.isa import CALL, LDX
 from tests.support.errors import raises
+from tests.unit.gpu.device_host import GPU_HELPERS
 
 pytestmark = pytest.mark.component
 

@@ -89,8 +89,9 @@ def test_struct_offsets_agree_with_a_compiler(header, tmp_path):
     subprocess.run([compiler, "-o", tmp_path / "offsets", tmp_path / "offsets.c"], check=True)
     offsets = iter(subprocess.check_output([tmp_path / "offsets"], text=True).split())
 
+    calls = {call.name: call for call in cuda.CALLS}
     for (name, _), of in fields.items():
-        read = {column.name: column.offset for column in captures.parse(cuda.BY_NAME[name].captures)}
+        read = {column.name: column.offset for column in captures.parse(calls[name].captures)}
         assert {column: read[column] for column in of} == {column: int(next(offsets)) for column in of}
 
 

@@ -1,13 +1,11 @@
 """Host calls: which are the user's, their launches and findings; does not touch the kernel."""
 
-import json
 import threading
 import time
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +16,7 @@ from accel_magic.analysis.gpu.frames import ToolFrames
 from accel_magic.errors import MachineError, ProbeError, ResultError
 from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.host.own_calls import Stretches
-from accel_magic.recording import container, gpu_store
+from accel_magic.recording import gpu_store
 from accel_magic.recording.gpu_data import API, LAUNCHES
 from accel_magic.results.gpu_result import GpuResult
 from accel_magic.subsystems.host_api import host_trace
@@ -268,7 +266,7 @@ def with_calls(result, api, **fields):
     return GpuResult(replace(result.recording, api=api, api_off="", **fields))
 
 
-def test_calls_are_saved_and_loaded_and_older_files_have_none(result, tmp_path):
+def test_calls_are_saved_and_loaded(result, tmp_path):
     api = calls({}, COPY, SYNC)
     gpu_store.save(with_calls(result, api, api_lost=3).recording, tmp_path / "new.parquet")
 
@@ -276,15 +274,6 @@ def test_calls_are_saved_and_loaded_and_older_files_have_none(result, tmp_path):
 
     pd.testing.assert_frame_equal(again.api, api)
     assert (again.api_lost, again.api_off) == (3, "")
-
-    gpu_store.save(result.recording, tmp_path / "old.parquet")
-    table = pq.read_table(tmp_path / "old.parquet")
-    description = json.loads(table.schema.metadata[gpu_store.KIND.key])
-    del description["api"]
-    container.write(table, tmp_path / "old.parquet", gpu_store.KIND, json.dumps(description).encode())
-    older = accel_magic.open(tmp_path / "old.parquet")
-    assert len(older.api) == 0
-    assert "older" in older.api_off
 
 
 def test_calls_are_summed_by_name_with_the_costliest_first():

@@ -9,7 +9,7 @@ from accel_magic.analysis.thread_events import answers, latest
 from accel_magic.errors import ProbeError
 from accel_magic.subsystems.npu.buffers import buffers
 from accel_magic.subsystems.npu.jobs import jobs, recoveries
-from accel_magic.subsystems.npu.throughput import concurrency, deepest, in_flight, throughput
+from accel_magic.subsystems.npu.throughput import concurrency, in_flight, throughput
 from tests.every_step import lines_run
 from tests.support.errors import raises
 
@@ -424,7 +424,7 @@ def test_a_list_of_calls_without_times_shows_the_number_of_submissions(story):
     frame = jobs(trace)
     assert frame["status"].tolist() == ["not known"]
     assert frame.drop(columns=["status", "begun_before"]).isna().all(axis=None)
-    assert len(throughput(trace)) == len(concurrency(trace)) == len(deepest(trace)) == 0
+    assert len(throughput(trace)) == len(concurrency(trace)) == 0
 
 
 def test_an_empty_trace_has_no_jobs(story):
@@ -498,9 +498,6 @@ def test_jobs_are_counted_over_time(story):
     assert table["in_flight_mean"].tolist() == [2.5, 1.5, 0.5, 1.4, 1.0]
     assert table["in_flight_max"].tolist() == [3, 2, 1, 2, 1]
     assert concurrency(trace)["time_ns"].tolist() == [500, 2100, 1400, 500]
-    assert deepest(trace).reset_index()[["pid", "jobs", "most_in_flight", "at_ns"]].to_numpy().tolist() == [
-        [10, 4, 2, 500]
-    ]
 
 
 moments = st.integers(0, 4999)
@@ -525,23 +522,6 @@ def test_counts_over_time_match_a_plain_search(story_type, spans, step):
     assert concurrency(trace)["time_ns"].tolist() == np.bincount(depth).tolist()
     at, steps = in_flight(trace, jobs(trace))
     assert (np.repeat(steps, np.diff(np.append(at, 6000))) == depth).all()
-
-
-@pytest.mark.parametrize("captured", [True, False])
-def test_the_most_jobs_in_flight_are_counted_per_open_device_if_known(story, captured):
-    s = story()
-    for number, (tid, device, at, end) in enumerate(
-        [(11, 0, 1000, 4000), (12, 0, 1500, 2000), (13, 1, 1600, 5000), (21, 2, 1000, 1200), (21, 2, 1300, 1500)]
-    ):
-        s.submit(at, number + 1, tid=tid, **({"file": FILE + device} if captured else {}))
-        s.done(end, number + 1)
-
-    table = deepest(s.trace()).reset_index()
-    assert values_of(table, "pid", "file", "jobs", "most_in_flight", "at_ns") == (
-        [[10, FILE, 2, 2, 1500], [10, FILE + 1, 1, 1, 1600], [20, FILE + 2, 2, 1, 1000]]
-        if captured
-        else [[10, None, 3, 3, 1600], [20, None, 2, 1, 1000]]
-    )
 
 
 def test_jobs_whose_end_the_trace_cannot_show_are_never_in_flight(story):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel_magic.npu_interface.level_zero import BY_NAME, CALLS, ENTRIES, HANDLERS, result_name
+from accel_magic.npu_interface.level_zero import BY_NAME, CALLS, ENTRIES, HANDLERS
 from accel_magic.probes import captures
 
 DRM_HANDLERS = {
@@ -59,17 +59,3 @@ def test_column_names_do_not_conflict_with_those_of_other_events():
     columns = {capture.name for call in CALLS for capture in captures.parse(call.captures)}
 
     assert {name for name in columns if not name.startswith("ze_")} == {"size", "ptr", "lists"}
-
-
-@pytest.mark.parametrize(
-    ("retval", "name"),
-    [
-        (0, "SUCCESS"),
-        (1, "NOT_READY"),
-        (0x70000001, "ERROR_DEVICE_LOST"),
-        (0x7FFF_0000_7800_0004, "ERROR_INVALID_ARGUMENT"),
-        (-1, "0xffffffff"),
-    ],
-)
-def test_results_are_named_by_the_lower_half_of_the_register(retval, name):
-    assert result_name(retval) == name
