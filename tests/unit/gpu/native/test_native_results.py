@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -116,26 +115,6 @@ def test_processes_survive_saving_and_opening(traced, tmp_path):
         pd.testing.assert_frame_equal(again.tools[name], table)
     assert [content.pid for content in again.recording.maps] == [content.pid for content in result.recording.maps]
     assert set(pids) < {content.pid for content in again.recording.maps}
-
-
-def test_recordings_without_process_ids_are_read_as_one_process(traced, tmp_path):
-    result, _ = traced(("kernelcount",), 2)
-    (pid,) = result.by_process
-    recording = result.recording
-    old = replace(
-        recording,
-        kernels=recording.kernels.drop(columns="pid"),
-        launches=recording.launches.drop(columns="pid"),
-        maps=tuple(replace(content, pid=0) for content in recording.maps if content.pid == pid),
-    )
-    from accel_magic.recording import gpu_store
-
-    gpu_store.save(old, tmp_path / "old.parquet")
-
-    again = accel_magic.open(tmp_path / "old.parquet")
-
-    assert set(again.kernels["pid"]) == set(again.launches["pid"]) == {0}
-    pd.testing.assert_frame_equal(again.tools["kernelcount"], result.tools["kernelcount"])
 
 
 def test_the_environment_is_restored_after_an_error_in_the_block(traced, monkeypatch):
