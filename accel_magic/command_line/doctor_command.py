@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic import subsystems
+
 if TYPE_CHECKING:
     import argparse
 
@@ -14,13 +16,15 @@ def add(commands: Commands) -> None:
     """Add the command's parser."""
     parser = commands.add_parser("doctor", help="check what works on this machine, and how to fix the rest")
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
-    parser.add_argument("--xe", action="store_true", help="also check what iaprof needs, for Intel's Xe GPUs")
+    for name, companion in subsystems.companions().items():
+        text = f"also check what {name} needs, which records {companion.samples}"
+        parser.add_argument(f"--{companion.attribute}", action="store_true", help=text)
     parser.set_defaults(handler=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     from accel_magic.api.doctor import report
 
-    found = report(xe=options.xe)
+    found = report(**{one.attribute: getattr(options, one.attribute) for one in subsystems.companions().values()})
     print(found.to_json() if options.json else found.text)
     return found.exit_status

@@ -84,13 +84,17 @@ class KTrace(OnCluster):
     @line_magic
     def accel_doctor(self, line: str) -> object:
         """Check what this machine can trace, with fixes for what it cannot; `--xe`: also what iaprof needs."""
+        from accel_magic import subsystems
         from accel_magic.api import doctor
 
-        if line.strip() not in ("", "--xe"):
+        known = {f"--{one.attribute}": one.attribute for one in subsystems.companions().values()}
+        if unknown := [word for word in line.split() if word not in known]:
             raise ProbeError(
-                f"%accel_doctor takes only `--xe`: {line.strip()}", fix="%accel_doctor", code="option.unknown"
+                f"%accel_doctor takes only {' and '.join(f'`{word}`' for word in known)}: {unknown[0]}",
+                fix="%accel_doctor",
+                code="option.unknown",
             )
-        return doctor.report(xe=bool(line.strip()))
+        return doctor.report(**{known[word]: True for word in line.split()})
 
 
 def _dry_run(trace: Trace) -> object:

@@ -115,6 +115,8 @@ class Companion:
         attribute: The attribute of flame results that has its result, `xe` for `result.xe`.
         samples: What it samples, in words.
         check: Checks the options of a flame trace, by name. Raises ProbeError.
+        checks: Makes checks of the doctor for the folder with `proc`, `sys` and `dev`: what it needs. None without its
+            hardware, unless these checks were requested (the second argument).
         run: Makes what records, given the options of a flame trace, by name; None if they do not request it.
         stored: Converts what it recorded to JSON values, which are part of the recording and of saved files.
         opened: Makes its result from these JSON values, the value of the cell's last expression, and banners. Raises
@@ -125,6 +127,7 @@ class Companion:
     attribute: str
     samples: str
     check: Callable[[Mapping[str, Any]], None]
+    checks: Callable[[Path, bool], Iterable[Check]]
     run: Callable[[Mapping[str, Any]], CompanionRun | None]
     stored: Callable[[Any], dict[str, Any]]
     opened: Callable[[Any, object, tuple[str, ...]], ProfileResult]

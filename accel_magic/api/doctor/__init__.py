@@ -5,30 +5,51 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accel_magic import subsystems
 from accel_magic.api.doctor import bcc, devices, gpu, kernel, python, stacks
 from accel_magic.api.doctor.report import Report
 from accel_magic.checks import Check
+from accel_magic.errors import ProbeError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 __all__ = ["Check", "Report", "checks", "report"]
 
 _ROOT = Path("/")
 
 
-def report(*, xe: bool = False) -> Report:
-    """Check this machine and this process; also what iaprof needs, if `xe` or if there is an Intel Xe GPU."""
-    return Report(checks(xe=xe))
+def report(**companions: bool) -> Report:
+    """Check this machine and this process.
+
+    Args:
+        **companions: What can record beside a flame trace, by its option (`xe=True`): check what it needs even if its
+            hardware is not here.
+
+    """
+    return Report(checks(requested=[name for name, requested in companions.items() if requested]))
 
 
-def checks(root: Path = _ROOT, *, xe: bool = False) -> tuple[Check, ...]:
+def checks(root: Path = _ROOT, *, requested: Collection[str] = ()) -> tuple[Check, ...]:
     """Run every check once, those of the subsystems last. This takes a second or two.
 
     Args:
         root: Folder below which drivers and devices are looked up.
-        xe: Check what iaprof needs even if there is no GPU for it.
+        requested: Companions of flame traces, by their options, that are checked even if their hardware is not here.
+
+    Raises:
+        ProbeError: There is no such companion.
 
     """
+    known = {one.attribute: one for one in subsystems.companions().values()}
+    if unknown := [name for name in requested if name not in known]:
+        raise ProbeError(
+            f"the doctor has no checks called {unknown[0]!r}",
+            fix=f"use {', '.join(known)}",
+            code="option.unknown",
+        )
     with ExitStack() as stack:
         of_subsystems = [stack.enter_context(each.checks(root)) for each in subsystems.registered().values()]
         return (
@@ -38,6 +59,7 @@ def checks(root: Path = _ROOT, *, xe: bool = False) -> tuple[Check, ...]:
             *python.checks(),
             *devices.checks(root),
             *gpu.checks(),
-            *stacks.checks(root, xe=xe),
+            *stacks.checks(),
+            *chain.from_iterable(one.checks(root, name in requested) for name, one in known.items()),
             *chain.from_iterable(of_subsystems),
         )

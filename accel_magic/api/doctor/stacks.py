@@ -1,4 +1,4 @@
-"""The stacks and profiles that can be taken here."""
+"""The stacks that can be taken here."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-    from accel_magic.checks import Status
 
 
-def checks(root: Path, *, xe: bool) -> tuple[Check, ...]:
-    """Check stacks; also what iaprof needs, if `xe` or if there is a GPU for it below `root`."""
-    return (*_stacks(), *_iaprof(root, requested=xe))
-
-
-def _stacks() -> Iterator[Check]:
+def checks() -> Iterator[Check]:
     """Check which stacks `--stacks` can take besides the kernel's."""
     from accel_magic.kernel.stacks import python_layout
     from accel_magic.kernel.symbols import frame_pointers
@@ -32,15 +24,3 @@ def _stacks() -> Iterator[Check]:
         yield Check("Python stacks", "ok", "the frames of this Python can be read")
     kept, why = frame_pointers()
     yield Check("native stacks", *(("ok", why) if kept else ("info", f"{why}: stacks end early there")))
-
-
-def _iaprof(root: Path, *, requested: bool) -> Iterator[Check]:
-    """Check what recording with iaprof needs, if asked or if there is a GPU for it."""
-    from accel_magic.subsystems.iaprof import requirements
-
-    if not requested and not requirements.xe_gpus(root):
-        return
-    statuses: dict[bool | None, Status] = {True: "ok", False: "warning", None: "info"}
-    for found in requirements.requirements(root):
-        status = statuses[found.met] if found.needed or found.met else "info"
-        yield Check(f"iaprof: {found.name}", status, found.detail, found.fix)

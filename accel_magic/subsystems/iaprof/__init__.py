@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from accel_magic.subsystems.subsystem import Companion, Subsystem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    from accel_magic.checks import Check
     from accel_magic.findings import Rule
     from accel_magic.formats.recognise import FileFormat
     from accel_magic.subsystems.iaprof.iaprof_process import IaprofRun
@@ -34,6 +36,12 @@ def _check(options: Mapping[str, Any]) -> None:
     check(options)
 
 
+def _checks(root: Path, requested: bool) -> Iterable[Check]:
+    from accel_magic.subsystems.iaprof.doctor import checks
+
+    return checks(root, requested=requested)
+
+
 def _run(options: Mapping[str, Any]) -> IaprofRun | None:
     from accel_magic.subsystems.iaprof.options import run_with
 
@@ -57,5 +65,13 @@ SUBSYSTEM: Final = Subsystem(
     name="iaprof",
     rules=_rules,
     formats=_formats,
-    companion=Companion(attribute="xe", samples="GPU samples", check=_check, run=_run, stored=_stored, opened=_opened),
+    companion=Companion(
+        attribute="xe",
+        samples="GPU samples",
+        check=_check,
+        checks=_checks,
+        run=_run,
+        stored=_stored,
+        opened=_opened,
+    ),
 )

@@ -147,6 +147,7 @@ STOVE = Subsystem(
         attribute="heat",
         samples="temperatures",
         check=check_rate,
+        checks=lambda root, requested: [Check("thermometer", "ok", f"looked up in {root}")] if requested else [],
         run=lambda options: Thermometer() if options["rate"] == 76 else None,
         stored=lambda degrees: {"degrees": degrees},
         opened=lambda stored, value, banners: Temperatures(stored["degrees"], value, banners),
@@ -385,6 +386,15 @@ def test_its_preset_is_allowed_through_the_broker(installed):
         "kettle",
         *own.drivers,
     )
+
+
+def test_its_companion_is_checked_if_requested(installed, tmp_path):
+    installed(stove="kettle_of_tests:STOVE")
+
+    assert "thermometer" not in [check.name for check in doctor.checks(tmp_path)]
+    assert Check("thermometer", "ok", f"looked up in {tmp_path}") in doctor.checks(tmp_path, requested=["heat"])
+    with raises("option.unknown", ProbeError, match="'cold'"):
+        doctor.report(cold=True)
 
 
 def test_its_driver_and_its_check_are_in_the_doctors_report(installed, tmp_path):

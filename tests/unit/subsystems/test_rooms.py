@@ -23,9 +23,6 @@ OF_OTHER_ROOMS = {
 EXAMPLE = "an example of the probe language, or of a line to try"
 EXCEPTIONS = {
     ("analysis/gpu/host_checks.py", "torch"): EXAMPLE,
-    ("api/doctor/__init__.py", "xe"): "the public option of this name",
-    ("api/doctor/stacks.py", "iaprof"): "moves: checks of the doctor on request become a subsystem's",
-    ("api/doctor/stacks.py", "xe"): "moves: checks of the doctor on request become a subsystem's",
     ("api/flame_options.py", "iaprof"): "help of the public options that it reads",
     ("api/flame_options.py", "xe"): "the public option of this name",
     ("api/gpu_options.py", "host_api"): "the public option of this name",

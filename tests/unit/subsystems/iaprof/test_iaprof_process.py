@@ -323,7 +323,7 @@ def test_the_doctor_shows_iaprof_if_requested_or_if_there_is_an_xe_gpu(battlemag
         return [check for check in doctor.checks(root, **asked) if check.name.startswith("iaprof: ")]
 
     assert shown(tmp_path / "nothing") == []
-    assert shown(tmp_path / "nothing", xe=True)[0].name == "iaprof: Xe2 GPU"
+    assert shown(tmp_path / "nothing", requested=["xe"])[0].name == "iaprof: Xe2 GPU"
     there = shown(battlemage)
     assert [check.status for check in there][:1] == ["ok"]
     assert {check.status for check in there} <= {"ok", "warning", "info"}
