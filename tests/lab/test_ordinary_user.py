@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from accel_magic.lab.vm import ordinary_user
-from accel_magic.lab.vm.lab import Lab
+from accel_magic.lab.vm.lab import Lab, environment
 from accel_magic.lab.vm.lab_settings import Settings
 from tests.lab.conftest import DEADLINE_S, GUEST, KERNELS, TEST_S, build_image
 
@@ -22,7 +22,7 @@ def told(request, load_program):
         other = lab._guest.connection.start(
             [str(load_program), "--jobs", "1000000", "--rate", "20"],
             cwd="/",
-            env=lab._environment({}),
+            env=environment(lab.settings, lab.exchange, None, {}),
             terminal=None,
             on_output=lambda *_: None,
             user=(OTHER, OTHER),
@@ -31,7 +31,7 @@ def told(request, load_program):
         assert done.status == 0, done.stderr.decode()
         assert other.poll() is None, "the other user's work has ended"
         assert lab.run(["cat", ordinary_user.AUDIT]).status == 1, "the user can read the audit"
-        lab._user = None
+        lab._guest.user = None
         audit = lab.run(["cat", ordinary_user.AUDIT]).text
     return json.loads(done.text.splitlines()[-1]) | {"audit": [json.loads(line) for line in audit.splitlines()]}
 
