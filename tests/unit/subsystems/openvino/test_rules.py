@@ -56,18 +56,18 @@ finish(t)
         assert (first.where[0].start_ns, first.where[0].end_ns) == tuple(requests[["start_ns", "end_ns"]].iloc[0])
 
 
-@pytest.mark.parametrize(("pause", "shown"), [("time.sleep(0.5)", True), ("pass", False)])
-def test_waiting_between_inferences_leaves_the_device_idle(traced, pause, shown):
+@pytest.mark.parametrize(("pause", "side", "shown"), [("time.sleep(0.5)", 32, True), ("pass", 256, False)])
+def test_waiting_between_inferences_leaves_the_device_idle(traced, pause, side, shown):
     found = ids(
         traced,
         f"""
 import time
-value = given = op.parameter([1, 3, 256, 256], np.float32)
+value = given = op.parameter([1, 3, {side}, {side}], np.float32)
 for channels in (3, 32, 32, 32):
     weights = op.constant(random.random((32, channels, 3, 3), np.float32))
     value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
 request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "i"), "CPU").create_infer_request()
-data = {{0: random.random((1, 3, 256, 256), np.float32)}}
+data = {{0: random.random((1, 3, {side}, {side}), np.float32)}}
 request.infer(data)
 with accel_magic.trace("openvino:requests") as t:
     for _ in range(6):
