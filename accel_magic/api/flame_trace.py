@@ -13,7 +13,7 @@ from accel_magic import subsystems
 from accel_magic.analysis.flame import cell_names
 from accel_magic.api.block import Block
 from accel_magic.api.observations import observe
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.engine import session
 from accel_magic.engine.cost import Cost
 from accel_magic.engine.session import Attached
@@ -124,7 +124,7 @@ class FlameTrace(Block["FlameResult | SampledResult", _Attached]):
         if self.options.sampler == "thread":
             return prepared
         try:
-            if not broker_client.needed():
+            if not broker_socket.needed():
                 features.require_tracing()
             return replace(prepared, plan=self.options.plan())
         except MachineError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.kernel.stacks import stack_choice
 from accel_magic.probes import grammar
@@ -26,8 +26,10 @@ def make(request: TraceRequest, pid: int | None = None) -> Plan:
         MachineError: This machine lacks something that the trace needs.
 
     """
-    if _is_local(request) or not broker_client.needed():
+    if _is_local(request) or not broker_socket.needed():
         return make_plan(request, pid=pid, stacks=stack_choice.choose)
+    from accel_magic.broker import broker_client
+
     if (error := _unreachable()) is not None:
         return _without_broker(error, request, pid)
     if pid not in (None, broker_client.traced_pid()):
@@ -57,6 +59,8 @@ def _without_kernel(
 
 def _unreachable() -> MachineError | None:
     """Why nothing can be asked of the broker: it has ended, or this user may not connect to it; None if it can."""
+    from accel_magic.broker import broker_client
+
     try:
         broker_client.connection()
     except MachineError as error:

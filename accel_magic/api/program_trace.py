@@ -13,7 +13,7 @@ import numpy as np
 
 from accel_magic import machine
 from accel_magic.api.block import Block
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.codec import Descriptor
 from accel_magic.errors import MachineError, ProbeError
 from accel_magic.interrupts import uninterrupted
@@ -100,7 +100,7 @@ class ProgramTrace(Block["ProgramResult", _Attached]):
     def _compile(self) -> UserProgram:
         """Compile the program, as `prepare`."""
         user_program.read_source(self.path)  # report a wrong file name before anything missing on the machine
-        if broker_client.needed():
+        if broker_socket.needed():
             raise ProbeError(
                 "programs of your own are not allowed through the broker",
                 why="they can read and change everything in the kernel that tracing can",

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import socket
-import struct
 import threading
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import structs
@@ -32,16 +29,18 @@ from accel_magic.broker.broker_messages import (
     StatisticsRequest,
     Welcome,
 )
+from accel_magic.broker.broker_socket import SOCKET, TIMEOUT_S, connect, path, refused, unreachable
 from accel_magic.codec import Descriptor, Failure, Message
 from accel_magic.errors import MachineError, ProbeError, TraceStateError
-from accel_magic.kernel import features
 from accel_magic.kernel.attachment import Attachment
 from accel_magic.kernel.load.bpf_links import Descriptors
 from accel_magic.kernel.stacks import python_layout
 from accel_magic.probes.matching import check_limits, no_stacks, user_places
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from accel_magic.broker.broker_messages import Request
     from accel_magic.broker.broker_policy import BrokerPolicy
@@ -50,43 +49,9 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound=Message)
 
-SOCKET: Final = Path("/run/accel_magic/broker.sock")
-VARIABLE: Final = "ACCEL_MAGIC_BROKER"
-"""Environment variable: path of another broker's socket; empty for none."""
 NAME: Final = "the broker"
 _GONE: Final = "the broker's session ended during the trace: nothing was counted after that"
 _PLANNED: Final = 4
-_TIMEOUT_S: Final = 120.0
-"""The broker may have to start the compiler, and to load thousands of programs."""
-_TIMEVAL: Final = struct.Struct("ll")
-"""struct timeval: seconds, microseconds."""
-
-
-def path() -> Path | None:
-    """Return the path of the broker's socket; None if there is none."""
-    named = os.environ.get(VARIABLE)
-    found = SOCKET if named is None else Path(named)
-    with contextlib.suppress(OSError):  # this user may not enter its folder
-        return found if named != "" and found.is_socket() else None
-    return None
-
-
-def needed() -> bool:
-    """Whether this process has to trace through the broker: it has no privilege, and there is a broker."""
-    return path() is not None and features.platform_error() is None and features.privilege_error() is not None
-
-
-def connect(where: Path) -> socket.socket:
-    """Connect this process to the broker at a socket. Raises OSError."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        # The kernel's own time limit: with Python's, connecting fails at once while others wait to be accepted.
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
-        made.connect(str(where))
-    except BaseException:
-        made.close()
-        raise
-    return made
 
 
 class BrokerConnection:
@@ -106,7 +71,7 @@ class BrokerConnection:
             self._socket = connect(where) if connected is None else connected
         except OSError as error:
             raise refused(where, error) from None
-        self._socket.settimeout(_TIMEOUT_S)
+        self._socket.settimeout(TIMEOUT_S)
         self.planned: list[tuple[TraceRequest, int]] = []
 
     def ask(self, request: Request, kind: type[A]) -> A:
@@ -126,14 +91,14 @@ class BrokerConnection:
                 with contextlib.suppress(BrokenPipeError):  # the broker may have refused it already
                     codec.send(self._socket, request)
                 answer = codec.receive(
-                    self._socket, kind, Failure, largest=broker_messages.LARGEST_ANSWER, timeout_s=_TIMEOUT_S
+                    self._socket, kind, Failure, largest=broker_messages.LARGEST_ANSWER, timeout_s=TIMEOUT_S
                 )
             except (UnicodeEncodeError, OverflowError) as error:  # of encoding, so that nothing was sent
                 raise broker_messages.rejected(str(error)) from None
             except BaseException as error:
                 self.close()
                 if isinstance(error, OSError):
-                    raise _unreachable(self._where, str(error) or "it does not answer") from None
+                    raise unreachable(self._where, str(error) or "it does not answer") from None
                 raise
         if isinstance(answer, Failure):
             if answer.last:
@@ -158,27 +123,6 @@ class BrokerConnection:
     def close(self) -> None:
         """Close it; the broker then ends its side of all traces."""
         self._socket.close()
-
-
-def refused(where: Path, error: OSError) -> MachineError:
-    """Error for a failure to connect."""
-    if isinstance(error, PermissionError):
-        return MachineError(
-            "the broker does not admit this user",
-            why=f"only members of its group can connect to {where}",
-            fix="ask the administrator to run: usermod --append --groups accel-magic USER; then log in again",
-            code="broker.not-admitted",
-        )
-    return _unreachable(where, str(error.strerror or error))
-
-
-def _unreachable(where: Path, why: str) -> MachineError:
-    return MachineError(
-        "the broker cannot be used",
-        why=f"{where}: {why}",
-        fix="ask the administrator to look at: systemctl status accel-magic-broker",
-        code="broker.unreachable",
-    )
 
 
 _connections: dict[Path, BrokerConnection] = {}
@@ -210,7 +154,7 @@ def connection() -> BrokerConnection:
         return _instead[0]
     where = path()
     if where is None:
-        raise _unreachable(SOCKET, "there is no such socket")
+        raise unreachable(SOCKET, "there is no such socket")
     if where in _connections and _connections[where].closed:
         _connections.pop(where).close()
     if where not in _connections:

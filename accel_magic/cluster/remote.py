@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from accel_magic import codec, directories, foreign_files, local_socket, machine, own_python, scratch
 from accel_magic._version import __version__
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.cluster.agent_messages import (
     Beat,
     Returned,
@@ -149,14 +149,14 @@ def _to_broker() -> Iterator[tuple[Path | int, ...]]:
 
     Yields the path and the descriptor of its socket, or nothing.
     """
-    where = broker_client.path() if broker_client.needed() else None
+    where = broker_socket.path() if broker_socket.needed() else None
     if where is None:
         yield ()
         return
     try:
-        connected = broker_client.connect(where)
+        connected = broker_socket.connect(where)
     except OSError as error:
-        raise broker_client.refused(where, error) from None
+        raise broker_socket.refused(where, error) from None
     with connected:
         yield where, connected.fileno()
 

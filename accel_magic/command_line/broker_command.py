@@ -108,12 +108,12 @@ def _check(options: argparse.Namespace) -> int:
 def _status(_options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from accel_magic.broker import broker_client
+    from accel_magic.broker import broker_client, broker_socket
     from accel_magic.broker.broker_messages import Status, StatusRequest
 
-    where = broker_client.path()
+    where = broker_socket.path()
     if where is None:
-        print(f"there is no broker: no socket at {broker_client.SOCKET}")
+        print(f"there is no broker: no socket at {broker_socket.SOCKET}")
         return 1
     broker = broker_client.connection()
     print(f"a broker listens at {where}; it allows this user:")

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.errors import MachineError
 from accel_magic.kernel import scope
 from accel_magic.probes.globs import near
@@ -52,7 +52,7 @@ class StoppedCommand:
         self._ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._ptrace.restype = ctypes.c_long
         blocked = tuple(blocked)
-        broker = broker_client.path() if broker_client.needed() else None
+        broker = broker_socket.path() if broker_socket.needed() else None
         ours, theirs = socket.socketpair()
         ids, report = os.pipe()
 
@@ -70,6 +70,8 @@ class StoppedCommand:
             report = -1
             scope.learn(self.pid, int(os.read(ids, 32)))
             if broker is not None:
+                from accel_magic.broker import broker_client
+
                 broker_client.trace_instead(self.pid, broker, _handed_over(broker, ours))
         except MachineError:
             self.close()
@@ -178,7 +180,7 @@ def _program_like(name: str) -> str:
 def _hand_over_connection(broker: Path, parent: socket.socket) -> None:
     """In the child: connect to the broker, which traces only who connects, and send the parent the socket."""
     try:
-        connected = broker_client.connect(broker)
+        connected = broker_socket.connect(broker)
     except OSError as error:
         parent.send(str(error.errno or 0).encode())
     else:
@@ -190,5 +192,5 @@ def _handed_over(broker: Path, child: socket.socket) -> socket.socket:
     said, files, _, _ = socket.recv_fds(child, 32, 1)
     if not files:
         number = int(said)
-        raise broker_client.refused(broker, OSError(number, os.strerror(number)))
+        raise broker_socket.refused(broker, OSError(number, os.strerror(number)))
     return socket.socket(fileno=files[0])

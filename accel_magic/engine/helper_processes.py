@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.errors import MachineError
 from accel_magic.kernel.bcc import compiler
 from accel_magic.recording.reader import reader_client
@@ -12,7 +12,9 @@ from accel_magic.recording.reader import reader_client
 
 def warm_up() -> None:
     """Start the compiler (or the broker's session) and the reader early, in parallel with other work."""
-    if broker_client.needed():
+    if broker_socket.needed():
+        from accel_magic.broker import broker_client
+
         with contextlib.suppress(MachineError):  # reported by the trace
             broker_client.connection()
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.kernel import own_threads, scope
 from accel_magic.kernel.attach.kernel_engine import KernelEngine
 from accel_magic.kernel.mapped_memory import map_value
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from accel_magic.broker.broker_client import BrokerEngine
     from accel_magic.kernel.attachment import Attachment
     from accel_magic.probes.plan import Plan
 
@@ -38,6 +39,15 @@ class KernelPrograms:
     histograms: NDArray[np.void] | None
 
 
+def _engine(tracers: tuple[int, ...]) -> KernelEngine | BrokerEngine:
+    """What attaches the programs: this process, or the broker."""
+    if not broker_socket.needed():
+        return KernelEngine(tracers)
+    from accel_magic.broker.broker_client import BrokerEngine
+
+    return BrokerEngine(tracers)
+
+
 def attach(plan: Plan, tracers: tuple[int, ...], undo: ExitStack) -> KernelPrograms:
     """Attach the kernel's points of a plan; nothing is counted yet.
 
@@ -52,8 +62,7 @@ def attach(plan: Plan, tracers: tuple[int, ...], undo: ExitStack) -> KernelProgr
 
     """
     own = plan.with_points(plan.kernel_points)
-    engine = broker_client.BrokerEngine if broker_client.needed() else KernelEngine
-    attachment = engine(tracers).attach(own)
+    attachment = _engine(tracers).attach(own)
     undo.callback(attachment.close)
     layout = attachment.layout
     control = map_value(attachment.control_fd, layout.control, writable=True)

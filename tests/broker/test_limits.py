@@ -265,7 +265,7 @@ answer("ended this trace" in str(t.result), t.result.hits)
 LEASED = """
 import fcntl, shutil, signal
 from accel_magic import codec
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_client, broker_socket
 from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest
 from accel_magic.probes.plan import TraceRequest
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -284,7 +284,7 @@ def test_a_file_with_a_lease_is_refused_at_once(broker):
         LEASED
         + """
 began = time.monotonic()
-connection = broker_client.connect(broker_client.path())
+connection = broker_socket.connect(broker_socket.path())
 codec.send(connection, AttachRequest(request=request, places=places, files=(codec.Descriptor(writing),)))
 found = codec.receive(connection, AttachedTrace, codec.Failure)
 answer(time.monotonic() - began, found.code, found.why)

@@ -83,9 +83,9 @@ def test_a_setuid_program_that_has_dropped_its_rights_is_no_caller(broker, folde
         f"""
 import socket
 from accel_magic import codec
-from accel_magic.broker import broker_client, broker_messages
+from accel_magic.broker import broker_messages, broker_socket
 from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest, Hello, TraceRequest, Welcome
-asked = broker_client.connect(broker_client.path())
+asked = broker_socket.connect(broker_socket.path())
 codec.send(asked, Hello(version=broker_messages.VERSION))
 codec.receive(asked, Welcome)
 told, telling = os.pipe()
@@ -161,7 +161,7 @@ answer(t.result.hits)
 RACE = """
 import random, socket, struct
 from accel_magic import codec
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_client, broker_socket
 from accel_magic.broker.broker_messages import AttachedTrace, AttachRequest
 from accel_magic.probes.plan import TraceRequest
 from accel_magic.kernel.mapped_memory import map_value
@@ -172,7 +172,7 @@ def once(delay_s):
     if process:
         os.waitpid(process, 0)
         return
-    asked = broker_client.connect(broker_client.path())
+    asked = broker_socket.connect(broker_socket.path())
     request = TraceRequest(("uprobe:libc:atoi",), mode="events", args="text=arg0:str", buffer_mib=1)
     with broker_client._opened(request) as (places, files):
         codec.send(asked, AttachRequest(request=request, places=places, files=files))

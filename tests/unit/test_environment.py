@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from tests.support import environment
 from tests.support.paths import ROOT
 
@@ -65,7 +65,7 @@ def test_dask_waits_for_busy_machines():
 def test_no_test_uses_a_broker_of_this_machine(monkeypatch, tmp_path):
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "left"))
-        monkeypatch.setattr(broker_client, "SOCKET", tmp_path / "left")
-        assert broker_client.path() is None
-        monkeypatch.delenv(broker_client.VARIABLE)
-        assert broker_client.path() == tmp_path / "left"
+        monkeypatch.setattr(broker_socket, "SOCKET", tmp_path / "left")
+        assert broker_socket.path() is None
+        monkeypatch.delenv(broker_socket.VARIABLE)
+        assert broker_socket.path() == tmp_path / "left"

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def requirements() -> tuple[Check, ...]:
     """Check what every trace needs."""
-    from accel_magic.broker import broker_client  # imports numpy, which the command line does not need
+    from accel_magic.broker import broker_socket
 
     return (
         needed("platform", features.platform_error(), f"{platform.system()} {features.machine()}"),
         needed("kernel", features.kernel_error(), f"{features.kernel_release()}: ring buffer and attach cookies"),
-        *(_through_the_broker() if broker_client.needed() else _here()),
+        *(_through_the_broker() if broker_socket.needed() else _here()),
     )
 
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from accel_magic.broker import broker_client
+from accel_magic.broker import broker_socket
 from accel_magic.engine import session
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError
 from accel_magic.gpu.host.own_calls import Stretches
@@ -98,7 +98,9 @@ def plan_for(files: Sequence[Path], shim: str = "") -> Plan:
         ProbeError: There is no such file.
 
     """
-    if broker_client.needed():  # child processes have no breakpoints then
+    if broker_socket.needed():  # child processes have no breakpoints then
+        from accel_magic.broker import broker_client
+
         request = TraceRequest((NAME,), max_events=MOST_CALLS, buffer_mib=BUFFER_MIB)
         return broker_client.plan(request, instead={LIBRARY: files})
     specs = [replace(spec, target=str(path)) for path in files for spec in parse_all([NAME])]
@@ -146,7 +148,7 @@ class HostTrace:
             return memory
         try:
             files = libraries(stand_in=simulated)
-            if not broker_client.needed():
+            if not broker_socket.needed():
                 features.require_tracing()
             self._shim = _shim() if shim else ""
             attached = session.attach(plan_for(files, self._shim))
