@@ -7,6 +7,8 @@ from math import nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from accel_magic.quantities import duration_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -97,7 +99,7 @@ class Rule(Generic[Data]):
     """One thing to look for in tables or other data of one type.
 
     Placeholders in the texts are formatted as by `str.format`; for a number, the format may also be the noun that it
-    counts, singular and plural: `{jobs:job|jobs}`.
+    counts, singular and plural, `{jobs:job|jobs}`, or `time` for nanoseconds in a readable unit: `{wait_ns:time}`.
 
     Attributes:
         code: Unique among the codes of findings and errors: the area, a dot, the name of the rule.
@@ -168,6 +170,8 @@ class _Shown:
 
     def __format__(self, spec: str) -> str:
         one, separator, several = spec.partition("|")
+        if spec == "time":
+            return duration_text(float(self.value))
         if not separator:
             return format(self.value, spec)
         return f"{self.value:,.0f} {one if self.value == 1 else several}"

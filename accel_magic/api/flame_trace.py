@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from accel_magic import subsystems
 from accel_magic.analysis.flame import cell_names
 from accel_magic.api.block import Block
-from accel_magic.api.observations import observe
+from accel_magic.api.observations import SubsystemObservers
 from accel_magic.broker import broker_socket
 from accel_magic.engine import session
 from accel_magic.engine.cost import Cost
@@ -172,7 +172,8 @@ class FlameTrace(Block["FlameResult | SampledResult", _Attached]):
             return _Attached(prepared, self._attach_thread())
 
     def _attach_kernel(self, plan: Plan, show: Show | None) -> Attached:
-        attached = session.attach(plan, show, each_look=self._learn_names, native_tasks=False, observe=observe)
+        observers = SubsystemObservers(plan)
+        attached = session.attach(plan, show, each_look=self._learn_names, native_tasks=False, observers=observers)
         self._undo.callback(attached.abort)
         self._undo.enter_context(self._cost)
         return attached

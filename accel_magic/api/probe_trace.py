@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel_magic.api.block import Block, keep
-from accel_magic.api.observations import observe
+from accel_magic.api.observations import SubsystemObservers
 from accel_magic.engine import session
 from accel_magic.errors import RecordingError
 from accel_magic.interrupts import uninterrupted
@@ -79,7 +79,7 @@ class Trace(Block["TraceResult", "Attached"]):
 
             into = dataset.check(self._save)
         with uninterrupted():
-            attached = session.attach(plan, show, into=into, observe=observe)
+            attached = session.attach(plan, show, into=into, observers=SubsystemObservers(plan))
             self._undo.callback(attached.abort)
         return attached
 

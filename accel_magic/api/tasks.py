@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accel_magic import subsystems
 from accel_magic.itt import collector
 
 
@@ -15,3 +16,5 @@ def collect_tasks() -> None:
 
     """
     collector.require(())
+    for subsystem in subsystems.registered().values():
+        subsystem.watch()

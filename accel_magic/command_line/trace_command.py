@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from accel_magic.api import options
 from accel_magic.api.option_table import add_options, given_of
 from accel_magic.api.options import Common
+from accel_magic.api.tasks import collect_tasks
 from accel_magic.api.trace_options import Options
 from accel_magic.command_line.exit_status import FAILED, print_error, say
 from accel_magic.command_line.signals import HeldSignals
 from accel_magic.errors import AccelMagicError, ProbeError, TraceStateError
-from accel_magic.probes import bpftrace
+from accel_magic.probes import bpftrace, grammar
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from accel_magic.api.probe_trace import Trace
     from accel_magic.api.program_trace import ProgramTrace
@@ -148,7 +149,7 @@ def _dry_run(steps: Steps) -> object:
 
 def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) -> int:
     """Trace, and return the exit status."""
-    with _stopped(values.command, signals) as command:
+    with _stopped(values.command, signals, values.probes) as command:
         if common.replay is None:
             from accel_magic.engine.helper_processes import warm_up
 
@@ -182,15 +183,23 @@ def _traced(values: argparse.Namespace, common: Common, signals: HeldSignals) ->
 
 
 @contextlib.contextmanager
-def _stopped(words: list[str] | None, signals: HeldSignals) -> Iterator[StoppedCommand | None]:
+def _stopped(words: list[str] | None, signals: HeldSignals, probes: Sequence[str]) -> Iterator[StoppedCommand | None]:
     """Start the command, if there is one, stopped; kill it if it is never released."""
     if words is None:
         yield None
         return
     from accel_magic.command_line.stopped_process import StoppedCommand
 
+    _collect_tasks(probes)
     with StoppedCommand(words, signals.before) as command:
         yield command
+
+
+def _collect_tasks(probes: Sequence[str]) -> None:
+    """Have the command's libraries report ITT tasks, if these are to be traced. Raises MachineError if they cannot."""
+    with contextlib.suppress(ProbeError):  # reported when the trace is prepared
+        if any(spec.kind == "itt" for spec in grammar.parse_all(probes)):
+            collect_tasks()
 
 
 def _refuse_own_scope(plan: Plan | None) -> None:

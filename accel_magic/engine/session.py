@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.stacks.stack_table import RawStacks
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live_samples import LiveSample
-    from accel_magic.recording.observation import Observation, Observe
+    from accel_magic.recording.observation import Observation, Observers
     from accel_magic.recording.reader.reader_client import Prepared
     from accel_magic.recording.writer.writer_client import DatasetWriter
 
@@ -91,15 +91,17 @@ class Attached:
     Args:
         parts: What is attached.
         undo: Detaches it.
-        observe: Called at the end.
+        observers: Told when counting begins and ends, and asked at the end.
 
     """
 
-    def __init__(self, parts: AttachedParts, undo: contextlib.ExitStack, observe: Observe) -> None:
+    def __init__(self, parts: AttachedParts, undo: contextlib.ExitStack, observers: Observers | None) -> None:
         self.parts = parts
         self.start_ns = 0
         """CLOCK_MONOTONIC of `go`."""
-        self._undo, self._observe = undo, observe
+        self._undo, self._observers = undo, observers
+        if observers is not None:
+            undo.callback(observers.end)
         self._end_ns = 0
         self._missed = 0
         self._started = ""
@@ -130,6 +132,8 @@ class Attached:
         with own_threads.at_work(), uninterrupted():  # a partial message would end the reader process for all traces
             self._started = datetime.now().astimezone().isoformat(timespec="seconds")
             parts.reader.go(time.monotonic_ns())
+            if self._observers is not None:
+                self._observers.begin()
             if parts.kernel is not None:  # programs have been running, with misses, since they attached
                 self._missed = parts.kernel.attachment.misses()
             self.start_ns = time.monotonic_ns()
@@ -146,6 +150,8 @@ class Attached:
             return
         kernel, tasks, duration_s = self.parts.kernel, self.parts.tasks, self.parts.plan.request.duration_s
         enabled = bool(kernel.control["enabled"][0]) if kernel is not None else tasks is not None and tasks.enabled
+        if self._observers is not None:
+            self._observers.end()
         over = duration_s is not None and not enabled  # the reader process stopped it in time
         if kernel is not None:
             kernel.control["enabled"] = 0
@@ -199,7 +205,7 @@ class Attached:
         read = fetched.read
         if parts.watch is not None:
             parts.watch.collect()
-        observed = self._observe(plan)
+        observed = {} if self._observers is None else self._observers.found(plan)
         notes += [note for one in observed.values() for note in one.notes]
         about_files = () if parts.mapped is None else parts.mapped.notes(plan, counts)
         return Recording(
@@ -221,7 +227,7 @@ class Attached:
             outcome=outcome,
             outcome_notes=(*notes, *shift.notes, *about_files, *fetched.notes),
             process=own_process.describe() if attachment is not None and attachment.waits_fd >= 0 else None,
-            observed={name: one.table for name, one in observed.items() if one.table is not None},
+            observed={name: table for one in observed.values() for name, table in one.tables.items()},
         )
 
     def _detach(self, kernel: KernelPrograms | None) -> tuple[int, tuple[str, ...]]:
@@ -234,10 +240,6 @@ class Attached:
         return missed, (*kernel.attachment.notes(), *remaining)
 
 
-def _nothing(_plan: Plan) -> Mapping[str, Observation]:
-    return {}
-
-
 def attach(
     plan: Plan,
     show: Show | None = None,
@@ -245,7 +247,7 @@ def attach(
     each_look: Callable[[], None] | None = None,
     native_tasks: bool = True,
     into: Path | None = None,
-    observe: Observe = _nothing,
+    observers: Observers | None = None,
 ) -> Attached:
     """Attach everything; nothing is counted yet. If this fails, nothing stays attached.
 
@@ -258,7 +260,7 @@ def attach(
         native_tasks: Record native stacks of ITT tasks too, if the plan has native stacks.
         into: Write the events to this folder as a dataset while the trace runs. The plan must not have ITT tasks, whose
             points are known only at the end.
-        observe: Called at the end, in this process.
+        observers: What looks at this process while the trace runs.
 
     Raises:
         AccelMagicError: This machine, the kernel or the broker does not allow it, or a helper process failed.
@@ -267,7 +269,7 @@ def attach(
     undo = contextlib.ExitStack()
     try:
         with own_threads.at_work(), uninterrupted():
-            return Attached(_attach(plan, show, each_look, undo, native_tasks=native_tasks, into=into), undo, observe)
+            return Attached(_attach(plan, show, each_look, undo, native_tasks=native_tasks, into=into), undo, observers)
     except BaseException:
         with uninterrupted(), own_threads.at_work():
             undo.close()

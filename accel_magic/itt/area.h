@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define AREA_MAGIC 0x3174746963636101ull
-#define AREA_VERSION 2
+#define AREA_VERSION 3
 
 enum {
 	MOST_SPECS = 32,
@@ -23,6 +23,8 @@ enum {
 	STACK_WORDS = 256,
 	MOST_FRAMES = 127, /* of a stack; a Python frame takes two words */
 	MOST_HOPS = 4,
+	MOST_LIBRARIES = 64,
+	PATH_TEXT = 252,
 };
 
 /* Kinds of stacks, in step with bpf/kernel/stacks.h. */
@@ -59,17 +61,25 @@ struct control {
 	uint32_t spec_count;
 	int64_t shift_ns; /* added to CLOCK_MONOTONIC for the kernel's time */
 	uint64_t size;
-	uint64_t names, hashes, slots, counters, histograms, stacks; /* offsets, bytes */
+	uint64_t libraries, names, hashes, slots, counters, histograms, stacks; /* offsets, bytes */
 	uint32_t most_points, most_slots, shards, most_stacks;
 	volatile uint32_t points; /* tasks seen in this trace */
 	volatile uint32_t slotless; /* threads that found no slot, in this trace */
 	uint32_t user_stacks, python_stacks; /* whether records have them */
 	uint32_t record_bytes;
 	volatile uint32_t not_walked; /* tasks whose native stack is only their caller, in this trace */
+	volatile uint32_t library_count; /* libraries that have looked for a collector since there is one */
+	uint32_t reserved;
 	struct python_layout python;
 	uint8_t token[16];
 	pthread_mutex_t lock __attribute__((aligned(64))); /* of new names; initialized by the notebook's process */
 	struct spec specs[MOST_SPECS] __attribute__((aligned(64)));
+};
+
+/* A library that has looked for a collector: entry `library_count` % MOST_LIBRARIES is the next one. */
+struct library {
+	int32_t pid;
+	char path[PATH_TEXT];
 };
 
 /* A task that was seen. */

@@ -11,6 +11,7 @@
 #include "area.h"
 #include "stacks.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -87,6 +88,7 @@ struct cached {
 };
 
 struct thread {
+	const struct control *of; /* the area that it has joined */
 	struct slot *slot;
 	struct counters *counters;
 	uint64_t (*histograms)[BUCKETS];
@@ -105,6 +107,7 @@ static struct domain *domains;
 static struct handle *handles[HANDLE_LISTS]; /* by hash of the text */
 
 static pthread_key_t leaving;
+static int can_leave; /* there is such a key */
 static __thread struct thread *self __attribute__((tls_model("initial-exec")));
 
 /* A task of the user's own Python code. */
@@ -263,9 +266,14 @@ static struct thread *join(void)
 	struct thread *thread;
 	size_t at;
 
+	if (self) { /* it has joined an area that this process used before */
+		pthread_setspecific(leaving, NULL);
+		leave_for_good(self);
+	}
 	thread = calloc(1, sizeof *thread);
 	if (!thread)
 		return NULL;
+	thread->of = control;
 	thread->slot = free_slot((int)syscall(SYS_gettid));
 	if (!thread->slot) {
 		__atomic_fetch_add(&control->slotless, 1, __ATOMIC_RELAXED);
@@ -303,7 +311,7 @@ static void task_begin(const struct domain *domain, struct id id, struct id pare
 	(void)id, (void)parent;
 	if (!control || !control->enabled)
 		return;
-	if (!LIKELY(thread) && !(thread = join()))
+	if (!LIKELY(thread && thread->of == control) && !(thread = join()))
 		return;
 	slot = thread->slot;
 	enter(slot);
@@ -389,7 +397,7 @@ static void end_task(const struct domain *domain, const struct place *place)
 	struct slot *slot;
 	uint32_t depth;
 
-	if (!thread || !control->enabled)
+	if (!thread || thread->of != control || !control->enabled)
 		return;
 	slot = thread->slot;
 	enter(slot);
@@ -466,6 +474,21 @@ static struct handle *handle_create(const char *text)
 	return handle;
 }
 
+/* Notes whose table of functions this is. */
+static void note_library(const struct api_table *table)
+{
+	struct library *library;
+	Dl_info found;
+	uint32_t at;
+
+	if (!control || !dladdr(table, &found) || !found.dli_fname)
+		return;
+	at = __atomic_fetch_add(&control->library_count, 1, __ATOMIC_RELAXED) % MOST_LIBRARIES;
+	library = (struct library *)(area + control->libraries) + at;
+	library->pid = getpid();
+	snprintf(library->path, sizeof library->path, "%s", found.dli_fname);
+}
+
 EXPORT void __itt_api_init(struct api_table *table, int groups)
 {
 	static const struct {
@@ -479,6 +502,7 @@ EXPORT void __itt_api_init(struct api_table *table, int groups)
 	};
 
 	(void)groups;
+	note_library(table);
 	for (struct api_entry *entry = table->entries; entry && entry->name; entry++)
 		for (size_t at = 0; at < sizeof ours / sizeof *ours; at++)
 			if (!strcmp(entry->name, ours[at].name))
@@ -586,13 +610,12 @@ static int open_area(char *text)
 
 	if (sscanf(text, "%u:%u:", &pid, &fd) != 2)
 		return -1;
-	is_tracer = pid == (unsigned)getpid();
 	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
 /* Whether the variable's token, 32 hexadecimal digits at its end, is the area's. */
-static int is_ours(const char *text)
+static int is_ours(const struct control *control, const char *text)
 {
 	const char *digits = strrchr(text, ':');
 
@@ -617,31 +640,51 @@ static void after_fork_in_child(void)
 		domain->flags = 1;
 }
 
-__attribute__((constructor)) static void start(void)
+/* Uses the memory that a text of the variable describes. Returns whether it can. */
+static int use(char *text)
 {
-	char *text = secure_getenv(VARIABLE);
 	struct stat status;
-	int fd = text ? open_area(text) : -1;
+	unsigned char *found = MAP_FAILED;
+	struct control *made;
+	int fd;
 
+	if (!text || !can_leave)
+		return 0;
+	if (control && is_ours(control, text))
+		return 1;
+	fd = open_area(text);
 	if (fd >= 0 && !fstat(fd, &status) && S_ISREG(status.st_mode) &&
-	    status.st_size >= (off_t)sizeof *control) {
-		area = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-		control = area == MAP_FAILED ? NULL : (struct control *)area;
-		if (control && !(is_ours(text) && control->size == (uint64_t)status.st_size)) {
-			munmap(area, (size_t)status.st_size);
-			control = NULL;
-		}
-	}
+	    status.st_size >= (off_t)sizeof *control)
+		found = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (fd >= 0)
 		close(fd);
-	if (control && pthread_key_create(&leaving, leave_for_good))
-		control = NULL;
-	if (control) {
-		on = !is_tracer;
-		if (is_tracer)
-			share_lock();
-		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
-		pthread_atfork(NULL, NULL, after_fork_in_child);
+	if (found == MAP_FAILED)
+		return 0;
+	made = (struct control *)found;
+	if (!is_ours(made, text) || made->size != (uint64_t)status.st_size) {
+		munmap(found, (size_t)status.st_size);
+		return 0;
 	}
+	area = found; /* what was used before stays mapped: threads may be using it */
+	control = made;
+	is_tracer = (unsigned)atoi(text) == (unsigned)getpid();
+	on = !is_tracer;
+	if (is_tracer)
+		share_lock();
+	return 1;
+}
+
+/* For a process that traces itself, but has used the memory of another, whose descendant it is. */
+EXPORT int accel_magic_itt_use(char *text)
+{
+	return use(text);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	can_leave = !pthread_key_create(&leaving, leave_for_good);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	use(secure_getenv(VARIABLE));
 	python = domain_create("python");
 }

@@ -92,7 +92,8 @@ def memory_of_this_process() -> collector_memory.CollectorMemory:
 def install() -> None:
     """Have libraries that are loaded from now on, in this process and its children, use the collector.
 
-    A collector that somebody else has set is left alone.
+    A collector that somebody else has set is left alone. In a process that a traced one has started, libraries report
+    to that one's traces, until this process has a trace of its own (`own_traces`).
 
     Raises:
         MachineError: There is no collector, and no C compiler.
@@ -100,8 +101,43 @@ def install() -> None:
 
     """
     if other() is None:
-        os.environ[collector_memory.VARIABLE] = memory_of_this_process().environment
+        if not _inherited():
+            os.environ[collector_memory.VARIABLE] = memory_of_this_process().environment
         os.environ[VARIABLE] = str(library())
+
+
+def own_traces() -> str:
+    """Have the libraries of this process and its children report to its own traces from now on. Raises OSError.
+
+    Returns:
+        A note for the user, if they reported to another process until now; else ''.
+
+    """
+    tracer = _inherited()
+    own = memory_of_this_process().environment
+    os.environ[collector_memory.VARIABLE] = own
+    if not loaded().accel_magic_itt_use(own.encode()):
+        raise OSError("the collector cannot use the memory of this process")
+    return f"ITT tasks of this process are not seen by traces of process {tracer} any more" if tracer else ""
+
+
+def _inherited() -> int:
+    """The process that this one's libraries report to, if that is another one that still runs; else 0."""
+    pid, _, rest = os.environ.get(collector_memory.VARIABLE, "").partition(":")
+    descriptor, _, token = rest.partition(":")
+    if not (pid.isdecimal() and descriptor.isdecimal()) or int(pid) == os.getpid():
+        return 0
+    return int(pid) if collector_memory.is_memory(Path(f"/proc/{pid}/fd/{descriptor}"), token) else 0
+
+
+def reporting_libraries() -> tuple[str, ...]:
+    """Paths of libraries that looked for the collector, in this process and its descendants, the last one first."""
+    from accel_magic.itt.collector_area import Area  # imports numpy
+
+    area = Area(memory_of_this_process().fd)
+    count, most = int(area.control["library_count"]), collector_memory.MOST_LIBRARIES
+    newest = (area.libraries[at % most]["path"] for at in reversed(range(max(count - most, 0), count)))
+    return tuple(path.decode("utf-8", "replace") for path in newest)
 
 
 def other() -> str | None:

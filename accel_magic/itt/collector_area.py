@@ -46,7 +46,7 @@ CONTROL: Final = np.dtype(
         ("spec_count", "<u4"),
         ("shift_ns", "<i8"),
         ("size", "<u8"),
-        ("parts", "<u8", 6),
+        ("parts", "<u8", 7),
         ("most_points", "<u4"),
         ("most_slots", "<u4"),
         ("shards", "<u4"),
@@ -57,13 +57,16 @@ CONTROL: Final = np.dtype(
         ("python_stacks", "<u4"),
         ("record_bytes", "<u4"),
         ("not_walked", "<u4"),
+        ("library_count", "<u4"),
+        ("reserved", "<u4"),
         ("python", PYTHON),
         ("token", "u1", 16),
-        ("padding", "u1", 8),
+        ("padding", "u1", 56),
         ("lock", "u1", 64),
         ("specs", SPEC, collector_memory.MOST_SPECS),
     ]
 )
+LIBRARY: Final = np.dtype([("pid", "<i4"), ("path", "S252")])
 NAME: Final = np.dtype(
     [("reserved_start", "<u4"), ("spec", "<u4"), ("domain", "S120"), ("task", "S376"), ("reserved", "<u8")],
 )
@@ -103,6 +106,11 @@ class Area:
     def control(self) -> NDArray[np.void]:
         """The first structure, shape ()."""
         return self._array(CONTROL, 1, 0).reshape(())
+
+    @cached_property
+    def libraries(self) -> NDArray[np.void]:
+        """(MOST_LIBRARIES,) `LIBRARY`: those that looked for a collector, since the memory was made."""
+        return self._array(LIBRARY, collector_memory.MOST_LIBRARIES, collector_memory.LIBRARIES)
 
     @cached_property
     def names(self) -> NDArray[np.void]:

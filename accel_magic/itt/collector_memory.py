@@ -8,10 +8,13 @@ import os
 import secrets
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAGIC: Final = 0x3174746963636101
-VERSION: Final = 2
+VERSION: Final = 3
 MOST_SPECS: Final = 32
 MOST_POINTS: Final = 4096
 MOST_SLOTS: Final = 256
@@ -25,11 +28,13 @@ STACK_WORDS: Final = 256
 MOST_FRAMES: Final = 127
 """Of a stack."""
 MOST_HOPS: Final = 4
+MOST_LIBRARIES: Final = 64
+LIBRARY_BYTES: Final = 256
 LARGEST_RINGS: Final = 1 << 30
 VARIABLE: Final = "ACCEL_MAGIC_ITT"
 """Environment variable that tells collectors where the memory is: `PID:DESCRIPTOR:TOKEN`."""
 
-CONTROL_BYTES: Final = 320 + MOST_SPECS * (8 + 2 * SPEC_TEXT)
+CONTROL_BYTES: Final = 384 + MOST_SPECS * (8 + 2 * SPEC_TEXT)
 NAME_BYTES: Final = 512
 SLOT_BYTES: Final = 192 + 24 * MOST_DEPTH
 COUNTERS_BYTES: Final = 32
@@ -40,7 +45,8 @@ def _pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-NAMES: Final = _pages(CONTROL_BYTES)
+LIBRARIES: Final = CONTROL_BYTES
+NAMES: Final = _pages(LIBRARIES + MOST_LIBRARIES * LIBRARY_BYTES)
 HASHES: Final = NAMES + MOST_POINTS * NAME_BYTES
 SLOTS: Final = _pages(HASHES + MOST_POINTS * 8)
 COUNTERS: Final = _pages(SLOTS + MOST_SLOTS * SLOT_BYTES)
@@ -50,7 +56,7 @@ RINGS: Final = _pages(STACKS + MOST_STACKS * STACK_BYTES)
 SIZE: Final = RINGS + LARGEST_RINGS
 """Offsets of the parts and the size of the whole, bytes."""
 
-_HEAD: Final = struct.Struct("<QI 20x q Q 6Q 4I 120x 16s")
+_HEAD: Final = struct.Struct("<QI 20x q Q 7Q 4I 128x 16s")
 """The beginning of `struct control`, with zeros for what a trace sets."""
 
 
@@ -60,6 +66,16 @@ class CollectorMemory:
 
     fd: int
     environment: str
+
+
+def is_memory(path: Path, token: str) -> bool:
+    """Whether a file, as found in `/proc/PID/fd`, is memory made by `create` of this version, with this token."""
+    try:
+        with path.open("rb") as file:
+            magic, version, *_, found = _HEAD.unpack(file.read(_HEAD.size))
+    except (OSError, struct.error):
+        return False
+    return (magic, version, found.hex()) == (MAGIC, VERSION, token)
 
 
 def create() -> CollectorMemory:
@@ -73,7 +89,7 @@ def create() -> CollectorMemory:
         # A process that shrank it would crash all others.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         token = secrets.token_bytes(16)
-        parts = (NAMES, HASHES, SLOTS, COUNTERS, HISTOGRAMS, STACKS)
+        parts = (LIBRARIES, NAMES, HASHES, SLOTS, COUNTERS, HISTOGRAMS, STACKS)
         most = (MOST_POINTS, MOST_SLOTS, SHARDS, MOST_STACKS)
         os.pwrite(fd, _HEAD.pack(MAGIC, VERSION, 0, SIZE, *parts, *most, token), 0)
     except BaseException:

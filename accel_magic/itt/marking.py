@@ -1,30 +1,18 @@
-"""Tasks of Python code: marked by the user, and functions of libraries that are tasks while they are traced.
-
-A return probe on a C++ function would be the other way to time a library's function, but an exception that passes
-through the function would then end the process: the kernel replaces the return address, so that the exception's
-handler is not found.
-"""
+"""Tasks of Python code."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
-import sys
 from contextlib import ContextDecorator, suppress
-from fnmatch import fnmatchcase
 from functools import cache as remember
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 from accel_magic.errors import MachineError
 from accel_magic.itt import collector
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 DOMAIN: Final = "python"
-FUNCTIONS: Final = (("openvino", "Core", "compile_model"), ("openvino", "Core", "import_model"))
-"""Module, class and method of the functions that are tasks `MODULE.METHOD` while they are traced."""
+"""Domain of tasks of Python code."""
 
 
 class task(ContextDecorator):  # noqa: N801 - used like a function
@@ -43,7 +31,7 @@ class task(ContextDecorator):  # noqa: N801 - used like a function
     """
 
     __slots__ = ("_handle", "_library")
-    _OWN_FRAMES: ClassVar[int] = 1
+    OWN_FRAMES: ClassVar[int] = 1
     """Innermost Python frames of its end that are not part of a stack."""
 
     def __init__(self, name: str) -> None:
@@ -57,7 +45,7 @@ class task(ContextDecorator):  # noqa: N801 - used like a function
 
     def __exit__(self, *_: object) -> None:
         if self._library is not None:
-            self._library.accel_magic_itt_end(self._OWN_FRAMES)
+            self._library.accel_magic_itt_end(self.OWN_FRAMES)
 
 
 @remember
@@ -71,47 +59,3 @@ def _library(_process: int) -> ctypes.PyDLL | None:
         library.accel_magic_itt_begin.argtypes = [ctypes.c_void_p]
         return library
     return None
-
-
-class MarkedFunctions:
-    """Makes `FUNCTIONS` tasks, if their module is imported, and undoes it."""
-
-    def __init__(self) -> None:
-        self._made: list[tuple[Any, str, Any, Any]] = []
-
-    def make(self, domains: Iterable[str]) -> None:
-        """Mark the functions, if any of the globs of domains matches theirs."""
-        if not any(fnmatchcase(DOMAIN, domain) for domain in domains):
-            return
-        for module, kind, name in FUNCTIONS:
-            owner = getattr(sys.modules.get(module), kind, None)
-            original = getattr(owner, name, None)
-            if original is not None:
-                marked = _marked(original, f"{module}.{name}")
-                self._made.append((owner, name, original, marked))
-                setattr(owner, name, marked)
-
-    def undo(self) -> None:
-        """Restore the functions, unless somebody else has replaced them since. Can be called repeatedly."""
-        while self._made:
-            owner, name, original, marked = self._made.pop()
-            if getattr(owner, name, None) is marked:
-                setattr(owner, name, original)
-
-
-class _Call(task):
-    """A task that is ended by the function below."""
-
-    __slots__ = ()
-    _OWN_FRAMES: ClassVar[int] = 2
-
-
-def _marked(original: Callable[..., Any], name: str) -> Callable[..., Any]:
-    whole = _Call(name)
-
-    @functools.wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        with whole:
-            return original(*arguments, **options)
-
-    return call

@@ -14,7 +14,6 @@ import numpy as np
 from accel_magic.errors import ProbeError, TraceStateError
 from accel_magic.itt import collector, collector_memory
 from accel_magic.itt.collector_area import Area
-from accel_magic.itt.marking import MarkedFunctions
 
 if TYPE_CHECKING:
     import ctypes
@@ -155,9 +154,10 @@ class TaskTrace:
         self._records = records
         self._shift_ns = shift_ns
         self._native, self._python = native, python
+        note = collector.own_traces()
+        self._about = (note,) if note else ()
         self._area = Area(collector.memory_of_this_process().fd)
         self._library: ctypes.CDLL = collector.loaded()
-        self._marks = MarkedFunctions()
         self._owner = 0
 
     @property
@@ -211,13 +211,11 @@ class TaskTrace:
 
     def go(self) -> None:
         """Start counting."""
-        self._marks.make(pattern.domain for pattern in self._patterns if not pattern.excludes)
         self._library.accel_magic_itt_switch(1)
         self._area.control["enabled"] = 1
 
     def halt(self) -> tuple[str, ...]:
         """Stop counting; returns notes for the user. Can be called repeatedly."""
-        self._marks.undo()
         self._area.control["enabled"] = 0
         writing = self._library.accel_magic_itt_settle()
         self._library.accel_magic_itt_switch(0)
@@ -244,7 +242,7 @@ class TaskTrace:
     def notes(self) -> tuple[str, ...]:
         """Return notes for the user about what was not counted."""
         threads, callers = int(self._area.control["slotless"]), int(self._area.control["not_walked"])
-        found = []
+        found = [*self._about]
         if threads:
             found.append(
                 f"tasks of {threads} threads were not counted:"

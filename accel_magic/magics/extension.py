@@ -57,6 +57,8 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _advise)
     with suppress(MachineError, OSError):  # a trace of ITT tasks reports it
         collector.install()
+    for subsystem in subsystems.registered().values():
+        subsystem.watch()
     if in_kernel(shell):  # a terminal shows text only
         display_preload.start(subsystems.registered)
 
@@ -102,6 +104,8 @@ def unload(shell: Any) -> None:
     with suppress(ValueError):
         shell.events.unregister("post_run_cell", _advise)
     cell_names.use(dict)
+    for subsystem in subsystems.registered().values():
+        subsystem.unwatch()
     compiler.stop()
     reader_client.end()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from accel_magic.probes.plan import Plan
 
@@ -21,19 +21,41 @@ class ObservedTable:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a subsystem found when a live trace of its points ended.
+    """What a subsystem found during a live trace.
 
     Attributes:
         machine: Entries for the description of the machine, such as a library's version.
         notes: Notes for the user.
-        table: What the recording keeps under the subsystem's name; None for nothing.
+        tables: What the recording keeps, by names that begin with the subsystem's, as `kettle.cups`.
 
     """
 
     machine: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    table: ObservedTable | None = None
+    tables: Mapping[str, ObservedTable] = field(default_factory=dict)
 
 
-Observe: TypeAlias = "Callable[[Plan], Mapping[str, Observation]]"
-"""Called in the traced process at the end of a live trace, with what was traced; observations by subsystem."""
+class Observer(Protocol):
+    """Looks, in the traced process, at one live trace."""
+
+    def begin(self) -> None:
+        """Counting begins now."""
+
+    def end(self) -> None:
+        """Counting has ended, also because of an error; can be called repeatedly, and without `begin`."""
+
+    def found(self, plan: Plan) -> Observation | None:
+        """What was found until `end`, given what was traced, with the tasks that were seen; None for nothing."""
+
+
+class Observers(Protocol):
+    """The observers of one live trace together."""
+
+    def begin(self) -> None:
+        """Counting begins now."""
+
+    def end(self) -> None:
+        """Counting has ended; can be called repeatedly, and without `begin`."""
+
+    def found(self, plan: Plan) -> Mapping[str, Observation]:
+        """What was found until `end`, by subsystem."""

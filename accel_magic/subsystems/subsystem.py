@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from accel_magic.kernel.pci import PciDevice
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.probes.presets import Preset
-    from accel_magic.recording.observation import Observation
+    from accel_magic.recording.observation import Observer
     from accel_magic.recording.profile import ProfileBuilder
     from accel_magic.recording.recording import Recording
     from accel_magic.result_bases.profile import ProfileResult
@@ -162,8 +162,11 @@ class Subsystem:
             `accel_magic.formats.trace_event_writer` makes them: each starts with a comma and a newline.
         accelerator: Adds the accelerator's time to a flame graph; returns notes.
         family_of: The family of a function for comparisons by family; `` if it has none.
-        observe: Called in the traced process when a live trace with a point of this subsystem ends, with what was
-            traced; what it finds is stored in the recording. None for nothing.
+        watch: Called when the extension is loaded, or tasks are collected in a script: begins to watch this process for
+            what cannot be found out later.
+        unwatch: Undoes it.
+        observer: Makes what looks at a live trace in the traced process, given what will be traced; what it finds is
+            stored in the recording. None for nothing.
         attributes: More attributes of results, by the names of the tables that they are; they come before `name`.
         of_nodes: Makes its tables of a trace of many nodes; None if each node has its own.
         formats: Returns the formats of other tools' files that it reads.
@@ -186,7 +189,9 @@ class Subsystem:
     tracks: Callable[[Recording, Callable[[], Any]], Iterable[bytes]] = lambda _recording, _tables: ()
     accelerator: Callable[[ProfileBuilder, Recording, Stacks], list[str]] = lambda _builder, _recording, _stacks: []
     family_of: Callable[[str], str] = lambda _function: ""
-    observe: Callable[[Plan], Observation | None] = lambda _plan: None
+    watch: Callable[[], None] = lambda: None
+    unwatch: Callable[[], None] = lambda: None
+    observer: Callable[[Plan], Observer | None] = lambda _plan: None
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     of_nodes: Callable[[NodesTrace], NodesTables] | None = None
     formats: Callable[[], tuple[FileFormat, ...]] = tuple

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 
 from accel_magic import terminal
+from accel_magic.quantities import duration_text, exact_text, shortened
 from accel_magic.views.element import element_html
-from accel_magic.views.format import duration_text, exact_text, shortened
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import FormattedTable, aligned, comparison_table
 

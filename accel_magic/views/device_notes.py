@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel_magic.views.format import exact_text
+from accel_magic.quantities import exact_text
 
 if TYPE_CHECKING:
     from accel_magic.views.tables import TraceTables

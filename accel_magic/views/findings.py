@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
+from accel_magic.quantities import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.element import element_html
-from accel_magic.views.format import bytes_text, count_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.headline import Note
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel_magic.views.format import duration_text, exact_text
+from accel_magic.quantities import duration_text, exact_text
 
 if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording

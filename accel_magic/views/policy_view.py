@@ -10,9 +10,9 @@ from accel_magic import terminal
 from accel_magic.analysis.policies import OPTIMUM
 from accel_magic.policies.page_trace import BLOCK_BYTES
 from accel_magic.policies.trial import DEFAULT
+from accel_magic.quantities import NOTHING, bytes_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.plotting import PALETTE, displayed, label, legend, linear_ticks, new_plot
-from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, ratio_text, share_text
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import FormattedTable, aligned
 

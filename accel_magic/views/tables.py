@@ -9,8 +9,8 @@ import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.demangle import distinct
+from accel_magic.quantities import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text, shortened
 from accel_magic.recording.profile import label
-from accel_magic.views.format import NOTHING, duration_text, exact_text, rate_text, ratio_text, share_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

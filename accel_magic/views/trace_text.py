@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
+from accel_magic.quantities import duration_text, exact_text
 from accel_magic.views.device_notes import about
-from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import headline
 from accel_magic.views.tables import (
     aligned,

@@ -6,8 +6,8 @@ import statistics
 import pandas as pd
 import pytest
 
+from accel_magic.quantities import duration_text
 from accel_magic.subsystems.openvino.requests import requests
-from accel_magic.views.format import duration_text
 from tests.support import openvino
 
 SCRIPT = """

@@ -46,15 +46,18 @@ class Traced:
     told: dict
 
 
+def environment():
+    """The environment, without a collector of tasks."""
+    ours = (collector.VARIABLE, collector_memory.VARIABLE)
+    return {key: value for key, value in os.environ.items() if key not in ours}
+
+
 def run(folder, script, prefix=()):
     """Run a script after `HEAD`, and return its trace and what it told; `prefix` is a command that runs Python."""
     if find_spec("openvino") is None:
         pytest.skip("OpenVINO is not installed")
-    clean = {
-        key: value for key, value in os.environ.items() if key not in (collector.VARIABLE, collector_memory.VARIABLE)
-    }
     path = folder / "trace.parquet"
     command = [*prefix, sys.executable, "-c", HEAD + script, path]
-    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Traced(accel_magic.open(path), json.loads(done.stdout.splitlines()[-1]))

@@ -9,8 +9,8 @@ from bokeh.models import FixedTicker
 
 from accel_magic.analysis.nesting import lanes
 from accel_magic.errors import ResultError
+from accel_magic.quantities import duration_text, exact_text
 from accel_magic.views.figures.plotting import PALETTE, displayed, hover, label, legend, linear_ticks, new_plot
-from accel_magic.views.format import duration_text, exact_text
 
 if TYPE_CHECKING:
     import pandas as pd

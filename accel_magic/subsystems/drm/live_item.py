@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel_magic.quantities import exact_text, rate_text
 from accel_magic.subsystems.drm.presets.drm import DONE, QUEUED, SCHEDULER, STARTED, TIMEOUT
-from accel_magic.views.format import exact_text, rate_text
 from accel_magic.views.live.device_counters import Counters, LiveNumber
 
 if TYPE_CHECKING:

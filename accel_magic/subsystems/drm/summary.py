@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from accel_magic.quantities import duration_text, exact_text
 from accel_magic.views.findings import brief_text
-from accel_magic.views.format import duration_text, exact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accel_magic.errors import ResultError
+from accel_magic.quantities import count_text, duration_text, exact_text, share_text, shortened
 from accel_magic.subsystems.iaprof.profile import REASONS
 from accel_magic.subsystems.iaprof.summary import named
-from accel_magic.views.format import count_text, duration_text, exact_text, share_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic import terminal
+from accel_magic.quantities import exact_text, share_text
 from accel_magic.recording.profile import UNKNOWN
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import has_kernel
 from accel_magic.views.flame.profile_view import profile_html, profile_text
-from accel_magic.views.format import exact_text, share_text
 from accel_magic.views.tables import FormattedTable, aligned
 from accel_magic.views.trace_html import LIMIT
 

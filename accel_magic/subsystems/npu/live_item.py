@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel_magic.demangle import plain_name
-from accel_magic.views.format import bytes_text, duration_text, exact_text, rate_text
+from accel_magic.quantities import bytes_text, duration_text, exact_text, rate_text
 from accel_magic.views.live.device_counters import Counters, LiveNumber
 
 if TYPE_CHECKING:

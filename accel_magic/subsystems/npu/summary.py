@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
+from accel_magic.quantities import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
 from accel_magic.subsystems.npu.jobs import DONE, OK, UNKNOWN
 from accel_magic.views.element import element_html
 from accel_magic.views.findings import brief_text, findings_html, findings_text
-from accel_magic.views.format import NOTHING, bytes_text, duration_text, exact_text, rate_text, share_text
 from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:

@@ -37,10 +37,10 @@ from bokeh.plotting import figure as bokeh_figure
 
 from accel_magic.banners import banners_of
 from accel_magic.errors import ResultError
+from accel_magic.quantities import duration_text, exact_text
 from accel_magic.subsystems.npu.families import LAYERS
 from accel_magic.subsystems.npu.timeline_rows import DEVICE, JOBS, Drawing, drawing
 from accel_magic.views.figures.plotting import GREY, PALETTE, displayed
-from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.scripts import page_script
 from accel_magic.views.templates import render
 

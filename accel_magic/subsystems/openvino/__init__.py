@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accel_magic.checks import Check
     from accel_magic.findings import Rule
     from accel_magic.probes.plan import Plan, ProbePoint
-    from accel_magic.recording.observation import Observation
+    from accel_magic.recording.observation import Observer
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.openvino.result import OpenVino
 
@@ -52,10 +52,22 @@ def _summary(recording: Recording, tables: Callable[[], OpenVino], _findings: Ca
     return brief(recording, tables)
 
 
-def _observe(plan: Plan) -> Observation | None:
-    from accel_magic.subsystems.openvino.compiled_models import observe
+def _watch() -> None:
+    from accel_magic.subsystems.openvino import compilations
 
-    return observe(plan)
+    compilations.begin()
+
+
+def _unwatch() -> None:
+    from accel_magic.subsystems.openvino import compilations
+
+    compilations.end()
+
+
+def _observer(plan: Plan) -> Observer | None:
+    from accel_magic.subsystems.openvino.compiled_models import observer
+
+    return observer(plan)
 
 
 def _checks(root: Path) -> AbstractContextManager[Iterable[Check]]:
@@ -72,5 +84,7 @@ SUBSYSTEM: Final = Subsystem(
     tables=_tables,
     rules=_rules,
     summary=_summary,
-    observe=_observe,
+    watch=_watch,
+    unwatch=_unwatch,
+    observer=_observer,
 )

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+import pandas as pd
 
 from accel_magic.findings import Evidence, Stretch
 from accel_magic.subsystems.openvino import preset
+from accel_magic.subsystems.openvino.compiled_models import models_in
+from accel_magic.subsystems.openvino.models import most_at_once
 from accel_magic.subsystems.openvino.requests import succeeded
-from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, STEP
+from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from accel_magic.findings import Rule
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 
 REFERENCE: Final = "ref"
 """Beginning of the names of reference implementations in the CPU plugin: `ref_any_f32`."""
+_NO_OTHER: Final = frozenset(
+    {"RNNSeq", "RNNCell", "Input", "Output", "Const", "Reshape", "MemoryInput", "MemoryOutput", "ReadValue", "Assign"}
+    | {"Loop", "TensorIterator", "If", "ShapeOf", "Broadcast", "Tile", "Gather", "StridedSlice", "Split", "Concat"}
+)
+"""Types that have only an implementation of that name: recurrent ones, bodies, and nodes that move memory."""
 _ENOUGH: Final = 5
 """Inferences or layers below which shares say nothing."""
 _MANY: Final = 20
@@ -48,6 +55,10 @@ class OpenVinoData(Protocol):
         """Return one row per inference, in order of time."""
 
     @property
+    def models(self) -> pd.DataFrame:
+        """Return one row per model, most time first; index `model`."""
+
+    @property
     def layers(self) -> pd.DataFrame:
         """Return one row per node, most time first; index `name`."""
 
@@ -64,9 +75,33 @@ class Needs:
     names: tuple[str, ...]
 
     def __call__(self, openvino: OpenVinoData) -> str:
-        """Return those that were not traced; `` if all were."""
+        """Return those that were not traced, in words; `` if all were."""
         traced = {*openvino.trace.totals["kind"], *(point.function for point in openvino.trace.points)}
-        return ", ".join(sorted({*self.names} - traced))
+        return ", ".join(sorted(_WORDS.get(name, name) for name in {*self.names} - traced))
+
+
+_WORDS: Final = {
+    INFERENCE: "inferences",
+    LAYER: "layers",
+    CREATED: "primitives that were created",
+    LOOP: "parallel loops",
+    STEP: "inferences on an NPU",
+}
+
+
+def lacks_implementations(openvino: OpenVinoData) -> str:
+    """What is missing to judge implementations: layers, or what OpenVINO says of them."""
+    missing = Needs((INFERENCE, LAYER))(openvino)
+    if missing:
+        return missing
+    known = openvino.layers["implementation"] != ""
+    return "" if known.any() else "implementations: no Python code of the traced process compiled or holds the model"
+
+
+def lacks_calls(openvino: OpenVinoData) -> str:
+    """What is missing to judge calls of the Python API."""
+    missing = Needs((INFERENCE,))(openvino)
+    return missing or ("" if openvino.requests["call_ns"].notna().any() else "calls from Python in the traced process")
 
 
 def nothing_traced(openvino: OpenVinoData, _: Rule[OpenVinoData]) -> Iterator[Evidence]:
@@ -87,7 +122,7 @@ def events_lost(openvino: OpenVinoData, _: Rule[OpenVinoData]) -> Iterator[Evide
 def _shares(openvino: OpenVinoData) -> pd.Series[float]:
     """Share of each layer in the time of a typical inference: from medians, which a busy machine hardly affects."""
     layers = openvino.layers
-    typical = layers["p50_ns"] * layers["executions"]
+    typical = layers["p50_ns"] * layers["executions"] * layers["own_ns"] / layers["total_ns"].clip(lower=1)
     return typical / (typical.sum() or np.nan)
 
 
@@ -109,7 +144,8 @@ def layer_dominates(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterato
 
 def slow_implementation(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Layers with reference implementations take a large share."""
-    slow = openvino.layers["implementation"].str.startswith(REFERENCE)
+    layers = openvino.layers
+    slow = layers["implementation"].str.startswith(REFERENCE) & ~layers["type"].isin(_NO_OTHER)
     shares = _shares(openvino)[slow].sort_values(ascending=False)
     if shares.sum() <= rule.threshold:
         return
@@ -117,19 +153,22 @@ def slow_implementation(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Ite
 
 
 def first_inference(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
-    """Only if the model was compiled within the trace; otherwise its first inference here is not its first one."""
-    requests = succeeded(openvino.requests)
-    if not len(requests):
-        return
+    """Only of models that were compiled within the trace; otherwise their first inference here is not the first one.
+
+    The one that costs most beyond its later ones is reported.
+    """
     created = openvino.trace.of_kind(CREATED)
-    own = requests.loc[requests["model"] == requests["model"].iloc[0], ["start_ns", "duration_ns"]]
-    if len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
-        return
-    first, later = float(own["duration_ns"].iloc[0]), float(own["duration_ns"].iloc[1:].median())
-    if first / later > rule.threshold:
-        row = openvino.requests.iloc[0]
-        where = (Stretch(int(row["start_ns"]), int(row["end_ns"])),)
-        yield Evidence({"ratio": first / later, "first_ns": first, "later_ns": later}, where)
+    worst: tuple[float, Evidence] | None = None
+    for model, own in succeeded(openvino.requests).groupby("model", observed=True):
+        if len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
+            continue
+        first, later = float(own["duration_ns"].iloc[0]), float(own["duration_ns"].iloc[1:].median())
+        if first / later > rule.threshold and (worst is None or first - later > worst[0]):
+            where = (Stretch(int(own["start_ns"].iloc[0]), int(own["end_ns"].iloc[0])),)
+            evidence = {"ratio": first / later, "first_ns": first, "later_ns": later}
+            worst = first - later, Evidence({**evidence, "model": str(model) or "the model"}, where)
+    if worst is not None:
+        yield worst[1]
 
 
 def _outside(openvino: OpenVinoData) -> tuple[float, float]:
@@ -138,7 +177,8 @@ def _outside(openvino: OpenVinoData) -> tuple[float, float]:
     requests = requests[requests["layers"] > 0]
     if not len(requests):
         return 0.0, 0.0
-    return float((requests["outside_ns"] / requests["duration_ns"]).median()), float(requests["layers"].median())
+    worked = requests["outside_ns"] + requests["layers_ns"]
+    return float((requests["outside_ns"] / worked).median()), float(requests["layers"].median())
 
 
 def small_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
@@ -146,14 +186,17 @@ def small_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[E
     share, layers = _outside(openvino)
     if share <= rule.threshold or layers < _MANY:
         return
-    median = float(openvino.trace.of_kind(LAYER)["duration_ns"].median())
+    executions = openvino.trace.executions
+    median = float(executions.loc[executions["inference"] >= 0, "duration_ns"].median())
     yield Evidence({"outside_share": share, "layers": layers, "layer_ns": median})
 
 
 def outside_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Much of an inference passes outside of layers."""
     share, _ = _outside(openvino)
-    if share > rule.threshold:
+    requests = succeeded(openvino.requests)
+    spent = requests.loc[requests["layers"] > 0, "outside_ns"].median()
+    if share > rule.threshold and spent > rule.limits["least_ns"]:
         yield Evidence({"outside_share": share})
 
 
@@ -185,23 +228,90 @@ def device_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Ev
     requests = openvino.requests.sort_values("start_ns")
     if len(requests) < _ENOUGH:
         return
-    gap = float((requests["start_ns"] - requests["end_ns"].cummax().shift()).clip(lower=0).median())
-    taken = float(succeeded(requests)["duration_ns"].median())
+    copied = requests["copy_ns"].fillna(0).where(requests["latency_ns"] == requests["duration_ns"], 0)
+    gap = float((requests["start_ns"] - copied - requests["end_ns"].cummax().shift()).clip(lower=0).median())
+    taken = float((requests["duration_ns"] + copied).median())
     share = gap / (gap + taken)
     if share > rule.threshold:
-        yield Evidence({"idle_share": share, "gap_ns": gap, "inference_ns": taken})
+        stateful = openvino.models["stateful"].fillna(value=False).any()
+        overlap = _NEEDS_THE_LAST if stateful else _OVERLAP
+        yield Evidence({"idle_share": share, "gap_ns": gap, "inference_ns": taken, "overlap": overlap})
+
+
+_OVERLAP: Final = "Use `start_async` or `AsyncInferQueue`, and prepare the next input while an inference runs."
+_NEEDS_THE_LAST: Final = (
+    "Inferences of a model with state need those before them, so they cannot overlap: shorten the work in between, or "
+    "serve several sequences at once, each with its own request."
+)
+
+
+def compiled_again(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
+    """The same model is compiled several times."""
+    spent: dict[tuple[str, ...], list[int]] = {}
+    for model in models_in(openvino.recording):
+        if model.compile_ns:
+            spent.setdefault((model.name, model.file, model.inputs, model.device), []).append(int(model.compile_ns))
+    for (name, file, *_), times in spent.items():
+        if len(times) > rule.threshold:
+            yield Evidence({"times": len(times), "spent_ns": sum(times), "model": name or file or "a model"})
+
+
+def stream_wait(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
+    """Requests wait while the streams of their model are busy; a queue that its program fills on purpose is none."""
+    for name, model in openvino.models.iterrows():
+        own = succeeded(openvino.requests)
+        own = own[(own["model"] == name) & (own["latency_ns"] == own["duration_ns"])]
+        waited = own["queue_ns"].fillna(0).sum() / max(own["latency_ns"].sum(), 1)
+        if len(own) < _ENOUGH or waited <= rule.threshold:
+            continue
+        streams = int(model["streams"]) if pd.notna(model["streams"]) else int(model["streams_used"])
+        at_once = int(most_at_once(own["start_ns"].to_numpy(), own["end_ns"].to_numpy()))
+        evidence = {"queue_share": float(waited), "callers": at_once, "streams": streams}
+        yield Evidence({**evidence, "model": str(name)})
+
+
+def streams_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
+    """Only for models that ran often."""
+    for name, model in openvino.models.iterrows():
+        few = model["inferences"] < _ENOUGH or pd.isna(model["streams"]) or model["streams"] < 2
+        if few or model["streams_used"] / model["streams"] > rule.threshold:
+            continue
+        streams, used = int(model["streams"]), int(model["streams_used"])
+        optimal = streams if pd.isna(model["requests"]) else int(model["requests"])
+        yield Evidence({"streams": streams, "used": used, "optimal": optimal, "model": str(name)})
+
+
+def inputs_copied(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
+    """From medians, so that the first call, which allocates, does not count."""
+    for name, own in succeeded(openvino.requests).groupby("model", observed=True):
+        called = own[own["call_ns"].notna()]
+        if len(called) < _ENOUGH:
+            continue
+        whole = called["call_ns"].where(called["call_ns"] > called["duration_ns"], called["duration_ns"])
+        copied, spent = float(called["copy_ns"].median()), float(whole.median())
+        if copied > rule.limits["least_ns"] and copied / max(spent, 1) > rule.threshold:
+            evidence = {"copy_share": copied / spent, "copy_ns": copied, "call_ns": spent}
+            yield Evidence({**evidence, "model": str(name) or "the model"})
 
 
 def too_many_threads(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """More threads than processors work for a large share of the time."""
-    cpus = int(openvino.recording.machine.get("cpus", "0") or 0)
-    if not cpus:
-        return
-    busy, most = _crowded(openvino.trace.tasks, cpus)
-    requests = openvino.requests
-    share = busy / max(int(requests["end_ns"].max() - requests["start_ns"].min()), 1) if len(requests) else 0.0
+    share, most = _crowded_share(openvino)
     if share > rule.threshold:
-        yield Evidence({"threads": most, "cpus": cpus, "crowded_share": share})
+        yield Evidence({"threads": most, "cpus": _cpus(openvino), "crowded_share": share})
+
+
+def _cpus(openvino: OpenVinoData) -> int:
+    return int(openvino.recording.machine.get("cpus", "0") or 0)
+
+
+def _crowded_share(openvino: OpenVinoData) -> tuple[float, int]:
+    """Share of the time, from the first inference to the last, with more working threads than processors; the most."""
+    cpus, requests = _cpus(openvino), openvino.requests
+    if not cpus or not len(requests):
+        return 0.0, 0
+    busy, most = _crowded(openvino.trace.working, cpus)
+    return busy / max(int(requests["end_ns"].max() - requests["start_ns"].min()), 1), most
 
 
 def _crowded(tasks: pd.DataFrame, cpus: int) -> tuple[int, int]:
@@ -276,7 +386,9 @@ def npu_fallback(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[E
 
 
 def workers_spin(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
-    """Of all threads, from the first inference to the last."""
+    """Of all threads, from the first inference to the last, if others want the CPUs."""
+    if _crowded_share(openvino)[0] <= rule.limits["crowded_share"]:
+        return
     requests, events = openvino.requests, openvino.trace.events
     if not len(requests):
         return

@@ -1,24 +1,41 @@
-"""The compiled models in this process: the layers that OpenVINO executes, and how."""
+"""The compiled models of the traced process: what they are, and the layers that OpenVINO executes, and how.
+
+A model is read right after it was compiled while the trace runs; those compiled before it, at its end, if Python code
+still holds them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
 import gc
+import math
 import sys
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from accel_magic.itt import collector, marking
 from accel_magic.recording.observation import Observation, ObservedTable
-from accel_magic.subsystems.openvino import versions
+from accel_magic.subsystems.openvino import compilations, versions
+from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
+from accel_magic.subsystems.openvino.python_calls import PythonCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Recording
 
 MOST: Final = 20_000
 """Layers that are kept."""
+MOST_MODELS: Final = 200
+_ALIKE: Final = 4
+"""Models with the same name and file of which the layers are read: a program may compile one again and again."""
 _LONGEST: Final = 200
+_LONGEST_PORTS: Final = 2000
+_NAME: Final = "openvino"
+_LAYERS: Final = "openvino.layers"
+_MODELS: Final = "openvino.models"
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,7 @@ class Layer:
     """One layer of a compiled model, as its runtime model describes it.
 
     Attributes:
-        model: Name of the model.
+        model: `CompiledModel.key` of its model; in recordings before version 0.3, the name of the model.
         name: Its name, which its tasks have too.
         type: Type in the plugin, such as `Convolution`.
         precision: Precision in which it computes, such as `f32`.
@@ -43,52 +60,178 @@ class Layer:
     implementation: str
 
 
-_NAME: Final = "openvino"
+@dataclass(frozen=True)
+class CompiledModel:
+    """One compiled model. Everything is text, '' for what is unknown.
+
+    Attributes:
+        key: Number, in the order in which they were compiled or found.
+        name: Its name, as the user knows it.
+        file: The file that it was read from.
+        task: The name that tasks of its inferences have, such as `Model1`.
+        first_id: With `last_id`, numbers of the names that OpenVINO gave to models while it was compiled: the plugins
+            AUTO, HETERO and BATCH make several, each with its own inferences.
+        last_id: See `first_id`.
+        device: Devices that execute it, such as `CPU`.
+        precision: `INFERENCE_PRECISION_HINT`, such as `f32`.
+        hint: `PERFORMANCE_HINT`, such as `LATENCY`.
+        streams: `NUM_STREAMS`.
+        threads: `INFERENCE_NUM_THREADS`.
+        requests: `OPTIMAL_NUMBER_OF_INFER_REQUESTS`.
+        cache: Whether it was loaded from the cache of compiled models: `True` or `False`.
+        inputs: Names, precisions and shapes, such as `data f32[1,3,224,224]`, separated by `; `.
+        outputs: The same of its outputs.
+        weights_bytes: Size of its constants.
+        layers: Number of layers.
+        stateful: Whether it has variables, which inferences keep for later ones: `True` or `False`.
+        compile_ns: How long the call of `compile_model` took.
+        memory_before: Resident memory of the process before that call, bytes.
+        memory_after: The same after it.
+
+    """
+
+    key: str
+    name: str = ""
+    file: str = ""
+    task: str = ""
+    first_id: str = ""
+    last_id: str = ""
+    device: str = ""
+    precision: str = ""
+    hint: str = ""
+    streams: str = ""
+    threads: str = ""
+    requests: str = ""
+    cache: str = ""
+    inputs: str = ""
+    outputs: str = ""
+    weights_bytes: str = ""
+    layers: str = ""
+    stateful: str = ""
+    compile_ns: str = ""
+    memory_before: str = ""
+    memory_after: str = ""
 
 
-def observe(plan: Plan) -> Observation | None:
-    """OpenVINO's version and the layers of its compiled models, if tasks of its domains were traced; else None."""
-    if not any(point.kind == "itt" and point.target.startswith("ov::") for point in plan.points):
-        return None
-    known = version()
-    missing = versions.what_lacks(known)
-    rows = tuple(astuple(layer) for layer in layers_of_this_process())
-    return Observation(
-        machine={_NAME: known} if known else {},
-        notes=(missing,) if missing else (),
-        table=ObservedTable(tuple(each.name for each in fields(Layer)), rows) if rows else None,
-    )
+def observer(plan: Plan) -> ModelsObserver | None:
+    """What reads the compiled models, if tasks may be traced that are about them."""
+    domains = (point.target for point in plan.points if point.kind == "itt")
+    about = any(domain.startswith("ov::") or fnmatch.fnmatchcase(marking.DOMAIN, domain) for domain in domains)
+    return ModelsObserver() if about else None
+
+
+class ModelsObserver:
+    """Reads the compiled models of this process."""
+
+    def __init__(self) -> None:
+        self._calls = PythonCalls()
+        self._models: list[CompiledModel] = []
+        self._layers: list[Layer] = []
+        self._seen: set[tuple[int, str]] = set()
+
+    def begin(self) -> None:
+        """Have the calls of OpenVINO's Python API reported."""
+        compilations.begin()
+        compilations.listen(self._compiled)
+        self._calls.replace()
+
+    def end(self) -> None:
+        """Leave OpenVINO's Python API alone."""
+        self._calls.restore()
+        compilations.unlisten(self._compiled)
+
+    def found(self, plan: Plan) -> Observation | None:
+        """OpenVINO's version and the compiled models, if tasks of its domains were traced; else None."""
+        if not any(point.kind == "itt" and point.target.startswith("ov::") for point in plan.points):
+            return None
+        for model in _held():
+            self._read(model)
+        known = version()
+        missing = versions.what_lacks(known)
+        return Observation(
+            machine={_NAME: known} if known else {},
+            notes=(missing,) if missing else (),
+            tables={
+                name: ObservedTable(tuple(each.name for each in fields(kind)), tuple(map(astuple, rows)))
+                for name, kind, rows in ((_MODELS, CompiledModel, self._models), (_LAYERS, Layer, self._layers))
+                if rows
+            },
+        )
+
+    def _compiled(self, compiled: Any) -> None:
+        """Read a model that was just compiled."""
+        self._read(compiled)
+
+    def _read(self, compiled: Any) -> None:
+        """Add a compiled model, unless it is known."""
+        address = address_of(compiled)
+        task = task_name_of(address)
+        if (address, task) in self._seen or len(self._models) >= MOST_MODELS:
+            return
+        self._seen.add((address, task))
+        facts = compilations.facts_of(address, task)
+        key = str(len(self._models))
+        name = _property(compiled, "NETWORK_NAME")
+        alike = sum(name == model.name and facts.get("file", "") == model.file for model in self._models)
+        operations = _operations(compiled) if alike < _ALIKE else ()
+        layers = [_layer(key, operation) for operation in operations]
+        self._layers += layers[: max(MOST - len(self._layers), 0)]
+        self._models.append(
+            CompiledModel(
+                key=key,
+                name=name,
+                task=task,
+                **{field: _property(compiled, property_) for field, property_ in _PROPERTIES.items()},
+                inputs=_ports(compiled, "inputs"),
+                outputs=_ports(compiled, "outputs"),
+                weights_bytes=_text(_weights_bytes(operations) if operations else None),
+                layers=str(len(layers)) if layers else "",
+                stateful=str(any(layer.type in _STATE for layer in layers)) if layers else "",
+                **facts,
+            )
+        )
+
+
+_STATE: Final = frozenset({"MemoryInput", "MemoryOutput", "ReadValue", "Assign", "PagedAttention"})
+"""Types of layers that read or write variables."""
+_PROPERTIES: Final = {
+    "device": "EXECUTION_DEVICES",
+    "precision": "INFERENCE_PRECISION_HINT",
+    "hint": "PERFORMANCE_HINT",
+    "streams": "NUM_STREAMS",
+    "threads": "INFERENCE_NUM_THREADS",
+    "requests": "OPTIMAL_NUMBER_OF_INFER_REQUESTS",
+    "cache": "LOADED_FROM_CACHE",
+}
+
+Row = TypeVar("Row", Layer, CompiledModel)
 
 
 def layers_in(recording: Recording) -> tuple[Layer, ...]:
-    """The layers that were observed when the recording ended; none without."""
-    table = recording.observed.get(_NAME)
-    columns = tuple(each.name for each in fields(Layer))
+    """The layers of the compiled models that were observed; none without."""
+    return _rows(recording, Layer, _LAYERS, _NAME)
+
+
+def models_in(recording: Recording) -> tuple[CompiledModel, ...]:
+    """The compiled models that were observed; none without."""
+    return _rows(recording, CompiledModel, _MODELS)
+
+
+def _rows(recording: Recording, kind: type[Row], *names: str) -> tuple[Row, ...]:
+    """The rows of the first table that the recording has."""
+    table = next((recording.observed[name] for name in names if name in recording.observed), None)
+    columns = tuple(each.name for each in fields(kind))
     if table is None or not set(columns) <= set(table.columns):
         return ()
     order = [table.columns.index(name) for name in columns]
-    return tuple(Layer(*(row[place] for place in order)) for row in table.rows)
+    return tuple(kind(*(row[place] for place in order)) for row in table.rows)
 
 
 def version() -> str:
-    """OpenVINO's version, if this process has imported it; else ''."""
-    return str(getattr(sys.modules.get("openvino"), "__version__", ""))
-
-
-def layers_of_this_process() -> tuple[Layer, ...]:
-    """The layers of all compiled models that Python code holds, or requests of them; none without OpenVINO."""
-    module = sys.modules.get("openvino")
-    models: dict[type, Callable[[Any], Any]] = {
-        getattr(module, name): get for name, get in _HOLDERS.items() if hasattr(module, name)
-    }
-    if not models:
-        return ()
-    found: dict[tuple[str, str], Layer] = {}
-    for each in gc.get_objects():
-        if type(each) in models and len(found) < MOST:
-            for layer in _layers(each, models[type(each)]):
-                found.setdefault((layer.model, layer.name), layer)
-    return tuple(found.values())[:MOST]
+    """OpenVINO's version: of this process if it has imported it, else of a library that reported tasks; else ''."""
+    imported = str(getattr(sys.modules.get("openvino"), "__version__", ""))
+    libraries = map(versions.of_library, collector.reporting_libraries())
+    return imported or next(filter(None, libraries), "")
 
 
 _HOLDERS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -99,29 +242,82 @@ _HOLDERS: Final[dict[str, Callable[[Any], Any]]] = {
 """OpenVINO's classes that lead to a compiled model."""
 
 
-def _layers(holder: Any, compiled_of: Callable[[Any], Any]) -> Iterator[Layer]:
-    try:
-        compiled = compiled_of(holder)
-        model = str(compiled.get_property("NETWORK_NAME"))
-        operations = compiled.get_runtime_model().get_ordered_ops()
-    except Exception:  # noqa: BLE001 -- not every plugin has a runtime model, and nothing depends on it
+def _held() -> Iterator[Any]:
+    """The compiled models that Python code holds, or requests of them; none without OpenVINO."""
+    module = sys.modules.get("openvino")
+    holders = {getattr(module, name): get for name, get in _HOLDERS.items() if hasattr(module, name)}
+    if not holders:
         return
-    for operation in operations:
-        info = operation.get_rt_info()
-        layouts, precisions = _text(info, "outputLayouts"), _text(info, "outputPrecisions")
-        precision = _text(info, "runtimePrecision")
-        yield Layer(
-            model=model[:_LONGEST],
-            name=operation.get_friendly_name(),
-            type=_text(info, "layerType"),
-            precision=precision if precision not in {"", "dynamic", "undefined"} else precisions.partition(",")[0],
-            layout=layouts.partition(",")[0],
-            implementation=_text(info, "primitiveType"),
-        )
+    for each in gc.get_objects():
+        get = holders.get(type(each))
+        if get is not None:
+            with contextlib.suppress(Exception):  # a queue without requests, an object that is being destroyed
+                yield get(each)
 
 
-def _text(info: Any, key: str) -> str:
+def _operations(compiled: Any) -> Iterable[Any]:
+    try:
+        return tuple(compiled.get_runtime_model().get_ordered_ops())
+    except Exception:  # noqa: BLE001 - not every plugin has a runtime model, and nothing depends on it
+        return ()
+
+
+def _layer(model: str, operation: Any) -> Layer:
+    info = operation.get_rt_info()
+    layouts, precisions = _value(info, "outputLayouts"), _value(info, "outputPrecisions")
+    precision = _value(info, "runtimePrecision")
+    return Layer(
+        model=model,
+        name=operation.get_friendly_name(),
+        type=_value(info, "layerType"),
+        precision=precision if precision not in {"", "dynamic", "undefined"} else precisions.partition(",")[0],
+        layout=layouts.partition(",")[0],
+        implementation=_value(info, "primitiveType"),
+    )
+
+
+def _value(info: Any, key: str) -> str:
     try:
         return str(info[key].value)[:_LONGEST]
     except (KeyError, RuntimeError, AttributeError):
         return ""
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _property(compiled: Any, name: str) -> str:
+    """A property as text: `f32` for a type, `LATENCY` for a value of an enumeration, `CPU,NPU` for a list."""
+    try:
+        value = compiled.get_property(name)
+    except Exception:  # noqa: BLE001 - each plugin has its own properties
+        return ""
+    if hasattr(value, "get_type_name"):
+        value = value.get_type_name()
+    if isinstance(value, list | tuple | set):
+        value = ",".join(map(str, value))
+    return str(value).rpartition("Mode.")[2].rpartition("Hint.")[2][:_LONGEST]
+
+
+def _ports(compiled: Any, name: str) -> str:
+    with contextlib.suppress(Exception):
+        return "; ".join(_port(port) for port in getattr(compiled, name))[:_LONGEST_PORTS]
+    return ""
+
+
+def _port(port: Any) -> str:
+    names = sorted(port.get_names(), key=lambda name: (len(name), name))
+    kind = f"{port.get_element_type().get_type_name()}{port.get_partial_shape()}".replace(" ", "")
+    return f"{names[0]} {kind}" if names else kind
+
+
+def _weights_bytes(operations: Iterable[Any]) -> int:
+    """Size of the constants."""
+    sizes = 0.0
+    for operation in operations:
+        if _value(operation.get_rt_info(), "layerType") == "Const":
+            output = operation.output(0)
+            with contextlib.suppress(Exception):  # a type without a fixed size
+                sizes += math.prod(output.get_shape()) * output.get_element_type().bitwidth / 8
+    return int(sizes)

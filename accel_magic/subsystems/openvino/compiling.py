@@ -1,4 +1,4 @@
-"""Models that were compiled, and oneDNN primitives that were created for them, or again because shapes changed."""
+"""Models that were compiled, their constants, and oneDNN primitives that were created, maybe because shapes changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from accel_magic.subsystems.openvino.layers import types_of
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE
 
 if TYPE_CHECKING:
@@ -14,11 +15,28 @@ if TYPE_CHECKING:
 
 
 def compiling(trace: OpenVinoTrace) -> pd.DataFrame:
-    """Return a row for `compile_model` if its calls were traced, and one per kind of primitive; index `name`.
+    """Return a row for `compile_model` if its calls were traced, one per kind of primitive, one per type of constant.
 
-    Columns: `kind` (`model` or `primitive`), `count`, `total_ns`, `mean_ns`, `max_ns` (exact), `during_inferences` (how
-    many of those recorded were created while an inference ran on the same thread).
+    Columns: `kind` (`model`, `primitive`, or `constant`: nodes that ran once for the model's constants, such as weights
+    that need another layout), `count`, `total_ns`, `mean_ns`, `max_ns` (exact; those of constants are of recorded
+    events), `during_inferences` (how many of those recorded were created while an inference ran on the same thread).
+    Index `name`: of a constant, the type of the node that made it.
     """
+    rows = [_models(trace), _primitives(trace), _constants(trace)]
+    found = [table for table in rows if len(table)]
+    return pd.concat(found) if found else rows[1]
+
+
+def _models(trace: OpenVinoTrace) -> pd.DataFrame:
+    taken = trace.compiled["duration_ns"]
+    whole = {"kind": "model", "count": len(taken), "total_ns": float(taken.sum())}
+    whole |= {"mean_ns": float(taken.mean()), "max_ns": float(taken.max()), "during_inferences": 0}
+    return pd.DataFrame(
+        [whole] if len(taken) else [], index=pd.Index(["compile_model"] * bool(len(taken)), name="name")
+    )
+
+
+def _primitives(trace: OpenVinoTrace) -> pd.DataFrame:
     totals = trace.totals[trace.totals["kind"] == CREATED].set_index("name")
     table = totals[["count", "total_ns", "mean_ns", "max_ns"]].copy()
     table.insert(0, "kind", pd.Series("primitive", table.index, dtype="str"))
@@ -27,10 +45,27 @@ def compiling(trace: OpenVinoTrace) -> pd.DataFrame:
     names = created["name"].astype(str).to_numpy()[inside]
     number = pd.Series(np.ones(len(names), np.int64)).groupby(names).sum()
     table["during_inferences"] = number.reindex(table.index, fill_value=0).astype(np.int64)
-    table = table.sort_values("total_ns", ascending=False)
-    taken = trace.compiled["duration_ns"]
-    if not len(taken):
-        return table
-    whole = {"kind": "model", "count": len(taken), "total_ns": float(taken.sum())}
-    whole |= {"mean_ns": float(taken.mean()), "max_ns": float(taken.max()), "during_inferences": 0}
-    return pd.concat([pd.DataFrame([whole], index=pd.Index(["compile_model"], name="name")), table])
+    return table.sort_values("total_ns", ascending=False)
+
+
+def _constants(trace: OpenVinoTrace) -> pd.DataFrame:
+    """Nodes that ran outside of inferences: while a model was compiled, in any thread, if that was traced, else any."""
+    executions = trace.executions
+    made = executions[(executions["inference"] < 0) & (executions["parent"] < 0)]
+    if len(trace.compiled):
+        begins, ends = (np.sort(trace.compiled[edge].to_numpy()) for edge in ("start_ns", "end_ns"))
+        started = made["start_ns"].to_numpy()
+        running = np.searchsorted(begins, started, side="right") > np.searchsorted(ends, started)
+        made = made[running]
+    duration = made.groupby(types_of(trace, made).astype(str))["duration_ns"]
+    table = pd.DataFrame(
+        {
+            "kind": pd.Series("constant", duration.size().index, dtype="str"),
+            "count": duration.size(),
+            "total_ns": duration.sum().astype(np.float64),
+            "mean_ns": duration.mean(),
+            "max_ns": duration.max().astype(np.float64),
+            "during_inferences": 0,
+        }
+    )
+    return table.rename_axis("name").sort_values("total_ns", ascending=False)

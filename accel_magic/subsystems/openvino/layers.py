@@ -2,102 +2,164 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from accel_magic.subsystems.openvino import versions
-from accel_magic.subsystems.openvino.compiled_models import layers_in
-from accel_magic.subsystems.openvino.requests import model_of
-from accel_magic.subsystems.openvino.task_frames import INFERENCE, LAYER, LOOP, PRIMITIVE, TYPE
+from accel_magic.subsystems.openvino.compiled_models import layers_in, models_in
+from accel_magic.subsystems.openvino.task_frames import LAYER, LOOP, PRIMITIVE, TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 REORDER: Final = "reorder"
-_CONVERSIONS: Final = ("Reorder", "Node")
-"""Types of nodes that convert; the CPU plugin's `Reorder` reports its base class, `Node`, and no other node does."""
-_COLUMNS: Final = ["count", "total_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"]
+_CONVERTING: Final = "Reorder"
+_UNNAMED: Final = "Node"
+"""What a node's task says if its class does not report its type: the CPU plugin's `Reorder`, and a few others."""
+_PRECISION: Final = r"(?:(?:f|bf|i|s|u|nf)\d+|boolean)"
+_FORMAT: Final = rf"(?:{_PRECISION}_)?[aA][a-zA-Z\d]*"
+_INSERTED: Final = rf"_(?:{_PRECISION}_{_PRECISION}|{_FORMAT}_{_FORMAT})_"
+"""What the name of a node that the plugin inserted has between those of its neighbors: precisions, layouts, or both."""
+_TIMES: Final = ["executions", "total_ns", "own_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"]
+_DESCRIBED: Final = ("precision", "layout", "implementation")
+_KEY: Final = ["model", "name", "parent"]
 
 
 def layers(trace: OpenVinoTrace) -> pd.DataFrame:
-    """Return one row per node, most time first; index `name`.
+    """Return one row per node of each model that inferences executed, most time first; index `name`.
 
-    Columns: `type` (of the node in the plugin, '' if not recorded), `model` ('' if several), `primitive` (oneDNN
+    Columns: `model` (its name, as in `requests`; '' if inferences were not traced), `parent` (the node whose body it is
+    part of, such as a Loop; '' if none), `type` (of the node in the plugin, '' if not recorded), `primitive` (oneDNN
     primitives that ran in it, '' without any), `precision` and `layout` of its result, `implementation` (such as
-    `brgconv_avx512_bf16`; these three are '' unless the traced process held the compiled model), `reorder` (whether it
-    only changes a layout or precision), `executions`, `total_ns`, `mean_ns`, `p50_ns`, `p99_ns`, `max_ns`, `share` (of
-    the time of all inferences), `threads` (mean number that worked on it; NaN if parallel loops were not traced).
-    Executions, sums and quantiles are exact even if events were lost; the rest comes from events, and from what
-    OpenVINO says of its compiled models. Empty for versions of OpenVINO that do not tell layers apart.
+    `brgconv_avx512_bf16`; these three are '' unless the traced process held the compiled model or compiled it within
+    the trace), `reorder` (whether it only changes a layout or precision), `executions`, `total_ns`, `own_ns` (without
+    nodes that are part of it), `mean_ns`, `p50_ns`, `p99_ns`, `max_ns`, `share` (of the time of all inferences, without
+    waiting for streams; NaN for parts of another node, so that shares add up to at most 1), `threads` (mean number that
+    worked on it; NaN if parallel loops were not traced).
+
+    Nodes that ran while a model was compiled, for its constants, are in the table `compile`. If events were lost,
+    executions, sums and quantiles of a node are still exact, unless nodes of several models, or of a model and one of
+    its bodies, have its name: then they are those of the recorded events. Empty for versions of OpenVINO that do not
+    tell layers apart.
     """
-    totals = trace.totals[trace.totals["kind"] == LAYER].set_index("name")
+    executions = trace.executions
     if not versions.names_layers(trace.recording.machine.get("openvino", "")):
-        totals = totals.iloc[:0]
-    table = totals[_COLUMNS].rename(columns={"count": "executions"})
-    inferences = trace.totals.loc[trace.totals["kind"] == INFERENCE, "total_ns"].sum()
-    table["share"] = table["total_ns"] / (inferences or np.nan)
-    events = trace.of_kind(LAYER)
-    names = events["name"].astype(str).to_numpy()
-    for column, values in {
-        "type": _types(trace, events),
-        "model": _models(trace, events),
-        "primitive": _primitives(trace, events),
-    }.items():
-        table[column] = _joined(names, values).reindex(table.index, fill_value="")
-    reported = _told(trace, table)
-    for column in _LAYER_COLUMNS:
-        table[column] = reported[column]
+        executions = executions.iloc[:0]
+    table = _grouped(trace, executions[executions["inference"] >= 0])
+    table["share"] = (table["total_ns"] / trace.inferences_ns).where(table["parent"] == "")
+    table["reorder"] = _reorders(table)
+    order = ["model", "parent", "type", "primitive", *_DESCRIBED, "reorder", *_TIMES, "share", "threads"]
+    return table.set_index("name")[order].sort_values("total_ns", ascending=False, kind="stable")
+
+
+def _grouped(trace: OpenVinoTrace, executions: pd.DataFrame) -> pd.DataFrame:
+    """One row per node, with everything but shares."""
+    names = trace.executions["name"].astype(str).to_numpy()
+    parent = executions["parent"].to_numpy()
+    models = trace.inferences["model"].astype(str).to_numpy()
+    inside = executions["inference"].to_numpy()
+    events = pd.DataFrame(
+        {
+            "model": models[inside] if len(models) else np.full(len(inside), "", object),
+            "name": executions["name"].astype(str).to_numpy(),
+            "parent": np.where(parent >= 0, names[np.maximum(parent, 0)], "") if len(names) else names,
+            "duration_ns": executions["duration_ns"].to_numpy(),
+            "own_ns": executions["own_ns"].to_numpy(),
+            "type": types_of(trace, executions),
+            "primitive": _primitives(trace, executions),
+            "threads": _threads(trace, executions),
+        }
+    )
+    groups = events.groupby(_KEY, sort=False)
+    table = _times(groups)
+    table["threads"] = groups["threads"].mean()
+    for column in ("type", "primitive"):
+        table[column] = _only(events, column).reindex(table.index, fill_value="")
+    table = table.reset_index()
+    _make_exact(trace, table)
+    _describe(trace, table)
+    return table
+
+
+def _times(groups: pd.api.typing.DataFrameGroupBy[Any, Any]) -> pd.DataFrame:
+    duration = groups["duration_ns"]
+    return pd.DataFrame(
+        {
+            "executions": duration.size().astype(np.int64),
+            "total_ns": duration.sum().astype(np.float64),
+            "own_ns": groups["own_ns"].sum().astype(np.float64),
+            "mean_ns": duration.mean(),
+            "p50_ns": duration.quantile(0.5),
+            "p99_ns": duration.quantile(0.99),
+            "max_ns": duration.max().astype(np.float64),
+        }
+    )
+
+
+def _make_exact(trace: OpenVinoTrace, table: pd.DataFrame) -> None:
+    """Take sums and quantiles from the counters, of names whose recorded tasks are all executions of one node."""
+    totals = trace.totals[trace.totals["kind"] == LAYER].set_index("name")
+    recorded = trace.executions["name"].astype(str).value_counts()
+    own = table["executions"].eq(table["name"].map(recorded)) & ~totals.index.has_duplicates
+    chosen = table.index[own.to_numpy()]
+    counted = totals.reindex(table.loc[chosen, "name"])
+    grown = counted["total_ns"].to_numpy() / table.loc[chosen, "total_ns"].clip(lower=1).to_numpy()
+    table.loc[chosen, "own_ns"] *= grown
+    table.loc[chosen, "executions"] = counted["count"].to_numpy()
+    for column in ("total_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"):
+        table.loc[chosen, column] = counted[column].to_numpy()
+
+
+def _describe(trace: OpenVinoTrace, table: pd.DataFrame) -> None:
+    """Set `type` and the columns of `_DESCRIBED` to what the runtime models say; '' if they say nothing."""
+    columns = ["type", *_DESCRIBED]
+    known = {
+        (layer.model, layer.name): tuple(getattr(layer, column) for column in columns)
+        for layer in layers_in(trace.recording)
+    }
+    keys = {trace.names.labels[instance]: model.key for instance, model in trace.names.known.items()}
+    if not models_in(trace.recording):  # a recording from before these were kept
+        known = {("", name): described for name, described in _unambiguous(known).items()}
+    nothing = ("",) * len(columns)
+    rows = [
+        known.get((keys.get(model, ""), name), nothing)
+        for model, name in zip(table["model"], table["name"], strict=True)
+    ]
+    reported = pd.DataFrame(rows, columns=columns, index=table.index, dtype="str")
     table["type"] = reported["type"].where(reported["type"] != "", table["type"])
-    table["reorder"] = (table["primitive"] == REORDER) & (table["type"] == "") | table["type"].isin(
-        _CONVERSIONS
-    ) & table["primitive"].isin(["", REORDER])
-    table["threads"] = pd.Series(_threads(trace, events)).groupby(names).mean().reindex(table.index)
-    order = ["type", "model", "primitive", *_LAYER_COLUMNS, "reorder", *(name for name in table if name in _OTHERS)]
-    return table[order].sort_values("total_ns", ascending=False)
+    for column in _DESCRIBED:
+        table[column] = reported[column]
 
 
-_LAYER_COLUMNS: Final = ("precision", "layout", "implementation")
-_OTHERS: Final = ["executions", "total_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns", "share", "threads"]
+def _unambiguous(known: Mapping[tuple[str, str], tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Descriptions by name, where they are the same in all models."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for (_, name), described in known.items():
+        found.setdefault(name, set()).add(described)
+    return {name: described.pop() for name, described in found.items() if len(described) == 1}
 
 
-def _told(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.DataFrame:
-    """`type` and the columns of `_LAYER_COLUMNS` of each layer; '' if not reported, or different between models.
-
-    Layers of several models may have the same name, and tasks have another name of the model than OpenVINO's users.
-    """
-    columns = ["type", *_LAYER_COLUMNS]
-    rows = [(layer.name, *(getattr(layer, column) for column in columns)) for layer in layers_in(trace.recording)]
-    known = pd.DataFrame(rows, columns=["name", *columns], dtype="str")
-    alike = known.drop_duplicates().drop_duplicates("name", keep=False)
-    reported: pd.DataFrame = alike.set_index("name").reindex(table.index, fill_value="")
-    return reported
+def _reorders(table: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each node only converts: its runtime model says so, or it has no type, and its primitive or name does."""
+    unknown = table["type"].isin(["", _UNNAMED])
+    named = table["primitive"].eq("") & table["name"].str.contains(_INSERTED, regex=True)
+    return table["type"].eq(_CONVERTING) | (unknown & (table["primitive"].eq(REORDER) | named))
 
 
-def _types(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.object_]:
-    """Type of each execution, from the task around it: `Convolution::execute`."""
+def types_of(trace: OpenVinoTrace, executions: pd.DataFrame) -> NDArray[np.object_]:
+    """Type of each execution, from the task around it, `Convolution::execute`; '' if there is none."""
     around = trace.of_kind(TYPE)
-    return _names(around, trace.within(around, events), lambda name: name.partition("::")[0])
-
-
-def _models(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.object_]:
-    around = trace.of_kind(INFERENCE)
-    return _names(around, trace.within(around, events), model_of)
-
-
-def _names(tasks: pd.DataFrame, places: NDArray[np.intp], short: Callable[[str], str]) -> NDArray[np.object_]:
-    """Shortened name of the task at each place, '' for -1."""
-    categories = [short(str(name)) for name in tasks["name"].cat.categories]
-    table = np.array([*categories, ""], object)
-    codes = tasks["name"].cat.codes.to_numpy()
-    if not len(codes):
-        return np.full(len(places), "", object)
-    return table[np.where(places >= 0, codes[places], -1)]
+    places = trace.within(around, executions)
+    categories = [str(name).partition("::")[0] for name in around["name"].cat.categories]
+    names = np.array([*categories, ""], object)
+    codes = around["name"].cat.codes.to_numpy()
+    return names[np.where(places >= 0, codes[places], -1)] if len(codes) else np.full(len(places), "", object)
 
 
 def _primitives(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.object_]:
@@ -112,11 +174,11 @@ def _primitives(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.object
     return found
 
 
-def _joined(names: NDArray[np.object_], values: NDArray[np.object_]) -> pd.Series[str]:
-    """The values of each name, if there is only one; else ''. An empty value counts only if there is no other."""
-    pairs = pd.DataFrame({"name": names, "value": values}).drop_duplicates()
-    pairs = pairs[pairs["value"] != ""]
-    return pairs.drop_duplicates("name", keep=False).set_index("name")["value"]
+def _only(events: pd.DataFrame, column: str) -> pd.Series[str]:
+    """The value of each node, if there is only one; an empty value counts only if there is no other."""
+    pairs = events[[*_KEY, column]].drop_duplicates()
+    pairs = pairs[pairs[column] != ""]
+    return pairs.drop_duplicates(_KEY, keep=False).set_index(_KEY)[column]
 
 
 def _threads(trace: OpenVinoTrace, events: pd.DataFrame) -> NDArray[np.float64]:

@@ -33,7 +33,11 @@ PRIMITIVES: Final = "dnnl::primitive::execute"
 CREATED: Final = "dnnl::primitive::create"
 LOOPS: Final = "tbb"
 COMPILED: Final = ("openvino.compile_model", "openvino.import_model")
-"""Tasks of the calls from Python that compile a model or load a compiled one (`itt.marking`)."""
+"""Tasks of the calls from Python that compile a model or load a compiled one (`python_calls`)."""
+CALL: Final = "openvino.infer"
+"""Task of the calls from Python that wait for an inference: `InferRequest.infer`, `CompiledModel.__call__`."""
+STARTED: Final = "openvino.start_async"
+"""Beginning of the tasks of the calls from Python that do not wait, followed by the model's name: `Model1`."""
 
 YIELD: Final = "sys_enter_sched_yield"
 """The call in which TBB's workers spin."""
@@ -41,13 +45,17 @@ SLEEP: Final = "sys_enter_futex"
 """The call in which they sleep."""
 FAULT: Final = "page_fault_user"
 
+_CALLS: Final = (f"itt:python:{CALL}", f"itt:python:{STARTED}*")
+
 PRESET: Final = Preset(
     name=NAME,
     probes=(
         PresetProbe("openvino:requests", f"itt:{INFERENCES}:*"),
+        *(PresetProbe("openvino:requests", probe) for probe in _CALLS),
         PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{START_ASYNC}*"),
         PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{EXCEPTION}*"),
         PresetProbe("openvino:layers", f"itt:{INFERENCES}:*"),
+        *(PresetProbe("openvino:layers", probe) for probe in _CALLS),
         PresetProbe("openvino:layers", f"itt:{LAYERS}:*"),
         PresetProbe("openvino:layers", f"itt:{TYPES}:*"),
         PresetProbe("openvino:primitives", f"itt:{PRIMITIVES}:*"),
@@ -66,4 +74,5 @@ PRESET: Final = Preset(
 
 def names_openvino(point: ProbePoint) -> bool:
     """Whether a probe point can only be OpenVINO's: of the preset, or tasks of its domains."""
-    return is_of(point.probe, NAME) or point.target.startswith("ov::") or point.function in COMPILED
+    own = point.target.startswith("ov::") or point.function.startswith((*COMPILED, CALL, STARTED))
+    return own or is_of(point.probe, NAME)

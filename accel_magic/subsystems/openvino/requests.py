@@ -9,7 +9,8 @@ import pandas as pd
 
 from accel_magic.subsystems.npu.jobs import ABORTED, DONE, ERROR, OK, REFUSED, TIMED_OUT
 from accel_magic.subsystems.openvino import preset
-from accel_magic.subsystems.openvino.task_frames import INFERENCE, LAYER, STEP
+from accel_magic.subsystems.openvino.queueing import Queue
+from accel_magic.subsystems.openvino.task_frames import STEP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,36 +28,40 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
         trace: The trace.
         jobs: Its NPU jobs (`subsystems.npu.jobs`); empty if the NPU's driver was not traced.
 
-    Columns: `model` (category, '' if unknown), `device` (category), `pid`, `tid` (the thread that ran it), `start_ns`,
-    `end_ns`, `duration_ns` (int64), `queue_ns` (Int64: from `start_async` to `start_ns`; NA for synchronous inferences
-    and if these calls were not traced), `layers` (number of executed nodes), `layers_ns` (their time), `outside_ns`
-    (the rest: copies of inputs and outputs, scheduling), `waiting_ns` (Int64: for the NPU; NA on other devices), `jobs`
-    (number of NPU jobs), `npu_ns` (Int64: from the first job's doorbell to the last one's end; NA without jobs),
-    `failed` (boolean: OpenVINO raised an exception during it in its thread, or one of its NPU jobs failed; NA if
-    neither exceptions nor the results of its jobs were traced),
-    `faults` (Int64: page faults of its process during the inference, in any thread; NA if they were not traced),
-    `gap_ns` (Int64: since the previous inference on this thread ended; NA for the first).
+    Columns: `model` (category: its name, or OpenVINO's own, such as `Model1`, if that is unknown; '' without any),
+    `device` (category), `pid`, `tid` (the thread that ran it), `start_ns`, `end_ns`, `duration_ns` (int64), `queue_ns`
+    (Int64: the time that it waited for others: an asynchronous one from `start_async` to `start_ns`, any other before
+    its first layer, while layers of its model's other inferences ran; NA if that is unknown, see `queueing`),
+    `latency_ns` (int64: from the call to `end_ns`, with the queue), `layers` (number of executed nodes, with those that
+    are part of another), `layers_ns` (their time, each moment once), `outside_ns` (the rest of `duration_ns`, without
+    the queue: preparing, scheduling), `call_ns` (Int64: the call of the Python API: of `infer`, which waits, or of
+    `start_async`, which does not; NA if another program called), `copy_ns` (Int64: the part of that call outside of the
+    inference: copies of inputs and outputs, conversions), `waiting_ns` (Int64: for the NPU; NA on
+    other devices), `jobs` (number of NPU jobs), `npu_ns` (Int64: from the first job's doorbell to the last one's end;
+    NA without jobs), `failed` (boolean: OpenVINO raised an exception during it in its thread, or one of its NPU jobs
+    failed; NA if neither exceptions nor the results of its jobs were traced), `faults` (Int64: page faults of its
+    process during the inference, in any thread; NA if they were not traced), `gap_ns` (Int64: since the previous
+    inference on this thread ended; NA for the first).
     """
-    found = trace.of_kind(INFERENCE)
-    layers = trace.of_kind(LAYER)
-    of = trace.within(found, layers)
-    inside = of >= 0
-    taken = np.bincount(of[inside], layers["duration_ns"].to_numpy()[inside], minlength=len(found)).astype(np.int64)
+    found = trace.inferences
     table = pd.DataFrame(
         {
-            "model": [model_of(name) for name in found["name"].astype(str)],
+            "model": found["model"].astype(str).to_numpy(object),
             "device": found["device"].to_numpy(),
             "pid": found["pid"].to_numpy(),
             "tid": found["tid"].to_numpy(),
             "start_ns": found["start_ns"].to_numpy(),
             "end_ns": found["end_ns"].to_numpy(),
             "duration_ns": found["duration_ns"].to_numpy(),
-            "layers": np.bincount(of[inside], minlength=len(found)),
-            "layers_ns": taken,
         }
     )
-    table["outside_ns"] = table["duration_ns"] - table["layers_ns"]
-    table.insert(7, "queue_ns", _queued(trace, table))
+    queue = Queue.of(trace)
+    table.insert(7, "queue_ns", queue.waited)
+    table.insert(8, "latency_ns", table["duration_ns"] + queue.before)
+    table["layers"], table["layers_ns"] = found["layers"], found["layers_ns"]
+    table["outside_ns"] = found["end_ns"] - found["stream_ns"] - found["layers_ns"]
+    table = table.astype({"latency_ns": "int64"})
+    _add_calls(trace, table, queue)
     table["waiting_ns"] = _waiting(trace, found)
     _add_jobs(trace, table, jobs)
     table["failed"] |= _raised(trace, table)
@@ -67,27 +72,20 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def _add_calls(trace: OpenVinoTrace, table: pd.DataFrame, queue: Queue) -> None:
+    """Add the time of the Python call that made each inference, and its part before and after OpenVINO's own task."""
+    calls = trace.python_calls((preset.CALL,))
+    of = trace.within(calls, table) if len(calls) else np.full(len(table), -1)
+    alone = (of >= 0) & (pd.Series(of).groupby(of).transform("size") == 1).to_numpy(bool)
+    waited = pd.Series(calls["duration_ns"].to_numpy()[np.maximum(of, 0)] if len(calls) else 0, table.index)
+    call = waited.astype("Int64").where(pd.Series(alone, table.index))
+    table["call_ns"] = call.fillna(queue.called)
+    table["copy_ns"] = (call - table["duration_ns"]).fillna(queue.called)
+
+
 def succeeded(requests: pd.DataFrame) -> pd.DataFrame:
     """The inferences that are not known to have failed: the time that a failed one took says nothing about others."""
     return requests[~requests["failed"].fillna(value=False).astype(bool)]
-
-
-def model_of(task: str) -> str:
-    """Name of the model in an inference's task: `SyncInferenceCPU::infer::Model1` is of `Model1`; '' if it has none."""
-    return task.rpartition("::")[2] if "::" in task else ""
-
-
-def _queued(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
-    """Time in the queue: the first call of `start_async` is of the first inference on another thread, and so on."""
-    calls = trace.events[trace.events["function"].astype(str).str.contains(preset.START_ASYNC, regex=False)]
-    queued = pd.Series(pd.NA, table.index, dtype="Int64")
-    for pid, own in calls.groupby("pid", sort=False):
-        requested = own["time_ns"].to_numpy()
-        elsewhere = table.index[(table["pid"] == pid) & ~table["tid"].isin(own["tid"])]
-        started = table.loc[elsewhere, "start_ns"].to_numpy()
-        if len(requested) == len(started) and (started >= requested).all():
-            queued[elsewhere] = started - requested
-    return queued
 
 
 def _waiting(trace: OpenVinoTrace, found: pd.DataFrame) -> pd.Series[int]:

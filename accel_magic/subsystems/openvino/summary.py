@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
+from accel_magic.quantities import NOTHING, duration_text, exact_text, rate_text, share_text
 from accel_magic.subsystems.openvino.requests import succeeded
+from accel_magic.subsystems.openvino.task_frames import INFERENCE
 from accel_magic.views.element import element_html
-from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
 from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.openvino.tables import OpenVinoTables
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 LAYERS: Final = 15
 THREADS: Final = 10
 _MOST: Final = 3
+_WORTH_NAMING: Final = 0.01
 EVENTS_AT_ONCE: Final = 300_000
 """A number of events that is analyzed in well under a second."""
 
@@ -64,30 +66,70 @@ def brief(recording: Recording, analyze: Callable[[], OpenVinoTables]) -> list[s
 
 def sentences(openvino: OpenVinoTables) -> list[str]:
     """Summarize inferences, layers and compilation in a line each; omit what was not traced."""
-    return [line for line in (_inferences(openvino), _layers(openvino), _compiled(openvino)) if line]
+    every = openvino.requests
+    groups = sorted(every.groupby("model", observed=True), key=lambda group: -group[1]["duration_ns"].sum())
+    lines = [_inferences(openvino, str(model), own) for model, own in groups[:_MOST]]
+    if len(groups) > _MOST:
+        others = sum(len(own) for _, own in groups[_MOST:])
+        lines.append(
+            f"{exact_text(others)} inferences of {exact_text(len(groups) - _MOST)} other models (t.openvino.models)"
+        )
+    return [line for line in (*lines, _recorded(openvino), _layers(openvino), _compiled(openvino)) if line]
 
 
-def _inferences(openvino: OpenVinoTables) -> str:
-    every, requests = openvino.requests, succeeded(openvino.requests)
-    if not len(every):
-        return ""
-    models = [str(name) for name in every["model"].unique() if name]
+def _inferences(openvino: OpenVinoTables, model: str, every: pd.DataFrame) -> str:
+    """How a model served: rate, latency, streams and callers, and where the time went."""
+    requests = succeeded(every)
     count, failed = len(every), len(every) - len(requests)
-    of = f" of {', '.join(models[:_MOST])}{' ...' if len(models) > _MOST else ''}" if models else ""
-    named = f"inference{'' if count == 1 else 's'}{of}"
+    named = f"inference{'' if count == 1 else 's'}{f' of {model}' if model else ''}"
     if failed == count:
         return f"{exact_text(count)} {named}: {'it' if count == 1 else 'all'} failed"
-    p50, p99 = np.quantile(requests["duration_ns"], (0.5, 0.99))
-    line = f"{exact_text(count)} {named}: p50 {duration_text(p50)}, p99 {duration_text(p99)}"
+    quantiles = np.quantile(requests["latency_ns"], (0.5, 0.9, 0.99))
+    texts = [f"p{level} {duration_text(value)}" for level, value in zip((50, 90, 99), quantiles, strict=True)]
+    line = f"{exact_text(count)} {named}: "
+    served = openvino.models.to_dict("index").get(model, {})
+    if served:
+        line += f"{rate_text(served['per_second'])}, "
+    line += ", ".join(texts if count > 1 else [duration_text(quantiles[0])])
     if failed:
         line += f" without {exact_text(failed)} that failed"
+    return "; ".join([line, *_streams(served), *_parts(requests)])
+
+
+def _streams(model: Mapping[Any, Any]) -> Iterator[str]:
+    """How many streams there were, and callers, unless both are one."""
+    streams, callers = (0 if pd.isna(model.get(name)) else int(model[name]) for name in ("streams", "callers"))
+    if streams > 1 or (streams and callers > 1):
+        used = min(int(model["streams_used"]), streams)
+        named = f", {exact_text(callers)} {'caller' if callers == 1 else 'callers'}" if callers else ""
+        yield f"{exact_text(used)} of {exact_text(streams)} {'stream' if streams == 1 else 'streams'} used{named}"
+
+
+def _parts(requests: pd.DataFrame) -> Iterator[str]:
+    """Shares of the latency: in the queue, waiting for the NPU, in layers."""
+    known = requests[requests["queue_ns"].notna()]
+    queued = known["queue_ns"].sum() / max(known["latency_ns"].sum(), 1) if len(known) else 0.0
+    if queued >= _WORTH_NAMING:
+        yield f"{share_text(queued)} waiting for others"
     if requests["waiting_ns"].notna().any():
         waited = requests["waiting_ns"].sum() / requests.loc[requests["waiting_ns"].notna(), "duration_ns"].sum()
-        line += f"; {share_text(waited)} waiting for the NPU"
+        yield f"{share_text(waited)} waiting for the NPU"
     if requests["layers"].any():
-        share = requests["layers_ns"].sum() / requests["duration_ns"].sum()
-        line += f"; {share_text(share)} in layers"
-    return line
+        worked = requests["layers_ns"].sum() + requests["outside_ns"].sum()
+        rest = " of the rest" if queued >= _WORTH_NAMING else ""
+        yield f"{share_text(requests['layers_ns'].sum() / worked)}{rest} in layers"
+
+
+def _recorded(openvino: OpenVinoTables) -> str:
+    """How many of the inferences the tables have, if not all."""
+    totals = openvino.trace.totals
+    every = int(totals.loc[totals["kind"] == INFERENCE, "count"].sum())
+    if len(openvino.requests) >= every:
+        return ""
+    return (
+        f"the tables have the first {exact_text(len(openvino.requests))} of {exact_text(every)} inferences: "
+        "raise --max-events or --buffer for more"
+    )
 
 
 def _layers(openvino: OpenVinoTables) -> str:
@@ -106,6 +148,7 @@ def _compiled(openvino: OpenVinoTables) -> str:
     for kind, noun in (
         ("model", "model compiled|models compiled"),
         ("primitive", "oneDNN primitive created|oneDNN primitives created"),
+        ("constant", "constant converted|constants converted"),
     ):
         rows = table[table["kind"] == kind]
         if len(rows):
@@ -169,7 +212,7 @@ def compile_table(created: pd.DataFrame) -> FormattedTable:
         "during_inferences": exact_text,
     }
     heads = {"total_ns": "total", "max_ns": "max", "during_inferences": "during inferences"}
-    return _table("primitive created", created, formats, heads, limit=LAYERS, names=1)
+    return _table("compiled", created, formats, heads, limit=LAYERS, names=1)
 
 
 def _table(

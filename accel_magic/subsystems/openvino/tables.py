@@ -33,6 +33,13 @@ class OpenVinoTables:
         return requests(self.trace, self._npu.jobs)
 
     @cached_property
+    def models(self) -> pd.DataFrame:
+        """One row per model; see `accel_magic.subsystems.openvino.models`."""
+        from accel_magic.subsystems.openvino.models import models
+
+        return models(self.trace, self.requests)
+
+    @cached_property
     def layers(self) -> pd.DataFrame:
         """One row per node of the compiled models; see `accel_magic.subsystems.openvino.layers`."""
         from accel_magic.subsystems.openvino.layers import layers

@@ -13,7 +13,8 @@ import pandas as pd
 from accel_magic.analysis.frames import latency_frame
 from accel_magic.analysis.nesting import enclosing
 from accel_magic.probes.globs import matcher
-from accel_magic.subsystems.openvino import preset
+from accel_magic.subsystems.openvino import preset, primitive_names
+from accel_magic.subsystems.openvino.model_names import ModelNames
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +89,7 @@ class OpenVinoTrace:
             {
                 "kind": kinds,
                 "domain": [point.target for point in points],
-                "name": [point.function for point in points],
+                "name": [*map(self._name, points)],
             }.items()
         ):
             table.insert(at, name, pd.Series(values, dtype="str"))
@@ -111,7 +112,7 @@ class OpenVinoTrace:
         return pd.DataFrame(
             {
                 "kind": pd.Categorical(np.array(self.kinds)[point], categories=[*_NAMES]),
-                "name": events["function"].array,
+                "name": self._names(point),
                 "device": pd.Categorical(np.array([_device(one.target) for one in self.points])[point]),
                 "pid": events["pid"].to_numpy(),
                 "tid": events["tid"].to_numpy(),
@@ -121,19 +122,109 @@ class OpenVinoTrace:
             }
         )
 
+    def _name(self, point: ProbePoint) -> str:
+        """The name of a point's tasks."""
+        if kind_of(point) not in {PRIMITIVE, CREATED}:
+            return point.function
+        return primitive_names.right(point.function, self.recording.machine.get("openvino", ""))
+
+    def _names(self, point: NDArray[np.intp]) -> pd.Categorical[str]:
+        """The names of tasks, given their points."""
+        names = [*map(self._name, self.points)]
+        categories = pd.Index(dict.fromkeys(names), dtype="str")
+        return pd.Categorical.from_codes(categories.get_indexer(pd.Index(names))[point], categories=categories)
+
+    @cached_property
+    def inferences(self) -> pd.DataFrame:
+        """The inferences: the rows of `tasks`, with a new index, and more columns.
+
+        `model`, as `ModelNames` names it; `layers` (number of nodes executed in it, with those that are part of
+        another), `layers_ns` (their time, each moment once), `first_ns` and `last_ns` (Int64: when the first of them
+        began and the last ended; NA without layers); `stream_ns` (int64: when it could have begun its layers, because
+        the layers of its model's other inferences had ended: later than `start_ns` if it waited for a stream).
+        """
+        found = self.of_kind(INFERENCE).reset_index(drop=True)
+        found["model"] = self.names.of(found)
+        executions = self.executions if len(found) else self.executions.iloc[:0]
+        inside = executions[executions["inference"] >= 0]
+        outermost = inside[inside["parent"] < 0]
+        spent = np.bincount(outermost["inference"], outermost["duration_ns"], minlength=len(found))
+        found["layers"] = np.bincount(inside["inference"], minlength=len(found))
+        found["layers_ns"] = spent.astype(np.int64)
+        of = outermost.groupby("inference")
+        found["first_ns"] = of["start_ns"].min().reindex(found.index).astype("Int64")
+        found["last_ns"] = of["end_ns"].max().reindex(found.index).astype("Int64")
+        found["stream_ns"] = _stream_ns(found)
+        return found
+
+    @property
+    def inferences_ns(self) -> float:
+        """Time of all inferences, without waiting for streams; NaN without any."""
+        found = self.inferences
+        worked = (found["end_ns"] - found["stream_ns"]).sum() / max(found["duration_ns"].sum(), 1)
+        counted = self.totals.loc[self.totals["kind"] == INFERENCE, "total_ns"].sum()
+        return float(counted * (worked or 1)) or np.nan
+
+    @cached_property
+    def names(self) -> ModelNames:
+        """Names of the models."""
+        return ModelNames.of_trace(self.recording, self.of_kind(INFERENCE), self.executions)
+
+    @cached_property
+    def executions(self) -> pd.DataFrame:
+        """Executions of nodes: the rows of `tasks`, with a new index, and more columns.
+
+        `inference`: row of `inferences` in which it ran; -1 for none: it ran when a model was compiled, for its
+        constants, or in an inference that had begun before the trace. `parent`: row of the node that it is part of,
+        such as a Loop's; -1 for none. `own_ns`: without the nodes that are part of it. Without any traced inferences,
+        `inference` is 0.
+        """
+        found = self.of_kind(LAYER).reset_index(drop=True)
+        inferences = self.of_kind(INFERENCE)
+        known = INFERENCE in set(self.totals["kind"])
+        found["inference"] = self.within(inferences, found) if known else np.zeros(len(found), np.intp)
+        parent = self.callers(found)
+        found["parent"] = parent
+        spent, nested = found["duration_ns"].to_numpy(), parent >= 0
+        found["own_ns"] = spent - np.bincount(parent[nested], spent[nested], minlength=len(found)).astype(np.int64)
+        return found
+
     @cached_property
     def compiled(self) -> pd.DataFrame:
-        """One row per outermost call of `Core.compile_model` or `import_model`, and when: `tid`, `start_ns`, ...
+        """One row per outermost call of `Core.compile_model` or `import_model` from Python: see `python_calls`."""
+        return self.python_calls(preset.COMPILED)
 
-        Empty if no Python code of the traced process called them.
+    def python_calls(self, names: tuple[str, ...]) -> pd.DataFrame:
+        """One row per outermost call of the Python API whose task's name begins with one of these, in order of time.
+
+        Columns: `name`, `pid`, `tid`, `start_ns`, `end_ns`, `duration_ns`. Empty if no such call was traced.
         """
-        events = self.events[self.events["function"].isin(preset.COMPILED)]
+        functions = self.events["function"]
+        chosen = [name for name in functions.cat.categories if str(name).startswith(names)]
+        events = self.events[functions.isin(chosen)]
         duration = events.get("duration_ns", pd.Series(np.zeros(len(events)))).to_numpy().astype(np.int64)
         start = events["time_ns"].to_numpy()
         calls = pd.DataFrame(
-            {"tid": events["tid"].to_numpy(), "start_ns": start, "end_ns": start + duration, "duration_ns": duration}
+            {
+                "name": events["function"].astype(str).to_numpy(),
+                "pid": events["pid"].to_numpy(),
+                "tid": events["tid"].to_numpy(),
+                "start_ns": start,
+                "end_ns": start + duration,
+                "duration_ns": duration,
+            }
         )
         return calls[self.callers(calls) < 0].reset_index(drop=True)
+
+    @cached_property
+    def working(self) -> pd.DataFrame:
+        """The rows of `tasks`, in order of time; inferences from when they had a stream to their last layer's end."""
+        tasks, inferences = self.tasks, self.inferences
+        chosen = (tasks["kind"] == INFERENCE).to_numpy()
+        begins, ends = (tasks[edge].to_numpy().copy() for edge in ("start_ns", "end_ns"))
+        begins[chosen] = inferences["stream_ns"]
+        ends[chosen] = inferences["last_ns"].fillna(inferences["end_ns"])
+        return tasks.assign(start_ns=begins, end_ns=ends).sort_values("start_ns", kind="stable")
 
     def of_kind(self, kind: str) -> pd.DataFrame:
         """Rows of `tasks` of one kind, with their index."""
@@ -154,6 +245,18 @@ class OpenVinoTrace:
         """Position of the innermost other task around each task, on the same thread; -1 if there is none."""
         thread, start = tasks["tid"].to_numpy(), tasks["start_ns"].to_numpy()
         return enclosing(thread, start, tasks["end_ns"].to_numpy(), thread, start)
+
+
+def _stream_ns(inferences: pd.DataFrame) -> pd.Series[int]:
+    """When each inference could begin: the last end of another one's layers between its start and its first layer."""
+    begins = inferences["start_ns"].copy()
+    known = inferences[inferences["first_ns"].notna()]
+    for _, own in known.groupby(["pid", "name"], observed=True, sort=False):
+        ends = np.sort(own["last_ns"].to_numpy(np.int64))
+        last = np.searchsorted(ends, own["first_ns"].to_numpy(np.int64), side="right") - 1
+        freed = np.where(last >= 0, ends[np.maximum(last, 0)], 0)
+        begins[own.index] = np.maximum(freed, own["start_ns"].to_numpy())
+    return begins
 
 
 def _device(domain: str) -> str:

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     """Return one row per thread that ran tasks, the busiest first; index `tid`.
 
-    Columns: `pid`, `comm`, `inferences` (that it ran), `tasks`, `working_ns` (in any task, each moment once),
+    Columns: `pid`, `comm`, `inferences` (that it ran), `tasks`, `working_ns` (in any task, each moment once,
+    without inferences that wait for a stream),
     `working_share` (of the time between the first and the last task of the trace), `sleeping_ns` (waits recorded by
     `offcpu`, else completed calls of `futex`; NaN if neither was traced), `yields` (calls of `sched_yield`, in which
     TBB's workers spin before they sleep; Int64, NA if they were not traced).
     """
-    tasks = trace.tasks
+    tasks = trace.working
     span = int(tasks["end_ns"].max() - tasks["start_ns"].min()) if len(tasks) else 0
     events = trace.events
     names = dict(zip(events["tid"], events["comm"].astype(str), strict=True))

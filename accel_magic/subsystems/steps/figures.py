@@ -8,8 +8,8 @@ import numpy as np
 from bokeh.models import FixedTicker, LinearColorMapper
 from bokeh.models.annotations import ColorBar
 
+from accel_magic.quantities import duration_text, exact_text, shortened
 from accel_magic.views.figures.plotting import GREY, displayed, hover, label, linear_ticks, new_plot
-from accel_magic.views.format import duration_text, exact_text, shortened
 
 if TYPE_CHECKING:
     from bokeh.models import Plot

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from accel_magic import terminal
+from accel_magic.quantities import NOTHING, duration_text, exact_text
 from accel_magic.views.element import element_html
-from accel_magic.views.format import NOTHING, duration_text, exact_text
 from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:

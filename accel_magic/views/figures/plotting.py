@@ -14,8 +14,8 @@ from bokeh.models import FixedTicker, HoverTool
 from bokeh.models.annotations import Legend, LegendItem
 from bokeh.plotting import figure as bokeh_figure
 
+from accel_magic.quantities import shortened
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
-from accel_magic.views.format import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,6 +12,7 @@ from accel_magic.analysis.rates import check_timed, point_labels, rates
 from accel_magic.demangle import distinct
 from accel_magic.errors import ResultError
 from accel_magic.kernel import buckets
+from accel_magic.quantities import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.figures.plotting import (
     LABEL_WIDTH,
     PALETTE,
@@ -23,7 +24,6 @@ from accel_magic.views.figures.plotting import (
     log_ticks,
     new_plot,
 )
-from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,11 @@ import numpy as np
 
 from accel_magic import terminal
 from accel_magic.analysis.flame.stacks import span_name
+from accel_magic.quantities import NOTHING, duration_text, exact_text, share_text
 from accel_magic.recording.flame_data import NOT_KNOWN
 from accel_magic.recording.profile import ThreadState
 from accel_magic.views.figures.bokehjs import has_kernel
 from accel_magic.views.flame.profile_view import profile_html, profile_text
-from accel_magic.views.format import NOTHING, duration_text, exact_text, share_text
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import FormattedTable
 from accel_magic.views.trace_html import LIMIT

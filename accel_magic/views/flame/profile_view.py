@@ -9,10 +9,10 @@ import numpy as np
 from accel_magic import terminal
 from accel_magic.errors import ResultError
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
+from accel_magic.quantities import NOTHING, count_text, duration_text, exact_text, share_text, weight_text
 from accel_magic.recording.profile import ThreadState, label
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
-from accel_magic.views.format import NOTHING, count_text, duration_text, exact_text, share_text, weight_text
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import FormattedTable, aligned
 from accel_magic.views.trace_html import LIMIT

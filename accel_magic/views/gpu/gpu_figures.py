@@ -11,6 +11,7 @@ from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
 from accel_magic.gpu_tools import TOOLS
 from accel_magic.gpu_tools.figure import MOST_MARKS, Bars, Distribution, Points, Spans
+from accel_magic.quantities import count_text, duration_text, exact_text, shortened
 from accel_magic.views.figures.plotting import (
     LABEL_WIDTH,
     PALETTE,
@@ -21,7 +22,6 @@ from accel_magic.views.figures.plotting import (
     linear_ticks,
     new_plot,
 )
-from accel_magic.views.format import count_text, duration_text, exact_text, shortened
 from accel_magic.views.timeline.gpu_timeline import timeline
 
 if TYPE_CHECKING:

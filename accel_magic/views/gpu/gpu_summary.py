@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from accel_magic import terminal
 from accel_magic.analysis.gpu.host import summary
 from accel_magic.banners import banners_of
+from accel_magic.quantities import duration_text, exact_text
 from accel_magic.recording.gpu_data import NOT_WANTED
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import figures_html, has_kernel
-from accel_magic.views.format import duration_text, exact_text
 from accel_magic.views.headline import Note
 from accel_magic.views.tables import aligned, frame_table
 from accel_magic.views.trace_html import LIMIT

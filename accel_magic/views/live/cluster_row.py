@@ -8,8 +8,8 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.quantities import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.cluster_view import named
-from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.live.trace_row import SHORTEST_STEP_NS, SPARKLINE, STALLED, STYLE, TraceRow, sparkline
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from accel_magic import terminal
 from accel_magic.demangle import readable
-from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
+from accel_magic.quantities import count_text, duration_text, exact_text, rate_text, shortened
 from accel_magic.views.live.trace_row import LiveHistory
 
 if TYPE_CHECKING:

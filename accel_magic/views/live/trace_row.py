@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel_magic.demangle import learn, readable
-from accel_magic.views.format import count_text, duration_text, exact_text, rate_text, shortened
+from accel_magic.quantities import count_text, duration_text, exact_text, rate_text, shortened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup, escape
 
-from accel_magic.views.format import exact_text
+from accel_magic.quantities import exact_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment

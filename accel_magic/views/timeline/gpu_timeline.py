@@ -13,8 +13,8 @@ from accel_magic.analysis.gpu.host import block_spans, kernel_spans, unseen_laun
 from accel_magic.analysis.gpu.timeline import timeline as together
 from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
+from accel_magic.quantities import bytes_text, duration_text, exact_text, shortened
 from accel_magic.views.figures.plotting import GREY, HEIGHT, LABEL_WIDTH, PALETTE, hover, legend, new_plot
-from accel_magic.views.format import bytes_text, duration_text, exact_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,6 +10,7 @@ from bokeh.models.annotations import BoxAnnotation
 
 from accel_magic.demangle import readable
 from accel_magic.errors import ResultError
+from accel_magic.quantities import duration_text, exact_text, shortened
 from accel_magic.views.figures.plotting import (
     GREY,
     HEIGHT,
@@ -22,7 +23,6 @@ from accel_magic.views.figures.plotting import (
     linear_ticks,
     new_plot,
 )
-from accel_magic.views.format import duration_text, exact_text, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -384,9 +384,21 @@ def test_the_structures_are_those_of_the_c_code(tmp_path):
     fields = {
         "control": (
             collector_area.CONTROL,
-            {"names": "parts"},
-            ["magic", "generation", "names", "points", "record_bytes", "python", "token", "lock", "specs"],
+            {"libraries": "parts"},
+            [
+                "magic",
+                "generation",
+                "libraries",
+                "points",
+                "record_bytes",
+                "library_count",
+                "python",
+                "token",
+                "lock",
+                "specs",
+            ],
         ),
+        "library": (collector_area.LIBRARY, {}, list(collector_area.LIBRARY.names)),
         "name": (collector_area.NAME, {}, ["spec", "domain", "task"]),
         "slot": (collector_area.SLOT, {}, list(collector_area.SLOT.names)),
         "counters": (collector_area.COUNTERS, {}, list(collector_area.COUNTERS.names)),

@@ -31,6 +31,7 @@ WITHOUT = {
         "layers",
         "during_inferences",
     ),
+    *("callers", "streams", "streams_used"),
     *("depth", "ring_depth", "depth_max", "dependencies", "blocked", "timeouts", "timed_out"),
     # Numbers that name something: ids, places, addresses, lines.
     *(

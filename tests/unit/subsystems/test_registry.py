@@ -17,7 +17,7 @@ import accel_magic
 from accel_magic import subsystems
 from accel_magic.api import doctor, options
 from accel_magic.api.flame_options import FlameOptions
-from accel_magic.api.observations import observe
+from accel_magic.api.observations import SubsystemObservers
 from accel_magic.broker import broker_policy
 from accel_magic.checks import Check
 from accel_magic.cluster.clock import same_machine
@@ -161,6 +161,23 @@ BOILING = Preset(
     for_users=True,
     user_drivers=("kettle",),
 )
+
+
+class KettleObserver:
+    def __init__(self):
+        self.steps = []
+
+    def begin(self):
+        self.steps.append("begin")
+
+    def end(self):
+        self.steps.append("end")
+
+    def found(self, plan):
+        row = (plan.points[0].target, ", ".join(self.steps))
+        return Observation({"kettle": "2.0"}, tables={"kettle.places": ObservedTable(("place", "steps"), (row,))})
+
+
 KETTLE = Subsystem(
     name="kettle",
     presets=(BOILING,),
@@ -174,7 +191,7 @@ KETTLE = Subsystem(
     figures={"steam": lambda tables: figure(title=f"steam of {len(tables.boils)} boils")},
     tracks=tracks,
     attributes={"kettle_boils": "boils"},
-    observe=lambda plan: Observation({"kettle": "2.0"}, table=ObservedTable(("place",), ((plan.points[0].target,),))),
+    observer=lambda plan: KettleObserver() if plan.points[0].target == "kettle" else None,
 )
 
 
@@ -232,20 +249,28 @@ def test_its_line_its_live_items_its_figure_and_its_track_are_shown(boiled, tmp_
     assert "<i>boils</i> 7</span>" in render(history.state(sample))
 
 
-def test_what_it_observes_at_the_end_is_given_to_the_engine(boiled):
-    (observation,) = observe(boiled.recording.plan).values()
+def test_what_it_observes_is_given_to_the_engine(boiled):
+    observers = SubsystemObservers(boiled.recording.plan)
+    observers.begin()
+    observers.end()
+    observation = observers.found(boiled.recording.plan)["kettle"]
 
     assert observation.machine == {"kettle": "2.0"}
-    assert observation.table.rows == (("kettle",),)
+    assert observation.tables["kettle.places"].rows == (("kettle", "begin, end"),)
 
 
-def test_an_observation_that_fails_is_a_note(boiled, monkeypatch):
-    def leak(_):
+@pytest.mark.parametrize("step", ["begin", "end", "found"])
+def test_an_observation_that_fails_is_a_note(boiled, monkeypatch, step):
+    def leak(*_):
         raise OSError("it leaks")
 
-    monkeypatch.setitem(KETTLE.__dict__, "observe", leak)
-    assert observe(boiled.recording.plan)["kettle"].notes == (
-        "kettle: nothing was observed at the end: OSError: it leaks",
+    monkeypatch.setattr(KettleObserver, step, leak)
+    observers = SubsystemObservers(boiled.recording.plan)
+    observers.begin()
+    observers.end()
+
+    assert observers.found(boiled.recording.plan)["kettle"].notes == (
+        "kettle: nothing was observed: OSError: it leaks",
     )
 
 

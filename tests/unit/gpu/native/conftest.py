@@ -98,6 +98,7 @@ class Cell:
         return {names[key]: (warps, 32 * warps - idle) for key, warps, idle in sums.reset_index().to_numpy().tolist()}
 
     def notes(self, process=0):
+        assert self.processes, self.seen.skipped
         return self.processes[process].notes
 
 

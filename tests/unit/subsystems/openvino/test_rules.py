@@ -264,3 +264,108 @@ finish(t)
 """,
     )
     assert ("slow-implementation" in found) == shown
+
+
+SERVED = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+value = given = op.parameter([1, 32, 64, 64], np.float32)
+for number in range(6):
+    weights = op.constant(random.random((32, 32, 3, 3), np.float32))
+    value = op.relu(op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1]))
+model, data = ov.Model([op.result(value)], [given], "net"), {0: np.ones((1, 32, 64, 64), np.float32)}
+"""
+
+
+@pytest.mark.parametrize(("callers", "shown"), [(6, True), (1, False)])
+def test_callers_that_wait_for_a_stream_are_found(traced, callers, shown):
+    found = traced(
+        SERVED
+        + f"""
+compiled, local = ov.Core().compile_model(model, "CPU", {{"NUM_STREAMS": 1}}), threading.local()
+def one(_):
+    if not hasattr(local, "request"): local.request = compiled.create_infer_request()
+    local.request.infer(data)
+with accel_magic.trace("openvino") as t, ThreadPoolExecutor({callers}) as pool:
+    list(pool.map(one, range(36)))
+finish(t)
+"""
+    ).result.openvino
+
+    assert ("stream-wait" in found.findings.ids) == shown
+    assert not {"small-layers", "outside-layers"} & set(found.findings.ids)
+    if shown:
+        finding = next(one for one in found.findings if one.id == "stream-wait")
+        assert finding.title.startswith("requests of net wait for a stream: 6 at once, 1 stream; ")
+        assert "6 callers" in repr(found).splitlines()[0]
+
+
+@pytest.mark.parametrize(("queued", "shown"), [(False, True), (True, False)])
+def test_streams_without_work_are_found(traced, queued, shown):
+    found = traced(
+        SERVED
+        + f"""
+compiled = ov.Core().compile_model(model, "CPU", {{"NUM_STREAMS": 2}})
+queue, request = ov.AsyncInferQueue(compiled, 4), compiled.create_infer_request()
+request.infer(data)
+with accel_magic.trace("openvino") as t:
+    for _ in range(40):
+        queue.start_async(data) if {queued} else request.infer(data)
+    queue.wait_all()
+finish(t)
+"""
+    ).result.openvino
+
+    assert ("streams-idle" in found.findings.ids) == shown
+    assert found.models.loc["net", ["streams", "streams_used"]].tolist() == [2, 2 if queued else 1]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_copied_inputs_are_found(traced, shared):
+    found = ids(
+        traced,
+        f"""
+given = op.parameter([1, 3, 1080, 1920], np.float32)
+ends = [np.array(each, np.int32) for each in ([0, 0], [8, 8], [1, 1], [2, 3])]
+request = ov.Core().compile_model(ov.Model([op.result(op.relu(op.slice(given, *ends)))], [given], "frames"), "CPU",
+                                  {{"INFERENCE_PRECISION_HINT": "f32"}}).create_infer_request()
+data = np.ones((1, 3, 1080, 1920), np.float32)
+with accel_magic.trace("openvino") as t:
+    for _ in range(20): request.infer({{0: data}}, share_inputs={shared})
+finish(t)
+""",
+    )
+
+    assert ("inputs-copied" in found) == (not shared)
+    assert "device-idle" not in found
+    assert "outside-layers" not in found
+
+
+@pytest.mark.parametrize(("times", "shown"), [(4, True), (1, False)])
+def test_a_model_that_is_compiled_again_and_again_is_found(traced, times, shown):
+    found = traced(
+        f"""
+data = {{0: random.random((1, 3, 64, 64), np.float32)}}
+with accel_magic.trace("openvino") as t:
+    for _ in range({times}):
+        compiled = ov.Core().compile_model(network(), "CPU")
+        compiled(data)
+finish(t)
+"""
+    ).result.openvino
+    titles = {finding.id: finding.title for finding in found.findings}
+
+    assert ("compiled-again" in titles) == shown
+    if shown:
+        assert titles["compiled-again"].startswith("small was compiled 4 times in this trace, which took ")
+
+
+def test_rules_without_their_data_say_what_is_missing(traced):
+    unchecked = traced(
+        WARM
+        + 'with accel_magic.trace("openvino:requests") as t:\n    for _ in range(9): request.infer(data)\nfinish(t)'
+    ).result.openvino.findings.unchecked
+
+    assert unchecked["reorders"] == "layers"
+    assert unchecked["npu-fallback"] == "inferences on an NPU"
+    assert unchecked["first-inference"] == "primitives that were created"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from accel_magic.views.format import (
+from accel_magic.quantities import (
     bytes_text,
     count_text,
     duration_text,
