@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from contextlib import ContextDecorator, suppress
 from functools import cache as remember
-from typing import ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from accel_magic.errors import MachineError
 from accel_magic.itt import collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOMAIN: Final = "python"
 """Domain of tasks of Python code."""
@@ -31,7 +35,7 @@ class task(ContextDecorator):  # noqa: N801 - used like a function
     """
 
     __slots__ = ("_handle", "_library")
-    OWN_FRAMES: ClassVar[int] = 1
+    _OWN_FRAMES: ClassVar[int] = 1
     """Innermost Python frames of its end that are not part of a stack."""
 
     def __init__(self, name: str) -> None:
@@ -45,7 +49,42 @@ class task(ContextDecorator):  # noqa: N801 - used like a function
 
     def __exit__(self, *_: object) -> None:
         if self._library is not None:
-            self._library.accel_magic_itt_end(self.OWN_FRAMES)
+            self._library.accel_magic_itt_end(self._OWN_FRAMES)
+
+
+class CallTask(task):
+    """The task of a function that `marked` has wrapped."""
+
+    __slots__ = ()
+    _OWN_FRAMES: ClassVar[int] = 2
+
+
+def marked(
+    original: Callable[..., Any],
+    task_of: Callable[..., CallTask],
+    before: Callable[[], Any] = lambda: None,
+    after: Callable[..., object] = lambda *_: None,
+) -> Callable[..., Any]:
+    """Wrap a function so that each call is a task. Flame graphs leave the wrapper's frames out (`analysis.flame`).
+
+    Args:
+        original: The function.
+        task_of: Returns a call's task, from the positional arguments.
+        before: Called before each call; returns something for `after`.
+        after: Called after each call that succeeded, outside of its task, with what `before` returned, the result, the
+            positional arguments and the dictionary of the others.
+
+    """
+
+    @functools.wraps(original)
+    def call(*arguments: Any, **options: Any) -> Any:
+        state = before()
+        with task_of(*arguments):
+            result = original(*arguments, **options)
+        after(state, result, arguments, options)
+        return result
+
+    return call
 
 
 @remember

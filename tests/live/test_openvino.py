@@ -145,7 +145,9 @@ finish(t, told=told, inside=f.result.spans.set_index("function").cpu_ns.to_dict(
         assert frames[tasks[0]] == "TASK:all of it"
         assert "PYTHON:work" not in frames[: tasks[0]]
         assert all(kinds[at - 1] in ("PYTHON", "TASK") for at in tasks)
-        assert all(at > last for at in tasks[1:])
+        calls = [at for at in tasks if frames[at] == "TASK:openvino.infer"]
+        assert all(frames[at - 1] == "PYTHON:work" for at in calls)
+        assert all(at > last for at in tasks[1:] if at not in calls)
         layers += weight * any("TASK:Convolution_" in frame for frame in frames)
     inside = sum(
         ns for name, ns in found.told["inside"].items() if name.startswith("Convolution_") and "abcd" not in name
@@ -183,30 +185,43 @@ def test_memory_that_is_touched_for_the_first_time_in_each_inference_is_found(tm
         assert tables.requests["faults"].median() < pages / 100
 
 
-@pytest.mark.parametrize(("calls", "shown"), [(100, True), (0, False)])
+@pytest.mark.parametrize(("calls", "shown"), [(1000, True), (0, False)])
 def test_spinning_workers_are_found(tmp_path, calls, shown):
-    """Whether TBB's workers spin depends on the machine, so a thread of the test does."""
-    tables = openvino.run(
+    """Whether TBB's workers spin depends on the machine, so a thread of the test does; and others take all CPUs."""
+    traced = openvino.run(
         tmp_path,
         f"""
-import os
-config = {{"INFERENCE_NUM_THREADS": 1}}
-request = ov.Core().compile_model(network(), "CPU", config).create_infer_request()
-data = {{0: random.random((1, 3, 64, 64), np.float32)}}
-request.infer(data)
-with accel_magic.trace("openvino:threads", "openvino:requests") as t:
+import os, threading
+core, config = ov.Core(), {{"INFERENCE_NUM_THREADS": 1}}
+data = {{0: random.random((1, 3, 256, 256), np.float32)}}
+value = given = op.parameter([1, 3, 256, 256], np.float32)
+for channels in (3, 32):
+    weights = op.constant(random.random((32, channels, 3, 3), np.float32))
+    value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+model = ov.Model([op.result(value)], [given], "load")
+requests = [core.compile_model(model, "CPU", config).create_infer_request() for _ in range(os.cpu_count() + 2)]
+for request in requests: request.infer(data)
+def work(number):
+    for _ in range(20):
+        requests[number].infer(data)
+        if number == 0:
+            for _ in range({calls}): os.sched_yield()
+with accel_magic.trace("openvino:threads", "openvino:layers") as t:
     for _ in range({calls} * 100): os.sched_yield()  # before the first inference
-    for _ in range(100):
-        request.infer(data)
-        for _ in range({calls}): os.sched_yield()
-finish(t)
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(len(requests))]
+    for each in workers: each.start()
+    for each in workers: each.join()
+finish(t, inferences=20 * len(requests))
 """,
-    ).result.openvino
+    )
+    tables = traced.result.openvino
     found = {finding.id: finding for finding in tables.findings}
     assert "workers-spin" in tables.findings.checked
     assert ("workers-spin" in found) == shown
     if shown:
-        assert found["workers-spin"].evidence["per_inference"] == pytest.approx(calls * 99 / 100)
+        # Those of the test's thread, between its inferences, and maybe those of TBB's workers.
+        least = calls * 18 / traced.told["inferences"]
+        assert found["workers-spin"].evidence["per_inference"] >= least
 
 
 FAILING = """
@@ -235,7 +250,8 @@ def test_inferences_that_raise_are_known_and_not_part_of_medians(tmp_path):
     assert requests.index[requests["failed"]].tolist() == found.told["raised"]
     kept = [requests["duration_ns"][number] for number in range(40) if number % 3]
     text = str(found.result.openvino)
-    assert f"40 inferences of Model1: p50 {duration_text(statistics.median(kept))}" in text
+    assert text.startswith("40 inferences of failing: ")
+    assert f"p50 {duration_text(statistics.median(kept))}, " in text
     assert f"without {len(found.told['raised'])} that failed" in text
 
 
@@ -243,7 +259,7 @@ def test_a_trace_of_failures_has_no_median(tmp_path):
     found = openvino.run(tmp_path, "import time\nshapes = [(7, 7)]" + FAILING)
 
     assert found.result.openvino.requests["failed"].all()
-    assert "40 inferences of Model1: all failed" in str(found.result.openvino)
+    assert "40 inferences of failing: all failed" in str(found.result.openvino)
     assert "p50" not in str(found.result.openvino).partition("\n")[0]
 
 

@@ -12,6 +12,8 @@ TRACER: Final = Frame("[accel_magic]")
 _RUNS_CELL: Final = re.compile(r"(.*/)?accel_magic/magics/cell(_runner)?\.py")  # cell.py in recordings of version 0.1
 _CELL: Final = re.compile(r"cell \[\d+\]|(.*/)?ipykernel_\d+/\d+\.py|<ipython-input-.*>")
 _TRACER: Final = re.compile(r"(.*/)?accel_magic/(?!lab/).*")
+_WRAPPER: Final = re.compile(r"(.*/)?accel_magic/itt/marking\.py")
+"""Has the functions that wrap those of libraries, so that their calls are tasks."""
 _STARTS_AND_ENDS: Final = re.compile(r"(.*/)?accel_magic/(api/(block|flame(_trace)?)|magics/traced)\.py")
 """Modules that start and end traces around the traced code."""
 _CALLS_TRACED: Final = "Block.__call__.<locals>.traced"
@@ -48,6 +50,7 @@ def folded(frames: tuple[Frame, ...]) -> tuple[Frame, ...] | None:
         threads; other stacks unchanged.
 
     """
+    frames = tuple(frame for frame in frames if not _WRAPPER.fullmatch(frame.module))
     python = [frame.module for frame in frames if frame.kind == FrameKind.PYTHON]
     runs = max((at for at, module in enumerate(python, 1) if _RUNS_CELL.fullmatch(module)), default=0)
     within = frames[runs : len(python)]

@@ -16,9 +16,9 @@ from collections import deque
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.itt.marking import task
+from accel_magic.itt.marking import CallTask, marked
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    Function = Callable[..., Any]
     Listener = Callable[[Any], object]
     """Takes a model that was just compiled."""
 
@@ -135,64 +134,56 @@ def _replace(module: Any) -> None:
     if _watch.replaced:
         return
     for name in preset.COMPILED:
-        _set(module.Core, name.rpartition(".")[2], functools.partial(_compiling, name))
-    _set(module.Core, "read_model", _remembering_file)
+        _set(module.Core, name, _state, _remember)
+    _set(module.Core, preset.READ, lambda: None, _note_file)
 
 
-def _set(owner: Any, name: str, replacement: Callable[[Function], Function]) -> None:
+def _set(owner: Any, task: str, before: Callable[[], Any], after: Callable[..., object]) -> None:
+    name = task.rpartition(".")[2]
     original = getattr(owner, name, None)
     if original is not None:
-        made = replacement(original)
+        made = marked(original, lambda *_: _task_named(task), before, after)
         _watch.replaced.append((owner, name, original, made))
         setattr(owner, name, made)
 
 
-class _Call(task):
-    """A task that is ended by the function below."""
-
-    __slots__ = ()
-    OWN_FRAMES: ClassVar[int] = 2
+@functools.cache
+def _task_named(name: str) -> CallTask:
+    return CallTask(name)
 
 
-def _compiling(name: str, original: Function) -> Function:
-    whole = _Call(name)
-
-    @functools.wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        start_ns, first_id, before = time.monotonic_ns(), _next_id(), _resident_bytes()
-        with whole:
-            compiled = original(*arguments, **options)
-        with contextlib.suppress(Exception):  # nothing of this may disturb the program
-            address = address_of(compiled)
-            facts = {
-                "file": _file_of(_given(arguments, options)),
-                "first_id": _text(first_id),
-                "last_id": _text(_next_id()),
-                "compile_ns": str(time.monotonic_ns() - start_ns),
-                "memory_before": _text(before),
-                "memory_after": _text(_resident_bytes()),
-            }
-            _watch.made.append(Compilation(address, task_name_of(address), facts))
-            for listener in tuple(_watch.listeners):
-                listener(compiled)
-        return compiled
-
-    return call
+def _state() -> tuple[int, int | None, int | None]:
+    """The time, the number of OpenVINO's next model, and the size of this process."""
+    return time.monotonic_ns(), _next_id(), _resident_bytes()
 
 
-def _remembering_file(original: Function) -> Function:
-    """Have the models that `Core.read_model` returns remember their file."""
+def _remember(
+    before: tuple[int, int | None, int | None], compiled: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """Remember a compilation, and report it. Nothing of this may disturb the program."""
+    start_ns, first_id, resident = before
+    with contextlib.suppress(Exception):
+        address = address_of(compiled)
+        facts = {
+            "file": _file_of(_given(arguments, options)),
+            "first_id": _text(first_id),
+            "last_id": _text(_next_id()),
+            "start_ns": str(start_ns),
+            "compile_ns": str(time.monotonic_ns() - start_ns),
+            "memory_before": _text(resident),
+            "memory_after": _text(_resident_bytes()),
+        }
+        _watch.made.append(Compilation(address, task_name_of(address), facts))
+        for listener in tuple(_watch.listeners):
+            listener(compiled)
 
-    @functools.wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        model = original(*arguments, **options)
-        path = _given(arguments, options)
-        if isinstance(path, str | os.PathLike):
-            with contextlib.suppress(AttributeError):
-                setattr(model, _FILE, os.path.abspath(path))  # noqa: PTH100 - the path as it is, without its links
-        return model
 
-    return call
+def _note_file(_before: None, model: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Have a model that was read remember its file."""
+    path = _given(arguments, options)
+    if isinstance(path, str | os.PathLike):
+        with contextlib.suppress(AttributeError):
+            setattr(model, _FILE, os.path.abspath(path))  # noqa: PTH100 - the path as it is, without its links
 
 
 def _given(arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -85,6 +85,7 @@ class CompiledModel:
         layers: Number of layers.
         stateful: Whether it has variables, which inferences keep for later ones: `True` or `False`.
         compile_ns: How long the call of `compile_model` took.
+        start_ns: When it was called, on CLOCK_MONOTONIC: maybe before the trace.
         memory_before: Resident memory of the process before that call, bytes.
         memory_after: The same after it.
 
@@ -109,6 +110,7 @@ class CompiledModel:
     layers: str = ""
     stateful: str = ""
     compile_ns: str = ""
+    start_ns: str = ""
     memory_before: str = ""
     memory_after: str = ""
 

@@ -34,6 +34,8 @@ CREATED: Final = "dnnl::primitive::create"
 LOOPS: Final = "tbb"
 COMPILED: Final = ("openvino.compile_model", "openvino.import_model")
 """Tasks of the calls from Python that compile a model or load a compiled one (`python_calls`)."""
+READ: Final = "openvino.read_model"
+"""Task of the calls from Python that read a model from a file."""
 CALL: Final = "openvino.infer"
 """Task of the calls from Python that wait for an inference: `InferRequest.infer`, `CompiledModel.__call__`."""
 STARTED: Final = "openvino.start_async"

@@ -7,11 +7,10 @@ handler is not found.
 
 from __future__ import annotations
 
-import functools
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from accel_magic.itt.marking import task
+from accel_magic.itt.marking import CallTask, marked
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
 
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
 
 _TASK: Final = "_accel_magic_task"
 """Attribute of requests and queues of requests: the task of their asynchronous calls."""
-
-
-class _Call(task):
-    """A task that is ended by one of the functions below."""
-
-    __slots__ = ()
-    OWN_FRAMES: ClassVar[int] = 2
 
 
 class PythonCalls:
@@ -61,29 +53,21 @@ class PythonCalls:
 
 
 def _inferring(original: Function) -> Function:
-    whole = _Call(preset.CALL)
-
-    @functools.wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        with whole:
-            return original(*arguments, **options)
-
-    return call
+    whole = CallTask(preset.CALL)
+    return marked(original, lambda *_: whole)
 
 
 def _starting(original: Function) -> Function:
-    """Name the task after the model, so that calls of several models can be told apart."""
+    return marked(original, _task_of)
 
-    @functools.wraps(original)
-    def call(request: Any, *arguments: Any, **options: Any) -> Any:
-        whole = getattr(request, _TASK, None)
-        if whole is None:
-            whole = _Call(f"{preset.STARTED} {_model_task(request)}".rstrip())
-            setattr(request, _TASK, whole)
-        with whole:
-            return original(request, *arguments, **options)
 
-    return call
+def _task_of(request: Any, *_: Any) -> CallTask:
+    """The task of a request's asynchronous calls, with its model, so that those of several can be told apart."""
+    known: CallTask | None = getattr(request, _TASK, None)
+    if known is None:
+        known = CallTask(f"{preset.STARTED} {_model_task(request)}".rstrip())
+        setattr(request, _TASK, known)
+    return known
 
 
 def _model_task(request: Any) -> str:

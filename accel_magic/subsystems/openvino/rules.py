@@ -269,7 +269,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         unit="calls per inference, where more threads work at once than there are CPUs for a tenth of the time",
         source="workers that find work at once call it a few times; on CPUs that nobody else wants, they cost nothing",
         check=checks.workers_spin,
-        needs=Needs((INFERENCE, LOOP, preset.YIELD)),
+        needs=Needs((INFERENCE, preset.YIELD)),
         limits={"crowded_share": 0.1},
     ),
 )

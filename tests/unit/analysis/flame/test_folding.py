@@ -10,6 +10,7 @@ import accel_magic
 from accel_magic.analysis.flame.folding import TRACER, folded
 from accel_magic.api import block
 from accel_magic.api.block import Block
+from accel_magic.itt import marking
 from accel_magic.kernel.stacks import python_names
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.magics import cell_runner, traced
@@ -70,6 +71,11 @@ def test_the_first_frame_shown_is_the_cells_own(below, own):
 def test_what_an_engine_executes_to_call_a_function_is_left_out():
     called = stack("/home/u/model.py")
     assert folded((*stack(*ENGINE), Frame("<module>", FrameKind.PYTHON, "<string>", 1), *called)) == called
+
+
+def test_wrappers_of_a_librarys_functions_are_left_out_also_as_what_a_thread_runs():
+    threads, library = stack(*THREAD), stack(f"{SITE}/openvino/_ov_api.py")
+    assert folded((*threads, *stack(installed(marking)), *library)) == (*threads, *library)
 
 
 @pytest.mark.parametrize("modules", [NOTEBOOK, [*THREAD, *of("ipykernel", "iostream.py")], [f"{SITE}/zmq/x.py"]])
