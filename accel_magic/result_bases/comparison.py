@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accel_magic.banners import banners_of
 from accel_magic.errors import ResultError
+from accel_magic.result_bases.compared import Compared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,6 +95,7 @@ class TraceComparison(Comparison):
         duration_s: Length of the trace.
         baseline_duration_s: Length of the baseline.
         recordings: Both, the trace first.
+        lines: What the subsystems of the trace say about both, in words.
 
     """
 
@@ -102,6 +104,7 @@ class TraceComparison(Comparison):
     duration_s: float
     baseline_duration_s: float
     recordings: tuple[Recording, Recording]
+    lines: tuple[str, ...]
 
     @property
     def banners(self) -> tuple[str, ...]:
@@ -115,13 +118,14 @@ class TraceComparison(Comparison):
         """Return the durations of both traces, then the tables of changes."""
         from accel_magic.views.trace_text import comparison_text
 
-        return comparison_text(self.table, self.families, (self.duration_s, self.baseline_duration_s), self.banners)
+        lengths = (self.duration_s, self.baseline_duration_s)
+        return comparison_text(self.table, self.families, lengths, self.banners, self.lines)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         from accel_magic.views.trace_html import comparison_html
 
         lengths = (self.duration_s, self.baseline_duration_s)
-        html = comparison_html(self.table, self.families, lengths, self.banners)
+        html = comparison_html(self.table, self.families, lengths, self.banners, self.lines)
         return {"text/plain": self.summary(), "text/html": html}
 
 
@@ -150,13 +154,37 @@ class ClusterComparison(TraceComparison):
         return {"text/plain": self.summary(), "text/html": comparison_html(self.nodes, whole["text/html"])}
 
 
-def compare_traces(recording: Recording, baseline: Recording, family_of: Callable[[str], str]) -> TraceComparison:
-    """Compare a recording with its baseline; `family_of` returns the family of a function, `` if it has none."""
+def compare_traces(
+    recording: Recording,
+    baseline: Recording,
+    family_of: Callable[[str], str],
+    compared: Compared | None = None,
+) -> TraceComparison:
+    """Compare a recording with its baseline.
+
+    Args:
+        recording: The recording.
+        baseline: What it is compared with.
+        family_of: Returns the family of a function, `` if it has none.
+        compared: What subsystems say about both.
+
+    """
     from accel_magic.analysis.compare import compare
 
-    table, families = compare(recording, baseline, family_of)
+    compared = compared or Compared()
+    named = [_named(each, names) for each, names in zip((recording, baseline), compared.names, strict=True)]
+    table, families = compare(named[0], named[1], family_of)
     ours, theirs = (each.duration_ns / 1e9 if each.timed else np.nan for each in (recording, baseline))
-    return TraceComparison(table, families, ours, theirs, (recording, baseline))
+    return TraceComparison(table, families, ours, theirs, (recording, baseline), compared.lines)
+
+
+def _named(recording: Recording, names: Mapping[str, str]) -> Recording:
+    """The recording with other names of functions."""
+    if not names:
+        return recording
+    points = recording.plan.points
+    changed = tuple(replace(point, function=names.get(point.function, point.function)) for point in points)
+    return replace(recording, plan=recording.plan.with_points(changed))
 
 
 @dataclass(frozen=True, repr=False)

@@ -425,13 +425,22 @@ class TraceResult(Result):
     def compare(self, other: Result) -> TraceComparison:
         """Compare this trace with `other` (the baseline): hits, rates and latencies per function.
 
+        What the trace is about leads, such as the inferences per model of both.
+
         Raises:
             ResultError: `other` is not a trace.
 
         """
+        from accel_magic.result_bases.compared import Compared
         from accel_magic.result_bases.comparison import compare_traces
 
-        return compare_traces(self.recording, self._check_kind(other, TraceResult).recording, subsystems.family_of)
+        baseline = self._check_kind(other, TraceResult)
+        compared = Compared()
+        for subsystem in subsystems.of_plan(self.plan):
+            if subsystem.tables is not None and any(map(subsystem.claims, baseline.plan.points)):
+                added = subsystem.compared(self.tables_of(subsystem.name), baseline.tables_of(subsystem.name))
+                compared = compared.with_more(added)
+        return compare_traces(self.recording, baseline.recording, subsystems.family_of, compared)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write everything needed to show this result again into one Parquet file; `accel_magic.open` reads it."""

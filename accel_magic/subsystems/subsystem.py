@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from accel_magic.result_bases.compared import Compared
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -162,6 +164,8 @@ class Subsystem:
             `accel_magic.formats.trace_event_writer` makes them: each starts with a comma and a newline.
         accelerator: Adds the accelerator's time to a flame graph; returns notes.
         family_of: The family of a function for comparisons by family; `` if it has none.
+        compared: What it says about a trace and its baseline, given the tables of both; only asked if both have points
+            that it claims.
         watch: Called when the extension is loaded, or tasks are collected in a script: begins to watch this process for
             what cannot be found out later.
         unwatch: Undoes it.
@@ -189,6 +193,7 @@ class Subsystem:
     tracks: Callable[[Recording, Callable[[], Any]], Iterable[bytes]] = lambda _recording, _tables: ()
     accelerator: Callable[[ProfileBuilder, Recording, Stacks], list[str]] = lambda _builder, _recording, _stacks: []
     family_of: Callable[[str], str] = lambda _function: ""
+    compared: Callable[[Any, Any], Compared] = lambda _ours, _baseline: Compared()
     watch: Callable[[], None] = lambda: None
     unwatch: Callable[[], None] = lambda: None
     observer: Callable[[Plan], Observer | None] = lambda _plan: None

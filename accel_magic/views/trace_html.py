@@ -59,13 +59,17 @@ def result_html(shown: TraceTables, *, figures: bool = True) -> str:
 
 
 def comparison_html(
-    table: pd.DataFrame, families: pd.DataFrame, lengths_s: tuple[float, float], banners: tuple[str, ...]
+    table: pd.DataFrame,
+    families: pd.DataFrame,
+    lengths_s: tuple[float, float],
+    banners: tuple[str, ...],
+    leading: tuple[str, ...] = (),
 ) -> str:
     """Tables of a comparison as one self-contained element; arguments as in `trace_text.comparison_text`."""
     tables = [comparison_table(table, LIMIT)]
     if len(families):
         tables.insert(0, comparison_families_table(families, LIMIT))
-    return element_html(tables, [Note(comparison_line(table, lengths_s))], banners=banners)
+    return element_html(tables, [Note(line) for line in (*leading, comparison_line(table, lengths_s))], banners=banners)
 
 
 def _figures_html(shown: TraceTables) -> Markup:

@@ -44,18 +44,23 @@ def summary(shown: TraceTables) -> str:
 
 
 def comparison_text(
-    table: pd.DataFrame, families: pd.DataFrame, lengths_s: tuple[float, float], banners: tuple[str, ...]
+    table: pd.DataFrame,
+    families: pd.DataFrame,
+    lengths_s: tuple[float, float],
+    banners: tuple[str, ...],
+    leading: tuple[str, ...] = (),
 ) -> str:
-    """Both traces' durations, then the tables of changes: by family if there are any, then by function.
+    """What subsystems say, both durations, then the tables of changes: by family if there are any, then by function.
 
     Args:
         table: As `TraceComparison.table`.
         families: As `TraceComparison.families`.
         lengths_s: Durations of the trace and of its baseline.
         banners: The banners of both.
+        leading: Lines of subsystems.
 
     """
-    lines = [*banners, comparison_line(table, lengths_s), ""]
+    lines = [*banners, *leading, comparison_line(table, lengths_s), ""]
     if len(families):
         lines += [*aligned(comparison_families_table(families, TOP)), ""]
     return terminal.page([*lines, *aligned(comparison_table(table, TOP))])

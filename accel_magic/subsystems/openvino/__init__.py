@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.recording.observation import Observer
     from accel_magic.recording.recording import Recording
+    from accel_magic.result_bases.compared import Compared
     from accel_magic.subsystems.openvino.result import OpenVino
 
 _DOMAINS: Final = ("ov::", "dnnl::")
@@ -64,6 +65,12 @@ def _unwatch() -> None:
     compilations.end()
 
 
+def _compared(ours: OpenVino, baseline: OpenVino) -> Compared:
+    from accel_magic.subsystems.openvino.comparing import compared
+
+    return compared(ours, baseline)
+
+
 def _observer(plan: Plan) -> Observer | None:
     from accel_magic.subsystems.openvino.compiled_models import observer
 
@@ -84,6 +91,7 @@ SUBSYSTEM: Final = Subsystem(
     tables=_tables,
     rules=_rules,
     summary=_summary,
+    compared=_compared,
     watch=_watch,
     unwatch=_unwatch,
     observer=_observer,

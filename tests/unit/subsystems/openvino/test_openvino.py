@@ -1,5 +1,7 @@
 """OpenVINO's inferences, layers, threads and compilation, compared with what OpenVINO reports itself."""
 
+import re
+
 import pytest
 
 pytestmark = pytest.mark.component
@@ -277,11 +279,41 @@ def traced_network(width):
         for _ in range(60): request.infer(data)
     return t
 baseline, t = traced_network(16), traced_network(256)
-compared = t.result.compare(baseline.result).table.reset_index()
-row = compared.set_index("function").loc["conv1"]
-finish(t, row=[int(row.hits), int(row.baseline_hits), float(row.p50_ratio), bool(row.p50_confident)])
+compared = t.result.compare(baseline.result)
+row = compared.table.reset_index().set_index("function").loc["conv1"]
+finish(t, row=[int(row.hits), int(row.baseline_hits), float(row.p50_ratio), bool(row.p50_confident)],
+       line=compared.summary().splitlines()[0])
 """
-    ).told["row"]
-    hits, baseline_hits, ratio, confident = told
+    ).told
+    hits, baseline_hits, ratio, confident = told["row"]
     assert (hits, baseline_hits, confident) == (60, 60, True)
     assert ratio > 2
+    assert re.match(r"m: p50 of inferences [\d.]+ \ws -> [\d.]+ \ws \([\d.]+x\), p99 .*, rate .*", told["line"])
+
+
+def test_two_compilations_of_a_model_are_compared_although_openvino_numbers_their_nodes(traced):
+    told = traced(
+        """
+def traced_network(hint):
+    value = given = op.parameter([1, 16, 32, 32], np.float32)
+    for _ in range(3):  # without names: OpenVINO gives them some with a number
+        weights = op.constant(random.random((16, 16, 3, 3), np.float32))
+        value = op.softmax(op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1]), 1)
+    compiled = ov.Core().compile_model(ov.Model([op.result(value)], [given], "net"), "CPU", {"PERFORMANCE_HINT": hint})
+    with accel_magic.trace("openvino:layers") as t:
+        for _ in range(10): compiled(np.ones((1, 16, 32, 32), np.float32))
+    return t
+baseline, t = traced_network("LATENCY"), traced_network("THROUGHPUT")
+compared = t.result.compare(baseline.result)
+table = compared.table.reset_index().set_index("function")
+names = [set(each.result.openvino.layers.index) for each in (baseline, t)]
+finish(t, same=len(names[0] & names[1]), layers=len(names[1]), line=compared.lines[0],
+       rows={name: [int(row.hits), int(row.baseline_hits)]
+             for name, row in table.dropna(subset=["hits", "baseline_hits"]).iterrows()})
+"""
+    ).told
+    assert told["same"] < told["layers"]
+    assert told["rows"]["SyncInferenceCPU::infer::net"] == [10, 10]
+    layers = ("Convolution", "Convolution #2", "Convolution #3", "Softmax", "Softmax #2", "Softmax #3")
+    assert {name: told["rows"][name] for name in layers} == {name: [10, 10] for name in layers}
+    assert told["line"].endswith("hint LATENCY -> THROUGHPUT")
