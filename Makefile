@@ -19,12 +19,13 @@ TEST_PACKAGES := $(DEMO_PACKAGES) $(UNIT_TEST_PACKAGES) bpftrace chromium
 # The screenshots of the browser tests that the documentation uses.
 SCREENSHOTS := quickstart-live quickstart-result dark-result stalled lab-kernel-live lab-kernel-result-page flame-selection cluster-row-light
 
-.PHONY: help demo test-unit test test-thorough coverage lint bench notebooks recordings screenshots clean
+.PHONY: help demo test-unit test test-models test-thorough coverage lint bench notebooks recordings screenshots clean
 
 help:
 	@echo 'make demo           set up and run the quickstart, NPU lab and gputrace notebooks headless (live if possible, else replayed)'
 	@echo 'make test-unit      set up and run the quick unit tests (no root, no browser, no virtual machine)'
 	@echo 'make test           set up and run every check: ruff, mypy, import-linter, pytest'
+	@echo 'make test-models    run the tests with models that packages from PyPI ship (installs these packages)'
 	@echo 'make test-thorough  the same, including slow tests: every test of the lab on three kernels'
 	@echo 'make coverage       run the unit and live tests with coverage.py (as root), report in build/coverage'
 	@echo 'make lint           ruff, mypy and import-linter only'
@@ -47,6 +48,11 @@ test: $(STAMPS)/dev
 	@tools/packages $(TEST_PACKAGES)
 	@tools/tracefs
 	@tools/run_tests $(BIN)/python
+
+# silero-vad without what it needs to run its model elsewhere: PyTorch.
+test-models: $(STAMPS)/models
+	@$(BIN)/python -m pip install --quiet --no-deps 'silero-vad>=6'
+	@$(BIN)/python -m pytest tests/models
 
 test-thorough: export ACCEL_MAGIC_THOROUGH = 1
 test-thorough: test
@@ -100,6 +106,6 @@ clean:
 	rm -rf build $(VENV)
 
 # One environment for both; a stamp file per dependency group, updated when they change.
-$(STAMPS)/demo $(STAMPS)/dev: pyproject.toml tools/venv
+$(STAMPS)/demo $(STAMPS)/dev $(STAMPS)/models: pyproject.toml tools/venv
 	@PYTHON='$(PYTHON)' tools/venv $(VENV) $(@F)
 	@mkdir -p $(STAMPS) && touch $@

@@ -52,12 +52,15 @@ def environment():
     return {key: value for key, value in os.environ.items() if key not in ours}
 
 
-def run(folder, script, prefix=()):
-    """Run a script after `HEAD`, and return its trace and what it told; `prefix` is a command that runs Python."""
+def run(folder, script, prefix=(), more=()):
+    """Run a script after `HEAD`, and return its trace and what it told.
+
+    `prefix` is a command that runs Python, `more` are more arguments of the script.
+    """
     if find_spec("openvino") is None:
         pytest.skip("OpenVINO is not installed")
     path = folder / "trace.parquet"
-    command = [*prefix, sys.executable, "-c", HEAD + script, path]
+    command = [*prefix, sys.executable, "-c", HEAD + script, path, *more]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return Traced(accel_magic.open(path), json.loads(done.stdout.splitlines()[-1]))

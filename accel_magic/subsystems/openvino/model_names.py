@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Instance = tuple[int, str]
 """Process, and the name that tasks of its inferences have: each process counts its own models."""
 _PREFIX: Final = "Model"
+_ANYBODYS: Final = re.compile(r"\w+_Frontend_IR|main_graph|torch[-_ ]jit.*|tf2onnx|jax2tf.*|Model\d+")
+"""Names that OpenVINO's readers and other tools' writers of models give to any of them."""
 
 
 def task_name(task: str) -> str:
@@ -124,6 +127,12 @@ def _made(model: CompiledModel, number: int) -> bool:
     return bool(model.first_id and model.last_id) and int(model.first_id) < number < int(model.last_id)
 
 
+def name_of(model: CompiledModel) -> str:
+    """What its user calls a model: its name; its file's, if the name is that of whatever wrote or read the file."""
+    stem = Path(model.file).stem
+    return stem if stem and (not model.name or _ANYBODYS.fullmatch(model.name)) else model.name
+
+
 def _labels(
     instances: Sequence[Instance], known: Mapping[Instance, CompiledModel], layers: Mapping[Instance, frozenset[str]]
 ) -> dict[Instance, str]:
@@ -134,7 +143,7 @@ def _labels(
         model = known.get(instance)
         name, what = instance[1], ("", layers[instance])
         if model is not None:
-            name, what = model.name or Path(model.file).name or instance[1], (model.key, frozenset(instance[1:]))
+            name, what = name_of(model) or instance[1], (model.key, frozenset(instance[1:]))
         same = used.setdefault(name, [])
         if what not in same:
             same.append(what)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.compiled_models import models_in
+from accel_magic.subsystems.openvino.model_names import name_of
 from accel_magic.subsystems.openvino.requests import succeeded
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def models(trace: OpenVinoTrace, requests: pd.DataFrame) -> pd.DataFrame:
     rows = {str(name): _served(trace, own) for name, own in good.groupby("model", observed=True, sort=False) if name}
     known = {trace.names.labels[instance]: model for instance, model in trace.names.known.items()}
     used = {model.key for model in known.values()}
-    known |= {f"{model.name} (not used)": model for model in models_in(trace.recording) if model.key not in used}
+    known |= {f"{name_of(model)} (not used)": model for model in models_in(trace.recording) if model.key not in used}
     names = [*rows, *(name for name in known if name not in rows)]
     served = pd.DataFrame([rows.get(name, {}) for name in names], columns=[*_SERVED, "spent_ns"])
     facts = pd.DataFrame([_facts(known.get(name)) for name in names], columns=[*_facts(None)])

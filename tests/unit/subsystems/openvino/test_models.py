@@ -113,9 +113,9 @@ finish(t)
     assert "classify" in repr(found)
 
 
-@pytest.mark.parametrize("imported", [False, True])
-def test_models_that_were_compiled_before_the_trace_have_their_file(tmp_path, imported):
-    """Whether OpenVINO was imported before tasks were collected, or after."""
+@pytest.mark.parametrize(("imported", "name"), [(False, "saved"), (True, "saved"), (True, "main_graph")])
+def test_models_that_were_compiled_before_the_trace_have_their_file(tmp_path, imported, name):
+    """Whether OpenVINO was imported before tasks were collected, or after; also one whose name says nothing."""
     script = f"""
 import sys
 if {imported}: import openvino
@@ -124,7 +124,7 @@ accel_magic.collect_tasks()
 import numpy as np, openvino as ov
 from openvino import opset13 as op
 given = op.parameter([1, 8], np.float32, name="data")
-ov.save_model(ov.Model([op.result(op.relu(given))], [given], "saved"), sys.argv[1])
+ov.save_model(ov.Model([op.result(op.relu(given))], [given], "{name}"), sys.argv[1])
 core = ov.Core()
 compiled = core.compile_model(core.read_model(sys.argv[1]), "CPU", {{"PERFORMANCE_HINT": "THROUGHPUT"}})
 other = core.compile_model(sys.argv[1], "CPU")
