@@ -11,17 +11,18 @@ import fnmatch
 import gc
 import math
 import sys
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from accel_magic.itt import collector, marking
 from accel_magic.recording.observation import Observation, ObservedTable
-from accel_magic.subsystems.openvino import compilations, versions
+from accel_magic.subsystems.openvino import compilations, model_files, versions
 from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
 from accel_magic.subsystems.openvino.python_calls import PythonCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.recording import Recording
@@ -129,6 +130,7 @@ class ModelsObserver:
         self._calls = PythonCalls()
         self._models: list[CompiledModel] = []
         self._layers: list[Layer] = []
+        self._weights: tuple[Path, ...] = ()
         self._seen: set[tuple[int, str]] = set()
 
     def begin(self) -> None:
@@ -136,6 +138,7 @@ class ModelsObserver:
         compilations.begin()
         compilations.listen(self._compiled)
         self._calls.replace()
+        self._weights = model_files.mapped_weights()
 
     def end(self) -> None:
         """Leave OpenVINO's Python API alone."""
@@ -148,6 +151,7 @@ class ModelsObserver:
             return None
         for model in _held():
             self._read(model)
+        self._add_files()
         known = version()
         missing = versions.what_lacks(known)
         return Observation(
@@ -163,6 +167,21 @@ class ModelsObserver:
     def _compiled(self, compiled: Any) -> None:
         """Read a model that was just compiled."""
         self._read(compiled)
+
+    def _add_files(self) -> None:
+        """Add the models whose files are mapped and that no Python code holds: C++ code compiled them."""
+        weights = dict.fromkeys((*self._weights, *model_files.mapped_weights()))
+        for file in filter(None, map(model_files.read, weights)):
+            alike = [model for model in self._models if file.path == model.file]
+            alike += [model for model in self._models if not model.file and model.name == file.name]
+            if alike or len(self._models) >= MOST_MODELS:
+                self._models = [replace(each, file=file.path) if each in alike else each for each in self._models]
+                continue
+            key = str(len(self._models))
+            layers = [Layer(key, name, "", "", "", "") for name in file.layers]
+            self._layers += layers[: max(MOST - len(self._layers), 0)]
+            size = str(file.weights_bytes)
+            self._models.append(CompiledModel(key=key, name=file.name, file=file.path, weights_bytes=size))
 
     def _read(self, compiled: Any) -> None:
         """Add a compiled model, unless it is known."""

@@ -9,6 +9,7 @@ import pandas as pd
 
 from accel_magic.subsystems.openvino import versions
 from accel_magic.subsystems.openvino.compiled_models import layers_in, models_in
+from accel_magic.subsystems.openvino.model_names import INSERTED
 from accel_magic.subsystems.openvino.task_frames import LAYER, LOOP, PRIMITIVE, TYPE
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ REORDER: Final = "reorder"
 _CONVERTING: Final = "Reorder"
 _UNNAMED: Final = "Node"
 """What a node's task says if its class does not report its type: the CPU plugin's `Reorder`, and a few others."""
-_PRECISION: Final = r"(?:(?:f|bf|i|s|u|nf)\d+|boolean)"
-_FORMAT: Final = rf"(?:{_PRECISION}_)?[aA][a-zA-Z\d]*"
-_INSERTED: Final = rf"_(?:{_PRECISION}_{_PRECISION}|{_FORMAT}_{_FORMAT})_"
-"""What the name of a node that the plugin inserted has between those of its neighbors: precisions, layouts, or both."""
 _TIMES: Final = ["executions", "total_ns", "own_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"]
 _DESCRIBED: Final = ("precision", "layout", "implementation")
 _KEY: Final = ["model", "name", "parent"]
@@ -148,7 +145,7 @@ def _unambiguous(known: Mapping[tuple[str, str], tuple[str, ...]]) -> dict[str, 
 def _reorders(table: pd.DataFrame) -> pd.Series[bool]:
     """Whether each node only converts: its runtime model says so, or it has no type, and its primitive or name does."""
     unknown = table["type"].isin(["", _UNNAMED])
-    named = table["primitive"].eq("") & table["name"].str.contains(_INSERTED, regex=True)
+    named = table["primitive"].eq("") & table["name"].str.contains(INSERTED, regex=True)
     return table["type"].eq(_CONVERTING) | (unknown & (table["primitive"].eq(REORDER) | named))
 
 

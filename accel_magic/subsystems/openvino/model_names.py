@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Instance = tuple[int, str]
 """Process, and the name that tasks of its inferences have: each process counts its own models."""
+_PRECISION: Final = r"(?:(?:f|bf|i|s|u|nf)\d+|boolean)"
+_FORMAT: Final = rf"(?:{_PRECISION}_)?[aA][a-zA-Z\d]*"
+INSERTED: Final = rf"_(?:{_PRECISION}_{_PRECISION}|{_FORMAT}_{_FORMAT})_"
+"""What the name of a node that the plugin inserted has between those of its neighbors: precisions, layouts, or both."""
 _PREFIX: Final = "Model"
 _ANYBODYS: Final = re.compile(r"\w+_Frontend_IR|main_graph|torch[-_ ]jit.*|tf2onnx|jax2tf.*|Model\d+")
 """Names that OpenVINO's readers and other tools' writers of models give to any of them."""
@@ -119,7 +123,8 @@ def _matched(
 
 def _fits(executed: frozenset[str], observed: set[str] | None) -> bool:
     """Whether these layers can be of a model; anything can, if its layers are not known."""
-    return not observed or not executed or len(executed & observed) * 2 > len(executed)
+    own = {name for name in executed if not re.search(INSERTED, name)}
+    return not observed or not own or len(own & observed) * 2 > len(own)
 
 
 def _made(model: CompiledModel, number: int) -> bool:

@@ -46,7 +46,8 @@ def models(trace: OpenVinoTrace, requests: pd.DataFrame) -> pd.DataFrame:
     rows = {str(name): _served(trace, own) for name, own in good.groupby("model", observed=True, sort=False) if name}
     known = {trace.names.labels[instance]: model for instance, model in trace.names.known.items()}
     used = {model.key for model in known.values()}
-    known |= {f"{name_of(model)} (not used)": model for model in models_in(trace.recording) if model.key not in used}
+    unused = [model for model in models_in(trace.recording) if model.key not in used and model.device]
+    known |= {f"{name_of(model)} (not used)": model for model in unused}
     names = [*rows, *(name for name in known if name not in rows)]
     served = pd.DataFrame([rows.get(name, {}) for name in names], columns=[*_SERVED, "spent_ns"])
     facts = pd.DataFrame([_facts(known.get(name)) for name in names], columns=[*_facts(None)])

@@ -146,6 +146,39 @@ t.result.to_parquet(sys.argv[2])
     assert (models["callers"] == 1).all()
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_models_that_c_code_compiled_are_known_by_their_files(traced, tmp_path, before):
+    """Through OpenVINO's C API, which no Python code sees."""
+    found = traced(
+        CONVOLUTIONS
+        + f"""
+import ctypes, glob, os
+folder, before = "{tmp_path}", {before}
+for name, size in (("first", 16), ("second", 24)):
+    ov.save_model(convolutions(4, size, name), f"{{folder}}/file_of_{{name}}.xml")
+(c_api,) = glob.glob(os.path.dirname(ov.__file__) + "/libs/libopenvino_c.so*")
+library, core = ctypes.CDLL(c_api), ctypes.c_void_p()
+assert library.ov_core_create(ctypes.byref(core)) == 0
+def compiled(name):
+    model, request = ctypes.c_void_p(), ctypes.c_void_p()
+    file = f"{{folder}}/file_of_{{name}}.xml".encode()
+    assert library.ov_core_compile_model_from_file(core, file, b"CPU", ctypes.c_size_t(0), ctypes.byref(model)) == 0
+    assert library.ov_compiled_model_create_infer_request(model, ctypes.byref(request)) == 0
+    return request
+known = compiled("first") if before else None
+with accel_magic.trace("openvino:layers") as t:
+    request = known or compiled("first")
+    for _ in range(5): assert library.ov_infer_request_infer(request) == 0
+finish(t)
+"""
+    ).result.openvino
+
+    assert found.models["inferences"].to_dict() == {"first": 5}
+    assert found.models["file"].tolist() == [f"{tmp_path}/file_of_first.xml"]
+    assert "slow-implementation" in found.findings.unchecked
+    assert "no Python code" in found.findings.unchecked["slow-implementation"]
+
+
 def test_layers_are_described_although_their_model_is_gone(traced):
     found = traced("""
 data = {0: random.random((1, 3, 64, 64), np.float32)}
