@@ -188,7 +188,20 @@ def small_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[E
         return
     executions = openvino.trace.executions
     median = float(executions.loc[executions["inference"] >= 0, "duration_ns"].median())
-    yield Evidence({"outside_share": share, "layers": layers, "layer_ns": median})
+    advice = _LARGER if _is_stateful(openvino) else _LARGER_OR_MORE
+    yield Evidence({"outside_share": share, "layers": layers, "layer_ns": median, "advice": advice})
+
+
+_LARGER: Final = "Use larger batches, such as several sequences at once; fuse layers when exporting the model."
+_LARGER_OR_MORE: Final = (
+    "Use larger batches, or several streams (`PERFORMANCE_HINT` THROUGHPUT) with fewer threads each; fuse layers when "
+    "exporting the model."
+)
+
+
+def _is_stateful(openvino: OpenVinoData) -> bool:
+    """Whether the model with most time keeps state: its inferences cannot overlap."""
+    return bool(openvino.models["stateful"].head(1).fillna(value=False).any())
 
 
 def outside_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
@@ -233,8 +246,7 @@ def device_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Ev
     taken = float((requests["duration_ns"] + copied).median())
     share = gap / (gap + taken)
     if share > rule.threshold:
-        stateful = openvino.models["stateful"].fillna(value=False).any()
-        overlap = _NEEDS_THE_LAST if stateful else _OVERLAP
+        overlap = _NEEDS_THE_LAST if _is_stateful(openvino) else _OVERLAP
         yield Evidence({"idle_share": share, "gap_ns": gap, "inference_ns": taken, "overlap": overlap})
 
 

@@ -46,7 +46,7 @@ class Layer:
     Attributes:
         model: `CompiledModel.key` of its model; in recordings before version 0.3, the name of the model.
         name: Its name, which its tasks have too.
-        type: Type in the plugin, such as `Convolution`.
+        type: Type in the plugin, such as `Convolution`; in the model's file, if there is no `implementation`.
         precision: Precision in which it computes, such as `f32`.
         layout: Layout of its first output, such as `acdb`.
         implementation: The chosen primitive, such as `brgconv_avx512`; `ref_any` is a plain loop.
@@ -178,10 +178,13 @@ class ModelsObserver:
                 self._models = [replace(each, file=file.path) if each in alike else each for each in self._models]
                 continue
             key = str(len(self._models))
-            layers = [Layer(key, name, "", "", "", "") for name in file.layers]
+            layers = [Layer(key, name, kind, "", "", "") for name, kind in file.layers]
             self._layers += layers[: max(MOST - len(self._layers), 0)]
             size = str(file.weights_bytes)
-            self._models.append(CompiledModel(key=key, name=file.name, file=file.path, weights_bytes=size))
+            stateful = str(any(kind in _STATE for _, kind in file.layers))
+            self._models.append(
+                CompiledModel(key=key, name=file.name, file=file.path, weights_bytes=size, stateful=stateful)
+            )
 
     def _read(self, compiled: Any) -> None:
         """Add a compiled model, unless it is known."""

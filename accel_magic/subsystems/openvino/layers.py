@@ -24,6 +24,8 @@ _CONVERTING: Final = "Reorder"
 _UNNAMED: Final = "Node"
 """What a node's task says if its class does not report its type: the CPU plugin's `Reorder`, and a few others."""
 _TIMES: Final = ["executions", "total_ns", "own_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"]
+_STATE: Final = r"(ReadValue|Assign)_\d+"
+"""Names that OpenVINO gives to nodes that copy the state of a model: they use reorders to copy."""
 _DESCRIBED: Final = ("precision", "layout", "implementation")
 _KEY: Final = ["model", "name", "parent"]
 
@@ -129,7 +131,9 @@ def _describe(trace: OpenVinoTrace, table: pd.DataFrame) -> None:
         for model, name in zip(table["model"], table["name"], strict=True)
     ]
     reported = pd.DataFrame(rows, columns=columns, index=table.index, dtype="str")
-    table["type"] = reported["type"].where(reported["type"] != "", table["type"])
+    unknown = table["type"].isin(["", _UNNAMED])  # types in files are not those of the plugin
+    better = (reported["type"] != "") & (unknown | (reported["implementation"] != ""))
+    table["type"] = reported["type"].where(better, table["type"])
     for column in _DESCRIBED:
         table[column] = reported[column]
 
@@ -146,7 +150,8 @@ def _reorders(table: pd.DataFrame) -> pd.Series[bool]:
     """Whether each node only converts: its runtime model says so, or it has no type, and its primitive or name does."""
     unknown = table["type"].isin(["", _UNNAMED])
     named = table["primitive"].eq("") & table["name"].str.contains(INSERTED, regex=True)
-    return table["type"].eq(_CONVERTING) | (unknown & (table["primitive"].eq(REORDER) | named))
+    state = table["name"].str.fullmatch(_STATE)
+    return table["type"].eq(_CONVERTING) | (unknown & ~state & (table["primitive"].eq(REORDER) | named))
 
 
 def types_of(trace: OpenVinoTrace, executions: pd.DataFrame) -> NDArray[np.object_]:

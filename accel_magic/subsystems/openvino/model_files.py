@@ -17,7 +17,7 @@ _MOST: Final = 64
 _PATH: Final = 5
 """Column of a line of `/proc/PID/maps`."""
 _NET: Final = re.compile(rb"<net\s[^>]*?\bname=\"([^\"]*)\"")
-_LAYER: Final = re.compile(rb"<layer\s[^>]*?\bname=\"([^\"]*)\"")
+_LAYER: Final = re.compile(rb"<layer\s[^>]*?\bname=\"([^\"]*)\"[^>]*?\btype=\"([^\"]*)\"")
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class ModelFile:
     Attributes:
         path: The file with its operations.
         name: Its name.
-        layers: Names of its operations.
+        layers: Names and types of its operations.
         weights_bytes: Size of its weights.
 
     """
 
     path: str
     name: str
-    layers: tuple[str, ...]
+    layers: tuple[tuple[str, str], ...]
     weights_bytes: int
 
 
@@ -57,7 +57,7 @@ def read(weights: Path) -> ModelFile | None:
             content = described.read_bytes()
             name = _NET.search(content)
             if name is not None:
-                layers = tuple(_text(found) for found in _LAYER.findall(content))
+                layers = tuple((_text(found), _text(kind)) for found, kind in _LAYER.findall(content))
                 return ModelFile(str(described), _text(name[1]), layers, weights.stat().st_size)
     return None
 

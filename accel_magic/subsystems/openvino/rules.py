@@ -89,8 +89,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "warning",
         "{outside_share:.0%} of the inference time passes between {layers:.0f} layers of {layer_ns:time}",
         "The layers are so small that calling and scheduling them takes a considerable part of the time.",
-        "Use larger batches, or several streams (`PERFORMANCE_HINT` THROUGHPUT) with fewer threads each; fuse layers "
-        "when exporting the model.",
+        "{advice}",
         threshold=0.2,
         unit="share of the time of an inference with at least 20 layers",
         source="a fifth; in networks with layers of 20 us it is a few percent",

@@ -361,6 +361,28 @@ finish(t)
         assert titles["compiled-again"].startswith("small was compiled 4 times in this trace, which took ")
 
 
+def test_advice_for_a_model_with_state_is_not_to_overlap_its_inferences(traced):
+    found = traced("""
+from openvino import opset6
+given, kept = op.parameter([1, 4], np.float32), []
+value = given
+for number in range(24):  # layers that are not fused
+    state = opset6.read_value(op.constant(np.zeros((1, 4), np.float32)), f"state{number}", np.float32, [1, 4])
+    value = op.softmax(op.add(value, state), 1)
+    kept.append(opset6.assign(value, f"state{number}"))
+model = ov.Model([op.result(value)], kept, [given], "stateful")
+request = ov.Core().compile_model(model, "CPU").create_infer_request()
+with accel_magic.trace("openvino") as t:
+    for _ in range(50): request.infer({0: np.ones((1, 4), np.float32)})
+finish(t)
+""").result.openvino
+
+    assert found.models["stateful"].tolist() == [True]
+    advice = " ".join(one.advice for one in found.findings)
+    assert "THROUGHPUT" not in advice
+    assert "AsyncInferQueue" not in advice
+
+
 def test_rules_without_their_data_say_what_is_missing(traced):
     unchecked = traced(
         WARM
