@@ -10,6 +10,7 @@ import pandas as pd
 from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.quantities import NOTHING, duration_text, exact_text, rate_text, share_text
+from accel_magic.subsystems.openvino import versions
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.task_frames import INFERENCE
 from accel_magic.views.element import element_html
@@ -74,7 +75,8 @@ def sentences(openvino: OpenVinoTables) -> list[str]:
         lines.append(
             f"{exact_text(others)} inferences of {exact_text(len(groups) - _MOST)} other models (t.openvino.models)"
         )
-    return [line for line in (*lines, _recorded(openvino), _layers(openvino), _compiled(openvino)) if line]
+    missing = "" if len(every) else versions.what_lacks(openvino.recording.machine.get("openvino", ""))
+    return [line for line in (missing, *lines, _recorded(openvino), _layers(openvino), _compiled(openvino)) if line]
 
 
 def _inferences(openvino: OpenVinoTables, model: str, every: pd.DataFrame) -> str:
