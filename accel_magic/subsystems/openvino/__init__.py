@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.probes.presets import is_of
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from bokeh.model import Model
 
     from accel_magic.analysis.findings import Findings
     from accel_magic.checks import Check
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.result_bases.compared import Compared
     from accel_magic.subsystems.openvino.result import OpenVino
+    from accel_magic.views.live.device_counters import LiveItems
 
 _DOMAINS: Final = ("ov::", "dnnl::")
 """What the names of the domains of OpenVINO's and oneDNN's tasks begin with."""
@@ -54,15 +57,17 @@ def _summary(recording: Recording, tables: Callable[[], OpenVino], _findings: Ca
 
 
 def _watch() -> None:
-    from accel_magic.subsystems.openvino import compilations
+    from accel_magic.subsystems.openvino import compilations, pipelines
 
     compilations.begin()
+    pipelines.begin()
 
 
 def _unwatch() -> None:
-    from accel_magic.subsystems.openvino import compilations
+    from accel_magic.subsystems.openvino import compilations, pipelines
 
     compilations.end()
+    pipelines.end()
 
 
 def _compared(ours: OpenVino, baseline: OpenVino) -> Compared:
@@ -75,6 +80,18 @@ def _observer(plan: Plan) -> Observer | None:
     from accel_magic.subsystems.openvino.compiled_models import observer
 
     return observer(plan)
+
+
+def _live(plan: Plan) -> LiveItems | None:
+    from accel_magic.subsystems.openvino.live_item import OpenVinoHistory
+
+    return OpenVinoHistory.of(plan)
+
+
+def _tokens(tables: OpenVino) -> Model:
+    from accel_magic.subsystems.openvino.figures import tokens
+
+    return tokens(tables.generations, tables.tokens)
 
 
 def _checks(root: Path) -> AbstractContextManager[Iterable[Check]]:
@@ -91,6 +108,8 @@ SUBSYSTEM: Final = Subsystem(
     tables=_tables,
     rules=_rules,
     summary=_summary,
+    live=_live,
+    figures=MappingProxyType({"tokens": _tokens}),
     compared=_compared,
     watch=_watch,
     unwatch=_unwatch,

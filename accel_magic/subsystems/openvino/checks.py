@@ -11,6 +11,7 @@ import pandas as pd
 from accel_magic.findings import Evidence, Stretch
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.compiled_models import models_in
+from accel_magic.subsystems.openvino.generation_checks import GenerationData
 from accel_magic.subsystems.openvino.models import most_at_once
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.findings import Rule
-    from accel_magic.recording.recording import Recording
-    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 REFERENCE: Final = "ref"
 """Beginning of the names of reference implementations in the CPU plugin: `ref_any_f32`."""
@@ -39,24 +38,16 @@ _FAULT_NS: Final = 1000
 _PAGE_MIB: Final = 4 / 1024
 
 
-class OpenVinoData(Protocol):
+class OpenVinoData(GenerationData, Protocol):
     """What the rules read; `accel_magic.subsystems.openvino.tables.OpenVinoTables` implements it."""
-
-    @property
-    def trace(self) -> OpenVinoTrace:
-        """The tasks."""
-
-    @property
-    def recording(self) -> Recording:
-        """The whole recording."""
 
     @property
     def requests(self) -> pd.DataFrame:
         """Return one row per inference, in order of time."""
 
     @property
-    def models(self) -> pd.DataFrame:
-        """Return one row per model, most time first; index `model`."""
+    def language_models(self) -> frozenset[str]:
+        """Models that made tokens, their tokenizers and detokenizers."""
 
     @property
     def layers(self) -> pd.DataFrame:
@@ -158,9 +149,10 @@ def first_inference(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterato
     The one that costs most beyond its later ones is reported.
     """
     created = openvino.trace.of_kind(CREATED)
+    others = openvino.language_models  # see `first_prefill`
     worst: tuple[float, Evidence] | None = None
     for model, own in succeeded(openvino.requests).groupby("model", observed=True):
-        if len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
+        if model in others or len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
             continue
         first, later = float(own["duration_ns"].iloc[0]), float(own["duration_ns"].iloc[1:].median())
         if first / later > rule.threshold and (worst is None or first - later > worst[0]):
@@ -217,6 +209,8 @@ def primitives_recreated(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> It
     """Inferences after the first create primitives."""
     trace = openvino.trace
     inferences, created = trace.of_kind(INFERENCE), trace.of_kind(CREATED)
+    others = trace.inferences["model"].isin(openvino.language_models).to_numpy()  # see `prompt_lengths`
+    inferences = inferences[~others]
     of = trace.within(inferences, created)
     first = inferences.groupby("name", observed=True).head(1).index
     is_first = inferences.index.isin(first)

@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import os
-import re
-import sys
 import time
 from collections import deque
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from accel_magic.itt.marking import CallTask, marked
 from accel_magic.subsystems.openvino import preset
-from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
+from accel_magic.subsystems.openvino.model_objects import address_of, next_number, task_name_of
+from accel_magic.subsystems.openvino.module_imports import forget, when_imported
+from accel_magic.subsystems.openvino.replacements import Replacements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from collections.abc import Callable, Mapping
 
     Listener = Callable[[Any], object]
     """Takes a model that was just compiled."""
@@ -57,35 +53,23 @@ class Compilation:
 class _Watch:
     """What is replaced, and what was seen."""
 
-    replaced: list[tuple[Any, str, Any, Any]]
+    methods: Replacements
     made: deque[Compilation]
     listeners: list[Listener]
-    finder: _AfterImport | None = None
 
 
-_watch: Final = _Watch([], deque(maxlen=MOST), [])
+_watch: Final = _Watch(Replacements(), deque(maxlen=MOST), [])
 
 
 def begin() -> None:
     """Watch OpenVINO's Python API: now if it is imported, else when it is. Can be called repeatedly."""
-    module = sys.modules.get(_MODULE)
-    if module is not None and hasattr(module, "Core"):
-        _replace(module)
-    elif _watch.finder is None:
-        _watch.finder = _AfterImport()
-        sys.meta_path.insert(0, _watch.finder)
+    when_imported(_MODULE, _replace)
 
 
 def end() -> None:
     """Leave OpenVINO's Python API alone, unless somebody else has replaced its methods since."""
-    if _watch.finder is not None:
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(_watch.finder)
-        _watch.finder = None
-    while _watch.replaced:
-        owner, name, original, made = _watch.replaced.pop()
-        if getattr(owner, name, None) is made:
-            setattr(owner, name, original)
+    forget(_MODULE)
+    _watch.methods.restore()
 
 
 def listen(listener: Listener) -> None:
@@ -105,33 +89,8 @@ def facts_of(address: int, task_name: str) -> Mapping[str, str]:
     return next((one.facts for one in known), {})
 
 
-class _AfterImport(MetaPathFinder):
-    """Replaces the methods once OpenVINO is imported."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the specification that others find, with a loader that calls back; None for all other modules."""
-        del path, target
-        if fullname != _MODULE:
-            return None
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(self)
-        _watch.finder = None
-        spec = importlib.util.find_spec(fullname)
-        execute = getattr(spec and spec.loader, "exec_module", None)
-        if spec is not None and execute is not None:
-            spec.loader.exec_module = functools.partial(_load, execute)  # type: ignore[union-attr,method-assign]
-        return spec
-
-
-def _load(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    execute(module)
-    begin()
-
-
 def _replace(module: Any) -> None:
-    if _watch.replaced:
+    if _watch.methods:
         return
     for name in preset.COMPILED:
         _set(module.Core, name, _state, _remember)
@@ -139,12 +98,11 @@ def _replace(module: Any) -> None:
 
 
 def _set(owner: Any, task: str, before: Callable[[], Any], after: Callable[..., object]) -> None:
-    name = task.rpartition(".")[2]
-    original = getattr(owner, name, None)
-    if original is not None:
-        made = marked(original, lambda *_: _task_named(task), before, after)
-        _watch.replaced.append((owner, name, original, made))
-        setattr(owner, name, made)
+    _watch.methods.set(
+        owner,
+        task.rpartition(".")[2],
+        lambda original: marked(original, lambda *_: _task_named(task), before, after),
+    )
 
 
 @functools.cache
@@ -154,7 +112,7 @@ def _task_named(name: str) -> CallTask:
 
 def _state() -> tuple[int, int | None, int | None]:
     """The time, the number of OpenVINO's next model, and the size of this process."""
-    return time.monotonic_ns(), _next_id(), _resident_bytes()
+    return time.monotonic_ns(), next_number(), _resident_bytes()
 
 
 def _remember(
@@ -167,7 +125,7 @@ def _remember(
         facts = {
             "file": _file_of(_given(arguments, options)),
             "first_id": _text(first_id),
-            "last_id": _text(_next_id()),
+            "last_id": _text(next_number()),
             "start_ns": str(start_ns),
             "compile_ns": str(time.monotonic_ns() - start_ns),
             "memory_before": _text(resident),
@@ -205,14 +163,4 @@ def _text(value: int | None) -> str:
 def _resident_bytes() -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return None
-
-
-def _next_id() -> int | None:
-    """The number in the name that OpenVINO gives to the next model: models that it makes have ascending numbers."""
-    with contextlib.suppress(Exception):
-        openvino: Any = sys.modules[_MODULE]
-        parameter = openvino.opset1.parameter([1])
-        name = openvino.Model([openvino.opset1.result(parameter)], [parameter], "").get_name()
-        return int(re.fullmatch(r"\D*(\d+)", name)[1])  # type: ignore[index]
     return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from accel_magic.itt import collector, marking
 from accel_magic.recording.observation import Observation, ObservedTable
-from accel_magic.subsystems.openvino import compilations, model_files, versions
+from accel_magic.subsystems.openvino import compilations, model_files, pipelines, versions
 from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
 from accel_magic.subsystems.openvino.python_calls import PythonCalls
 
@@ -35,8 +35,11 @@ _ALIKE: Final = 4
 _LONGEST: Final = 200
 _LONGEST_PORTS: Final = 2000
 _NAME: Final = "openvino"
+MEMORY_SPEED: Final = "memory_bytes_per_s"
+"""Entry of the description of the machine: how fast it reads its memory."""
 _LAYERS: Final = "openvino.layers"
 _MODELS: Final = "openvino.models"
+_GENERATIONS: Final = "openvino.generations"
 
 
 @dataclass(frozen=True)
@@ -132,17 +135,21 @@ class ModelsObserver:
         self._layers: list[Layer] = []
         self._weights: tuple[Path, ...] = ()
         self._seen: set[tuple[int, str]] = set()
+        self._generations = pipelines.Generations()
 
     def begin(self) -> None:
         """Have the calls of OpenVINO's Python API reported."""
         compilations.begin()
         compilations.listen(self._compiled)
+        pipelines.begin()
+        pipelines.listen(self._generations)
         self._calls.replace()
         self._weights = model_files.mapped_weights()
 
     def end(self) -> None:
         """Leave OpenVINO's Python API alone."""
         self._calls.restore()
+        pipelines.unlisten(self._generations)
         compilations.unlisten(self._compiled)
 
     def found(self, plan: Plan) -> Observation | None:
@@ -152,14 +159,19 @@ class ModelsObserver:
         for model in _held():
             self._read(model)
         self._add_files()
+        generations = self._generations.found()
         known = version()
         missing = versions.what_lacks(known)
         return Observation(
-            machine={_NAME: known} if known else {},
+            machine={_NAME: known, **_memory_speed(generations)} if known else {},
             notes=(missing,) if missing else (),
             tables={
                 name: ObservedTable(tuple(each.name for each in fields(kind)), tuple(map(astuple, rows)))
-                for name, kind, rows in ((_MODELS, CompiledModel, self._models), (_LAYERS, Layer, self._layers))
+                for name, kind, rows in (
+                    (_MODELS, CompiledModel, self._models),
+                    (_LAYERS, Layer, self._layers),
+                    (_GENERATIONS, pipelines.Generation, generations),
+                )
                 if rows
             },
         )
@@ -228,7 +240,7 @@ _PROPERTIES: Final = {
     "cache": "LOADED_FROM_CACHE",
 }
 
-Row = TypeVar("Row", Layer, CompiledModel)
+Row = TypeVar("Row", Layer, CompiledModel, pipelines.Generation)
 
 
 def layers_in(recording: Recording) -> tuple[Layer, ...]:
@@ -239,6 +251,11 @@ def layers_in(recording: Recording) -> tuple[Layer, ...]:
 def models_in(recording: Recording) -> tuple[CompiledModel, ...]:
     """The compiled models that were observed; none without."""
     return _rows(recording, CompiledModel, _MODELS)
+
+
+def generations_in(recording: Recording) -> tuple[pipelines.Generation, ...]:
+    """The generations that were observed; none without."""
+    return _rows(recording, pipelines.Generation, _GENERATIONS)
 
 
 def _rows(recording: Recording, kind: type[Row], *names: str) -> tuple[Row, ...]:
@@ -256,6 +273,15 @@ def version() -> str:
     imported = str(getattr(sys.modules.get("openvino"), "__version__", ""))
     libraries = map(versions.of_library, collector.reporting_libraries())
     return imported or next(filter(None, libraries), "")
+
+
+def _memory_speed(generations: tuple[pipelines.Generation, ...]) -> dict[str, str]:
+    """How fast this machine reads memory, for traces with generations; measured after the trace, once."""
+    if not generations:
+        return {}
+    from accel_magic.subsystems.openvino.memory_speed import read_bytes_per_s
+
+    return {MEMORY_SPEED: f"{read_bytes_per_s():.3g}"}
 
 
 _HOLDERS: Final[dict[str, Callable[[Any], Any]]] = {

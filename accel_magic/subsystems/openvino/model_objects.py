@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import struct
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,3 +54,13 @@ def task_name_of(address: int) -> str:
         if start == address + at + 16 and _TASK_NAME.fullmatch(text):
             found.add(text.decode())
     return found.pop() if len(found) == 1 else ""
+
+
+def next_number() -> int | None:
+    """The number in the name that OpenVINO gives to the next model: models that it makes have ascending numbers."""
+    with contextlib.suppress(Exception):
+        openvino: Any = sys.modules["openvino"]
+        parameter = openvino.opset1.parameter([1])
+        name = openvino.Model([openvino.opset1.result(parameter)], [parameter], "").get_name()
+        return int(re.fullmatch(r"\D*(\d+)", name)[1])  # type: ignore[index]
+    return None

@@ -41,13 +41,25 @@ CALL: Final = "openvino.infer"
 STARTED: Final = "openvino.start_async"
 """Beginning of the tasks of the calls from Python that do not wait, followed by the model's name: `Model1`."""
 
+GENERATED: Final = "openvino.generate"
+"""Beginning of the tasks of the calls from Python that generate tokens, followed by the class: `LLMPipeline`."""
+STEPPED: Final = "openvino.step"
+"""Beginning of the tasks of the calls from Python that do one step of all requests of a pipeline."""
+RESET: Final = "openvino.reset_state"
+"""Beginning of the tasks of the calls from Python that forget the state of a model, followed by the model's name."""
+LOADED: Final = "openvino.load"
+"""Beginning of the tasks of the calls from Python that make a pipeline, and compile its models."""
+
 YIELD: Final = "sys_enter_sched_yield"
 """The call in which TBB's workers spin."""
 SLEEP: Final = "sys_enter_futex"
 """The call in which they sleep."""
 FAULT: Final = "page_fault_user"
 
-_CALLS: Final = (f"itt:python:{CALL}", f"itt:python:{STARTED}*")
+_PYTHON: Final = (CALL, STARTED, GENERATED, STEPPED, RESET, LOADED)
+_CALLS: Final = tuple(
+    f"itt:python:{name}" for name in (CALL, f"{STARTED}*", f"{GENERATED}*", f"{STEPPED}*", f"{RESET}*")
+)
 
 PRESET: Final = Preset(
     name=NAME,
@@ -63,7 +75,7 @@ PRESET: Final = Preset(
         PresetProbe("openvino:primitives", f"itt:{PRIMITIVES}:*"),
         PresetProbe("openvino:threads", f"itt:{LOOPS}:*"),
         PresetProbe("openvino:compile", f"itt:{CREATED}:*"),
-        *(PresetProbe("openvino:compile", f"itt:python:{name}") for name in COMPILED),
+        *(PresetProbe("openvino:compile", f"itt:python:{name}") for name in (*COMPILED, f"{LOADED}*")),
         PresetProbe("openvino:threads", f"tracepoint:syscalls:{YIELD}"),
         PresetProbe("openvino:threads", f"latency:tracepoint:syscalls:{SLEEP}"),
         PresetProbe("openvino:memory", f"itt:{INFERENCES}:*"),
@@ -76,5 +88,5 @@ PRESET: Final = Preset(
 
 def names_openvino(point: ProbePoint) -> bool:
     """Whether a probe point can only be OpenVINO's: of the preset, or tasks of its domains."""
-    own = point.target.startswith("ov::") or point.function.startswith((*COMPILED, CALL, STARTED))
+    own = point.target.startswith("ov::") or point.function.startswith((*COMPILED, *_PYTHON))
     return own or is_of(point.probe, NAME)

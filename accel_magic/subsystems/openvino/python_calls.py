@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from accel_magic.itt.marking import CallTask, marked
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
+from accel_magic.subsystems.openvino.replacements import Replacements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Function = Callable[..., Any]
+    from accel_magic.subsystems.openvino.replacements import Function
 
 _TASK: Final = "_accel_magic_task"
 """Attribute of requests and queues of requests: the task of their asynchronous calls."""
@@ -27,29 +26,20 @@ class PythonCalls:
     """Replaces methods of OpenVINO's Python classes, if it is imported, and restores them."""
 
     def __init__(self) -> None:
-        self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._methods = Replacements()
 
     def replace(self) -> None:
         """Replace the methods."""
         openvino = sys.modules.get("openvino")
-        self._set(openvino, "InferRequest", "infer", _inferring)
-        self._set(openvino, "InferRequest", "start_async", _starting)
-        self._set(openvino, "AsyncInferQueue", "start_async", _starting)
-
-    def _set(self, module: Any, kind: str, name: str, replacement: Callable[[Function], Function]) -> None:
-        owner = getattr(module, kind, None)
-        original = getattr(owner, name, None)
-        if original is not None:
-            made = replacement(original)
-            self._replaced.append((owner, name, original, made))
-            setattr(owner, name, made)
+        request, queue = (getattr(openvino, name, None) for name in ("InferRequest", "AsyncInferQueue"))
+        self._methods.set(request, "infer", _inferring)
+        self._methods.set(request, "start_async", _starting)
+        self._methods.set(request, "reset_state", _resetting)
+        self._methods.set(queue, "start_async", _starting)
 
     def restore(self) -> None:
-        """Restore the methods, unless somebody else has replaced them since. Can be called repeatedly."""
-        while self._replaced:
-            owner, name, original, made = self._replaced.pop()
-            if getattr(owner, name, None) is made:
-                setattr(owner, name, original)
+        """Restore the methods. Can be called repeatedly."""
+        self._methods.restore()
 
 
 def _inferring(original: Function) -> Function:
@@ -59,6 +49,10 @@ def _inferring(original: Function) -> Function:
 
 def _starting(original: Function) -> Function:
     return marked(original, _task_of)
+
+
+def _resetting(original: Function) -> Function:
+    return marked(original, lambda request, *_: CallTask(f"{preset.RESET} {_model_task(request)}".rstrip()))
 
 
 def _task_of(request: Any, *_: Any) -> CallTask:

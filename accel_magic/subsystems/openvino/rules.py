@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.findings import Rule
-from accel_magic.subsystems.openvino import checks, preset
+from accel_magic.subsystems.openvino import checks, generation_checks, preset
 from accel_magic.subsystems.openvino.checks import Needs
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
 
@@ -190,6 +190,90 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         check=checks.inputs_copied,
         needs=checks.lacks_calls,
         limits={"least_ns": 300_000.0},
+    ),
+    Rule(
+        "openvino.first-prefill",
+        "note",
+        "the first answer of {model} began after {first_ns:time}, later ones after {later_ns:time}",
+        "The first prompt allocates memory, touches the weights for the first time and creates primitives; later ones "
+        "may also begin like it, and GenAI keeps the beginnings of prompts.",
+        "Generate one token for a short prompt before users wait for the first answer, and do not measure it.",
+        threshold=2.0,
+        unit="times the median time to the first token of later generations, of at least three",
+        source="a small Llama on the CPU: 5 to 7; a model that is warm varies by less than half",
+        check=generation_checks.first_prefill,
+        needs=generation_checks.lacks_generations,
+    ),
+    Rule(
+        "openvino.decode-memory-bound",
+        "note",
+        "each token of {model} reads {weights_gb:.2f} GB of weights, at {reached_gb:.1f} GB/s: {share:.0%} of what "
+        "this machine's memory delivers",
+        "Making one token at a time takes as long as reading the weights, however fast the processors are.",
+        "Compress the weights (int8 or int4, `optimum-cli export openvino --weight-format int8`), serve several "
+        "prompts at once, which read the weights together, or use speculative decoding.",
+        threshold=0.5,
+        unit="share of the bandwidth that was measured after the trace, by reading memory with all processors",
+        source="half: reading weights takes most of the time, even if nothing else overlaps with it",
+        limits={"least_bytes": 64e6},
+        check=generation_checks.decode_bound,
+        needs=generation_checks.lacks_weights,
+    ),
+    Rule(
+        "openvino.prompt-repeated",
+        "warning",
+        "{repeated_share:.0%} of the prompts of {model} repeat the one before, and are computed again: {spent_ns:time}",
+        "The pipeline was told to keep nothing of earlier prompts, so it computes their common beginning each time.",
+        "Set `SchedulerConfig.enable_prefix_caching = True`, or leave out the `SchedulerConfig`; for conversations, "
+        "pass a `ChatHistory`. Begin prompts with what they have in common.",
+        threshold=0.1,
+        unit="share of the time of generations, by the prompts' characters",
+        source="a tenth is the smallest gain that is worth a change",
+        check=generation_checks.prompt_repeated,
+        needs=generation_checks.lacks_prompts,
+    ),
+    Rule(
+        "openvino.prefill-dominates",
+        "note",
+        "prompts of {prompt:,.0f} tokens take {share:.0%} of the time of generations of {model}, which make "
+        "{generated:,.0f} tokens",
+        "Making tokens faster cannot make answers much faster.",
+        "Shorten the prompts: fewer examples, shorter documents, only the passages that matter; compute common "
+        "beginnings once (`enable_prefix_caching`).",
+        threshold=0.5,
+        unit="share of the time of generations after the first",
+        source="half: even if tokens took no time, answers would be at most twice as fast",
+        check=generation_checks.prefill_dominates,
+        needs=generation_checks.lacks_generations,
+        explained_by=("prompt-repeated",),
+    ),
+    Rule(
+        "openvino.detokenizer-per-token",
+        "note",
+        "the detokenizer of {model} ran {runs:,.0f} times for {tokens:,.0f} tokens, {share:.0%} of the time",
+        "A streamer that gets text has it made for each token, beside the model, on the same processors.",
+        "Make text for several tokens at once: a `StreamerBase` of your own that decodes when a word or line ends; "
+        "without a streamer, text is made once.",
+        threshold=0.05,
+        unit="share of the time of generations, where it ran for at least half of the tokens",
+        source="one twentieth; with a large model it is far less",
+        limits={"per_token": 0.5},
+        check=generation_checks.detokenized_often,
+        needs=generation_checks.lacks_generations,
+    ),
+    Rule(
+        "openvino.prompt-lengths",
+        "note",
+        "new primitives were created in {generations:.0f} of {all_generations:.0f} generations of {model} after the "
+        "first: {share:.0%} of the time to their first tokens",
+        "Layers are prepared again for each length of a prompt that was not seen before.",
+        "Pad prompts to a few lengths, or limit `SchedulerConfig.max_num_batched_tokens`, so that long prompts are "
+        "computed in parts of equal size; run each length once before users wait for it.",
+        threshold=0.02,
+        unit="share of the time to the first token",
+        source="a small Llama on the CPU: 4 to 7 %; prompts of lengths that it has seen create none",
+        check=generation_checks.prompt_lengths,
+        needs=generation_checks.lacks_generations,
     ),
     Rule(
         "openvino.device-idle",

@@ -9,7 +9,7 @@ import pandas as pd
 
 from accel_magic import terminal
 from accel_magic.banners import banners_of
-from accel_magic.quantities import NOTHING, duration_text, exact_text, rate_text, share_text
+from accel_magic.quantities import NOTHING, count_text, duration_text, exact_text, rate_text, share_text
 from accel_magic.subsystems.openvino import versions
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.task_frames import INFERENCE
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LAYERS: Final = 15
 THREADS: Final = 10
+GENERATIONS: Final = 10
 _MOST: Final = 3
 _WORTH_NAMING: Final = 0.01
 EVENTS_AT_ONCE: Final = 300_000
@@ -69,7 +70,8 @@ def sentences(openvino: OpenVinoTables) -> list[str]:
     """Summarize inferences, layers and compilation in a line each; omit what was not traced."""
     every = openvino.requests
     groups = sorted(every.groupby("model", observed=True), key=lambda group: -group[1]["duration_ns"].sum())
-    lines = [_inferences(openvino, str(model), own) for model, own in groups[:_MOST]]
+    lines = [*_generations(openvino)]
+    lines += [_inferences(openvino, str(model), own) for model, own in groups[:_MOST]]
     if len(groups) > _MOST:
         others = sum(len(own) for _, own in groups[_MOST:])
         lines.append(
@@ -77,6 +79,34 @@ def sentences(openvino: OpenVinoTables) -> list[str]:
         )
     missing = "" if len(every) else versions.what_lacks(openvino.recording.machine.get("openvino", ""))
     return [line for line in (missing, *lines, _recorded(openvino), _layers(openvino), _compiled(openvino)) if line]
+
+
+def _generations(openvino: OpenVinoTables) -> Iterator[str]:
+    """How fast each language model made tokens."""
+    for (model, kind), own in openvino.generations.groupby(["model", "kind"], sort=False):
+        tokens, prompts = int(own["generated_tokens"].sum()), own["prompt_tokens"]
+        count = len(own)
+        line = f"{exact_text(count)} {'generation' if count == 1 else 'generations'} of {model}"
+        line += f" ({kind}): " if kind else ": "
+        rate = _rate(own)
+        parts = [f"{count_text(rate)} tokens/s"] if rate else []
+        parts.append(f"first token after {_typical(own['first_token_ns'])}")
+        if own["token_ns"].notna().any():
+            parts.append(f"then {_typical(own['token_ns'])} per token")
+        known = f" from {exact_text(int(prompts.sum()))} of prompts" if prompts.notna().all() else ""
+        parts.append(f"{exact_text(tokens)} tokens generated{known}")
+        yield line + ", ".join(parts)
+
+
+def _rate(generations: pd.DataFrame) -> float:
+    """Tokens per second after the first, of a typical generation; 0 if none has a second token."""
+    rates = generations["tokens_per_second"].dropna()
+    return float(rates.median()) if len(rates) else 0.0
+
+
+def _typical(times: pd.Series[Any]) -> str:
+    known = times.dropna()
+    return duration_text(float(known.median())) + (" (median)" if len(known) > 1 else "")
 
 
 def _inferences(openvino: OpenVinoTables, model: str, every: pd.DataFrame) -> str:
@@ -163,6 +193,8 @@ def _compiled(openvino: OpenVinoTables) -> str:
 
 def _tables(openvino: OpenVinoTables) -> list[FormattedTable]:
     made = []
+    if len(openvino.generations):
+        made.append(generations_table(openvino.generations))
     if len(openvino.layers):
         made.append(layers_table(openvino.layers))
     if len(openvino.threads):
@@ -170,6 +202,34 @@ def _tables(openvino: OpenVinoTables) -> list[FormattedTable]:
     if len(openvino.compile):
         made.append(compile_table(openvino.compile))
     return made
+
+
+def generations_table(generations: pd.DataFrame) -> FormattedTable:
+    """The first generations."""
+    formats: Formats = {
+        "model": str,
+        "requests": exact_text,
+        "prompt_tokens": exact_text,
+        "generated_tokens": exact_text,
+        "first_token_ns": duration_text,
+        "token_ns": duration_text,
+        "token_p99_ns": duration_text,
+        "tokens_per_second": count_text,
+        "prefill_ns": duration_text,
+        "decode_ns": duration_text,
+    }
+    heads = {
+        "requests": "prompts",
+        "prompt_tokens": "prompt tokens",
+        "generated_tokens": "generated",
+        "first_token_ns": "first token",
+        "token_ns": "per token",
+        "token_p99_ns": "p99",
+        "tokens_per_second": "tokens/s",
+        "prefill_ns": "prefill",
+        "decode_ns": "decode",
+    }
+    return _table("generation", generations, formats, heads, limit=GENERATIONS, names=2)
 
 
 def layers_table(layers: pd.DataFrame) -> FormattedTable:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.openvino.generations import GenerationsFound
 
 
 class OpenVinoTables:
@@ -38,6 +39,35 @@ class OpenVinoTables:
         from accel_magic.subsystems.openvino.models import models
 
         return models(self.trace, self.requests)
+
+    @cached_property
+    def _generations(self) -> GenerationsFound:
+        from accel_magic.subsystems.openvino.generations import GenerationsFound
+
+        return GenerationsFound(self.trace, self.models)
+
+    @property
+    def generations(self) -> pd.DataFrame:
+        """One row per generation of a language model; see `generations.GenerationsFound.generations`."""
+        return self._generations.generations
+
+    @property
+    def language_models(self) -> frozenset[str]:
+        """The models that made tokens, their tokenizers and detokenizers."""
+        made = self.generations
+        return self._generations.text_models | {*made["model"], *made["draft_model"]} - {""}
+
+    @cached_property
+    def tokens(self) -> pd.DataFrame:
+        """One row per inference that made tokens; see `generations.GenerationsFound.tokens`."""
+        return self._generations.tokens
+
+    @cached_property
+    def layers_by_phase(self) -> pd.DataFrame:
+        """Layers of language models, for prompts and for tokens; see `generations.layers_by_phase`."""
+        from accel_magic.subsystems.openvino.generations import layers_by_phase
+
+        return layers_by_phase(self.trace, self._generations)
 
     @cached_property
     def layers(self) -> pd.DataFrame:

@@ -1,0 +1,145 @@
+"""Checks of the rules about language models (`rules.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+import pandas as pd
+
+from accel_magic.findings import Evidence, Stretch
+from accel_magic.subsystems.openvino.compiled_models import MEMORY_SPEED
+from accel_magic.subsystems.openvino.task_frames import CREATED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel_magic.findings import Rule
+    from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
+
+_FEW: Final = 3
+"""Generations below which the first cannot be compared with the later ones."""
+
+
+class GenerationData(Protocol):
+    """What these rules read; `accel_magic.subsystems.openvino.tables.OpenVinoTables` implements it."""
+
+    @property
+    def trace(self) -> OpenVinoTrace:
+        """The tasks."""
+
+    @property
+    def recording(self) -> Recording:
+        """The whole recording."""
+
+    @property
+    def models(self) -> pd.DataFrame:
+        """Return one row per model; index `model`."""
+
+    @property
+    def generations(self) -> pd.DataFrame:
+        """Return one row per generation, in order of time."""
+
+    @property
+    def tokens(self) -> pd.DataFrame:
+        """Return one row per inference that made tokens."""
+
+
+def lacks_generations(openvino: GenerationData) -> str:
+    """What is missing to judge generations."""
+    return "" if len(openvino.generations) else "generations of a language model"
+
+
+def lacks_prompts(openvino: GenerationData) -> str:
+    """What is missing to judge prompts."""
+    missing = lacks_generations(openvino)
+    known = openvino.generations["repeated_share"].notna()
+    return missing or ("" if known.any() else "prompts: only those that GenAI's pipelines get as text are compared")
+
+
+def lacks_weights(openvino: GenerationData) -> str:
+    """What is missing to judge whether memory limits decoding."""
+    missing = lacks_generations(openvino)
+    if not missing and MEMORY_SPEED not in openvino.recording.machine:
+        missing = "how fast the machine reads memory"
+    known = openvino.models["weights_bytes"].reindex(openvino.generations["model"].unique()).notna()
+    return missing or ("" if known.any() else "sizes of weights")
+
+
+def first_prefill(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+    """The first answer of a model begins much later than its later ones."""
+    for model, own in openvino.generations.groupby("model", sort=False):
+        if len(own) < _FEW:
+            continue
+        first, later = float(own["first_token_ns"].iloc[0]), float(own["first_token_ns"].iloc[1:].median())
+        if first / max(later, 1) > rule.threshold:
+            begin = int(own["start_ns"].iloc[0])
+            evidence = {"ratio": first / later, "first_ns": first, "later_ns": later}
+            yield Evidence({**evidence, "model": str(model)}, (Stretch(begin, begin + int(first)),))
+
+
+def decode_bound(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+    """Each token needs all weights, and reading them takes most of its inference."""
+    speed = float(openvino.recording.machine[MEMORY_SPEED])
+    tokens = openvino.tokens[openvino.tokens["token"] > 0]
+    spent = (tokens["end_ns"] - tokens["start_ns"]).groupby(
+        openvino.generations["model"].to_numpy()[tokens["generation"].to_numpy()]
+    )
+    for model, taken in spent.median().items():
+        weights = openvino.models["weights_bytes"].get(model)
+        if weights is None or pd.isna(weights) or weights < rule.limits["least_bytes"]:
+            continue
+        reached = float(weights) * 1e9 / float(taken)
+        if reached / speed > rule.threshold:
+            numbers = {"share": reached / speed, "reached_gb": reached / 1e9, "speed_gb": speed / 1e9}
+            yield Evidence({**numbers, "weights_gb": float(weights) / 1e9, "model": str(model)})
+
+
+def prompt_repeated(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+    """Prompts begin as those before them, and a pipeline that keeps no beginnings computes them again."""
+    for model, own in openvino.generations.groupby("model", sort=False):
+        again = own[~own["prefix_caching"].fillna(value=True).astype(bool)].iloc[1:]
+        spent = float((again["prefill_ns"] * again["repeated_share"].fillna(0)).sum())
+        share = spent / max(float(own["duration_ns"].sum()), 1)
+        if share > rule.threshold:
+            repeated = float(again["repeated_share"].mean())
+            yield Evidence({"repeated_share": repeated, "spent_ns": spent, "share": share, "model": str(model)})
+
+
+def prefill_dominates(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+    """Reading prompts takes more time than making tokens; without the first, which prepares the model."""
+    for model, own in openvino.generations.groupby("model", sort=False):
+        later = own.iloc[1:] if len(own) > 1 else own
+        share = float(later["prefill_ns"].sum() / max(later["duration_ns"].sum(), 1))
+        prompt = later["prompt_tokens"].median()
+        if share > rule.threshold and pd.notna(prompt):
+            numbers = {"share": share, "prompt": float(prompt), "generated": float(later["generated_tokens"].median())}
+            yield Evidence({**numbers, "model": str(model)})
+
+
+def detokenized_often(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+    """Text is made for each token, which takes a considerable time."""
+    for model, own in openvino.generations.groupby("model", sort=False):
+        runs, tokens = int(own["detokenizer_inferences"].sum()), int(own["generated_tokens"].sum())
+        share = float(own["detokenizer_ns"].fillna(0).sum() / max(own["duration_ns"].sum(), 1))
+        if runs > rule.limits["per_token"] * tokens and share > rule.threshold:
+            yield Evidence({"runs": runs, "tokens": tokens, "share": share, "model": str(model)})
+
+
+def prompt_lengths(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+    """Prompts of new lengths have oneDNN's primitives created, also after the first generation of a model."""
+    trace = openvino.trace
+    created = trace.of_kind(CREATED)
+    for model, own in openvino.generations.groupby("model", sort=False):
+        later = own.iloc[1:]
+        begins, ends = (later["start_ns"] + offset for offset in (0, later["duration_ns"]))
+        made = np.zeros(len(later))
+        spent = 0
+        for place, (pid, begin, end) in enumerate(zip(later["pid"], begins, ends, strict=True)):
+            inside = created[(created["pid"] == pid) & created["start_ns"].between(begin, end)]
+            made[place], spent = len(inside), spent + int(inside["duration_ns"].sum())
+        share = spent / max(float(later["first_token_ns"].sum()), 1)
+        if share > rule.threshold:
+            numbers = {"generations": int((made > 0).sum()), "all_generations": len(later), "created_ns": spent}
+            yield Evidence({**numbers, "share": share, "model": str(model)})

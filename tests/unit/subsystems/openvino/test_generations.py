@@ -1,0 +1,385 @@
+"""Generations of language models, compared with what OpenVINO GenAI measures itself."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel_magic
+from accel_magic.errors import ResultError
+from tests.support import openvino
+
+pytestmark = pytest.mark.component
+
+NOTEBOOKS = Path(__file__).parents[4] / "notebooks"
+MODEL = f"""
+import time
+sys.path.insert(0, {str(NOTEBOOKS)!r})
+import language_model
+import openvino_genai as genai
+folder = str(language_model.save(path.rsplit("/", 1)[0] + "/model", **globals().get("size", {{}})))
+words = "this is what the model was for "
+
+def measured(result):
+    found = result.perf_metrics
+    return dict(prompt=found.get_num_input_tokens(), tokens=found.get_num_generated_tokens(),
+                first=found.get_ttft().mean, each=found.get_tpot().mean, rate=found.get_throughput().mean)
+"""
+GENERATED = """
+def generate(pipeline, prompt=words * 8, tokens=24, **options):
+    return pipeline.generate([prompt] if isinstance(prompt, str) else prompt, max_new_tokens=tokens, ignore_eos=True,
+                             **options)
+"""
+
+
+@pytest.fixture(scope="session")
+def generated(tmp_path_factory):
+    """Run a script with a small language model, and return its trace and what it told."""
+    if find_spec("openvino_genai") is None:
+        pytest.skip("OpenVINO GenAI is not installed")
+
+    def run(script, before=""):
+        return openvino.run(tmp_path_factory.mktemp("generations"), before + MODEL + GENERATED + script)
+
+    return run
+
+
+LLM = """
+pipeline = genai.LLMPipeline(folder, "CPU", **{options})
+prompt = {prompt}
+with accel_magic.trace("openvino") as t:
+    told = [measured(generate(pipeline, prompt, **{more})) for _ in range(7)]
+finish(t, told=told)
+"""
+
+
+def agrees(ours, theirs):
+    """Whether typical times agree to 3 %: the same clock, read in two places of a machine that may be busy."""
+    ratios = np.array(ours, float) / np.array(theirs, float)
+    return abs(np.median(ratios) - 1) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("options", "prompt", "more"),
+    [
+        ("{}", "words * 8", "{}"),
+        ('{"ATTENTION_BACKEND": "SDPA"}', "words * 8", "{}"),
+        ('{"scheduler_config": genai.SchedulerConfig()}', "words * 60", "{}"),  # prompts in parts
+        ("{}", "[words * 8, words]", "{}"),
+        ("{}", "words * 8", '{"streamer": lambda text: False}'),
+        ('{"draft_model": genai.draft_model(folder, "CPU")}', "words * 8", '{"num_assistant_tokens": 3}'),
+    ],
+    ids=["paged attention", "state", "prompts in parts", "two prompts", "streamed", "drafted"],
+)
+def test_tokens_and_times_are_those_that_genai_measures(generated, options, prompt, more):
+    found = generated(LLM.format(options=options, prompt=prompt, more=more))
+    table, told = found.result.openvino.generations, found.told["told"]
+    both = len(told)
+
+    assert len(table) == both
+    assert table["model"].unique().tolist() == ["small_language_model"]
+    assert table["kind"].unique().tolist() == ["LLMPipeline"]
+    assert table["prompt_tokens"].tolist() == [one["prompt"] for one in told]
+    assert table["generated_tokens"].tolist() == [one["tokens"] for one in told]
+    assert agrees(table["first_token_ns"] / 1e6, [one["first"] for one in told])
+    prompts = table["requests"].to_numpy()
+    assert agrees(table["token_ns"] / 1e6 / prompts, [one["each"] for one in told])
+    assert agrees(table["tokens_per_second"], [one["rate"] for one in told])
+    assert (table["prefill_ns"] + table["decode_ns"] <= table["duration_ns"]).all()
+    assert table["tokenizer_ns"].notna().all()
+
+
+def test_prompts_in_parts_are_several_inferences(generated):
+    script = LLM.format(options='{"scheduler_config": genai.SchedulerConfig()}', prompt="words * 60", more="{}")
+    table = generated(script).result.openvino.generations
+    parts = -(-int(table["prompt_tokens"].iloc[0]) // 256)
+
+    assert parts > 1
+    assert table["prefill_inferences"].unique().tolist() == [parts]
+    assert (table["inferences"] == parts + 24 - 1).all()
+    assert not table["prefix_caching"].any()
+
+
+def test_drafts_are_another_models(generated):
+    script = LLM.format(
+        options='{"draft_model": genai.draft_model(folder, "CPU")}', prompt="words", more='{"num_assistant_tokens": 3}'
+    )
+    table = generated(script).result.openvino.generations
+
+    assert table["draft_model"].unique().tolist() == ["small_language_model #2"]
+    assert (table["draft_ns"] > 0).all()
+    assert (table["inferences"] < 24).all()  # the drafts are right, so that one inference keeps several
+
+
+def test_a_text_for_a_prompt_has_its_tokens_counted_too(generated):
+    """`generate` returns only a text for it."""
+    found = generated("""
+pipeline = genai.LLMPipeline(folder, "CPU")
+with accel_magic.trace("openvino") as t:
+    texts = [pipeline.generate(words * times, max_new_tokens=8, ignore_eos=True) for times in (1, 5)]
+counted = [measured(generate(pipeline, words * times, 8))["prompt"] for times in (1, 5)]
+finish(t, counted=counted, kind=type(texts[0]).__name__)
+""")
+    table = found.result.openvino.generations
+
+    assert found.told["kind"] == "str"
+    assert table["prompt_tokens"].tolist() == found.told["counted"]
+    assert table["generated_tokens"].tolist() == [8, 8]
+    assert table["repeated_share"].tolist() == [0, pytest.approx(0.2, abs=0.001)]
+
+
+def test_requests_of_continuous_batching_have_a_row_each(generated):
+    found = generated("""
+pipeline = genai.ContinuousBatchingPipeline(folder, genai.SchedulerConfig(), "CPU")
+settings = genai.GenerationConfig()
+settings.max_new_tokens, settings.ignore_eos = 24, True
+told = []
+with accel_magic.trace("openvino") as t:
+    for _ in range(5):
+        handles = [pipeline.add_request(number, words * (number + 1), settings) for number in range(3)]
+        steps = 0
+        while pipeline.has_non_finished_requests():
+            pipeline.step()
+            steps += 1
+            if steps == 10: handles.append(pipeline.add_request(9, words, settings))
+        for handle in handles:
+            metrics = handle.get_perf_metrics()
+            told.append(dict(prompt=metrics.get_num_input_tokens(), tokens=metrics.get_num_generated_tokens(),
+                             first=metrics.get_ttft().mean, each=metrics.get_tpot().mean))
+    unfinished = pipeline.add_request(1, words, settings)
+    for _ in range(5): pipeline.step()
+finish(t, told=told)
+""")
+    table = found.result.openvino.generations
+    table, last = table[table["finished"]], table[~table["finished"]]
+    told = found.told["told"]
+
+    assert table["kind"].unique().tolist() == ["ContinuousBatchingPipeline"]
+    assert table["prompt_tokens"].tolist() == [one["prompt"] for one in told]
+    assert table["generated_tokens"].tolist() == [24] * 20
+    assert agrees(table["first_token_ns"] / 1e6, [one["first"] for one in told])
+    assert agrees(table["token_ns"] / 1e6, [one["each"] for one in told])
+    assert (table["cache_bytes"] > 0).all()
+    assert last["generated_tokens"].tolist() == [5]
+
+
+def test_another_programs_generations_are_what_follows_its_tokenizer(tmp_path):
+    """Such as a server in C++: nothing of ours is in its Python."""
+    if find_spec("openvino_genai") is None:
+        pytest.skip("OpenVINO GenAI is not installed")
+    script = tmp_path / "program.py"
+    head = MODEL.replace("path.rsplit", "sys.argv[1].rsplit")
+    script.write_text(
+        "import json, sys\n"
+        + head
+        + GENERATED
+        + """
+pipeline = genai.LLMPipeline(folder, "CPU")
+print(json.dumps([measured(generate(pipeline)) for _ in range(5)]))
+"""
+    )
+    path = tmp_path / "trace.parquet"
+    command = [
+        sys.executable,
+        "-m",
+        "accel_magic",
+        "trace",
+        "--save",
+        path,
+        "openvino",
+        "--",
+        sys.executable,
+        script,
+        path,
+    ]
+    done = subprocess.run(command, env=openvino.environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("[{")))
+    table = accel_magic.open(path).openvino.generations
+
+    assert table["generated_tokens"].tolist() == [24] * 5
+    assert table["kind"].unique().tolist() == [""]
+    assert table["prompt_tokens"].isna().all()
+    assert agrees(table["token_ns"] / 1e6, [one["each"] for one in told])
+
+
+LOOP = """
+core = ov.Core()
+model = core.read_model(folder + "/openvino_model.xml")
+request = core.compile_model(model, "CPU").create_infer_request()
+
+def by_hand(prompt, tokens):
+    request.reset_state()
+    given, length = np.array([prompt]), 0
+    for _ in range(tokens):
+        length += given.shape[1]
+        inputs = {"input_ids": given, "attention_mask": np.ones((1, length), np.int64),
+                  "position_ids": np.arange(length - given.shape[1], length)[None], "beam_idx": np.zeros(1, np.int32)}
+        logits = request.infer(inputs)[0]
+        given = np.array([[int(logits[0, -1].argmax())]])
+"""
+
+
+def test_a_loop_of_inferences_by_hand_begins_anew_with_reset_state(generated):
+    found = generated(
+        LOOP
+        + """
+with accel_magic.trace("openvino") as t:
+    for tokens in (5, 9, 3): by_hand([1, 2, 3, 4], tokens)
+finish(t)
+"""
+    ).result.openvino
+
+    assert found.generations["generated_tokens"].tolist() == [5, 9, 3]
+    assert found.tokens["generation"].tolist() == [0] * 5 + [1] * 9 + [2] * 3
+    assert found.tokens["token"].tolist() == [*range(5), *range(9), *range(3)]
+    phases = found.layers_by_phase
+    attention = phases[phases["type"] == "ScaledDotProductAttention"]
+    assert attention.groupby("phase")["executions"].unique().map(list).to_dict() == {"prefill": [3], "decode": [14]}
+    assert (phases.groupby("phase")["share"].sum() <= 1).all()
+    assert (phases.groupby("phase")["share"].sum() > 0.3).all()
+
+
+def test_models_without_attention_generate_nothing(traced):
+    found = traced("""
+compiled = ov.Core().compile_model(network(), "CPU")
+with accel_magic.trace("openvino") as t:
+    for _ in range(3): compiled(np.ones((1, 3, 64, 64), np.float32))
+finish(t)
+""").result
+
+    assert found.openvino.generations.empty
+    assert found.openvino.tokens.empty
+    assert found.openvino.layers_by_phase.empty
+    with pytest.raises(ResultError, match="no generation was traced"):
+        found.figure("tokens")
+
+
+def test_the_summary_and_the_figure_show_generations(generated):
+    found = generated(LLM.format(options="{}", prompt="words", more="{}")).result
+    (line,) = [line for line in str(found.openvino).splitlines() if "generations of" in line]
+
+    assert "7 generations of small_language_model (LLMPipeline)" in line
+    assert "tokens/s" in line
+    assert "168 tokens generated" in line
+    bars = [renderer for renderer in found.figure("tokens").renderers if hasattr(renderer, "data_source")]
+    drawn = [len(bar.data_source.data["row"]) for bar in bars]
+    assert drawn == [7, 7, 7 * 23]
+
+
+def test_the_live_row_counts_tokens(generated):
+    told = generated("""
+from types import SimpleNamespace
+from accel_magic.recording.live_samples import LiveSample
+from accel_magic.subsystems.openvino import preset
+from accel_magic.subsystems.openvino.live_item import OpenVinoHistory
+pipeline = genai.LLMPipeline(folder, "CPU")
+point = SimpleNamespace(target=preset.INFERENCES)
+history = OpenVinoHistory.of(SimpleNamespace(task_points=(point,)))
+with accel_magic.trace("openvino") as t:
+    began = time.monotonic_ns()
+    for _ in range(3): generate(pipeline)
+    sample = LiveSample(time.monotonic_ns() - began, np.zeros(0, np.uint64), 0, 0)
+    history.add(sample)
+finish(t, shown={one.label: one.text for one in history.items(sample)}, took=sample.time_ns,
+       none=OpenVinoHistory.of(SimpleNamespace(task_points=())) is None)
+""").told
+
+    assert told["none"]
+    assert told["shown"]["inferences"] == str(3 * (24 + 2))
+    rate = float(told["shown"]["tokens"].removesuffix("/s"))
+    assert rate == pytest.approx(3 * 24 / (told["took"] / 1e9), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rule", "planted", "mended"),
+    [
+        (
+            "prompt-repeated",
+            ("genai.SchedulerConfig()", "[words * 60 + str(number) for number in range(4)]", "{}"),
+            ("genai.SchedulerConfig()", "[str(number) + words * 60 for number in range(4)]", "{}"),
+        ),
+        (
+            "prefill-dominates",
+            ("genai.SchedulerConfig()", "[words * 60] * 4", '{"tokens": 2}'),
+            ("genai.SchedulerConfig()", "[words] * 4", '{"tokens": 40}'),
+        ),
+        (
+            "detokenizer-per-token",
+            ("None", "[words] * 4", '{"streamer": lambda text: False}'),
+            ("None", "[words] * 4", "{}"),
+        ),
+    ],
+)
+def test_a_finding_is_there_where_it_was_planted_and_gone_where_it_was_mended(generated, rule, planted, mended):
+    both = []
+    for scheduler, prompts, more in (planted, mended):
+        found = generated(f"""
+scheduler = {scheduler}
+pipeline = genai.LLMPipeline(folder, "CPU", **({{"scheduler_config": scheduler}} if scheduler else {{}}))
+generate(pipeline, words, 2)
+with accel_magic.trace("openvino") as t:
+    for prompt in {prompts}: generate(pipeline, prompt, **{more})
+finish(t)
+""").result.openvino.findings
+        assert rule in found.checked
+        both.append(rule in found.ids or (rule == "prefill-dominates" and "prompt-repeated" in found.ids))
+
+    assert both == [True, False]
+
+
+def test_a_first_answer_that_is_late_is_found(generated):
+    script = """
+pipeline = genai.LLMPipeline(folder, "CPU")
+if {warm}:
+    for _ in range(3): generate(pipeline, words * 9, 4)
+with accel_magic.trace("openvino") as t:
+    for _ in range(5): generate(pipeline, words * 9, 4)
+finish(t)
+"""
+    cold, warm = (generated(script.format(warm=warm)).result.openvino for warm in (False, True))
+
+    assert "first-prefill" in cold.findings.ids
+    assert "first-prefill" not in warm.findings.ids
+    assert "first-inference" not in cold.findings.ids  # a prompt and a token are not compared
+
+
+def test_prompts_of_new_lengths_are_found(generated):
+    script = """
+pipeline = genai.LLMPipeline(folder, "CPU", scheduler_config=genai.SchedulerConfig())
+with accel_magic.trace("openvino") as t:
+    for number in {lengths}: generate(pipeline, "x" * number, 2)
+finish(t)
+"""
+    different, same = (
+        generated(script.format(lengths=lengths)).result.openvino for lengths in ("range(20, 60, 5)", "[40] * 8")
+    )
+
+    assert "prompt-lengths" in different.findings.ids
+    assert not {"prompt-lengths", "primitives-recreated"} & set(same.findings.ids)
+    assert "primitives-recreated" not in different.findings.ids
+
+
+def test_decoding_that_reads_many_weights_is_bound_by_memory(generated):
+    """Weights of 180 MB, which no cache of a small machine holds, and of 12 MB."""
+    script = """
+pipeline = genai.LLMPipeline(folder, "CPU")
+with accel_magic.trace("openvino:layers") as t:
+    for _ in range(3): generate(pipeline, words, 8)
+finish(t)
+"""
+    large = generated(script, "size = {'hidden': 1024, 'layers': 4, 'heads': 8}\n").result.openvino
+    small = generated(script).result.openvino
+
+    weights = float(large.models["weights_bytes"].max())
+    speed = float(large.recording.machine["memory_bytes_per_s"])
+    reached = weights / (large.tokens.loc[large.tokens["token"] > 0].eval("end_ns - start_ns").median() / 1e9)
+    assert weights > 150e6
+    assert ("decode-memory-bound" in large.findings.ids) == (reached / speed > 0.5)
+    assert 0.1 < reached / speed < 2
+    assert "decode-memory-bound" not in small.findings.ids
+    assert "decode-memory-bound" in small.findings.checked
