@@ -77,9 +77,17 @@ def test_tensors_of_the_npus_memory_and_others_can_be_exchanged(seen):
     assert seen["tensors"] <= 1e-5
 
 
-def test_a_model_with_a_state_works_with_one_request_and_rejects_a_second(seen):
-    assert seen["state"]["difference"] <= 1e-5
-    assert "UNSUPPORTED_FEATURE" in seen["state"]["second"]
+@pytest.mark.parametrize("compiled", ["NPU", "imported"])
+def test_each_request_keeps_its_own_state_which_can_be_read_written_and_reset(seen, compiled):
+    found, fours = seen["state"][compiled], lambda *values: [[value] * 4 for value in values]
+
+    assert found["outputs"] == {"first": fours(1, 2, 3, 4, 1, 11, 12, 13), "second": fours(1, 2, 21, 22, 1)}
+    assert found["states"] == [[["sum", values]] for values in fours(4, 1, 13, 1)]
+    assert found == seen["state"]["CPU"]
+
+
+def test_a_state_that_the_plugin_could_not_reset_is_an_error(seen):
+    assert "the variable sum does not begin with zeros" in seen["state"]["ones"]
 
 
 def test_limits_name_themselves(seen):
