@@ -312,6 +312,25 @@ def faults(core):
     return {"error": failed}
 
 
+def hung(core, count):
+    """A number of inferences, each with its duration in ns, and one whose job hangs."""
+    from accel_magic.lab import npu
+
+    model = several()
+    request, data = core.compile_model(model, "NPU").create_infer_request(), data_for(model)
+    taken, failed = [], ""
+    for _ in range(int(count)):
+        begun = time.monotonic_ns()
+        request.infer(data)
+        taken.append(time.monotonic_ns() - begun)
+    try:
+        with npu.faulty_jobs("hang"):
+            request.infer(data)
+    except RuntimeError as error:
+        failed = str(error)
+    return {"taken": taken, "error": failed}
+
+
 def main():
     core = ov.Core()
     found = {"devices": core.available_devices, "name": core.get_property("NPU", "FULL_DEVICE_NAME")}
