@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import sys
@@ -14,10 +15,10 @@ from accel_magic.command_line.progress import Bar
 from accel_magic.errors import MachineError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from accel_magic.lab.image import LabImage
+    from accel_magic.lab.image.progress import Report
 
     Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
 
@@ -50,8 +51,8 @@ def _add_build(commands: Commands) -> None:
     )
     build.add_argument(
         "--level-zero",
-        action="store_true",
-        help="also build the Level Zero loader, for ze_load and traces of Level Zero calls",
+        action=argparse.BooleanOptionalAction,
+        help="build Level Zero, with which OpenVINO and ze_load use the NPU (default: if possible)",
     )
     build.add_argument(
         "--accelerator",
@@ -80,27 +81,39 @@ COMMANDS: list[Callable[[Commands], None]] = [_add_build, _add_status, _add_clea
 
 
 def _build(options: argparse.Namespace) -> int:
-    from accel_magic.lab import image, level_zero
+    from accel_magic.lab import image
 
     kernels = image.KERNELS if options.all else (options.kernel,)
     if options.urls:
-        print("\n".join(image.urls(kernels, level_zero=options.level_zero, modules=options.accelerator)))
+        print("\n".join(image.urls(kernels, level_zero=options.level_zero is not False, modules=options.accelerator)))
         return 0
     bar = Bar(sys.stderr)
     try:
         images = image.build_all(kernels, debs=options.debs, report=bar)
-        if options.level_zero:
-            image.build_level_zero(debs=options.debs, report=bar)
+        level_zero = None if options.level_zero is False else _built_level_zero(options, bar)
         for kernel in kernels if options.accelerator else ():
             image.build_accelerator(kernel, debs=options.debs, report=bar)
     finally:
         bar.end()
     print("\n".join(_line(one) for one in images))
-    if options.level_zero:
-        print(f"Level Zero: {level_zero.find().loader}, available in every lab started from now on")
+    if level_zero is not None:
+        print(level_zero)
     if options.accelerator:
         print(f"accelerator: built for {', '.join(kernels)}; start with lab run --accelerator")
     return 0
+
+
+def _built_level_zero(options: argparse.Namespace, report: Report) -> str:
+    """Build Level Zero; returns a line about it. That it cannot be built is an error only if it was requested."""
+    from accel_magic.lab import image, level_zero
+
+    try:
+        image.build_level_zero(debs=options.debs, report=report)
+        return f"Level Zero: {level_zero.find().loader}, available in every lab started from now on"
+    except MachineError as error:
+        if options.level_zero:
+            raise
+        return f"Level Zero: not built. {image.without_level_zero(error)} (see lab build --level-zero)"
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -126,7 +139,7 @@ def _status(options: argparse.Namespace) -> int:
         print(_line(one) if one else f"{kernel}: not built (python -m accel_magic lab build --kernel {kernel})")
         for note in one.notes if one else ():
             print(f"  note: {note}")
-    print(f"Level Zero: {_level_zero() or 'not built (python -m accel_magic lab build --level-zero)'}")
+    print(f"Level Zero: {_level_zero() or 'not built (python -m accel_magic lab build)'}")
     ready = ", ".join(kernel for kernel in image.KERNELS if _has_accelerator(kernel))
     print(f"accelerator: {ready or 'not built (python -m accel_magic lab build --kernel 7.2 --accelerator)'}")
     return 0

@@ -131,7 +131,7 @@ def _booted(options: argparse.Namespace) -> Iterator[Lab]:
     bar = Bar(sys.stderr)
     try:
         report = (lambda _: None) if options.quiet else bar
-        image.build(options.kernel, report=report)
+        image.prepare(options.kernel, report=report)
         if options.accelerator:
             image.build_accelerator(options.kernel, report=report)
     finally:

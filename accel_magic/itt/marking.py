@@ -64,6 +64,7 @@ def marked(
     task_of: Callable[..., CallTask],
     before: Callable[[], Any] = lambda: None,
     after: Callable[..., object] = lambda *_: None,
+    raised: CallTask | None = None,
 ) -> Callable[..., Any]:
     """Wrap a function so that each call is a task. Flame graphs leave the wrapper's frames out (`analysis.flame`).
 
@@ -73,6 +74,7 @@ def marked(
         before: Called before each call; returns something for `after`.
         after: Called after each call that succeeded, outside of its task, with what `before` returned, the result, the
             positional arguments and the dictionary of the others.
+        raised: A task within the call's, after the function has raised an exception.
 
     """
 
@@ -80,7 +82,13 @@ def marked(
     def call(*arguments: Any, **options: Any) -> Any:
         state = before()
         with task_of(*arguments):
-            result = original(*arguments, **options)
+            try:
+                result = original(*arguments, **options)
+            except Exception:
+                if raised is not None:
+                    with raised:
+                        pass
+                raise
         after(state, result, arguments, options)
         return result
 

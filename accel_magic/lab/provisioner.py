@@ -283,7 +283,7 @@ def start(launch: Launch, report: Report) -> GuestKernel:
         MachineError: The image cannot be built, the lab does not boot, or the kernel ends before it listens.
 
     """
-    image.build(launch.settings.kernel, report=_Lines(report))
+    image.prepare(launch.settings.kernel, report=_Lines(report))
     if launch.settings.accelerator:
         image.build_accelerator(launch.settings.kernel, report=_Lines(report))
     lab = Lab(launch.settings, report=report)

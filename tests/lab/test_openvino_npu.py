@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from collections import Counter
 from pathlib import Path
@@ -77,9 +78,17 @@ def test_tensors_of_the_npus_memory_and_others_can_be_exchanged(seen):
     assert seen["tensors"] <= 1e-5
 
 
-def test_a_model_with_a_state_works_with_one_request_and_rejects_a_second(seen):
-    assert seen["state"]["difference"] <= 1e-5
-    assert "UNSUPPORTED_FEATURE" in seen["state"]["second"]
+@pytest.mark.parametrize("compiled", ["NPU", "imported"])
+def test_each_request_keeps_its_own_state_which_can_be_read_written_and_reset(seen, compiled):
+    found, fours = seen["state"][compiled], lambda *values: [[value] * 4 for value in values]
+
+    assert found["outputs"] == {"first": fours(1, 2, 3, 4, 1, 11, 12, 13), "second": fours(1, 2, 21, 22, 1)}
+    assert found["states"] == [[["sum", values]] for values in fours(4, 1, 13, 1)]
+    assert found == seen["state"]["CPU"]
+
+
+def test_a_state_that_the_plugin_could_not_reset_is_an_error(seen):
+    assert "the variable sum does not begin with zeros" in seen["state"]["ones"]
 
 
 def test_limits_name_themselves(seen):
@@ -112,6 +121,27 @@ def test_every_inference_is_one_job_with_its_graphs_name(guest, api):
     assert len(jobs) >= count + 2  # at least one brings the model, one drops it
     assert calls["zeCommandQueueExecuteCommandLists"] == count
     assert calls["zeFenceHostSynchronize"] == count
+
+
+def test_an_inference_that_hangs_is_counted_as_failed_and_is_not_part_of_medians(guest, api):
+    count = 6
+    command = [sys.executable, str(SCRIPT), f"hung={count}"]
+    result = guest.trace("npu", "openvino", command=command, timeout=IMPORT_S, args="", scope="self")
+    told = result.value.json["hung"]
+    requests, models = result.openvino.requests, result.openvino.models
+    good = requests["latency_ns"].head(count)
+
+    assert "DEVICE_LOST" in told["error"]
+    assert requests["failed"].tolist() == [False] * count + [True]
+    assert requests["latency_ns"].iloc[-1] > good.max()
+    (model,) = models[models["failed"] > 0].to_dict("records")
+    assert (model["inferences"], model["failed"]) == (count, 1)
+    assert model["p50_ns"] == statistics.median(good)
+    assert model["p50_ns"] <= statistics.median(told["taken"])
+    assert model["p99_ns"] <= max(told["taken"])
+    assert "without 1 that failed" in repr(result.openvino)
+    named = result.npu.jobs[result.npu.jobs["graph"].notna()]
+    assert named["status"].astype(str).tolist() == ["ok"] * count + ["aborted"]
 
 
 def test_benchmark_app_runs_on_the_npu(guest, api, tmp_path):

@@ -264,12 +264,14 @@ def test_a_trace_of_failures_has_no_median(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
-def test_without_privilege_failures_are_not_known(tmp_path):
+def test_without_privilege_failures_are_known_from_calls_in_python(tmp_path):
     unprivileged = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
     found = openvino.run(tmp_path, "import time\nshapes = [(7, 7), (16, 16)]" + FAILING, unprivileged)
 
     assert len(found.told["raised"]) == 20
-    assert found.result.openvino.requests["failed"].isna().all()
+    failed = found.result.openvino.requests["failed"]
+    assert failed.index[failed.fillna(value=False)].tolist() == found.told["raised"]
+    assert failed.isna().sum() == 20
 
 
 def test_an_inference_whose_job_failed_has_failed(tmp_path):
@@ -279,11 +281,11 @@ def test_an_inference_whose_job_failed_has_failed(tmp_path):
     tables = found.result.openvino
     assert tables.requests["failed"].isna().all()  # neither exceptions nor jobs were traced
 
-    own = tables.requests.iloc[:4]
+    own = tables.requests.iloc[:5]
     jobs = pd.DataFrame({"tid": own["tid"], "submitted_ns": own["start_ns"] + 1, "doorbell_ns": own["start_ns"] + 2})
-    jobs = jobs.assign(done_ns=own["end_ns"], graph=None, status=["ok", "error", "not known", "aborted"])
+    jobs = jobs.assign(done_ns=own["end_ns"], graph=None, status=["ok", "error", "not known", "aborted", "ok"])
     second = jobs.iloc[[0]].assign(submitted_ns=own["start_ns"].iloc[0] + 3, status="timed out")
     failed = requests(tables.trace, pd.concat([jobs, second], ignore_index=True))["failed"]
 
-    assert failed.head(4).tolist() == [True, True, pd.NA, True]
-    assert failed.iloc[4:].isna().all()
+    assert failed.head(5).tolist() == [True, True, pd.NA, True, False]
+    assert failed.iloc[5:].isna().all()

@@ -12,6 +12,7 @@ collector.install()  # before OpenVINO is loaded, so that other tests can trace 
 
 import openvino as ov  # noqa: E402
 from openvino import opset13 as op  # noqa: E402
+from openvino.op.util import Variable, VariableInfo  # noqa: E402
 
 BLOB_MAGIC = 0x31424E4D41
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}
@@ -25,6 +26,25 @@ def affine(size=64):
     product = op.matmul(x, op.constant(random.standard_normal((size, size), np.float32)), False, False)
     y = op.relu(op.add(product, op.constant(random.standard_normal((1, size), np.float32))))
     return ov.Model([op.result(y, name="y")], [x], "affine")
+
+
+def variable(name, shape=(1, 4)):
+    """A variable of 32-bit numbers."""
+    information = VariableInfo()
+    information.variable_id, information.data_type = name, ov.Type.f32
+    information.data_shape = ov.PartialShape(list(shape))
+    return Variable(information)
+
+
+def sums(*names, shape=(1, 4), value=lambda given: op.constant(np.zeros((1, 4), np.float32))):
+    """A model that adds its input, of shape [1, 4], to each of its states; `value` makes their first one."""
+    given, totals, assigned = op.parameter([1, 4], np.float32, name="given"), [], []
+    for name in names:
+        state, first = variable(name, shape), value(given)
+        total = op.add(given, op.read_value(first, state) if first else op.read_value(state), name=f"{name}_sum")
+        totals.append(op.result(total, name=f"{name}_result"))
+        assigned.append(op.assign(total, state))
+    return ov.Model(totals, assigned, [given], "sums")
 
 
 def serialized(model, folder, *, parts=2):

@@ -148,7 +148,7 @@ PAIRS = (
     Pair(JOBS, "job_command", Packed(commands.COMMAND, "kind graph spans reserved")),
     Pair(JOBS, "job_span", Packed(commands.SPAN, "address size")),
     Pair(JOBS, "job_answer", Packed(commands.ANSWER, "status size")),
-    Pair(JOBS, "job_graph", Packed(protocol.GRAPH, "arguments name_size stateful reserved")),
+    Pair(JOBS, "job_graph", Packed(protocol.GRAPH, "arguments name_size")),
     Pair(
         JOBS,
         "job_argument",

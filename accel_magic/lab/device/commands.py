@@ -161,7 +161,7 @@ def sizes_of(described: bytes) -> Sizes:
 
     """
     try:
-        count, name_size, _, _ = protocol.GRAPH.unpack_from(described)
+        count, name_size = protocol.GRAPH.unpack_from(described)
         at = protocol.GRAPH.size + name_size
         found: dict[int, list[int]] = {protocol.INPUT: [], protocol.OUTPUT: []}
         for _ in range(count):

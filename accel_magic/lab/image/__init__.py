@@ -12,7 +12,9 @@ from accel_magic.lab.image.builder import (
     clean,
     find,
     find_level_zero,
+    prepare,
     urls,
+    without_level_zero,
 )
 from accel_magic.lab.image.pins import KERNELS
 from accel_magic.lab.image.progress import Progress
@@ -33,5 +35,7 @@ __all__ = [
     "find",
     "find_accelerator",
     "find_level_zero",
+    "prepare",
     "urls",
+    "without_level_zero",
 ]

@@ -80,6 +80,34 @@ def build_all(kernels: Sequence[str], *, debs: Path | None = None, report: Repor
     return [ready[kernel] for kernel in kernels]
 
 
+def prepare(kernel: str = "6.12", *, report: Report | None = None) -> LabImage:
+    """Build what a lab is started from unless its image exists: the image and, if possible, Level Zero.
+
+    Args:
+        kernel: Series, one of `KERNELS`.
+        report: Called with the progress, and with a note if Level Zero cannot be built.
+
+    Raises:
+        MachineError: As `build`.
+
+    """
+    _check((kernel,))
+    if image := _ready(kernel):
+        return image
+    report = report or silent
+    image = build(kernel, report=report)
+    try:
+        build_level_zero(report=report)
+    except MachineError as error:
+        report(Progress("note", 0, 0, without_level_zero(error)))
+    return image
+
+
+def without_level_zero(error: MachineError) -> str:
+    """Return what a lab without Level Zero lacks, and why it has none, as one line."""
+    return f"OpenVINO does not find the NPU, and ze_load does not work: {error.what}"
+
+
 def build_level_zero(*, debs: Path | None = None, report: Report | None = None) -> Path:
     """Fetch the Level Zero loader unless it exists; returns the path of the library.
 
@@ -140,7 +168,7 @@ def find_level_zero() -> Path:
         raise MachineError(
             "the lab has no Level Zero",
             why=f"{store.cache()} lacks {_part_name(LEVEL_ZERO)}",
-            fix="python -m accel_magic lab build --level-zero, then restart the lab",
+            fix="python -m accel_magic lab build, then restart the lab",
             code="lab.no-level-zero",
         )
     return store.part(_part_name(LEVEL_ZERO)) / LOADER

@@ -49,7 +49,6 @@ struct job_answer {
 
 struct job_graph {
 	uint32_t arguments, name_size; /* the name follows, with zero bytes up to a multiple of 8, then the arguments */
-	uint32_t stateful, reserved;   /* 1: an inference depends on those before */
 };
 
 struct job_argument {

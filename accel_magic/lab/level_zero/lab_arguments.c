@@ -56,7 +56,6 @@ bool read_graph(struct npu_graph *graph, size_t size)
 	if (!graph->argument)
 		return false;
 	graph->arguments = head->arguments;
-	graph->stateful = head->stateful;
 	for (uint32_t i = 0; i < graph->arguments; i++) {
 		const struct job_argument *told = (const struct job_argument *)(graph->described + at);
 

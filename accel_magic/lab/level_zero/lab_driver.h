@@ -98,8 +98,7 @@ struct argument {
 struct npu_graph {
 	struct ze_context *context;
 	uint32_t id, arguments;
-	bool profiled, stateful;
-	struct ze_list *list;    /* the first that executes it; NULL: none yet */
+	bool profiled;
 	void *blob;              /* NPU memory */
 	size_t blob_size;
 	char *described;         /* the answer to LOAD, which holds the following */

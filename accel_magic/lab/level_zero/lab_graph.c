@@ -384,11 +384,6 @@ ze_result lab_pfnAppendGraphExecute(ze_list list, npu_graph graph, npu_slot prof
 
 	if (!list || !graph)
 		return ZE_INVALID_NULL_HANDLE;
-	if (graph->stateful && graph->list && graph->list != list) {
-		fprintf(stderr, "NPU lab: this model keeps a state, so only one request can execute it\n");
-		return ZE_UNSUPPORTED_FEATURE;
-	}
-	graph->list = list;
 	snprintf(list->graph, sizeof(list->graph), "%s", graph->described + sizeof(struct job_graph));
 	used = graph->arguments;
 	if (used >= MOST_BUFFERS)

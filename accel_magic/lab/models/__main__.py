@@ -20,7 +20,8 @@ from openvino import opset13 as ops
 
 from accel_magic.kernel.bcc import sandbox
 from accel_magic.lab.models import protocol
-from accel_magic.lab.models.graph import Graph, UnsupportedError, supported_layers
+from accel_magic.lab.models.graph import Graph, supported_layers
+from accel_magic.lab.models.unsupported import UnsupportedError
 
 _MESSAGE_SIZE = 4000
 _PORT = '<port id="0" precision="FP32"><dim>1</dim></port>'

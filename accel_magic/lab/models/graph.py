@@ -10,6 +10,8 @@ import numpy as np
 import openvino as ov
 
 from accel_magic.lab.models import protocol
+from accel_magic.lab.models.states import ASSIGN_PREFIX, states_as_arguments
+from accel_magic.lab.models.unsupported import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +34,6 @@ TYPES: Final = {
 
 _DESCRIPTIONS = (b"<?xml", b"<net")
 """How the models begin that OpenVINO's NPU plugin writes."""
-
-
-class UnsupportedError(Exception):
-    """The model is valid, but this NPU cannot execute it; the message says why."""
 
 
 def parts(blob: memoryview) -> tuple[str, bytes, memoryview]:
@@ -106,23 +104,28 @@ class Graph:
         described: What the driver is told: `protocol.GRAPH` and what follows it.
 
     Raises:
-        UnsupportedError: It has dynamic shapes, too many dimensions, or an element type that the interface lacks.
+        UnsupportedError: It has dynamic shapes, too many dimensions, an element type that the interface lacks, or
+            states that do not begin with zeros or are in the body of another operation.
         Exception: OpenVINO cannot read or compile it.
 
     """
 
     def __init__(self, core: ov.Core, blob: memoryview) -> None:
         model, self._profiled = read(core, blob)
+        states_as_arguments(model)
         self.described = _described(model)
         # Processors with bfloat16 units would otherwise compute with less precision than the model has.
         settings = {"PERF_COUNT": self._profiled, "INFERENCE_PRECISION_HINT": "f32"}
         self._request = core.compile_model(model, "CPU", settings).create_infer_request()
+        if states := self._request.query_state():
+            raise UnsupportedError(f"the variable {states[0].name} is in the body of another operation, such as If")
         self._inputs = [_memory(port) for port in self._request.model_inputs]
-        self._outputs = [_memory(port) for port in self._request.model_outputs]
+        self._output_sizes = [_size(port) for port in self._request.model_outputs]
         for index, port in enumerate(self._request.model_inputs):
-            self._request.set_input_tensor(index, _tensor(port, self._inputs[index]))
-        for index, port in enumerate(self._request.model_outputs):
-            self._request.set_output_tensor(index, _tensor(port, self._outputs[index]))
+            tensor = ov.Tensor(self._inputs[index], port.get_shape(), port.get_element_type())
+            self._request.set_input_tensor(index, tensor)
+        # Outputs stay in the request's memory: with that of both set, the CPU plugin computes wrong results of models
+        # in which an input is also an output.
 
     def execute(self, inputs: memoryview, outputs: memoryview) -> int:
         """Execute the model; returns how many bytes of outputs and times were written.
@@ -136,7 +139,7 @@ class Graph:
             Exception: OpenVINO fails.
 
         """
-        given, needed = sum(map(len, self._inputs)), sum(map(len, self._outputs))
+        given, needed = sum(map(len, self._inputs)), sum(self._output_sizes)
         if given != len(inputs) or needed > len(outputs):
             raise UnsupportedError(
                 f"{len(inputs)} bytes of inputs instead of {given}, or outputs of less than {needed}"
@@ -147,9 +150,9 @@ class Graph:
             at += len(memory)
         self._request.infer()
         at = 0
-        for memory in self._outputs:
-            outputs[at : at + len(memory)] = memory.data
-            at += len(memory)
+        for tensor, size in zip(self._request.output_tensors, self._output_sizes, strict=True):
+            outputs[at : at + size] = tensor.data.reshape(-1).view(np.uint8).data
+            at += size
         if self._profiled and len(outputs) - at >= protocol.SLOT_SIZE:
             times = b"".join(self._times())
             outputs[at : at + len(times)] = times
@@ -178,18 +181,19 @@ def _memory(port: ov.Output) -> np.ndarray:
     return np.zeros(_size(port), np.uint8)
 
 
-def _tensor(port: ov.Output, memory: np.ndarray) -> ov.Tensor:
-    return ov.Tensor(memory, port.get_shape(), port.get_element_type())
-
-
 def _described(model: ov.Model) -> bytes:
     arguments = [
         *(_argument(protocol.INPUT, port, port.get_node()) for port in model.inputs),
-        *(_argument(protocol.OUTPUT, port, port.get_node().input_value(0).get_node()) for port in model.outputs),
+        *(_argument(protocol.OUTPUT, port, _source(port)) for port in model.outputs),
     ]
     name = _aligned(model.friendly_name.encode()[:255] + b"\0")
-    stateful = bool(model.get_variables())
-    return protocol.GRAPH.pack(len(arguments), len(name), stateful, 0) + name + b"".join(arguments)
+    return protocol.GRAPH.pack(len(arguments), len(name)) + name + b"".join(arguments)
+
+
+def _source(port: ov.Output) -> ov.Node:
+    """The node whose name an output has: the one before it, or its own if it is a state."""
+    node = port.get_node()
+    return node if node.get_friendly_name().startswith(ASSIGN_PREFIX) else node.input_value(0).get_node()
 
 
 def _argument(kind: int, port: ov.Output, source: ov.Node) -> bytes:

@@ -19,10 +19,9 @@ DONE, FAILED = 0, 1
 READY = ANSWER.pack(0, DONE, 0, 0)
 """Sent once the process accepts requests."""
 
-GRAPH = struct.Struct("<IIII")
-"""What is told of a loaded model, in the layouts of level_zero/job_format.h: number of arguments, length of its name
-(with zero bytes up to a multiple of 8), whether an inference depends on those before, reserved; then its name and the
-arguments."""
+GRAPH = struct.Struct("<II")
+"""Description of a loaded model, in the layouts of level_zero/job_format.h: number of arguments, length of its name
+(with zero bytes up to a multiple of 8); then its name and the arguments."""
 ARGUMENT = struct.Struct("<IIIIQ8QII")
 """Type (0 input, 1 output), precision, data type, rank, bytes, shape, number of names, length of the text that follows:
 name, friendly name and the tensor's names, each with a zero byte, up to a multiple of 8."""

@@ -196,7 +196,7 @@ def _failure(status: int, complaint: str) -> Exception:
         return MachineError(
             "no NPU found by Level Zero",
             why=why,
-            fix="in the lab: python -m accel_magic lab build --level-zero; on an NPU: install Intel's NPU driver",
+            fix="in the lab: python -m accel_magic lab build; on an NPU: install Intel's NPU driver",
             code="npu.not-found",
         )
     return MachineError("ze_load ended without a result", why=f"status {status}: {why}", code="load.no-answer")

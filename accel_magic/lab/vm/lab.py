@@ -136,6 +136,8 @@ class Lab:
         boot, npu, agent = (folders.own / name for name in ("initramfs", "npu", "agent"))
         folders.exchange.mkdir()
         level_zero = lab_settings.install(folders.exchange / "bin")
+        if level_zero is None:
+            self._report("OpenVINO and ze_load cannot use the NPU without Level Zero: python -m accel_magic lab build")
         files = image.find_accelerator(self.settings.kernel) if self.settings.accelerator else None
         if files:
             from accel_magic.lab.accelerator import accelerator_programs  # imports numpy

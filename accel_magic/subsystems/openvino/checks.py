@@ -179,7 +179,8 @@ def small_layers(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[E
     if share <= rule.threshold or layers < _MANY:
         return
     executions = openvino.trace.executions
-    median = float(executions.loc[executions["inference"] >= 0, "duration_ns"].median())
+    within = executions["inference"].isin(succeeded(openvino.requests).index)
+    median = float(executions.loc[within, "duration_ns"].median())
     advice = _LARGER if _is_stateful(openvino) else _LARGER_OR_MORE
     yield Evidence({"outside_share": share, "layers": layers, "layer_ns": median, "advice": advice})
 
@@ -233,11 +234,12 @@ def compiled_in_trace(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Itera
 def device_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """From medians, which a busy machine hardly affects; overlapping inferences leave no gap."""
     requests = openvino.requests.sort_values("start_ns")
-    if len(requests) < _ENOUGH:
+    good = succeeded(requests).index
+    if len(good) < _ENOUGH:
         return
     copied = requests["copy_ns"].fillna(0).where(requests["latency_ns"] == requests["duration_ns"], 0)
-    gap = float((requests["start_ns"] - copied - requests["end_ns"].cummax().shift()).clip(lower=0).median())
-    taken = float((requests["duration_ns"] + copied).median())
+    gaps = (requests["start_ns"] - copied - requests["end_ns"].cummax().shift()).clip(lower=0)
+    gap, taken = float(gaps[good].median()), float((requests["duration_ns"] + copied)[good].median())
     share = gap / (gap + taken)
     if share > rule.threshold:
         overlap = _NEEDS_THE_LAST if _is_stateful(openvino) else _OVERLAP
@@ -360,7 +362,7 @@ def npu_host_copies(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterato
     """From medians, so that the first inference, which allocates, does not count."""
     trace = openvino.trace
     steps = trace.of_kind(STEP)
-    inferences = trace.of_kind(INFERENCE)
+    inferences = trace.inferences.loc[succeeded(openvino.requests).index]
     inferences = inferences[inferences["device"] == "npu"]
     outer = steps[steps["name"].isin(preset.NPU_STEPS)]
     inner = steps.loc[~steps["name"].isin(preset.NPU_STEPS)]

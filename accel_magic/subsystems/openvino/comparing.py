@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from accel_magic.quantities import duration_text, rate_text, ratio_text
+from accel_magic.quantities import duration_text, exact_text, rate_text, ratio_text
 from accel_magic.result_bases.compared import Compared
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.model_names import task_name
@@ -70,6 +70,8 @@ def _lines(ours: OpenVino, baseline: OpenVino) -> Iterator[str]:
                     ("rate", "per_second", rate_text),
                 )
             ]
+            if new["failed"] or old["failed"]:
+                parts.append(f"failed {exact_text(old['failed'])} -> {exact_text(new['failed'])}")
             settings = [(key, *(_COUNTER.sub("", each[key]) for each in (old, new))) for key in _SETTINGS]
             changed = [f"{key} {was} -> {is_}" for key, was, is_ in settings if was and was != is_]
             yield f"{name}: {', '.join([*parts, *changed])}"

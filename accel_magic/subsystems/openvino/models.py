@@ -22,28 +22,29 @@ _TEXTS: Final = ("device", "precision", "hint")
 _NUMBERS: Final = ("streams", "threads", "requests")
 _LAST: Final = ("inputs", "outputs")
 _SIZES: Final = ("weights_bytes", "compile_ns")
-_SERVED: Final = ["inferences", "per_second", "p50_ns", "p90_ns", "p99_ns", "queue_share", "callers", "streams_used"]
+_COUNTED: Final = ("inferences", "failed")
+_SERVED: Final = [*_COUNTED, "per_second", "p50_ns", "p90_ns", "p99_ns", "queue_share", "callers", "streams_used"]
 
 
 def models(trace: OpenVinoTrace, requests: pd.DataFrame) -> pd.DataFrame:
     """Return one row per model that ran inferences or was compiled, most time first; index `model`.
 
-    Columns, of the inferences that succeeded: `inferences`, `per_second` (from the first start to the last end),
-    `p50_ns`, `p90_ns`, `p99_ns` (of `latency_ns`: with the queue), `queue_share` (of these latencies; NaN if queueing
-    is not known), `callers` (threads that called, as far as the calls were traced), `streams_used` (inferences that ran
-    at once, at most). Of the compiled model, if the traced process compiled or held it, else '' and NA: `file`,
-    `device`, `precision`, `hint`, `streams`, `threads`, `requests` (optimal number; Int64), `inputs`, `outputs` (such
-    as `data f32[1,3,224,224]`), `weights_bytes`, `compile_ns`, `memory_bytes` (by which compiling enlarged the process;
-    Int64), `layers` (Int64), `cached` (whether it was loaded from the cache; boolean), `stateful` (boolean: its
-    inferences depend on earlier ones).
+    Columns: `inferences` that succeeded, `failed` (those that are known to have failed). Of those that succeeded:
+    `per_second` (from the first start to the last end), `p50_ns`, `p90_ns`, `p99_ns` (of `latency_ns`: with the queue),
+    `queue_share` (of these latencies; NaN if queueing is not known), `callers` (threads that called, as far as the
+    calls were traced), `streams_used` (inferences that ran at once, at most). Of the compiled model, if the traced
+    process compiled or held it, else '' and NA: `file`, `device`, `precision`, `hint`, `streams`, `threads`, `requests`
+    (optimal number; Int64), `inputs`, `outputs` (such as `data f32[1,3,224,224]`), `weights_bytes`, `compile_ns`,
+    `memory_bytes` (by which compiling enlarged the process; Int64), `layers` (Int64), `cached` (whether it was loaded
+    from the cache; boolean), `stateful` (boolean: its inferences depend on earlier ones).
 
     Args:
         trace: The trace.
         requests: Its inferences.
 
     """
-    good = succeeded(requests)
-    rows = {str(name): _served(trace, own) for name, own in good.groupby("model", observed=True, sort=False) if name}
+    groups = requests.groupby("model", observed=True, sort=False)
+    rows = {str(name): _served(trace, own) for name, own in groups if name}
     known = {trace.names.labels[instance]: model for instance, model in trace.names.known.items()}
     used = {model.key for model in known.values()}
     unused = [model for model in models_in(trace.recording) if model.key not in used and model.device]
@@ -52,7 +53,8 @@ def models(trace: OpenVinoTrace, requests: pd.DataFrame) -> pd.DataFrame:
     served = pd.DataFrame([rows.get(name, {}) for name in names], columns=[*_SERVED, "spent_ns"])
     facts = pd.DataFrame([_facts(known.get(name)) for name in names], columns=[*_facts(None)])
     table = pd.concat([served, facts], axis=1).set_axis(pd.Index(names, name="model", dtype="str"))
-    table["inferences"] = table["inferences"].fillna(0).astype(np.int64)
+    for column in _COUNTED:
+        table[column] = table[column].fillna(0).astype(np.int64)
     for column in ("callers", "streams_used", *_NUMBERS, *_SIZES, "memory_bytes", "layers"):
         table[column] = table[column].astype("Int64")
     for column in ("cached", "stateful"):
@@ -60,7 +62,11 @@ def models(trace: OpenVinoTrace, requests: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("spent_ns", ascending=False, kind="stable").drop(columns="spent_ns")
 
 
-def _served(trace: OpenVinoTrace, own: pd.DataFrame) -> dict[str, object]:
+def _served(trace: OpenVinoTrace, every: pd.DataFrame) -> dict[str, object]:
+    own = succeeded(every)
+    counted: dict[str, object] = {"inferences": len(own), "failed": len(every) - len(own)}
+    if not len(own):
+        return counted
     latency = own["latency_ns"].to_numpy()
     p50, p90, p99 = np.quantile(latency, (0.5, 0.9, 0.99))
     ran = trace.inferences.loc[own.index]
@@ -68,7 +74,7 @@ def _served(trace: OpenVinoTrace, own: pd.DataFrame) -> dict[str, object]:
     span = int(own["end_ns"].max() - (own["end_ns"] - own["latency_ns"]).min())
     known = own["queue_ns"].notna()
     return {
-        "inferences": len(own),
+        **counted,
         "per_second": len(own) * 1e9 / max(span, 1),
         "p50_ns": p50,
         "p90_ns": p90,

@@ -25,6 +25,8 @@ START_ASYNC: Final = "ov12InferRequest11start_async"
 """Part of the mangled name of `ov::InferRequest::start_async`."""
 EXCEPTION: Final = "ov9ExceptionC2E"
 """Part of the mangled name of the constructor that all exceptions of OpenVINO call."""
+RAISED: Final = "openvino.raised"
+"""Task within a call from Python that waits for an inference, if the call raised an exception."""
 LAYERS: Final = "ov::op::*::details"
 """Domains with one task per execution of a node of the compiled model, under its friendly name."""
 TYPES: Final = "ov::op::*::exec"
@@ -68,6 +70,7 @@ PRESET: Final = Preset(
         *(PresetProbe("openvino:requests", probe) for probe in _CALLS),
         PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{START_ASYNC}*"),
         PresetProbe("openvino:requests", f"uprobe:{LIBRARY}:*{EXCEPTION}*"),
+        PresetProbe("openvino:requests", f"itt:python:{RAISED}"),
         PresetProbe("openvino:layers", f"itt:{INFERENCES}:*"),
         *(PresetProbe("openvino:layers", probe) for probe in _CALLS),
         PresetProbe("openvino:layers", f"itt:{LAYERS}:*"),

@@ -44,7 +44,7 @@ class PythonCalls:
 
 def _inferring(original: Function) -> Function:
     whole = CallTask(preset.CALL)
-    return marked(original, lambda *_: whole)
+    return marked(original, lambda *_: whole, raised=CallTask(preset.RAISED))
 
 
 def _starting(original: Function) -> Function:

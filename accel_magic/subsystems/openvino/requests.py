@@ -38,8 +38,9 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     `start_async`, which does not; NA if another program called), `copy_ns` (Int64: the part of that call outside of the
     inference: copies of inputs and outputs, conversions), `waiting_ns` (Int64: for the NPU; NA on
     other devices), `jobs` (number of NPU jobs), `npu_ns` (Int64: from the first job's doorbell to the last one's end;
-    NA without jobs), `failed` (boolean: OpenVINO raised an exception during it in its thread, or one of its NPU jobs
-    failed; NA if neither exceptions nor the results of its jobs were traced), `faults` (Int64: page faults of its
+    NA without jobs), `failed` (boolean: OpenVINO raised an exception during it in its thread, its call from Python
+    raised one, or one of its NPU jobs failed; NA if that is not known: neither exceptions nor the results of its jobs
+    were traced), `faults` (Int64: page faults of its
     process during the inference, in any thread; NA if they were not traced), `gap_ns` (Int64: since the previous
     inference on this thread ended; NA for the first).
     """
@@ -64,7 +65,7 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     _add_calls(trace, table, queue)
     table["waiting_ns"] = _waiting(trace, found)
     _add_jobs(trace, table, jobs)
-    table["failed"] |= _raised(trace, table)
+    table["failed"] = _any_of(table["failed"], _raised(trace, table), _raised_from_calls(trace, table))
     table["faults"] = _faults(trace, table)
     table["model"] = pd.Categorical(table["model"])
     before = table.groupby("tid", sort=False)["end_ns"].shift()
@@ -118,6 +119,21 @@ def _raised(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[bool]:
     raised = trace.events["function"].astype(str).str.contains(preset.EXCEPTION, regex=False)
     calls = trace.events.loc[raised, ["tid", "time_ns"]].rename(columns={"time_ns": "start_ns"})
     return pd.Series(table.index.isin(trace.within(table, calls)), table.index, dtype="boolean")
+
+
+def _any_of(*reported: pd.Series[bool]) -> pd.Series[bool]:
+    """Whether any of the sources reports a failure; NA where none knows."""
+    every = pd.concat(reported, axis=1)
+    return every.any(axis=1).astype("boolean").where(every.notna().any(axis=1))
+
+
+def _raised_from_calls(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[bool]:
+    """True for the last inference of each call from Python that raised an exception, NA for all others."""
+    calls = trace.python_calls((preset.CALL,))
+    raised = np.unique(trace.within(calls, trace.python_calls((preset.RAISED,))))
+    of = pd.Series(trace.within(calls, table), table.index)
+    last = ~of.duplicated(keep="last") & of.isin(raised[raised >= 0])
+    return pd.Series(pd.NA, table.index, dtype="boolean").mask(last, other=True)
 
 
 def _job_failed(jobs: pd.DataFrame) -> pd.Series[bool]:

@@ -188,7 +188,7 @@ def tensors(core):
 
 
 def state(core):
-    """A model that adds up its inputs, with one request and with two."""
+    """A model that adds up its inputs: of each request, what a sequence of inferences and changes returned."""
     from openvino.op.util import Variable, VariableInfo
 
     given = op.parameter([1, 4], np.float32, name="given")
@@ -199,17 +199,51 @@ def state(core):
     before = op.read_value(op.constant(np.zeros((1, 4), np.float32)), variable)
     total = op.add(given, before)
     model = ov.Model([op.result(total, name="total")], [op.assign(total, variable)], [given], "state")
-    compiled, data = core.compile_model(model, "NPU"), np.ones((1, 4), np.float32)
-    request, worst = compiled.create_infer_request(), 0.0
-    for number in range(1, 4):
-        request.infer([data])
-        worst = max(worst, difference(values(request), [data * number]))
+    npu = core.compile_model(model, "NPU")
+    raw = npu.export_model()
+    imported = core.import_model(raw.getvalue() if isinstance(raw, io.BytesIO) else bytes(raw), "NPU")
+    found = {"CPU": of_states(core.compile_model(model, "CPU")), "NPU": of_states(npu), "imported": of_states(imported)}
+    begins = op.read_value(op.constant(np.ones((1, 4), np.float32)), variable)
+    total = op.add(given, begins)
     try:
-        compiled.create_infer_request().infer([data])
-        second = "accepted"
+        core.compile_model(ov.Model([op.result(total)], [op.assign(total, variable)], [given], "ones"), "NPU")
+        found["ones"] = "accepted"
     except RuntimeError as error:
-        second = str(error)
-    return {"difference": worst, "second": second}
+        found["ones"] = str(error)
+    return found
+
+
+def of_states(compiled):
+    """What requests of a model with a state return, whose inferences and changes alternate."""
+    one = np.ones((1, 4), np.float32)
+    first, second = compiled.create_infer_request(), compiled.create_infer_request()
+    found = {"outputs": {"first": [], "second": []}, "states": []}
+
+    def infer(name, request, times):
+        for _ in range(times):
+            request.infer([one])
+            found["outputs"][name].append(request.get_output_tensor().data.ravel().tolist())
+
+    infer("first", first, 3)
+    infer("second", second, 1)
+    infer("first", first, 1)
+    found["states"] += [
+        [(each.name, each.state.data.ravel().tolist()) for each in request.query_state()] for request in (first, second)
+    ]
+    first.reset_state()
+    infer("first", first, 1)
+    infer("second", second, 1)
+    first.query_state()[0].state = ov.Tensor(one * 10)
+    infer("first", first, 2)
+    second.query_state()[0].state.data[:] = 20
+    infer("second", second, 2)
+    infer("first", first, 1)
+    second.query_state()[0].reset()
+    infer("second", second, 1)
+    found["states"] += [
+        [(each.name, each.state.data.ravel().tolist()) for each in request.query_state()] for request in (first, second)
+    ]
+    return found
 
 
 def inferences(core, count):
@@ -276,6 +310,25 @@ def faults(core):
     except RuntimeError as error:
         failed = str(error)
     return {"error": failed}
+
+
+def hung(core, count):
+    """A number of inferences, each with its duration in ns, and one whose job hangs."""
+    from accel_magic.lab import npu
+
+    model = several()
+    request, data = core.compile_model(model, "NPU").create_infer_request(), data_for(model)
+    taken, failed = [], ""
+    for _ in range(int(count)):
+        begun = time.monotonic_ns()
+        request.infer(data)
+        taken.append(time.monotonic_ns() - begun)
+    try:
+        with npu.faulty_jobs("hang"):
+            request.infer(data)
+    except RuntimeError as error:
+        failed = str(error)
+    return {"taken": taken, "error": failed}
 
 
 def main():

@@ -39,7 +39,7 @@ def made(tmp_path):
 def test_build_builds_and_describes_the_default_kernel(monkeypatch, capsys, made):
     asked = []
     monkeypatch.setattr(image, "build_all", lambda *given, **options: asked.append((given, options["debs"])) or [made])
-    assert run("build") == 0
+    assert run("build", "--no-level-zero") == 0
     assert asked == [((("6.12",),), None)]
     assert capsys.readouterr().out == "6.12: 6.12.7+deb13-amd64, initramfs 7.1 MB, QEMU 11.1.3\n"
 
@@ -47,7 +47,7 @@ def test_build_builds_and_describes_the_default_kernel(monkeypatch, capsys, made
 def test_build_all_builds_every_kernel(monkeypatch):
     asked = []
     monkeypatch.setattr(image, "build_all", lambda kernels, **_: asked.append(kernels) or [])
-    assert run("build", "--all") == 0
+    assert run("build", "--all", "--no-level-zero") == 0
     assert asked == [("6.12", "6.18", "7.2")]
 
 
@@ -76,21 +76,44 @@ def test_urls_are_those_of_the_kernel_busybox_and_qemu(capsys):
     names = [line.rpartition("/")[2].partition("_")[0] for line in lines]
     assert [name.partition("-7.2.")[0] for name in names[:3]] == ["linux-binary", "linux-modules", "linux-base"]
     assert {"busybox-static", "qemu-system-x86"} <= set(names)
-    assert "libze1" not in names
-    assert run("build", "--level-zero", "--urls") == 0
-    assert capsys.readouterr().out.split()[-1].rpartition("/")[2].startswith("libze1_")
+    assert names[-1] == "libze1"
+    assert run("build", "--kernel", "7.2", "--no-level-zero", "--urls") == 0
+    assert capsys.readouterr().out.split() == lines[:-1]
 
 
-def test_level_zero_is_built_only_with_its_option_and_its_path_is_printed(monkeypatch, capsys, made, tmp_path):
-    asked = []
+@pytest.fixture
+def level_zeros(monkeypatch, made, tmp_path):
+    """The folders of packages from which Level Zero is built."""
+    folders = []
     monkeypatch.setattr(image, "build_all", lambda *_, **__: [made])
-    monkeypatch.setattr(image, "build_level_zero", lambda **options: asked.append(options["debs"]))
+    monkeypatch.setattr(image, "build_level_zero", lambda **options: folders.append(options["debs"]))
     monkeypatch.setattr(level_zero, "find", lambda: level_zero.LevelZero(tmp_path / "loader", tmp_path, tmp_path))
+    return folders
+
+
+def test_level_zero_is_built_unless_it_is_declined_and_its_path_is_printed(level_zeros, capsys, tmp_path):
+    assert run("build", "--no-level-zero") == 0
+    assert level_zeros == []
+    assert run("build") == run("build", "--level-zero", "--debs", str(tmp_path)) == 0
+    assert level_zeros == [None, tmp_path]
+    line = f"Level Zero: {tmp_path}/loader, available in every lab started from now on"
+    assert capsys.readouterr().out.splitlines().count(line) == 2
+
+
+@pytest.mark.parametrize("step", [(image, "build_level_zero"), (level_zero, "find")], ids=["package", "compiler"])
+def test_level_zero_that_cannot_be_built_is_an_error_only_if_it_was_requested(level_zeros, monkeypatch, capsys, step):
+    def fail(**_):
+        raise MachineError("no C compiler", fix="install one", code="load.no-compiler")
+
+    monkeypatch.setattr(*step, fail)
+
     assert run("build") == 0
-    assert asked == []
-    assert run("build", "--level-zero", "--debs", str(tmp_path)) == 0
-    assert asked == [tmp_path]
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"Level Zero: {tmp_path}/loader, available in every lab")
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "Level Zero: not built. OpenVINO does not find the NPU, and ze_load does not work: no C compiler "
+        "(see lab build --level-zero)"
+    )
+    assert run("build", "--level-zero") == 1
+    assert capsys.readouterr().err.startswith("no C compiler\n  fix: install one")
 
 
 def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, made, cache):
@@ -102,7 +125,7 @@ def test_status_lists_built_and_missing_images_and_notes(monkeypatch, capsys, ma
         "  note: something is not as pinned",
         "6.18: not built (python -m accel_magic lab build --kernel 6.18)",
         "7.2: not built (python -m accel_magic lab build --kernel 7.2)",
-        "Level Zero: not built (python -m accel_magic lab build --level-zero)",
+        "Level Zero: not built (python -m accel_magic lab build)",
         "accelerator: not built (python -m accel_magic lab build --kernel 7.2 --accelerator)",
     ]
 

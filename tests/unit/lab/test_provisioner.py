@@ -80,7 +80,7 @@ def labs(monkeypatch, tmp_path):
     """Replace labs with fakes, and consider images built; returns the class, which has the started labs."""
     kind = type("FakeLab", (Lab,), {"started": [], "folder": tmp_path})
     monkeypatch.setattr(provisioner_kernel, "Lab", kind)
-    monkeypatch.setattr(image, "build", lambda kernel, *, report: None)
+    monkeypatch.setattr(image, "prepare", lambda kernel, *, report: None)
     monkeypatch.delenv("ACCEL_MAGIC_LAB_KERNEL", raising=False)
     return kind
 
@@ -211,7 +211,7 @@ def test_every_step_is_logged_and_long_ones_in_tenths(labs, monkeypatch, tmp_pat
         for done in range(101):
             report(Progress("fetch", done * 1_000_000, 100_000_000, "linux.deb"))
 
-    monkeypatch.setattr(image, "build", build)
+    monkeypatch.setattr(image, "prepare", build)
     with caplog.at_level(logging.INFO):
         started(manager(log=logging.getLogger("test")), cwd=str(tmp_path))
 
@@ -224,7 +224,7 @@ def test_starting_a_kernel_raises_the_error_of_the_image_build(labs, monkeypatch
     def build(kernel, *, report):
         raise MachineError("no packages", why="no network", fix="go online", code="lab.apt-failed")
 
-    monkeypatch.setattr(image, "build", build)
+    monkeypatch.setattr(image, "prepare", build)
 
     with raises("lab.apt-failed", MachineError, match="no packages\n  why: no network\n  fix: go online"):
         started(manager(), cwd=str(tmp_path))

@@ -9,6 +9,7 @@ import numpy as np
 from accel_magic.findings import Evidence
 from accel_magic.subsystems.npu.buffers import churn, leaks
 from accel_magic.subsystems.npu.checks.common import durations, numbers, stall_ns
+from accel_magic.subsystems.npu.jobs import DONE, OK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,11 +67,12 @@ def _churned(npu: NpuData, pid: int, freeing_ns: float) -> dict[str, float]:
     each = _median(numbers(once["create_ns"])) + _median(numbers(once["bind_ns"])) + freeing_ns
     # Buffers are mapped during submission; that time belongs to them, so the job starts at the doorbell.
     begun = jobs["doorbell_ns"].fillna(jobs["submitted_ns"])
+    taken = (jobs["done_ns"] - begun)[jobs["status"].isin((OK, DONE))]
     return {
         "single_use": len(once),
         "jobs": len(jobs),
         "cost_ns": each * len(once) / len(jobs) if len(jobs) else np.nan,
-        "job_ns": _median(numbers(jobs["done_ns"] - begun)),
+        "job_ns": _median(numbers(taken)),
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from accel_magic.findings import Evidence, Stretch
 from accel_magic.subsystems.npu.checks.common import ETIMEDOUT, hits, numbers, places, returned, times
+from accel_magic.subsystems.npu.jobs import DONE, OK
 from accel_magic.subsystems.npu.objects import SUBMITS
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def wake_per_job(npu: NpuData, rule: Rule[NpuData]) -> Iterator[Evidence]:
     woken, jobs = int(waited.sum()), len(waited)
     if len(resumes) < rule.limits["wakes"] or woken < rule.threshold * jobs:
         return
-    waking, latency = npu.trace.column("duration_ns", resumes), numbers(npu.jobs["latency_ns"])[waited]
+    succeeded = npu.jobs["status"].isin((OK, DONE)).to_numpy(bool)
+    waking, latency = npu.trace.column("duration_ns", resumes), numbers(npu.jobs["latency_ns"])[waited & succeeded]
     values = {
         "woken": woken,
         "jobs": jobs,

@@ -95,9 +95,9 @@ def test_a_model_is_loaded_described_and_executed(jobs, blob, given):
 
     assert status == commands.DONE
     assert commands.sizes_of(described) == commands.Sizes((512,), (512,))
-    arguments, name_size, stateful, _ = protocol.GRAPH.unpack_from(described)
+    arguments, name_size = protocol.GRAPH.unpack_from(described)
     name_end = protocol.GRAPH.size + name_size
-    assert (arguments, stateful) == (2, False)
+    assert arguments == 2
     assert described[protocol.GRAPH.size : name_end].rstrip(b"\0") == b"affine"
     *numbers, names, text = protocol.ARGUMENT.unpack_from(described, name_end)
     assert (numbers[:8], names) == ([protocol.INPUT, 1, 5, 2, 512, 2, 64, 0], 1)

@@ -96,12 +96,49 @@ def test_building_a_kernel_neither_needs_nor_removes_it(package, debs, make, tab
 def test_the_error_without_it_names_the_command_that_builds_it(package, tmp_path):
     with raises("lab.no-level-zero", MachineError) as error:
         image.find_level_zero()
-    assert error.value.fix.startswith("python -m accel_magic lab build --level-zero")
+    assert error.value.fix.startswith("python -m accel_magic lab build, ")
 
     with raises("lab.no-folder", MachineError) as error:
         image.build_level_zero(debs=tmp_path / "none")
     assert "lab build --level-zero --debs FOLDER" in error.value.fix
     assert "libze1_1.8.12-1_amd64.deb" in error.value.fix
+
+
+@pytest.fixture
+def others(package, debs, make, table):
+    """The packages of a lab except the loader's."""
+    table(("level-zero", package), ("6.12", make.kernel(debs)), ("busybox", make.busybox(debs)))
+    return [file for file in debs.iterdir() if file != package]
+
+
+@pytest.fixture
+def kernel_published(others, archive, own_qemu):
+    """The mirror has them."""
+    archive.publish(*others)
+
+
+def test_what_a_lab_is_started_from_includes_it(kernel_published, package, archive, monkeypatch):
+    archive.publish(package, suite="bookworm")
+
+    built = image.prepare("6.12")
+
+    assert image.find_level_zero().read_bytes() == b"loader"
+    monkeypatch.setattr(fetch, "from_mirror", None)
+    assert image.prepare("6.12") == built
+
+
+def test_a_lab_is_started_without_it_if_it_cannot_be_built(kernel_published):
+    notes = []
+
+    built = image.prepare("6.12", report=lambda progress: notes.append(progress.text) if progress.step == "note" else 0)
+
+    assert image.find("6.12") == built
+    assert notes[-1].startswith("OpenVINO does not find the NPU, and ze_load does not work: ")
+    with raises("lab.no-level-zero", MachineError):
+        image.find_level_zero()
+    notes.clear()
+    assert image.prepare("6.12", report=lambda progress: notes.append(progress.text)) == built
+    assert notes == []  # a lab that is built needs no network
 
 
 def test_a_package_without_the_loader_is_rejected(debs, make, table):

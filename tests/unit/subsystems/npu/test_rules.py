@@ -232,6 +232,19 @@ def test_jobs_that_wake_the_npu_repeatedly_are_distinguished_from_a_first_one(st
         }
 
 
+def test_jobs_that_failed_are_not_part_of_the_latency_of_those_that_wake_the_npu(story):
+    s = story()
+    for place in range(5):
+        at, failed = place * 10 * S, place > 1
+        s.submit(at, place + 1, tid=11, job_id=place + 1)
+        s.hit("ivpu_pm_runtime_resume_cb", at + 12, tid=11, lasts=40, retval=0)
+        s.done(at + (2 * S if failed else MS), place + 1, job_id=place + 1, status=256 if failed else 0)
+
+    evidence = found(diagnosed(s))["wake-per-job"]
+
+    assert (evidence["woken"], evidence["latency_ns"]) == (5, MS)
+
+
 def test_jobs_that_wait_for_the_same_wakeup_are_reported_once(story):
     s = story()
     for tid in (11, 21, 31, 41):
@@ -657,6 +670,20 @@ def test_buffers_for_a_single_job_are_noted_if_they_cost_more_than_the_job(story
         assert (evidence["single_use"], evidence["jobs"], evidence["processes"]) == (25, 25, 1)
         assert evidence["cost_ns"] == pytest.approx(cost + 20)  # 10 ns each for the bind and the freeing
         assert evidence["job_ns"] == MS - 70  # from the doorbell on
+
+
+def test_buffers_are_compared_with_jobs_that_did_not_fail(story):
+    s = story()
+    for place in range(25):
+        at, failed = place * 10 * S, place % 3 != 1
+        s.hit("ivpu_bo_create_ioctl", at, tid=11, lasts=2 * MS, retval=0, size=8192, flags=2, handle=7)
+        s.object(at + 5, A, tid=11)
+        s.submit(at + 5 * MS, place + 1, tid=11, buffers=[A], job_id=place + 1)
+        ends = at + (2 * S if failed else 6 * MS)
+        s.done(ends, place + 1, job_id=place + 1, status=256 if failed else 0)
+        s.close(ends + 8 * MS, 7, A, tid=11)
+
+    assert found(diagnosed(s))["buffers-churned"]["job_ns"] == MS - 70
 
 
 def test_a_few_jobs_with_their_own_buffers_are_not_churn(story):
