@@ -90,7 +90,7 @@ notebooks: $(STAMPS)/demo
 recordings: $(STAMPS)/demo
 	@tools/packages $(DEMO_PACKAGES)
 	@tools/tracefs
-	@for name in quickstart openvino flame many_machines; do $(BIN)/python tools/record.py notebooks/$$name.ipynb notebooks/recordings; done
+	@for name in quickstart openvino llm flame many_machines; do $(BIN)/python tools/record.py notebooks/$$name.ipynb notebooks/recordings; done
 	@for kernel in 6.12 7.2; do $(BIN)/python tools/record.py --lab $$kernel notebooks/npu_lab.ipynb notebooks/recordings; done
 	@$(BIN)/python -m accel_magic lab build --kernel 7.2 --accelerator
 	@for name in npu_tutorial npu_faults drivers; do $(BIN)/python tools/record.py --lab 7.2 notebooks/$$name.ipynb notebooks/recordings; done

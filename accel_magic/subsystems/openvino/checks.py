@@ -11,7 +11,6 @@ import pandas as pd
 from accel_magic.findings import Evidence, Stretch
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.compiled_models import models_in
-from accel_magic.subsystems.openvino.generation_checks import GenerationData
 from accel_magic.subsystems.openvino.models import most_at_once
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.findings import Rule
+    from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 REFERENCE: Final = "ref"
 """Beginning of the names of reference implementations in the CPU plugin: `ref_any_f32`."""
@@ -38,12 +39,32 @@ _FAULT_NS: Final = 1000
 _PAGE_MIB: Final = 4 / 1024
 
 
-class OpenVinoData(GenerationData, Protocol):
+class OpenVinoData(Protocol):
     """What the rules read; `accel_magic.subsystems.openvino.tables.OpenVinoTables` implements it."""
+
+    @property
+    def trace(self) -> OpenVinoTrace:
+        """The tasks."""
+
+    @property
+    def recording(self) -> Recording:
+        """The whole recording."""
 
     @property
     def requests(self) -> pd.DataFrame:
         """Return one row per inference, in order of time."""
+
+    @property
+    def models(self) -> pd.DataFrame:
+        """Return one row per model, most time first; index `model`."""
+
+    @property
+    def generations(self) -> pd.DataFrame:
+        """Return one row per generation, in order of time."""
+
+    @property
+    def tokens(self) -> pd.DataFrame:
+        """Return one row per inference that made tokens."""
 
     @property
     def language_models(self) -> frozenset[str]:
@@ -268,12 +289,14 @@ def stream_wait(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Ev
     """Requests wait while the streams of their model are busy; a queue that its program fills on purpose is none."""
     for name, model in openvino.models.iterrows():
         own = succeeded(openvino.requests)
-        own = own[(own["model"] == name) & (own["latency_ns"] == own["duration_ns"])]
+        waits = (own["latency_ns"] == own["duration_ns"]) | (own["call_ns"] >= own["latency_ns"]).fillna(value=False)
+        own = own[(own["model"] == name) & waits]
         waited = own["queue_ns"].fillna(0).sum() / max(own["latency_ns"].sum(), 1)
         if len(own) < _ENOUGH or waited <= rule.threshold:
             continue
         streams = int(model["streams"]) if pd.notna(model["streams"]) else int(model["streams_used"])
-        at_once = int(most_at_once(own["start_ns"].to_numpy(), own["end_ns"].to_numpy()))
+        ends = own["end_ns"].to_numpy()
+        at_once = int(most_at_once(ends - own["latency_ns"].to_numpy(), ends))
         evidence = {"queue_share": float(waited), "callers": at_once, "streams": streams}
         yield Evidence({**evidence, "model": str(name)})
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
+from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.layers import types_of
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE
 
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
 
+_COMPILED: Final = "compile_model"
+
+
 def compiling(trace: OpenVinoTrace) -> pd.DataFrame:
-    """Return a row for `compile_model` if its calls were traced, one per kind of primitive, one per type of constant.
+    """Return a row for `compile_model` and each class of pipeline that was made, per primitive, per type of constant.
 
     Columns: `kind` (`model`, `primitive`, or `constant`: nodes that ran once for the model's constants, such as weights
     that need another layout), `count`, `total_ns`, `mean_ns`, `max_ns` (exact; those of constants are of recorded
@@ -28,12 +32,20 @@ def compiling(trace: OpenVinoTrace) -> pd.DataFrame:
 
 
 def _models(trace: OpenVinoTrace) -> pd.DataFrame:
-    taken = trace.compiled["duration_ns"]
-    whole = {"kind": "model", "count": len(taken), "total_ns": float(taken.sum())}
-    whole |= {"mean_ns": float(taken.mean()), "max_ns": float(taken.max()), "during_inferences": 0}
-    return pd.DataFrame(
-        [whole] if len(taken) else [], index=pd.Index(["compile_model"] * bool(len(taken)), name="name")
+    calls = trace.compiled
+    names = calls["name"].str.removeprefix(preset.LOADED).str.strip()
+    taken = calls["duration_ns"].groupby(names.where(calls["name"].str.startswith(preset.LOADED), _COMPILED))
+    table = pd.DataFrame(
+        {
+            "kind": pd.Series("model", taken.size().index, dtype="str"),
+            "count": taken.size(),
+            "total_ns": taken.sum().astype(np.float64),
+            "mean_ns": taken.mean(),
+            "max_ns": taken.max().astype(np.float64),
+            "during_inferences": 0,
+        }
     )
+    return table.rename_axis("name").sort_values("total_ns", ascending=False)
 
 
 def _primitives(trace: OpenVinoTrace) -> pd.DataFrame:

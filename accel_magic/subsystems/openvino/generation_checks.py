@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -15,50 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel_magic.findings import Rule
-    from accel_magic.recording.recording import Recording
-    from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
+    from accel_magic.subsystems.openvino.checks import OpenVinoData
 
 _FEW: Final = 3
 """Generations below which the first cannot be compared with the later ones."""
 
 
-class GenerationData(Protocol):
-    """What these rules read; `accel_magic.subsystems.openvino.tables.OpenVinoTables` implements it."""
-
-    @property
-    def trace(self) -> OpenVinoTrace:
-        """The tasks."""
-
-    @property
-    def recording(self) -> Recording:
-        """The whole recording."""
-
-    @property
-    def models(self) -> pd.DataFrame:
-        """Return one row per model; index `model`."""
-
-    @property
-    def generations(self) -> pd.DataFrame:
-        """Return one row per generation, in order of time."""
-
-    @property
-    def tokens(self) -> pd.DataFrame:
-        """Return one row per inference that made tokens."""
-
-
-def lacks_generations(openvino: GenerationData) -> str:
+def lacks_generations(openvino: OpenVinoData) -> str:
     """What is missing to judge generations."""
     return "" if len(openvino.generations) else "generations of a language model"
 
 
-def lacks_prompts(openvino: GenerationData) -> str:
+def lacks_prompts(openvino: OpenVinoData) -> str:
     """What is missing to judge prompts."""
     missing = lacks_generations(openvino)
     known = openvino.generations["repeated_share"].notna()
     return missing or ("" if known.any() else "prompts: only those that GenAI's pipelines get as text are compared")
 
 
-def lacks_weights(openvino: GenerationData) -> str:
+def lacks_weights(openvino: OpenVinoData) -> str:
     """What is missing to judge whether memory limits decoding."""
     missing = lacks_generations(openvino)
     if not missing and MEMORY_SPEED not in openvino.recording.machine:
@@ -67,7 +42,7 @@ def lacks_weights(openvino: GenerationData) -> str:
     return missing or ("" if known.any() else "sizes of weights")
 
 
-def first_prefill(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+def first_prefill(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """The first answer of a model begins much later than its later ones."""
     for model, own in openvino.generations.groupby("model", sort=False):
         if len(own) < _FEW:
@@ -79,7 +54,7 @@ def first_prefill(openvino: GenerationData, rule: Rule[GenerationData]) -> Itera
             yield Evidence({**evidence, "model": str(model)}, (Stretch(begin, begin + int(first)),))
 
 
-def decode_bound(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+def decode_bound(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Each token needs all weights, and reading them takes most of its inference."""
     speed = float(openvino.recording.machine[MEMORY_SPEED])
     tokens = openvino.tokens[openvino.tokens["token"] > 0]
@@ -96,7 +71,7 @@ def decode_bound(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterat
             yield Evidence({**numbers, "weights_gb": float(weights) / 1e9, "model": str(model)})
 
 
-def prompt_repeated(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+def prompt_repeated(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Prompts begin as those before them, and a pipeline that keeps no beginnings computes them again."""
     for model, own in openvino.generations.groupby("model", sort=False):
         again = own[~own["prefix_caching"].fillna(value=True).astype(bool)].iloc[1:]
@@ -107,7 +82,7 @@ def prompt_repeated(openvino: GenerationData, rule: Rule[GenerationData]) -> Ite
             yield Evidence({"repeated_share": repeated, "spent_ns": spent, "share": share, "model": str(model)})
 
 
-def prefill_dominates(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+def prefill_dominates(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Reading prompts takes more time than making tokens; without the first, which prepares the model."""
     for model, own in openvino.generations.groupby("model", sort=False):
         later = own.iloc[1:] if len(own) > 1 else own
@@ -118,7 +93,7 @@ def prefill_dominates(openvino: GenerationData, rule: Rule[GenerationData]) -> I
             yield Evidence({**numbers, "model": str(model)})
 
 
-def detokenized_often(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+def detokenized_often(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Text is made for each token, which takes a considerable time."""
     for model, own in openvino.generations.groupby("model", sort=False):
         runs, tokens = int(own["detokenizer_inferences"].sum()), int(own["generated_tokens"].sum())
@@ -127,19 +102,19 @@ def detokenized_often(openvino: GenerationData, rule: Rule[GenerationData]) -> I
             yield Evidence({"runs": runs, "tokens": tokens, "share": share, "model": str(model)})
 
 
-def prompt_lengths(openvino: GenerationData, rule: Rule[GenerationData]) -> Iterator[Evidence]:
+def prompt_lengths(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Prompts of new lengths have oneDNN's primitives created, also after the first generation of a model."""
     trace = openvino.trace
     created = trace.of_kind(CREATED)
     for model, own in openvino.generations.groupby("model", sort=False):
         later = own.iloc[1:]
         begins, ends = (later["start_ns"] + offset for offset in (0, later["duration_ns"]))
-        made = np.zeros(len(later))
-        spent = 0
+        spent = np.zeros(len(later))
         for place, (pid, begin, end) in enumerate(zip(later["pid"], begins, ends, strict=True)):
             inside = created[(created["pid"] == pid) & created["start_ns"].between(begin, end)]
-            made[place], spent = len(inside), spent + int(inside["duration_ns"].sum())
-        share = spent / max(float(later["first_token_ns"].sum()), 1)
-        if share > rule.threshold:
-            numbers = {"generations": int((made > 0).sum()), "all_generations": len(later), "created_ns": spent}
-            yield Evidence({**numbers, "share": share, "model": str(model)})
+            spent[place] = inside["duration_ns"].sum()
+        shares = spent / later["first_token_ns"].clip(lower=1).to_numpy()
+        again = shares > rule.threshold
+        if again.sum() > 1:
+            numbers = {"generations": int(again.sum()), "all_generations": len(later), "created_ns": spent[again].sum()}
+            yield Evidence({**numbers, "share": float(np.median(shares[again])), "model": str(model)})

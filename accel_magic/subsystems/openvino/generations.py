@@ -169,7 +169,7 @@ class GenerationsFound:
         requests = self._requests()
         self._own(calls)
         for window in requests:
-            window.inferences = self._during(window, whole=False)
+            window.inferences = self._during(window)
         owned = [window.inferences for window in (*calls, *requests)]
         rest = np.setdiff1d(np.arange(len(self._names)), np.concatenate([np.zeros(0, np.intp), *owned]))
         return [*calls, *requests, *self._between_prompts(rest)]
@@ -181,18 +181,17 @@ class GenerationsFound:
     def _calls(self) -> list[_Window]:
         """The calls of `generate` that were traced, with what was noted of them."""
         spans = self.trace.python_calls((preset.GENERATED,))
-        shift = self.trace.recording.start_ns
-        noted = [one for one in generations_in(self.trace.recording) if not one.first_ns and one.finished == "True"]
-        windows = []
-        for span in spans.itertuples():
-            kind = str(span.name).removeprefix(preset.GENERATED).strip()
-            near = [
-                (span.start_ns - int(one.start_ns) + shift, one)
-                for one in noted
-                if one.kind == kind and 0 <= span.start_ns - int(one.start_ns) + shift < _NEAR_NS
-            ]
-            facts = min(near, key=lambda pair: pair[0])[1] if near else None
-            windows.append(_Window(int(span.pid), int(span.tid), int(span.start_ns), int(span.end_ns), kind, facts))
+        kinds = spans["name"].astype(str).str.removeprefix(preset.GENERATED).str.strip()
+        columns = (spans[name].tolist() for name in ("pid", "tid", "start_ns", "end_ns"))
+        windows = [_Window(*span) for span in zip(*columns, kinds, strict=True)]
+        every = [one for one in generations_in(self.trace.recording) if not one.first_ns and one.finished == "True"]
+        for kind in set(kinds):
+            noted = sorted((one for one in every if one.kind == kind), key=lambda one: int(one.start_ns))
+            starts = np.array([int(one.start_ns) for one in noted], np.int64) - self.trace.recording.start_ns
+            for window in (window for window in windows if window.kind == kind and noted):
+                place = max(int(np.searchsorted(starts, window.start_ns, side="right")) - 1, 0)
+                if 0 <= window.start_ns - starts[place] < _NEAR_NS:  # noted just before its task began
+                    window.facts = noted[place]
         return windows
 
     def _requests(self) -> list[_Window]:
@@ -205,18 +204,18 @@ class GenerationsFound:
         pid, tid = int(steps["pid"].iloc[0]), int(steps["tid"].iloc[0])
         return [_Window(pid, tid, int(one.start_ns) - shift, int(one.end_ns) - shift, one.kind, one) for one in noted]
 
-    def _during(self, window: _Window, *, whole: bool = True) -> NDArray[np.intp]:
+    def _during(self, window: _Window) -> NDArray[np.intp]:
         """Inferences of a window's process that began in it."""
-        begins = np.searchsorted(self._starts, (window.start_ns, window.end_ns))
-        rows = np.arange(*begins)
-        inside = self._inferences["pid"].to_numpy()[rows] == window.pid
-        return rows[inside & ((self._ends[rows] <= window.end_ns) | (not whole))]
+        first, end = np.searchsorted(self._starts, (window.start_ns, window.end_ns)).tolist()
+        rows = np.arange(first, end)
+        inside: NDArray[np.bool_] = self._inferences["pid"].to_numpy()[rows] == window.pid
+        return rows[inside]
 
     def _own(self, windows: list[_Window]) -> None:
         """Give each call its inferences: of its thread, of its pipeline's models, else of any call at that time."""
         threads = self._inferences["tid"].to_numpy()
         owner = np.full(len(self._names), -1)
-        candidates = [self._during(window, whole=False) for window in windows]
+        candidates = [self._during(window) for window in windows]
         for place, (window, rows) in enumerate(zip(windows, candidates, strict=True)):
             owner[rows[threads[rows] == window.tid]] = place
         for place, (window, rows) in enumerate(zip(windows, candidates, strict=True)):

@@ -90,12 +90,10 @@ def _served(trace: OpenVinoTrace, every: pd.DataFrame) -> dict[str, object]:
 
 def _callers(trace: OpenVinoTrace, own: pd.DataFrame) -> int | None:
     """Number of threads that called; None if they were not traced."""
-    calls = trace.python_calls((preset.CALL, preset.STARTED))
-    of = trace.within(trace.python_calls((preset.CALL,)), own)
-    threads = set(own["tid"].to_numpy()[of >= 0])
+    calls, of = trace.python_calls((preset.STARTED,)), trace.waiting_calls.of[own.index]
+    threads = set(trace.waiting_calls.calls["tid"].to_numpy()[of[of >= 0]])
     tasks = {name.rpartition("::")[2] for name in trace.inferences.loc[own.index, "name"].astype(str).unique()}
-    started = calls["name"].str.removeprefix(preset.STARTED).str.strip().isin(tasks)
-    threads |= set(calls.loc[calls["name"].str.startswith(preset.STARTED) & started, "tid"])
+    threads |= set(calls.loc[calls["name"].str.removeprefix(preset.STARTED).str.strip().isin(tasks), "tid"])
     return len(threads) or None
 
 

@@ -340,12 +340,14 @@ def _stepped(_before: None, _none: None, arguments: tuple[Any, ...], _options: d
 
 
 def _marked_transformers(original: Callable[..., Any]) -> Callable[..., Any]:
-    return marked(original, lambda model, *_: _task_of(type(model)), time.monotonic_ns, _transformers_generated)
+    return marked(
+        original, lambda model, *_: _task_of(type(model).__name__), time.monotonic_ns, _transformers_generated
+    )
 
 
 @functools.cache
-def _task_of(kind: type) -> CallTask:
-    return CallTask(f"{preset.GENERATED} {kind.__name__}")
+def _task_of(kind: str) -> CallTask:
+    return CallTask(f"{preset.GENERATED} {kind}")
 
 
 def _transformers_generated(start_ns: int, result: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:

@@ -39,7 +39,8 @@ COMPILED: Final = ("openvino.compile_model", "openvino.import_model")
 READ: Final = "openvino.read_model"
 """Task of the calls from Python that read a model from a file."""
 CALL: Final = "openvino.infer"
-"""Task of the calls from Python that wait for an inference: `InferRequest.infer`, `CompiledModel.__call__`."""
+"""Beginning of the tasks of the calls from Python that wait for an inference, `InferRequest.infer` and
+`CompiledModel.__call__`, followed by the model's name: `Model1`."""
 STARTED: Final = "openvino.start_async"
 """Beginning of the tasks of the calls from Python that do not wait, followed by the model's name: `Model1`."""
 
@@ -59,9 +60,7 @@ SLEEP: Final = "sys_enter_futex"
 FAULT: Final = "page_fault_user"
 
 _PYTHON: Final = (CALL, STARTED, GENERATED, STEPPED, RESET, LOADED)
-_CALLS: Final = tuple(
-    f"itt:python:{name}" for name in (CALL, f"{STARTED}*", f"{GENERATED}*", f"{STEPPED}*", f"{RESET}*")
-)
+_CALLS: Final = tuple(f"itt:python:{name}*" for name in (CALL, STARTED, GENERATED, STEPPED, RESET))
 
 PRESET: Final = Preset(
     name=NAME,

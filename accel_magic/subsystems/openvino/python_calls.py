@@ -16,10 +16,12 @@ from accel_magic.subsystems.openvino.model_objects import address_of, task_name_
 from accel_magic.subsystems.openvino.replacements import Replacements
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from accel_magic.subsystems.openvino.replacements import Function
 
 _TASK: Final = "_accel_magic_task"
-"""Attribute of requests and queues of requests: the task of their asynchronous calls."""
+"""Beginning of the attributes of requests and queues of requests that keep the tasks of their calls."""
 
 
 class PythonCalls:
@@ -43,25 +45,29 @@ class PythonCalls:
 
 
 def _inferring(original: Function) -> Function:
-    whole = CallTask(preset.CALL)
-    return marked(original, lambda *_: whole, raised=CallTask(preset.RAISED))
+    return marked(original, _task_named(preset.CALL), raised=CallTask(preset.RAISED))
 
 
 def _starting(original: Function) -> Function:
-    return marked(original, _task_of)
+    return marked(original, _task_named(preset.STARTED))
 
 
 def _resetting(original: Function) -> Function:
-    return marked(original, lambda request, *_: CallTask(f"{preset.RESET} {_model_task(request)}".rstrip()))
+    return marked(original, _task_named(preset.RESET))
 
 
-def _task_of(request: Any, *_: Any) -> CallTask:
-    """The task of a request's asynchronous calls, with its model, so that those of several can be told apart."""
-    known: CallTask | None = getattr(request, _TASK, None)
-    if known is None:
-        known = CallTask(f"{preset.STARTED} {_model_task(request)}".rstrip())
-        setattr(request, _TASK, known)
-    return known
+def _task_named(name: str) -> Callable[..., CallTask]:
+    """Make the function that returns the task of a request's calls, with its model: several can be told apart."""
+    kept = f"{_TASK}_{name}"
+
+    def task_of(request: Any, *_: Any) -> CallTask:
+        known: CallTask | None = getattr(request, kept, None)
+        if known is None:
+            known = CallTask(f"{name} {_model_task(request)}".rstrip())
+            setattr(request, kept, known)
+        return known
+
+    return task_of
 
 
 def _model_task(request: Any) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pandas as pd
 
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.model_names import task_name
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
@@ -21,13 +23,63 @@ _MOST_BEFORE: Final = 256
 
 
 @dataclass(frozen=True)
+class WaitingCalls:
+    """The calls from Python that wait for an inference.
+
+    Attributes:
+        calls: One row per call; see `OpenVinoTrace.python_calls`.
+        of: (inferences,) the row of the call that made each inference; -1 for none.
+        elsewhere: (inferences,) whether it ran in another thread than its call, as those of models with several streams
+            do: then it may have waited for a stream before its own task began.
+
+    """
+
+    calls: pd.DataFrame
+    of: NDArray[np.intp]
+    elsewhere: NDArray[np.bool_]
+
+    @classmethod
+    def of_trace(cls, trace: OpenVinoTrace) -> WaitingCalls:
+        """Find the call of each inference: around it in its thread, else the one of its model that ended next."""
+        calls, inferences = trace.python_calls((preset.CALL,)), trace.inferences
+        of = trace.within(calls, inferences) if len(calls) else np.full(len(inferences), -1, np.intp)
+        models = calls["name"].str.removeprefix(preset.CALL).str.strip()
+        ran = inferences["name"].astype(str).map(task_name)
+        free = np.setdiff1d(np.arange(len(calls)), of)
+        elsewhere = np.zeros(len(of), bool)
+        for (pid, model), own in calls.iloc[free].groupby([calls["pid"].iloc[free], models.iloc[free]], sort=False):
+            those = np.flatnonzero((of < 0) & (inferences["pid"] == pid) & ((ran == model) | (model == "")))
+            found = _containing(own, inferences.iloc[those])
+            of[those] = np.where(found >= 0, own.index.to_numpy()[found], -1)
+            elsewhere[those] = found >= 0
+        return cls(calls, of, elsewhere)
+
+
+def _containing(calls: pd.DataFrame, inferences: pd.DataFrame) -> NDArray[np.intp]:
+    """Position of the call around each inference, each call once: the one that ended first after the inference."""
+    found = np.full(len(inferences), -1, np.intp)
+    waiting = deque(np.argsort(calls["end_ns"].to_numpy(), kind="stable").tolist())
+    begins, ends = (calls[edge].tolist() for edge in ("start_ns", "end_ns"))
+    started, ended = (inferences[edge].tolist() for edge in ("start_ns", "end_ns"))
+    for row in np.argsort(inferences["end_ns"].to_numpy(), kind="stable").tolist():
+        while waiting and ends[waiting[0]] < ended[row]:
+            waiting.popleft()
+        place = next((place for place in islice(waiting, _MOST_BEFORE) if begins[place] <= started[row]), -1)
+        if place >= 0:
+            waiting.remove(place)
+            found[row] = place
+    return found
+
+
+@dataclass(frozen=True)
 class Queue:
     """What inferences waited for, a value per inference.
 
     Attributes:
         waited: Int64, ns; NA if it is not known: layers were not traced, or the calls of `start_async` cannot be told
             apart.
-        before: Int64, ns: the part of it before the inference's own task began; 0 for those that were not asynchronous.
+        before: Int64, ns: from the call to the beginning of the inference's own task; 0 for those that run in the
+            thread of their call.
         called: Int64, ns: how long the call of `start_async` took from Python; NA for others.
 
     """
@@ -43,6 +95,14 @@ class Queue:
         before, called = _since_started(trace, inferences)
         inside = (inferences["stream_ns"] - inferences["start_ns"]).astype("Int64").where(inferences["layers"] > 0)
         waited = inside.where(before.isna(), before + inside.fillna(0))
+        calls = trace.waiting_calls
+        chosen = np.flatnonzero(calls.elsewhere)
+        if len(chosen):
+            begun = calls.calls["start_ns"].to_numpy()[calls.of[chosen]]
+            started = inferences["start_ns"].to_numpy()[chosen]
+            freed = inferences.groupby(["pid", "tid"], sort=False)["end_ns"].shift().to_numpy(np.float64)[chosen]
+            before.iloc[chosen] = started - begun
+            waited.iloc[chosen] = np.clip(np.nan_to_num(np.minimum(freed, started) - begun), 0, None).astype(np.int64)
         return cls(waited, before.fillna(0), called)
 
 
@@ -53,7 +113,7 @@ def _since_started(trace: OpenVinoTrace, inferences: pd.DataFrame) -> tuple[pd.S
     the trace, and the last ones may not have begun at its end.
     """
     before, called = (pd.Series(pd.NA, inferences.index, dtype="Int64") for _ in range(2))
-    elsewhere = inferences[trace.within(trace.python_calls((preset.CALL,)), inferences) < 0]
+    elsewhere = inferences[trace.waiting_calls.of < 0]
     calls = trace.python_calls((preset.STARTED,))
     names = calls["name"].str.removeprefix(preset.STARTED).str.strip()
     models = elsewhere["name"].astype(str).map(task_name)

@@ -75,13 +75,13 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
 
 def _add_calls(trace: OpenVinoTrace, table: pd.DataFrame, queue: Queue) -> None:
     """Add the time of the Python call that made each inference, and its part before and after OpenVINO's own task."""
-    calls = trace.python_calls((preset.CALL,))
-    of = trace.within(calls, table) if len(calls) else np.full(len(table), -1)
+    calls, of = trace.waiting_calls.calls, trace.waiting_calls.of
     alone = (of >= 0) & (pd.Series(of).groupby(of).transform("size") == 1).to_numpy(bool)
     waited = pd.Series(calls["duration_ns"].to_numpy()[np.maximum(of, 0)] if len(calls) else 0, table.index)
     call = waited.astype("Int64").where(pd.Series(alone, table.index))
     table["call_ns"] = call.fillna(queue.called)
-    table["copy_ns"] = (call - table["duration_ns"]).fillna(queue.called)
+    queued = table["queue_ns"].where(trace.waiting_calls.elsewhere, 0).fillna(0)  # else it is part of the duration
+    table["copy_ns"] = (call - table["duration_ns"] - queued).fillna(queue.called)
 
 
 def succeeded(requests: pd.DataFrame) -> pd.DataFrame:
@@ -129,9 +129,8 @@ def _any_of(*reported: pd.Series[bool]) -> pd.Series[bool]:
 
 def _raised_from_calls(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[bool]:
     """True for the last inference of each call from Python that raised an exception, NA for all others."""
-    calls = trace.python_calls((preset.CALL,))
-    raised = np.unique(trace.within(calls, trace.python_calls((preset.RAISED,))))
-    of = pd.Series(trace.within(calls, table), table.index)
+    raised = np.unique(trace.within(trace.waiting_calls.calls, trace.python_calls((preset.RAISED,))))
+    of = pd.Series(trace.waiting_calls.of, table.index)
     last = ~of.duplicated(keep="last") & of.isin(raised[raised >= 0])
     return pd.Series(pd.NA, table.index, dtype="boolean").mask(last, other=True)
 

@@ -95,7 +95,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         source="a fifth; in networks with layers of 20 us it is a few percent",
         check=checks.small_layers,
         needs=Needs((INFERENCE, LAYER)),
-        explained_by=("primitives-recreated",),
+        explained_by=("primitives-recreated", "stream-wait"),
     ),
     Rule(
         "openvino.outside-layers",
@@ -108,7 +108,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         unit="share of the time of an inference, and at least 100 us of it",
         source="a third: in networks whose inputs are not copied it is a few percent",
         limits={"least_ns": 100_000.0},
-        explained_by=("small-layers", "primitives-recreated"),
+        explained_by=("small-layers", "primitives-recreated", "stream-wait"),
         check=checks.outside_layers,
         needs=Needs((INFERENCE, LAYER)),
     ),
@@ -127,9 +127,10 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
     Rule(
         "openvino.compiled-in-trace",
         "note",
-        "compiling took {share:.0%} of the trace ({models:call|calls} of compile_model)",
+        "compiling models took {share:.0%} of the trace ({models:call|calls})",
         "Each start of the program pays this again, unless the compiled model is cached.",
-        "Set `CACHE_DIR`, so that later starts load the compiled model; compile once and keep the compiled model.",
+        "Set `CACHE_DIR`, so that later starts load the compiled model; compile once, and keep the compiled model or "
+        "the pipeline.",
         threshold=0.2,
         unit="share of the trace",
         source="a fifth of the traced time",
@@ -270,7 +271,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "Pad prompts to a few lengths, or limit `SchedulerConfig.max_num_batched_tokens`, so that long prompts are "
         "computed in parts of equal size; run each length once before users wait for it.",
         threshold=0.02,
-        unit="share of the time to the first token",
+        unit="share of the time to the first token, of at least two generations after the first",
         source="a small Llama on the CPU: 4 to 7 %; prompts of lengths that it has seen create none",
         check=generation_checks.prompt_lengths,
         needs=generation_checks.lacks_generations,

@@ -90,23 +90,18 @@ def _generations(openvino: OpenVinoTables) -> Iterator[str]:
         line += f" ({kind}): " if kind else ": "
         rate = _rate(own)
         parts = [f"{count_text(rate)} tokens/s"] if rate else []
-        parts.append(f"first token after {_typical(own['first_token_ns'])}")
+        parts.append(f"first token after {duration_text(own['first_token_ns'].median())}")
         if own["token_ns"].notna().any():
-            parts.append(f"then {_typical(own['token_ns'])} per token")
-        known = f" from {exact_text(int(prompts.sum()))} of prompts" if prompts.notna().all() else ""
-        parts.append(f"{exact_text(tokens)} tokens generated{known}")
-        yield line + ", ".join(parts)
+            parts.append(f"then {duration_text(own['token_ns'].median())} per token")
+        medians = " (medians)" if count > 1 else ""
+        known = f", {exact_text(int(prompts.sum()))} in prompts" if prompts.notna().all() else ""
+        yield f"{line}{', '.join(parts)}{medians}; {exact_text(tokens)} tokens generated{known}"
 
 
 def _rate(generations: pd.DataFrame) -> float:
     """Tokens per second after the first, of a typical generation; 0 if none has a second token."""
     rates = generations["tokens_per_second"].dropna()
     return float(rates.median()) if len(rates) else 0.0
-
-
-def _typical(times: pd.Series[Any]) -> str:
-    known = times.dropna()
-    return duration_text(float(known.median())) + (" (median)" if len(known) > 1 else "")
 
 
 def _inferences(openvino: OpenVinoTables, model: str, every: pd.DataFrame) -> str:

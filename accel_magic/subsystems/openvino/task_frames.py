@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from accel_magic.probes.plan import ProbePoint
     from accel_magic.recording.recording import Recording
+    from accel_magic.subsystems.openvino.queueing import WaitingCalls
 
 INFERENCE: Final = "inference"
 LAYER: Final = "layer"
@@ -190,9 +191,16 @@ class OpenVinoTrace:
         return found
 
     @cached_property
+    def waiting_calls(self) -> WaitingCalls:
+        """The calls from Python that wait for an inference, and their inferences."""
+        from accel_magic.subsystems.openvino.queueing import WaitingCalls
+
+        return WaitingCalls.of_trace(self)
+
+    @cached_property
     def compiled(self) -> pd.DataFrame:
-        """One row per outermost call of `Core.compile_model` or `import_model` from Python: see `python_calls`."""
-        return self.python_calls(preset.COMPILED)
+        """One row per outermost call from Python that compiled a model or made a pipeline: see `python_calls`."""
+        return self.python_calls((*preset.COMPILED, preset.LOADED))
 
     def python_calls(self, names: tuple[str, ...]) -> pd.DataFrame:
         """One row per outermost call of the Python API whose task's name begins with one of these, in order of time.

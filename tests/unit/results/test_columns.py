@@ -32,6 +32,7 @@ WITHOUT = {
         "during_inferences",
     ),
     *("callers", "streams", "streams_used"),
+    *("prompt_tokens", "generated_tokens", "tokens_per_second", "prefill_inferences", "detokenizer_inferences"),
     *("depth", "ring_depth", "depth_max", "dependencies", "blocked", "timeouts", "timed_out"),
     # Numbers that name something: ids, places, addresses, lines.
     *(
@@ -53,6 +54,7 @@ WITHOUT = {
     *("site", "stream", "module", "device_launch", "interval", "kernel_id", "offset", "address", "row", "id", "parent"),
     *("inside", "root", "job", "bo", "handle", "flags", "vpu_addr", "file", "context", "seqno", "job_id", "ctx_id"),
     *("engine", "cmdq_id", "code", "first_row", "last_row", "msg_type", "request_id", "instrumented", "in_poll"),
+    *("generation", "token", "inference"),
     *("begun_before", "confident", "retval", "page", "client", "on", "access"),
     *(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
     # Parts of a whole, and how many times the baseline.

@@ -243,7 +243,7 @@ def test_inferences_contain_their_layers_in_the_tree_of_calls(profiled):
     inferences = calls[names.str.startswith("SyncInfer")]
     assert len(inferences) == 200
     callers = calls.set_index("id").loc[inferences["parent"]]
-    assert set(callers["name"].astype(str)) == {"openvino.infer"}
+    assert set(callers["name"].astype(str).str.partition(" ")[0]) == {"openvino.infer"}
     assert (callers["parent"] == -1).all()
     layers = calls[names.isin(openvino.layers.index)]
     assert len(layers) == int(openvino.requests["layers"].sum())

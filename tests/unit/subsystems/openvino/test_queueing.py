@@ -106,3 +106,48 @@ finish(t, took=took)
     assert np.median(requests["call_ns"]) == pytest.approx(np.median(found.told["took"]), rel=0.2, abs=50_000)
     assert (requests["call_ns"] - requests["duration_ns"] == requests["copy_ns"]).all()
     assert (requests["copy_ns"].median() > 1_000_000) == (not shared)
+
+
+@pytest.mark.parametrize("callers", [2, 6])
+def test_callers_of_a_model_with_streams_wait_in_its_threads(traced, callers):
+    """Their inferences run in the streams' threads, and begin only when a stream is free."""
+    found = traced(
+        NETWORK
+        + f"""
+import threading, time
+from concurrent.futures import ThreadPoolExecutor
+core, took, local = ov.Core(), [], threading.local()
+models = [core.compile_model(convolutions(32, 64, 6, name), "CPU", {{"NUM_STREAMS": 2}}) for name in ("one", "other")]
+data = {{0: np.ones((1, 32, 64, 64), np.float32)}}
+def one(number):
+    if not hasattr(local, "requests"): local.requests = [model.create_infer_request() for model in models]
+    began = time.perf_counter_ns()
+    local.requests[number % 2].infer(data)
+    took.append((number % 2, time.perf_counter_ns() - began))
+with ThreadPoolExecutor({callers}) as pool:
+    list(pool.map(one, range(24)))
+    took.clear()
+    with accel_magic.trace("openvino") as t:
+        list(pool.map(one, range(60)))
+finish(t, took=took)
+"""
+    )
+    openvino = found.result.openvino
+    requests = openvino.requests
+
+    assert len(requests) == 60
+    assert (requests["tid"].nunique()) <= 4
+    for number, name in enumerate(("one", "other")):
+        own, told = requests[requests["model"] == name], [each for which, each in found.told["took"] if which == number]
+        assert len(own) == len(told) == 30
+        assert own["call_ns"].notna().all()
+        ours, theirs = np.sort(own["call_ns"].to_numpy(np.float64)), np.sort(told)
+        assert (ours <= theirs).all()  # the program reads its clock before and after the call
+        assert np.min(theirs / ours) < 1.03
+        assert (own["queue_ns"] + own["duration_ns"] <= own["call_ns"]).all()
+        assert (own["latency_ns"] <= own["call_ns"]).all()
+    assert openvino.models["callers"].tolist() == [callers] * 2
+    waited = requests["queue_ns"].sum() / requests["latency_ns"].sum()
+    assert (waited > 0.15) == (callers > 4)
+    found = "stream-wait" in openvino.findings.ids
+    assert found == (waited > 0.25) if callers > 4 else not found
