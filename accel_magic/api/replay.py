@@ -26,7 +26,15 @@ from accel_magic.recording import container, gpu_store
 from accel_magic.recording.live_samples import LiveFeed
 from accel_magic.recording.reader import reader_client
 from accel_magic.recording.reader.reader_messages import Playback, PlayedRing
-from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Outcome, Recording
+from accel_magic.recording.recording import (
+    CounterSamples,
+    EventColumn,
+    Events,
+    Histograms,
+    Outcome,
+    Recording,
+    ThreadCounts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -365,7 +373,13 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
     counts = np.zeros((len(points), buckets.COUNT), np.uint64)
     totals, largest = np.zeros(len(points), np.uint64), np.zeros(len(points), np.uint64)
     durations = _durations(whole)[rows]
+    whole_trace = played_ns >= whole.duration_ns
     for row, point in enumerate(points):
+        if point.counted:  # without events, only the whole is known
+            if whole_trace:
+                of_all = whole.histograms
+                counts[row], totals[row], largest[row] = of_all.counts[row], of_all.total_ns[row], of_all.max_ns[row]
+            continue
         chosen = durations[events.columns["point"].values == point.id]
         counts[row] = np.bincount(buckets.index_of(chosen), minlength=buckets.COUNT)
         totals[row] = chosen.sum()
@@ -382,6 +396,7 @@ def _cut(whole: Recording, rows: NDArray[np.intp], played_ns: int, outcome: Outc
         event_count=len(events),
         limit_reached=False,
         load_events=lambda: events,
+        by_thread=whole.by_thread if whole_trace else ThreadCounts.of_rows(()),
         outcome=outcome,
         replayed=replayed,
     )

@@ -310,6 +310,7 @@ def _attached(broker: BrokerConnection, answer: AttachedTrace) -> Attachment:
         own_threads_fd=answer.own_threads.fd,
         stacks_fd=fd(answer.stacks),
         waits_fd=fd(answer.waits),
+        thread_counts_fd=fd(answer.thread_counts),
         ring_fds=tuple(ring.fd for ring in answer.rings),
         ring_sizes=answer.ring_sizes,
         misses=lambda: statistics().misses,

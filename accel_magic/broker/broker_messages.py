@@ -32,7 +32,7 @@ from accel_magic.errors import MachineError
 from accel_magic.kernel.attachment import RecordLayout
 from accel_magic.probes.plan import Plan, Skipped, StackKind, TraceRequest, UsdtArgument
 
-VERSION: Final = 2
+VERSION: Final = 3
 LARGEST_REQUEST: Final = 4 << 20
 LARGEST_ANSWER: Final = 64 << 20
 MOST_FILES: Final = 64
@@ -169,6 +169,7 @@ class AttachedTrace(Message, frozen=True):
     histograms: Descriptor | None
     stacks: Descriptor | None
     waits: Descriptor | None
+    thread_counts: Descriptor | None
     rings: tuple[Descriptor, ...]
     ring_sizes: tuple[int, ...]
 

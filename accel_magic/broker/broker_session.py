@@ -344,6 +344,7 @@ class BrokerSession:
             histograms=_map(attachment.histograms_fd),
             stacks=_map(attachment.stacks_fd),
             waits=_map(attachment.waits_fd),
+            thread_counts=_map(attachment.thread_counts_fd),
             rings=tuple(map(Descriptor, attachment.ring_fds)),
             ring_sizes=attachment.ring_sizes,
         )

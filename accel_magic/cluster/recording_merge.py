@@ -10,7 +10,14 @@ import numpy as np
 from accel_magic.errors import RecordingError
 from accel_magic.kernel.stacks.stack_table import COLUMNS, concatenated
 from accel_magic.recording import dataset
-from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
+from accel_magic.recording.recording import (
+    CounterSamples,
+    EventColumn,
+    Events,
+    Histograms,
+    Recording,
+    ThreadCounts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,6 +110,7 @@ def merged(parts: Sequence[NodeRecording]) -> Recording:
         event_count=sum(one.event_count for one in recordings),
         limit_reached=any(one.limit_reached for one in recordings),
         load_events=_Merged(tuple(parts), tuple(places), start),
+        by_thread=_by_thread(recordings, places),
         replayed=recordings[0].replayed,
         stacks=_stacks(recordings),
         outcome="error" if any(one.outcome == "error" for one in recordings) else recordings[0].outcome,
@@ -173,7 +181,7 @@ def _united(plans: Sequence[Plan]) -> tuple[tuple[ProbePoint, ...], list[NDArray
     for plan in plans:
         own, seen = [], dict[tuple[Any, ...], int]()
         for point in plan.points:
-            alike = (point.probe, point.kind, point.function, point.latency, point.total)
+            alike = (point.probe, point.kind, point.function, point.latency, point.total, point.counted)
             seen[alike] = seen.get(alike, -1) + 1  # a USDT probe has several points of one name
             key = (*alike, seen[alike])
             if key not in numbers:
@@ -211,6 +219,16 @@ def _summed(
     for array, own in zip(arrays, places, strict=True):
         total[own] += array.astype(np.uint64)
     return total
+
+
+def _by_thread(recordings: Sequence[Recording], places: Sequence[NDArray[np.int64]]) -> ThreadCounts:
+    """Counts of the threads of all nodes; those of equal ids on two nodes are rows of their own."""
+    rows = [
+        [int(own[point]), *others]
+        for one, own in zip(recordings, places, strict=True)
+        for point, *others in one.by_thread.rows
+    ]
+    return ThreadCounts.of_rows(rows)
 
 
 def _histograms(

@@ -19,6 +19,7 @@ from accel_magic.engine.task_points import CountedTasks
 from accel_magic.errors import MachineError
 from accel_magic.interrupts import uninterrupted, until_interrupted
 from accel_magic.kernel import bpf_syscalls, clock, own_process, own_threads
+from accel_magic.kernel.attach import thread_counts
 from accel_magic.kernel.attachment import NO_PROGRAMS
 from accel_magic.kernel.stacks.stack_choice import task_stacks
 from accel_magic.probes import presets
@@ -27,7 +28,7 @@ from accel_magic.recording.live_samples import LiveFeed
 from accel_magic.recording.reader import reader_client
 from accel_magic.recording.reader.reader_messages import KernelMapsToRead, Live, Ring, Streamed, Tasks
 from accel_magic.recording.record_decoder import RawEvents
-from accel_magic.recording.recording import CounterSamples, Outcome, Recording
+from accel_magic.recording.recording import CounterSamples, Outcome, Recording, ThreadCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from accel_magic.engine.mapped_files import MappedFiles
     from accel_magic.itt.task_records import TaskTrace
     from accel_magic.kernel.attach.stack_maps import StackWatch
-    from accel_magic.kernel.attachment import RecordLayout
+    from accel_magic.kernel.attachment import Attachment, RecordLayout
     from accel_magic.kernel.stacks.stack_table import RawStacks
     from accel_magic.probes.plan import Plan
     from accel_magic.recording.live_samples import LiveSample
@@ -226,6 +227,7 @@ class Attached:
             load_events=RawEvents(counted.layout, fetched.rings, self.start_ns - shift.ns, limit),
             outcome=outcome,
             outcome_notes=(*notes, *shift.notes, *about_files, *fetched.notes),
+            by_thread=_by_thread(attachment),
             process=own_process.describe() if attachment is not None and attachment.waits_fd >= 0 else None,
             observed={name: table for one in observed.values() for name, table in one.tables.items()},
         )
@@ -422,6 +424,15 @@ def _kernel_counts(kernel: KernelPrograms | None, plan: Plan) -> kernel_counts.K
     if kernel is None:
         return kernel_counts.none()
     return kernel_counts.of_maps(kernel.counters, kernel.histograms, plan)
+
+
+def _by_thread(attachment: Attachment | None) -> ThreadCounts:
+    """Counts by thread of the points that are only counted; the attachment must be detached."""
+    if attachment is None or attachment.thread_counts_fd < 0:
+        return ThreadCounts.of_rows(())
+    keys, counts = thread_counts.read(attachment.thread_counts_fd)
+    columns = (keys["point"], counts["pid"], keys["tid"], counts["hits"], counts["total"])
+    return ThreadCounts(*(column.astype(np.int64) for column in columns))
 
 
 def _entries(observed: Mapping[str, Observation]) -> dict[str, str]:

@@ -29,6 +29,8 @@ _ITEMS: Final = (
     PayloadItem("python_stack", "u64", 16),
 )
 """The values in a task's record, the last two only in traces with stacks: `struct record` in itt/area.h."""
+PAGE_FAULTS: Final = PayloadItem("page_faults", "u32", -4)
+"""The last value of the head, of tasks with page faults."""
 
 
 def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tuple[str, ...]]:
@@ -52,7 +54,10 @@ def attach(plan: Plan, *, native: bool, undo: ExitStack) -> tuple[TaskTrace, tup
     notes = collector.require([point.target for point in plan.task_points])
     trace = task_records.TaskTrace(
         [
-            *(task_records.Pattern(point.target, point.function) for point in plan.task_points),
+            *(
+                task_records.Pattern(point.target, point.function, page_faults=point.page_faults)
+                for point in plan.task_points
+            ),
             *(task_records.Pattern(pattern.domain, pattern.task, excludes=True) for pattern in plan.exclusions),
         ],
         first_point=len(plan.kernel_points),
@@ -106,17 +111,18 @@ class CountedTasks:
         points = (*self.plan.kernel_points, *(replace(point, id=first + at) for at, point in enumerate(tasks)))
         return CountedTasks(
             self.plan.with_points(points),
-            self._layout_with(len(tasks)) if self.plan.records_events else self.layout,
+            self._layout_with(tasks) if self.plan.records_events else self.layout,
             _joined(self.counts, seen, len(tasks)),
         )
 
-    def _layout_with(self, tasks: int) -> RecordLayout:
+    def _layout_with(self, tasks: list[ProbePoint]) -> RecordLayout:
         layout, ring = self.layout, len(self.layout.record_sizes)
         items = _ITEMS if task_stacks(self.plan) else _ITEMS[:1]
+        of_tasks = ((*items, PAGE_FAULTS) if task.page_faults else items for task in tasks)
         return replace(
             layout,
             record_sizes=(*layout.record_sizes, HEAD.itemsize + 8 * len(items)),
-            point_layouts=(*layout.point_layouts, *(PointLayout(ring, items) for _ in range(tasks))),
+            point_layouts=(*layout.point_layouts, *(PointLayout(ring, own) for own in of_tasks)),
         )
 
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define AREA_MAGIC 0x3174746963636101ull
-#define AREA_VERSION 3
+#define AREA_VERSION 4
 
 enum {
 	MOST_SPECS = 32,
@@ -26,6 +26,8 @@ enum {
 	MOST_LIBRARIES = 64,
 	PATH_TEXT = 252,
 };
+
+#define COUNTS_FAULTS (1u << 31)
 
 /* Kinds of stacks, in step with bpf/kernel/stacks.h. */
 enum { USER_STACK = 1, PYTHON_STACK = 2 };
@@ -46,7 +48,7 @@ struct python_layout {
 /* One pattern of the trace; an excluding one removes what others match. */
 struct spec {
 	uint32_t excludes;
-	uint32_t reserved;
+	uint32_t page_faults; /* records have those of the process during the task */
 	char domain[SPEC_TEXT];
 	char task[SPEC_TEXT];
 };
@@ -95,7 +97,7 @@ struct frame {
 	uint64_t start;
 	const void *domain;
 	uint32_t point; /* NOT_SELECTED if only its end must be recognized */
-	uint32_t reserved;
+	uint32_t page_faults; /* of the process when it began, with COUNTS_FAULTS; 0 if they are not counted */
 };
 
 /* A thread. Only it writes here, except for `tail` and, in a slot that nobody owns, `owner`. */
@@ -133,7 +135,7 @@ struct record {
 	uint32_t pid, tid;
 	char comm[COMM];
 	uint16_t point, cpu;
-	uint32_t reserved;
+	uint32_t page_faults;
 	int64_t duration;
 	uint64_t user_stack, python_stack; /* keys; in records of traces with stacks */
 };

@@ -4,7 +4,7 @@
  * named by INTEL_LIBITTNOTIFY64 at its first call and has __itt_api_init fill in its function pointers.
  *
  * Tasks are counted, measured and recorded in memory shared with the notebook (area.h); a task costs no system call and
- * takes no lock, except when a thread or a name is seen for the first time in a trace. The declarations of the ITT API
+ * takes no lock, except when a thread or a name is seen for the first time in a trace, or page faults are counted. The declarations of the ITT API
  * are our own; the interface is documented in https://github.com/intel/ittapi.
  */
 #define _GNU_SOURCE
@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -85,6 +86,7 @@ struct cached {
 	const struct handle *handle;
 	uint32_t generation;
 	uint32_t point;
+	uint32_t page_faults; /* whether they are counted */
 };
 
 struct thread {
@@ -208,6 +210,23 @@ static void share_lock(void)
 	pthread_mutexattr_destroy(&attributes);
 }
 
+/* The only system call of a task, for patterns that ask for it: of inferences, not of their layers. */
+static uint32_t page_faults(void)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage))
+		return 0;
+	return (uint32_t)(usage.ru_minflt + usage.ru_majflt) | COUNTS_FAULTS;
+}
+
+static int counts_faults(uint32_t point)
+{
+	const struct name *name = (const struct name *)(area + control->names) + point;
+
+	return name->spec < MOST_SPECS && control->specs[name->spec].page_faults;
+}
+
 static uint32_t look_up(struct cached *cached, const struct domain *domain, const struct handle *handle)
 {
 	lock_area();
@@ -215,6 +234,7 @@ static uint32_t look_up(struct cached *cached, const struct domain *domain, cons
 	cached->handle = handle;
 	cached->generation = control->generation;
 	cached->point = point_of(domain->name, handle ? handle->text : "?");
+	cached->page_faults = cached->point != NOT_SELECTED && control->recording && counts_faults(cached->point);
 	pthread_mutex_unlock(&control->lock);
 	return cached->point;
 }
@@ -332,6 +352,7 @@ static void task_begin(const struct domain *domain, struct id id, struct id pare
 		frame = &slot->frames[depth];
 		frame->domain = domain;
 		frame->point = point;
+		frame->page_faults = !LIKELY(!cached->page_faults) ? page_faults() : 0;
 		if (point != NOT_SELECTED)
 			frame->start = now();
 	} else if (point != NOT_SELECTED) {
@@ -371,6 +392,9 @@ static void record(struct slot *slot, struct counters *counters, const struct fr
 	memcpy(record->comm, slot->comm, COMM);
 	record->point = (uint16_t)(control->first_point + frame->point);
 	record->cpu = (uint16_t)sched_getcpu();
+	record->page_faults = 0;
+	if (!LIKELY(!frame->page_faults))
+		record->page_faults = (page_faults() - frame->page_faults) & ~COUNTS_FAULTS;
 	record->duration = (int64_t)duration;
 	if (control->user_stacks || control->python_stacks)
 		take_stacks(record, place);

@@ -34,7 +34,7 @@ PYTHON: Final = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-SPEC: Final = np.dtype([("excludes", "<u4"), ("reserved", "<u4"), ("domain", _TEXT), ("task", _TEXT)])
+SPEC: Final = np.dtype([("excludes", "<u4"), ("page_faults", "<u4"), ("domain", _TEXT), ("task", _TEXT)])
 CONTROL: Final = np.dtype(
     [
         ("magic", "<u8"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC: Final = 0x3174746963636101
-VERSION: Final = 3
+VERSION: Final = 4
 MOST_SPECS: Final = 32
 MOST_POINTS: Final = 4096
 MOST_SLOTS: Final = 256

@@ -45,11 +45,12 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 @dataclass(frozen=True)
 class Pattern:
-    """Tasks to trace, or with `excludes` to leave out, as globs."""
+    """Tasks to trace, or with `excludes` to leave out, as globs; `page_faults`: records have those of the process."""
 
     domain: str
     task: str
     excludes: bool = False
+    page_faults: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,12 @@ class TaskTrace:
         if self._python is not None:
             _describe(control["python"], self._python)
         for index, pattern in enumerate(self._patterns):
-            control["specs"][index] = (pattern.excludes, 0, pattern.domain.encode(), pattern.task.encode())
+            control["specs"][index] = (
+                pattern.excludes,
+                pattern.page_faults,
+                pattern.domain.encode(),
+                pattern.task.encode(),
+            )
         control["spec_count"] = len(self._patterns)
         control["first_point"] = self._first_point
         control["shift_ns"] = self._shift_ns

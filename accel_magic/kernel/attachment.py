@@ -33,7 +33,10 @@ HEAD = np.dtype(
 
 @dataclass(frozen=True)
 class PayloadItem:
-    """One value in a record's payload: `offset` from the payload's start; `type` `u8`..`s64`, `char[N]`, `string`."""
+    """One value in a record's payload; `type` is `u8`..`s64`, `char[N]` or `string`.
+
+    `offset` is from the payload's start; a negative one is that of a value in the head.
+    """
 
     name: str
     type: str
@@ -102,6 +105,8 @@ class RecordLayout:
         return np.dtype(fields)
 
 
+NO_RECORDS = PointLayout(-1, ())
+"""Layout of a point without events, in a trace that records those of others."""
 NO_PROGRAMS = RecordLayout(cpus=1, points=1, latencies=0, record_sizes=(), point_layouts=())
 """Layout of a trace that attaches no BPF programs."""
 
@@ -112,7 +117,8 @@ class Attachment:
 
     `plan` has only points in the kernel; `skipped` are those that the kernel refused. `own_threads_fd` is the map of
     the tool's threads, `stacks_fd` the table of stacks (-1 if events have no stacks), `waits_fd` the map of waits in
-    progress (-1 if waits are not measured). `misses` returns the number of hits since attaching for which no program
+    progress (-1 if waits are not measured), `thread_counts_fd` the table of counts by thread (-1 without points that
+    are only counted). `misses` returns the number of hits since attaching for which no program
     ran, `run_ns` the CPU time of the programs if the kernel measures it, `notes` notes for the user about the programs
     and counts; call all three before detaching.
     `detach` closes the links, so that no program runs any more, and returns notes for the user about links that
@@ -128,6 +134,7 @@ class Attachment:
     own_threads_fd: int
     stacks_fd: int
     waits_fd: int
+    thread_counts_fd: int
     ring_fds: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     misses: Callable[[], int]

@@ -121,6 +121,8 @@ def _parse_word(word: str) -> tuple[ProbeSpec, ...]:
             optional=True,
             group=probe.group,
             kernels=probe.kernels,
+            counted=probe.counted,
+            page_faults=probe.page_faults,
         )
         for probe in presets.probes(name)
     )

@@ -161,7 +161,7 @@ def parse_scope(scope: str | int | None, own: int) -> Scope | None:
 def default_scope(point: ProbePoint, own: int) -> Scope:
     """Scope if the user named none: `self` for calls made by a process, `all` for kernel activity."""
     is_call = point.kind == "tracepoint" and point.target in _OWN_CATEGORIES
-    is_own = is_call or point.kind in (*USER_KINDS, *THREAD_KINDS, "itt")
+    is_own = is_call or point.counted or point.kind in (*USER_KINDS, *THREAD_KINDS, "itt")
     return Scope("self", own) if is_own else Scope("all")
 
 
@@ -226,7 +226,16 @@ def _expanded(
             left = any(_preset(other) == preset for _, other in others)
             note = f"{preset}: its kernel probes are skipped: {why}" if left else f"{preset} is skipped: {why}"
             return [*expansions, Expansion([], notes=[note])], without
-        own = [replace(point, captures=spec.captures, total=spec.total) for point in found.points]
+        own = [
+            replace(
+                point,
+                captures=spec.captures,
+                total=spec.total,
+                counted=spec.counted,
+                page_faults=spec.page_faults,
+            )
+            for point in found.points
+        ]
         expansions.append(replace(found, points=own))
         served.add(spec.group)
     if missing and not expansions:
@@ -301,13 +310,23 @@ def _can_give(point: ProbePoint, column: Capture) -> bool:
 
 
 def _distinct(expansions: list[Expansion]) -> list[ProbePoint]:
-    """Keep one point per place, the first; a latency point replaces a plain one because it counts hits too."""
+    """Keep one point per place: the first that has events, unless a later one also measures latency.
+
+    A latency point counts hits too. The one that is kept has events, or page faults, if another of the place has them.
+    """
     places: dict[tuple[str, str, str | int], ProbePoint] = {}
     for point in (point for expansion in expansions for point in expansion.points):
         place = (point.kind, point.target, point.offset if point.kind in USER_KINDS else point.function)
         taken = places.get(place)
-        if taken is None or (point.latency and not taken.latency):
+        if taken is None:
             places[place] = point
+            continue
+        kept = point if (point.latency, taken.counted) > (taken.latency, point.counted) else taken
+        places[place] = replace(
+            kept,
+            counted=point.counted and taken.counted,
+            page_faults=point.page_faults or taken.page_faults,
+        )
     return list(places.values())
 
 

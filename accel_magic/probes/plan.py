@@ -27,8 +27,9 @@ class ProbeSpec:
 
     `target` is the kernel module, tracepoint category, library ('' = any, kernel probes only) or ITT domain, or a unit;
     `name` is the glob for functions, events or tasks, or a number in that unit; `provider` is set for USDT only. The
-    other fields come from a preset's probe: its own columns, the column to add up, and whether the probe may be missing
-    (`group`: a missing probe is reported only if its whole group is missing; `kernels`: those that have it, in words).
+    other fields come from a preset's probe: its own columns, the column to add up, whether it is only counted, whether
+    its tasks have page faults, and whether the probe may be missing (`group`: a missing probe is reported only if its
+    whole group is missing; `kernels`: those that have it, in words).
     """
 
     text: str
@@ -40,6 +41,8 @@ class ProbeSpec:
     exclude: bool = False
     captures: tuple[Capture, ...] = ()
     total: str = ""
+    counted: bool = False
+    page_faults: bool = False
     optional: bool = False
     group: str = ""
     kernels: str = ""
@@ -155,6 +158,8 @@ class ProbePoint:
         filter: Checked and translated for this point.
         captures: Its extra columns.
         total: The capture that the kernel adds up over all hits; for measured calls, over those that returned 0.
+        counted: Only count its hits, also by thread, and measure its calls: no events, even if the trace records them.
+        page_faults: `itt` points only: each event has the page faults of its process meanwhile.
         usdt_arguments: USDT points only; `semaphore` is the file offset of the probe's counter (0 = none).
         aliases: Other names of the same address.
         rate_hz: `profile` points only: samples per second of a busy CPU; each represents 1 / `rate_hz` s.
@@ -182,6 +187,8 @@ class ProbePoint:
     aliases: tuple[str, ...] = ()
     rate_hz: int = 0
     shortest_ns: int = 0
+    counted: bool = False
+    page_faults: bool = False
 
 
 @dataclass(frozen=True)
@@ -260,6 +267,10 @@ class Plan:
     def records_events(self) -> bool:
         """Whether events are recorded in addition to counts."""
         return self.request.mode != "count"
+
+    def records(self, point: ProbePoint) -> bool:
+        """Whether events of a point are recorded."""
+        return self.records_events and not point.counted
 
     @property
     def latency_points(self) -> tuple[ProbePoint, ...]:

@@ -28,6 +28,9 @@ class PresetProbe:
         group: Shared by alternatives: functions whose names differ among kernels. A missing probe is reported as
             skipped only if its whole group is missing.
         kernels: Kernels that have it, in words, if not all supported ones do: the reason shown if it is missing.
+        counted: It is only counted, by thread, for the traced process and its descendants: no events, for what happens
+            too often to record each hit. A probe that the user adds for the same place has events.
+        page_faults: Of ITT tasks: their events have `page_faults`, those of the task's process meanwhile.
 
     """
 
@@ -37,6 +40,8 @@ class PresetProbe:
     total: str = ""
     group: str = ""
     kernels: str = ""
+    counted: bool = False
+    page_faults: bool = False
 
 
 @dataclass(frozen=True)

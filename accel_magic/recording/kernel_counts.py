@@ -61,10 +61,14 @@ def of_maps(counters: NDArray[np.void], histograms: NDArray[np.void] | None, pla
 
 
 def all_events(plan: Plan, hits: NDArray[np.uint64], histograms: Histograms) -> NDArray[np.uint64]:
-    """Number of events by point that are recorded or lost: one per hit, or per completed call if measured."""
+    """Number of events by point that are recorded or lost: one per hit, or per completed call if measured.
+
+    Points that are only counted have none.
+    """
     events = hits.copy()
     for row, point in enumerate(plan.latency_points):
         events[point.id] = histograms.counts[row].sum()
+    events[[point.id for point in plan.points if point.counted]] = 0
     return events
 
 

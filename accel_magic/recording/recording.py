@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+import numpy as np
 
-    import numpy as np
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from accel_magic.banners import Imported, Replayed
@@ -76,6 +77,37 @@ class Histograms:
 
 
 @dataclass(frozen=True)
+class ThreadCounts:
+    """Counts by thread of the points that are only counted (`ProbePoint.counted`); a row per point and thread.
+
+    Attributes:
+        point: (rows,) int64, ProbePoint.id.
+        pid: (rows,) int64.
+        tid: (rows,) int64.
+        hits: (rows,) int64; of measured calls, those that returned.
+        total_ns: (rows,) int64, sum of the durations; 0 for points that measure none.
+
+    """
+
+    point: NDArray[np.int64]
+    pid: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    total_ns: NDArray[np.int64]
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> ThreadCounts:
+        """Make them from rows of five numbers, in the order of the attributes."""
+        return cls(*np.array(rows, np.int64).reshape(-1, 5).T)
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """The rows, as for `of_rows`."""
+        table: list[list[int]] = np.stack([self.point, self.pid, self.tid, self.hits, self.total_ns], axis=1).tolist()
+        return table
+
+
+@dataclass(frozen=True)
 class Recording:
     """One trace as recorded.
 
@@ -99,6 +131,7 @@ class Recording:
         outcome_notes: Notes for the user about what happened, a sentence each.
         stacks: Stacks of the events; None without any.
         flame: Set if a flame trace made it.
+        by_thread: Counts by thread of the points that are only counted.
         process: For waits: information about the traced process.
         companions: What subsystems recorded beside it, as JSON values, by their names.
         observed: What subsystems found in the traced process at the end, by their names.
@@ -126,6 +159,7 @@ class Recording:
     outcome_notes: tuple[str, ...] = ()
     stacks: StackTable | None = None
     flame: FlameFacts | None = None
+    by_thread: ThreadCounts = field(default_factory=lambda: ThreadCounts.of_rows(()))
     process: OwnProcess | None = None
     companions: Mapping[str, Any] = field(default_factory=dict)
     observed: Mapping[str, ObservedTable] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from accel_magic.recording import companions, memory_bounds
 from accel_magic.recording.flame_data import FlameFacts
 from accel_magic.recording.observation import ObservedTable
 from accel_magic.recording.packing import pack, unpack
-from accel_magic.recording.recording import CounterSamples, Events, Histograms, Outcome, Recording
+from accel_magic.recording.recording import CounterSamples, Events, Histograms, Outcome, Recording, ThreadCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,20 +33,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "accel_magic recording"
-VERSION = 3
-"""Version 2 had no stacks; version 1 no totals, no imports and a plan-wide list of captures."""
+VERSION = 4
+"""Version 3 had no points that are only counted, 2 no stacks, 1 no totals, no imports, and captures of the plan."""
 
 _STACK_COLUMNS = {"keys": "uint64", "kinds": "uint8", "starts": "int64", "frames_of": "int32"}
 _NODE_COLUMNS = ("model", "name", "type", "precision", "layout", "implementation")
 _TEXT_COST = 80  # bytes of memory per short text
 _BODY_LIMIT = 1 << 30  # bytes; a plan of 10,000 points takes 7 MB
 _MOST_POINTS = 1 << 16  # `point` is uint16
+_THREAD_VALUES = 5
+_LARGEST = 2**63 - 1
 
 
 _BODY = frozenset(
     {
         *("plan", "columns", "hits", "lost", "unpaired", "totals", "histograms", "stacks", "process", "flame"),
-        *("observed", "nodes", "outcome_notes"),
+        *("observed", "nodes", "outcome_notes", "by_thread"),
     }
 )
 """Entries of the body; what subsystems recorded is beside them, by their names."""
@@ -114,6 +116,7 @@ def encode(recording: Recording, columns: tuple[StoredColumn, ...], event_count:
         "totals": recording.totals.tolist(),
         "histograms": _encode_histograms(recording.histograms),
         "stacks": None if recording.stacks is None else _encode_stacks(recording.stacks),
+        "by_thread": recording.by_thread.rows,
         "process": recording.process,
         "flame": None if recording.flame is None else recording.flame.to_dict(),
         "observed": {name: asdict(table) for name, table in recording.observed.items()},
@@ -203,6 +206,7 @@ def _decode(text: bytes) -> tuple[Recording, tuple[StoredColumn, ...]]:
         imported=header.imported,
         stacks=_decode_stacks(body.get("stacks")),
         flame=_flame(body.get("flame")),
+        by_thread=_by_thread(body.get("by_thread", []), len(plan.points)),
         process=_process(body.get("process")),
         companions=companions.among(body, _BODY),
         observed=_observed(body),
@@ -227,6 +231,17 @@ def _table(columns: Any, rows: Any) -> ObservedTable:
     if not all(isinstance(row, list) and len(row) == len(columns) for row in [columns, *rows]):
         raise ValueError("observed: rows without a value per column")
     return ObservedTable(tuple(columns), tuple(map(tuple, rows)))
+
+
+def _by_thread(rows: Any, points: int) -> ThreadCounts:
+    """Counts by thread; older files have none."""
+    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == _THREAD_VALUES for row in rows):
+        raise ValueError("counts by thread: rows without all values")
+    memory_bounds.spend(len(rows) * _THREAD_VALUES * 8)
+    flat = _counts([value for row in rows for value in row], "counts by thread")
+    if (flat > np.uint64(_LARGEST)).any() or (flat[::_THREAD_VALUES] >= points).any():
+        raise ValueError("counts by thread are too large, or of no probe point")
+    return ThreadCounts.of_rows(rows)
 
 
 def _flame(data: dict[str, Any] | None) -> FlameFacts | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from accel_magic.kernel import buckets
 from accel_magic.recording import dataset
-from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, ThreadCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,8 @@ _STEPS: Final = 200
 def between(recording: Recording, start_ns: int, end_ns: int) -> Recording:
     """The events from `start_ns` to before `end_ns` (ns since the start), whose times are then since `start_ns`.
 
-    Hits, latencies and rates are those of these events. Of a dataset, only files with such events are read.
+    Hits, latencies and rates are those of these events; of points that are only counted, hits are those between the
+    samples of the counters, and latencies are unknown. Of a dataset, only files with such events are read.
 
     Raises:
         ResultError: These events are too many to load.
@@ -36,9 +37,17 @@ def between(recording: Recording, start_ns: int, end_ns: int) -> Recording:
     events = Events({**events.columns, "time_ns": EventColumn(time.values - start_ns)})
     points = len(recording.plan.points)
     hits = np.bincount(events.columns["point"].values, minlength=points).astype(np.uint64)
+    samples = _samples(events, points, end_ns - start_ns)
+    counted = [point.id for point in recording.plan.points if point.counted]
+    for point in counted:
+        so_far = _counted_hits(recording, point, samples.times_ns + start_ns)
+        samples.hits[:, point] = so_far - so_far[0]
+        hits[point] = samples.hits[-1, point]
     none = np.zeros(points, np.uint64)
     where = f"{start_ns / 1e9:g} s to {end_ns / 1e9:g} s"
     note = f"a piece of a trace, from {where}: hits, latencies and rates are those of its recorded events"
+    if counted:
+        note += "; those of points that are only counted are estimated from the counters over time"
     return replace(
         recording.with_notes(note),
         start_ns=recording.start_ns + start_ns,
@@ -49,11 +58,21 @@ def between(recording: Recording, start_ns: int, end_ns: int) -> Recording:
         totals=_totals(events, recording.plan),
         missed=0,
         histograms=_histograms(events, recording.plan),
-        samples=_samples(events, points, end_ns - start_ns),
+        samples=samples,
         event_count=len(events),
         limit_reached=False,
         load_events=lambda: events,
+        by_thread=ThreadCounts.of_rows(()),
     )
+
+
+def _counted_hits(recording: Recording, point: int, times_ns: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Hits of a point until these times, interpolated between samples of the counters."""
+    samples = recording.samples
+    if not len(samples.times_ns):
+        return np.zeros(len(times_ns), np.uint64)
+    known = np.interp(times_ns, samples.times_ns, samples.hits[:, point].astype(np.float64))
+    return np.round(known).astype(np.uint64)
 
 
 def _of_memory(events: Events, start_ns: int, end_ns: int) -> Events:

@@ -40,6 +40,7 @@
 #define AM_OWN_THREADS 11
 #define AM_SECRET 12
 #define AM_OBJECTS 13
+#define AM_THREAD_COUNTS 14
 #define AM_RING 16 /* + the index of the record size */
 #define AM_MAP(n) bpf_pseudo_fd(1, AM_PLACEHOLDER(n))
 /* The address of a one-element array's value, without a lookup at run time. */
@@ -196,6 +197,35 @@ AM_INLINE void am_add(u64 *row, u32 cpu, u32 point, u64 value, int atomic)
 AM_INLINE void am_count(u64 *row, u32 cpu, u32 point, int atomic)
 {
 	am_add(row, cpu, point, 1, atomic);
+}
+
+/* Hits of a thread at a point that is only counted, and for measured calls, the sum of their durations. */
+struct am_thread_point {
+	u32 tid;
+	u32 point;
+};
+
+struct am_thread_count {
+	u64 hits;
+	u64 total;
+	u32 pid;
+	u32 reserved;
+};
+
+/* What does not fit into the table is only counted for all threads together. */
+AM_INLINE void am_count_in_thread(u32 pid, u32 tid, u32 point, u64 duration)
+{
+	struct am_thread_point key = {.tid = tid, .point = point};
+	struct am_thread_count first = {.hits = 1, .total = duration, .pid = pid};
+	struct am_thread_count *found = bpf_map_lookup_elem_(AM_MAP(AM_THREAD_COUNTS), &key);
+
+	/* Only the thread itself adds its key. */
+	if (!found) {
+		bpf_map_update_elem_(AM_MAP(AM_THREAD_COUNTS), &key, &first, BPF_NOEXIST);
+		return;
+	}
+	__sync_fetch_and_add(&found->hits, 1);
+	__sync_fetch_and_add(&found->total, duration);
 }
 
 AM_INLINE void am_fill(struct am_record *record, u64 time, u64 pid_tgid, u32 cpu, u32 point)

@@ -48,6 +48,9 @@
 		am_add(&counters->totals[0][0], am_cpu, point, AM_TOTAL, AM_ATOMIC);
 #endif
 	am_measure(cookie >> 16, duration);
+#ifdef AM_BY_THREAD
+	am_count_in_thread(am_pid, am_tid, point, duration);
+#endif
 #include "record.inc.h"
 	return 0;
 }

@@ -18,6 +18,7 @@
  *   AM_USES_COMM defined if the filter uses the task's name
  *   AM_FILTER    the condition, if any
  *   AM_TOTAL     the value to add up over all hits, if any
+ *   AM_BY_THREAD defined if hits are also counted by thread
  *   AM_RECORDS   1 to record events; then
  *   AM_SIZE      bytes of a record, AM_RING_INDEX its ring, AM_PAYLOAD statements that fill `payload`
  */
@@ -27,6 +28,9 @@
 {
 #include "hit.inc.h"
 	am_count(&counters->hits[0][0], am_cpu, point, AM_ATOMIC);
+#ifdef AM_BY_THREAD
+	am_count_in_thread(am_pid, am_tid, point, 0);
+#endif
 #ifdef AM_TOTAL
 	if (am_own || AM_KERNEL_EVENTS)
 		am_add(&counters->totals[0][0], am_cpu, point, AM_TOTAL, AM_ATOMIC);

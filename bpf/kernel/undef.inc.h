@@ -20,6 +20,7 @@
 #undef AM_SAVE
 #undef AM_TIME
 #undef AM_TOTAL
+#undef AM_BY_THREAD
 #undef AM_STACK_CLASS
 #undef AM_RECORDS
 #undef AM_SIZE

@@ -176,3 +176,26 @@ answer(len(api), ctypes.c_long.in_dll(driver, "calls").value - before, sorted(se
     )
     assert told[0] == told[1] > 20
     assert told[2:] == [True, 4096, 0]
+
+
+def test_what_a_preset_only_counts_is_counted_by_thread_without_events(broker):
+    told = broker.run(
+        """
+accel_magic.collect_tasks()
+import threading
+def work():
+    for _ in range(300): os.sched_yield()
+with accel_magic.trace("openvino:threads", "openvino:memory") as t:
+    thread = threading.Thread(target=work); thread.start(); thread.join()
+    work()
+r = t.result
+(point,) = (point for point in r.plan.points if point.function == "sys_enter_sched_yield")
+threads = sorted(row[2:4] for row in r.recording.by_thread.rows if row[0] == point.id)
+answer(sorted([os.getpid(), thread.native_id]), threads, len(r.events), str(r).splitlines()[0],
+       int(r.counts.loc["openvino:memory", "page_fault_user"].hits) > 0)
+"""
+    )
+    ids, threads, events, headline, faults = told
+    assert threads == [[tid, 300] for tid in ids]
+    assert (events, faults) == (0, True)
+    assert headline.endswith("scope self, through the broker")

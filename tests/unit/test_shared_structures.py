@@ -18,7 +18,7 @@ import pytest
 from accel_magic.gpu.program import context
 from accel_magic.itt import collector_area
 from accel_magic.kernel import attachment
-from accel_magic.kernel.attach import stack_maps, waits
+from accel_magic.kernel.attach import stack_maps, thread_counts, waits
 from accel_magic.lab.accelerator import uapi as accelerator
 from accel_magic.lab.device import commands, fault_injection
 from accel_magic.lab.models import protocol
@@ -106,6 +106,8 @@ PAIRS = (
     Pair(COMMON, "am_record", attachment.HEAD),
     Pair(COMMON, "am_control", LAYOUT.control),
     Pair(COMMON, "am_counters", LAYOUT.counters),
+    Pair(COMMON, "am_thread_point", thread_counts.KEY),
+    Pair(COMMON, "am_thread_count", thread_counts.COUNT),
     Pair(LATENCY, "am_histograms", LAYOUT.histograms),
     Pair(OFFCPU, "am_wait", waits.WAIT),
     Pair(STACKS, "am_stack", stack_maps._stack(128)),

@@ -13,7 +13,7 @@ import numpy as np
 from accel_magic import demangle
 from accel_magic.errors import AccelMagicError, MachineError, ProbeError, too_many_files
 from accel_magic.kernel import bpf_syscalls, btf, features, own_threads, scope
-from accel_magic.kernel.attach import stack_maps, waits
+from accel_magic.kernel.attach import stack_maps, thread_counts, waits
 from accel_magic.kernel.attach.plan_source import (
     MOST_CALLS,
     BpfProgram,
@@ -55,6 +55,7 @@ class _Maps:
     own_threads: int
     stacks: int
     waits: int
+    thread_counts: int
     rings: tuple[int, ...]
     ring_sizes: tuple[int, ...]
     numbers: dict[int, int]
@@ -102,13 +103,16 @@ def _create_maps(plan: Plan, layout: RecordLayout, tables: int, keep: Descriptor
     waiting = -1
     if waits_point(plan) is not None:
         numbers[relocation.WAITS] = waiting = waits.create(keep)
+    by_thread = -1
+    if any(point.counted for point in plan.points):
+        numbers[relocation.THREAD_COUNTS] = by_thread = thread_counts.create(keep)
     sizes = _ring_sizes(layout, plan.request.buffer_mib)
     rings = tuple(
         keep.add(bpf_syscalls.map_create(bpf_syscalls.MAP_RINGBUF, key=0, value=0, entries=size, name="am_ring"))
         for size in sizes
     )
     numbers.update({relocation.RING + index: ring for index, ring in enumerate(rings)})
-    return _Maps(control, counters, histograms, threads, stacks, waiting, rings, sizes, numbers)
+    return _Maps(control, counters, histograms, threads, stacks, waiting, by_thread, rings, sizes, numbers)
 
 
 def _cookies(plan: Plan) -> dict[int, int]:
@@ -240,6 +244,7 @@ class KernelEngine:
             own_threads_fd=maps.own_threads,
             stacks_fd=maps.stacks,
             waits_fd=maps.waits,
+            thread_counts_fd=maps.thread_counts,
             ring_fds=maps.rings,
             ring_sizes=maps.ring_sizes,
             misses=linker.misses,

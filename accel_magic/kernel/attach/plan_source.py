@@ -11,7 +11,7 @@ from accel_magic.errors import MachineError
 from accel_magic.kernel import btf, features, scope
 from accel_magic.kernel.attach import stack_maps
 from accel_magic.kernel.attach.record_payloads import Payload, accessors, payload_of, record_size, saved_values
-from accel_magic.kernel.attachment import PointLayout, RecordLayout
+from accel_magic.kernel.attachment import NO_RECORDS, PointLayout, RecordLayout
 from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.load.bpf_maps import possible_cpus, power_of_two
 from accel_magic.kernel.stacks import python_layout
@@ -156,6 +156,8 @@ def _defines(
         defines.update(_pairing_defines(point, role))
     if payload.total and role != "entry":
         defines["AM_TOTAL"] = payload.total
+    if point.counted and role != "entry":
+        defines["AM_BY_THREAD"] = ""
     if role == "entry":
         defines["AM_SAVE"] = " ".join(f"started.saved[{i}] = (u64){value};" for i, value in enumerate(payload.saved))
     elif ring is None:
@@ -376,10 +378,14 @@ def generate(plan: Plan, python: Sequence[str] | None = None, *, for_user: bool 
     """
     hides = for_user and any(point.kind in KERNEL_KINDS or point.scope.kernel for point in plan.points)
     records = plan.records_events
-    stacks = plan.stacks if records else ()
-    payloads = [payload_of(point, stacks, hides=hides) for point in plan.points]
-    sizes = tuple(sorted({record_size(payload) for payload in payloads})) if records else ()
-    rings = [sizes.index(record_size(payload)) if records else None for payload in payloads]
+    recorded = [plan.records(point) for point in plan.points]
+    stacks = plan.stacks if any(recorded) else ()
+    payloads = [
+        payload_of(point, stacks if own else (), hides=hides) for point, own in zip(plan.points, recorded, strict=True)
+    ]
+    size_of = [record_size(payload) if own else None for payload, own in zip(payloads, recorded, strict=True)]
+    sizes = tuple(sorted({size for size in size_of if size is not None}))
+    rings = [None if size is None else sizes.index(size) for size in size_of]
 
     shared: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
     for point, payload, ring in zip(plan.points, payloads, rings, strict=True):
@@ -396,7 +402,9 @@ def generate(plan: Plan, python: Sequence[str] | None = None, *, for_user: bool 
         latencies=power_of_two(len(plan.latency_points)) if plan.latency_points else 0,
         record_sizes=sizes,
         point_layouts=tuple(
-            PointLayout(ring, payload.items) for payload, ring in zip(payloads, rings, strict=True) if ring is not None
+            NO_RECORDS if ring is None else PointLayout(ring, payload.items)
+            for payload, ring in zip(payloads, rings, strict=True)
+            if records
         ),
         stack_frames=stack_maps.native_frames() if stacks else 0,
     )

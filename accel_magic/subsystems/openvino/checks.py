@@ -116,6 +116,18 @@ def lacks_calls(openvino: OpenVinoData) -> str:
     return missing or ("" if openvino.requests["call_ns"].notna().any() else "calls from Python in the traced process")
 
 
+def lacks_faults(openvino: OpenVinoData) -> str:
+    """What is missing to judge page faults of inferences."""
+    missing = Needs((INFERENCE,))(openvino)
+    return missing or ("" if openvino.requests["faults"].notna().any() else "page faults")
+
+
+def lacks_yields(openvino: OpenVinoData) -> str:
+    """What is missing to judge calls of `sched_yield` between the first inference and the last."""
+    missing = Needs((INFERENCE, preset.YIELD))(openvino)
+    return missing or ("" if len(_samples_between(openvino)) > 1 else "inferences that last longer together")
+
+
 def nothing_traced(openvino: OpenVinoData, _: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """OpenVINO was asked for, and reported no task."""
     requested = any(map(preset.names_openvino, openvino.trace.points))
@@ -417,14 +429,25 @@ def npu_fallback(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[E
 
 
 def workers_spin(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
-    """Of all threads, from the first inference to the last, if others want the CPUs."""
+    """Of all threads, from the first inference to the last, if others want the CPUs.
+
+    Calls are counted, so those in between are known at the samples of the counters: at least so many.
+    """
     if _crowded_share(openvino)[0] <= rule.limits["crowded_share"]:
         return
-    requests, events = openvino.requests, openvino.trace.events
-    if not len(requests):
+    requests, between = openvino.requests, _samples_between(openvino)
+    if len(between) <= 1:
         return
-    spins = events.loc[events["function"] == preset.YIELD, "time_ns"]
-    during = spins.between(requests["start_ns"].min(), requests["end_ns"].max())
-    per_inference = float(during.sum()) / len(requests)
+    points = [point.id for point in openvino.trace.points if point.function == preset.YIELD]
+    calls = openvino.recording.samples.hits[between[[0, -1]]][:, points].sum(axis=1).astype(np.int64)
+    per_inference = float(calls[1] - calls[0]) / len(requests)
     if per_inference > rule.threshold:
         yield Evidence({"per_inference": per_inference})
+
+
+def _samples_between(openvino: OpenVinoData) -> NDArray[np.intp]:
+    """Rows of the counters' samples between the start of the first inference and the end of the last."""
+    requests, times = openvino.requests, openvino.recording.samples.times_ns
+    if not len(requests):
+        return np.zeros(0, np.intp)
+    return np.flatnonzero((times >= requests["start_ns"].min()) & (times <= requests["end_ns"].max()))

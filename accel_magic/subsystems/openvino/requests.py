@@ -41,7 +41,7 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     NA without jobs), `failed` (boolean: OpenVINO raised an exception during it in its thread, its call from Python
     raised one, or one of its NPU jobs failed; NA if that is not known: neither exceptions nor the results of its jobs
     were traced), `faults` (Int64: page faults of its
-    process during the inference, in any thread; NA if they were not traced), `gap_ns` (Int64: since the previous
+    process during the inference, in any thread; NA if they were not counted), `gap_ns` (Int64: since the previous
     inference on this thread ended; NA for the first).
     """
     found = trace.inferences
@@ -101,11 +101,11 @@ def _waiting(trace: OpenVinoTrace, found: pd.DataFrame) -> pd.Series[int]:
 
 def _faults(trace: OpenVinoTrace, table: pd.DataFrame) -> pd.Series[int]:
     """Page faults during each inference; those during several count for each."""
-    counted = pd.Series(pd.NA, table.index, dtype="Int64")
-    if not any(point.function == preset.FAULT for point in trace.points):
+    counted = trace.inferences["page_faults"].copy()
+    if not any(point.function == preset.FAULT and not point.counted for point in trace.points):
         return counted
     events = trace.events[trace.events["function"] == preset.FAULT]
-    for pid, own in table.groupby("pid", sort=False):
+    for pid, own in table[counted.isna()].groupby("pid", sort=False):
         times = events.loc[events["pid"] == pid, "time_ns"].to_numpy()
         ends = (np.searchsorted(times, own[edge].to_numpy()) for edge in ("end_ns", "start_ns"))
         counted[own.index] = np.subtract(*ends)

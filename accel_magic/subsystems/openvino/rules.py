@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.findings import Rule
-from accel_magic.subsystems.openvino import checks, generation_checks, preset
+from accel_magic.subsystems.openvino import checks, generation_checks
 from accel_magic.subsystems.openvino.checks import Needs
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
 
@@ -313,7 +313,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         unit="share of the time of an inference after the first, at 1 us per page fault",
         source="0.5 to 2 us per fault were measured; 5 % is less than the variation between inferences",
         check=checks.first_touch,
-        needs=Needs((INFERENCE, preset.FAULT)),
+        needs=checks.lacks_faults,
     ),
     Rule(
         "openvino.npu-host-copies",
@@ -353,7 +353,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         unit="calls per inference, where more threads work at once than there are CPUs for a tenth of the time",
         source="workers that find work at once call it a few times; on CPUs that nobody else wants, they cost nothing",
         check=checks.workers_spin,
-        needs=Needs((INFERENCE, preset.YIELD)),
+        needs=checks.lacks_yields,
         limits={"crowded_share": 0.1},
     ),
 )

@@ -254,6 +254,7 @@ def threads_table(threads: pd.DataFrame) -> FormattedTable:
         "working_share": share_text,
         "sleeping_ns": duration_text,
         "yields": exact_text,
+        "faults": exact_text,
     }
     shown = {name: text for name, text in formats.items() if threads[name].notna().any()}
     heads = {"working_ns": "working", "working_share": "share", "sleeping_ns": "sleeping"}

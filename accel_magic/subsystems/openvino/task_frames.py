@@ -103,7 +103,8 @@ class OpenVinoTrace:
         """One row per recorded task of OpenVINO, in order of time.
 
         Columns: `kind`, `name` (categories), `device` (category: `cpu`, `npu`, ..., '' if the domain names none),
-        `pid`, `tid`, `start_ns`, `end_ns`, `duration_ns` (int64).
+        `pid`, `tid`, `start_ns`, `end_ns`, `duration_ns` (int64), `page_faults` (Int64: of its process meanwhile, in
+        any thread; NA if they were not counted).
         """
         point = self.recording.events.columns["point"].values
         chosen = np.flatnonzero(np.array([kind != OTHER for kind in self.kinds])[point])
@@ -120,8 +121,15 @@ class OpenVinoTrace:
                 "start_ns": start,
                 "end_ns": start + duration,
                 "duration_ns": duration,
+                "page_faults": self._page_faults(point, events),
             }
         )
+
+    def _page_faults(self, point: NDArray[np.intp], events: pd.DataFrame) -> pd.Series[int]:
+        """Page faults during tasks, given their points."""
+        counted = np.array([one.page_faults for one in self.points], bool)[point]
+        column = events.get("page_faults", pd.Series(pd.NA, events.index)).astype("Int64").reset_index(drop=True)
+        return column.where(pd.Series(counted, column.index))
 
     def _name(self, point: ProbePoint) -> str:
         """The name of a point's tasks."""

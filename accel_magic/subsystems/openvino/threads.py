@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,9 @@ from accel_magic.subsystems.openvino.task_frames import INFERENCE
 if TYPE_CHECKING:
     from accel_magic.subsystems.openvino.task_frames import OpenVinoTrace
 
+_WAIT: Final = "wait"
+"""The function of `offcpu`."""
+
 
 def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     """Return one row per thread that ran tasks, the busiest first; index `tid`.
@@ -21,36 +24,51 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     without inferences that wait for a stream),
     `working_share` (of the time between the first and the last task of the trace), `sleeping_ns` (waits recorded by
     `offcpu`, else completed calls of `futex`; NaN if neither was traced), `yields` (calls of `sched_yield`, in which
-    TBB's workers spin before they sleep; Int64, NA if they were not traced).
+    TBB's workers spin before they sleep), `faults` (page faults); both Int64, NA if they were not traced, and exact
+    unless they have events of which some were lost.
     """
     tasks = trace.working
     span = int(tasks["end_ns"].max() - tasks["start_ns"].min()) if len(tasks) else 0
     events = trace.events
     names = dict(zip(events["tid"], events["comm"].astype(str), strict=True))
-    function = events["function"].astype(str)
-    traced = {point.function for point in trace.points}
-    sleep = next((name for name in ("wait", preset.SLEEP) if name in traced), None)
-    rows = []
-    for tid, own in tasks.groupby("tid", sort=False):
-        of_thread = events["tid"] == tid
-        slept = np.nan if sleep is None else events.loc[of_thread & (function == sleep), "duration_ns"].sum()
-        spins = int((of_thread & (function == preset.YIELD)).sum()) if preset.YIELD in traced else pd.NA
-        rows.append(
-            {
-                "tid": tid,
-                "pid": own["pid"].iloc[0],
-                "comm": names.get(tid, ""),
-                "inferences": int((own["kind"] == INFERENCE).sum()),
-                "tasks": len(own),
-                "working_ns": _covered(own["start_ns"].to_numpy(), own["end_ns"].to_numpy()),
-                "sleeping_ns": slept,
-                "yields": spins,
-            }
-        )
-    columns = ["tid", "pid", "comm", "inferences", "tasks", "working_ns", "sleeping_ns", "yields"]
+    rows = [
+        {
+            "tid": tid,
+            "pid": own["pid"].iloc[0],
+            "comm": names.get(tid, ""),
+            "inferences": int((own["kind"] == INFERENCE).sum()),
+            "tasks": len(own),
+            "working_ns": _covered(own["start_ns"].to_numpy(), own["end_ns"].to_numpy()),
+        }
+        for tid, own in tasks.groupby("tid", sort=False)
+    ]
+    columns = ["tid", "pid", "comm", "inferences", "tasks", "working_ns"]
     table = pd.DataFrame(rows, columns=columns).set_index("tid")
-    table.insert(5, "working_share", table["working_ns"] / (span or np.nan))
-    return table.astype({"yields": "Int64"}).sort_values("working_ns", ascending=False)
+    table["working_share"] = table["working_ns"] / (span or np.nan)
+    waits = _of_threads(trace, table.index, _WAIT, "total_ns")
+    slept = _of_threads(trace, table.index, preset.SLEEP, "total_ns") if waits is None else waits
+    table["sleeping_ns"] = np.nan if slept is None else slept
+    for column, function in (("yields", preset.YIELD), ("faults", preset.FAULT)):
+        hits = _of_threads(trace, table.index, function, "hits")
+        table[column] = pd.Series(pd.NA if hits is None else hits, table.index, dtype="Int64")
+    return table.sort_values("working_ns", ascending=False)
+
+
+def _of_threads(
+    trace: OpenVinoTrace, threads: pd.Index, function: str, column: Literal["hits", "total_ns"]
+) -> pd.Series[int] | None:
+    """Hits of a function, or the time in it, by thread; None if it was not traced."""
+    point = next((point for point in trace.points if point.function == function), None)
+    if point is None:
+        return None
+    if point.counted:
+        counts = trace.recording.by_thread
+        own = counts.point == point.id
+        values = pd.Series(getattr(counts, column)[own], counts.tid[own])
+    else:
+        events = trace.events[trace.events["function"] == function]
+        values = pd.Series(1 if column == "hits" else events["duration_ns"].array, events["tid"].array)
+    return values.groupby(level=0).sum().reindex(threads, fill_value=0).astype("int64")
 
 
 def _covered(start: np.ndarray, end: np.ndarray) -> int:

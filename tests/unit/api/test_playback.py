@@ -19,7 +19,7 @@ from accel_magic.cluster.node import Node
 from accel_magic.errors import RecordingError, TraceStateError
 from accel_magic.recording import dataset
 from accel_magic.recording.reader import reader_client
-from accel_magic.recording.recording import EventColumn
+from accel_magic.recording.recording import EventColumn, ThreadCounts
 from accel_magic.recording.recording_store import save
 
 pytestmark = pytest.mark.component
@@ -304,3 +304,21 @@ def test_live_samples_have_the_sums_at_their_time(make_recording, make_point, tm
         assert sample.totals[0] == 0 or sample.totals[0] <= sum(
             i for i in range(0, 100, 2) if i * 10_000_000 + 5_000_000 <= 2 * came_ns
         )
+
+
+def test_counts_without_events_are_known_when_all_of_the_recording_was_replayed(make_recording, make_point, tmp_path):
+    points = [make_point(0, "tracepoint:a:b"), make_point(1, "latency:tracepoint:syscalls:sys_enter_c", counted=True)]
+    whole = make_recording(
+        points,
+        [(10, 0)],
+        hits=[1, 40],
+        durations={1: [5000] * 40},
+        duration_ns=50_000_000,
+        by_thread=ThreadCounts.of_rows([[1, 7, 8, 40, 200_000]]),
+    )
+    path = save(whole, tmp_path / "t.parquet")
+    played = replay(path, speed=2).recording
+
+    assert played.hits.tolist() == [1, 40]
+    assert played.histograms.total_ns.tolist() == [200_000]
+    assert played.by_thread.rows == whole.by_thread.rows

@@ -12,7 +12,7 @@ from accel_magic.cluster.recording_merge import NodeRecording, merged
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.stacks.stack_table import USER, table
 from accel_magic.recording import recording_store
-from accel_magic.recording.recording import EventColumn, Events
+from accel_magic.recording.recording import EventColumn, Events, ThreadCounts
 from accel_magic.results.trace_result import TraceResult
 
 PROBES = ["tracepoint:syscalls:sys_enter_read", "latency:uprobe:libc:malloc", "tracepoint:syscalls:sys_enter_write"]
@@ -196,3 +196,18 @@ def test_launchers_tell_the_rank(environment, expected):
     node = of_environment(environment)
 
     assert (node.rank, node.local_rank, node.job) == expected
+
+
+def test_counts_by_thread_have_the_points_of_the_merged_recording(make_recording, make_point):
+    made = []
+    for rank, (place, tid, hits) in enumerate(((0, 11, 3), (1, 11, 4))):
+        points = [make_point(at, "tracepoint:a:b", counted=at == place) for at in range(2)]
+        recording = make_recording(
+            points, hits=[hits, hits], by_thread=ThreadCounts.of_rows([[place, 10, tid, hits, 0]])
+        )
+        made.append(NodeRecording(Node("h", rank, 0, "j", f"rank {rank}"), recording, Shifted(0)))
+    whole = merged(made)
+
+    rows = whole.by_thread.rows
+    assert {whole.plan.points[row[0]].counted for row in rows} == {True}
+    assert [row[1:] for row in rows] == [[10, 11, 3, 0], [10, 11, 4, 0]]

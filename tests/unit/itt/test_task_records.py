@@ -584,3 +584,41 @@ answer([r.recorded, r.lost, r.stacks_lost, len(r.stacks)])
     assert (recorded, lost) == (3 * (collector_memory.MOST_STACKS // 3 + 500), 0)
     assert kept + without == recorded
     assert 0.9 * collector_memory.MOST_STACKS < kept <= collector_memory.MOST_STACKS
+
+
+def test_page_faults_of_the_process_during_a_task_are_recorded_if_they_are_asked_for(run):
+    told = run(
+        LOAD
+        + """
+import mmap, threading
+from accel_magic.subsystems.openvino.preset import INFERENCES
+domain = library.make_domain(INFERENCES.replace("*", "cpu").encode())
+inference = library.make_handle(b"SyncInferenceCPU::infer::Model1")
+def touch(pages):
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        for page in range(pages): memory[page * mmap.PAGESIZE] = 1
+def in_thread(pages):
+    thread = threading.Thread(target=touch, args=(pages,)); thread.start(); thread.join()
+touch(10); in_thread(10)
+found = []
+for part in ("openvino:memory", "openvino:requests"):
+    with accel_magic.trace(part, "itt:python:*") as t:
+        for pages in (0, 300, 0, 1000):
+            library.begin(domain, inference)
+            (touch if pages < 500 else in_thread)(pages) if pages else None
+            library.end(domain)
+            touch(500)
+        with accel_magic.task("mine"): touch(50)
+    events = t.result.events
+    requests = t.result.openvino.requests
+    found.append([requests.faults.tolist() if requests.faults.notna().all() else None,
+                  "page_faults" in events and int(events.loc[events.function == "mine", "page_faults"].isna().sum())])
+answer(found)
+"""
+    )
+    (counted, missing), (uncounted, _) = told
+    assert missing == 1
+    assert uncounted is None
+    # Some more: of the interpreter, the new thread and the records themselves.
+    for pages, faults in zip((0, 300, 0, 1000), counted, strict=True):
+        assert pages <= faults < pages + 200

@@ -140,3 +140,50 @@ def test_missing_probes_do_not_keep_callers_alive(root):
         assert plan()() is None
     finally:
         gc.enable()
+
+
+COUNTED = (
+    PresetProbe("npu:calls", "tracepoint:syscalls:sys_enter_read", counted=True),
+    PresetProbe("npu:calls", "latency:tracepoint:syscalls:sys_enter_write", counted=True),
+    PresetProbe("npu:calls", "kprobe:intel_vpu:ivpu_o*", counted=True),
+    PresetProbe("npu:calls", "itt:one*:*"),
+    PresetProbe("npu:faults", "itt:one*:*", page_faults=True),
+)
+
+
+@pytest.fixture
+def counted(monkeypatch, root):
+    for number, name in enumerate(("enter_read", "enter_write", "exit_write")):
+        folder = root / "sys/kernel/tracing/events/syscalls" / f"sys_{name}"
+        folder.mkdir(parents=True)
+        (folder / "format").write_text(f"name: sys_{name}\nID: {700 + number}\nformat:\n")
+    small = replace(PRESET, probes=COUNTED)
+    monkeypatch.setattr(presets, "_sources", [lambda: {"npu": small}])
+
+
+@pytest.mark.usefixtures("counted")
+def test_what_a_preset_only_counts_is_of_the_traced_process_and_has_no_events(root):
+    plan = make_plan(["npu"], root=root, pid=77)
+    kernel = [(point.function, point.latency, point.counted, str(point.scope)) for point in plan.kernel_points]
+
+    assert kernel == [
+        ("sys_enter_read", False, True, "self"),
+        ("sys_enter_write", True, True, "self"),
+        ("ivpu_open", False, True, "self"),
+    ]
+    assert {point.scope.pid for point in plan.kernel_points} == {77}
+    assert plan.records_events
+    assert not any(map(plan.records, plan.kernel_points))
+    assert [(point.page_faults, plan.records(point)) for point in plan.task_points] == [(True, True)]
+
+
+@pytest.mark.usefixtures("counted")
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_probe_of_the_users_own_for_the_same_place_has_events(root, turned):
+    own = ["tracepoint:syscalls:sys_enter_read", "tracepoint:syscalls:sys_enter_write", "kprobe:ivpu_open"]
+    plan = make_plan([*own, "npu"] if turned else ["npu", *own], root=root)
+    found = {point.function: point for point in plan.kernel_points}
+
+    assert not any(point.counted for point in plan.kernel_points)
+    assert found["sys_enter_write"].latency
+    assert (found["ivpu_open"].probe, str(found["ivpu_open"].scope)) == ("kprobe:ivpu_open", "all")

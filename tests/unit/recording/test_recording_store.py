@@ -27,7 +27,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.probes.plan import ProbePoint, Scope
 from accel_magic.recording import container, packing, recording_store, stored_layout
 from accel_magic.recording.observation import ObservedTable
-from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording
+from accel_magic.recording.recording import CounterSamples, EventColumn, Events, Histograms, Recording, ThreadCounts
 from accel_magic.subsystems.openvino.compiled_models import Layer, layers_in
 from tests.support.errors import raises
 from tests.support.paths import ROOT
@@ -51,7 +51,7 @@ def assert_same(one, other):
         if entry.name == "load_events":
             continue
         left, right = getattr(one, entry.name), getattr(other, entry.name)
-        if isinstance(left, Histograms | CounterSamples):
+        if isinstance(left, Histograms | CounterSamples | ThreadCounts):
             for part in fields(left):
                 assert_same_array(getattr(left, part.name), getattr(right, part.name))
         elif isinstance(left, np.ndarray):
@@ -311,7 +311,7 @@ def test_the_description_is_json_with_the_essentials(traced, tmp_path):
         pq.read_metadata(recording_store.save(traced, tmp_path / "t.parquet")).metadata[b"accel_magic"]
     )
     assert described["format"] == "accel_magic recording"
-    assert described["version"] == 3
+    assert described["version"] == 4
     assert described["machine"] == traced.machine
     assert described["started"] == traced.started
     assert described["probes"] == [
@@ -803,3 +803,25 @@ def test_a_file_of_the_first_version_can_still_be_read(traced, tmp_path):
 
     assert read.totals.tolist() == [0, 0, 0]
     np.testing.assert_array_equal(read.hits, traced.hits)
+
+
+def test_counts_by_thread_are_restored_and_files_without_them_have_none(traced, tmp_path):
+    rows = [[0, 70, 71, 2**62, 5], [1, 70, 72, 3, 0]]
+    path = recording_store.save(replace(traced, by_thread=ThreadCounts.of_rows(rows)), tmp_path / "t.parquet")
+    assert recording_store.load(path).by_thread.rows == rows
+
+    def without(described, _table):
+        del described["body"]["by_thread"]
+        for point in described["body"]["plan"]["points"]:
+            del point["counted"], point["page_faults"]
+
+    old = recording_store.load(rewritten(path, tmp_path / "old.parquet", without))
+    assert old.by_thread.rows == []
+    assert not any(point.counted for point in old.plan.points)
+
+
+@pytest.mark.parametrize("rows", [[[0, 1, 1, 1]], [[9999, 1, 1, 1, 0]], [[0, 1, 1, 2**63, 0]], [[0, -1, 1, 1, 0]], [7]])
+def test_wrong_counts_by_thread_are_rejected(traced, tmp_path, rows):
+    path = recording_store.save(traced, tmp_path / "t.parquet")
+    with raises("recording.damaged", RecordingError):
+        recording_store.load(rewritten(path, tmp_path / "bad.parquet", _set("body", "by_thread", to=rows)))

@@ -13,8 +13,9 @@ from accel_magic.cluster.node import Node
 from accel_magic.errors import MachineError, RecordingError, ResultError
 from accel_magic.recording import dataset
 from accel_magic.recording.record_decoder import decode
-from accel_magic.recording.recording import EventColumn, Events
+from accel_magic.recording.recording import EventColumn, Events, ThreadCounts
 from accel_magic.results.cluster_result import ClusterResult, NodeTrace
+from accel_magic.results.trace_result import TraceResult
 from tests.support import synthetic
 from tests.support.errors import raises
 
@@ -137,3 +138,20 @@ def test_events_with_times_that_no_clock_shows_are_a_typed_error(nodes):
     with raises("cluster.damaged", RecordingError, match=liar.node.name):
         _ = result.events
     assert result.counts["hits"].sum() == nodes.counts["hits"].sum()
+
+
+def test_hits_without_events_are_those_between_the_counters_samples(make_recording, make_point):
+    points = [make_point(0, "tracepoint:a:b"), make_point(1, "tracepoint:a:c", counted=True)]
+    whole = make_recording(
+        points,
+        [(at * 100_000_000, 0) for at in range(10)],
+        hits=[10, 900],
+        samples=([0, 500_000_000, 1_000_000_000], [[0, 0], [5, 100], [10, 900]]),
+        by_thread=ThreadCounts.of_rows([[1, 5, 6, 900, 0]]),
+    )
+    piece = TraceResult(whole).between(0.5, 0.75).recording
+
+    assert piece.hits.tolist() == [3, 400]
+    assert piece.samples.hits[[0, -1], 1].tolist() == [0, 400]
+    assert piece.by_thread.rows == []
+    assert any("estimated" in note for note in piece.notes)

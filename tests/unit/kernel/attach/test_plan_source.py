@@ -319,3 +319,25 @@ def test_text_behind_a_pointer_field_is_copied_into_the_record():
         ("job", "u32", 8),
     ]
     assert "AM_PUT_KERNEL_STRING(16, AM_FIELD(u64, 8))" in source.text
+
+
+def test_a_point_that_is_only_counted_has_no_records_beside_one_that_has():
+    source = generate(plan_of((event(0), event(1, "sched_wakeup", counted=True)), mode="events"))
+    alone = generate(plan_of((event(0),), mode="events"))
+
+    assert source.layout.record_sizes == alone.layout.record_sizes
+    assert [place.ring for place in source.layout.point_layouts] == [0, -1]
+    (counted,) = (program for program in source.programs if program.points == (1,))
+    own = source.text.partition(f"#define AM_NAME {counted.name}\n")[2].partition("#include")[0]
+    assert "#define AM_RECORDS 0" in own
+    assert "#define AM_BY_THREAD" in own
+    assert source.text.count("AM_BY_THREAD") == 1
+
+
+def test_only_calls_that_returned_are_counted_by_thread():
+    source = generate(plan_of((event(0, "sys_enter_read", "syscalls", latency=True, counted=True),), mode="events"))
+    entry, end = source.text.split("#define AM_NAME ")[1:]
+
+    assert "AM_BY_THREAD" not in entry.partition("#include")[0]
+    assert "AM_BY_THREAD" in end.partition("#include")[0]
+    assert source.layout.record_sizes == ()
