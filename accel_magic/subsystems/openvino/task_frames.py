@@ -15,13 +15,13 @@ from accel_magic.analysis.nesting import enclosing
 from accel_magic.probes.globs import matcher
 from accel_magic.subsystems.openvino import preset, primitive_names
 from accel_magic.subsystems.openvino.model_names import ModelNames
+from accel_magic.subsystems.openvino.waiting_calls import WaitingCalls
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel_magic.probes.plan import ProbePoint
     from accel_magic.recording.recording import Recording
-    from accel_magic.subsystems.openvino.queueing import WaitingCalls
 
 INFERENCE: Final = "inference"
 LAYER: Final = "layer"
@@ -201,9 +201,8 @@ class OpenVinoTrace:
     @cached_property
     def waiting_calls(self) -> WaitingCalls:
         """The calls from Python that wait for an inference, and their inferences."""
-        from accel_magic.subsystems.openvino.queueing import WaitingCalls
-
-        return WaitingCalls.of_trace(self)
+        calls = self.python_calls((preset.CALL,))
+        return WaitingCalls.found(calls, self.inferences, self.within(calls, self.inferences))
 
     @cached_property
     def compiled(self) -> pd.DataFrame:
