@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from accel_magic.subsystems.openvino.model_names import task_name
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-_MOST_CALLERS: Final = 256
-"""Calls at the same time among which that of an inference is looked for."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +57,22 @@ class WaitingCalls:
 
 
 def _containing(calls: pd.DataFrame, inferences: pd.DataFrame) -> NDArray[np.intp]:
-    """Position of the call around each inference, each call once: the one that ended first after the inference."""
+    """Position of the call around each inference, each call once; -1 for none.
+
+    Inferences in the order in which they began get, of the calls that had begun, the one that ended first after them:
+    so as many as possible have one.
+    """
     found = np.full(len(inferences), -1, np.intp)
-    waiting = deque(np.argsort(calls["end_ns"].to_numpy(), kind="stable").tolist())
     begins, ends = (calls[edge].tolist() for edge in ("start_ns", "end_ns"))
     started, ended = (inferences[edge].tolist() for edge in ("start_ns", "end_ns"))
-    for row in np.argsort(inferences["end_ns"].to_numpy(), kind="stable").tolist():
-        while waiting and ends[waiting[0]] < ended[row]:
-            waiting.popleft()
-        place = next((place for place in islice(waiting, _MOST_CALLERS) if begins[place] <= started[row]), -1)
-        if place >= 0:
-            waiting.remove(place)
-            found[row] = place
+    coming = deque(np.argsort(calls["start_ns"].to_numpy(), kind="stable").tolist())
+    running: list[tuple[int, int]] = []  # ends and positions, in order
+    for row in np.argsort(inferences["start_ns"].to_numpy(), kind="stable").tolist():
+        while coming and begins[coming[0]] <= started[row]:
+            place = coming.popleft()
+            insort(running, (ends[place], place))
+        del running[: bisect_left(running, (started[row], -1))]  # ended before
+        chosen = bisect_left(running, (ended[row], -1))
+        if chosen < len(running):
+            found[row] = running.pop(chosen)[1]
     return found
