@@ -20,6 +20,7 @@ EVERYWHERE = (GPUTRACE, POLICIES)
 NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path not in EVERYWHERE]
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
+LLM = ROOT / "notebooks/llm.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
 FAULTS = ROOT / "notebooks/npu_faults.ipynb"
 FLAME = ROOT / "notebooks/flame.ipynb"
@@ -124,7 +125,7 @@ def test_inference_is_broken_down_live_on_the_available_device():
     notebook = executed(OPENVINO)
 
     assert "LIVE: OpenVINO" in printed(notebook)
-    assert len(traced(notebook)) == 6
+    assert len(traced(notebook)) == 8
     for _, html in traced(notebook):
         assert 'class="am-banner"' not in html
         assert hits(html) > 0
@@ -149,7 +150,7 @@ def check_inference(output_of):
     assert len(re.findall(r"^\w+ +primitive +\d+", output_of("took = "), re.MULTILINE)) >= 2
     assert re.search(r"first inference [\d.]+ ms, the later ones [\d.]+ ms", output_of("first = "))
     layers = output_of("steady.openvino")
-    assert "100 inferences of Model1" in layers
+    assert re.search(r"100 inferences of (Model1|network):", layers)
     rows = re.findall(r"^(\S+) +[A-Z]\w+ +\S+ +100 .*? ([\d.]+) % ", layers, re.MULTILINE)
     shares = {name: float(share) for name, share in rows}
     assert max(shares, key=shares.get) == "conv3"
@@ -168,6 +169,50 @@ def check_inference(output_of):
     assert not re.search(r"^found after: .*slow-implementation", found, re.MULTILINE)
     times = dict(re.findall(r"^(SELU|ELU) +([\d.]+)$", found, re.MULTILINE))
     assert float(times["SELU"]) > float(times["ELU"]) > 0
+    served = re.search(r"^network +200 ", output_of('columns = ["inferences"'), re.MULTILINE)
+    assert served
+    assert "stream-wait" in output_of("crowded.diagnose()")
+    assert "hint LATENCY -> THROUGHPUT" in output_of("spread.compare(crowded)")
+
+
+@pytest.mark.thorough  # the recordings, and the tests of generations, cover the same code
+@pytest.mark.live
+@pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
+def test_an_answer_is_followed_live_from_its_prompt_to_its_tokens():
+    pytest.importorskip("openvino_genai")
+
+    notebook = executed(LLM)
+
+    assert "LIVE: OpenVINO GenAI" in printed(notebook)
+    assert len(traced(notebook)) == 6
+    check_generations(lambda beginning: shown(notebook, beginning))
+
+
+def test_an_answer_is_followed_from_recordings(replayed):
+    check_generations(lambda beginning: replayed(LLM, beginning))
+
+
+def check_generations(output_of):
+    """Check the notebook's tables, on any machine's CPU."""
+    rows = re.findall(r"^\d +small_language_model +LLMPipeline +52 +20 +20 ", output_of("generations = "), re.MULTILINE)
+    assert len(rows) == 4
+    assert "first-prefill" in output_of("first.diagnose()")
+    layers = output_of("layers = ")
+    assert re.search(r"^FullyConnected +[\d.]+ +[\d.]+$", layers, re.MULTILINE)
+    assert re.search(r"^PagedAttention +[\d.]+ +[\d.]+$", layers, re.MULTILINE)
+    assert "prompt-repeated" in output_of("again.diagnose()")
+    found = output_of('print("found before:", *(again')
+    assert re.search(r"^found before: .*prompt-repeated", found, re.MULTILINE)
+    assert not re.search(r"^found after: .*prompt-repeated", found, re.MULTILINE)
+    prefill = dict(re.findall(r"^(computed again|kept) +([\d.]+)$", found, re.MULTILINE))
+    assert float(prefill["computed again"]) > 2 * float(prefill["kept"])
+    runs = dict(re.findall(r"^(False|True) +([\d.]+) ", output_of("table = streamed"), re.MULTILINE))
+    assert float(runs["True"]) >= 16 > float(runs["False"]) == 1
+    rates = {
+        int(count): float(rate)
+        for count, rate in re.findall(r"^(\d) +([\d.]+) ", output_of("table = batched"), re.MULTILINE)
+    }
+    assert rates[8] > rates[1]
 
 
 def test_the_tutorial_distinguishes_polls_from_messages_and_buffers_from_mappings_in_recordings(replayed):
