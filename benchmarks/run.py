@@ -1,9 +1,9 @@
 """Run the benchmarks: `python benchmarks/run.py [--quick] [--only NAME] [--json FILE] [--markdown FILE]`.
 
-Needs the requirements of live tracing (root, tracefs, BCC), a C compiler and bpftrace. Takes about eight minutes, four
+Needs the requirements of live tracing (root, tracefs, BCC), a C compiler and bpftrace. Takes about ten minutes, four
 of them in the lab; `--quick` takes two and only checks that everything runs. `gpu-device` needs only an NVIDIA GPU, and
-is skipped without one. Exits 0 whatever the verdicts, and 1 if nothing was measured, or if something that was to be
-measured did not happen: the rest of that group is left out.
+is skipped without one; `ocr` is skipped without rapidocr. Exits 0 whatever the verdicts, and 1 if nothing was measured,
+or if something that was to be measured did not happen: the rest of that group is left out.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from benchmarks import (
     lab,
     notebook,
     npu,
+    ocr,
     policies,
     report,
     stragglers,
@@ -59,6 +60,7 @@ GROUPS = {
     "broker": broker.tracing,
     "cluster": cluster.attaching,
     "itt": itt.tasks,
+    "ocr": ocr.reading,
     "lab": lab.attaching,
     "lab-cold": lab.cold,
     "npu": npu.analysing,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from accel_magic.engine.kernel_programs import KernelPrograms
     from accel_magic.engine.mapped_files import MappedFiles
     from accel_magic.itt.task_records import TaskTrace
-    from accel_magic.kernel.attach.stack_maps import StackWatch
+    from accel_magic.kernel.attach.stack_watch import StackWatch
     from accel_magic.kernel.attachment import Attachment, RecordLayout
     from accel_magic.kernel.stacks.stack_table import RawStacks
     from accel_magic.probes.plan import Plan
@@ -366,7 +366,7 @@ def _start_watch(
     each_look: Callable[[], None] | None,
     undo: contextlib.ExitStack,
 ) -> StackWatch:
-    from accel_magic.kernel.attach.stack_maps import StackWatch  # imports the ELF reader
+    from accel_magic.kernel.attach.stack_watch import StackWatch  # imports the ELF reader
 
     watch = StackWatch(tables, python="python" in plan.stacks, mapped=mapped.events, each_look=each_look)
     undo.callback(watch.stop)

@@ -8,10 +8,12 @@ escaped.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -34,6 +36,8 @@ Column: TypeAlias = "Values | pa.Array | str | int"
 
 _ROWS: Final = 1 << 16
 """Highest number of events in a piece."""
+_LEVEL: Final = 6
+"""Of compression."""
 _BYTES: Final = 1 << 26
 """Bound of a piece's texts; Arrow's string arrays hold up to 2 GiB."""
 _THOUSANDTHS: Final = pa.array([f".{number:03d}" for number in range(1000)])
@@ -115,7 +119,7 @@ def write(path: str | Path, about: Mapping[str, object], entries: Iterable[bytes
     """Write a file and return its absolute path.
 
     Args:
-        path: The file.
+        path: The file; compressed with gzip, which ui.perfetto.dev opens as well, if its name ends in `.gz`.
         about: Metadata of the trace.
         entries: Text of entries.
 
@@ -124,7 +128,7 @@ def write(path: str | Path, about: Mapping[str, object], entries: Iterable[bytes
 
     """
     target = destination(path)
-    with replacing(target) as file:
+    with replacing(target) as plain, _compressed(plain, target) as file:
         file.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % json.dumps(about).encode("ascii"))
         skip = 1  # the comma before the first entry
         for text in filter(None, entries):
@@ -132,6 +136,16 @@ def write(path: str | Path, about: Mapping[str, object], entries: Iterable[bytes
             skip = 0
         file.write(b"\n]}\n")
     return target
+
+
+@contextlib.contextmanager
+def _compressed(file: BinaryIO, target: Path) -> Iterator[BinaryIO]:
+    """Yield the file, or if its name ends in `.gz`, what compresses into it."""
+    if target.suffix != ".gz":
+        yield file
+        return
+    with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as compressed:
+        yield compressed  # type: ignore[misc]
 
 
 def process_name(pid: int, name: str, tid: int | None = None) -> bytes:

@@ -109,8 +109,9 @@ def _records(section: bytes) -> NDArray[np.int64]:
     return np.array(found)
 
 
+@lru_cache(maxsize=1)
 def _read(path: Path) -> tuple[bytes, bytes]:
-    """Return the sections of types and of names."""
+    """Return the sections of types and of names, some MB; kept, because a first trace asks for several members."""
     try:
         data = path.read_bytes()
         magic, header, types, types_size, strings, strings_size = struct.unpack_from("<H2xIIIII", data)

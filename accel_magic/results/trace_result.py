@@ -449,7 +449,7 @@ class TraceResult(Result):
         return save(self.recording, path)
 
     def to_perfetto(self, path: str | Path) -> Path:
-        """Write the events as Chrome/Perfetto trace JSON, for ui.perfetto.dev.
+        """Write the events as Chrome/Perfetto trace JSON, for ui.perfetto.dev; compressed if the path ends in `.gz`.
 
         Events that are too many to load are written piece by piece, without stacks and tracks of drivers.
 

@@ -39,7 +39,8 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
         full = "the ring buffer was not read" if recording.unread else "the ring buffer was full: raise --buffer"
         why = f"reported in the {imported.format}" if imported else full
         alarm = Note(f"{exact_text(lost)} lost", alarm=True, hint=why)
-        notes += [Note(_plural(recording.event_count, "event")), alarm if lost else Note("0 lost")]
+        notes += [Note(_plural(recording.event_count, "event")), *_only_counted(recording)]
+        notes.append(alarm if lost else Note("0 lost"))
     else:
         notes.append(Note("counts only"))
     if imported is None:
@@ -67,6 +68,17 @@ def headline(recording: Recording, stacks_lost: int = 0) -> tuple[Note, ...]:
             Note(outcomes[recording.outcome], alarm=True, hint="the result holds what was recorded until then")
         )
     return tuple(notes)
+
+
+def _only_counted(recording: Recording) -> list[Note]:
+    """Hits of points without events, in a trace that has events of others."""
+    points = [point for point in recording.plan.points if point.counted]
+    hits = int(recording.hits[[point.id for point in points]].sum())
+    if not hits:
+        return []
+    names = ", ".join(point.function for point in points)
+    hint = f"{names}: no event per hit; name such a probe on the line to record its hits"
+    return [Note(f"{exact_text(hits)} only counted", hint=hint)]
 
 
 def _plural(count: int, noun: str) -> str:

@@ -17,8 +17,7 @@ from accel_magic import trace
 from accel_magic.api.trace_options import Options
 from accel_magic.engine.session import attach
 from accel_magic.kernel import features
-from accel_magic.kernel.attach import stack_maps
-from accel_magic.kernel.attach import stack_maps as stack_watch
+from accel_magic.kernel.attach import stack_maps, stack_watch
 from accel_magic.kernel.attach.kernel_engine import KernelEngine
 from accel_magic.kernel.attach.plan_source import generate
 from accel_magic.kernel.load import shared_functions

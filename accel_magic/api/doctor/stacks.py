@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def checks() -> Iterator[Check]:
     """Check which stacks `--stacks` can take besides the kernel's."""
     from accel_magic.kernel.stacks import python_layout
-    from accel_magic.kernel.symbols import frame_pointers
+    from accel_magic.kernel.symbols.frame_pointers import frame_pointers
 
     try:
         python_layout.layout()

@@ -14,7 +14,6 @@ from accel_magic.kernel.attach.record_payloads import Payload, accessors, payloa
 from accel_magic.kernel.attachment import NO_RECORDS, PointLayout, RecordLayout
 from accel_magic.kernel.load import shared_functions
 from accel_magic.kernel.load.bpf_maps import possible_cpus, power_of_two
-from accel_magic.kernel.stacks import python_layout
 from accel_magic.kernel.syscall_numbers import number_of
 from accel_magic.probes import presets
 from accel_magic.probes.plan import (
@@ -305,6 +304,8 @@ def _stack_headers(stacks: Iterable[StackKind], frames: int, constants: Sequence
         return []
     python: list[str] = []
     if "python" in stacks:
+        from accel_magic.kernel.stacks import python_layout  # not needed by most traces
+
         python = [*(python_layout.layout().defines() if constants is None else constants), '#include "python.h"']
     return [*stack_maps.defines(frames), '#include "stacks.h"', *python]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tracemalloc
 from dataclasses import replace
@@ -255,12 +256,24 @@ def test_a_million_events_take_little_memory(traced, tmp_path):
         assert sum(b'"name":"sys_enter_read"' in line for line in file) == rows
 
 
+def test_a_file_whose_name_ends_in_gz_is_the_same_compressed(traced, tmp_path):
+    plain = TraceResult(traced).to_perfetto(tmp_path / "t.json").read_bytes()
+    packed = TraceResult(traced).to_perfetto(tmp_path / "t.json.gz").read_bytes()
+
+    assert packed[:2] == b"\x1f\x8b"  # by which ui.perfetto.dev recognizes it
+    assert gzip.decompress(packed) == plain
+    assert len(packed) < len(plain) / 2
+    assert TraceResult(traced).to_perfetto(tmp_path / "t.json.gz").read_bytes() == packed
+
+
 def test_an_export_that_fails_leaves_nothing(traced, tmp_path):
     def fail():
         raise RecordingError("events are gone", why="because", fix="none", code="recording.damaged")
 
     with raises("recording.damaged", RecordingError):
         TraceResult(replace(traced, load_events=fail)).to_perfetto(tmp_path / "t.json")
+    with raises("recording.damaged", RecordingError):
+        TraceResult(replace(traced, load_events=fail)).to_perfetto(tmp_path / "t.json.gz")
     with raises("save.not-a-file", RecordingError):
         TraceResult(traced).to_perfetto(tmp_path)
     assert list(tmp_path.iterdir()) == []

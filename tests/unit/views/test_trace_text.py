@@ -17,6 +17,13 @@ def test_the_headline_has_duration_hits_events_losses_and_scope(rich_recording):
     assert first_line(rich_recording) == "1 s, 50 hits, 48 events, 2 lost, scope all"
 
 
+def test_the_headline_tells_hits_without_events_apart(make_recording, make_point):
+    points = [make_point(0, "tracepoint:a:b"), make_point(1, "tracepoint:a:c", counted=True)]
+    recording = make_recording(points, [(1, 0), (2, 0)], hits=[2, 3000])
+
+    assert first_line(recording) == "1 s, 3,002 hits, 2 events, 3,000 only counted, 0 lost, scope all"
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

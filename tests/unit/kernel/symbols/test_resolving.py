@@ -19,8 +19,10 @@ from elftools.elf.elffile import ELFFile
 from accel_magic.kernel import scope
 from accel_magic.kernel.stacks.frames import Frame, FrameKind
 from accel_magic.kernel.stacks.stack_table import KERNEL, PYTHON, USER, RawStacks
-from accel_magic.kernel.symbols import Processes, kallsyms, mappings, notes, resolve, resolving, without_names
+from accel_magic.kernel.symbols import kallsyms, mappings, resolving
 from accel_magic.kernel.symbols import mappings as jit
+from accel_magic.kernel.symbols.mappings import Processes
+from accel_magic.kernel.symbols.resolving import notes, resolve, without_names
 from tests.every_step import lines_per_row
 
 pytestmark = pytest.mark.component
@@ -285,7 +287,7 @@ def test_resolving_does_not_run_python_code_per_address():
 IN_UNREADABLE = """
 import ctypes, sys
 import numpy as np
-from accel_magic.kernel.symbols import resolve
+from accel_magic.kernel.symbols.resolving import resolve
 from accel_magic.kernel.stacks.stack_table import USER, RawStacks
 address = ctypes.cast(ctypes.CDLL(sys.argv[1]).open_one, ctypes.c_void_p).value
 one = np.ones(1, np.uint64)
