@@ -289,6 +289,7 @@ def test_recordings_are_small_enough_for_the_repository():
     assert {path.stem.partition("-")[0] for path in RECORDINGS} == {
         "quickstart",
         "openvino",
+        "llm",
         "flame",
         "npu_lab_6.12",
         "npu_lab_7.2",
