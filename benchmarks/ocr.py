@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.itt import collector
 from accel_magic.views.figures.bokehjs import bokehjs
-from benchmarks import peers
+from benchmarks import peers, turns
 from benchmarks.arithmetic import Measured
 
 if TYPE_CHECKING:
@@ -90,33 +87,14 @@ def reading(*, quick: bool) -> Iterator[Measured]:
 
 
 def _cost(rounds: int) -> Measured:
-    """Take turns, in a process without accel_magic's collector and one that is traced."""
-    alone: list[float] = []
-    traced: list[float] = []
-    with _python(PAGE + TURNS, "alone") as without, _python(PAGE + TURNS, "present") as within:
-        turns = [(alone, without, "untraced"), (traced, within, "traced")]
-        for _, process, how in turns:
-            _read(process, how)  # warms it up
-        for _ in range(rounds):
-            for values, process, how in turns:
-                values.append(_read(process, how))
-            turns.reverse()
-        for process in (without, within):
-            _end(process)
+    traced, alone = turns.taken(PAGE + TURNS, rounds, _read)
     what = "a page read by rapidocr with OpenVINO, under %%ktrace openvino"
     peer = "the same in a process that is not traced"
     return Measured("ocr-page", what, "ms", tuple(traced), peer, tuple(alone), "ratio", 1.03)
 
 
-def _read(process: subprocess.Popen[str], how: str) -> float:
+def _read(answer: dict[str, Any], how: str) -> float:
     """Time of one page, ms. Raises PeerError if it was not read, or not every inference was seen."""
-    if process.stdin is None or process.stdout is None:
-        raise RuntimeError("the process was started without pipes")
-    process.stdin.write(f"{how}\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
-    peers.require(line, "the process that reads pages has ended")
-    answer = json.loads(line)
     peers.require(answer["read"] and answer["made"], "no page was read")
     if how == "traced":
         _require_all(answer)
@@ -125,7 +103,7 @@ def _read(process: subprocess.Popen[str], how: str) -> float:
 
 def _sizes(seconds: int) -> Iterator[Measured]:
     with tempfile.TemporaryDirectory() as folder:
-        with _python(PAGE + FILES, "present", str(seconds), folder) as process:
+        with turns.python(PAGE + FILES, "present", str(seconds), folder) as process:
             lines = process.communicate()[0].splitlines()
         peers.require(process.returncode == 0, "the process that reads pages failed")
         answer = json.loads(lines[-1])
@@ -150,15 +128,3 @@ def _require_all(answer: dict[str, Any]) -> None:
     seen, made = answer["seen"], answer["made"]
     peers.require(made and seen == made, f"{seen} of {made} inferences were traced")
     peers.require(not answer["lost"], f"{answer['lost']} events were lost")
-
-
-def _python(code: str, *arguments: str) -> subprocess.Popen[str]:
-    environment = {key: value for key, value in os.environ.items() if key != collector.VARIABLE}
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
-    process.wait()

@@ -2,8 +2,9 @@
 
 Needs the requirements of live tracing (root, tracefs, BCC), a C compiler and bpftrace. Takes about ten minutes, four
 of them in the lab; `--quick` takes two and only checks that everything runs. `gpu-device` needs only an NVIDIA GPU, and
-is skipped without one; `ocr` is skipped without rapidocr. Exits 0 whatever the verdicts, and 1 if nothing was measured,
-or if something that was to be measured did not happen: the rest of that group is left out.
+is skipped without one; `ocr` is skipped without rapidocr, `llm` without openvino-genai. Exits 0 whatever the verdicts,
+and 1 if nothing was measured, or if something that was to be measured did not happen: the rest of that group is left
+out.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from benchmarks import (
     iaprof,
     itt,
     lab,
+    language_model,
     notebook,
     npu,
     ocr,
@@ -61,6 +63,7 @@ GROUPS = {
     "cluster": cluster.attaching,
     "itt": itt.tasks,
     "ocr": ocr.reading,
+    "llm": language_model.decoding,
     "lab": lab.attaching,
     "lab-cold": lab.cold,
     "npu": npu.analysing,

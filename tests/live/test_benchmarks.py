@@ -107,6 +107,14 @@ BROKEN = {
     "itt-first-untraced": ("itt", changed("itt", "FIRST", was='trace("openvino")', instead='trace("openvino:layers")')),
     "ocr-idle": ("ocr", changed("ocr", "PAGE", was='fill="black"', instead='fill="white"')),
     "ocr-uncollected": ("ocr", changed("ocr", "PAGE", was="    accel_magic.collect_tasks()", instead="    pass")),
+    "llm-silent": (
+        "llm",
+        changed("language_model", "MODEL", was="max_new_tokens={tokens}", instead="max_new_tokens=8"),
+    ),
+    "llm-uncollected": (
+        "llm",
+        changed("language_model", "MODEL", was="    accel_magic.collect_tasks()", instead="    pass"),
+    ),
     "iaprof-empty": ("iaprof", idle("iaprof", "_write")),
     "gpu-uninjected": ("gpu", idle("gpu", "_instrumented", "")),
     "gpu-simulated-idle": ("gpu-simulated", changed("gpu", "MATMUL", was="= sum;", instead="= 0;")),
@@ -122,8 +130,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_group_fails_if_what_it_measures_does_not_happen(name, benchmarks, monkeypatch, tmp_path, capsys):
     group, breaks = BROKEN[name]
-    if group == "ocr":
-        pytest.importorskip("rapidocr")
+    pytest.importorskip({"ocr": "rapidocr", "llm": "openvino_genai"}.get(group, "accel_magic"))
     breaks(benchmarks, monkeypatch, tmp_path)
 
     assert benchmarks("run").main(["--quick", "--only", group]) == 1

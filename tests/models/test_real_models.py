@@ -129,3 +129,34 @@ def test_a_page_is_read_by_three_models_and_each_is_named_and_counted(tmp_path):
     assert tables.requests["call_ns"].sum() == pytest.approx(sum(found.told["took"]), rel=0.03)
     wrong = {"small-layers", "stream-wait", "reorders", "slow-implementation", "compiled-again", "workers-spin"}
     assert not wrong & set(found.result.diagnose().ids)
+
+
+QUANTIZED = """
+import nncf
+value = given = op.parameter([1, 3, 64, 64], np.float32, name="picture")
+for number, (before, after) in enumerate(((3, 32), (32, 64), (64, 64))):
+    weights = op.constant((random.standard_normal((after, before, 3, 3)) / before).astype(np.float32))
+    value = op.relu(op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1], name=f"conv{number}"))
+network = ov.Model([op.result(op.reduce_mean(value, [2, 3], True))], [given], "network")
+pictures = [random.random((1, 3, 64, 64), np.float32) for _ in range(8)]
+ov.save_model(nncf.quantize(network, nncf.Dataset(pictures), subset_size=8), sys.argv[2])
+with accel_magic.trace("openvino:layers") as t: pass
+finish(t)
+"""
+
+
+def test_an_int8_network_computes_in_int8_and_its_conversions_are_named(tmp_path):
+    pytest.importorskip("nncf", reason="nncf is not installed: make test-models")
+    file = tmp_path / "network.xml"
+    openvino.run(tmp_path, QUANTIZED, more=[file])
+    script = "import time\n" + PROFILED.format(rounds=5, inputs={"picture": ([1, 3, 64, 64], "f4")}, times=20)
+    found = openvino.run(tmp_path, script, more=[file])
+    layers = found.result.openvino.layers
+
+    products = layers.loc[["conv0", "conv1", "conv2"]]
+    assert set(products["precision"]) <= {"u8", "i8"}
+    assert products["implementation"].str.contains("I8|amx|vnni", case=False, regex=True).all()
+    assert layers["reorder"].any()
+    assert not layers.loc[layers["reorder"], "type"].isin(["Convolution", "Reduce"]).any()
+    assert min(one["worst"] for one in found.told["rounds"]) < 0.02
+    assert all(one["missing"] == [] for one in found.told["rounds"])
