@@ -57,24 +57,30 @@ finish(t, told=told)
 """
 
 
-def agrees(ours, theirs):
-    """Whether the best of several times agree to 3 %, and none is far off.
+WAKING_MS = 10
+"""How late a thread may run on a busy machine."""
 
-    Between an inference's end and GenAI's reading of the clock, a busy machine may run something else.
+
+def agrees(ours, theirs, late_ms):
+    """Whether the best of several times, in ms, agree to 3 %, and none is far off.
+
+    Between an inference's end and GenAI's reading of the clock, in another thread, a busy machine may run something
+    else.
     """
-    ratios = np.sort(np.abs(np.array(ours, float) / np.array(theirs, float) - 1))
-    return len(ratios) >= 5 and ratios[1] < 0.03 and np.median(ratios) < 0.5
+    ours, theirs = np.array(ours, float), np.array(theirs, float)
+    excess = np.sort((np.abs(ours - theirs) - late_ms) / theirs)
+    return len(excess) >= 5 and excess[1] < 0.03 and np.median(excess) < 0.5
 
 
 @pytest.mark.parametrize(
     ("options", "prompt", "more"),
     [
-        ("{}", "words * 8", "{}"),
-        ('{"ATTENTION_BACKEND": "SDPA"}', "words * 8", "{}"),
+        ("{}", "words * 60", "{}"),
+        ('{"ATTENTION_BACKEND": "SDPA"}', "words * 60", "{}"),
         ('{"scheduler_config": genai.SchedulerConfig()}', "words * 60", "{}"),  # prompts in parts
-        ("{}", "[words * 8, words]", "{}"),
-        ("{}", "words * 8", '{"streamer": lambda text: False}'),
-        ('{"draft_model": genai.draft_model(folder, "CPU")}', "words * 8", '{"num_assistant_tokens": 3}'),
+        ("{}", "[words * 60, words]", "{}"),
+        ("{}", "words * 60", '{"streamer": lambda text: False}'),
+        ('{"draft_model": genai.draft_model(folder, "CPU")}', "words * 60", '{"num_assistant_tokens": 3}'),
     ],
     ids=["paged attention", "state", "prompts in parts", "two prompts", "streamed", "drafted"],
 )
@@ -88,10 +94,11 @@ def test_tokens_and_times_are_those_that_genai_measures(generated, options, prom
     assert table["kind"].unique().tolist() == ["LLMPipeline"]
     assert table["prompt_tokens"].tolist() == [one["prompt"] for one in told]
     assert table["generated_tokens"].tolist() == [one["tokens"] for one in told]
-    assert agrees(table["first_token_ns"] / 1e6, [one["first"] for one in told])
+    assert agrees(table["first_token_ns"] / 1e6, [one["first"] for one in told], WAKING_MS)
     prompts = table["requests"].to_numpy()
-    assert agrees(table["token_ns"] / 1e6 / prompts, [one["each"] for one in told])
-    assert agrees(table["tokens_per_second"], [one["rate"] for one in told])
+    late_ms = WAKING_MS / table["inferences"].min()
+    assert agrees(table["token_ns"] / 1e6 / prompts, [one["each"] for one in told], late_ms)
+    assert agrees(1e3 / table["tokens_per_second"], [1e3 / one["rate"] for one in told], late_ms)
     assert (table["prefill_ns"] + table["decode_ns"] <= table["duration_ns"]).all()
     assert table["tokenizer_ns"].notna().all()
 
