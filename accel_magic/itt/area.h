@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define AREA_MAGIC 0x3174746963636101ull
-#define AREA_VERSION 4
+#define AREA_VERSION 5
 
 enum {
 	MOST_SPECS = 32,
@@ -71,7 +71,7 @@ struct control {
 	uint32_t record_bytes;
 	volatile uint32_t not_walked; /* tasks whose native stack is only their caller, in this trace */
 	volatile uint32_t library_count; /* libraries that have looked for a collector since there is one */
-	uint32_t reserved;
+	volatile uint32_t used_slots;	 /* all others after these have never had an owner */
 	struct python_layout python;
 	uint8_t token[16];
 	pthread_mutex_t lock __attribute__((aligned(64))); /* of new names; initialized by the notebook's process */

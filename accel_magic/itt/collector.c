@@ -17,6 +17,7 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <linux/membarrier.h>
+#include <locale.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -75,18 +76,29 @@ struct api_table {
 };
 
 enum {
-	CACHED = 1024, /* tasks whose point a thread remembers; a power of two */
-	NOT_SELECTED = UINT32_MAX,
+	NOT_SELECTED = INT32_MAX,
 	HANDLE_LISTS = 4096,
 	SETTLED_S = 1,
+	CACHE_LINE = 64,
 };
 
-struct cached {
+#define FAULTS_CHOSEN (1u << 31)
+
+/*
+ * What a trace selects of a domain's tasks of one name. The name's handle points to a list of them, and the first one lies
+ * behind it, so that what a task needs of both is one cache line: inferences evict it between two tasks.
+ */
+struct choice {
+	uint32_t area_number;	  /* the area of the trace, as in `area_number` */
+	volatile uint32_t bucket; /* of the histogram, in which the last of these tasks was counted */
 	const struct domain *domain;
-	const struct handle *handle;
-	uint32_t generation;
-	uint32_t point;
-	uint32_t page_faults; /* whether they are counted */
+	volatile uint64_t chosen; /* upper half: the trace's generation; lower half: the point, and FAULTS_CHOSEN */
+	struct choice *next;
+};
+
+struct own_handle {
+	struct handle handle;
+	struct choice first;
 };
 
 struct thread {
@@ -94,13 +106,15 @@ struct thread {
 	struct slot *slot;
 	struct counters *counters;
 	uint64_t (*histograms)[BUCKETS];
-	struct cached cache[CACHED];
+	int shares_histograms; /* with other threads */
+	struct choice *open[MOST_DEPTH]; /* of the open tasks */
 };
 
 __attribute__((used)) static const char sources[] = SOURCES;
 
 static unsigned char *area;
 static struct control *control;
+static uint32_t area_number; /* of the areas that this process has used */
 static int is_tracer; /* the area was created by this process, which switches its own domains */
 static int on;        /* flags of selected domains */
 
@@ -111,6 +125,8 @@ static struct handle *handles[HANDLE_LISTS]; /* by hash of the text */
 static pthread_key_t leaving;
 static int can_leave; /* there is such a key */
 static __thread struct thread *self __attribute__((tls_model("initial-exec")));
+
+static locale_t bytes_locale;
 
 /* A task of the user's own Python code. */
 static struct domain *python;
@@ -136,7 +152,15 @@ static inline unsigned bucket_of(uint64_t ns)
 
 /* What the patterns select */
 
-static uint32_t selecting(const char *domain, const char *task)
+static int is_ascii(const char *text)
+{
+	for (; text && *text; text++)
+		if ((unsigned char)*text > 127)
+			return 0;
+	return 1;
+}
+
+static uint32_t selecting_here(const char *domain, const char *task)
 {
 	uint32_t found = NOT_SELECTED;
 
@@ -150,6 +174,21 @@ static uint32_t selecting(const char *domain, const char *task)
 		if (!spec->excludes && found == NOT_SELECTED)
 			found = at;
 	}
+	return found;
+}
+
+/* The first pattern that selects a task, or, without a task, may select tasks of the domain. */
+static uint32_t selecting(const char *domain, const char *task)
+{
+	uint32_t found;
+	locale_t before;
+
+	/* In other locales, fnmatch converts the pattern and the text to wide characters first. */
+	if (!bytes_locale || !is_ascii(domain) || !is_ascii(task))
+		return selecting_here(domain, task);
+	before = uselocale(bytes_locale);
+	found = selecting_here(domain, task);
+	uselocale(before);
 	return found;
 }
 
@@ -227,16 +266,63 @@ static int counts_faults(uint32_t point)
 	return name->spec < MOST_SPECS && control->specs[name->spec].page_faults;
 }
 
-static uint32_t look_up(struct cached *cached, const struct domain *domain, const struct handle *handle)
+static void look_up(struct choice *choice, const struct domain *domain, const char *task)
 {
+	uint32_t point;
+
 	lock_area();
-	cached->domain = domain;
-	cached->handle = handle;
-	cached->generation = control->generation;
-	cached->point = point_of(domain->name, handle ? handle->text : "?");
-	cached->page_faults = cached->point != NOT_SELECTED && control->recording && counts_faults(cached->point);
+	point = point_of(domain->name, task);
+	if (point != NOT_SELECTED && control->recording && counts_faults(point))
+		point |= FAULTS_CHOSEN;
+	choice->chosen = (uint64_t)control->generation << 32 | point;
 	pthread_mutex_unlock(&control->lock);
-	return cached->point;
+}
+
+static struct choice *found_in(struct choice *const *list, const struct domain *domain)
+{
+	struct choice *choice = __atomic_load_n(list, __ATOMIC_ACQUIRE);
+
+	while (choice && !(__atomic_load_n(&choice->domain, __ATOMIC_ACQUIRE) == domain &&
+			   choice->area_number == area_number))
+		choice = choice->next;
+	return choice;
+}
+
+static struct choice *added_to(struct choice **list, const struct domain *domain, const char *task)
+{
+	struct choice *choice, *first;
+
+	pthread_mutex_lock(&lock);
+	choice = found_in(list, domain); /* another thread may have added it */
+	if (!choice) {
+		first = *list;
+		choice = first && !first->domain ? first : calloc(1, sizeof *choice);
+		if (choice) {
+			choice->area_number = area_number;
+			look_up(choice, domain, task);
+			__atomic_store_n(&choice->domain, domain, __ATOMIC_RELEASE);
+			if (choice != first) {
+				choice->next = first;
+				__atomic_store_n(list, choice, __ATOMIC_RELEASE);
+			}
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return choice;
+}
+
+/* A handle is of one name in all threads, and seldom used with a second domain. Returns NULL if there is no memory. */
+static struct choice *choice_of(const struct domain *domain, const struct handle *handle, uint32_t generation)
+{
+	struct choice **list = (struct choice **)(handle ? &handle->pointer : &domain->pointer);
+	struct choice *choice = found_in(list, domain);
+	const char *task = handle ? handle->text : "?";
+
+	if (!LIKELY(choice))
+		return added_to(list, domain, task);
+	if (!LIKELY(choice->chosen >> 32 == generation))
+		look_up(choice, domain, task);
+	return choice;
 }
 
 /* Threads */
@@ -284,7 +370,7 @@ static struct slot *free_slot(int tid)
 static struct thread *join(void)
 {
 	struct thread *thread;
-	size_t at;
+	uint32_t at, used;
 
 	if (self) { /* it has joined an area that this process used before */
 		pthread_setspecific(leaving, NULL);
@@ -302,10 +388,15 @@ static struct thread *join(void)
 	}
 	thread->slot->pid = getpid();
 	thread->slot->generation = control->generation - 1;
-	at = (size_t)(thread->slot - (struct slot *)(area + control->slots));
-	thread->counters = (struct counters *)(area + control->counters) + at * control->most_points;
+	at = (uint32_t)(thread->slot - (struct slot *)(area + control->slots));
+	used = control->used_slots;
+	while (used <= at && !__atomic_compare_exchange_n(&control->used_slots, &used, at + 1, 0, __ATOMIC_RELEASE,
+							  __ATOMIC_RELAXED))
+		;
+	thread->counters = (struct counters *)(area + control->counters) + (size_t)at * control->most_points;
+	thread->shares_histograms = at >= control->shards - 1;
 	thread->histograms = (uint64_t(*)[BUCKETS])(area + control->histograms) +
-			     at % control->shards * control->most_points;
+			     (thread->shares_histograms ? control->shards - 1 : at) * (size_t)control->most_points;
 	pthread_setspecific(leaving, thread);
 	return self = thread;
 }
@@ -324,9 +415,9 @@ static void task_begin(const struct domain *domain, struct id id, struct id pare
 {
 	struct thread *thread = self;
 	struct slot *slot;
-	struct cached *cached;
+	struct choice *choice;
 	struct frame *frame;
-	uint32_t point, depth;
+	uint32_t point, depth, chosen;
 
 	(void)id, (void)parent;
 	if (!control || !control->enabled)
@@ -339,25 +430,27 @@ static void task_begin(const struct domain *domain, struct id id, struct id pare
 		goto out;
 	if (!LIKELY(slot->generation == control->generation))
 		start_over(slot);
-	cached = &thread->cache[((uintptr_t)handle >> 4 ^ (uintptr_t)domain >> 5) % CACHED];
-	if (LIKELY(cached->handle == handle && cached->domain == domain &&
-		   cached->generation == slot->generation))
-		point = cached->point;
-	else
-		point = look_up(cached, domain, handle);
+	choice = choice_of(domain, handle, slot->generation);
+	chosen = choice ? (uint32_t)choice->chosen : NOT_SELECTED;
+	point = chosen & ~FAULTS_CHOSEN;
+	if (point != NOT_SELECTED) { /* the clock would wait for these, but not for fetching them */
+		__builtin_prefetch(&thread->counters[point], 1);
+		__builtin_prefetch(&thread->histograms[point][choice->bucket], 1);
+	}
 	depth = slot->depth++;
-	if (point != NOT_SELECTED)
-		thread->counters[point].hits++;
 	if (LIKELY(depth < MOST_DEPTH)) {
+		thread->open[depth] = choice;
 		frame = &slot->frames[depth];
 		frame->domain = domain;
 		frame->point = point;
-		frame->page_faults = !LIKELY(!cached->page_faults) ? page_faults() : 0;
+		frame->page_faults = !LIKELY(!(chosen & FAULTS_CHOSEN)) ? page_faults() : 0;
 		if (point != NOT_SELECTED)
 			frame->start = now();
 	} else if (point != NOT_SELECTED) {
 		thread->counters[point].lost++;
 	}
+	if (point != NOT_SELECTED)
+		thread->counters[point].hits++;
 out:
 	leave(slot);
 }
@@ -401,15 +494,23 @@ static void record(struct slot *slot, struct counters *counters, const struct fr
 	__atomic_store_n(&slot->head, head + 1, __ATOMIC_RELEASE);
 }
 
-static void finish(struct thread *thread, const struct frame *frame, const struct place *place)
+static void finish(struct thread *thread, uint32_t depth, const struct place *place)
 {
+	const struct frame *frame = &thread->slot->frames[depth];
 	struct counters *counters = &thread->counters[frame->point];
 	uint64_t duration = now() - frame->start;
+	unsigned bucket = bucket_of(duration);
+	uint64_t *histogram = thread->histograms[frame->point];
 
 	counters->total += duration;
 	if (duration > counters->longest)
 		counters->longest = duration;
-	__atomic_fetch_add(&thread->histograms[frame->point][bucket_of(duration)], 1, __ATOMIC_RELAXED);
+	if (LIKELY(!thread->shares_histograms))
+		histogram[bucket]++;
+	else
+		__atomic_fetch_add(&histogram[bucket], 1, __ATOMIC_RELAXED);
+	if (LIKELY(thread->open[depth]))
+		thread->open[depth]->bucket = bucket;
 	if (control->recording)
 		record(thread->slot, counters, frame, duration, place);
 }
@@ -438,7 +539,7 @@ static void end_task(const struct domain *domain, const struct place *place)
 		goto out;
 	slot->depth = depth - 1;
 	if (slot->frames[depth - 1].point != NOT_SELECTED)
-		finish(thread, &slot->frames[depth - 1], place);
+		finish(thread, depth - 1, place);
 out:
 	leave(slot);
 }
@@ -477,6 +578,7 @@ static struct domain *domain_create(const char *name)
 static struct handle *handle_create(const char *text)
 {
 	struct handle *handle, **list;
+	struct own_handle *made;
 
 	if (!text)
 		return NULL;
@@ -484,14 +586,15 @@ static struct handle *handle_create(const char *text)
 	pthread_mutex_lock(&lock);
 	for (handle = *list; handle && strcmp(handle->text, text); handle = handle->next)
 		;
-	if (!handle && (handle = calloc(1, sizeof *handle))) {
-		handle->text = strdup(text);
-		if (handle->text) {
-			handle->next = *list;
-			*list = handle;
+	if (!handle && !posix_memalign((void **)&made, CACHE_LINE, sizeof *made)) {
+		memset(made, 0, sizeof *made);
+		made->handle.text = strdup(text);
+		if (made->handle.text) {
+			made->handle.pointer = &made->first; /* of no domain yet */
+			made->handle.next = *list;
+			*list = handle = &made->handle;
 		} else {
-			free(handle);
-			handle = NULL;
+			free(made);
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -562,7 +665,7 @@ EXPORT int accel_magic_itt_settle(void)
 
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0))
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-	for (uint32_t at = 0; at < control->most_slots; at++) {
+	for (uint32_t at = 0; at < control->used_slots; at++) {
 		while (is_writing(&slots[at]) && now() < deadline)
 			sched_yield();
 		writing += is_writing(&slots[at]);
@@ -689,6 +792,7 @@ static int use(char *text)
 		munmap(found, (size_t)status.st_size);
 		return 0;
 	}
+	area_number++;
 	area = found; /* what was used before stays mapped: threads may be using it */
 	control = made;
 	is_tracer = (unsigned)atoi(text) == (unsigned)getpid();
@@ -706,6 +810,7 @@ EXPORT int accel_magic_itt_use(char *text)
 
 __attribute__((constructor)) static void start(void)
 {
+	bytes_locale = newlocale(LC_ALL_MASK, "C", NULL);
 	can_leave = !pthread_key_create(&leaving, leave_for_good);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 	pthread_atfork(NULL, NULL, after_fork_in_child);

@@ -58,7 +58,7 @@ CONTROL: Final = np.dtype(
         ("record_bytes", "<u4"),
         ("not_walked", "<u4"),
         ("library_count", "<u4"),
-        ("reserved", "<u4"),
+        ("used_slots", "<u4"),
         ("python", PYTHON),
         ("token", "u1", 16),
         ("padding", "u1", 56),
@@ -121,6 +121,11 @@ class Area:
     def slots(self) -> NDArray[np.void]:
         """(MOST_SLOTS,) `SLOT`: threads."""
         return self._array(SLOT, collector_memory.MOST_SLOTS, collector_memory.SLOTS)
+
+    @property
+    def used_slots(self) -> NDArray[np.void]:
+        """(slots,) `SLOT`: those that threads have had. Looking at the others would cost a page of memory for each."""
+        return self.slots[: int(self.control["used_slots"])]
 
     @cached_property
     def counters(self) -> NDArray[np.void]:

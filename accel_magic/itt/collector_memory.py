@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC: Final = 0x3174746963636101
-VERSION: Final = 4
+VERSION: Final = 5
 MOST_SPECS: Final = 32
 MOST_POINTS: Final = 4096
 MOST_SLOTS: Final = 256
@@ -22,7 +22,7 @@ MOST_DEPTH: Final = 120
 SPEC_TEXT: Final = 256
 BUCKETS: Final = 640
 SHARDS: Final = 8
-"""Copies of the histograms, so that threads seldom write to the same one."""
+"""Copies of the histograms: one for each of the first threads, and one that the others share."""
 MOST_STACKS: Final = 8192
 STACK_WORDS: Final = 256
 MOST_FRAMES: Final = 127

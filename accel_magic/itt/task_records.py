@@ -272,7 +272,7 @@ class TaskTrace:
 
 def _rows(area: Area) -> NDArray[np.void]:
     """Counters of all threads and tasks, (threads, tasks)."""
-    threads = np.flatnonzero(area.slots["generation"] == area.control["generation"])
+    threads = np.flatnonzero(area.used_slots["generation"] == area.control["generation"])
     return area.counters[threads, : _count(area)]
 
 
@@ -381,7 +381,7 @@ class Rings:
         self.record = record
 
     def _threads(self) -> NDArray[np.intp]:
-        slots = self.area.slots
+        slots = self.area.used_slots
         return np.flatnonzero(slots["head"] != slots["tail"])
 
     def drain(self, file: int) -> int:
@@ -418,6 +418,6 @@ class Rings:
 
     @property
     def filling(self) -> bool:
-        """Whether a ring is more than 1/64 full."""
-        slots = self.area.slots
-        return bool(((slots["head"] - slots["tail"]) * np.uint64(64) > slots["room"]).any())
+        """Whether a ring is more than 1/16 full."""
+        slots = self.area.used_slots
+        return bool(((slots["head"] - slots["tail"]) * np.uint64(16) > slots["room"]).any())

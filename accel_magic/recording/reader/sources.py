@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 BUSY_S = 0.01
 """Interval between drains while rings are filling."""
 _QUIET_S = 0.05
-_QUIET_SHARE = 64
+_QUIET_SHARE = 16
+"""Rings that are less full than 1 / this after the longest pause are given as long a pause again."""
 _HIT_NS, _HIT_WITH_NATIVE_STACK_NS = 100, 500
 """Minimum time between records of a program on one CPU: at most half of the measured time."""
 

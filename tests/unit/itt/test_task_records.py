@@ -313,6 +313,68 @@ answer([t.result.hits, len(t.result.counts), int(t.result.counts.hits.max()), t.
     ]
 
 
+def test_patterns_are_compared_once_with_each_name(run):
+    """A task of one of 2,000 names that take turns costs about as much as one of a single name."""
+    told = run(
+        LOAD
+        + """
+domain, names = library.make_domain(b"turns"), [library.make_handle(b"name %d" % at) for at in range(2000)]
+def best(handles):
+    taken = []
+    for _ in range(30):
+        start = time.perf_counter_ns()
+        for handle in handles:
+            library.begin(domain, handle); library.end(domain)
+        taken.append(time.perf_counter_ns() - start)
+    return min(taken)
+with accel_magic.trace("itt:turns:*", *(f"itt:other{at}:*" for at in range(20))) as t:
+    ratio = best(names) / best(names[:1] * 2000)
+answer([t.result.hits, sorted(set(t.result.counts.hits.tolist())), ratio])
+"""
+    )
+    assert told[:2] == [2 * 30 * 2000, [0, 30, 30 + 30 * 2000]]
+    assert told[2] < 3
+
+
+def test_one_name_in_two_domains_is_two_tasks(run):
+    told = run(
+        LOAD
+        + """
+one, other, third = (library.make_domain(name) for name in (b"one", b"other", b"third"))
+handle = library.make_handle(b"name")
+found = []
+for probes in (["itt:one:*", "itt:other:*"], ["itt:third:*"], ["itt:o*:*"]):
+    with accel_magic.trace(*probes) as t:
+        for domain, times in ((one, 3), (other, 4), (third, 5), (one, 1)):
+            for _ in range(times):
+                library.begin(domain, handle); library.end(domain)
+    found.append(counts(t.result))
+answer(found)
+"""
+    )
+    assert [sorted(each.values()) for each in told] == [[4, 4], [5], [4, 4]]
+
+
+def test_names_that_are_not_ascii_match_by_character(run):
+    told = run(
+        LOAD
+        + """
+domain = library.make_domain(b"words")
+with accel_magic.trace("itt:words:Gr??e", "itt:words:caf[\u00e9e]") as t:
+    for text in ("Gr\u00f6\u00dfe", "Grube", "Gr\u00f6\u00df\u00dfe", "caf\u00e9", "cafe", "cafo"):
+        library.begin(domain, library.make_handle(text.encode())); library.end(domain)
+answer(counts(t.result))
+""",
+        LC_ALL="C.UTF-8",
+    )
+    assert {name.rsplit("/", 1)[-1]: hits for name, hits in told.items() if hits} == {
+        "Gr\u00f6\u00dfe": 1,
+        "Grube": 1,
+        "caf\u00e9": 1,
+        "cafe": 1,
+    }
+
+
 def test_a_library_that_was_loaded_too_early_is_an_error_that_names_it(run):
     told = run(
         """
