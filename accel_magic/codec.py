@@ -177,6 +177,11 @@ def decoded(data: bytes, kind: type[T]) -> T:
     return received(data, (), kind)
 
 
+def to_json(value: object) -> bytes:
+    """Encode as JSON, bytes in base64."""
+    return msgspec.json.encode(value)
+
+
 def from_json(data: bytes, kind: type[V]) -> V:
     """Decode what a Python without this package sent. Raises MessageError: it is something else."""
     try:

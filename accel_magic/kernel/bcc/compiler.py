@@ -20,6 +20,7 @@ from typing import Any
 
 from accel_magic import channel, codec
 from accel_magic.errors import MachineError, ProgramError
+from accel_magic.kernel.bcc import kept_code
 from accel_magic.kernel.bcc.bcc_location import find_bcc
 
 _SERVER = Path(__file__).with_name("compile_server.py")
@@ -265,14 +266,18 @@ def _ask(which: str, request: dict[str, str]) -> tuple[_Answer, list[int]]:
 
 @lru_cache(maxsize=64)
 def compile_own(text: str) -> CompiledPrograms:
-    """Compile one of the engine's own programs; cached for the life of the process.
+    """Compile one of the engine's own programs, unless its bytecode was kept; cached for the life of the process.
 
     Raises:
         ProgramError: The generated C does not compile.
         MachineError: BCC is missing or broken.
 
     """
-    answer, _ = _ask(os.environ.get(ELSEWHERE) or _OWN, {"text": text})
+    elsewhere = os.environ.get(ELSEWHERE)
+    bcc = None if elsewhere else find_bcc()
+    if bcc is not None and (kept := kept_code.find(text, bcc)) is not None:
+        return CompiledPrograms(kept)
+    answer, _ = _ask(elsewhere or _OWN, {"text": text})
     if answer.error is not None:
         raise ProgramError(
             "a generated program does not compile",
@@ -280,6 +285,8 @@ def compile_own(text: str) -> CompiledPrograms:
             fix=_FIXES.get(answer.code, "this is a bug in accel_magic: please report it with --dry-run"),
             code=answer.code or "compiler.own-program",
         )
+    if bcc is not None:
+        kept_code.keep(text, bcc, answer.functions)
     return CompiledPrograms(answer.functions)
 
 

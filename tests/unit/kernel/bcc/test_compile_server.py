@@ -1,9 +1,11 @@
 """The compiler process with untrusted clients, such as the lab's guest."""
 
+import errno
 import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import struct
 import subprocess
@@ -14,9 +16,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from accel_magic import cache
 from accel_magic.errors import MachineError, ProgramError
 from accel_magic.kernel.attach.plan_source import generate
-from accel_magic.kernel.bcc import bcc_location, compiler
+from accel_magic.kernel.bcc import bcc_location, compiler, kept_code
 from accel_magic.lab.vm import qemu_command
 from accel_magic.lab.vm.lab_settings import Settings
 from accel_magic.probes.plan import ProbePoint
@@ -338,7 +341,9 @@ def test_the_parents_headers_and_variables_do_not_affect_our_texts(start, tmp_pa
 
 
 @pytest.fixture
-def fresh():
+def fresh(tmp_path, monkeypatch):
+    """Nothing has been compiled yet."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
     compiler.stop()
     compiler.compile_own.cache_clear()
     yield
@@ -349,6 +354,89 @@ def fresh():
 def test_a_header_next_to_the_notebook_does_not_affect_our_texts(fresh, tmp_path, monkeypatch):
     (tmp_path / "common.h").write_text("#error the header of the working folder\n")
     monkeypatch.chdir(tmp_path)
+
+    assert set(compiler.compile_own(text()).functions) == {"am_plain_0"}
+
+
+def another_process():
+    """What a new process starts with."""
+    compiler.stop()
+    compiler.compile_own.cache_clear()
+
+
+def compilations():
+    """Number of texts that were compiled since `another_process`, 0 or more: the compiler is started by the first."""
+    return len(compiler._servers)
+
+
+def test_a_text_is_compiled_once_for_all_processes(fresh, tmp_path):
+    compiled = compiler.compile_own(text()).functions
+    assert compilations() == 1
+
+    another_process()
+    assert compiler.compile_own(text()).functions == compiled
+    assert compilations() == 0
+    other = compiler.compile_own(text(AM_DOES_NOT_MATTER=1)).functions
+    assert compilations() == 1
+
+    assert other.keys() == compiled.keys()
+    assert len(list((tmp_path / "cache" / "programs").iterdir())) == 2
+
+
+def test_changed_templates_are_compiled_again(fresh, tmp_path, monkeypatch):
+    compiler.compile_own(text())
+    sources = tmp_path / "bpf"
+    shutil.copytree(kept_code.bpf_folder(), sources)
+    monkeypatch.setattr(kept_code, "bpf_folder", lambda: sources)
+
+    another_process()
+    compiler.compile_own(text())
+    assert compilations() == 0
+    (sources / "kernel" / "common.h").write_text("/* changed */" + (sources / "kernel" / "common.h").read_text())
+    another_process()
+    compiler.compile_own(text())
+    assert compilations() == 1
+
+
+@pytest.mark.parametrize("harm", ["damaged", "truncated", "empty", "writable by others", "a folder"])
+def test_bytecode_that_others_may_have_written_is_not_used(fresh, tmp_path, harm):
+    compiled = compiler.compile_own(text()).functions
+    (kept,) = (tmp_path / "cache" / "programs").iterdir()
+    data = kept.read_bytes()
+    match harm:
+        case "damaged":
+            kept.write_bytes(data.replace(b"A", b"B"))
+        case "truncated" | "empty":
+            kept.write_bytes(data[: len(data) // 2] if harm == "truncated" else b"")
+        case "writable by others":
+            kept.chmod(0o666)
+        case _:
+            kept.unlink()
+            kept.mkdir()
+
+    another_process()
+    assert compiler.compile_own(text()).functions == compiled
+    assert compilations() == 1
+
+
+def test_the_oldest_bytecode_is_removed(fresh, tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_code, "_MOST", 2)
+    for number in range(4):
+        compiler.compile_own(text(AM_DOES_NOT_MATTER=number))
+    another_process()
+
+    assert len(list((tmp_path / "cache" / "programs").iterdir())) == 2
+    for number in (3, 2):
+        compiler.compile_own(text(AM_DOES_NOT_MATTER=number))
+    assert compilations() == 0
+    compiler.compile_own(text(AM_DOES_NOT_MATTER=1))
+    assert compilations() == 1
+
+
+def test_a_text_is_compiled_without_a_folder_to_keep_it_in(fresh, tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache.scratch, "make", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
 
     assert set(compiler.compile_own(text()).functions) == {"am_plain_0"}
 
