@@ -65,6 +65,6 @@ def test_a_ring_that_is_filling_is_drained_again_soon(monkeypatch, kernel):
         return KernelMapSource(given).pause_s()
 
     assert pause(0) == pytest.approx(SIZE // RECORD * 500e-9 / 2)
-    assert pause(SIZE // 64) == pause(0) > 0.02
-    assert pause(SIZE // 64 + RECORD) == 0.01
+    assert pause(SIZE // 16) == pause(0) > 0.02
+    assert pause(SIZE // 16 + RECORD) == 0.01
     assert pause(0, native_stacks=False) == 0.01  # a hit costs nothing extra in processes without Python
