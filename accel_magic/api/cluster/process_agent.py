@@ -167,7 +167,7 @@ class ProcessAgent:
             case End():
                 self._end()
             case _:
-                raise TypeError(f"{type(request).__name__} is not a request to an agent")
+                raise no_request(request)
         return None
 
     @property
@@ -178,7 +178,8 @@ class ProcessAgent:
 
     def _attach(self, request: AttachRequest) -> None:
         """Match the probes and attach them."""
-        assert isinstance(request, AttachProbes)  # noqa: S101 - it is sent no other
+        if not isinstance(request, AttachProbes):
+            raise no_request(request)
         import pyarrow as pa  # noqa: F401 - its allocator's thread must exist before take_all()
 
         from accel_magic.api.probe_trace import Trace
@@ -312,6 +313,11 @@ def _listening() -> tuple[scratch.Scratch, socket.socket, str]:
         return (own, *local_socket.listen_in(own.path))
     except OSError as error:
         raise _no_folder(str(error)) from None
+
+
+def no_request(request: object) -> TypeError:
+    """Make the error for what this agent is never sent."""
+    return TypeError(f"{type(request).__name__} is not a request to this agent")
 
 
 def _traces_nothing() -> TraceStateError:

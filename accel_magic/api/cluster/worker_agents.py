@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from accel_magic.api.cluster.process_agent import ProcessAgent, folder_for
+from accel_magic.api.cluster.process_agent import ProcessAgent, folder_for, no_request
 from accel_magic.cluster import remote
 from accel_magic.cluster.agent_messages import AttachRequest, Returned
 from accel_magic.codec import Failure
@@ -148,16 +148,19 @@ class Inside(ProcessAgent):
 
     @staticmethod
     def _trace_of(request: AttachRequest) -> GpuTrace | FlameTrace:
-        if isinstance(request, AttachGpu):
-            from accel_magic.api.gputrace import GpuTrace
+        match request:
+            case AttachGpu():
+                from accel_magic.api.gputrace import GpuTrace
 
-            return GpuTrace(request.names, request.options)
-        from accel_magic.api.flame_trace import FlameTrace
-        from accel_magic.engine.helper_processes import warm_up
+                return GpuTrace(request.names, request.options)
+            case AttachFlame():
+                from accel_magic.api.flame_trace import FlameTrace
+                from accel_magic.engine.helper_processes import warm_up
 
-        assert isinstance(request, AttachFlame)  # noqa: S101 - it is sent no other
-        warm_up()  # the helper processes start while the probes are matched
-        return FlameTrace(request.options)
+                warm_up()  # the helper processes start while the probes are matched
+                return FlameTrace(request.options)
+            case _:
+                raise no_request(request)
 
     def _written(self, result: Any, worker_ended: bool) -> Any:  # noqa: ARG002 - it ends with its worker
         start_ns = self._attached().start_ns

@@ -152,7 +152,8 @@ class DatasetWriter:
 
         Events that were not written are counted as lost, and a note says why.
         """
-        assert self._directory is not None  # noqa: S101 - after `open`
+        if self._directory is None:
+            raise ValueError("no dataset was opened")
         plan = recording.plan
         with self._directory as directory:
             try:
