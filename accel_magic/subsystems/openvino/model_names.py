@@ -104,18 +104,24 @@ def _matched(
     models: Sequence[CompiledModel],
     observed: Mapping[str, set[str]],
 ) -> dict[Instance, CompiledModel]:
-    """What is known of models: by the name of their tasks, by the numbers that compiling used, else by their layers."""
+    """What is known of models: by the name of their tasks, by the numbers that compiling used, else by their layers.
+
+    The name that a compiled model has is of no task if it is that of a plugin like HETERO, which compiles models of its
+    own.
+    """
+    run = {name for _, name in instances}
+    unnamed = [model for model in models if model.task not in run]
     found: dict[Instance, CompiledModel] = {}
     for instance in instances:
         number = _number(instance[1])
-        fitting = [model for model in models if _fits(layers[instance], observed.get(model.key))]
-        for model in fitting:
-            if model.task == instance[1] or (not model.task and number is not None and _made(model, number)):
+        made = [model for model in unnamed if number is not None and _made(model, number)]
+        for model in (*(model for model in models if model.task == instance[1]), *made):
+            if _fits(layers[instance], observed.get(model.key)):
                 found.setdefault(instance, model)
     named = {model.key for model in found.values()}
+    rest = [model for model in unnamed if model.key not in named and model.key in observed]
     for instance in (instance for instance in instances if instance not in found and layers[instance]):
-        unnamed = [model for model in models if not model.task and model.key not in named and model.key in observed]
-        alike = [model for model in unnamed if _fits(layers[instance], observed[model.key])]
+        alike = [model for model in rest if _fits(layers[instance], observed[model.key])]
         if len(alike) == 1:
             found[instance] = alike[0]
     return found

@@ -113,6 +113,36 @@ finish(t)
     assert "classify" in repr(found)
 
 
+DEVICES = ["CPU", "AUTO:CPU", "MULTI:CPU", "HETERO:CPU", "BATCH:CPU(2)"]
+
+
+def test_models_of_plugins_that_compile_models_of_their_own_are_one(traced):
+    """Such a model may have the name that OpenVINO gives to models without one, which no inference has."""
+    found = traced(
+        CONVOLUTIONS
+        + f"""
+def unnamed():
+    value = given = op.parameter([1, 3, 16, 16], np.float32)
+    weights = op.constant(random.random((4, 3, 3, 3), np.float32))
+    value = op.softmax(op.convolution(value, weights, [1, 1], [0, 0], [0, 0], [1, 1]), 1)
+    return ov.Model([op.result(value)], [given])
+made = [unnamed() for _ in range({len(DEVICES)})]
+with accel_magic.trace("openvino") as t:
+    for number, (model, device) in enumerate(zip(made, {DEVICES})):
+        compiled = ov.Core().compile_model(model, device)
+        for _ in range(10 + number): compiled([np.ones((1, 3, 16, 16), np.float32)])
+    compiled = ov.Core().compile_model(convolutions(4, 16, "named"), "HETERO:CPU")
+    for _ in range(30): compiled([np.ones((1, 3, 16, 16), np.float32)])
+finish(t, names=[model.get_name() for model in made])
+"""
+    )
+    models = found.result.openvino.models
+
+    expected = dict(zip([*found.told["names"], "named"], [10, 11, 12, 13, 14, 30], strict=True))
+    assert models["inferences"].to_dict() == expected
+    assert models["weights_bytes"].notna().all()
+
+
 @pytest.mark.parametrize(("imported", "name"), [(False, "saved"), (True, "saved"), (True, "main_graph")])
 def test_models_that_were_compiled_before_the_trace_have_their_file(tmp_path, imported, name):
     """Whether OpenVINO was imported before tasks were collected, or after; also one whose name says nothing."""
