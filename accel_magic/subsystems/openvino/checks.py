@@ -297,6 +297,13 @@ def compiled_again(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator
             yield Evidence({"times": len(times), "spent_ns": sum(times), "model": name or file or "a model"})
 
 
+_MORE_STREAMS = "Compile with `PERFORMANCE_HINT` THROUGHPUT, so that there are more streams with fewer threads each."
+_STREAMS_OF_THROUGHPUT = (
+    "It has the streams that THROUGHPUT chooses for these processors; more (`NUM_STREAMS`) help only if processors are "
+    "idle, several inputs per inference (a batch) maybe also otherwise."
+)
+
+
 def stream_wait(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Requests wait while the streams of their model are busy; a queue that its program fills on purpose is none."""
     for name, model in openvino.models.iterrows():
@@ -310,7 +317,8 @@ def stream_wait(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Ev
         ends = own["end_ns"].to_numpy()
         at_once = int(most_at_once(ends - own["latency_ns"].to_numpy(), ends))
         evidence = {"queue_share": float(waited), "callers": at_once, "streams": streams}
-        yield Evidence({**evidence, "model": str(name)})
+        more = _STREAMS_OF_THROUGHPUT if model["hint"] == "THROUGHPUT" else _MORE_STREAMS
+        yield Evidence({**evidence, "model": str(name), "more": more})
 
 
 def streams_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:

@@ -155,8 +155,8 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "requests of {model} wait for a stream: {callers:.0f} at once, {streams:stream|streams}; "
         "{queue_share:.0%} of their latency",
         "Each stream runs one inference at a time; the others wait until it is free.",
-        "Compile with `PERFORMANCE_HINT` THROUGHPUT, so that there are more streams with fewer threads each, and have "
-        "`OPTIMAL_NUMBER_OF_INFER_REQUESTS` of them in flight; if the latency of one matters more, send fewer at once.",
+        "{more} Have `OPTIMAL_NUMBER_OF_INFER_REQUESTS` requests in flight; if the latency of one matters more, send "
+        "fewer at once.",
         threshold=0.25,
         unit="share of the latency of a model's requests",
         source="a quarter: less is the unevenness of a load that the streams can carry",

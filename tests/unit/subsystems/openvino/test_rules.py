@@ -277,12 +277,15 @@ model, data = ov.Model([op.result(value)], [given], "net"), {0: np.ones((1, 32, 
 """
 
 
-@pytest.mark.parametrize(("callers", "shown"), [(6, True), (1, False)])
-def test_callers_that_wait_for_a_stream_are_found(traced, callers, shown):
+@pytest.mark.parametrize(
+    ("callers", "hint", "shown"), [(6, "LATENCY", True), (6, "THROUGHPUT", True), (1, "LATENCY", False)]
+)
+def test_callers_that_wait_for_a_stream_are_found(traced, callers, hint, shown):
     found = traced(
         SERVED
         + f"""
-compiled, local = ov.Core().compile_model(model, "CPU", {{"NUM_STREAMS": 1}}), threading.local()
+compiled = ov.Core().compile_model(model, "CPU", {{"PERFORMANCE_HINT": "{hint}", "NUM_STREAMS": 1}})
+local = threading.local()
 def one(_):
     if not hasattr(local, "request"): local.request = compiled.create_infer_request()
     local.request.infer(data)
@@ -297,6 +300,7 @@ finish(t)
     if shown:
         finding = next(one for one in found.findings if one.id == "stream-wait")
         assert finding.title.startswith("requests of net wait for a stream: 6 at once, 1 stream; ")
+        assert ("Compile with" in finding.advice) == (hint == "LATENCY")
         assert "6 callers" in repr(found).splitlines()[0]
 
 
