@@ -23,7 +23,7 @@ enum {
 	STACK_WORDS = 256,
 	MOST_FRAMES = 127, /* of a stack; a Python frame takes two words */
 	MOST_HOPS = 4,
-	MOST_LIBRARIES = 64,
+	MOST_FILES = 64,
 	PATH_TEXT = 252,
 };
 
@@ -74,13 +74,19 @@ struct control {
 	volatile uint32_t used_slots;	 /* all others after these have never had an owner */
 	struct python_layout python;
 	uint8_t token[16];
+	/* At the first task of a name that matches, a process notes which files with this ending it maps. */
+	char noting_task[32], noted_ending[12];
+	volatile uint32_t file_count; /* noted in this trace, also those for which there is no room */
 	pthread_mutex_t lock __attribute__((aligned(64))); /* of new names; initialized by the notebook's process */
 	struct spec specs[MOST_SPECS] __attribute__((aligned(64)));
 };
 
-/* A library that has looked for a collector: entry `library_count` % MOST_LIBRARIES is the next one. */
-struct library {
-	int32_t pid;
+/*
+ * A library that has looked for a collector: entry `library_count` % MOST_FILES is the next one. After these, the files
+ * that were noted; `pid` is written last.
+ */
+struct file {
+	volatile int32_t pid;
 	char path[PATH_TEXT];
 };
 

@@ -266,6 +266,45 @@ static int counts_faults(uint32_t point)
 	return name->spec < MOST_SPECS && control->specs[name->spec].page_faults;
 }
 
+static int is_noted(const struct file *files, uint32_t count, int pid, const char *path)
+{
+	for (uint32_t at = 0; at < count && at < MOST_FILES; at++)
+		if (files[at].pid == pid && !strcmp(files[at].path, path))
+			return 1;
+	return 0;
+}
+
+/* The notebook's process looks itself. */
+static void note_files(const char *task)
+{
+	struct file *files = (struct file *)(area + control->libraries) + MOST_FILES;
+	size_t ending = strnlen(control->noted_ending, sizeof control->noted_ending), size;
+	char line[PATH_TEXT + 128], *path;
+	uint32_t at;
+	FILE *maps;
+
+	if (is_tracer || !ending || fnmatch(control->noting_task, task, 0))
+		return;
+	maps = fopen("/proc/self/maps", "re");
+	if (!maps)
+		return;
+	while (fgets(line, sizeof line, maps)) {
+		path = strchr(line, '/');
+		size = path ? strcspn(path, "\n") : 0;
+		if (size <= ending || size >= PATH_TEXT || memcmp(path + size - ending, control->noted_ending, ending))
+			continue;
+		path[size] = 0;
+		if (is_noted(files, control->file_count, getpid(), path))
+			continue;
+		at = __atomic_fetch_add(&control->file_count, 1, __ATOMIC_RELAXED);
+		if (at >= MOST_FILES)
+			break;
+		memcpy(files[at].path, path, size + 1);
+		__atomic_store_n(&files[at].pid, getpid(), __ATOMIC_RELEASE);
+	}
+	fclose(maps);
+}
+
 static void look_up(struct choice *choice, const struct domain *domain, const char *task)
 {
 	uint32_t point;
@@ -276,6 +315,8 @@ static void look_up(struct choice *choice, const struct domain *domain, const ch
 		point |= FAULTS_CHOSEN;
 	choice->chosen = (uint64_t)control->generation << 32 | point;
 	pthread_mutex_unlock(&control->lock);
+	if (point != NOT_SELECTED)
+		note_files(task);
 }
 
 static struct choice *found_in(struct choice *const *list, const struct domain *domain)
@@ -604,14 +645,14 @@ static struct handle *handle_create(const char *text)
 /* Notes whose table of functions this is. */
 static void note_library(const struct api_table *table)
 {
-	struct library *library;
+	struct file *library;
 	Dl_info found;
 	uint32_t at;
 
 	if (!control || !dladdr(table, &found) || !found.dli_fname)
 		return;
-	at = __atomic_fetch_add(&control->library_count, 1, __ATOMIC_RELAXED) % MOST_LIBRARIES;
-	library = (struct library *)(area + control->libraries) + at;
+	at = __atomic_fetch_add(&control->library_count, 1, __ATOMIC_RELAXED) % MOST_FILES;
+	library = (struct file *)(area + control->libraries) + at;
 	library->pid = getpid();
 	snprintf(library->path, sizeof library->path, "%s", found.dli_fname);
 }

@@ -135,9 +135,29 @@ def reporting_libraries() -> tuple[str, ...]:
     from accel_magic.itt.collector_area import Area  # imports numpy
 
     area = Area(memory_of_this_process().fd)
-    count, most = int(area.control["library_count"]), collector_memory.MOST_LIBRARIES
+    count, most = int(area.control["library_count"]), collector_memory.MOST_FILES
     newest = (area.libraries[at % most]["path"] for at in reversed(range(max(count - most, 0), count)))
     return tuple(path.decode("utf-8", "replace") for path in newest)
+
+
+def note_files(task: str, ending: str) -> None:
+    """Have descendants note the files with an ending that they map, at the first task of each name that fits a glob."""
+    from accel_magic.itt.collector_area import Area  # imports numpy
+
+    area = Area(memory_of_this_process().fd)
+    area.control["noted_ending"] = b""
+    area.control["file_count"] = 0
+    area.files["pid"] = 0
+    area.control["noting_task"] = task.encode()
+    area.control["noted_ending"] = ending.encode()
+
+
+def noted_files() -> tuple[Path, ...]:
+    """The files that descendants noted, at most 64. Any of them can write anything there."""
+    from accel_magic.itt.collector_area import Area
+
+    files = Area(memory_of_this_process().fd).files
+    return tuple(dict.fromkeys(Path(os.fsdecode(path)) for path in files["path"][files["pid"] != 0].tolist()))
 
 
 def other() -> str | None:

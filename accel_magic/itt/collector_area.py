@@ -61,12 +61,15 @@ CONTROL: Final = np.dtype(
         ("used_slots", "<u4"),
         ("python", PYTHON),
         ("token", "u1", 16),
-        ("padding", "u1", 56),
+        ("noting_task", "S32"),
+        ("noted_ending", "S12"),
+        ("file_count", "<u4"),
+        ("padding", "u1", 8),
         ("lock", "u1", 64),
         ("specs", SPEC, collector_memory.MOST_SPECS),
     ]
 )
-LIBRARY: Final = np.dtype([("pid", "<i4"), ("path", "S252")])
+FILE: Final = np.dtype([("pid", "<i4"), ("path", "S252")])
 NAME: Final = np.dtype(
     [("reserved_start", "<u4"), ("spec", "<u4"), ("domain", "S120"), ("task", "S376"), ("reserved", "<u8")],
 )
@@ -109,8 +112,14 @@ class Area:
 
     @cached_property
     def libraries(self) -> NDArray[np.void]:
-        """(MOST_LIBRARIES,) `LIBRARY`: those that looked for a collector, since the memory was made."""
-        return self._array(LIBRARY, collector_memory.MOST_LIBRARIES, collector_memory.LIBRARIES)
+        """(MOST_FILES,) `FILE`: those that looked for a collector, since the memory was made."""
+        return self._array(FILE, collector_memory.MOST_FILES, collector_memory.LIBRARIES)
+
+    @cached_property
+    def files(self) -> NDArray[np.void]:
+        """(MOST_FILES,) `FILE`: those that processes noted, since `note_files`."""
+        size = collector_memory.MOST_FILES * collector_memory.FILE_BYTES
+        return self._array(FILE, collector_memory.MOST_FILES, collector_memory.LIBRARIES + size)
 
     @cached_property
     def names(self) -> NDArray[np.void]:

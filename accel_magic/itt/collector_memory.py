@@ -28,8 +28,9 @@ STACK_WORDS: Final = 256
 MOST_FRAMES: Final = 127
 """Of a stack."""
 MOST_HOPS: Final = 4
-MOST_LIBRARIES: Final = 64
-LIBRARY_BYTES: Final = 256
+MOST_FILES: Final = 64
+"""Of each kind: libraries that looked for a collector, and files that were noted."""
+FILE_BYTES: Final = 256
 LARGEST_RINGS: Final = 1 << 30
 VARIABLE: Final = "ACCEL_MAGIC_ITT"
 """Environment variable that tells collectors where the memory is: `PID:DESCRIPTOR:TOKEN`."""
@@ -46,7 +47,7 @@ def _pages(size: int) -> int:
 
 
 LIBRARIES: Final = CONTROL_BYTES
-NAMES: Final = _pages(LIBRARIES + MOST_LIBRARIES * LIBRARY_BYTES)
+NAMES: Final = _pages(LIBRARIES + 2 * MOST_FILES * FILE_BYTES)
 HASHES: Final = NAMES + MOST_POINTS * NAME_BYTES
 SLOTS: Final = _pages(HASHES + MOST_POINTS * 8)
 COUNTERS: Final = _pages(SLOTS + MOST_SLOTS * SLOT_BYTES)

@@ -18,6 +18,7 @@ from accel_magic.itt import collector, marking
 from accel_magic.recording.observation import Observation, ObservedTable
 from accel_magic.subsystems.openvino import compilations, model_files, pipelines, versions
 from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
+from accel_magic.subsystems.openvino.preset import INFERENCE
 from accel_magic.subsystems.openvino.python_calls import PythonCalls
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class ModelsObserver:
         pipelines.listen(self._generations)
         self._calls.replace()
         self._weights = model_files.mapped_weights()
+        collector.note_files(f"{INFERENCE}*", model_files.WEIGHTS)
 
     def end(self) -> None:
         """Leave OpenVINO's Python API alone."""
@@ -181,8 +183,8 @@ class ModelsObserver:
         self._read(compiled)
 
     def _add_files(self) -> None:
-        """Add the models whose files are mapped and that no Python code holds: C++ code compiled them."""
-        weights = dict.fromkeys((*self._weights, *model_files.mapped_weights()))
+        """Add the models whose files are mapped and that no Python code here holds: C++ code, or another process."""
+        weights = dict.fromkeys((*self._weights, *model_files.mapped_weights(), *collector.noted_files()))
         for file in filter(None, map(model_files.read, weights)):
             alike = [model for model in self._models if file.path == model.file]
             alike += [model for model in self._models if not model.file and model.name == file.name]

@@ -7,11 +7,16 @@ has the model's name and those of its layers.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from accel_magic import foreign_files
+
+WEIGHTS: Final = ".bin"
+"""Ending of files with weights."""
 _LARGEST: Final = 64 << 20
 _MOST: Final = 64
 _PATH: Final = 5
@@ -44,7 +49,7 @@ def mapped_weights(maps: Path = Path("/proc/self/maps")) -> tuple[Path, ...]:
     with contextlib.suppress(OSError), maps.open(encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             parts = line.rstrip("\n").split(maxsplit=_PATH)
-            if len(parts) > _PATH and parts[_PATH].startswith("/") and parts[_PATH].endswith(".bin"):
+            if len(parts) > _PATH and parts[_PATH].startswith("/") and parts[_PATH].endswith(WEIGHTS):
                 found[Path(parts[_PATH])] = None
     return tuple(found)[:_MOST]
 
@@ -52,9 +57,9 @@ def mapped_weights(maps: Path = Path("/proc/self/maps")) -> tuple[Path, ...]:
 def read(weights: Path) -> ModelFile | None:
     """Read what belongs to a file of weights; None if that is no model in OpenVINO's format."""
     described = weights.with_suffix(".xml")
-    with contextlib.suppress(OSError):
-        if described.stat().st_size <= _LARGEST:
-            content = described.read_bytes()
+    with contextlib.suppress(OSError, ValueError), foreign_files.opened(described) as file:
+        if os.fstat(file.fileno()).st_size <= _LARGEST:
+            content = file.read(_LARGEST)
             name = _NET.search(content)
             if name is not None:
                 layers = tuple((_text(found), _text(kind)) for found, kind in _LAYER.findall(content))

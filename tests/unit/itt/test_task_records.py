@@ -336,6 +336,38 @@ answer([t.result.hits, sorted(set(t.result.counts.hits.tolist())), ratio])
     assert told[2] < 3
 
 
+def test_descendants_note_the_files_that_they_map(run, tmp_path):
+    for name in ("one.data", "other.data", "third.text"):
+        (tmp_path / name).write_bytes(bytes(4096))
+    told = run(
+        LOAD
+        + f"""
+from accel_magic.itt import collector
+script = '''
+import ctypes, mmap, os, sys
+library = ctypes.CDLL(sys.argv[1]); library.make_domain.restype = library.make_handle.restype = ctypes.c_void_p
+library.begin.argtypes, library.end.argtypes = [ctypes.c_void_p] * 2, [ctypes.c_void_p]
+library.look_for_collector()
+domain, kept = library.make_domain(b"d"), []
+for task, names in ((b"x", ["one.data"]), (b"noted a", ["one.data", "third.text"]), (b"noted b", ["other.data"])):
+    kept += [mmap.mmap(os.open({str(tmp_path)!r} + "/" + name, os.O_RDONLY), 0, prot=mmap.PROT_READ) for name in names]
+    if sys.argv[2] != "few" or task == b"x":
+        for _ in range(3): library.begin(domain, library.make_handle(task)); library.end(domain)
+'''
+found = []
+for how in ("all", "few"):
+    with accel_magic.trace("itt:d:*") as t:
+        collector.note_files("noted*", ".data")
+        subprocess.run([sys.executable, "-c", script, LIBRARY, how], check=True)
+        mine = library.make_domain(b"d")
+        library.begin(mine, library.make_handle(b"noted here")); library.end(mine)
+    found.append([path.name for path in collector.noted_files()])
+answer(found)
+"""
+    )
+    assert told == [["one.data", "other.data"], []]
+
+
 def test_one_name_in_two_domains_is_two_tasks(run):
     told = run(
         LOAD
@@ -460,7 +492,7 @@ def test_the_structures_are_those_of_the_c_code(tmp_path):
                 "specs",
             ],
         ),
-        "library": (collector_area.LIBRARY, {}, list(collector_area.LIBRARY.names)),
+        "file": (collector_area.FILE, {}, list(collector_area.FILE.names)),
         "name": (collector_area.NAME, {}, ["spec", "domain", "task"]),
         "slot": (collector_area.SLOT, {}, list(collector_area.SLOT.names)),
         "counters": (collector_area.COUNTERS, {}, list(collector_area.COUNTERS.names)),

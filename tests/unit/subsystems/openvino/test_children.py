@@ -75,6 +75,42 @@ if __name__ == "__main__":
     assert any("are not seen by traces of process" in note for note in notes)
 
 
+def test_models_of_a_command_have_the_names_of_their_files(tmp_path):
+    pytest.importorskip("openvino")
+    command = [Path(sys.executable).with_name("accel-magic"), "trace", "openvino"]
+    make = """
+import sys
+import numpy as np, openvino as ov
+from openvino import opset13 as op
+for name in ("first", "second"):
+    given = op.parameter([1, 64], np.float32)
+    weights = op.constant(np.random.default_rng(0).random((64, 64), np.float32))
+    value = op.softmax(op.matmul(given, weights, False, False, name=name + " product"), 1, name=name + " shares")
+    ov.save_model(ov.Model([op.result(value)], [given], name), f"{sys.argv[1]}/{name}.xml")
+"""
+    serve = """
+import sys
+import numpy as np, openvino as ov
+for name, times in (("first", 5), ("second", 8)):
+    request = ov.Core().compile_model(f"{sys.argv[1]}/{name}.xml", "CPU").create_infer_request()
+    for _ in range(times): request.infer({0: np.ones((1, 64), np.float32)})
+"""
+    subprocess.run([sys.executable, "-c", make, tmp_path], env=openvino.environment(), check=True)
+    saved = tmp_path / "t.parquet"
+    done = subprocess.run(
+        [*command, "--save", saved, "--", sys.executable, "-c", serve, tmp_path],
+        env=openvino.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    models = accel_magic.open(saved).openvino.models
+
+    assert models["inferences"].to_dict() == {"second": 8, "first": 5}
+    assert models["file"].to_dict() == {name: str(tmp_path / f"{name}.xml") for name in ("first", "second")}
+
+
 def test_a_command_reports_its_tasks(tmp_path):
     pytest.importorskip("openvino")
     command = [Path(sys.executable).with_name("accel-magic"), "trace", "openvino:requests", "openvino:layers"]
