@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
 import threading
 import time
@@ -187,13 +188,13 @@ def _replace(module: Any) -> None:
 def _replace_transformers(module: Any) -> None:
     mixin = getattr(module, "GenerationMixin", None)
     if mixin is not None and all(owner is not mixin for owner in _watch.methods.owners()):
-        _watch.methods.set(mixin, "generate", _marked_transformers)
+        _watch.methods.set(mixin, "generate", functools.partial(_marked_transformers, noted=_transformers_generated))
 
 
 def _replace_optimum_whisper(module: Any) -> None:
     kind = getattr(module, "_OVModelForWhisper", None)
     if kind is not None and "generate" in vars(kind) and all(owner is not kind for owner in _watch.methods.owners()):
-        _watch.methods.set(kind, "generate", _marked_transformers)
+        _watch.methods.set(kind, "generate", functools.partial(_marked_transformers, noted=_generated_in_parts))
 
 
 def _set(owner: Any, method: str, task: str, before: Callable[[], Any], after: Callable[..., object]) -> None:
@@ -284,10 +285,11 @@ def _of_speech(
     config = next((each for each in given if hasattr(each, "is_multilingual")), None)
     config = pipeline.get_generation_config() if config is None else config
     language = options.get("language") or getattr(config, "language", None)
+    several = getattr(config, "is_multilingual", False)
     moments = [moment for each in _metrics(results) for moment in each.raw_metrics.m_new_token_times]  # ms
     return {
         "token_times": " ".join(str(math.ceil(moment * 1e3 - start_ns / 1e3)) for moment in moments),
-        "found_language": str(bool(config.is_multilingual and not language)),
+        "found_language": str(bool(several and not language)),
     }
 
 
@@ -373,10 +375,8 @@ def _stepped(_before: None, _none: None, arguments: tuple[Any, ...], _options: d
     listener.running = running
 
 
-def _marked_transformers(original: Callable[..., Any]) -> Callable[..., Any]:
-    return marked(
-        original, lambda model, *_: _task_of(type(model).__name__), time.monotonic_ns, _transformers_generated
-    )
+def _marked_transformers(original: Callable[..., Any], noted: Callable[..., object]) -> Callable[..., Any]:
+    return marked(original, lambda model, *_: _task_of(type(model).__name__), time.monotonic_ns, noted)
 
 
 @functools.cache
@@ -391,14 +391,9 @@ def _transformers_generated(start_ns: int, result: Any, arguments: tuple[Any, ..
         return
     with contextlib.suppress(Exception):
         call = Generation(type(model).__name__, str(threading.get_native_id()), str(start_ns), end_ns=str(end_ns))
-        parts = [one for one in listener.rows if (one.kind, one.tid) == (call.kind, call.tid)]
-        parts = [one for one in parts if int(one.start_ns) > start_ns]
-        if parts:
-            listener.rows.append(_joined(call, parts))
-            return
         rows, length = (int(size) for size in getattr(result, "sequences", result).shape)
         given = (*arguments[1:2], options.get("inputs"), options.get("input_ids"))
-        prompt = next((int(each.shape[-1]) for each in given if each is not None and len(each.shape) == _TEXT), None)
+        prompt = next((int(each.shape[-1]) for each in given if each is not None and _is_text(each)), None)
         begun: int | None = prompt
         if getattr(model.config, "is_encoder_decoder", False):
             begun = int(options["decoder_input_ids"].shape[-1]) if "decoder_input_ids" in options else 1
@@ -414,14 +409,28 @@ def _transformers_generated(start_ns: int, result: Any, arguments: tuple[Any, ..
         )
 
 
-def _joined(call: Generation, parts: Sequence[Generation]) -> Generation:
-    """One call that generated in parts, such as the 30 seconds of speech that a model takes at once."""
-    return replace(
-        call,
-        requests=str(max(int(one.requests) for one in parts)),
-        generated_tokens=str(sum(int(one.generated_tokens) for one in parts)),
-        steps=str(sum(int(one.steps) for one in parts)),
-    )
+def _is_text(given: Any) -> bool:
+    """Whether an input is tokens, with a row for each prompt; not pictures, or speech."""
+    return len(given.shape) == _TEXT and "float" not in str(given.dtype)
+
+
+def _generated_in_parts(start_ns: int, _result: Any, arguments: tuple[Any, ...], _options: dict[str, Any]) -> None:
+    """Note one call that generated in parts, each noted before: the 30 seconds of speech that a model takes at once."""
+    end_ns, listener, model = time.monotonic_ns(), _watch.listener, arguments[0]
+    if listener is None or len(listener.rows) >= MOST:
+        return
+    call = Generation(type(model).__name__, str(threading.get_native_id()), str(start_ns), end_ns=str(end_ns))
+    within = itertools.takewhile(lambda one: int(one.end_ns) > start_ns, reversed(listener.rows))
+    parts = [one for one in within if (one.kind, one.tid) == (call.kind, call.tid) and one.steps]
+    if parts:
+        listener.rows.append(
+            replace(
+                call,
+                requests=str(max(int(one.requests) for one in parts)),
+                generated_tokens=str(sum(int(one.generated_tokens) for one in parts)),
+                steps=str(sum(int(one.steps) for one in parts)),
+            )
+        )
 
 
 def _text(value: int | None) -> str:

@@ -298,6 +298,24 @@ finish(t)
     assert tables.tokens.groupby("generation").size().tolist() == [6, 6, 6, 5, 1]
 
 
+def test_a_call_within_a_call_that_drafts_is_no_part_of_its_tokens(generated):
+    """As in assisted generation, where both are of one class."""
+    table = generated(f"""{ENCODER_AND_DECODER}
+class Outer(Model):
+    def encode(self):
+        drafts.generate(prompt, max_new_tokens=2)
+        super().encode()
+Outer.__name__, Outer.__module__ = "Model", Model.__module__
+drafts, model = Model("drafting", "drafts"), Outer("encoder", "decoder")
+with accel_magic.trace("openvino") as t:
+    GenerationMixin.generate(model, prompt, max_new_tokens=7)
+finish(t)
+""").result.openvino.generations
+
+    assert table["generated_tokens"].tolist() == [7]
+    assert table["model"].tolist() == ["decoder"]
+
+
 def test_a_call_that_generates_in_parts_is_one_generation(generated):
     """Optimum Intel's Whisper calls `generate` of Transformers for 30 seconds at a time."""
     tables = generated(f"""{ENCODER_AND_DECODER}
