@@ -31,7 +31,7 @@ from accel_magic.recording.record_decoder import RawEvents
 from accel_magic.recording.recording import CounterSamples, Outcome, Recording, ThreadCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from accel_magic.engine.kernel_programs import KernelPrograms
@@ -209,7 +209,7 @@ class Attached:
         observed = {} if self._observers is None else self._observers.found(plan)
         notes += [note for one in observed.values() for note in one.notes]
         about_files = () if parts.mapped is None else parts.mapped.notes(plan, counts)
-        return Recording(
+        recording = Recording(
             plan=plan,
             machine=machine.describe() | _entries(observed),
             started=self._started,
@@ -231,6 +231,7 @@ class Attached:
             process=own_process.describe() if attachment is not None and attachment.waits_fd >= 0 else None,
             observed={name: table for one in observed.values() for name, table in one.tables.items()},
         )
+        return recording.with_notes(*_notes_about_threads(recording))
 
     def _detach(self, kernel: KernelPrograms | None) -> tuple[int, tuple[str, ...]]:
         """Detach the programs; return the number of missed hits, and notes for the user."""
@@ -433,6 +434,19 @@ def _by_thread(attachment: Attachment | None) -> ThreadCounts:
     keys, counts = thread_counts.read(attachment.thread_counts_fd)
     columns = (keys["point"], counts["pid"], keys["tid"], counts["hits"], counts["total"])
     return ThreadCounts(*(column.astype(np.int64) for column in columns))
+
+
+def _notes_about_threads(recording: Recording) -> Iterator[str]:
+    """Which hits are of threads that did not fit into the table of counts by thread."""
+    if len(recording.by_thread.point) < thread_counts.MOST:
+        return
+    missing = recording.hits_without_thread
+    shown = ", ".join(f"{hits:,} of {recording.plan.points[point].function}" for point, hits in missing.items())
+    if shown:
+        yield (
+            f"Hits by thread are those of the first {thread_counts.MOST:,} pairs of a thread and a probe. Other hits "
+            f"are only in the sums of all threads, which are exact: {shown}."
+        )
 
 
 def _entries(observed: Mapping[str, Observation]) -> dict[str, str]:

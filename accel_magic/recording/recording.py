@@ -176,6 +176,21 @@ class Recording:
         return replace(self, outcome_notes=(*self.outcome_notes, *notes))
 
     @property
+    def hits_without_thread(self) -> dict[int, int]:
+        """By point, hits that `by_thread` has no row for, because too many threads had some; no points without.
+
+        Of measured calls, those that returned. The sums of all threads have them.
+        """
+        returned = {
+            point.id: int(self.histograms.counts[row].sum()) for row, point in enumerate(self.plan.latency_points)
+        }
+        every = {
+            point.id: returned.get(point.id, int(self.hits[point.id])) for point in self.plan.points if point.counted
+        }
+        known = {point: int(self.by_thread.hits[self.by_thread.point == point].sum()) for point in every}
+        return {point: hits - known[point] for point, hits in every.items() if hits > known[point]}
+
+    @property
     def timed(self) -> bool:
         """Whether times, durations and rates are meaningful; False if another tool's output contained no times."""
         return self.imported is None or self.imported.timed

@@ -350,3 +350,40 @@ def test_an_inference_whose_job_failed_has_failed(tmp_path):
 
     assert failed.head(5).tolist() == [True, True, pd.NA, True, False]
     assert failed.iloc[5:].isna().all()
+
+
+MANY_THREADS = """
+import ctypes, os, threading
+from accel_magic.kernel.attach import thread_counts
+thread_counts.MOST, CALLS, THREADS = %d, 50, 40
+def work():
+    for _ in range(CALLS): os.sched_yield()
+compiled = ov.Core().compile_model(network(), "CPU")
+with accel_magic.trace("openvino:threads", "openvino:layers") as t:
+    for _ in range(THREADS):
+        thread = threading.Thread(target=work); thread.start(); thread.join()
+    compiled(np.ones((1, 3, 64, 64), np.float32))
+finish(t, calls=CALLS * THREADS)
+"""
+
+
+@pytest.mark.parametrize("most", [16, 8192])
+def test_hits_of_more_threads_than_the_table_has_are_in_the_sums_and_a_note_has_their_number(tmp_path, most):
+    """Threads get one after the other, each with hits of its own: the later ones have no row."""
+    found = openvino.run(tmp_path, MANY_THREADS % most)
+    result, recording = found.result, found.result.recording
+    (point,) = (point for point in result.plan.points if point.function == "sys_enter_sched_yield")
+    rows = [row for row in recording.by_thread.rows if row[0] == point.id]
+    notes = [note for note in recording.notes if "Hits by thread" in note]
+    missing = int(recording.hits[point.id]) - sum(row[3] for row in rows)
+
+    assert recording.hits[point.id] >= found.told["calls"]  # and those of OpenVINO's threads
+    if most == 16:
+        assert len(recording.by_thread.rows) == most
+        assert missing >= found.told["calls"] - most * 50 > 0
+        assert recording.hits_without_thread[point.id] == missing
+        assert [f"{missing:,} of sys_enter_sched_yield" in note for note in notes] == [True]
+        assert result.openvino.threads["yields"].isna().any()  # those that infer came last
+    else:
+        assert (missing, notes, recording.hits_without_thread) == (0, [], {})
+        assert result.openvino.threads["yields"].notna().all()

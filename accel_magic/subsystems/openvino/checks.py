@@ -12,6 +12,7 @@ from accel_magic.findings import Evidence, Stretch
 from accel_magic.subsystems.openvino import preset
 from accel_magic.subsystems.openvino.compiled_models import models_in
 from accel_magic.subsystems.openvino.models import most_at_once
+from accel_magic.subsystems.openvino.queueing import waited_for_others
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
 
@@ -306,11 +307,12 @@ _STREAMS_OF_THROUGHPUT = (
 
 def stream_wait(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Requests wait while the streams of their model are busy; a queue that its program fills on purpose is none."""
+    for_others = waited_for_others(openvino.requests).fillna(0)
     for name, model in openvino.models.iterrows():
         own = succeeded(openvino.requests)
         waits = (own["latency_ns"] == own["duration_ns"]) | (own["call_ns"] >= own["latency_ns"]).fillna(value=False)
         own = own[(own["model"] == name) & waits]
-        waited = own["queue_ns"].fillna(0).sum() / max(own["latency_ns"].sum(), 1)
+        waited = for_others[own.index].sum() / max(own["latency_ns"].sum(), 1)
         if len(own) < _ENOUGH or waited <= rule.threshold:
             continue
         streams = int(model["streams"]) if pd.notna(model["streams"]) else int(model["streams_used"])

@@ -11,7 +11,7 @@ import fnmatch
 import gc
 import math
 import sys
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import MISSING, astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from accel_magic.itt import collector, marking
@@ -261,13 +261,13 @@ def generations_in(recording: Recording) -> tuple[pipelines.Generation, ...]:
 
 
 def _rows(recording: Recording, kind: type[Row], *names: str) -> tuple[Row, ...]:
-    """The rows of the first table that the recording has."""
+    """The rows of the first table that the recording has; older ones lack some columns that have a default."""
     table = next((recording.observed[name] for name in names if name in recording.observed), None)
-    columns = tuple(each.name for each in fields(kind))
-    if table is None or not set(columns) <= set(table.columns):
+    needed = {each.name for each in fields(kind) if each.default is MISSING}
+    if table is None or not needed <= set(table.columns):
         return ()
-    order = [table.columns.index(name) for name in columns]
-    return tuple(kind(*(row[place] for place in order)) for row in table.rows)
+    places = {each.name: table.columns.index(each.name) for each in fields(kind) if each.name in table.columns}
+    return tuple(kind(**{name: row[place] for name, place in places.items()}) for row in table.rows)
 
 
 def version() -> str:

@@ -37,6 +37,7 @@ _MAKES_TEXT: Final = "StringTensorPack"
 _NEAR_NS: Final = 50_000_000
 """Time between a call and its task within which they are matched."""
 _TAIL: Final = 0.99
+_ENCODER_AND_DECODER: Final = 2
 _COLUMNS: Final = {
     "model": "str",
     "kind": "str",
@@ -124,7 +125,8 @@ class GenerationsFound:
         inference after the prompts'), `first_token_ns` (int64: from the call to the end of the inference that made the
         first token), `token_ns` (from token to token of a prompt, mean; NaN for fewer than two), `token_p99_ns` (99 %
         of the intervals between the inferences that made tokens are shorter), `tokens_per_second` (after the first, of
-        all prompts together), `prefill_ns` (int64: from the start of the first inference to the first token),
+        all prompts together), `prefill_ns` (int64: from the start of the first inference, an encoder's if there is
+        one, to the first token),
         `decode_ns` (int64: from the first token to the last), `model_ns` (int64: time of the model's inferences),
         `tokenizer_ns`, `detokenizer_ns` (Int64), `inferences`, `prefill_inferences` (those of them that took the
         prompts), `detokenizer_inferences`, `draft_model` (of speculative decoding; '' without), `draft_ns`,
@@ -163,9 +165,9 @@ class GenerationsFound:
         return self._roles.tokenizers | self._roles.detokenizers
 
     def _windows(self) -> list[_Window]:
-        if not self._roles.attention:
-            return []
         calls = self._calls()
+        if not self._roles.attention and not any(window.facts for window in calls):
+            return []
         requests = self._requests()
         self._own(calls)
         for window in requests:
@@ -258,20 +260,22 @@ class GenerationsFound:
         """The row of a generation; None without inferences of a model that could have made tokens."""
         names = self._names[window.inferences]
         model, draft = self._model(window)
-        own = window.inferences[names == model]
+        encoders, first_of = self._others(window, model, draft)
+        own = window.inferences[np.isin(names, [name for name in (model, first_of) if name])]
         if not model or not len(own):
             return None
         facts = window.facts or Generation("", "", "")
         requests = int(facts.requests)
-        prefill = self._prefills(window, own)
-        made = own[prefill - 1 :]
+        prefill = self._prefills(window, own, encoders)
+        made = self._kept(window, own) if facts.token_times else own[prefill - 1 :]
         steps = len(made)
         generated = int(facts.generated_tokens) if facts.generated_tokens else steps * requests
         first, last = int(self._ends[made[0]]), int(self._ends[made[-1]])
         each = max(generated / requests, steps)
         decode = last - first
-        self._phases[own[:prefill]] = PREFILL
-        self._phases[own[prefill:]] = np.where(self._phases[own[prefill:]] == PREFILL, PREFILL, DECODE)
+        prompts = np.union1d(own[:prefill], own[_following(encoders, own)])
+        self._phases[own] = np.where(self._phases[own] == PREFILL, PREFILL, DECODE)
+        self._phases[prompts] = self._phases[encoders] = PREFILL
         spent = self._ends - self._starts
         tokenizers, detokenizers = (
             window.inferences[np.isin(names, [*found])] for found in (self._roles.tokenizers, self._roles.detokenizers)
@@ -294,13 +298,13 @@ class GenerationsFound:
             "token_ns": decode / (each - 1) if each > 1 else np.nan,
             "token_p99_ns": np.quantile(intervals, _TAIL) if len(intervals) else np.nan,
             "tokens_per_second": (generated - requests) * 1e9 / decode if decode and generated > requests else np.nan,
-            "prefill_ns": first - int(self._starts[own[0]]),
+            "prefill_ns": first - int(self._starts[[*encoders[:1], own[0]]].min()),
             "decode_ns": decode,
             "model_ns": int(spent[own].sum()),
             "tokenizer_ns": int(spent[tokenizers].sum()) if len(tokenizers) else pd.NA,
             "detokenizer_ns": int(spent[detokenizers].sum()) if len(detokenizers) else pd.NA,
             "inferences": len(own),
-            "prefill_inferences": prefill,
+            "prefill_inferences": len(prompts),
             "detokenizer_inferences": len(detokenizers),
             "draft_model": draft,
             "draft_ns": int(spent[window.inferences[names == draft]].sum()) if draft else 0,
@@ -324,9 +328,53 @@ class GenerationsFound:
             for place, row in enumerate(made)
         ]
 
-    def _prefills(self, window: _Window, own: NDArray[np.intp]) -> int:
-        """How many of a model's inferences took the prompts: the last of them made the first token."""
+    def _kept(self, window: _Window, own: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Of a model's inferences, those that made the tokens that the pipeline kept."""
         facts = window.facts
+        if facts is None:
+            return own
+        begin = int(facts.start_ns) - self.trace.recording.start_ns
+        moments = begin + np.array(facts.token_times.split(), np.int64) * 1000
+        rows: NDArray[np.intp] = own[np.unique(np.searchsorted(self._ends[own], moments, side="right").clip(1) - 1)]
+        return rows
+
+    def _others(self, window: _Window, model: str, draft: str) -> tuple[NDArray[np.intp], str]:
+        """Of a call: the inferences that read pictures, speech or texts, and the model that made the first tokens.
+
+        Encoders run once for each prompt or part of it, before the model that makes tokens. Without state, that may be
+        two: a decoder without what it remembers makes the first token, another one the later ones.
+        """
+        nobody: NDArray[np.intp] = np.zeros(0, np.intp)
+        if window.first_ns is not None or window.facts is None:
+            return nobody, ""  # others' are among them
+        rows = window.inferences
+        texts = self._roles.tokenizers | self._roles.detokenizers
+        rows = rows[~np.isin(self._names[rows], [*texts, draft])]
+        found = list(dict.fromkeys(self._names[rows].tolist()))
+        first_of = ""
+        if model not in self._roles.generators and found[-1:] == [model] and len(found) > _ENCODER_AND_DECODER:
+            first_of = found[-2]
+        names = self._names[rows]
+        own = np.isin(names, [model, first_of])
+        runs, all_own = int((np.diff(own.astype(int)) > 0).sum()), int(own.sum())
+        encoding = []
+        for name in set(found) - {model, first_of}:
+            places = np.flatnonzero(names == name)
+            before = places[-1] < np.argmax(own)
+            if before or (len(places) <= runs and len(places) < all_own):  # others prepare each token
+                encoding.append(name)
+        return rows[np.isin(names, encoding)], first_of
+
+    def _prefills(self, window: _Window, own: NDArray[np.intp], encoders: NDArray[np.intp]) -> int:
+        """How many of a model's inferences took the first prompts: the last of them made the first token.
+
+        Models for speech may find the language with an inference of its own first.
+        """
+        facts = window.facts
+        if facts is not None and facts.found_language:
+            return min(1 + (facts.found_language == "True"), len(own))
+        if len(encoders) and facts is not None and facts.steps:
+            return 2 if int(facts.steps) < len(own) and 1 in _following(encoders, own) else 1
         if window.first_ns is not None:
             return max(int((self._ends[own] <= window.first_ns - self.trace.recording.start_ns).sum()), 1)
         if facts is not None and facts.steps and 0 < int(facts.steps) <= len(own):
@@ -347,13 +395,21 @@ class GenerationsFound:
         stateful = [name for name in counts if name in self._roles.generators]
         if not stateful:
             attending = [name for name in counts if name in self._roles.attention]
-            return max(attending, key=counts.__getitem__, default=""), ""
+            candidates = attending or (list(counts) if window.facts is not None else [])  # attention may be fused
+            last = {str(name): place for place, name in enumerate(names)}
+            return max(candidates, key=lambda name: (counts[name], last[name]), default=""), ""
         order = sorted(stateful, key=lambda name: (-self._weight(name), counts[name]))
         return order[0], order[1] if len(order) > 1 else ""
 
     def _weight(self, name: str) -> float:
         known = self._models["weights_bytes"].get(name)
         return float(known) if known is not None and not pd.isna(known) else 0.0
+
+
+def _following(encoders: NDArray[np.intp], own: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Positions in `own`, the rows of a decoder's inferences, of those that come first after an encoder's."""
+    places: NDArray[np.intp] = np.unique(np.searchsorted(own, encoders))
+    return places[places < len(own)]
 
 
 @dataclass(frozen=True)

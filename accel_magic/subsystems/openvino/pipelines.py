@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
 import threading
 import time
@@ -30,11 +31,17 @@ _MOST_COUNTED: Final = 200
 """Prompts whose tokens are counted after the trace, about 1 ms each."""
 _GENAI: Final = "openvino_genai"
 _TRANSFORMERS: Final = "transformers.generation.utils"
+_OPTIMUM_WHISPER: Final = "optimum.intel.openvino.modeling_seq2seq"
+"""Module of the class whose `generate` calls Transformers' once for each part of a recording."""
 _BATCHED: Final = "ContinuousBatchingPipeline"
 _GENERATING: Final = ("LLMPipeline", "VLMPipeline", "WhisperPipeline", "ASRPipeline", _BATCHED)
 """GenAI's classes whose `generate` makes tokens one after the other."""
+_SPEECH: Final = ("WhisperPipeline", "ASRPipeline")
+"""Those of them that keep only some of the tokens that their model makes: no times, no beginnings of sentences."""
 _OPTIMUM: Final = "optimum."
 _RUNNING: Final = "RUNNING"
+_TEXT: Final = 2
+"""Dimensions of prompts that are tokens; recordings of speech have three."""
 _PROMPT_AT: Final = 2
 """Position of the prompt in the arguments of `add_request`, after the pipeline and the number of the request."""
 
@@ -54,6 +61,9 @@ class Generation:
         prompt_tokens: Their tokens.
         generated_tokens: Tokens that were generated, for all prompts.
         steps: How many times tokens were made, each for all prompts that were not finished.
+        token_times: Of pipelines for speech: when the tokens that they kept were made, us since `start_ns`, with blanks
+            between them.
+        found_language: Whether a pipeline for speech had its model find the language first: `True` or `False`.
         batch_tokens: Tokens of prompts that one inference takes at most.
         repeated: Share of the prompts with which the prompts before them began, 0 to 1.
         prefix_caching: Whether the pipeline was told to keep the beginnings of prompts: `True` or `False`.
@@ -73,6 +83,8 @@ class Generation:
     prompt_tokens: str = ""
     generated_tokens: str = ""
     steps: str = ""
+    token_times: str = ""
+    found_language: str = ""
     batch_tokens: str = ""
     repeated: str = ""
     prefix_caching: str = ""
@@ -135,11 +147,12 @@ def begin() -> None:
     """Watch the classes that generate: now if their modules are imported, else when they are. Can be repeated."""
     when_imported(_GENAI, _replace)
     when_imported(_TRANSFORMERS, _replace_transformers)
+    when_imported(_OPTIMUM_WHISPER, _replace_optimum_whisper)
 
 
 def end() -> None:
     """Leave them alone, unless somebody else has replaced their methods since."""
-    for name in (_GENAI, _TRANSFORMERS):
+    for name in (_GENAI, _TRANSFORMERS, _OPTIMUM_WHISPER):
         forget(name)
     _watch.methods.restore()
 
@@ -175,7 +188,13 @@ def _replace(module: Any) -> None:
 def _replace_transformers(module: Any) -> None:
     mixin = getattr(module, "GenerationMixin", None)
     if mixin is not None and all(owner is not mixin for owner in _watch.methods.owners()):
-        _watch.methods.set(mixin, "generate", _marked_transformers)
+        _watch.methods.set(mixin, "generate", functools.partial(_marked_transformers, noted=_transformers_generated))
+
+
+def _replace_optimum_whisper(module: Any) -> None:
+    kind = getattr(module, "_OVModelForWhisper", None)
+    if kind is not None and "generate" in vars(kind) and all(owner is not kind for owner in _watch.methods.owners()):
+        _watch.methods.set(kind, "generate", functools.partial(_marked_transformers, noted=_generated_in_parts))
 
 
 def _set(owner: Any, method: str, task: str, before: Callable[[], Any], after: Callable[..., object]) -> None:
@@ -224,6 +243,7 @@ def _generated(kind: str, start_ns: int, result: Any, arguments: tuple[Any, ...]
             **{**_watch.pipelines.get(pipeline, {}), **_counted(results)},
             repeated=_repeated(pipeline, inputs),
             cache_bytes=_cache_bytes(pipeline),
+            **(_of_speech(pipeline, start_ns, results, arguments, options) if kind in _SPEECH else {}),
         )
         listener.rows.append(facts)
         uncounted = not facts.prompt_tokens and isinstance(inputs, str) and not _watch.chatting.get(pipeline)
@@ -251,9 +271,25 @@ def _counted(results: Sequence[Any]) -> dict[str, str]:
     if not metrics:
         return {}
     return {
-        "prompt_tokens": str(sum(each.get_num_input_tokens() for each in metrics)),
+        "prompt_tokens": str(sum(each.get_num_input_tokens() for each in metrics) or ""),  # 0 for speech
         "generated_tokens": str(sum(each.get_num_generated_tokens() for each in metrics)),
         "steps": str(max(len(each.raw_metrics.m_new_token_times) for each in metrics)),
+    }
+
+
+def _of_speech(
+    pipeline: Any, start_ns: int, results: Sequence[Any], arguments: tuple[Any, ...], options: Mapping[str, Any]
+) -> dict[str, str]:
+    """When the tokens were made that a pipeline for speech kept, and whether it found the language first."""
+    given = (*arguments[1:], options.get("generation_config"))
+    config = next((each for each in given if hasattr(each, "is_multilingual")), None)
+    config = pipeline.get_generation_config() if config is None else config
+    language = options.get("language") or getattr(config, "language", None)
+    several = getattr(config, "is_multilingual", False)
+    moments = [moment for each in _metrics(results) for moment in each.raw_metrics.m_new_token_times]  # ms
+    return {
+        "token_times": " ".join(str(math.ceil(moment * 1e3 - start_ns / 1e3)) for moment in moments),
+        "found_language": str(bool(several and not language)),
     }
 
 
@@ -339,10 +375,8 @@ def _stepped(_before: None, _none: None, arguments: tuple[Any, ...], _options: d
     listener.running = running
 
 
-def _marked_transformers(original: Callable[..., Any]) -> Callable[..., Any]:
-    return marked(
-        original, lambda model, *_: _task_of(type(model).__name__), time.monotonic_ns, _transformers_generated
-    )
+def _marked_transformers(original: Callable[..., Any], noted: Callable[..., object]) -> Callable[..., Any]:
+    return marked(original, lambda model, *_: _task_of(type(model).__name__), time.monotonic_ns, noted)
 
 
 @functools.cache
@@ -356,22 +390,45 @@ def _transformers_generated(start_ns: int, result: Any, arguments: tuple[Any, ..
     if listener is None or len(listener.rows) >= MOST or not type(model).__module__.startswith(_OPTIMUM):
         return
     with contextlib.suppress(Exception):
-        made = getattr(result, "sequences", result)
-        rows, length = (int(size) for size in made.shape)
-        prompt: int | None = None
-        if not getattr(model.config, "is_encoder_decoder", False):
-            given = (*arguments[1:2], options.get("inputs"), options.get("input_ids"))
-            prompt = int(next(each for each in given if each is not None).shape[-1])
+        call = Generation(type(model).__name__, str(threading.get_native_id()), str(start_ns), end_ns=str(end_ns))
+        rows, length = (int(size) for size in getattr(result, "sequences", result).shape)
+        given = (*arguments[1:2], options.get("inputs"), options.get("input_ids"))
+        prompt = next((int(each.shape[-1]) for each in given if each is not None and _is_text(each)), None)
+        begun: int | None = prompt
+        if getattr(model.config, "is_encoder_decoder", False):
+            begun = int(options["decoder_input_ids"].shape[-1]) if "decoder_input_ids" in options else 1
+        made = length - (begun or 0)
         listener.rows.append(
-            Generation(
-                type(model).__name__,
-                str(threading.get_native_id()),
-                str(start_ns),
-                end_ns=str(end_ns),
+            replace(
+                call,
                 requests=str(rows),
                 prompt_tokens="" if prompt is None else str(prompt * rows),
-                generated_tokens="" if prompt is None else str((length - prompt) * rows),
-                steps="" if prompt is None else str(length - prompt),
+                generated_tokens=str(made * rows),
+                steps=str(made),
+            )
+        )
+
+
+def _is_text(given: Any) -> bool:
+    """Whether an input is tokens, with a row for each prompt; not pictures, or speech."""
+    return len(given.shape) == _TEXT and "float" not in str(given.dtype)
+
+
+def _generated_in_parts(start_ns: int, _result: Any, arguments: tuple[Any, ...], _options: dict[str, Any]) -> None:
+    """Note one call that generated in parts, each noted before: the 30 seconds of speech that a model takes at once."""
+    end_ns, listener, model = time.monotonic_ns(), _watch.listener, arguments[0]
+    if listener is None or len(listener.rows) >= MOST:
+        return
+    call = Generation(type(model).__name__, str(threading.get_native_id()), str(start_ns), end_ns=str(end_ns))
+    within = itertools.takewhile(lambda one: int(one.end_ns) > start_ns, reversed(listener.rows))
+    parts = [one for one in within if (one.kind, one.tid) == (call.kind, call.tid) and one.steps]
+    if parts:
+        listener.rows.append(
+            replace(
+                call,
+                requests=str(max(int(one.requests) for one in parts)),
+                generated_tokens=str(sum(int(one.generated_tokens) for one in parts)),
+                steps=str(sum(int(one.steps) for one in parts)),
             )
         )
 

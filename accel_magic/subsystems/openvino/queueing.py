@@ -1,4 +1,4 @@
-"""How long inferences waited for others of their model: in its queue, or for one of its streams."""
+"""How long inferences waited before they ran: in their model's queue, or for one of its streams."""
 
 from __future__ import annotations
 
@@ -53,6 +53,23 @@ class Queue:
             before.iloc[chosen] = started - begun
             waited.iloc[chosen] = np.clip(np.nan_to_num(np.minimum(freed, started) - begun), 0, None).astype(np.int64)
         return cls(waited, before.fillna(0), called)
+
+
+def waited_for_others(requests: pd.DataFrame) -> pd.Series[int]:
+    """The part of `queue_ns` in which another inference had the stream, ns; NA if `queue_ns` is.
+
+    The rest is on the way from `start_async` to the stream's thread: copies of inputs, and until that thread runs.
+
+    Args:
+        requests: All inferences: `t.openvino.requests`.
+
+    """
+    queued, start = requests["queue_ns"], requests["start_ns"]
+    before = requests["latency_ns"] - requests["duration_ns"]
+    freed = requests.groupby(["pid", "tid"], sort=False)["end_ns"].shift().fillna(0)
+    busy = (np.minimum(freed, start) - (start - before)).clip(lower=0).astype("Int64")
+    waited: pd.Series[int] = (queued - before).clip(lower=0) + busy.where(queued.notna())
+    return waited
 
 
 def _since_started(trace: OpenVinoTrace, inferences: pd.DataFrame) -> tuple[pd.Series[int], pd.Series[int]]:

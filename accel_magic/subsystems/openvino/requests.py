@@ -30,8 +30,9 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
 
     Columns: `model` (category: its name, or OpenVINO's own, such as `Model1`, if that is unknown; '' without any),
     `device` (category), `pid`, `tid` (the thread that ran it), `start_ns`, `end_ns`, `duration_ns` (int64), `queue_ns`
-    (Int64: the time that it waited for others: an asynchronous one from `start_async` to `start_ns`, any other before
-    its first layer, while layers of its model's other inferences ran; NA if that is unknown, see `queueing`),
+    (Int64: the time before it ran: of an asynchronous one from `start_async` to `start_ns`, with copies of its inputs
+    and until the stream's thread ran; of any other before its first layer, while layers of its model's other inferences
+    ran; NA if that is unknown, see `queueing`),
     `latency_ns` (int64: from the call to `end_ns`, with the queue), `layers` (number of executed nodes, with those that
     are part of another), `layers_ns` (their time, each moment once), `outside_ns` (the rest of `duration_ns`, without
     the queue: preparing, scheduling), `call_ns` (Int64: the call of the Python API: of `infer`, which waits, or of

@@ -11,6 +11,7 @@ from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.quantities import NOTHING, count_text, duration_text, exact_text, rate_text, share_text
 from accel_magic.subsystems.openvino import versions
+from accel_magic.subsystems.openvino.queueing import waited_for_others
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.task_frames import INFERENCE
 from accel_magic.views.element import element_html
@@ -120,7 +121,7 @@ def _inferences(openvino: OpenVinoTables, model: str, every: pd.DataFrame) -> st
     line += ", ".join(texts if count > 1 else [duration_text(quantiles[0])])
     if failed:
         line += f" without {exact_text(failed)} that failed"
-    return "; ".join([line, *_streams(served), *_parts(requests)])
+    return "; ".join([line, *_streams(served), *_parts(requests, waited_for_others(openvino.requests))])
 
 
 def _streams(model: Mapping[Any, Any]) -> Iterator[str]:
@@ -132,12 +133,15 @@ def _streams(model: Mapping[Any, Any]) -> Iterator[str]:
         yield f"{exact_text(used)} of {exact_text(streams)} {'stream' if streams == 1 else 'streams'} used{named}"
 
 
-def _parts(requests: pd.DataFrame) -> Iterator[str]:
-    """Shares of the latency: in the queue, waiting for the NPU, in layers."""
+def _parts(requests: pd.DataFrame, for_others: pd.Series[int]) -> Iterator[str]:
+    """Shares of the latency: waiting for others, between call and inference, waiting for the NPU, in layers."""
     known = requests[requests["queue_ns"].notna()]
-    queued = known["queue_ns"].sum() / max(known["latency_ns"].sum(), 1) if len(known) else 0.0
-    if queued >= _WORTH_NAMING:
-        yield f"{share_text(queued)} waiting for others"
+    whole = max(known["latency_ns"].sum(), 1)
+    queued, behind = (float(each[known.index].sum() / whole) for each in (requests["queue_ns"], for_others))
+    if behind >= _WORTH_NAMING:
+        yield f"{share_text(behind)} waiting for others"
+    if queued - behind >= _WORTH_NAMING:
+        yield f"{share_text(queued - behind)} between start_async and the inference"
     if requests["waiting_ns"].notna().any():
         waited = requests["waiting_ns"].sum() / requests.loc[requests["waiting_ns"].notna(), "duration_ns"].sum()
         yield f"{share_text(waited)} waiting for the NPU"

@@ -24,8 +24,8 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     without inferences that wait for a stream),
     `working_share` (of the time between the first and the last task of the trace), `sleeping_ns` (waits recorded by
     `offcpu`, else completed calls of `futex`; NaN if neither was traced), `yields` (calls of `sched_yield`, in which
-    TBB's workers spin before they sleep), `faults` (page faults); both Int64, NA if they were not traced, and exact
-    unless they have events of which some were lost.
+    TBB's workers spin before they sleep), `faults` (page faults); both Int64, NA if they were not traced or if too many
+    threads had any to count this one's, and exact unless they have events of which some were lost.
     """
     tasks = trace.working
     span = int(tasks["end_ns"].max() - tasks["start_ns"].min()) if len(tasks) else 0
@@ -47,7 +47,7 @@ def threads(trace: OpenVinoTrace) -> pd.DataFrame:
     table["working_share"] = table["working_ns"] / (span or np.nan)
     waits = _of_threads(trace, table.index, _WAIT, "total_ns")
     slept = _of_threads(trace, table.index, preset.SLEEP, "total_ns") if waits is None else waits
-    table["sleeping_ns"] = np.nan if slept is None else slept
+    table["sleeping_ns"] = np.nan if slept is None else slept.astype("Float64").to_numpy(np.float64, na_value=np.nan)
     for column, function in (("yields", preset.YIELD), ("faults", preset.FAULT)):
         hits = _of_threads(trace, table.index, function, "hits")
         table[column] = pd.Series(pd.NA if hits is None else hits, table.index, dtype="Int64")
@@ -65,6 +65,8 @@ def _of_threads(
         counts = trace.recording.by_thread
         own = counts.point == point.id
         values = pd.Series(getattr(counts, column)[own], counts.tid[own])
+        if point.id in trace.recording.hits_without_thread:  # others' are not known
+            return values.groupby(level=0).sum().astype("Int64").reindex(threads)
     else:
         events = trace.events[trace.events["function"] == function]
         values = pd.Series(1 if column == "hits" else events["duration_ns"].array, events["tid"].array)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from accel_magic.subsystems.openvino.queueing import waited_for_others
+
 pytestmark = pytest.mark.component
 
 NETWORK = """
@@ -150,3 +152,34 @@ finish(t, took=took)
     waited = requests["queue_ns"].sum() / requests["latency_ns"].sum()  # of six callers of a model, four
     assert (waited > 0.4) == (callers == 12)
     assert ("stream-wait" in openvino.findings.ids) == (callers == 12)
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_the_way_to_the_streams_thread_is_not_called_waiting_for_others(traced, at_once):
+    """A program that has one request in flight never waits for another, also if each waits for the thread."""
+    found = traced(
+        NETWORK
+        + f"""
+compiled = ov.Core().compile_model(convolutions(16, 64, 4, "net"), "CPU", {{"NUM_STREAMS": 1}})
+requests = [compiled.create_infer_request() for _ in range({at_once})]
+data = {{0: np.ones((1, 16, 64, 64), np.float32)}}
+with accel_magic.trace("openvino") as t:
+    for _ in range(20):
+        for request in requests: request.start_async(data)
+        for request in requests: request.wait()
+finish(t)
+"""
+    )
+    openvino = found.result.openvino
+    others, queued = waited_for_others(openvino.requests), openvino.requests["queue_ns"]
+
+    assert len(openvino.requests) == 20 * at_once
+    assert (others <= queued).all()
+    assert (queued > 0).all()
+    assert ("waiting for others" in str(openvino)) == (at_once == 4)
+    if at_once == 1:
+        assert others.max() == 0
+        assert "stream-wait" not in openvino.findings.ids
+        assert "between start_async and the inference" in str(openvino)
+    else:  # of four, one waits for none, the next for one, and so on
+        assert 0.3 < others.sum() / openvino.requests["latency_ns"].sum() < 0.75
