@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+from accel_magic.subsystems.openvino import input_shapes
+from accel_magic.subsystems.openvino.input_shapes import InputPort, InputShapes, ModelInputs
+from tests.every_step import lines_run
+
 pytestmark = pytest.mark.component
 
 MODEL = """
@@ -163,3 +167,35 @@ finish(t)
     medians = found.groupby("shapes", observed=True)["duration_ns"].median()
     assert medians["x[1,8,256,256]"] > 3 * medians["x[1,8,16,16]"]
     assert (np.bincount(found["shapes"].cat.codes) == 20).all()
+
+
+class Request:
+    """Has attributes, as requests do."""
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_noting_a_call_takes_a_few_steps_and_none_of_a_static_model(number):
+    """A line of Python takes about 50 ns; other lines run only the first time."""
+    shapes, static, dynamic = InputShapes(), Request(), Request()
+    ports = tuple(InputPort(frozenset({f"input{at}"}), "[?,3]") for at in range(number))
+    setattr(static, input_shapes.INPUTS, None)
+    setattr(dynamic, input_shapes.INPUTS, ModelInputs("Model1", ports))
+    arrays = [np.ones((1, 3)) for _ in range(number)]
+    for given in (arrays, dict(enumerate(arrays))):
+        shapes.note(1, None, (dynamic, given), {})
+        assert lines_run(lambda given=given: shapes.note(2, None, (dynamic, given), {})) <= 16 + number
+    assert lines_run(lambda: shapes.note(2, None, (static, arrays), {})) <= 3
+
+    ((row),) = shapes.found()
+    assert row.shapes == "; ".join(f"input{at}[1,3]" for at in range(number))
+    assert len(row.times.split()) == 4
+
+
+def test_notes_of_a_trace_are_limited(monkeypatch):
+    monkeypatch.setattr(input_shapes, "MOST", 5)
+    shapes, request = InputShapes(), Request()
+    setattr(request, input_shapes.INPUTS, ModelInputs("Model1", (InputPort(frozenset({"x"}), "[?]"),)))
+    for number in range(9):
+        shapes.note(number, None, (request, np.ones(number)), {})
+
+    assert [row.shapes for row in shapes.found()] == [f"x[{number}]" for number in range(5)]

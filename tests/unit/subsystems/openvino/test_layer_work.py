@@ -67,7 +67,7 @@ def test_operations_are_those_of_plain_loops(many):
         "moved": 0,
     }
 
-    assert layers.loc[expected, "flops"].to_dict() == expected
+    assert layers.loc[[*expected], "flops"].to_dict() == expected
     assert layers["flops"].isna()["pooled"]
 
 

@@ -53,6 +53,24 @@ def test_a_model_with_some_of_the_threads_is_compared_with_some_of_the_speed(tra
     assert (twice["needed_ns"].dropna() == 2 * all_of_them["needed_ns"].dropna()).all()
 
 
+@pytest.mark.parametrize(("bytes_per_s", "shown"), [("1e12", True), ("1e6", False)])
+def test_a_reference_implementation_that_is_as_fast_as_memory_is_not_slow(traced, bytes_per_s, shown):
+    """The speed of memory is given; a padding is only implemented as a plain loop."""
+    result = traced("""
+given = op.parameter([1, 8, 256, 256], np.float32, name="x")
+value = op.relu(op.pad(given, [0, 0, 3, 3], [0, 0, 3, 3], "reflect", name="pad"))
+compiled = ov.Core().compile_model(ov.Model([op.result(value)], [given], "m"), "CPU")
+with accel_magic.trace("openvino:layers") as t:
+    for _ in range(10): compiled(np.ones((1, 8, 256, 256), np.float32))
+finish(t)
+""").result
+    machine = {**result.recording.machine, "memory_bytes_per_s": bytes_per_s}
+    tables = OpenVinoTables(replace(result.recording, machine=machine), result.events)
+
+    assert tables.layers.loc["pad", "implementation"].startswith("ref")
+    assert ("slow-implementation" in tables.findings.ids) == shown
+
+
 HEAVY = """
 def rounded(value, low, high, levels):
     low, high = np.float32(low), np.float32(high)
