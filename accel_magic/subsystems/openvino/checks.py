@@ -14,6 +14,7 @@ from accel_magic.subsystems.openvino.compiled_models import models_in
 from accel_magic.subsystems.openvino.models import most_at_once
 from accel_magic.subsystems.openvino.queueing import waited_for_others
 from accel_magic.subsystems.openvino.requests import succeeded
+from accel_magic.subsystems.openvino.roofline import needed_ns
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ _NO_OTHER: Final = frozenset(
     | {"Loop", "TensorIterator", "If", "ShapeOf", "Broadcast", "Tile", "Gather", "StridedSlice", "Split", "Concat"}
 )
 """Types that have only an implementation of that name: recurrent ones, bodies, and nodes that move memory."""
-_ENOUGH: Final = 5
+ENOUGH: Final = 5
 """Inferences or layers below which shares say nothing."""
+_NEAR: Final = 2.0
+"""Times what its operations and bytes need: a layer that takes less cannot become much faster."""
 _MANY: Final = 20
 """Layers of a network whose scheduling matters."""
 _FAULT_NS: Final = 1000
@@ -144,7 +147,7 @@ def events_lost(openvino: OpenVinoData, _: Rule[OpenVinoData]) -> Iterator[Evide
         yield Evidence({"lost": tasks - recorded, "tasks": tasks})
 
 
-def _shares(openvino: OpenVinoData) -> pd.Series[float]:
+def shares(openvino: OpenVinoData) -> pd.Series[float]:
     """Share of each layer in the time of a typical inference: from medians, which a busy machine hardly affects."""
     layers = openvino.layers
     typical = layers["p50_ns"] * layers["executions"] * layers["own_ns"] / layers["total_ns"].clip(lower=1)
@@ -154,27 +157,33 @@ def _shares(openvino: OpenVinoData) -> pd.Series[float]:
 def reorders(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Layers that convert layouts or precisions take a large share."""
     reorders = openvino.layers["reorder"]
-    share = float(_shares(openvino)[reorders].sum())
+    share = float(shares(openvino)[reorders].sum())
     if share > rule.threshold:
         yield Evidence({"reorders_share": share, "layers": int(reorders.sum())})
 
 
 def layer_dominates(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """A single layer takes a large share."""
-    shares = _shares(openvino).sort_values(ascending=False)
-    if len(shares) < _ENOUGH or shares.iloc[0] <= rule.threshold:
+    found = shares(openvino).sort_values(ascending=False)
+    if len(found) < ENOUGH or found.iloc[0] <= rule.threshold:
         return
-    yield Evidence({"share": float(shares.iloc[0]), "layers": len(shares), "name": str(shares.index[0])})
+    yield Evidence({"share": float(found.iloc[0]), "layers": len(found), "name": str(found.index[0])})
 
 
 def slow_implementation(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Layers with reference implementations take a large share."""
-    layers = openvino.layers
-    slow = layers["implementation"].str.startswith(REFERENCE) & ~layers["type"].isin(_NO_OTHER)
-    shares = _shares(openvino)[slow].sort_values(ascending=False)
-    if shares.sum() <= rule.threshold:
+    spent = shares(openvino)[is_slow(openvino)].sort_values(ascending=False)
+    if spent.sum() <= rule.threshold:
         return
-    yield Evidence({"share": float(shares.sum()), "layers": len(shares), "name": str(shares.index[0])})
+    yield Evidence({"share": float(spent.sum()), "layers": len(spent), "name": str(spent.index[0])})
+
+
+def is_slow(openvino: OpenVinoData) -> pd.Series[bool]:
+    """Whether each layer has a reference implementation, and takes more than what it needs, if that is known."""
+    layers = openvino.layers
+    needed = needed_ns(layers, openvino.models, openvino.recording.machine)["needed_ns"].set_axis(layers.index)
+    near = layers["flops"].notna() & (layers["p10_ns"] <= _NEAR * needed)
+    return layers["implementation"].str.startswith(REFERENCE) & ~layers["type"].isin(_NO_OTHER) & ~near
 
 
 def first_inference(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
@@ -186,7 +195,7 @@ def first_inference(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterato
     others = openvino.language_models  # see `first_prefill`
     worst: tuple[float, Evidence] | None = None
     for model, own in succeeded(openvino.requests).groupby("model", observed=True):
-        if model in others or len(own) < _ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
+        if model in others or len(own) < ENOUGH or not (created["start_ns"] < own["start_ns"].iloc[0]).any():
             continue
         first, later = float(own["duration_ns"].iloc[0]), float(own["duration_ns"].iloc[1:].median())
         if first / later > rule.threshold and (worst is None or first - later > worst[0]):
@@ -269,7 +278,7 @@ def device_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Ev
     """From medians, which a busy machine hardly affects; overlapping inferences leave no gap."""
     requests = openvino.requests.sort_values("start_ns")
     good = succeeded(requests).index
-    if len(good) < _ENOUGH:
+    if len(good) < ENOUGH:
         return
     copied = requests["copy_ns"].fillna(0).where(requests["latency_ns"] == requests["duration_ns"], 0)
     gaps = (requests["start_ns"] - copied - requests["end_ns"].cummax().shift()).clip(lower=0)
@@ -313,7 +322,7 @@ def stream_wait(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Ev
         waits = (own["latency_ns"] == own["duration_ns"]) | (own["call_ns"] >= own["latency_ns"]).fillna(value=False)
         own = own[(own["model"] == name) & waits]
         waited = for_others[own.index].sum() / max(own["latency_ns"].sum(), 1)
-        if len(own) < _ENOUGH or waited <= rule.threshold:
+        if len(own) < ENOUGH or waited <= rule.threshold:
             continue
         streams = int(model["streams"]) if pd.notna(model["streams"]) else int(model["streams_used"])
         ends = own["end_ns"].to_numpy()
@@ -326,7 +335,7 @@ def stream_wait(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Ev
 def streams_idle(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """Only for models that ran often."""
     for name, model in openvino.models.iterrows():
-        few = model["inferences"] < _ENOUGH or pd.isna(model["streams"]) or model["streams"] < 2
+        few = model["inferences"] < ENOUGH or pd.isna(model["streams"]) or model["streams"] < 2
         if few or model["streams_used"] / model["streams"] > rule.threshold:
             continue
         streams, used = int(model["streams"]), int(model["streams_used"])
@@ -338,7 +347,7 @@ def inputs_copied(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[
     """From the faster calls: others may have waited for Python's lock, and the first one allocates."""
     for name, own in succeeded(openvino.requests).groupby("model", observed=True):
         called = own[own["call_ns"].notna()]
-        if len(called) < _ENOUGH:
+        if len(called) < ENOUGH:
             continue
         whole = called["call_ns"].where(called["call_ns"] > called["duration_ns"], called["duration_ns"])
         copied, spent = float(called["copy_ns"].quantile(0.1)), float(whole.quantile(0.1))
@@ -395,7 +404,7 @@ def _merged(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[n
 def first_touch(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterator[Evidence]:
     """From medians, so that the first inference, which allocates, does not count."""
     requests = succeeded(openvino.requests)
-    if len(requests) < _ENOUGH:
+    if len(requests) < ENOUGH:
         return
     faults, spent = float(requests["faults"].median()), float(requests["duration_ns"].median())
     share = faults * _FAULT_NS / max(spent, 1)
@@ -416,7 +425,7 @@ def npu_host_copies(openvino: OpenVinoData, rule: Rule[OpenVinoData]) -> Iterato
         of = trace.within(inferences, chosen)
         weights = sign * chosen["duration_ns"].to_numpy()[of >= 0]
         spent += np.bincount(of[of >= 0], weights, minlength=len(inferences))
-    if len(inferences) < _ENOUGH:
+    if len(inferences) < ENOUGH:
         return
     waiting = steps[steps["name"].astype(str) == preset.NPU_WAIT]
     of = trace.within(inferences, waiting)

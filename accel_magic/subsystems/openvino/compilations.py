@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST: Final = 1000
 """Compilations that are remembered."""
 _MODULE: Final = "openvino"
+_PRECISION: Final = "INFERENCE_PRECISION_HINT"
 _FILE: Final = "_accel_magic_file"
 """Attribute of a model that was read: its file."""
 
@@ -130,6 +131,7 @@ def _remember(
             "compile_ns": str(time.monotonic_ns() - start_ns),
             "memory_before": _text(resident),
             "memory_after": _text(_resident_bytes()),
+            "requested_precision": _requested_precision(arguments, options),
         }
         _watch.made.append(Compilation(address, task_name_of(address), facts))
         for listener in tuple(_watch.listeners):
@@ -154,6 +156,13 @@ def _file_of(model: Any) -> str:
     if isinstance(model, str | os.PathLike):
         return os.path.abspath(model)  # noqa: PTH100
     return str(getattr(model, _FILE, ""))
+
+
+def _requested_precision(arguments: tuple[Any, ...], options: dict[str, Any]) -> str:
+    """The precision in the settings of a call that compiled, such as `f32`; '' without."""
+    settings = [each for each in (*arguments, options.get("config")) if isinstance(each, dict)]
+    value = next((each[_PRECISION] for each in settings if _PRECISION in each), "")
+    return str(value.get_type_name() if hasattr(value, "get_type_name") else value)
 
 
 def _text(value: int | None) -> str:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from accel_magic.itt import collector, marking
 from accel_magic.recording.observation import Observation, ObservedTable
 from accel_magic.subsystems.openvino import compilations, model_files, pipelines, versions
+from accel_magic.subsystems.openvino.input_shapes import ShapeCalls, is_dynamic
+from accel_magic.subsystems.openvino.layer_work import work_of
+from accel_magic.subsystems.openvino.machine_facts import machine_facts
 from accel_magic.subsystems.openvino.model_objects import address_of, task_name_of
 from accel_magic.subsystems.openvino.preset import INFERENCE
 from accel_magic.subsystems.openvino.python_calls import PythonCalls
@@ -36,11 +39,10 @@ _ALIKE: Final = 4
 _LONGEST: Final = 200
 _LONGEST_PORTS: Final = 2000
 _NAME: Final = "openvino"
-MEMORY_SPEED: Final = "memory_bytes_per_s"
-"""Entry of the description of the machine: how fast it reads its memory."""
 _LAYERS: Final = "openvino.layers"
 _MODELS: Final = "openvino.models"
 _GENERATIONS: Final = "openvino.generations"
+_SHAPES: Final = "openvino.shapes"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Layer:
         precision: Precision in which it computes, such as `f32`.
         layout: Layout of its first output, such as `acdb`.
         implementation: The chosen primitive, such as `brgconv_avx512`; `ref_any` is a plain loop.
+        flops: Floating-point operations of one execution (`layer_work`); '' if they are not known.
+        bytes: Bytes that one execution reads and writes at least; '' likewise.
 
     """
 
@@ -63,6 +67,8 @@ class Layer:
     precision: str
     layout: str
     implementation: str
+    flops: str = ""
+    bytes: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,9 @@ class CompiledModel:
         start_ns: When it was called, on CLOCK_MONOTONIC: maybe before the trace.
         memory_before: Resident memory of the process before that call, bytes.
         memory_after: The same after it.
+        ran_shapes: Of a model with dynamic inputs: those of its inputs for which its layers were read, such as
+            `[1,3,48,320]`, in this order, separated by `; `; '' if it had not run.
+        requested_precision: The precision that the call of `compile_model` asked for, such as `f32`.
 
     """
 
@@ -118,6 +127,8 @@ class CompiledModel:
     start_ns: str = ""
     memory_before: str = ""
     memory_after: str = ""
+    ran_shapes: str = ""
+    requested_precision: str = ""
 
 
 def observer(plan: Plan) -> ModelsObserver | None:
@@ -133,9 +144,9 @@ class ModelsObserver:
     def __init__(self) -> None:
         self._calls = PythonCalls()
         self._models: list[CompiledModel] = []
-        self._layers: list[Layer] = []
+        self._layers: dict[str, list[Layer]] = {}
         self._weights: tuple[Path, ...] = ()
-        self._seen: set[tuple[int, str]] = set()
+        self._seen: dict[tuple[int, str], int] = {}
         self._generations = pipelines.Generations()
 
     def begin(self) -> None:
@@ -160,19 +171,22 @@ class ModelsObserver:
             return None
         for model in _held():
             self._read(model)
+            self._read_again(model)
         self._add_files()
         generations = self._generations.found()
         known = version()
         missing = versions.what_lacks(known)
+        layers = [layer for own in self._layers.values() for layer in own]
         return Observation(
-            machine={_NAME: known, **_memory_speed(generations)} if known else {},
+            machine={_NAME: known, **machine_facts(plan, layers, generations)} if known else {},
             notes=(missing,) if missing else (),
             tables={
                 name: ObservedTable(tuple(each.name for each in fields(kind)), tuple(map(astuple, rows)))
                 for name, kind, rows in (
                     (_MODELS, CompiledModel, self._models),
-                    (_LAYERS, Layer, self._layers),
+                    (_LAYERS, Layer, layers),
                     (_GENERATIONS, pipelines.Generation, generations),
+                    (_SHAPES, ShapeCalls, self._calls.shapes.found()),
                 )
                 if rows
             },
@@ -192,8 +206,7 @@ class ModelsObserver:
                 self._models = [replace(each, file=file.path) if each in alike else each for each in self._models]
                 continue
             key = str(len(self._models))
-            layers = [Layer(key, name, kind, "", "", "") for name, kind in file.layers]
-            self._layers += layers[: max(MOST - len(self._layers), 0)]
+            self._keep(key, [Layer(key, name, kind, "", "", "") for name, kind in file.layers])
             size = str(file.weights_bytes)
             stateful = str(any(kind in _STATE for _, kind in file.layers))
             self._models.append(
@@ -206,28 +219,49 @@ class ModelsObserver:
         task = task_name_of(address)
         if (address, task) in self._seen or len(self._models) >= MOST_MODELS:
             return
-        self._seen.add((address, task))
+        self._seen[address, task] = len(self._models)
         facts = compilations.facts_of(address, task)
         key = str(len(self._models))
         name = _property(compiled, "NETWORK_NAME")
         alike = sum(name == model.name and facts.get("file", "") == model.file for model in self._models)
         operations = _operations(compiled) if alike < _ALIKE else ()
         layers = [_layer(key, operation) for operation in operations]
-        self._layers += layers[: max(MOST - len(self._layers), 0)]
+        self._keep(key, layers)
+        inputs = _ports(compiled, "inputs")
         self._models.append(
             CompiledModel(
                 key=key,
                 name=name,
                 task=task,
                 **{field: _property(compiled, property_) for field, property_ in _PROPERTIES.items()},
-                inputs=_ports(compiled, "inputs"),
+                inputs=inputs,
                 outputs=_ports(compiled, "outputs"),
                 weights_bytes=_text(_weights_bytes(operations) if operations else None),
                 layers=str(len(layers)) if layers else "",
                 stateful=str(any(layer.type in _STATE for layer in layers)) if layers else "",
+                ran_shapes=_ran_shapes(operations) if is_dynamic(inputs) else "",
                 **facts,
             )
         )
+
+    def _keep(self, key: str, layers: list[Layer]) -> None:
+        """Keep the layers of a model instead of those that are known, as far as there is room."""
+        others = sum(len(own) for model, own in self._layers.items() if model != key)
+        self._layers[key] = layers[: max(MOST - others, 0)]
+
+    def _read_again(self, compiled: Any) -> None:
+        """Read the layers of a model with dynamic inputs after it has run: it may have chosen other implementations."""
+        address = address_of(compiled)
+        place = self._seen.get((address, task_name_of(address)))
+        if place is None:
+            return
+        model = self._models[place]
+        if is_dynamic(model.inputs) and not model.ran_shapes and self._layers.get(model.key):
+            operations = _operations(compiled)
+            shapes = _ran_shapes(operations)
+            if shapes:
+                self._keep(model.key, [_layer(model.key, operation) for operation in operations])
+                self._models[place] = replace(model, ran_shapes=shapes)
 
 
 _STATE: Final = frozenset({"MemoryInput", "MemoryOutput", "ReadValue", "Assign", "PagedAttention"})
@@ -242,7 +276,7 @@ _PROPERTIES: Final = {
     "cache": "LOADED_FROM_CACHE",
 }
 
-Row = TypeVar("Row", Layer, CompiledModel, pipelines.Generation)
+Row = TypeVar("Row", Layer, CompiledModel, pipelines.Generation, ShapeCalls)
 
 
 def layers_in(recording: Recording) -> tuple[Layer, ...]:
@@ -260,6 +294,11 @@ def generations_in(recording: Recording) -> tuple[pipelines.Generation, ...]:
     return _rows(recording, pipelines.Generation, _GENERATIONS)
 
 
+def shapes_in(recording: Recording) -> tuple[ShapeCalls, ...]:
+    """The shapes of inputs that were observed; none without."""
+    return _rows(recording, ShapeCalls, _SHAPES)
+
+
 def _rows(recording: Recording, kind: type[Row], *names: str) -> tuple[Row, ...]:
     """The rows of the first table that the recording has; older ones lack some columns that have a default."""
     table = next((recording.observed[name] for name in names if name in recording.observed), None)
@@ -275,15 +314,6 @@ def version() -> str:
     imported = str(getattr(sys.modules.get("openvino"), "__version__", ""))
     libraries = map(versions.of_library, collector.reporting_libraries())
     return imported or next(filter(None, libraries), "")
-
-
-def _memory_speed(generations: tuple[pipelines.Generation, ...]) -> dict[str, str]:
-    """How fast this machine reads memory, for traces with generations; measured after the trace, once."""
-    if not generations:
-        return {}
-    from accel_magic.subsystems.openvino.memory_speed import read_bytes_per_s
-
-    return {MEMORY_SPEED: f"{read_bytes_per_s():.3g}"}
 
 
 _HOLDERS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -316,16 +346,29 @@ def _operations(compiled: Any) -> Iterable[Any]:
 
 def _layer(model: str, operation: Any) -> Layer:
     info = operation.get_rt_info()
+    kind = _value(info, "layerType")
+    work = work_of(operation, kind)
     layouts, precisions = _value(info, "outputLayouts"), _value(info, "outputPrecisions")
     precision = _value(info, "runtimePrecision")
     return Layer(
         model=model,
         name=operation.get_friendly_name(),
-        type=_value(info, "layerType"),
+        type=kind,
         precision=precision if precision not in {"", "dynamic", "undefined"} else precisions.partition(",")[0],
         layout=layouts.partition(",")[0],
         implementation=_value(info, "primitiveType"),
+        flops=_text(work.flops),
+        bytes=_text(work.bytes),
     )
+
+
+def _ran_shapes(operations: Iterable[Any]) -> str:
+    """Shapes of the inputs in a runtime model, in alphabetical order; '' if one is dynamic, because it has not run."""
+    inputs = [operation for operation in operations if _value(operation.get_rt_info(), "layerType") == "Input"]
+    with contextlib.suppress(Exception):
+        shapes = sorted(str(one.output(0).get_partial_shape()).replace(" ", "") for one in inputs)
+        return "" if any(map(is_dynamic, shapes)) else "; ".join(shapes)[:_LONGEST_PORTS]
+    return ""
 
 
 def _value(info: Any, key: str) -> str:

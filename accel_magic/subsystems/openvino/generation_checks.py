@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from accel_magic.findings import Evidence, Stretch
-from accel_magic.subsystems.openvino.compiled_models import MEMORY_SPEED
+from accel_magic.subsystems.openvino.machine_facts import MEMORY_SPEED
 from accel_magic.subsystems.openvino.task_frames import CREATED
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from accel_magic.subsystems.openvino import versions
 from accel_magic.subsystems.openvino.compiled_models import layers_in, models_in
+from accel_magic.subsystems.openvino.input_shapes import is_dynamic
 from accel_magic.subsystems.openvino.model_names import INSERTED
 from accel_magic.subsystems.openvino.task_frames import LAYER, LOOP, PRIMITIVE, TYPE
 
@@ -23,14 +24,15 @@ REORDER: Final = "reorder"
 _CONVERTING: Final = "Reorder"
 _UNNAMED: Final = "Node"
 """What a node's task says if its class does not report its type: the CPU plugin's `Reorder`, and a few others."""
-_TIMES: Final = ["executions", "total_ns", "own_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"]
+_TIMES: Final = ["executions", "total_ns", "own_ns", "mean_ns", "p10_ns", "p50_ns", "p99_ns", "max_ns"]
 _STATE: Final = r"(ReadValue|Assign)_\d+"
 """Names that OpenVINO gives to nodes that copy the state of a model: they use reorders to copy."""
 _DESCRIBED: Final = ("precision", "layout", "implementation")
+_WORK: Final = ("flops", "bytes")
 _KEY: Final = ["model", "name", "parent"]
 
 
-def layers(trace: OpenVinoTrace) -> pd.DataFrame:
+def layers(trace: OpenVinoTrace, requests: pd.DataFrame) -> pd.DataFrame:
     """Return one row per node of each model that inferences executed, most time first; index `name`.
 
     Columns: `model` (its name, as in `requests`; '' if inferences were not traced), `parent` (the node whose body it is
@@ -38,14 +40,23 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
     primitives that ran in it, '' without any), `precision` and `layout` of its result, `implementation` (such as
     `brgconv_avx512_bf16`; these three are '' unless the traced process held the compiled model or compiled it within
     the trace), `reorder` (whether it only changes a layout or precision), `executions`, `total_ns`, `own_ns` (without
-    nodes that are part of it), `mean_ns`, `p50_ns`, `p99_ns`, `max_ns`, `share` (of the time of all inferences, without
-    waiting for streams; NaN for parts of another node, so that shares add up to at most 1), `threads` (mean number that
-    worked on it; NaN if parallel loops were not traced).
+    nodes that are part of it), `mean_ns`, `p10_ns` (of the recorded events), `p50_ns`, `p99_ns`, `max_ns`, `share` (of
+    the time of all inferences, without waiting for streams; NaN for parts of another node, so that shares add up to at
+    most 1), `threads` (mean number that worked on it; NaN if parallel loops were not traced), `flops` (Int64:
+    floating-point operations that one execution needs, two per multiplication with addition, without those of fused
+    nodes), `bytes` (Int64: that it reads and writes at least: inputs, weights and outputs), `flops_per_s`,
+    `bytes_per_s` (float64: these per second of `p50_ns`). The last four are NA for types whose work is not known
+    (`layer_work`), and unless all inferences of the model in this trace had the same shapes.
 
     Nodes that ran while a model was compiled, for its constants, are in the table `compile`. If events were lost,
     executions, sums and quantiles of a node are still exact, unless nodes of several models, or of a model and one of
     its bodies, have its name: then they are those of the recorded events. Empty for versions of OpenVINO that do not
     tell layers apart.
+
+    Args:
+        trace: The trace.
+        requests: `t.openvino.requests`.
+
     """
     executions = trace.executions
     if not versions.names_layers(trace.recording.machine.get("openvino", "")):
@@ -53,8 +64,32 @@ def layers(trace: OpenVinoTrace) -> pd.DataFrame:
     table = _grouped(trace, executions[executions["inference"] >= 0])
     table["share"] = (table["total_ns"] / trace.inferences_ns).where(table["parent"] == "")
     table["reorder"] = _reorders(table)
+    varying = _varying(trace, requests)
+    for column in _WORK:
+        known = pd.to_numeric(table[column].replace("", None)).astype("Int64")
+        table[column] = known.where(~table["model"].isin(varying))
+        table[f"{column}_per_s"] = (table[column] * 1e9 / table["p50_ns"].clip(lower=1)).astype("float64")
     order = ["model", "parent", "type", "primitive", *_DESCRIBED, "reorder", *_TIMES, "share", "threads"]
+    order += [*_WORK, *(f"{column}_per_s" for column in _WORK)]
     return table.set_index("name")[order].sort_values("total_ns", ascending=False, kind="stable")
+
+
+def _varying(trace: OpenVinoTrace, requests: pd.DataFrame) -> set[str]:
+    """Models with dynamic inputs that ran with other shapes than those for which their layers were read."""
+    names = requests["model"].astype(str)
+    found = set()
+    for instance, model in trace.names.known.items():
+        name = trace.names.labels[instance]
+        shapes = requests.loc[names == name, "shapes"]
+        ran = set(map(_dimensions, shapes.dropna().unique()))
+        if is_dynamic(model.inputs) and (shapes.isna().any() or ran != {model.ran_shapes} or not model.ran_shapes):
+            found.add(name)
+    return found
+
+
+def _dimensions(shapes: str) -> str:
+    """The shapes without names, in alphabetical order, as in `CompiledModel.ran_shapes`."""
+    return "; ".join(sorted(f"[{shape.rpartition('[')[2]}" for shape in shapes.split("; ")))
 
 
 def _grouped(trace: OpenVinoTrace, executions: pd.DataFrame) -> pd.DataFrame:
@@ -94,6 +129,7 @@ def _times(groups: pd.api.typing.DataFrameGroupBy[Any, Any]) -> pd.DataFrame:
             "total_ns": duration.sum().astype(np.float64),
             "own_ns": groups["own_ns"].sum().astype(np.float64),
             "mean_ns": duration.mean(),
+            "p10_ns": duration.quantile(0.1),
             "p50_ns": duration.quantile(0.5),
             "p99_ns": duration.quantile(0.99),
             "max_ns": duration.max().astype(np.float64),
@@ -116,8 +152,8 @@ def _make_exact(trace: OpenVinoTrace, table: pd.DataFrame) -> None:
 
 
 def _describe(trace: OpenVinoTrace, table: pd.DataFrame) -> None:
-    """Set `type` and the columns of `_DESCRIBED` to what the runtime models say; '' if they say nothing."""
-    columns = ["type", *_DESCRIBED]
+    """Set `type` and the columns of `_DESCRIBED` and `_WORK` to what the runtime models say; '' if they say nothing."""
+    columns = ["type", *_DESCRIBED, *_WORK]
     known = {
         (layer.model, layer.name): tuple(getattr(layer, column) for column in columns)
         for layer in layers_in(trace.recording)
@@ -134,7 +170,7 @@ def _describe(trace: OpenVinoTrace, table: pd.DataFrame) -> None:
     unknown = table["type"].isin(["", _UNNAMED])  # types in files are not those of the plugin
     better = (reported["type"] != "") & (unknown | (reported["implementation"] != ""))
     table["type"] = reported["type"].where(better, table["type"])
-    for column in _DESCRIBED:
+    for column in columns[1:]:
         table[column] = reported[column]
 
 

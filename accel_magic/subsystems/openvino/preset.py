@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from accel_magic.probes.globs import matcher
 from accel_magic.probes.presets import Preset, PresetProbe, is_of
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ PRESET: Final = Preset(
     install=MappingProxyType({LIBRARY: "pip install openvino, and import it before the traced cell"}),
     for_users=True,
 )
+
+
+def is_layer(point: ProbePoint) -> bool:
+    """Whether a probe point is a task of executions of one node, under its friendly name."""
+    return point.kind == "itt" and matcher(LAYERS)(point.target)
 
 
 def names_openvino(point: ProbePoint) -> bool:

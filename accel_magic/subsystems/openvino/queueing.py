@@ -30,29 +30,31 @@ class Queue:
         before: Int64, ns: from the call to the beginning of the inference's own task; 0 for those that run in the
             thread of their call.
         called: Int64, ns: how long the call of `start_async` took from Python; NA for others.
+        started: The row of that call in `trace.python_calls((preset.STARTED,))`; -1 for others.
 
     """
 
     waited: pd.Series[int]
     before: pd.Series[int]
     called: pd.Series[int]
+    started: NDArray[np.intp]
 
     @classmethod
     def of(cls, trace: OpenVinoTrace) -> Queue:
         """Find the time that each inference waited, in the order of `trace.inferences`."""
         inferences = trace.inferences
-        before, called = _since_started(trace, inferences)
+        before, called, started = _since_started(trace, inferences)
         inside = (inferences["stream_ns"] - inferences["start_ns"]).astype("Int64").where(inferences["layers"] > 0)
         waited = inside.where(before.isna(), before + inside.fillna(0))
         calls = trace.waiting_calls
         chosen = np.flatnonzero(calls.elsewhere)
         if len(chosen):
             begun = calls.calls["start_ns"].to_numpy()[calls.of[chosen]]
-            started = inferences["start_ns"].to_numpy()[chosen]
+            ran = inferences["start_ns"].to_numpy()[chosen]
             freed = inferences.groupby(["pid", "tid"], sort=False)["end_ns"].shift().to_numpy(np.float64)[chosen]
-            before.iloc[chosen] = started - begun
-            waited.iloc[chosen] = np.clip(np.nan_to_num(np.minimum(freed, started) - begun), 0, None).astype(np.int64)
-        return cls(waited, before.fillna(0), called)
+            before.iloc[chosen] = ran - begun
+            waited.iloc[chosen] = np.clip(np.nan_to_num(np.minimum(freed, ran) - begun), 0, None).astype(np.int64)
+        return cls(waited, before.fillna(0), called, started)
 
 
 def waited_for_others(requests: pd.DataFrame) -> pd.Series[int]:
@@ -72,13 +74,18 @@ def waited_for_others(requests: pd.DataFrame) -> pd.Series[int]:
     return waited
 
 
-def _since_started(trace: OpenVinoTrace, inferences: pd.DataFrame) -> tuple[pd.Series[int], pd.Series[int]]:
+def _since_started(
+    trace: OpenVinoTrace, inferences: pd.DataFrame
+) -> tuple[pd.Series[int], pd.Series[int], NDArray[np.intp]]:
     """Time since `start_async` of each asynchronous inference, and how long that call took from Python; NA for others.
+
+    The third value is the row of that call, -1 for others.
 
     A model's requests begin in the order in which they were started. The first inferences may have been started before
     the trace, and the last ones may not have begun at its end.
     """
     before, called = (pd.Series(pd.NA, inferences.index, dtype="Int64") for _ in range(2))
+    started = np.full(len(inferences), -1, np.intp)
     elsewhere = inferences[trace.waiting_calls.of < 0]
     calls = trace.python_calls((preset.STARTED,))
     names = calls["name"].str.removeprefix(preset.STARTED).str.strip()
@@ -88,9 +95,10 @@ def _since_started(trace: OpenVinoTrace, inferences: pd.DataFrame) -> tuple[pd.S
         begun, places = _paired(own["start_ns"].to_numpy(), inferences.loc[those, "start_ns"].to_numpy())
         before[those[places]] = inferences.loc[those[places], "start_ns"].to_numpy() - own["start_ns"].to_numpy()[begun]
         called[those[places]] = own["duration_ns"].to_numpy()[begun]
+        started[those[places]] = own.index.to_numpy()[begun]
     if not len(calls):
         _add_probed(trace, elsewhere, before)
-    return before, called
+    return before, called, started
 
 
 def _paired(requested: NDArray[np.int64], started: NDArray[np.int64]) -> tuple[slice, slice]:

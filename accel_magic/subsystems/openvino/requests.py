@@ -9,6 +9,9 @@ import pandas as pd
 
 from accel_magic.subsystems.npu.jobs import ABORTED, DONE, ERROR, OK, REFUSED, TIMED_OUT
 from accel_magic.subsystems.openvino import preset
+from accel_magic.subsystems.openvino.compiled_models import shapes_in
+from accel_magic.subsystems.openvino.input_shapes import is_dynamic, shapes_text
+from accel_magic.subsystems.openvino.model_names import task_name
 from accel_magic.subsystems.openvino.queueing import Queue
 from accel_magic.subsystems.openvino.task_frames import STEP
 
@@ -29,7 +32,9 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
         jobs: Its NPU jobs (`subsystems.npu.jobs`); empty if the NPU's driver was not traced.
 
     Columns: `model` (category: its name, or OpenVINO's own, such as `Model1`, if that is unknown; '' without any),
-    `device` (category), `pid`, `tid` (the thread that ran it), `start_ns`, `end_ns`, `duration_ns` (int64), `queue_ns`
+    `device` (category), `shapes` (category: of its inputs, such as `x[1,3,48,320]`, separated by `; `; NA if they are
+    not known: of models with dynamic inputs, calls from Python of the traced process have them; of others, the compiled
+    model), `pid`, `tid` (the thread that ran it), `start_ns`, `end_ns`, `duration_ns` (int64), `queue_ns`
     (Int64: the time before it ran: of an asynchronous one from `start_async` to `start_ns`, with copies of its inputs
     and until the stream's thread ran; of any other before its first layer, while layers of its model's other inferences
     ran; NA if that is unknown, see `queueing`),
@@ -68,6 +73,7 @@ def requests(trace: OpenVinoTrace, jobs: pd.DataFrame) -> pd.DataFrame:
     _add_jobs(trace, table, jobs)
     table["failed"] = _any_of(table["failed"], _raised(trace, table), _raised_from_calls(trace, table))
     table["faults"] = _faults(trace, table)
+    table.insert(2, "shapes", _shapes(trace, queue))
     table["model"] = pd.Categorical(table["model"])
     before = table.groupby("tid", sort=False)["end_ns"].shift()
     table["gap_ns"] = (table["start_ns"] - before).astype("Int64")
@@ -83,6 +89,54 @@ def _add_calls(trace: OpenVinoTrace, table: pd.DataFrame, queue: Queue) -> None:
     table["call_ns"] = call.fillna(queue.called)
     queued = table["queue_ns"].where(trace.waiting_calls.elsewhere, 0).fillna(0)  # else it is part of the duration
     table["copy_ns"] = (call - table["duration_ns"] - queued).fillna(queue.called)
+
+
+def _shapes(trace: OpenVinoTrace, queue: Queue) -> pd.Series[str]:
+    """The shapes of the inputs of each inference; NA where they are not known."""
+    static = {
+        (pid, task): shapes for (pid, task), model in trace.names.known.items() if (shapes := _static(model.inputs))
+    }
+    ran = trace.inferences
+    keys = zip(ran["pid"].tolist(), ran["name"].astype(str).map(task_name), strict=True)
+    found = np.array([static.get(key) for key in keys], object)
+    of = trace.waiting_calls.of
+    alone = (of >= 0) & (pd.Series(of).groupby(of).transform("size") == 1).to_numpy(bool)
+    waiting, started = trace.waiting_calls.calls, trace.python_calls((preset.STARTED,))
+    given = _given(trace, pd.concat([waiting, started], ignore_index=True))
+    for rows, own in ((np.where(alone, of, -1), given[: len(waiting)]), (queue.started, given[len(waiting) :])):
+        chosen = (rows >= 0) & pd.isna(found)
+        found[chosen] = own[rows[chosen]]
+    return pd.Series(pd.Categorical(found))
+
+
+def _static(inputs: str) -> str:
+    """The shapes in `CompiledModel.inputs`, such as `x f32[1,3,48,320]`; '' if some are dynamic, or the text is cut."""
+    ports = [port.rpartition(" ") for port in inputs.split("; ")]
+    if not inputs.endswith("]") or any(is_dynamic(port) for *_, port in ports):
+        return ""
+    return shapes_text((name, port.partition("[")[2]) for name, _, port in ports)
+
+
+def _given(trace: OpenVinoTrace, calls: pd.DataFrame) -> NDArray[np.object_]:
+    """The shapes of each call of the Python API as it was noted: by the last note of its thread before it began."""
+    found = np.full(len(calls), None, object)
+    calls = calls.sort_values("start_ns", kind="stable")
+    models = calls["name"].map(lambda name: name.partition(" ")[2])
+    noted: dict[tuple[str, int], list[tuple[NDArray[np.int64], str]]] = {}
+    for one in shapes_in(trace.recording):
+        times = np.cumsum(np.array(one.times.split(), np.int64)) - trace.recording.start_ns
+        noted.setdefault((one.model, int(one.tid)), []).append((times, one.shapes))
+    for (model, tid), own in calls.groupby([models, calls["tid"]], sort=False):
+        notes = noted.get((str(model), int(str(tid))), [])
+        if not notes:
+            continue
+        times = np.concatenate([each for each, _ in notes])
+        shapes = np.repeat(np.array([text for _, text in notes], object), [len(each) for each, _ in notes])
+        order = np.argsort(times, kind="stable")
+        last = np.searchsorted(times[order], own["start_ns"].to_numpy(), side="right") - 1
+        first = np.diff(last, prepend=-1) > 0  # a note belongs to one call: the one that begins right after it
+        found[own.index.to_numpy()[first]] = shapes[order][last[first]]
+    return found
 
 
 def succeeded(requests: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accel_magic.findings import Rule
-from accel_magic.subsystems.openvino import checks, generation_checks
+from accel_magic.subsystems.openvino import checks, generation_checks, shape_checks, speed_checks
 from accel_magic.subsystems.openvino.checks import Needs
 from accel_magic.subsystems.openvino.task_frames import CREATED, INFERENCE, LAYER, LOOP, STEP
 
@@ -67,10 +67,55 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         "Replace the operation by others that do the same, or change its precision; "
         "`t.openvino.layers['implementation']` shows what each layer uses.",
         threshold=0.1,
-        unit="share of the time of all inferences",
+        unit="share of the time of all inferences, in layers that take twice what their operations and bytes need",
         source="a tenth of an inference is the smallest gain that is worth a change to a model",
         check=checks.slow_implementation,
         needs=checks.lacks_implementations,
+    ),
+    Rule(
+        "openvino.far-below-peak",
+        "warning",
+        "{name} ({type}) takes {p10_ns:time}, {ratio:.0f} times what its operations and bytes need; such layers take "
+        "{share:.0%} of the inference time",
+        "Neither the processors nor the memory limit it: its implementation does not suit its shape, such as few "
+        "channels or many tiny matrices.",
+        "Express it by other operations or in another shape: several channels, one large product instead of many small "
+        "ones; compare `flops_per_s` and `bytes_per_s` in `t.openvino.layers` before and after.",
+        threshold=10.0,
+        unit="times the longer of its operations at the measured speed of the processors and its bytes at that of the "
+        "memory, for a layer of at least 100 us and a tenth of the inference time",
+        source="layers of the networks of rapidocr, silero-vad and magika with that much time take 1 to 4 times",
+        limits={"least_share": 0.1, "least_ns": 100_000.0},
+        check=speed_checks.far_below_peak,
+        needs=speed_checks.lacks_work,
+    ),
+    Rule(
+        "openvino.single-precision",
+        "note",
+        "{share:.0%} of the inference time computes in f32 ({layers:layer|layers}), and the processors have units for "
+        "{units}",
+        "The processors limit these layers, and compute several times as much with smaller numbers.",
+        "{advice}",
+        threshold=0.5,
+        unit="share of the time of all inferences, in layers that the processors limit and not the memory",
+        source="half: with twice the speed in these layers, inferences take three quarters of the time at most",
+        check=speed_checks.single_precision,
+        needs=speed_checks.lacks_units,
+    ),
+    Rule(
+        "openvino.fewer-threads",
+        "warning",
+        "{model} has {threads:thread|threads} on {cores:.0f} cores, and nothing else runs",
+        "One inference at a time uses as many processors as its model has threads; the others are idle.",
+        "Leave `INFERENCE_NUM_THREADS` at its default, or set it to the number of cores; to use the cores with several "
+        "inferences instead, compile with `PERFORMANCE_HINT` THROUGHPUT and keep requests in flight.",
+        threshold=0.75,
+        unit="threads as a share of the cores, where one inference runs at a time and takes half of the time, most of "
+        "it in layers of at least 100 us",
+        source="a quarter of the cores idle; shorter layers gain little from more threads",
+        limits={"least_share": 0.5, "least_ns": 100_000.0},
+        check=speed_checks.fewer_threads,
+        needs=speed_checks.lacks_cores,
     ),
     Rule(
         "openvino.first-inference",
@@ -95,7 +140,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         source="a fifth; in networks with layers of 20 us it is a few percent",
         check=checks.small_layers,
         needs=Needs((INFERENCE, LAYER)),
-        explained_by=("primitives-recreated", "stream-wait"),
+        explained_by=("shapes-change", "primitives-recreated", "stream-wait"),
     ),
     Rule(
         "openvino.outside-layers",
@@ -108,7 +153,7 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         unit="share of the time of an inference, and at least 100 us of it",
         source="a third: in networks whose inputs are not copied it is a few percent",
         limits={"least_ns": 100_000.0},
-        explained_by=("small-layers", "primitives-recreated", "stream-wait"),
+        explained_by=("small-layers", "shapes-change", "primitives-recreated", "stream-wait"),
         check=checks.outside_layers,
         needs=Needs((INFERENCE, LAYER)),
     ),
@@ -123,6 +168,36 @@ RULES: Final[tuple[Rule[OpenVinoData], ...]] = (
         source="one in twenty: a program with static shapes creates none",
         check=checks.primitives_recreated,
         needs=Needs((INFERENCE, CREATED)),
+        explained_by=("shapes-change",),
+    ),
+    Rule(
+        "openvino.shapes-change",
+        "warning",
+        "{new:.0f} of {inferences:.0f} inferences of {model} had inputs of a new shape, which took {spent_ns:time} "
+        "more: {share:.0%} of the time of its inferences",
+        "Layers are prepared again for each shape that was not seen before: memory, primitives, the code of kernels.",
+        "Pad inputs to a few sizes, compile one model per size, or run each size once before users wait for it; "
+        '`t.openvino.requests.groupby("shapes")["duration_ns"].median()` compares them.',
+        threshold=0.05,
+        unit="share of the time of a model's inferences, by which the first inference of each shape takes longer than "
+        "later ones of that shape",
+        source="one twentieth; a program that has seen its shapes pays nothing",
+        check=shape_checks.shapes_change,
+        needs=shape_checks.lacks_shapes,
+    ),
+    Rule(
+        "openvino.batch-of-one",
+        "note",
+        "a loop calls {model} {inferences:,.0f} times with one item each, though its inputs can have several",
+        "Each call reads the weights again, and pays for starting the inference and each of its layers.",
+        "If the items are known together, stack some of them, such as 8 or 32, along the first dimension of the "
+        "inputs, and compare the time per item; if each must be answered when it comes, this is right as it is.",
+        threshold=20.0,
+        unit="calls from one thread, each as soon as the one before has returned, of which most have the same shapes, "
+        "and the processors limit less than half of their time",
+        source="fewer are not a loop",
+        check=shape_checks.batch_of_one,
+        needs=shape_checks.lacks_shapes,
     ),
     Rule(
         "openvino.compiled-in-trace",

@@ -74,7 +74,7 @@ class OpenVinoTables:
         """One row per node of the compiled models; see `accel_magic.subsystems.openvino.layers`."""
         from accel_magic.subsystems.openvino.layers import layers
 
-        return layers(self.trace)
+        return layers(self.trace, self.requests)
 
     @cached_property
     def compile(self) -> pd.DataFrame:

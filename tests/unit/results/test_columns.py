@@ -31,7 +31,7 @@ WITHOUT = {
         "layers",
         "during_inferences",
     ),
-    *("callers", "streams", "streams_used"),
+    *("callers", "streams", "streams_used", "flops"),
     *("prompt_tokens", "generated_tokens", "tokens_per_second", "prefill_inferences", "detokenizer_inferences"),
     *("depth", "ring_depth", "depth_max", "dependencies", "blocked", "timeouts", "timed_out"),
     # Numbers that name something: ids, places, addresses, lines.

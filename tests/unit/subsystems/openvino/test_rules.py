@@ -79,11 +79,7 @@ finish(t)
     assert ("device-idle" in found) == shown
 
 
-@pytest.mark.parametrize(("sizes", "shown"), [("range(16, 56, 2)", True), ("[32] * 20", False)])
-def test_changing_shapes_recreate_primitives(traced, sizes, shown):
-    found = ids(
-        traced,
-        f"""
+CHANGING = """
 value = given = op.parameter([1, 3, -1, -1], np.float32)
 for channels in (3, 8):
     weights = op.constant(random.random((8, channels, 3, 3), np.float32))
@@ -91,13 +87,49 @@ for channels in (3, 8):
 request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "d"), "CPU").create_infer_request()
 for size in {sizes}:
     request.infer({{0: np.ones((1, 3, 32, 32), np.float32)}})
-with accel_magic.trace("openvino") as t:
+with accel_magic.trace({probes}) as t:
     for size in {sizes}:
         request.infer({{0: np.ones((1, 3, size, size), np.float32)}})
 finish(t)
-""",
-    )
-    assert ("primitives-recreated" in found) == shown
+"""
+WITHOUT_CALLS = '"itt:ov::*:*", "itt:dnnl::*:*"'
+"""Without the calls from Python there are no shapes, as for programs in C++."""
+
+
+@pytest.mark.parametrize(("sizes", "shown"), [("range(16, 56, 2)", True), ("[32] * 20", False)])
+def test_changing_shapes_recreate_primitives(traced, sizes, shown):
+    found = traced(CHANGING.format(sizes=sizes, probes=WITHOUT_CALLS)).result.openvino.findings
+
+    assert ("primitives-recreated" in found.ids) == shown
+    assert found.unchecked["shapes-change"].startswith("shapes of inputs")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shown"), [("range(16, 56, 2)", True), ("[*range(16, 56, 2)] * 2", True), ("[32] * 20", False)]
+)
+def test_new_shapes_that_take_time_are_found_and_explain_what_they_cause(traced, sizes, shown):
+    found = traced(CHANGING.format(sizes=sizes, probes='"openvino"')).result.openvino
+
+    assert ("shapes-change" in found.findings.ids) == shown
+    if shown:
+        assert not {"primitives-recreated", "outside-layers", "small-layers"} & set(found.findings.ids)
+        finding = next(one for one in found.findings if one.id == "shapes-change")
+        first = found.requests.drop_duplicates("shapes").iloc[1:]
+        assert finding.evidence["new"] == len(first) == 19
+        assert [place.start_ns for place in finding.where] == first["start_ns"].tolist()
+
+
+def test_shapes_that_were_seen_before_cost_nothing(traced):
+    """The same program, of which only the second half is traced."""
+    found = traced(
+        CHANGING.format(sizes="range(16, 56, 2)", probes='"openvino"').replace(
+            "for size in range(16, 56, 2):\n    request.infer({0: np.ones((1, 3, 32, 32), np.float32)})",
+            "for size in [*range(16, 56, 2)] * 2:\n    request.infer({0: np.ones((1, 3, size, size), np.float32)})",
+        )
+    ).result.openvino
+
+    assert found.requests["shapes"].nunique() == 20
+    assert "shapes-change" not in found.findings.ids
 
 
 @pytest.mark.parametrize(("depth", "size", "shown"), [(1, 1, True), (24, 3, False)])
@@ -209,7 +241,7 @@ for channels in (3, *[{filters}] * 3):
 request = ov.Core().compile_model(ov.Model([op.result(value)], [given], "i"), "CPU").create_infer_request()
 inputs = [{{0: random.random((1, 3, size, size), np.float32)}} for size in {sizes}]
 request.infer({{0: random.random((1, 3, 56, 56), np.float32)}})
-with accel_magic.trace("openvino:layers") as t:
+with accel_magic.trace("itt:ov::*:*") as t:
     for data in inputs: request.infer(data)
 finish(t)
 """,
