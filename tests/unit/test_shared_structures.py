@@ -114,7 +114,7 @@ PAIRS = (
     Pair(ITT, "python_layout", collector_area.PYTHON),
     Pair(ITT, "spec", collector_area.SPEC),
     Pair(ITT, "control", collector_area.CONTROL, {"libraries": "parts", "lock": "lock"}, frozenset({"padding"})),
-    Pair(ITT, "library", collector_area.LIBRARY),
+    Pair(ITT, "file", collector_area.FILE),
     Pair(ITT, "name", collector_area.NAME),
     Pair(ITT, "slot", collector_area.SLOT),
     Pair(ITT, "counters", collector_area.COUNTERS),
