@@ -35,6 +35,9 @@ _CELL, _LINE = (
 )
 
 
+_ALONE = re.compile(rf"\s*%%(?:{'|'.join(_CELL)})(?:\s|$)")
+
+
 def load(shell: Any) -> None:
     """Register the magics, their defaults under `%config KTrace`, `GpuTrace` and `Flame`, and tab completion.
 
@@ -55,6 +58,7 @@ def load(shell: Any) -> None:
     for pattern, completer in _COMPLETERS.items():
         shell.set_hook("complete_command", completer, re_key=pattern)
     shell.events.register("post_run_cell", _advise)
+    shell.input_transformers_cleanup.append(_as_line)
     with suppress(MachineError, OSError):  # a trace of ITT tasks reports it
         collector.install()
     for subsystem in subsystems.registered().values():
@@ -88,6 +92,17 @@ def _advise(result: Any) -> None:
         print(text, file=sys.stderr)
 
 
+def _as_line(lines: list[str]) -> list[str]:
+    """Make a line magic of a cell that has only the line of one of our magics: IPython rejects it without a body.
+
+    `%%ktrace --help` works then, and so do `--dry-run` and `--replay`.
+    """
+    written = [place for place, line in enumerate(lines) if line.strip()]
+    if len(written) != 1 or not _ALONE.match(lines[written[0]]):
+        return lines
+    return [line.lstrip()[1:] if place == written[0] else line for place, line in enumerate(lines)]
+
+
 def unload(shell: Any) -> None:
     """Remove the magics and end the helper processes."""
     from accel_magic.kernel.bcc import compiler
@@ -103,6 +118,8 @@ def unload(shell: Any) -> None:
         shell.strdispatchers["complete_command"].regexs.pop(re.compile(pattern), None)
     with suppress(ValueError):
         shell.events.unregister("post_run_cell", _advise)
+    with suppress(ValueError):
+        shell.input_transformers_cleanup.remove(_as_line)
     cell_names.use(dict)
     for subsystem in subsystems.registered().values():
         subsystem.unwatch()
