@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from accel_magic import cache
 from tests.broker.test_places import tree
 from tests.support import callers, thorough
 from tests.support.kernel_objects import kernel_objects
@@ -141,6 +142,20 @@ def test_the_compiler_has_no_capability_and_cannot_gain_any(broker):
     assert {int(values[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {0}
     assert (values["NoNewPrivs"].strip(), values["Seccomp"].strip()) == ("1", "2")
     process.communicate("\n", timeout=callers.DEADLINE_S)
+
+
+def test_it_keeps_no_bytecode_for_its_users(start, tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    process = start().start(
+        """
+with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", mode="count") as t: os.getppid()
+answer(t.result.hits)
+"""
+    )
+    output, errors = process.communicate(timeout=callers.DEADLINE_S)
+
+    assert json.loads(output) == [1], errors
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_after_a_session_has_ended_the_next_trace_has_another(broker):

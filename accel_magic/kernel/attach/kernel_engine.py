@@ -227,7 +227,9 @@ class KernelEngine:
             try:
                 caller = self.caller
                 source = generate(plan, None if caller is None else caller.python, for_user=caller is not None)
-                code = compiler.compile_own(source.text + _scope_text(plan, caller)).functions
+                text = source.text + _scope_text(plan, caller)
+                # A privileged process writes nothing to its disk at another user's request.
+                code = compiler.compile_own(text, keep=caller is None).functions
                 linker = Linker(dict(code), {}, pid=0 if caller is None else caller.pid)
                 undo.callback(linker.close)
                 maps = self._attach(plan, source, linker, keep)

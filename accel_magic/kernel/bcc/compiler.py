@@ -265,8 +265,12 @@ def _ask(which: str, request: dict[str, str]) -> tuple[_Answer, list[int]]:
 
 
 @lru_cache(maxsize=64)
-def compile_own(text: str) -> CompiledPrograms:
-    """Compile one of the engine's own programs, unless its bytecode was kept; cached for the life of the process.
+def compile_own(text: str, *, keep: bool = True) -> CompiledPrograms:
+    """Compile one of the engine's own programs; cached for the life of the process.
+
+    Args:
+        text: C text.
+        keep: Use the bytecode that an earlier process has kept in the cache folder, and keep it there.
 
     Raises:
         ProgramError: The generated C does not compile.
@@ -274,7 +278,7 @@ def compile_own(text: str) -> CompiledPrograms:
 
     """
     elsewhere = os.environ.get(ELSEWHERE)
-    bcc = None if elsewhere else find_bcc()
+    bcc = find_bcc() if keep and not elsewhere else None
     if bcc is not None and (kept := kept_code.find(text, bcc)) is not None:
         return CompiledPrograms(kept)
     answer, _ = _ask(elsewhere or _OWN, {"text": text})
