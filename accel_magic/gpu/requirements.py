@@ -9,6 +9,7 @@ from typing import Final
 
 from accel_magic import own_python
 from accel_magic.errors import MachineError
+from accel_magic.gpu.adapters import nvrtc
 from accel_magic.gpu.program.clang import find_clang
 
 _PACKAGES: Final = ("llvmlite", "nvidia-nvjitlink")
@@ -72,6 +73,10 @@ def look() -> Requirements:
         there.append(f"clang {find_clang().version}")
     except MachineError as error:
         wanting.append((f"{error.what}: the tools work, your own programs (.bpf.c) do not", error.fix))
+    if not nvrtc.is_installed():
+        wanting.append(
+            ("NVRTC is not installed: kernels in CUDA C cannot be compiled, others can be traced", nvrtc.FIX)
+        )
     for name in (*_PACKAGES, *_OPTIONAL):
         try:
             there.append(f"{name} {importlib.metadata.version(name)}")

@@ -36,7 +36,7 @@ __all__ = ["CpuKernel", "Surface", "TensorMap", "Texture", "compile", "kernels_r
 NAME: Final = "NVRTC"
 _WHEELS: Final = ("cu13/lib", "cuda_nvrtc/lib")
 """Folders of the library in the namespace package `nvidia`: of wheels for CUDA 13, and of older ones."""
-_FIX: Final = "pip install nvidia-cuda-nvrtc"
+FIX: Final = "pip install nvidia-cuda-nvrtc"
 
 
 def compile(  # noqa: A001
@@ -89,6 +89,11 @@ def _check(library: Any, result: int) -> None:
         raise ProgramError(f"NVRTC failed: {library.nvrtcGetErrorString(result).decode()}", code="gpu.nvrtc-failed")
 
 
+def is_installed() -> bool:
+    """Whether there is a file of NVRTC's library; it is not loaded."""
+    return any(_candidates())
+
+
 @cache
 def _library() -> Any:
     """Load NVRTC from its wheel, or else from the system's library path."""
@@ -100,7 +105,7 @@ def _library() -> Any:
     raise MachineError(
         "NVRTC, NVIDIA's compiler for CUDA C, is not installed",
         why="no libnvrtc.so was found",
-        fix=_FIX,
+        fix=FIX,
         code="gpu.no-nvrtc",
     )
 

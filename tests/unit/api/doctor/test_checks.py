@@ -4,13 +4,15 @@ import errno
 import importlib.metadata
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from accel_magic.api import doctor
-from accel_magic.api.doctor import Check, bcc, devices, kernel, python
+from accel_magic.api.doctor import Check, bcc, devices, gpu, kernel, python
 from accel_magic.errors import MachineError
+from accel_magic.gpu.adapters import nvrtc
 from accel_magic.kernel import features
 from accel_magic.kernel.bcc import bcc_location
 from accel_magic.kernel.bcc.bcc_location import BccInstall, ForeignBcc
@@ -250,3 +252,25 @@ def test_no_device_is_a_warning_that_names_what_still_works(root):
 
     assert check.status == "warning"
     assert "recordings" in check.detail
+
+
+def test_gputrace_without_nvrtc_works_for_kernels_that_need_none(monkeypatch):
+    before = gpu.checks()[0]
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(()))
+    after = gpu.checks()[0]
+
+    assert "CUDA C" not in before.detail
+    if before.status == "ok":
+        assert after.status == "info"
+        assert "kernels in CUDA C cannot be compiled" in after.detail
+        assert after.fix == "pip install nvidia-cuda-nvrtc"
+
+
+def test_all_is_every_other_extra():
+    extras = tomllib.loads(Path(__file__).parents[4].joinpath("pyproject.toml").read_text())["project"]
+    extras = extras["optional-dependencies"]
+    (everything,) = extras.pop("all")
+
+    assert everything == f"accel-magic[{','.join(sorted(extras))}]"
+    assert any(line.startswith("nvidia-cuda-nvrtc") for line in extras["gpu"])
+    assert any(line.startswith("distributed") for line in extras["cluster"])
