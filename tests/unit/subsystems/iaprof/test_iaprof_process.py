@@ -82,7 +82,7 @@ def unchecked(**options):
 
 
 def alive(pid):
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         os.kill(pid, 0)
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return False
