@@ -153,7 +153,7 @@ class TracedCells(Magics, Configurable):
         if not has_cell and common.replay is None and not common.dry_run:
             raise ProbeError(
                 f"%{self.magic} needs a cell to trace",
-                fix=f"write %%{self.magic} at the top of a cell, and below it the code to trace",
+                fix=f"write %%{self.magic} instead of %{self.magic}, at the top of a cell, above the code to trace",
                 code="line.no-cell",
             )
         live = in_kernel(self.shell) and (self.live if common.live is None else common.live)

@@ -50,7 +50,7 @@ def test_a_line_that_traces_needs_code(shell):
 
     assert isinstance(ran.error_in_exec, ProbeError)
     assert ran.error_in_exec.code == "line.no-cell"
-    assert "below it the code" in ran.error_in_exec.fix
+    assert "above the code to trace" in ran.error_in_exec.fix
 
 
 @pytest.mark.parametrize("cell", ["%%ktraces --help", "%%timeit", "%%ktrace --help\n%%flame --help", "%ktrace --help"])
