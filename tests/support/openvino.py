@@ -11,6 +11,7 @@ import pytest
 
 import accel_magic
 from accel_magic.itt import collector, collector_memory
+from tests.support import fresh_python
 
 HEAD = """
 import json, sys
@@ -60,7 +61,11 @@ def run(folder, script, prefix=(), more=()):
     if find_spec("openvino") is None:
         pytest.skip("OpenVINO is not installed")
     path = folder / "trace.parquet"
-    command = [*prefix, sys.executable, "-c", HEAD + script, path, *more]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    arguments = [path, *more]
+    if prefix:
+        command = [*prefix, sys.executable, "-c", HEAD + script, *arguments]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    else:
+        done = fresh_python.run(HEAD + script, arguments, environment())
     assert done.returncode == 0, done.stderr
     return Traced(accel_magic.open(path), json.loads(done.stdout.splitlines()[-1]))

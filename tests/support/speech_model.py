@@ -40,7 +40,9 @@ FEATURES = {
 
 
 def save(folder, hidden=64, layers=2, heads=2):
-    """Write encoder, decoder, tokenizer and settings; return the folder."""
+    """Write encoder, decoder, tokenizer and settings, unless the folder is there; return it."""
+    if folder.exists():
+        return folder
     folder.mkdir(parents=True)
     random = np.random.default_rng(0)
     models = {"encoder_model": encoder(random, hidden), "decoder_model": decoder(random, hidden, layers, heads)}

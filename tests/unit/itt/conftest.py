@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic.itt import collector, collector_memory
+from tests.support import fresh_python
 
 HERE = Path(__file__).parent
 HEAD = """
@@ -58,13 +59,16 @@ def run(built):
             for key, value in os.environ.items()
             if key not in (collector.VARIABLE, collector_memory.VARIABLE)
         }
-        done = subprocess.run(
-            [*prefix, sys.executable, "-c", HEAD + script, *built],
-            env={**clean, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        if prefix or environment:
+            done = subprocess.run(
+                [*prefix, sys.executable, "-c", HEAD + script, *built],
+                env={**clean, **environment},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        else:
+            done = fresh_python.run(HEAD + script, built, clean)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 

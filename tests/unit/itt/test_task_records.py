@@ -577,7 +577,8 @@ with accel_magic.trace("itt:test::*:*", "itt:python:*", stacks=True) as t:
         pass
 answer([[frames(name) for name in ("first", "whole", "mine")], seen, t.result.stacks_lost, t.result.recorded,
         int(t.result.stacks.hits.sum()), list(t.result.recording.notes)])
-"""
+""",
+        prefix=["env"],  # a forked Python's stacks begin with the function that forked it
     )
     (first, whole, mine), seen, lost, recorded, with_stacks, notes = told
     assert len(seen) == 3

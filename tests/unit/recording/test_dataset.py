@@ -457,7 +457,7 @@ def test_files_that_are_changed_during_a_query_make_it_an_error(folder, monkeypa
         accel_magic.open(folder).sql("select * from events")
 
 
-@pytest.mark.parametrize("query", ["select repeat('x', 1000000000) from range(100)", "select '\ud800'"])
+@pytest.mark.parametrize("query", ["select list(range) from range(100000000)", "select '\ud800'"])
 def test_answers_that_cannot_be_made_are_a_typed_error(folder, query, monkeypatch):
     monkeypatch.setattr(free_memory, "available_bytes", lambda: 0)  # queries get the least memory
     with raises("sql.failed", ResultError):

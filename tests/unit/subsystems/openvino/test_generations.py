@@ -21,7 +21,9 @@ import time
 sys.path.insert(0, {str(NOTEBOOKS)!r})
 import language_model
 import openvino_genai as genai
-folder = str(language_model.save(path.rsplit("/", 1)[0] + "/model", **globals().get("size", {{}})))
+size = globals().get("size", {{}})
+kept = "-".join(["model", *map(str, size.values())])  # beside the folders of the tests, which share it
+folder = str(language_model.save(path.rsplit("/", 2)[0] + "/" + kept, **size))
 words = "this is what the model was for "
 
 def measured(result):
@@ -182,7 +184,7 @@ sys.path.insert(0, {str(Path(__file__).parents[4])!r})
 from pathlib import Path
 import openvino_genai as genai
 from tests.support import speech_model
-pipeline = genai.WhisperPipeline(str(speech_model.save(Path(path).parent / "speech")), "CPU")
+pipeline = genai.WhisperPipeline(str(speech_model.save(Path(path).parents[1] / "speech")), "CPU")
 speech = random.standard_normal(16_000 * 35).astype(np.float32)
 
 def measured(seconds, **options):
