@@ -1,7 +1,9 @@
 """Fixtures and settings for all tests, including less frequent garbage collection for long runs."""
 
+import ctypes
 import gc
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -47,6 +49,20 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+class _SignalStack(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+
+def pytest_runtest_setup():
+    """Let signal handlers use the ordinary stack: OpenVINO can leave another one set that it has unmapped.
+
+    It does so if two `Core`s have compiled models, or another thread deletes one: then a signal ends the process.
+    """
+    if "openvino" in sys.modules:
+        disabled = _SignalStack(flags=2)  # SS_DISABLE
+        assert ctypes.CDLL(None).sigaltstack(ctypes.byref(disabled), None) == 0
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
-"""New Python processes, forked from one that has already imported what traces need: they start in a fraction of the time."""
+"""New Python processes, forked from one that has imported what traces need: they start in a fraction of the time."""
 
 import atexit
 import functools
 import json
-import os
 import subprocess
 import sys
 import tempfile

@@ -22,6 +22,7 @@ import openvino as ov
 from openvino import opset13 as op
 random = np.random.default_rng(0)
 path = sys.argv[1]
+ov.Tensor(np.zeros(1))  # OpenVINO's Python hangs if two threads are the first that give it arrays
 
 def network():
     \"\"\"Convolutions, a pooling and a matrix product.\"\"\"
