@@ -99,6 +99,9 @@ def test_the_error_for_a_function_that_this_kernel_lacks_suggests_similar_names(
     assert "intel_vpu:ivpu_bo_pin" in caught.value.what
     assert "ivpu_bo_bind" in caught.value.fix
 
+
+@pytest.mark.thorough  # another such error: each searches all functions of the kernel for similar names
+def test_a_function_that_only_other_kernels_have_is_an_error_also_beside_others(guest, load):
     gone = {"6.12": "ivpu_cmdq_submit_ioctl", "6.18": "ivpu_irq_thread_handler", "7.2": "ivpu_irq_thread_handler"}
     with raises("probe.no-match", ProbeError, match=gone[guest.kernel]):
         guest.trace(f"intel_vpu:{gone[guest.kernel]}", "intel_vpu:ivpu_bo_bind", command=load(jobs=1))
