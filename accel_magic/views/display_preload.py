@@ -21,6 +21,7 @@ _MODULES = (
     "accel_magic.views.trace_html",
     "accel_magic.views.figures.trace_figures",
     "bokeh.embed",
+    "bokeh.plotting",
     "bokeh.resources",
 )
 

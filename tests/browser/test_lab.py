@@ -208,6 +208,7 @@ def test_a_replay_shows_its_banner_live_and_afterwards(lab, browse):
     notebook.screenshot("replay", notebook.output(2).locator(RESULT))
 
 
+@pytest.mark.thorough  # test_broker.py runs the whole quickstart
 def test_the_quickstart_traces_an_inference_live(lab, browse):
     shutil.copy(ROOT / "notebooks/quickstart.ipynb", lab.folder / "quickstart.ipynb")
     notebook = browse(lab, "quickstart.ipynb", view="doc")

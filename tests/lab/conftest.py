@@ -35,6 +35,8 @@ DEADLINE_S = 3 * 3600.0
 ANSWER_S = 240.0
 """Limit for anything in a guest; under emulation on a busy machine, a trace of seconds takes a minute."""
 TEST_S = 1200
+IMPORTED = ("accel_magic.lab.npu", "accel_magic.api.doctor.devices")
+"""What Python scripts find imported in a guest."""
 LIVE_TESTS = ("test_columns.py", "test_static_probes.py", "test_latency.py", "test_counts.py")
 LIVE_NAMES = "columns_of or filter_on or by_process or visits or recursive or fields"
 
@@ -84,14 +86,14 @@ class Output:
 class Guest:
     """A lab with a process that traces commands on request."""
 
-    def __init__(self, kernel, **settings):
+    def __init__(self, kernel, imported=IMPORTED, **settings):
         self.kernel = kernel
-        self.lab = Lab(Settings(kernel=kernel, deadline_s=DEADLINE_S, **settings)).start()
+        self.lab = Lab(Settings(kernel=kernel, **{"deadline_s": DEADLINE_S, **settings})).start()
         self._answers = queue.Queue()
         self._rest = b""
         self._errors = []
         self._numbers = itertools.count()
-        self._tracer = self.lab.popen([sys.executable, str(GUEST / "tracer.py")], on_output=self._take)
+        self._tracer = self.lab.popen([sys.executable, str(GUEST / "tracer.py"), *imported], on_output=self._take)
 
     def _take(self, stream, data):
         if stream == 2:
@@ -108,18 +110,30 @@ class Guest:
     def trace(self, *probes, command, one_by_one=False, timeout=ANSWER_S, **options):
         """Trace a command; the result's `value` is its `Output`. Raises the errors of the guest's side."""
         target = self.lab.exchange / f"recording-{next(self._numbers)}"
-        request = {
-            "target": str(target),
-            "probes": probes,
-            "options": options,
-            "command": list(map(str, command)),
-            "one_by_one": one_by_one,
-        }
-        self._tracer.write(json.dumps(request).encode() + b"\n")
+        output = self._ask(
+            timeout, target=str(target), probes=probes, options=options, command=command, one_by_one=one_by_one
+        )
+        return finish(handover.read(target), output, None)
+
+    def script(self, path, *arguments, timeout=ANSWER_S):
+        """Run a Python script that must succeed, in a process that has the tracer's imports; returns its output."""
+        return self._python(timeout, path, *arguments)
+
+    def python(self, text, *arguments):
+        """Run the text of a script in the same way."""
+        return self._python(ANSWER_S, "-c", text, *arguments)
+
+    def _python(self, timeout, *arguments):
+        done = self._ask(timeout, target=None, command=[sys.executable, *arguments], one_by_one=False)
+        assert done.status == 0, done.stderr
+        return done.stdout
+
+    def _ask(self, timeout, *, command, **request):
+        self._tracer.write(json.dumps({**request, "command": list(map(str, command))}).encode() + b"\n")
         answer = self._answer(timeout)
         if "error" in answer:
             raise getattr(errors, answer.pop("error"))(**answer)
-        return finish(handover.read(target), Output(**answer), None)
+        return Output(**answer)
 
     def _answer(self, timeout):
         """Wait for the tracer's answer. If the guest has ended, the lab's error with the reason is raised."""
@@ -141,10 +155,6 @@ class Guest:
         done = self.lab.run(list(map(str, command)), timeout=ANSWER_S, **options)
         assert done.status == 0, done.stderr.decode()
         return done.text
-
-    def python(self, text, *arguments):
-        """Run a script in a new Python process."""
-        return self.run(sys.executable, "-c", text, *arguments)
 
     def functions(self, pattern=None):
         """The driver's functions that the guest's kernel lists as traceable."""

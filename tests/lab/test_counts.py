@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
+
 import pytest
 
 from accel_magic.lab.npu import Load
@@ -22,16 +25,20 @@ def ioctls(outcome):
 
 
 def test_ioctls_of_many_jobs_from_8_processes_are_counted_exactly_by_either_submit(guest, load, hits_of):
-    for submit in submits(guest.kernel):
-        result = guest.trace(
-            "intel_vpu:ivpu_*_ioctl", command=load(jobs=JOBS, processes=PROCESSES, submit=submit), mode="count"
-        )
+    loads = [load(jobs=JOBS, processes=PROCESSES, submit=submit) for submit in submits(guest.kernel)]
 
-        outcome = Load.from_json(result.value.stdout)
+    result = guest.trace(
+        "intel_vpu:ivpu_*_ioctl", command=["sh", "-c", " && ".join(map(shlex.join, loads))], mode="count"
+    )
+
+    made = Counter()
+    for submit, text in zip(submits(guest.kernel), result.value.stdout.splitlines(), strict=True):
+        outcome = Load.from_json(text)
         assert outcome.ok == JOBS
         function = {"submit": "ivpu_submit_ioctl", "cmdq": "ivpu_cmdq_submit_ioctl"}[submit]
         assert ioctls(outcome)[function] == JOBS
-        assert {name: hits for name, hits in hits_of(result).items() if hits} == ioctls(outcome)
+        made.update(ioctls(outcome))
+    assert {name: hits for name, hits in hits_of(result).items() if hits} == made
 
 
 @pytest.mark.parametrize("mode", ["count", pytest.param("events", marks=pytest.mark.thorough)])
@@ -66,6 +73,7 @@ def test_hits_in_interrupts_of_an_idle_cpu_count(guest, load, hits_of):
     assert hits_of(result)["ivpu_hw_irq_handler"] >= 90
 
 
+@pytest.mark.thorough  # a second count by the kernel, after that by the function tracer
 def test_the_kernels_own_kprobes_count_the_same(guest, load, counted, hits_of):
     functions = ["ivpu_bo_create_ioctl", "ivpu_job_destroy", "ivpu_bo_wait_ioctl"]
     command = counted("profile_calls", functions, load(jobs=60, processes=4))
@@ -76,6 +84,7 @@ def test_the_kernels_own_kprobes_count_the_same(guest, load, counted, hits_of):
     assert hits_of(result)["ivpu_bo_create_ioctl"] == 60
 
 
+@pytest.mark.thorough  # the next test attaches to entries and returns one by one
 def test_probes_attached_one_by_one_count_the_same_as_all_at_once(guest, load, hits_of):
     command = load(jobs=40, processes=4)
 
@@ -117,6 +126,7 @@ def test_every_call_of_8_concurrent_processes_is_paired_with_its_return(guest, l
     assert waits.sum() <= outcome.latency_ns.mean * JOBS + JOBS
 
 
+@pytest.mark.thorough  # test_level_zero.py finds each ioctl inside the call that made it
 def test_a_nested_call_takes_no_longer_than_the_outer_one(guest, load):
     inner, outer = "ivpu_bo_bind", "ivpu_submit_ioctl" if guest.kernel == "6.12" else "ivpu_cmdq_submit_ioctl"
 
@@ -140,6 +150,7 @@ def test_a_nested_call_takes_no_longer_than_the_outer_one(guest, load):
     assert nested >= 50
 
 
+@pytest.mark.thorough  # test_npu_analysis.py traces slow jobs
 def test_waiting_for_a_slow_job_takes_as_long_as_the_job(guest, load):
     result = guest.trace("latency:intel_vpu:ivpu_bo_wait_ioctl", command=load(jobs=5, fault=f"slow={SLOW_US}", at=3))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def profiled(guest, profiles):
     """The program's report, and its profile."""
     if guest.kernel not in profiles:
         target = guest.lab.exchange / "flame.parquet"
-        said = json.loads(guest.run(sys.executable, PROFILE, target, ROUNDS, BUFFERS))
+        said = json.loads(guest.script(PROFILE, target, ROUNDS, BUFFERS))
         profiles[guest.kernel] = said, accel_magic.open(target)
     return profiles[guest.kernel]
 

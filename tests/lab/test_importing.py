@@ -28,7 +28,7 @@ echo 1 > tracing_on
     [
         ("function", "", True),
         ("function_graph", "funcgraph-abstime funcgraph-proc", True),
-        ("function_graph", "", False),
+        pytest.param(("function_graph", "", False), marks=pytest.mark.thorough),
     ],
 )
 def test_imported_ftrace_calls_match_the_counts_of_our_probes(guest, load, tmp_path, hits_of, case):

@@ -86,6 +86,7 @@ def test_a_compiler_generated_clone_is_found_by_its_functions_name(guest, load):
     assert result.counts["hits"].groupby("function").sum()["ivpu_bo_alloc.part.0"] >= 2  # each job creates a buffer
 
 
+@pytest.mark.thorough  # the first test attaches to all functions, clones too
 def test_a_glob_includes_clones_under_their_own_names(guest, load):
     result = guest.trace("intel_vpu:ivpu_bo_alloc*", command=load(jobs=2))
 
@@ -98,11 +99,15 @@ def test_the_error_for_a_function_that_this_kernel_lacks_suggests_similar_names(
     assert "intel_vpu:ivpu_bo_pin" in caught.value.what
     assert "ivpu_bo_bind" in caught.value.fix
 
+
+@pytest.mark.thorough  # another such error: each searches all functions of the kernel for similar names
+def test_a_function_that_only_other_kernels_have_is_an_error_also_beside_others(guest, load):
     gone = {"6.12": "ivpu_cmdq_submit_ioctl", "6.18": "ivpu_irq_thread_handler", "7.2": "ivpu_irq_thread_handler"}
     with raises("probe.no-match", ProbeError, match=gone[guest.kernel]):
         guest.trace(f"intel_vpu:{gone[guest.kernel]}", "intel_vpu:ivpu_bo_bind", command=load(jobs=1))
 
 
+@pytest.mark.thorough  # compares kernels
 def test_globs_cover_the_function_names_of_several_kernels(guest, load):
     probes = ("intel_vpu:ivpu_bo_[pb]in*", "intel_vpu:ivpu*_submit_ioctl", "intel_vpu:ivpu_ipc_irq*handler")
 
@@ -205,6 +210,7 @@ def test_counts_from_before_the_unloading_of_a_probed_module_are_kept_with_a_not
     assert (again.hits, again.recording.notes) == (2, ())
 
 
+@pytest.mark.thorough  # another test reloads the module and traces it again
 def test_the_functions_of_a_reloaded_module_are_found_at_their_new_addresses(guest, load):
     guest.trace("intel_vpu:ivpu_*", command=["true"])
     guest.python("from accel_magic.lab import npu; npu.unload_driver()")

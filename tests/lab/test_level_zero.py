@@ -94,7 +94,7 @@ def ze_load(guest, api):
     ("wait", "more"),
     [
         ("fence", ("--fresh", "--memory", "shared")),
-        ("query", ("--memory", "host")),
+        pytest.param("query", ("--memory", "host"), marks=pytest.mark.thorough),
         ("queue", ("--threads", 2)),
         ("synchronous", ()),
     ],
@@ -109,7 +109,7 @@ def test_calls_match_the_load_and_the_ioctls_below_them_match_intels_driver(gues
     assert enclosed(events) == below(guest.kernel, wait, outcome)
 
 
-@pytest.mark.parametrize("in_flight", [1, 4])
+@pytest.mark.parametrize("in_flight", [pytest.param(1, marks=pytest.mark.thorough), 4])
 def test_the_requested_number_of_jobs_is_in_flight_and_their_latency_encloses_the_calls(ze_load, in_flight):
     _, events, outcome = ze_load("--jobs", 8, "--in-flight", in_flight, probes=())
 

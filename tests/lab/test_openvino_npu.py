@@ -106,6 +106,7 @@ def test_a_hanging_job_is_an_inference_that_fails(seen):
     assert "DEVICE_LOST" in seen["faults"]["error"]
 
 
+@pytest.mark.thorough  # the next test counts jobs and calls too
 def test_every_inference_is_one_job_with_its_graphs_name(guest, api):
     count = 5
     result = guest.trace(
@@ -141,9 +142,13 @@ def test_an_inference_that_hangs_is_counted_as_failed_and_is_not_part_of_medians
     assert model["p99_ns"] <= max(told["taken"])
     assert "without 1 that failed" in repr(result.openvino)
     named = result.npu.jobs[result.npu.jobs["graph"].notna()]
+    assert named["graph"].tolist() == ["several"] * (count + 1)
     assert named["status"].astype(str).tolist() == ["ok"] * count + ["aborted"]
+    assert len(result.npu.jobs) >= count + 2  # at least one brings the model
+    assert Counter(result.events["function"].astype(str))["zeCommandQueueExecuteCommandLists"] == count + 1
 
 
+@pytest.mark.thorough  # another program that does what the script does
 def test_benchmark_app_runs_on_the_npu(guest, api, tmp_path):
     import openvino as ov
 

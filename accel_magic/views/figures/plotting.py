@@ -2,6 +2,8 @@
 
 Figures suit light and dark notebooks: transparent, with mid-gray text and colors that color-blind readers can
 distinguish (Okabe and Ito's, without the yellow, which is hard to see on white).
+
+Bokeh, whose import takes a second, is imported by the functions: views that only make a text import this module too.
 """
 
 from __future__ import annotations
@@ -9,10 +11,6 @@ from __future__ import annotations
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from bokeh.models import FixedTicker, HoverTool
-from bokeh.models.annotations import Legend, LegendItem
-from bokeh.plotting import figure as bokeh_figure
 
 from accel_magic.quantities import shortened
 from accel_magic.views.figures.bokehjs import figure_html, has_kernel, scripts
@@ -44,6 +42,8 @@ def _mimebundle(plot: Any, include: object = None, exclude: object = None) -> di
 
 def new_plot(title: str, **options: Any) -> Any:
     """Make an empty figure in the common style."""
+    from bokeh.plotting import figure as bokeh_figure
+
     plot: Any = bokeh_figure(
         title=title,
         width=WIDTH,
@@ -79,11 +79,15 @@ def new_plot(title: str, **options: Any) -> Any:
 
 def hover(plot: Any, renderers: list[Any], tooltips: list[tuple[str, str]], **options: Any) -> None:
     """Show these fields of the glyph under the pointer."""
+    from bokeh.models import HoverTool
+
     plot.add_tools(HoverTool(renderers=renderers, tooltips=tooltips, **options))
 
 
 def label(axis: Any, ticks: Sequence[float], text: Any) -> None:
     """Set fixed ticks with precomputed labels: some front ends refuse to evaluate code for them."""
+    from bokeh.models import FixedTicker
+
     axis.ticker = FixedTicker(ticks=list(ticks), minor_ticks=[])
     # BokehJS looks a label up by the number's JavaScript text, in which 5.0 is "5".
     axis.major_label_overrides = {
@@ -93,6 +97,8 @@ def label(axis: Any, ticks: Sequence[float], text: Any) -> None:
 
 def legend(plot: Any, drawn: Sequence[tuple[str, list[Any]]]) -> None:
     """Add a legend below the plot; the name of a single line goes into the title."""
+    from bokeh.models.annotations import Legend, LegendItem
+
     if len(drawn) == 1:
         plot.title.text += f": {shortened(drawn[0][0], 2 * LABEL_WIDTH)}"
         return

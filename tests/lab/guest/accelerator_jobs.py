@@ -6,7 +6,8 @@ import accel_magic
 from accel_magic.lab.accelerator import Accelerator, counts
 from accel_magic.lab.accelerator.uapi import Priority
 
-SHORT_US, LONG_US = 2_000, 20_000
+SHORT_US, LONG_US = 2_000, 200_000
+"""While the long job runs, a busy machine submits all others."""
 
 
 def main():

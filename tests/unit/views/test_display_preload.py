@@ -27,6 +27,11 @@ def test_bokeh_and_ipywidgets_are_imported_only_after_waiting():
     assert done.stdout.splitlines() == ["set()", "set()"]
 
 
+def test_views_that_make_texts_import_no_bokeh():
+    code = "import sys; from accel_magic.views import policy_view, scheduling_view; print('bokeh' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
 @pytest.mark.parametrize(
     ("before", "columns"),
     [("", "20"), ("import pandas; pandas.set_option('display.max_columns', 0)", "0")],
