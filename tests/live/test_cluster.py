@@ -19,6 +19,7 @@ from accel_magic.api import block
 from accel_magic.cluster import clock, remote
 from accel_magic.cluster.adapters import DaskAdapter, adapter_of
 from accel_magic.results.trace_result import TraceResult
+from tests.support import fresh_python
 from tests.support.errors import raises
 
 distributed = pytest.importorskip("distributed")
@@ -331,7 +332,7 @@ with Client(sys.argv[1]) as client, accel_magic.trace(
 
 def test_agents_of_a_killed_client_detach_keep_their_files_and_end(dask, workers, tmp_path, in_kernel, left_behind):
     command = [sys.executable, "-c", CLIENT, dask.scheduler.address, tmp_path / "kept", "6"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+    with fresh_python.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout.readline() == b"ready\n"
         agents = running_agents()
         assert len(agents) == 3

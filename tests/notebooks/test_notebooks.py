@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 
 import accel_magic
 from accel_magic.api.doctor import report
+from tests.support import fresh_python
 from tests.support.paths import ROOT
 
 GPUTRACE = ROOT / "notebooks/gputrace.ipynb"
@@ -31,6 +32,13 @@ RECORDINGS = sorted(path for path in (ROOT / "notebooks/recordings").iterdir() i
 # Makes the notebook believe that this machine cannot be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.api.doctor\naccel_magic.doctor.Report.exit_status = 1"
 FAST = "for magic in ('KTrace', 'Flame'):\n    get_ipython().config[magic].speed = 100.0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernels():
+    with pytest.MonkeyPatch.context() as patch:
+        fresh_python.kernels(patch)
+        yield
 
 
 def executed(path, *first):

@@ -25,6 +25,7 @@ from pathlib import Path
 
 ENTRY = (".__main__", ".libaccel_magic_itt", ".libaccel_magic_steps")
 """Modules that only run, and libraries that are no modules."""
+KERNEL = "ipykernel_launcher"
 ID = struct.Struct("i")
 BOUNDING_DROP, DUMPABLE, AMBIENT, AMBIENT_CLEAR = 24, 4, 47, 4
 CAPABILITIES_VERSION = 0x20080522
@@ -120,6 +121,8 @@ def become(connection, asked, given):
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     if kind == "-c":
         return lambda: exec(compile(what, "<string>", "exec"), vars(module))
+    if what == KERNEL:
+        sys.modules["pandas"].set_option("display.max_columns", 20)  # what it would find out when it is imported there
     return lambda: runpy.run_module(what, run_name="__main__", alter_sys=True)
 
 
