@@ -279,6 +279,7 @@ def test_two_workers_killed_in_the_block_keep_their_counts_and_the_other_is_whol
         assert f"incomplete: {name}\n  the worker ended while it was traced: process {pid} on " in text
 
 
+@pytest.mark.thorough  # waits for half a minute; another test kills workers too
 def test_agents_whose_workers_were_all_replaced_are_kept_by_the_new_workers(dask, workers):
     silence_s = 25  # long enough for new workers of a busy machine to pass on the heartbeats
     with trace(*PROBES, on=dask, silence_s=silence_s) as t:
@@ -518,7 +519,7 @@ def test_each_engine_of_ipyparallel_counts_exactly_its_own_calls(engines, in_ker
 def test_an_engine_busy_for_longer_than_the_silence_of_agents_is_traced_to_the_end(engines):
     view = engines[[engines.ids[-1]]]
     with trace(*PROBES, on=view, silence_s=3) as t:
-        view.apply_sync(calls(7, then_sleep_s=10))
+        view.apply_sync(calls(7, then_sleep_s=6))
         view.apply_sync(calls(8))
 
     (part,) = t.result.parts

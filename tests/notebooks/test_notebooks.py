@@ -31,7 +31,7 @@ RECORDINGS = sorted(path for path in (ROOT / "notebooks/recordings").iterdir() i
 """Files; of traces on a cluster, folders."""
 # Makes the notebook believe that this machine cannot be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.api.doctor\naccel_magic.doctor.Report.exit_status = 1"
-FAST = "for magic in ('KTrace', 'Flame'):\n    get_ipython().config[magic].speed = 100.0"
+FAST = "for magic in ('KTrace', 'Flame'):\n    get_ipython().config[magic].speed = 1000.0"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -331,6 +331,7 @@ def test_recordings_from_the_lab_name_its_kernel_and_the_emulated_npu(kernel):
         assert str(result).startswith("NPU LAB: the real driver on an emulated NPU")
 
 
+@pytest.mark.thorough  # the recordings, and the tests of stragglers, cover the same code
 @pytest.mark.live
 @pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
 def test_the_late_worker_is_found_live():
