@@ -123,7 +123,8 @@ def become(connection, asked, given):
         return lambda: exec(compile(what, "<string>", "exec"), vars(module))
     if what == KERNEL:
         sys.modules["pandas"].set_option("display.max_columns", 20)  # what it would find out when it is imported there
-    sys.modules.pop(what, None)  # Python warns of a module that it has imported already
+    if not hasattr(sys.modules.get(what), "__path__"):
+        sys.modules.pop(what, None)  # Python warns of a module that it has imported already
     return lambda: runpy.run_module(what, run_name="__main__", alter_sys=True)
 
 
