@@ -152,7 +152,11 @@ def serve():
             return run
         for descriptor in given:
             os.close(descriptor)
-        connection.sendall(ID.pack(new))
+        try:
+            connection.sendall(ID.pack(new))
+        except BrokenPipeError:  # who asked has ended
+            os.kill(new, signal.SIGKILL)
+            break
     os._exit(0)
 
 
