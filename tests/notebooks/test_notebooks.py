@@ -22,6 +22,7 @@ NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if pa
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
 LLM = ROOT / "notebooks/llm.ipynb"
+NPU_LAB = ROOT / "notebooks/npu_lab.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
 FAULTS = ROOT / "notebooks/npu_faults.ipynb"
 FLAME = ROOT / "notebooks/flame.ipynb"
@@ -91,8 +92,11 @@ def played():
 @pytest.mark.parametrize(
     "path",
     [
-        # As another user, below, where root can switch to one.
-        pytest.param(path, marks=[pytest.mark.thorough] if path == QUICKSTART and os.geteuid() == 0 else [])
+        # The quickstart is played as another user, below, where root can switch to one; the tutorial is of the NPU too.
+        pytest.param(
+            path,
+            marks=[pytest.mark.thorough] if path == NPU_LAB or (path == QUICKSTART and os.geteuid() == 0) else [],
+        )
         for path in NOTEBOOKS
     ],
     ids=lambda path: path.stem,
