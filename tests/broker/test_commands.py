@@ -1,5 +1,6 @@
 """Commands that ordinary users trace from a terminal: the broker sees the command itself connect."""
 
+import os
 import shutil
 import signal
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
-from tests.support import callers, users
+from tests.support import callers, fresh_python, users
 from tests.support.kernel_objects import kernel_objects
 
 CALLS = """
@@ -39,10 +40,11 @@ def folder():
 
 def started(broker, command, *words, probes=PROBES, **environment):
     """`accel-magic COMMAND` of an ordinary user."""
-    values = {"ACCEL_MAGIC_BROKER": broker.socket, "HOME": "/tmp/accel_magic-home", **environment}
-    given = ["env", *(f"{name}={value}" for name, value in values.items())]
-    words = users.command(users.FIRST, *given, sys.executable, "-m", "accel_magic", command, *probes, *words)
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
+    environment |= {"ACCEL_MAGIC_BROKER": broker.socket, "HOME": "/tmp/accel_magic-home"} | environment
+    values = os.environ | {name: str(value) for name, value in environment.items()}
+    words = [sys.executable, "-m", "accel_magic", command, *probes, *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return fresh_python.Popen(words, user=users.FIRST, env=values, text=True, cwd="/", **pipes)
 
 
 def program(*arguments):

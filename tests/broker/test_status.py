@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import callers, users
+from tests.support import callers, fresh_python, users
 
 PROBE = "tracepoint:syscalls:sys_enter_getppid"
 RUNNING = f"""
@@ -115,19 +115,20 @@ def pin(descriptor, name):
     return libc.syscall(321, 6, attributes, 120)
 answer([pin(trace.rings[-1].fd, "my ring"), pin(trace.control.fd, "control")])
 os._exit(0)
-"""
+""",
+        forked=False,
     )
     assert results == [0, 0]
     command = [sys.executable, "-m", "accel_magic", "broker", "status"]
     environment = {**os.environ, "ACCEL_MAGIC_BROKER": str(broker.socket)}
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    shown = fresh_python.run(command, check=True, env=environment).stdout
     lines = [line.strip() for line in shown.splitlines() if str(pins) in line]
 
     assert [line.partition("  #")[0] for line in lines] == [f"rm '{pins}/control'", f"rm '{pins}/my ring'"]
     assert lines[1].endswith(f"am_ring, 1.0 MiB, by {users.FIRST}")
     for line in lines:
         subprocess.run(line, shell=True, check=True)
-    after = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    after = fresh_python.run(command, check=True, env=environment).stdout
     assert "pinned" not in after
 
 
@@ -139,7 +140,7 @@ def test_only_members_of_the_group_may_connect(tmp_path):
     (group,) = {entry.gr_name for entry in grp.getgrall() if entry.gr_gid == 1}
     path = tmp_path / "broker.sock"
     command = [sys.executable, "-m", "accel_magic", "broker", "run", "--socket", str(path), "--group", group]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = fresh_python.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         end = time.monotonic() + 60
         while not path.exists() or path.stat().st_mode & 0o777 != 0o660:
@@ -151,5 +152,5 @@ def test_only_members_of_the_group_may_connect(tmp_path):
         process.send_signal(signal.SIGTERM)
         process.communicate()
 
-    refused = subprocess.run([*command[:-1], "no-such-group"], capture_output=True, text=True, check=False)
+    refused = fresh_python.run([*command[:-1], "no-such-group"])
     assert "broker.no-group" in refused.stderr

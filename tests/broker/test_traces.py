@@ -108,7 +108,7 @@ answer(found)
 
 @pytest.mark.parametrize(
     ("limit", "rights"),
-    [("duration_s = 0.5", ""), ("hits_per_s = 2", ""), ("processor_share = 0.0", ",+sys_admin")],
+    [("duration_s = 0.5", ()), ("hits_per_s = 2", ()), ("processor_share = 0.0", ("sys_admin",))],
 )
 def test_a_trace_that_exceeds_a_limit_ends_and_its_result_says_so(start, limit, rights):
     broker = start(f"[limits]\n{limit}\n", rights=rights)

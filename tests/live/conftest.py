@@ -16,6 +16,7 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import features
+from tests.support import fresh_python
 from tests.support.kernel_objects import kernel_objects
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -69,8 +70,11 @@ def python():
     """Run a Python script in a separate process; return its output. The script must succeed."""
 
     def run_(script, *arguments, before=(), timeout=240):
-        command = [*before, sys.executable, "-c", script, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        command = [sys.executable, "-c", script, *map(str, arguments)]
+        if before:
+            done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=timeout, check=False)
+        else:
+            done = fresh_python.run(command, timeout=timeout)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -133,7 +137,7 @@ def nothing_attached(left_behind):
 
 
 @pytest.fixture(scope="module")
-def notebook():
+def notebook(kernels):
     """A Jupyter kernel with the extension loaded: `notebook(code)` runs a cell and returns an `Answer`."""
     from jupyter_client.manager import start_new_kernel
 
@@ -143,6 +147,14 @@ def notebook():
     yield run_cell
     client.stop_channels()
     manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="session")
+def kernels():
+    """Kernels of Jupyter start in a fraction of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        fresh_python.kernels(patch)
+        yield
 
 
 @dataclass

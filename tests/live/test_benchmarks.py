@@ -10,6 +10,7 @@ import pytest
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.live
+THOROUGH = pytest.mark.thorough
 
 IDLE = {
     "syscall(SYS_getppid);": ";",
@@ -127,11 +128,25 @@ BROKEN = {
 }
 
 
+SECOND = {
+    "recording-idle",
+    "counting-untraced",
+    "streaming-idle",
+    "cells-idle",
+    "itt-idle",
+    "itt-first-untraced",
+    "itt-stacks-without-names",
+    "ocr-uncollected",
+    "llm-uncollected",
+    "waiting-untraced",
+}
+"""Another fault of the same group, or the same fault where another group has it too: for thorough runs."""
 NEEDS = {"ocr": "rapidocr", "llm": "openvino_genai"}
 """Packages without which a group is skipped."""
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[THOROUGH] if name in SECOND else []) for name in BROKEN])
 def test_a_group_fails_if_what_it_measures_does_not_happen(name, benchmarks, monkeypatch, tmp_path, capsys):
     group, breaks = BROKEN[name]
     if group in NEEDS:

@@ -19,6 +19,7 @@ from accel_magic.api import block
 from accel_magic.cluster import clock, remote
 from accel_magic.cluster.adapters import DaskAdapter, adapter_of
 from accel_magic.results.trace_result import TraceResult
+from tests.support import fresh_python
 from tests.support.errors import raises
 
 distributed = pytest.importorskip("distributed")
@@ -278,6 +279,7 @@ def test_two_workers_killed_in_the_block_keep_their_counts_and_the_other_is_whol
         assert f"incomplete: {name}\n  the worker ended while it was traced: process {pid} on " in text
 
 
+@pytest.mark.thorough  # waits for half a minute; another test kills workers too
 def test_agents_whose_workers_were_all_replaced_are_kept_by_the_new_workers(dask, workers):
     silence_s = 25  # long enough for new workers of a busy machine to pass on the heartbeats
     with trace(*PROBES, on=dask, silence_s=silence_s) as t:
@@ -331,7 +333,7 @@ with Client(sys.argv[1]) as client, accel_magic.trace(
 
 def test_agents_of_a_killed_client_detach_keep_their_files_and_end(dask, workers, tmp_path, in_kernel, left_behind):
     command = [sys.executable, "-c", CLIENT, dask.scheduler.address, tmp_path / "kept", "6"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+    with fresh_python.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout.readline() == b"ready\n"
         agents = running_agents()
         assert len(agents) == 3
@@ -517,7 +519,7 @@ def test_each_engine_of_ipyparallel_counts_exactly_its_own_calls(engines, in_ker
 def test_an_engine_busy_for_longer_than_the_silence_of_agents_is_traced_to_the_end(engines):
     view = engines[[engines.ids[-1]]]
     with trace(*PROBES, on=view, silence_s=3) as t:
-        view.apply_sync(calls(7, then_sleep_s=10))
+        view.apply_sync(calls(7, then_sleep_s=6))
         view.apply_sync(calls(8))
 
     (part,) = t.result.parts

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 import uuid
 from pathlib import Path
@@ -14,10 +15,11 @@ import pytest
 from msgspec import msgpack
 
 import accel_magic
+from accel_magic import own_python
 from accel_magic.cluster.adapters import LabAdapter
 from accel_magic.cluster.guest_server import SIZE
 from accel_magic.errors import AccelMagicError
-from tests.support import thorough
+from tests.support import fresh_python, thorough
 
 pytestmark = pytest.mark.live
 
@@ -57,7 +59,9 @@ class Guest:
     """
 
     def __init__(self, command, on_output, changed):
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        module = command[len(own_python.command("")) - 1 :]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = fresh_python.Popen([sys.executable, "-m", *module], start_new_session=True, **pipes)
         self._changed, self._on_output = changed, on_output
         self._boot = str(uuid.uuid4()).encode()  # nodes are traced once for each kernel
         self.answered = 0

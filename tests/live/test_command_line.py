@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import accel_magic
+from tests.support import fresh_python
 
 pytestmark = pytest.mark.live
 
@@ -30,15 +31,10 @@ def default_signals():
 
 
 def run(*words, before=(), **options):
-    return subprocess.run(
-        [*before, *TRACE, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-        preexec_fn=default_signals,
-        **options,
-    )
+    command = [*before, *TRACE, *map(str, words)]
+    if not before:
+        return fresh_python.run(command, timeout=DEADLINE_S, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -158,15 +154,8 @@ def started():
     processes = []
 
     def start(*words, **options):
-        process = subprocess.Popen(
-            [*TRACE, *map(str, words)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=default_signals,  # noqa: PLW1509 - no threads here
-            start_new_session=True,
-            **options,
-        )
+        options = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE) | options
+        process = fresh_python.Popen([*TRACE, *map(str, words)], text=True, start_new_session=True, **options)
         processes.append(process)
         return process
 
@@ -287,12 +276,12 @@ def test_a_second_signal_leaves_a_command_that_does_not_end_running(started, tmp
 
 
 def on_a_terminal(*words):
-    """Start the command on its own terminal; return its process id and the terminal."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        default_signals()
-        os.execv(sys.executable, [*TRACE, *map(str, words)])
-    return pid, terminal
+    """Start the command on its own terminal; return its process and the terminal."""
+    terminal, its = pty.openpty()
+    options = {**dict.fromkeys(("stdin", "stdout", "stderr"), its), "start_new_session": True, "terminal": True}
+    process = fresh_python.Popen([*TRACE, *map(str, words)], **options)
+    os.close(its)
+    return process, terminal
 
 
 def read_until(terminal, seen, word):
@@ -313,15 +302,14 @@ def read_until(terminal, seen, word):
 
 def test_on_a_terminal_there_is_a_live_line_and_ctrl_c_reaches_the_command_once(tmp_path):
     words = [GETPPID, "--save", tmp_path / "run.parquet", "--", sys.executable, "-c", WAITING.format(calls=456)]
-    pid, terminal = on_a_terminal(*words)
+    process, terminal = on_a_terminal(*words)
     seen = read_until(terminal, b"", b"ready")
     seen = read_until(terminal, seen, b"456 events")
     os.write(terminal, b"\x03")
     seen = read_until(terminal, seen, b"\x00never")
-    _, status = os.waitpid(pid, 0)
     os.close(terminal)
 
-    assert os.waitstatus_to_exitcode(status) == 9
+    assert process.wait(timeout=DEADLINE_S) == 9
     assert b"hits" in seen
     assert b"came [2]" in seen
     assert hits(tmp_path / "run.parquet") == {GETPPID: 456}
@@ -329,21 +317,18 @@ def test_on_a_terminal_there_is_a_live_line_and_ctrl_c_reaches_the_command_once(
 
 def test_without_a_terminal_or_with_no_live_there_is_no_line(first):
     assert "\r" not in run(GETPPID, "--live", "--", first).stderr
-    pid, terminal = on_a_terminal(GETPPID, "--no-live", "--", first)
+    process, terminal = on_a_terminal(GETPPID, "--no-live", "--", first)
     seen = read_until(terminal, b"", b"\x00never")
-    _, status = os.waitpid(pid, 0)
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 5
+    assert process.wait(timeout=DEADLINE_S) == 5
     assert b"\x1b[K" not in seen
 
 
 def test_closing_the_terminal_ends_the_trace_and_saves_the_result(tmp_path):
-    pid, terminal = on_a_terminal(GETPPID, "--scope", "all", "--save", tmp_path / "run.parquet")
+    process, terminal = on_a_terminal(GETPPID, "--scope", "all", "--save", tmp_path / "run.parquet")
     read_until(terminal, b"", b"Ctrl-C ends it")
     os.close(terminal)
-    _, status = os.waitpid(pid, 0)
-
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert process.wait(timeout=DEADLINE_S) == 0
     assert accel_magic.open(tmp_path / "run.parquet").hits >= 0
 
 

@@ -18,7 +18,7 @@ from accel_magic.errors import RecordingError
 from accel_magic.recording import dataset
 from accel_magic.recording.record_decoder import decode
 from accel_magic.recording.writer import writer_client
-from tests.support import synthetic, users
+from tests.support import fresh_python, synthetic, users
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -91,7 +91,7 @@ def test_stacks_and_the_users_limit_are_kept(build, run, tmp_path):
 
 def test_the_notebook_is_killed_and_its_dataset_is_complete(tmp_path):
     folder, calls = tmp_path / "set", 40_000
-    with subprocess.Popen(
+    with fresh_python.Popen(
         [sys.executable, "-c", NOTEBOOK, folder, str(calls)], stdout=subprocess.PIPE, text=True
     ) as notebook:
         notebook.stdout.readline()
@@ -108,7 +108,7 @@ def test_the_notebook_is_killed_and_its_dataset_is_complete(tmp_path):
 
 def test_everything_is_killed_and_what_was_written_opens(tmp_path):
     folder, calls = tmp_path / "set", 40_000
-    with subprocess.Popen(
+    with fresh_python.Popen(
         [sys.executable, "-c", NOTEBOOK, folder, str(calls)], stdout=subprocess.PIPE, text=True
     ) as notebook:
         helpers = [int(word) for word in notebook.stdout.readline().split()]
@@ -272,9 +272,9 @@ def test_a_trace_that_cannot_start_leaves_no_dataset(tmp_path):
 def test_the_command_writes_a_folder(build, tmp_path):
     program, folder = build("calls"), tmp_path / "set"
     command = [sys.executable, "-m", "accel_magic", "trace", GETPPID, "--save", folder, "--no-print", "--", program]
-    subprocess.run([*command, "1", "4321"], check=True, stdout=subprocess.DEVNULL)
+    fresh_python.run([*command, "1", "4321"], check=True)
 
     assert accel_magic.open(folder).hits == len(accel_magic.open(folder).events) == 4321
-    done = subprocess.run([*command, "1", "1"], check=False, capture_output=True, text=True)
+    done = fresh_python.run([*command, "1", "1"])
     assert done.returncode != 0
     assert "dataset.exists" in done.stderr

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import fresh_python
+
 pytestmark = pytest.mark.live
 
 # Installs a seccomp filter that returns EPERM for one system call, then runs the rest of the command line.
@@ -29,8 +31,11 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 def run(*before):
     """Run the command with the prefix `before`; return its report by name, and its exit status."""
-    command = [*before, sys.executable, "-m", "accel_magic", "doctor", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "accel_magic", "doctor", "--json"]
+    if before:
+        done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=60, check=False)
+    else:
+        done = fresh_python.run(command)
     assert done.stderr == ""
     data = json.loads(done.stdout)
     assert data["exit_status"] == done.returncode
@@ -191,6 +196,7 @@ def test_the_probes_leave_no_program_and_no_descriptor_behind():
     script = """
 import os
 from accel_magic.kernel import features
+from tests.support import fresh_python
 def programs():
     return sum("prog_id" in open(f"/proc/self/fdinfo/{fd}").read() for fd in os.listdir("/proc/self/fd")[:-1])
 features.require_tracing()
@@ -202,4 +208,4 @@ for _ in range(50):
 assert os.listdir("/proc/self/fd") == before, os.listdir("/proc/self/fd")
 assert programs() == 0
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    fresh_python.run([sys.executable, "-c", script], check=True)

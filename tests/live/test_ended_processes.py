@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import accel_magic
+from tests.support import fresh_python
 
 pytestmark = pytest.mark.live
 
@@ -34,7 +35,7 @@ def short(tmp_path):
 def test_native_frames_of_a_command_that_ends_at_once_have_names(short, tmp_path, before):
     command = [sys.executable, "-m", "accel_magic", "trace", "uprobe:libc:malloc", "--filter", "arg0 == 123457"]
     command += ["--stacks=user", "--save", tmp_path / "t.parquet", "--", *before, short]
-    subprocess.run(command, check=True, capture_output=True)
+    fresh_python.run(command, check=True)
     result = accel_magic.open(tmp_path / "t.parquet")
     assert result.hits == (6 if before[:1] == ("sh",) else 3)
     assert {tuple(text.split(";")[-4:]) for text in result.stacks["text"]} == {("main", "outer", "inner", "malloc")}

@@ -23,6 +23,7 @@ from accel_magic.devices.sim import SimulatedDevice
 from accel_magic.kernel.stacks.frames import FrameKind
 from accel_magic.recording.profile import ThreadState
 from accel_magic.results.flame_result import FlameResult
+from tests.support import fresh_python
 from tests.support.clocks import TICK_NS, awake_ns, machine_ns, sampling_error_ns, switches
 
 pytestmark = pytest.mark.live
@@ -304,7 +305,7 @@ with accel_magic.flame(off_cpu=True):
 
 def test_nothing_stays_attached_if_the_process_is_killed(in_kernel, left_behind):
     before = in_kernel()
-    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as child:
+    with fresh_python.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "running\n"
         assert {kind for kind, _ in in_kernel() - before} == {"program", "map", "link"}
         child.kill()

@@ -15,6 +15,7 @@ import accel_magic
 from accel_magic.errors import MachineError
 from accel_magic.probes import libraries
 from accel_magic.subsystems.host_api import host_trace
+from tests.support import fresh_python
 from tests.support.errors import raises
 
 pytest.importorskip("llvmlite", reason="GPU programs need the extra [gpu]")
@@ -259,7 +260,7 @@ def test_a_killed_process_leaves_nothing_attached(driver, left_behind):
         "    print('running', flush=True)\n"
         "    input()\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = fresh_python.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline().strip() == "running"
     child.send_signal(signal.SIGKILL)
     child.wait()

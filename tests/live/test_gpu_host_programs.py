@@ -22,6 +22,7 @@ from accel_magic.gpu.maps import map_access
 from accel_magic.gpu.program import clang
 from accel_magic.kernel.load.bpf_links import Linker
 from accel_magic.kernel.load.bpf_maps import possible_cpus
+from tests.support import fresh_python
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
@@ -668,7 +669,7 @@ def test_a_killed_process_leaves_nothing_in_the_kernel(source, library, in_kerne
     command = [sys.executable, "-c", HOLD, source(OWN, BOTH.replace("am_on_work", "am_second")), ""]
     command[-1] = f"am_on_work=uprobe:{library}:am_work"
     before = in_kernel()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+    with fresh_python.Popen(command, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"ready\n"
         assert {kind for kind, _ in in_kernel() - before} == {"program", "map", "link"}
         holder.send_signal(signal.SIGKILL)

@@ -12,6 +12,7 @@ import accel_magic
 from accel_magic import GpuResult, MachineError, ResultError, flame, gputrace
 from accel_magic.cluster.adapters import adapter_of
 from accel_magic.results.flame_result import SampledResult
+from tests.support import fresh_python
 from tests.support.errors import raises
 
 distributed = pytest.importorskip("distributed")
@@ -286,7 +287,7 @@ with Client(sys.argv[1]) as client, accel_magic.gputrace(
 
 def test_traces_of_a_killed_client_end_and_keep_their_files(dask, workers, nothing_runs, tmp_path):
     command = [sys.executable, "-c", CLIENT, dask.scheduler.address, tmp_path / "kept", "6"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+    with fresh_python.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout.readline() == b"ready\n"
         on_each(dask, workers, [(name, launches("ones", 2, 32)) for name in workers])
         client.kill()

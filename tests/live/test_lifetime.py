@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from accel_magic import TraceStateError, trace
+from tests.support import fresh_python
 from tests.support.errors import raises
 from tests.support.thorough import THOROUGH
 
@@ -123,7 +124,7 @@ with accel_magic.trace("tracepoint:syscalls:sys_enter_getppid", "uprobe:libc:ato
 
 
 def test_a_killed_process_leaves_nothing_in_the_kernel_and_no_helpers(in_kernel, left_behind):
-    with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE) as holder:
+    with fresh_python.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"ready\n"
         helpers = children_of(holder.pid)
         assert len(helpers) == 2
@@ -398,7 +399,7 @@ print(*counts, len(set(t.result.events["pid"])), t.result.events["pid"].iloc[0] 
 
 def test_two_processes_trace_at_once_and_each_counts_its_own():
     processes = [
-        subprocess.Popen(
+        fresh_python.Popen(
             [sys.executable, "-c", BESIDE, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for count in (30, 500)

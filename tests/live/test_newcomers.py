@@ -16,6 +16,7 @@ from IPython.utils.capture import capture_output
 
 import accel_magic
 from accel_magic.errors import AccelMagicError
+from tests.support import fresh_python
 
 pytestmark = pytest.mark.live
 
@@ -354,13 +355,16 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def typed(folder):
-    """Type a line into a shell, after `accel-magic trace`."""
+    """Run a line as a shell does that gets it; the first is typed into a real one."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
     def run(line):
-        return subprocess.run(
-            ["sh", "-c", line], capture_output=True, text=True, timeout=120, check=False, cwd=folder, env=environment
-        )
+        if SHELL[0][0] in line:
+            command = ["sh", "-c", line]
+            return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+        program, *words = shlex.split(line)
+        assert program == "accel-magic"
+        return fresh_python.run([sys.executable, "-m", "accel_magic", *words], cwd=folder, env=environment)
 
     return run
 

@@ -74,7 +74,7 @@ EVERYWHERE = (
 )
 SETS = [
     *(("chains", options) for options in EVERYWHERE),
-    *(("flat", options) for options in EVERYWHERE),
+    *(("flat", options) for options in EVERYWHERE[::6]),
     *(("machine", ("-F", f"cpu,{fields}")) for fields in ("comm,ip,sym", "tid,time,event,ip", "event,period,ip,sym")),
     *(("events", options) for options in ((), ("-F", "+misc"), ("-F", "-time"), ("-F", "-event"), ("-G",))),
     *(("flat-events", options) for options in ((), ("-F", "-tid"), ("-F", "-period"))),
@@ -82,9 +82,9 @@ SETS = [
 ]
 MORE_SETS = [
     (name, options)
-    for name in ("machine", "events", "flat-events")
+    for name in ("flat", "machine", "events", "flat-events")
     for options in EVERYWHERE
-    if (name, options) not in SETS and options != ("-F", "+srcline")  # slow: a process for each address
+    if (name, options) not in SETS and (name == "flat" or options != ("-F", "+srcline"))  # slow: a process per address
 ]
 
 

@@ -18,6 +18,7 @@ import accel_magic
 from accel_magic import MachineError, ProbeError, ProgramError, TraceStateError, trace, trace_program
 from accel_magic.kernel.load import bpf_maps
 from accel_magic.kernel.load.bpf_maps import possible_cpus
+from tests.support import fresh_python
 from tests.support.errors import raises
 from tests.support.paths import ROOT
 
@@ -332,7 +333,7 @@ with accel_magic.trace_program({str(source(LEAVES))!r}, "am_on_leaf=uprobe:{buil
     print("attached", flush=True)
     time.sleep(60)
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+    with fresh_python.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "attached\n"
         assert in_kernel() - before
         process.kill()

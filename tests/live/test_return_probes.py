@@ -15,6 +15,7 @@ import pytest
 import accel_magic
 from tests.live.test_command_line import TRACE, run
 from tests.live.test_loaded_files import built
+from tests.support import fresh_python
 
 pytestmark = pytest.mark.live
 
@@ -232,10 +233,10 @@ def test_a_dry_run_warns_of_greenlet_in_the_process_that_would_be_traced():
         "print(Options().plan(('latency:uprobe:libc:malloc',)).notes)\n"
     )
     words = [sys.executable, "-c", code]
-    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    loaded = fresh_python.run(words, check=True).stdout
     assert SWITCHES in loaded
     words[-1] = code.replace("import greenlet, ", "import ")
-    assert "stack is switched" not in subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "stack is switched" not in fresh_python.run(words, check=True).stdout
 
 
 RUST = """

@@ -13,6 +13,7 @@ import accel_magic
 from accel_magic.cluster import folders
 from accel_magic.errors import RecordingError, ResultError
 from accel_magic.recording import dataset
+from tests.support import fresh_python
 from tests.support.errors import raises
 
 CALLS = "import os, sys\nfor _ in range(int(sys.argv[1])): os.getppid()\nsys.exit(int(sys.argv[2]))"
@@ -26,7 +27,8 @@ def started(folder, rank, calls, *, status=0, before=(), options=(), **environme
     command = [sys.executable, "-m", "accel_magic", "run", "tracepoint:syscalls:sys_enter_getppid", *options]
     command += ["--save", str(folder), "--", sys.executable, "-c", CALLS, str(calls), str(status)]
     environment = {"RANK": str(rank), "LOCAL_RANK": str(rank), "TORCHELASTIC_RUN_ID": "job", **environment}
-    return subprocess.Popen([*before, *command], env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
+    pipes = {"env": {**os.environ, **environment}, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*before, *command], **pipes) if before else fresh_python.Popen(command, **pipes)
 
 
 def ended(processes):
@@ -119,9 +121,7 @@ def test_what_cannot_be_traced_runs_all_the_same_and_says_why(tmp_path):
 def test_with_require_all_nothing_runs_untraced(tmp_path):
     marker = tmp_path / "ran"
     command = [sys.executable, "-m", "accel_magic", "run", "kprobe:there_is_no_such_function", "--require-all"]
-    done = subprocess.run(
-        [*command, "--save", str(tmp_path), "--", "touch", str(marker)], check=False, stderr=subprocess.PIPE
-    )
+    done = fresh_python.run([*command, "--save", str(tmp_path), "--", "touch", str(marker)])
 
     assert done.returncode == 1
     assert not marker.exists()
@@ -177,9 +177,7 @@ def test_a_second_run_in_a_folder_is_another_run(tmp_path):
 
 def test_mistakes_on_the_line_are_typed(tmp_path):
     for arguments in (["--save", str(tmp_path), "--", "ls"], ["t:syscalls:sys_enter_read", "--", "ls"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "accel_magic", "run", *arguments], check=False, stderr=subprocess.PIPE, text=True
-        )
+        done = fresh_python.run([sys.executable, "-m", "accel_magic", "run", *arguments])
         assert done.returncode == 2
         assert "command.none-given" in done.stderr
     assert list(Path(tmp_path).iterdir()) == []

@@ -12,6 +12,7 @@ import pytest
 
 import accel_magic
 from accel_magic import ResultError, trace
+from tests.support import fresh_python
 from tests.support.errors import raises
 
 pytestmark = pytest.mark.live
@@ -37,7 +38,7 @@ def test_steps_are_seen_from_the_first_one_on_and_nobody_waits_for_them_afterwar
     """The command loads the library after the probes were attached."""
     saved = tmp_path / "steps.parquet"
     run = [sys.executable, "-m", "accel_magic", "trace", "steps", "--save", saved, "--no-print", "--"]
-    traced = subprocess.run([*run, sys.executable, "-c", MARKER], check=True, capture_output=True, text=True)
+    traced = fresh_python.run([*run, sys.executable, "-c", MARKER], check=True)
     alone = subprocess.run([sys.executable, "-c", MARKER], check=True, capture_output=True, text=True)
 
     assert traced.stdout.split()[1::2] == ["1", "1", "1", "1"]
@@ -69,7 +70,7 @@ def ranks_under_run(folder, probes, number=4):
     """Run WORK in as many ranks at once; return what each measured."""
     command = [sys.executable, "-m", "accel_magic", "run", *probes, "--save", folder, "--"]
     started = [
-        subprocess.Popen(
+        fresh_python.Popen(
             [*command, sys.executable, "-c", WORK, str(rank), str(STEPS)],
             env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "TORCHELASTIC_RUN_ID": "job"},
             stdout=subprocess.PIPE,

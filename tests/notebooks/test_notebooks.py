@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 
 import accel_magic
 from accel_magic.api.doctor import report
+from tests.support import fresh_python
 from tests.support.paths import ROOT
 
 GPUTRACE = ROOT / "notebooks/gputrace.ipynb"
@@ -21,6 +22,7 @@ NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if pa
 QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 OPENVINO = ROOT / "notebooks/openvino.ipynb"
 LLM = ROOT / "notebooks/llm.ipynb"
+NPU_LAB = ROOT / "notebooks/npu_lab.ipynb"
 TUTORIAL = ROOT / "notebooks/npu_tutorial.ipynb"
 FAULTS = ROOT / "notebooks/npu_faults.ipynb"
 FLAME = ROOT / "notebooks/flame.ipynb"
@@ -30,7 +32,14 @@ RECORDINGS = sorted(path for path in (ROOT / "notebooks/recordings").iterdir() i
 """Files; of traces on a cluster, folders."""
 # Makes the notebook believe that this machine cannot be traced.
 NOTHING_CAN_BE_TRACED = "import accel_magic.api.doctor\naccel_magic.doctor.Report.exit_status = 1"
-FAST = "for magic in ('KTrace', 'Flame'):\n    get_ipython().config[magic].speed = 100.0"
+FAST = "for magic in ('KTrace', 'Flame'):\n    get_ipython().config[magic].speed = 1000.0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernels():
+    with pytest.MonkeyPatch.context() as patch:
+        fresh_python.kernels(patch)
+        yield
 
 
 def executed(path, *first):
@@ -83,8 +92,11 @@ def played():
 @pytest.mark.parametrize(
     "path",
     [
-        # As another user, below, where root can switch to one.
-        pytest.param(path, marks=[pytest.mark.thorough] if path == QUICKSTART and os.geteuid() == 0 else [])
+        # The quickstart is played as another user, below, where root can switch to one; the tutorial is of the NPU too.
+        pytest.param(
+            path,
+            marks=[pytest.mark.thorough] if path == NPU_LAB or (path == QUICKSTART and os.geteuid() == 0) else [],
+        )
         for path in NOTEBOOKS
     ],
     ids=lambda path: path.stem,
@@ -323,6 +335,7 @@ def test_recordings_from_the_lab_name_its_kernel_and_the_emulated_npu(kernel):
         assert str(result).startswith("NPU LAB: the real driver on an emulated NPU")
 
 
+@pytest.mark.thorough  # the recordings, and the tests of stragglers, cover the same code
 @pytest.mark.live
 @pytest.mark.skipif(report().exit_status != 0, reason=f"nothing can be traced here: {report().verdict}")
 def test_the_late_worker_is_found_live():

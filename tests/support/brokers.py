@@ -16,9 +16,9 @@ import pytest
 
 from accel_magic.errors import MachineError
 from accel_magic.kernel import features
-from tests.support import callers, users
+from tests.support import callers, fresh_python, users
 
-CAPABILITIES = "+bpf,+perfmon,+dac_read_search"
+CAPABILITIES = ("bpf", "perfmon", "dac_read_search")
 HEAD = """
 import ctypes, json, os, subprocess, sys, time
 import accel_magic.subsystems
@@ -60,14 +60,12 @@ class Broker:
 
     """
 
-    def __init__(self, policy="", files=None, rights=""):
+    def __init__(self, policy="", files=None, rights=()):
         # Not in pytest's folder, which other users may not enter.
         self.folder = folder = Path(tempfile.mkdtemp(prefix="accel_magic-broker-", dir="/tmp"))
         folder.chmod(0o755)
         self.socket, self.audit_file = folder / "broker.sock", folder / "audit"
         (folder / "broker.toml").write_text(policy)
-        held = f"-all,{CAPABILITIES}{rights}"
-        before = ["setpriv", f"--bounding-set={held}", f"--inh-caps={held}"]
         words = [
             "broker",
             "run",
@@ -79,33 +77,40 @@ class Broker:
             self.audit_file,
         ]
         self.errors = (folder / "errors").open("w+")
-        command = [*before, sys.executable, "-m", "accel_magic", *words]
-        self.process = subprocess.Popen(
-            users.namespace(*command, files=files) if files else command, stderr=self.errors
-        )
+        command = [sys.executable, "-m", "accel_magic", *words]
+        if files:
+            held = ",".join(["-all", *(f"+{name}" for name in CAPABILITIES)])
+            before = ["setpriv", f"--bounding-set={held}", f"--inh-caps={held}"]
+            self.process = subprocess.Popen(users.namespace(*before, *command, files=files), stderr=self.errors)
+        else:
+            self.process = fresh_python.Popen(command, capabilities=(*CAPABILITIES, *rights), stderr=self.errors)
         end = time.monotonic() + callers.DEADLINE_S
         while not self.socket.exists():
             assert self.process.poll() is None, (folder / "errors").read_text()
             assert time.monotonic() < end
             time.sleep(0.02)
 
-    def start(self, script, uid=users.FIRST, **options):
-        """Start a script after `HEAD` as a user who has no right."""
-        environment = ["env", f"ACCEL_MAGIC_BROKER={self.socket}", f"HOME=/tmp/accel_magic-{uid}"]
-        command = users.command(uid, *environment, sys.executable, "-c", HEAD + script)
-        return subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.PIPE,
-            text=True,
-            cwd="/",
-            **options,
-        )
+    def start(self, script, uid=users.FIRST, *, forked=True, **options):
+        """Start a script after `HEAD` as a user who has no right.
 
-    def run(self, script, uid=users.FIRST):
+        Args:
+            script: The script.
+            uid: The user's id.
+            forked: Whether it may be forked from another process, which does not see file systems mounted since.
+            **options: As those of `subprocess.Popen`.
+
+        """
+        command, place = [sys.executable, "-c", HEAD + script], str(self.socket)
+        own = {"ACCEL_MAGIC_BROKER": place, "HOME": f"/tmp/accel_magic-{uid}"}
+        options |= dict.fromkeys(("stdout", "stderr", "stdin"), subprocess.PIPE)
+        options |= {"env": os.environ | own, "cwd": "/", "text": True}
+        if forked:
+            return fresh_python.Popen(command, user=uid, **options)
+        return subprocess.Popen(users.command(uid, *command), **options)
+
+    def run(self, script, uid=users.FIRST, **options):
         """Run a script, and return its last answer."""
-        process = self.start(script, uid)
+        process = self.start(script, uid, **options)
         output, errors = process.communicate(timeout=callers.DEADLINE_S)
         assert process.returncode == 0, errors
         return json.loads(output.splitlines()[-1])

@@ -62,11 +62,10 @@ def run(folder, script, prefix=(), more=()):
     if find_spec("openvino") is None:
         pytest.skip("OpenVINO is not installed")
     path = folder / "trace.parquet"
-    arguments = [path, *more]
+    command = [sys.executable, "-c", HEAD + script, str(path), *map(str, more)]
     if prefix:
-        command = [*prefix, sys.executable, "-c", HEAD + script, *arguments]
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run([*prefix, *command], env=environment(), capture_output=True, text=True, check=False)
     else:
-        done = fresh_python.run(HEAD + script, arguments, environment())
+        done = fresh_python.run(command, env=environment())
     assert done.returncode == 0, done.stderr
     return Traced(accel_magic.open(path), json.loads(done.stdout.splitlines()[-1]))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _HERE: Final = Path(__file__).parent
 _FOLDER: Final = "programs"
 _SUFFIX: Final = ".json"
-_MOST: Final = 200
-"""Files; the oldest ones are removed."""
+_MOST: Final = 1000
+"""Files of about 7 kB; those that were not used for the longest time are removed."""
 
 
 def find(text: str, bcc: BccInstall) -> dict[str, bytes] | None:
@@ -33,7 +33,9 @@ def find(text: str, bcc: BccInstall) -> dict[str, bytes] | None:
     with contextlib.suppress(MachineError, OSError):
         kept = cache.find(cache.own(_FOLDER), _name(text, bcc), _SUFFIX)
         if kept is not None:
-            return codec.from_json(kept.read_bytes(), dict[str, bytes])
+            functions = codec.from_json(kept.read_bytes(), dict[str, bytes])
+            os.utime(kept)
+            return functions
     return None
 
 

@@ -59,16 +59,13 @@ def run(built):
             for key, value in os.environ.items()
             if key not in (collector.VARIABLE, collector_memory.VARIABLE)
         }
+        command = [sys.executable, "-c", HEAD + script, *map(str, built)]
         if prefix or environment:
             done = subprocess.run(
-                [*prefix, sys.executable, "-c", HEAD + script, *built],
-                env={**clean, **environment},
-                capture_output=True,
-                text=True,
-                check=False,
+                [*prefix, *command], env={**clean, **environment}, capture_output=True, text=True, check=False
             )
         else:
-            done = fresh_python.run(HEAD + script, built, clean)
+            done = fresh_python.run(command, env=clean)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 

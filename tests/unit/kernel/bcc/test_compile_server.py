@@ -433,6 +433,16 @@ def test_the_oldest_bytecode_is_removed(fresh, tmp_path, monkeypatch):
     assert compilations() == 1
 
 
+def test_bytecode_that_is_used_again_is_not_the_oldest(fresh, monkeypatch):
+    monkeypatch.setattr(kept_code, "_MOST", 2)
+    for number in (0, 1, 0, 2):
+        another_process()
+        compiler.compile_own(text(AM_DOES_NOT_MATTER=number))
+    another_process()
+    compiler.compile_own(text(AM_DOES_NOT_MATTER=0))
+    assert compilations() == 0
+
+
 def test_a_text_is_compiled_without_a_folder_to_keep_it_in(fresh, tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
