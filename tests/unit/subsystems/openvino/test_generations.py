@@ -507,7 +507,7 @@ finish(t)
 def test_a_first_answer_that_is_late_is_found(generated):
     found = generated("""
 pipeline, traces = genai.LLMPipeline(folder, "CPU"), []
-for _ in range(4):
+for _ in range(8):
     with accel_magic.trace("openvino") as t:
         for _ in range(5): generate(pipeline, words * 9, 4)
     traces.append(t.result.openvino.findings.ids)
