@@ -104,6 +104,8 @@ class Popen(subprocess.Popen):
         assert not given["preexec_fn"]
         assert not given["pass_fds"]
         environment = os.environ if given["env"] is None else given["env"]
+        differing = {name for name, _ in environment.items() ^ os.environ.items()}
+        assert not [name for name in differing if name.startswith(("PYTHON", "LD_"))], "only a new Python reads them"
         request = self._asked | {
             "words": words,
             "environment": dict(environment),
