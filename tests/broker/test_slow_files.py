@@ -55,7 +55,7 @@ def state(pid):
 
 def test_a_file_system_that_does_not_answer_holds_up_no_request_and_no_probe(broker, slow):
     before, others = kernel_objects(), {*broker.sessions()}
-    process = broker.start(ASKED.replace("FILE", str(slow.file)), pass_fds=[slow.file])
+    process = broker.start(ASKED.replace("FILE", str(slow.file)), forked=False, pass_fds=[slow.file])
     slow.close()
     assert json.loads(process.stdout.readline()) == ["attached"]
     (session,) = {*broker.sessions()} - others
