@@ -18,6 +18,8 @@ pytest.importorskip("openvino")
 
 SCRIPT = GUEST / "openvino_npu.py"
 FINDINGS = GUEST / "openvino_findings.py"
+PYTHON = ("env", sys.executable)
+"""A Python that starts during the trace, as a user's does: the guest's tracer forks its own if it is the command."""
 IMPORT_S = 600.0
 """Importing OpenVINO takes half a minute on an emulated processor, and more on a busy machine."""
 
@@ -110,7 +112,7 @@ def test_a_hanging_job_is_an_inference_that_fails(seen):
 def test_every_inference_is_one_job_with_its_graphs_name(guest, api):
     count = 5
     result = guest.trace(
-        "npu", command=[sys.executable, str(SCRIPT), f"inferences={count}"], timeout=IMPORT_S, args="", scope="self"
+        "npu", command=[*PYTHON, str(SCRIPT), f"inferences={count}"], timeout=IMPORT_S, args="", scope="self"
     )
     jobs, calls = result.npu.jobs, Counter(result.events["function"].astype(str))
 
@@ -126,7 +128,7 @@ def test_every_inference_is_one_job_with_its_graphs_name(guest, api):
 
 def test_an_inference_that_hangs_is_counted_as_failed_and_is_not_part_of_medians(guest, api):
     count = 6
-    command = [sys.executable, str(SCRIPT), f"hung={count}"]
+    command = [*PYTHON, str(SCRIPT), f"hung={count}"]
     result = guest.trace("npu", "openvino", command=command, timeout=IMPORT_S, args="", scope="self")
     told = result.value.json["hung"]
     requests, models = result.openvino.requests, result.openvino.models
