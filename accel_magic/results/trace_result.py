@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from accel_magic.results.queries import EventSource
     from accel_magic.subsystems.subsystem import Subsystem
     from accel_magic.views.diagnosis import Diagnosis
-    from accel_magic.views.tables import TraceTables
+    from accel_magic.views.tables import FormattedTable, TraceTables
 
 
 def _is_of_subsystem(point: ProbePoint) -> bool:
@@ -484,6 +484,8 @@ class TraceResult(Result):
             stacks=self.stacks if whole and self.combined_stacks is not None else None,
             stacks_lost=self.stacks_lost,
             subsystems=self._summary,
+            answers=self._answers,
+            only_presets=all(map(subsystems.is_of_preset, self.plan.points)),
             whole=whole,
         )
 
@@ -497,8 +499,17 @@ class TraceResult(Result):
             )
         ]
 
+    def _answers(self) -> list[FormattedTable]:
+        """Tables of the subsystems whose presets were asked for."""
+        return [
+            table
+            for subsystem in subsystems.of_plan(self.plan)
+            if any(map(subsystem.has_preset_of, self.plan.points))
+            for table in subsystem.answers(self.recording, partial(self.tables_of, subsystem.name))
+        ]
+
     def summary(self) -> str:
-        """Return plain text: headline, counts, latencies."""
+        """Return plain text: headline, answers, counts, latencies."""
         from accel_magic.views.trace_text import summary
 
         return summary(self._tables())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from accel_magic.formats.recognise import FileFormat
-    from accel_magic.probes.plan import Plan
+    from accel_magic.probes.plan import Plan, ProbePoint
     from accel_magic.probes.presets import Preset
     from accel_magic.subsystems.subsystem import Companion
     from accel_magic.views.live.device_counters import LiveItems
@@ -65,6 +65,11 @@ presets.provide(all_presets)
 def of_plan(plan: Plan) -> tuple[Subsystem, ...]:
     """The subsystems that claim a point of the plan."""
     return tuple(one for one in registered().values() if any(map(one.claims, plan.points)))
+
+
+def is_of_preset(point: ProbePoint) -> bool:
+    """Whether a preset asked for a point."""
+    return any(one.has_preset_of(point) for one in registered().values())
 
 
 def formats() -> tuple[FileFormat, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from accel_magic.probes.presets import is_of
 from accel_magic.result_bases.compared import Compared
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.result_bases.profile import ProfileResult
     from accel_magic.views.live.device_counters import LiveItems
+    from accel_magic.views.tables import FormattedTable
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,8 @@ class Subsystem:
         rules: Returns the rules that diagnose its tables.
         summary: Makes the lines below the headline from a recording, a function that makes the tables and one that
             makes the findings.
+        answers: Makes the tables that lead the result of a trace with one of its presets, from a recording and a
+            function that makes its tables; the counts and latencies of such a trace fold below them.
         live: Makes its line of the live row for a plan; None if that would have no items.
         figures: Figures of results by name, drawn from the tables.
         tracks: Makes entries of a Perfetto trace from a recording and a function that makes the tables, as
@@ -188,6 +192,7 @@ class Subsystem:
     summary: Callable[[Recording, Callable[[], Any], Callable[[], Findings]], list[str]] = (
         lambda _recording, _tables, _findings: []
     )
+    answers: Callable[[Recording, Callable[[], Any]], list[FormattedTable]] = lambda _recording, _tables: []
     live: Callable[[Plan], LiveItems | None] = lambda _plan: None
     figures: Mapping[str, Callable[[Any], Model]] = field(default_factory=lambda: MappingProxyType({}))
     tracks: Callable[[Recording, Callable[[], Any]], Iterable[bytes]] = lambda _recording, _tables: ()
@@ -201,3 +206,7 @@ class Subsystem:
     of_nodes: Callable[[NodesTrace], NodesTables] | None = None
     formats: Callable[[], tuple[FileFormat, ...]] = tuple
     companion: Companion | None = None
+
+    def has_preset_of(self, point: ProbePoint) -> bool:
+        """Whether one of its presets, or a part of one, asked for a point."""
+        return any(is_of(point.probe, preset.name) for preset in self.presets)

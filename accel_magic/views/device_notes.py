@@ -1,4 +1,4 @@
-"""What was done with devices and frameworks: lines between the headline of a trace and its tables."""
+"""What was done with devices and frameworks: lines and tables between the headline of a trace and its counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from accel_magic.quantities import exact_text
 
 if TYPE_CHECKING:
-    from accel_magic.views.tables import TraceTables
+    from accel_magic.views.tables import FormattedTable, TraceTables
 
 
 def about(shown: TraceTables) -> list[str]:
@@ -19,3 +19,8 @@ def about(shown: TraceTables) -> list[str]:
     if shown.nodes:
         return lines + [f"{name}: {line}" for name, one in shown.nodes.items() for line in about(one)]
     return lines + shown.subsystems() if shown.whole else lines
+
+
+def answers(shown: TraceTables) -> list[FormattedTable]:
+    """Tables of subsystems whose presets were asked for; none for a trace of nodes, or too large to be analyzed."""
+    return shown.answers() if shown.whole and not shown.nodes else []

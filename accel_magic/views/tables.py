@@ -37,6 +37,8 @@ class TraceTables:
         stacks: As `TraceResult.stacks`; None if no stacks were taken.
         stacks_lost: Events whose stack did not fit into the kernel's table.
         subsystems: Makes the lines of the subsystems that were traced; called only if all events can be loaded.
+        answers: Makes the tables of the subsystems whose presets were asked for, which lead; as `subsystems`.
+        only_presets: Whether nothing but these presets was asked for: counts and latencies fold below the answers.
         nodes: What is shown of the first nodes, by name; empty if it is not a trace of nodes.
         whole: Whether all events can be loaded; if not, nothing is analyzed.
 
@@ -49,6 +51,8 @@ class TraceTables:
     stacks: pd.DataFrame | None
     stacks_lost: int
     subsystems: Callable[[], list[str]]
+    answers: Callable[[], list[FormattedTable]] = list
+    only_presets: bool = False
     nodes: Mapping[str, TraceTables] = field(default_factory=dict)
     whole: bool = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel_magic.banners import banners_of
-from accel_magic.views.device_notes import about
+from accel_magic.views.device_notes import about, answers
 from accel_magic.views.element import element_html
 from accel_magic.views.figures.bokehjs import figures_html, has_kernel
 from accel_magic.views.headline import Note, headline
@@ -40,20 +40,22 @@ def bundle(shown: TraceTables) -> dict[str, str]:
 def result_html(shown: TraceTables, *, figures: bool = True) -> str:
     """Headline, tables and, if asked for, figures, as one self-contained element."""
     recording = shown.recording
-    tables = [counts_table(shown.counts, LIMIT)]
+    leading, counted = answers(shown), [counts_table(shown.counts, LIMIT)]
     if len(shown.latency):
-        tables.append(latency_table(shown.latency, LIMIT))
+        counted.append(latency_table(shown.latency, LIMIT))
     if len(shown.waits):
-        tables.append(waits_table(shown.waits, LIMIT))
-    if shown.stacks is not None:
-        tables.append(stacks_table(shown.stacks, LIMIT))
+        counted.append(waits_table(shown.waits, LIMIT))
+    stacks = [] if shown.stacks is None else [stacks_table(shown.stacks, LIMIT)]
+    folds = bool(leading) and shown.only_presets
     return element_html(
-        tables,
+        [*leading, *stacks] if folds else [*leading, *counted, *stacks],
         headline(recording, shown.stacks_lost),
         banners=banners_of(recording),
         notes=recording.notes,
         template="trace",
         about=about(shown),
+        folded=counted if folds else [],
+        functions=len(shown.counts),
         figures=_figures_html(shown) if figures else "",
     )
 

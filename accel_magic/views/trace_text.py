@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from accel_magic import terminal
 from accel_magic.banners import banners_of
 from accel_magic.quantities import duration_text, exact_text
-from accel_magic.views.device_notes import about
+from accel_magic.views.device_notes import about, answers
 from accel_magic.views.headline import headline
 from accel_magic.views.tables import (
     aligned,
@@ -33,6 +33,8 @@ def summary(shown: TraceTables) -> str:
     lines.append(", ".join(note.text for note in headline(shown.recording, shown.stacks_lost)))
     lines += [f"note: {note}" for note in shown.recording.notes]
     lines += about(shown)
+    for table in answers(shown):
+        lines += ["", *aligned(table)]
     lines += ["", *aligned(counts_table(shown.counts, TOP))]
     if len(shown.latency):
         lines += ["", "latency", *aligned(latency_table(shown.latency, TOP))]

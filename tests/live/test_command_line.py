@@ -34,7 +34,15 @@ def run(*words, before=(), **options):
     command = [*before, *TRACE, *map(str, words)]
     if not before:
         return fresh_python.run(command, timeout=DEADLINE_S, **options)
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, **options)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        preexec_fn=default_signals,
+        **options,
+    )
 
 
 @pytest.fixture(scope="module")

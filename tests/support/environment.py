@@ -22,8 +22,6 @@ OWN = {
     # Half a minute by default, in which workers may not even start on a busy machine.
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "240s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "240s",
-    # Workers of local clusters start much faster.
-    "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",
 }
 UMASK = 0o022
 TEMPORARY = re.compile(r"/[\w./-]{,40}")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.npu.result import Npu
     from accel_magic.views.live.device_counters import LiveItems
+    from accel_magic.views.tables import FormattedTable
 
 _WITH_TRACKS: Final = ("ivpu_", "ze")
 
@@ -53,6 +54,12 @@ def _summary(recording: Recording, tables: Callable[[], Npu], findings: Callable
     from accel_magic.subsystems.npu.summary import brief
 
     return brief(recording, tables, findings)
+
+
+def _answers(recording: Recording, tables: Callable[[], Npu]) -> list[FormattedTable]:
+    from accel_magic.subsystems.npu.summary import answers
+
+    return answers(recording, tables)
 
 
 def _live(plan: Plan) -> LiveItems | None:
@@ -103,6 +110,7 @@ SUBSYSTEM: Final = Subsystem(
     tables=_tables,
     rules=_rules,
     summary=_summary,
+    answers=_answers,
     live=_live,
     figures=MappingProxyType({"timeline": _timeline}),
     tracks=_tracks,

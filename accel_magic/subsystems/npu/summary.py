@@ -74,6 +74,7 @@ def _table(head: str, frame: pd.DataFrame, formats: Mapping[str, Callable[..., s
     return FormattedTable(heads, tuple(zip(map(str, frame.index), *columns, strict=True)), names=1)
 
 
+JOBS = 10
 EVENTS_AT_ONCE = 300_000
 """A number of events that is analyzed in well under a second."""
 
@@ -94,6 +95,39 @@ def brief(recording: Recording, analyze: Callable[[], NpuTables], diagnose: Call
         return []
     npu = analyze()
     return [*sentences(npu), brief_text(diagnose())]
+
+
+def answers(recording: Recording, analyze: Callable[[], NpuTables]) -> list[FormattedTable]:
+    """Jobs and phases, for the result of a traced cell; none if analysis would delay the cell's end."""
+    if not 0 < recording.event_count <= EVENTS_AT_ONCE:
+        return []
+    npu = analyze()
+    made = [jobs_table(npu.jobs)] if len(npu.jobs) else []
+    return [*made, phases_table(npu.phase_totals)] if len(npu.phase_totals) else made
+
+
+def jobs_table(jobs: pd.DataFrame) -> FormattedTable:
+    """Jobs that failed, and then those that took longest."""
+    formats: dict[str, Callable[..., str]] = {
+        "graph": str,
+        "process": str,
+        "status": str,
+        "submit_ns": duration_text,
+        "latency_ns": duration_text,
+        "wait_ns": duration_text,
+    }
+    failed = ~jobs["status"].isin((OK, DONE, UNKNOWN))
+    order = jobs.assign(failed=failed).sort_values(["failed", "latency_ns"], ascending=[False, False]).head(JOBS)
+    shown = order.assign(process=[f"{comm} {pid}" for comm, pid in zip(order["comm"], order["pid"], strict=True)])
+    used = {name: text for name, text in formats.items() if shown[name].notna().any()}
+    heads = {"submit_ns": "submission", "latency_ns": "submission to done", "wait_ns": "wait"}
+    columns = [[NOTHING if pd.isna(value) else text(value) for value in shown[name]] for name, text in used.items()]
+    return FormattedTable(
+        ("job", *(heads.get(name, name) for name in used)),
+        tuple(zip(map(str, shown.index), *columns, strict=True)),
+        names=1 + len(used.keys() & {"graph", "process", "status"}),
+        more=len(jobs) - len(shown),
+    )
 
 
 def sentences(npu: NpuTables) -> list[str]:
@@ -142,8 +176,10 @@ def _messages(npu: NpuTables) -> str:
 
 
 def _ends(states: pd.Series[str]) -> list[str]:
-    """The number of each state, the most frequent first."""
+    """The number of each state, the most frequent first; of ends only where some were seen."""
     counts = states.value_counts()
+    if set(counts[counts > 0].index) == {UNKNOWN}:
+        return ["what was traced does not tell their ends (npu does)"]
     return [
         f"{exact_text(count)} {'whose end is ' if state == UNKNOWN else ''}{state}"
         for state, count in counts.items()

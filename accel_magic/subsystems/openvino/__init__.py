@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from accel_magic.result_bases.compared import Compared
     from accel_magic.subsystems.openvino.result import OpenVino
     from accel_magic.views.live.device_counters import LiveItems
+    from accel_magic.views.tables import FormattedTable
 
 _DOMAINS: Final = ("ov::", "dnnl::")
 """What the names of the domains of OpenVINO's and oneDNN's tasks begin with."""
@@ -48,12 +49,18 @@ def _rules() -> Sequence[Rule[Any]]:
     return RULES
 
 
-def _summary(recording: Recording, tables: Callable[[], OpenVino], _findings: Callable[[], Findings]) -> list[str]:
+def _summary(recording: Recording, tables: Callable[[], OpenVino], findings: Callable[[], Findings]) -> list[str]:
     if not any(map(_claims, recording.plan.points)):
         return []
     from accel_magic.subsystems.openvino.summary import brief
 
-    return brief(recording, tables)
+    return brief(recording, tables, findings)
+
+
+def _answers(recording: Recording, tables: Callable[[], OpenVino]) -> list[FormattedTable]:
+    from accel_magic.subsystems.openvino.summary import answers
+
+    return answers(recording, tables)
 
 
 def _watch() -> None:
@@ -108,6 +115,7 @@ SUBSYSTEM: Final = Subsystem(
     tables=_tables,
     rules=_rules,
     summary=_summary,
+    answers=_answers,
     live=_live,
     figures=MappingProxyType({"tokens": _tokens}),
     compared=_compared,

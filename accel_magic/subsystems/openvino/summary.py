@@ -15,11 +15,13 @@ from accel_magic.subsystems.openvino.queueing import waited_for_others
 from accel_magic.subsystems.openvino.requests import succeeded
 from accel_magic.subsystems.openvino.task_frames import INFERENCE
 from accel_magic.views.element import element_html
+from accel_magic.views.findings import brief_text
 from accel_magic.views.tables import FormattedTable, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from accel_magic.analysis.findings import Findings
     from accel_magic.recording.recording import Recording
     from accel_magic.subsystems.openvino.tables import OpenVinoTables
 
@@ -53,18 +55,31 @@ def html(openvino: OpenVinoTables) -> str:
     )
 
 
-def brief(recording: Recording, analyze: Callable[[], OpenVinoTables]) -> list[str]:
-    """Lines for the result of a traced cell.
+def brief(recording: Recording, analyze: Callable[[], OpenVinoTables], diagnose: Callable[[], Findings]) -> list[str]:
+    """Lines for the result of a traced cell: a summary, and what the diagnosis found.
 
     Args:
         recording: What was traced.
         analyze: Makes its `OpenVinoTables`.
+        diagnose: Makes its findings.
 
     Returns:
         The lines; empty if analysis would delay the cell's end.
 
     """
-    return sentences(analyze()) if recording.event_count <= EVENTS_AT_ONCE else []
+    if recording.event_count > EVENTS_AT_ONCE:
+        return []
+    found = [brief_text(diagnose())] if recording.event_count else []
+    return [*sentences(analyze()), *found]
+
+
+def answers(recording: Recording, analyze: Callable[[], OpenVinoTables]) -> list[FormattedTable]:
+    """Generations and layers, for the result of a traced cell; none if analysis would delay the cell's end."""
+    if not 0 < recording.event_count <= EVENTS_AT_ONCE:
+        return []
+    openvino = analyze()
+    made = [generations_table(openvino.generations)] if len(openvino.generations) else []
+    return [*made, layers_table(openvino.layers)] if len(openvino.layers) else made
 
 
 def sentences(openvino: OpenVinoTables) -> list[str]:
@@ -234,7 +249,7 @@ def generations_table(generations: pd.DataFrame) -> FormattedTable:
 def layers_table(layers: pd.DataFrame) -> FormattedTable:
     """The layers with most time."""
     how = "implementation" if (layers["implementation"] != "").any() else "primitive"
-    formats: Formats = {
+    formats: dict[str, Callable[..., str]] = {
         "type": str,
         how: str,
         "executions": exact_text,
@@ -244,6 +259,8 @@ def layers_table(layers: pd.DataFrame) -> FormattedTable:
         "p99_ns": duration_text,
         "threads": "{:.1f}".format,
     }
+    if layers["threads"].isna().all():
+        del formats["threads"]
     heads = {"total_ns": "total", "p50_ns": "p50", "p99_ns": "p99"}
     return _table("layer", layers, formats, heads, limit=LAYERS, names=3)
 

@@ -19,7 +19,7 @@ from accel_magic.views.templates import render
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PLACEHOLDER = "figure needs BokehJS: re-run the first traced cell"
+PLACEHOLDER = "a figure: to see it, trust this notebook (File, Trust Notebook) or run the first traced cell again"
 WAIT_MS = 10_000
 
 

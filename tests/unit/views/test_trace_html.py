@@ -11,6 +11,7 @@ from accel_magic.probes.plan import Skipped
 from accel_magic.results.trace_result import TraceResult
 from accel_magic.views import trace_html
 from accel_magic.views.figures import bokehjs
+from accel_magic.views.tables import FormattedTable
 from accel_magic.views.trace_html import result_html
 
 pytestmark = pytest.mark.component
@@ -52,6 +53,14 @@ def test_tables_show_exact_counts_and_latencies(rich_recording):
     assert cells[:5] == ["tracepoint:syscalls:sys_enter_read", "sys_enter_read", "40", "40/s", "0"]
     assert cells[5:10] == ["latency:uprobe:/usr/lib/libc.so.6:malloc", "malloc", "10", "10/s", "2"]
     assert cells[-8:-4] == ["latency:uprobe:/usr/lib/libc.so.6:malloc", "malloc", "10", "5.5 us"]
+
+
+def test_the_parts_of_the_headline_are_apart_where_styles_are_removed(rich_recording):
+    """As in a notebook that is not trusted."""
+    source = html_of(TraceResult(rich_recording), figures=False)
+    text = re.sub("<style>.*?</style>|<[^>]*>", "", source, flags=re.DOTALL)
+
+    assert re.match(r"\s*1 s\s+50 hits\s", text)
 
 
 def test_losses_stand_out_only_when_there_are_any(rich_recording, make_recording):
@@ -101,6 +110,30 @@ def test_rows_beyond_15_are_collapsed_and_beyond_500_only_counted(make_recording
     assert "585 more" in folded
     assert "and 100 more in the data frame" in folded
     assert "<details>" not in html_of(TraceResult(make_recording(points[:15])), figures=False)
+
+
+@pytest.mark.parametrize(
+    ("probe", "answered"), [("npu:api", True), ("npu:api", False), ("kprobe:intel_vpu:ivpu_open", True)]
+)
+def test_tables_that_answer_lead_and_counts_that_nobody_asked_for_fold(
+    make_recording, make_point, monkeypatch, probe, answered
+):
+    folds = answered and probe == "npu:api"
+    first = make_point(0, "kprobe:intel_vpu:ivpu_submit_ioctl", probe="npu:jobs")
+    points = [first, make_point(1, "kprobe:intel_vpu:ivpu_open", probe=probe)]
+    table = FormattedTable(("job", "latency"), (("1", "2 ms"), ("2", "3 ms")), names=1, more=38)
+    monkeypatch.setattr(TraceResult, "_answers", lambda _: [table] if answered else [])
+    result = TraceResult(make_recording(points, [(10, 0)]))
+    leading, _, folded = html_of(result, figures=False).partition('<details class="am-counted">')
+    text = result.summary()
+
+    assert (folded.count("ivpu_submit_ioctl") > 0) == folds
+    assert (leading.count("ivpu_submit_ioctl") > 0) != folds
+    assert ("counts and latencies of 2 functions" in folded) == folds
+    assert leading.count("3 ms") == answered
+    assert leading.count("and 38 more in the data frame") == answered
+    if answered:
+        assert text.index("3 ms") < text.index("ivpu_submit_ioctl")
 
 
 def test_styles_apply_only_to_the_result(rich_recording):

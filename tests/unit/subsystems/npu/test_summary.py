@@ -10,7 +10,7 @@ from accel_magic.analysis.findings import Findings
 from accel_magic.findings import Finding
 from accel_magic.results.trace_result import TraceResult
 from accel_magic.subsystems.npu import summary as npu_brief
-from accel_magic.subsystems.npu.summary import brief, families_table, html, phases_table, sentences, summary
+from accel_magic.subsystems.npu.summary import answers, brief, families_table, html, phases_table, sentences, summary
 
 FINDING = Finding(
     "job-hung", "npu.job-hung", "problem", "1 of 3 jobs hung", {"hung": 1}, "<meaning>", "advice", np.nan, "", "source"
@@ -74,6 +74,45 @@ def test_failed_jobs_are_not_part_of_the_quantiles(npu):
     npu.jobs = pd.DataFrame({"status": statuses, "latency_ns": latency})
 
     assert sentences(npu)[0].endswith("submission to done p50 2 ms, p99 2 ms")
+
+
+def test_if_no_end_could_be_seen_the_preset_is_named_instead(npu):
+    npu.jobs["status"] = ["not known"] * 3
+    npu.jobs["latency_ns"] = pd.array([None] * 3, "Int64")
+    npu.buffers["state"] = ["not known", "freed"]
+
+    assert sentences(npu)[:2] == [
+        "3 jobs: what was traced does not tell their ends (npu does)",
+        "2 buffers of 68 KiB: 1 whose end is not known, 1 freed",
+    ]
+
+
+def test_jobs_that_failed_lead_and_then_those_that_took_longest(npu, make_recording, monkeypatch):
+    recording = make_recording(events=[(10, 0)])
+    monkeypatch.setattr(npu_brief, "JOBS", 3)
+    npu.jobs = pd.DataFrame(
+        {
+            "graph": [None] * 4,
+            "comm": "python",
+            "pid": 7,
+            "status": ["ok", "done", "aborted", "ok"],
+            "submit_ns": pd.array([1000, 2000, 3000, 4000], "Int64"),
+            "latency_ns": pd.array([1e6, 3e6, None, 2e6], "Int64"),
+            "wait_ns": pd.array([None] * 4, "Int64"),
+        }
+    )
+    jobs, phases = answers(recording, lambda: npu)
+
+    assert jobs.heads == ("job", "process", "status", "submission", "submission to done")
+    assert jobs.rows == (
+        ("2", "python 7", "aborted", "3 us", "-"),
+        ("1", "python 7", "done", "2 us", "3 ms"),
+        ("3", "python 7", "ok", "4 us", "2 ms"),
+    )
+    assert (jobs.names, jobs.more) == (3, 1)
+    assert phases.heads[0] == "phase"
+    monkeypatch.setattr(npu_brief, "EVENTS_AT_ONCE", 0)
+    assert answers(recording, lambda: pytest.fail("analyzed")) == []
 
 
 def test_families_without_hits_are_omitted(npu):

@@ -49,6 +49,17 @@ def test_the_layers_are_those_that_openvino_executed_as_often_as_it_did(profiled
     assert set(layers.index) <= set(profiled.told["names"])
 
 
+def test_layers_and_findings_lead_the_result_and_its_counts_fold(profiled):
+    page, text = profiled.result._repr_mimebundle_()["text/html"], profiled.result.summary()
+    leading, _, folded = page.partition('<details class="am-counted">')
+
+    assert "rules checked" in leading
+    assert "classify" in leading
+    assert "Node::execute" not in leading
+    assert "Node::execute" in folded
+    assert text.index("classify") < text.index("Node::execute")
+
+
 def test_the_share_of_each_layer_is_that_of_openvinos_own_profiling(traced):
     """Both measure the same executions, but not the same moments: the process may be interrupted between them."""
     rounds = traced(
