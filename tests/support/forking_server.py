@@ -95,9 +95,8 @@ def change(user, capabilities):
 def become(connection, asked, given):
     """Make the new process what a new Python would be; return what it is to run."""
     connection.close()
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # what started the tests may ignore signals, as `nohup` does
+    # What started the tests may ignore signals, as `nohup` does.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number, descriptor in enumerate(given):
         os.dup2(descriptor, number)

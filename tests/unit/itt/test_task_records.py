@@ -319,21 +319,18 @@ def test_patterns_are_compared_once_with_each_name(run):
         LOAD
         + """
 domain, names = library.make_domain(b"turns"), [library.make_handle(b"name %d" % at) for at in range(2000)]
-def best(handles):
-    taken = []
-    for _ in range(30):
-        start = time.perf_counter_ns()
-        for handle in handles:
-            library.begin(domain, handle); library.end(domain)
-        taken.append(time.perf_counter_ns() - start)
-    return min(taken)
+def cost(handles):
+    start = time.thread_time_ns()
+    for handle in handles:
+        library.begin(domain, handle); library.end(domain)
+    return time.thread_time_ns() - start
 with accel_magic.trace("itt:turns:*", *(f"itt:other{at}:*" for at in range(20))) as t:
-    ratio = best(names) / best(names[:1] * 2000)
+    ratio = sorted(cost(names) / cost(names[:1] * 2000) for _ in range(30))[15]
 answer([t.result.hits, sorted(set(t.result.counts.hits.tolist())), ratio])
 """
     )
     assert told[:2] == [2 * 30 * 2000, [0, 30, 30 + 30 * 2000]]
-    assert told[2] < 3
+    assert told[2] < 5  # 8 if they are compared each time, about 2 else, because more memory is used
 
 
 def test_descendants_note_the_files_that_they_map(run, tmp_path):

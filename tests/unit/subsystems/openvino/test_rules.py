@@ -108,7 +108,10 @@ def test_changing_shapes_recreate_primitives(traced, sizes, shown):
     ("sizes", "shown"), [("range(16, 56, 2)", True), ("[*range(16, 56, 2)] * 2", True), ("[32] * 20", False)]
 )
 def test_new_shapes_that_take_time_are_found_and_explain_what_they_cause(traced, sizes, shown):
-    found = traced(CHANGING.format(sizes=sizes, probes='"openvino"')).result.openvino
+    for _ in range(3):  # on a busy machine, other inferences may take as long as the first ones of their shape
+        found = traced(CHANGING.format(sizes=sizes, probes='"openvino"')).result.openvino
+        if ("shapes-change" in found.findings.ids) == shown:
+            break
 
     assert ("shapes-change" in found.findings.ids) == shown
     if shown:
