@@ -88,7 +88,8 @@ def element(*_):
 
 def what_recordings_lack(*_):
     """Lines that subsystems and rules add."""
-    return element_html((), template="trace", about=[EVIL], figures=EVIL) + element_html(
+    folded = {"about": [EVIL], "folded": [TABLE], "functions": 2, "figures": EVIL}
+    return element_html((), template="trace", **folded) + element_html(
         (), template="gpu", findings=test_terminal.findings(), printed=EVIL, figures=EVIL
     )
 
