@@ -110,8 +110,9 @@ def unchecked_text(findings: Findings) -> str:
 def _cell(name: str, value: float) -> tuple[str, str]:
     stem, _, unit = name.rpartition("_")
     formats = {"ns": duration_text, "bytes": bytes_text, "share": share_text, "ratio": ratio_text}
-    if unit in formats and stem:
-        return stem.replace("_", " ") + (" share" if unit == "share" else ""), formats[unit](float(value))
+    if unit in formats:
+        label = f"{stem} share" if unit == "share" else stem or unit
+        return label.replace("_", " ").strip(), formats[unit](float(value))
     whole = float(value).is_integer() and math.isfinite(value)
     return name.replace("_", " "), exact_text(int(value)) if whole else count_text(float(value))
 

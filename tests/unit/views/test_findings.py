@@ -77,6 +77,8 @@ def test_text_has_evidence_in_its_units_meaning_advice_limit_and_place():
         ("boot_ns", nan, "boot -"),
         ("reported_twice", 2, "reported twice 2"),
         ("lost_share", 0.0012, "lost share 0.12 %"),
+        ("share", 0.343, "share 34.3 %"),
+        ("ratio", 2.5, "ratio 2.5x"),
     ],
 )
 def test_the_suffix_of_a_name_is_its_unit(name, value, shown):
