@@ -56,10 +56,15 @@ class _SignalStack(ctypes.Structure):
 
 
 def pytest_runtest_setup():
-    """Let signal handlers use the ordinary stack: OpenVINO can leave another one set that it has unmapped.
+    """Let signals do in each test what they do in a new process.
 
-    It does so if two `Core`s have compiled models, or another thread deletes one: then a signal ends the process.
+    OpenVINO can leave a stack for signal handlers set that it has unmapped, if two `Core`s have compiled models, or
+    another thread deletes one: then a signal ends the process. An interrupt in hypothesis's callback for the garbage
+    collector is lost.
     """
+    gc.callbacks[:] = [
+        call for call in gc.callbacks if (getattr(call, "__module__", None) or "").partition(".")[0] != "hypothesis"
+    ]
     if "openvino" in sys.modules:
         disabled = _SignalStack(flags=2)  # SS_DISABLE
         assert ctypes.CDLL(None).sigaltstack(ctypes.byref(disabled), None) == 0

@@ -1,5 +1,6 @@
 """Traces that are written to a folder while they run: complete, also if processes are killed or the writer is slow."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -41,6 +42,13 @@ def wait_for(condition):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def wait_for_lock(folder):
+    """Wait until killed processes have ended, with which the lock goes that they hold of their dataset."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    os.close(descriptor)
 
 
 def manifest(folder):
@@ -115,6 +123,7 @@ def test_everything_is_killed_and_what_was_written_opens(tmp_path):
         wait_for(lambda: sum(manifest(folder)["recorded"]) == calls)
         for pid in (*helpers, notebook.pid):
             os.kill(pid, signal.SIGKILL)
+    wait_for_lock(folder)
     result = accel_magic.open(folder)
 
     assert manifest(folder)["state"] == "tracing"

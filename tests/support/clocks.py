@@ -26,12 +26,6 @@ TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 """At least the time between two updates of the scheduler's sums."""
 
 
-def awake_ns() -> int:
-    """Time for which the calling thread ran or waited for a CPU, as the scheduler counts it, ns; up to a tick late."""
-    ran, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
-    return ran + waited
-
-
 def sampling_error_ns(hz: float, switches: int, machine_before_ns: float) -> float:
     """Bound of the difference between CPU time and samples of it.
 

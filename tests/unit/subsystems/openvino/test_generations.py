@@ -479,7 +479,8 @@ finish(t, shown={one.label: one.text for one in history.items(sample)}, took=sam
         ),
         (
             "detokenizer-per-token",
-            ("None", "[words] * 4", '{"streamer": lambda text: False}'),
+            # Enough of them that no pause on a busy machine is most of their time.
+            ("None", "[words] * 12", '{"tokens": 32, "streamer": lambda text: False}'),
             ("None", "[words] * 4", "{}"),
         ),
     ],
