@@ -62,9 +62,9 @@ def pytest_runtest_setup():
     another thread deletes one: then a signal ends the process. An interrupt in hypothesis's callback for the garbage
     collector is lost.
     """
-    gc.callbacks[:] = [
-        call for call in gc.callbacks if (getattr(call, "__module__", None) or "").partition(".")[0] != "hypothesis"
-    ]
+    for callback in list(gc.callbacks):
+        if (getattr(callback, "__module__", None) or "").startswith("hypothesis."):
+            gc.callbacks.remove(callback)
     if "openvino" in sys.modules:
         disabled = _SignalStack(flags=2)  # SS_DISABLE
         assert ctypes.CDLL(None).sigaltstack(ctypes.byref(disabled), None) == 0
